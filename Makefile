@@ -1,0 +1,56 @@
+# Everything a reader needs; `make help` lists it.  Set-up is part of each target: nothing but Python 3.11+ is assumed.
+SHELL := bash
+PYTHON ?= python3
+PROFILE ?= laptop
+DATA ?= auto
+EDITION ?=
+JOBS ?= 2
+
+BIN := .venv/bin
+STAMP := .venv/.recon-installed
+# One thread a worker: results do not depend on the core count, and two workers do not fight over two cores.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+
+.DEFAULT_GOAL := help
+.PHONY: help env book test render publish references clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+env: $(STAMP) ## set up .venv from requirements.lock (once; about 6 GB on Linux)
+
+$(STAMP): requirements.lock pyproject.toml
+	@if [ ! -x $(BIN)/pip ]; then \
+	    $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	        || { echo "recon needs Python 3.11 or newer: name one with make PYTHON=python3.11" >&2; exit 2; }; \
+	    $(PYTHON) -m venv .venv; \
+	fi
+	@set -o pipefail; $(BIN)/pip install --disable-pip-version-check --progress-bar off -r requirements.lock \
+	    | awk -v total="$$(wc -l < requirements.lock)" \
+	        '/^Collecting/ && n++ % 20 == 0 {printf "environment: package %d of at most %d\n", n, total; fflush()} \
+	         /^Installing collected/ {print "environment: unpacking"; fflush()}'
+	@$(BIN)/pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+book: env ## execute all chapters and build their HTML (PROFILE=smoke|laptop|paper, DATA=auto|cifar10|photos)
+	@$(BIN)/recon book --profile $(PROFILE) --data $(DATA)
+
+test: env ## lint, unit tests, smoke references through nbval, strict build of the published edition
+	@echo "== lint"; $(BIN)/ruff check --quiet && $(BIN)/ruff format --check --quiet \
+	    || { echo "ruff is not content: see $(BIN)/ruff check and $(BIN)/ruff format --diff" >&2; exit 1; }
+	@echo "== unit tests"; $(PYTEST) --dist worksteal tests
+	@echo "== smoke references"; $(PYTEST) --dist loadscope --nbval --nbval-current-env tests/reference
+	@echo "== strict build of the published edition"; $(BIN)/recon render
+
+render: env ## HTML of the published edition in book/executed, without executing
+	@$(BIN)/recon render
+
+publish: env ## promote an edition on CIFAR-10 into book/executed (EDITION=laptop-cifar10; default the newest)
+	@$(BIN)/recon publish $(EDITION)
+
+references: env ## recompute what nbval compares with in tests/reference
+	@$(BIN)/recon references
+
+clean: ## remove build/ and caches; .venv and the published edition stay
+	@rm -rf build .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,179 @@
+"""Two descent schemes that treat every row of a batch as a problem of its own.
+
+`HeavyBall` is gradient descent with momentum whose step finds its own length: the outer iteration of eq. (7) and, on
+the logarithm of the loss, the descent to the KKT regime.  `lbfgs` solves inner problems and hands on the curvature
+pairs that it collected: the quasi-Newton inverse Hessian of eq. (7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+State = dict[str, Tensor]
+
+
+def rows(scalar: Tensor, like: Tensor) -> Tensor:
+    """Shape (S,) -> (S, 1, …, 1), to scale the rows of `like`."""
+    return scalar.reshape(scalar.shape + (1,) * (like.dim() - scalar.dim()))
+
+
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    """Inner product of each row: (S, ...) x (S, ...) -> (S,)."""
+    return (a * b).flatten(1).sum(-1)
+
+
+@dataclass(frozen=True)
+class HeavyBall:
+    """Gradient descent with momentum, an adaptive step, and a restart after every rejected step.
+
+    v ← μ v + ∇E(x),  x ← x − η v.  A step that lowered E makes η grow by `grow`; one that raised it is taken back,
+    η shrinks by `shrink` and v starts again from zero (cf. O'Donoghue & Candès 2015).  Rows are independent.
+
+    The energy decides, nothing else: no truth enters.  A row whose energy is ≤ `tol` stops where it is.
+    """
+
+    step_size: float = 1.0
+    momentum: float = 0.9
+    grow: float = 1.1
+    shrink: float = 0.5
+    tol: float = 0.0
+
+    def init(self, x: Tensor) -> State:
+        """State before the first evaluation; `x` (S, ...) is the first proposal."""
+        inf = torch.full(x.shape[:1], torch.inf, dtype=x.dtype, device=x.device)
+        zero = torch.zeros_like(x)
+        return {
+            "x": x.clone(),
+            "accepted_x": x.clone(),
+            "accepted_grad": zero,
+            "velocity": zero.clone(),
+            "accepted_energy": inf,
+            "step_size": torch.full_like(inf, self.step_size),
+        }
+
+    def step(self, state: State, energy: Tensor, grad: Tensor) -> State:
+        """Accept or reject the proposal `state["x"]`, given its energy (S,) and gradient, and make the next one."""
+        better = energy < state["accepted_energy"]  # a NaN energy is not better: it is rejected like any bad step
+        pick = rows(better, grad)
+        accepted_x = torch.where(pick, state["x"], state["accepted_x"])
+        accepted_grad = torch.where(pick, grad, state["accepted_grad"])
+        accepted_energy = torch.where(better, energy, state["accepted_energy"])
+        first = torch.isinf(state["accepted_energy"])
+        step_size = state["step_size"] * torch.where(first, 1.0, torch.where(better, self.grow, self.shrink))
+        velocity = self.momentum * torch.where(pick, state["velocity"], 0.0) + accepted_grad
+        active = rows(accepted_energy > self.tol, grad)
+        return {
+            "x": accepted_x - torch.where(active, rows(step_size, velocity) * velocity, 0.0),
+            "accepted_x": accepted_x,
+            "accepted_grad": accepted_grad,
+            "velocity": velocity,
+            "accepted_energy": accepted_energy,
+            "step_size": step_size,
+        }
+
+
+@dataclass(frozen=True)
+class CurvaturePairs:
+    """What L-BFGS remembers: s = Δθ and y = Δ∇E, each (k, S, p), oldest first, with ρ = 1/⟨s, y⟩ (k, S), 0 if unused."""
+
+    s: Tensor
+    y: Tensor
+    rho: Tensor
+
+    @staticmethod
+    def empty(theta: Tensor) -> CurvaturePairs:
+        """No memory yet: the inverse Hessian is the identity."""
+        none = theta.new_zeros((0, *theta.shape))
+        return CurvaturePairs(none, none, theta.new_zeros((0, theta.shape[0])))
+
+    def append(self, s: Tensor, y: Tensor, history: int) -> CurvaturePairs:
+        """Add a pair, forget beyond `history`; pairs without positive curvature get ρ = 0."""
+        curvature = dot(s, y)
+        usable = curvature > 1e-10 * s.norm(dim=-1) * y.norm(dim=-1)
+        rho = torch.where(usable, 1 / curvature, torch.zeros_like(curvature))
+        joined = (torch.cat([old, new[None]])[-history:] for old, new in ((self.s, s), (self.y, y), (self.rho, rho)))
+        return CurvaturePairs(*joined)
+
+    def apply(self, v: Tensor) -> Tensor:
+        """Two-loop recursion (Nocedal 1980): the quasi-Newton product H v ≈ [∇²E]⁻¹ v; v (S, p)."""
+        alphas = []
+        scale = torch.ones_like(v[:, 0])
+        q = v
+        for s, y, rho in zip(self.s.flip(0), self.y.flip(0), self.rho.flip(0), strict=True):
+            alpha = rho * dot(s, q)
+            q = q - alpha[:, None] * y
+            alphas.append(alpha)
+        for s, y, rho in zip(self.s, self.y, self.rho, strict=True):  # newest usable pair sets the scale
+            scale = torch.where(rho > 0, dot(s, y) / dot(y, y).clamp_min(1e-300), scale)
+        q = scale[:, None] * q
+        for s, y, rho, alpha in zip(self.s, self.y, self.rho, reversed(alphas), strict=True):
+            q = q + (alpha - rho * dot(y, q))[:, None] * s
+        return q
+
+
+@dataclass(frozen=True)
+class LBFGSResult:
+    """theta: (S, p) · energy, grad_norm: (S,) · iterations: int · pairs: for `CurvaturePairs.apply`."""
+
+    theta: Tensor
+    energy: Tensor
+    grad_norm: Tensor
+    iterations: int
+    pairs: CurvaturePairs
+
+
+def lbfgs(
+    value_and_grad: Callable[[Tensor], tuple[Tensor, Tensor]],
+    theta: Tensor,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 500,
+    history: int = 10,
+    pairs: CurvaturePairs | None = None,
+    callback: Callable[[int, Tensor, Tensor], None] | None = None,
+) -> LBFGSResult:
+    """Minimise S functions at once by limited-memory BFGS with Armijo backtracking, each row with its own step.
+
+    value_and_grad: (S, p) -> ((S,), (S, p)) · tol: a row is done when ‖∇E‖₂ ≤ tol, and stays · pairs: curvature from
+    an earlier, nearby problem to begin with.  Rows do not influence each other but through `max_iter`.
+    """
+    pairs = pairs if pairs is not None else CurvaturePairs.empty(theta)
+    energy, grad = value_and_grad(theta)
+    eps = 10 * torch.finfo(theta.dtype).eps
+    stuck = torch.zeros_like(energy, dtype=torch.bool)
+    iteration = 0
+    for iteration in range(1, max_iter + 1):
+        active = (grad.norm(dim=-1) > tol) & ~stuck
+        if not active.any():
+            iteration -= 1
+            break
+        direction = -pairs.apply(grad)
+        slope = dot(grad, direction)
+        uphill = ~(slope < 0)
+        direction = torch.where(uphill[:, None], -grad, direction)
+        slope = torch.where(uphill, -dot(grad, grad), slope)
+        step = torch.ones_like(energy)
+        if len(pairs.s) == 0:
+            step = step / grad.norm(dim=-1).clamp_min(1e-12)
+        step = step * active
+        for _ in range(30):
+            new_theta = theta + step[:, None] * direction
+            new_energy, new_grad = value_and_grad(new_theta)
+            accept = (new_energy <= energy + 1e-4 * step * slope + eps * energy.abs()) | ~active
+            if accept.all():
+                break
+            step = torch.where(accept, step, step / 2)
+        else:
+            stuck |= ~accept  # no descent to be had at this precision
+            new_theta = torch.where(accept[:, None], new_theta, theta)
+            new_energy = torch.where(accept, new_energy, energy)
+            new_grad = torch.where(accept[:, None], new_grad, grad)
+        pairs = pairs.append(new_theta - theta, new_grad - grad, history)
+        theta, energy, grad = new_theta, new_energy, new_grad
+        if callback is not None:
+            callback(iteration, energy, grad.norm(dim=-1))
+    return LBFGSResult(theta, energy, grad.norm(dim=-1), iteration, pairs)

@@ -1,0 +1,124 @@
+"""One file per chapter: a profile's config in, a `Result` out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from recon import data as data_module
+from recon.errors import ReconError
+from recon.experiments.base import Context, Experiment
+from recon.experiments.profiles import PROFILES
+from recon.results import Result, checkpoint_folder, find_result, result_key, save_result, versions
+
+
+def registry() -> dict[str, Experiment]:
+    """Name -> experiment, in the order of the book."""
+    from recon.experiments import bilevel, collapse, linear
+
+    experiments = (linear.EXPERIMENT, collapse.EXPERIMENT, bilevel.AFFINE, bilevel.HIDDEN)
+    return {experiment.name: experiment for experiment in experiments}
+
+
+def run(
+    name: str,
+    profile: str = "laptop",
+    data: str = "auto",
+    device: str = "auto",
+    seed: int = 0,
+    out: str | Path | None = None,
+    data_root: str | Path | None = None,
+) -> Result:
+    """Run experiment `name`, or return its result from disk if one with the same key is there.
+
+    out: folder for `NAME/result.json`, default `$RECON_OUT`, else `build/results/<profile>-<data>` of the checkout.
+    The stored key covers config, seed, device kind, data checksum and code.  An interrupted run goes on from its last
+    checkpoint.  Raises ReconError for an unknown name, profile, device, a negative seed or missing data.
+    """
+    experiments = registry()
+    if name not in experiments:
+        raise ReconError(f"unknown experiment '{name}': choose one of {', '.join(experiments)}")
+    experiment = experiments[name]
+    if profile not in experiment.configs:
+        raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(PROFILES)}")
+    if seed < 0:
+        raise ReconError(f"the seed must not be negative, not {seed}")
+    torch_device = resolve_device(device)
+    pool = data_module.load_pool(data, data_root)
+    config = experiment.configs[profile]
+    key = result_key(name, config, seed, torch_device.type, pool.sha256)
+    folder = output_folder(out, profile, pool.name) / name
+    stored = find_result(folder, key)
+    if stored is not None:
+        return stored
+    checkpoints = checkpoint_folder(folder, key)
+    start = time.perf_counter()
+    torch.set_flush_denormal(True)
+    outcome = experiment.run(config, Context(pool, torch_device, seed, checkpoints))
+    result = Result(
+        experiment=name,
+        profile=profile,
+        data={"name": pool.name, "sha256": pool.sha256, "n": outcome.metrics.get("n_train", 0), "notice": pool.notice},
+        seed=seed,
+        device=device_name(torch_device),
+        versions=versions(),
+        commit=current_commit(),
+        seconds=round(time.perf_counter() - start, 2),
+        metrics=outcome.metrics,
+        claims=outcome.claims,
+        key=key,
+        config=asdict(config),
+        arrays=outcome.arrays,
+    )
+    save_result(result, folder)
+    shutil.rmtree(checkpoints, ignore_errors=True)
+    return result
+
+
+def output_folder(out: str | Path | None, profile: str, data_name: str) -> Path:
+    """Where results go; see `run`."""
+    if out or os.environ.get("RECON_OUT"):
+        folder = Path(out or os.environ["RECON_OUT"]).expanduser()
+    else:
+        checkout = Path(__file__).resolve().parents[2]
+        base = checkout / "build" if (checkout / "pyproject.toml").is_file() else Path("recon-results")
+        folder = base / "results" / f"{profile}-{data_name}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReconError(f"results cannot be written to {folder}: {error.strerror}") from error
+    return folder
+
+
+def resolve_device(device: str) -> torch.device:
+    """ "auto" is the GPU if there is one; ReconError for an unknown or absent device."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device not in ("cpu", "cuda"):
+        raise ReconError(f"unknown device '{device}': choose auto, cpu or cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ReconError("there is no usable GPU on this machine: choose --device cpu or auto")
+    return torch.device(device)
+
+
+def device_name(device: torch.device) -> str:
+    """A device in words, without the name of the machine."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"cpu ({os.cpu_count()} cores)"
+
+
+def current_commit() -> str:
+    """Short commit of the checkout, with "-dirty" for uncommitted changes; "unknown" outside git."""
+    from recon.stamps import commit
+
+    return commit(Path(__file__).resolve().parents[2])
+
+
+__all__ = ["PROFILES", "Context", "Experiment", "registry", "run"]

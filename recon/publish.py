@@ -1,0 +1,261 @@
+"""Editions of the book: built beside each other under build/, one of them promoted to book/executed/ on purpose.
+
+    build/<profile>-<data>/executed/*.ipynb   executed, checked, stamped chapters
+                          /results/           what the experiments stored; reused by the next run
+                          /html/              the book
+
+A new edition's pages replace the old ones only after every chapter has run, and its HTML only after a strict build.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import nbformat
+from nbformat import NotebookNode
+
+from recon import stamps
+from recon.errors import ReconError
+from recon.html import build_html, check_toc
+from recon.runner import ReconRunError, check_no_paths, check_parameters, execute, fault, save
+
+ROOT = Path(__file__).resolve().parents[1]
+PROFILES = ("smoke", "laptop", "paper")
+PUBLISHABLE = ("laptop", "paper")
+MAX_ARRAYS_BYTES = 4 * 2**20
+
+
+def chapters_of(root: Path = ROOT) -> list[Path]:
+    """The chapters' source notebooks, in reading order."""
+    found = sorted((root / "notebooks").glob("*.ipynb"))
+    if not found:
+        raise ReconError("there are no notebooks in notebooks/: run this from a checkout of the repository")
+    return found
+
+
+def build_edition(
+    profile: str = "laptop",
+    data: str = "auto",
+    device: str = "auto",
+    seed: int = 0,
+    root: Path = ROOT,
+    chapters: Sequence[str] | None = None,
+    data_root: str | Path | None = None,
+    html: bool = True,
+    timeout: float | None = None,
+) -> Path:
+    """Execute the chapters and build their HTML; return the edition's folder.
+
+    chapters: names (`01-linear`) of a subset, which then skips the HTML · data_root: as `recon.data.load_pool` ·
+    timeout: seconds a cell may take.  ReconError for bad input, before anything runs; ReconRunError (one line) for a
+    failing chapter or book, with the edition's old pages untouched.
+    """
+    if profile not in PROFILES:
+        raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(PROFILES)}")
+    sources = _select(chapters_of(root), chapters)
+    for source in sources:
+        check_parameters(source, {})
+    pool = _load_pool(data, data_root)
+    edition = root / "build" / f"{profile}-{pool.name}"
+    parameters = {"profile": profile, "data": pool.name, "seed": seed, "device": device}
+    env = {"RECON_OUT": str(edition / "results"), **_data_environment(data_root)}
+    (edition / "results").mkdir(parents=True, exist_ok=True)
+    _log(f"edition {edition.name}: {len(sources)} chapters" + (f" — {pool.notice}" if pool.notice else ""))
+
+    pages = {}
+    with TemporaryDirectory(dir=edition, prefix=".run-") as run:
+        for number, source in enumerate(sources, 1):
+            _log(f"[{number}/{len(sources)}] {source.stem} …")
+            target, start = Path(run) / source.name, time.perf_counter()
+            original = nbformat.read(source, as_version=4)
+            stamp = stamps.make_stamp(root, original, profile, pool, seed, device)
+            try:
+                nb = execute(source, target, parameters, env, timeout)
+            except ReconRunError:
+                _keep_for_debugging(target, edition)
+                raise
+            stamp["seconds"] = round(time.perf_counter() - start, 1)
+            stamps.put_stamp(nb, stamp)
+            check_no_paths(nb, source.stem, root)
+            pages[source.name] = nb
+            _log(f"[{number}/{len(sources)}] {source.stem} done in {stamp['seconds']:.0f} s")
+    _replace_pages(edition / "executed", pages, keep=chapters is not None)
+    shutil.rmtree(edition / "failed", ignore_errors=True)
+    if html and chapters is None:
+        _log("building the HTML …")
+        build_html(root, edition / "executed", edition / "html", edition / "html.log")
+    return edition
+
+
+def render(root: Path = ROOT) -> Path:
+    """HTML of the published edition into build/published/html, without executing; return that folder."""
+    out = root / "build" / "published"
+    out.mkdir(parents=True, exist_ok=True)
+    return build_html(root, root / "book" / "executed", out / "html", out / "html.log")
+
+
+def publish(edition: str | Path | None = None, root: Path = ROOT) -> Path:
+    """Promote an edition (a folder, a name under build/, or the newest on CIFAR-10) into book/executed/.
+
+    ReconError, one sentence, for an edition that is incomplete, in error, stale, not on CIFAR-10, at the smoke
+    profile, mixed, or made from uncommitted code; book/executed/ is then untouched.
+    """
+    folder = _find_edition(edition, root)
+    pages = _publishable_pages(folder, root)
+    target = root / "book" / "executed"
+    new, old = target.with_name(".executed.new"), target.with_name(".executed.old")
+    for leftover in (new, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    new.mkdir(parents=True)
+    for name in pages:
+        shutil.copy2(folder / "executed" / name, new / name)
+    _copy_results(folder / "results", new / "results")
+    if target.exists():
+        target.rename(old)
+    new.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+    return target
+
+
+def write_references(root: Path = ROOT, timeout: float | None = None) -> Path:
+    """Execute all chapters at smoke on the bundled photographs into tests/reference/, for nbval to compare with."""
+    sources = chapters_of(root)
+    parameters = {"profile": "smoke", "data": "photos", "seed": 0, "device": "cpu"}
+    pages = {}
+    with TemporaryDirectory(prefix="recon-references-") as folder:
+        env = {"RECON_OUT": str(Path(folder) / "results"), "OMP_NUM_THREADS": "1"}
+        for number, source in enumerate(sources, 1):
+            _log(f"[{number}/{len(sources)}] reference of {source.stem} …")
+            nb = execute(source, Path(folder) / source.name, parameters, env, timeout)
+            original = nbformat.read(source, as_version=4)
+            nb.metadata["recon"] = nbformat.from_dict({"notebook_sha256": stamps.notebook_sha256(original)})
+            check_no_paths(nb, source.stem, root)
+            pages[source.name] = nb
+    _replace_pages(root / "tests" / "reference", pages)
+    return root / "tests" / "reference"
+
+
+def stale_pages(folder: Path, root: Path = ROOT) -> list[str]:
+    """Chapters whose page in `folder` is missing, or was made from another version of the notebook."""
+    return [source.stem for source in chapters_of(root) if not _is_fresh(folder / source.name, source)]
+
+
+# ------------------------------------------------------------------------------------------------ helpers
+
+
+def _select(sources: list[Path], names: Iterable[str] | None) -> list[Path]:
+    if names is None:
+        return sources
+    by_name = {source.stem: source for source in sources}
+    for name in names:
+        if name not in by_name:
+            raise ReconError(f"unknown chapter '{name}': choose from {', '.join(by_name)}")
+    return [source for source in sources if source.stem in set(names)]
+
+
+def _load_pool(data: str, data_root: str | Path | None):  # noqa: ANN202  (an ImagePool; torch is imported on demand)
+    from recon.data import load_pool
+
+    return load_pool(data, data_root)
+
+
+def _data_environment(data_root: str | Path | None) -> dict[str, str]:
+    """RECON_DATA for the kernels, absolute because they run in notebooks/."""
+    named = data_root or os.environ.get("RECON_DATA")
+    return {"RECON_DATA": str(Path(named).expanduser().resolve())} if named else {}
+
+
+def _keep_for_debugging(target: Path, edition: Path) -> None:
+    if target.exists():
+        (edition / "failed").mkdir(exist_ok=True)
+        kept = edition / "failed" / target.name
+        os.replace(target, kept)
+        _log(f"what was reached is in {kept}")
+
+
+def _replace_pages(folder: Path, pages: dict[str, NotebookNode], keep: bool = False) -> None:
+    """Write `pages`; unless `keep`, remove pages of chapters that no longer exist."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, nb in pages.items():
+        save(nb, folder / name)
+    for page in folder.glob("*.ipynb"):
+        if not keep and page.name not in pages:
+            page.unlink()
+
+
+def _is_fresh(page: Path, source: Path) -> bool:
+    if not page.exists():
+        return False
+    stamp = nbformat.read(page, as_version=4).metadata.get("recon", {})
+    return stamp.get("notebook_sha256") == stamps.notebook_sha256(nbformat.read(source, as_version=4))
+
+
+def _find_edition(edition: str | Path | None, root: Path) -> Path:
+    if edition is not None:
+        for folder in (Path(edition), root / "build" / edition):
+            if (folder / "executed").is_dir():
+                return folder
+        raise ReconError(f"there is no edition '{edition}': give a folder under build/ that `recon book` made")
+    candidates = [root / "build" / f"{profile}-cifar10" / "executed" for profile in PUBLISHABLE]
+    found = [(max(page.stat().st_mtime for page in f.glob("*.ipynb")), f) for f in candidates if any(f.glob("*.ipynb"))]
+    if not found:
+        raise ReconError("there is no edition on CIFAR-10 to publish: run `recon book --data cifar10` first")
+    return max(found)[1].parent
+
+
+def _publishable_pages(folder: Path, root: Path) -> list[str]:
+    """Names of the edition's pages, or ReconError with the first reason not to publish."""
+    seen = set()
+    for source in chapters_of(root):
+        page = folder / "executed" / source.name
+        reason = "is missing"
+        if page.exists():
+            nb = nbformat.read(page, as_version=4)
+            reason = _refusal(nb, source)
+            stamp = nb.metadata.get("recon", {})
+            seen.add((stamp.get("profile"), stamp.get("seed"), stamp.get("data", {}).get("sha256")))
+        if reason:
+            raise ReconError(f"edition {folder.name} is not published: chapter {source.stem} {reason}")
+    if len(seen) > 1:
+        raise ReconError(f"edition {folder.name} is not published: its chapters mix profiles, seeds or data")
+    check_toc(root, folder / "executed")
+    return [source.name for source in chapters_of(root)]
+
+
+def _refusal(nb: NotebookNode, source: Path) -> str | None:
+    if found := fault(nb):
+        return f"is not a clean execution: {found}"
+    stamp = nb.metadata.get("recon")
+    if not stamp:
+        return "carries no stamp"
+    if stamp.profile not in PUBLISHABLE:
+        return f"was executed at profile {stamp.profile}, not {' or '.join(PUBLISHABLE)}"
+    if stamp.data.name != "cifar10":
+        return f"was executed on {stamp.data.name}, not on CIFAR-10"
+    if stamp.notebook_sha256 != stamps.notebook_sha256(nbformat.read(source, as_version=4)):
+        return "is stale: its notebook has changed since"
+    if stamp.source_hash != stamps.source_hash():
+        return "is stale: the package's code has changed since"
+    if stamp.commit == "unknown" or stamp.commit.endswith("-dirty"):
+        return f"was made from uncommitted code (commit {stamp.commit})"
+    return None
+
+
+def _copy_results(results: Path, target: Path) -> None:
+    """The small part of the stored results: every result.json and figure, and arrays up to 4 MiB."""
+    for path in sorted(results.rglob("*")) if results.is_dir() else ():
+        small = path.suffix in {".safetensors", ".png", ".svg"} and path.stat().st_size <= MAX_ARRAYS_BYTES
+        if path.is_file() and (path.name == "result.json" or small):
+            copy = target / path.relative_to(results)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, copy)
+
+
+def _log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,190 @@
+"""Results on disk: `result.json` + `arrays.safetensors`, written atomically and found again by key.
+
+The key covers everything a result depends on: experiment, profile's config, seed, device kind, data checksum and a
+hash of the package's computing code.  Editing a docstring or a figure does not change it.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from recon import __version__
+from recon.errors import ReconError
+
+#: modules that show, store or publish results but do not compute them: their text is not part of the key
+NOT_COMPUTING = ("plots.py", "publish.py", "runner.py", "html.py", "stamps.py", "cli.py", "results.py", "tables.py")
+VERDICTS = ("reproduced", "partly", "not reproduced", "finding")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of a paper (or a finding of ours), with what we measured.
+
+    id: short name · section: where in the paper, "" for our own findings · sentence: the claim · paper, ours, null:
+    values as text (empty where there is none) · verdict: one of `VERDICTS`.
+    """
+
+    id: str
+    section: str
+    sentence: str
+    paper: str
+    ours: str
+    null: str
+    verdict: str
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise ValueError(f"verdict must be one of {VERDICTS}, not {self.verdict}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment computes: metrics (JSON-able), claims, arrays (tensors)."""
+
+    metrics: dict
+    claims: list[Claim]
+    arrays: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Result:
+    """An `Outcome` with its provenance; what `result.json` holds, field by field (arrays apart)."""
+
+    experiment: str
+    profile: str
+    data: dict
+    seed: int
+    device: str
+    versions: dict
+    commit: str
+    seconds: float
+    metrics: dict
+    claims: list[Claim]
+    key: str
+    config: dict
+    arrays: dict[str, Tensor] = field(repr=False)
+
+    def array(self, name: str) -> Tensor:
+        """One array by name; KeyError lists what there is."""
+        if name not in self.arrays:
+            raise KeyError(f"{self.experiment} has no array '{name}', only {', '.join(sorted(self.arrays))}")
+        return self.arrays[name]
+
+
+def verdict(holds: bool) -> str:
+    """ "reproduced" or "not reproduced"."""
+    return "reproduced" if holds else "not reproduced"
+
+
+def source_hash() -> str:
+    """SHA-256 over the computing modules of `recon`, comments and docstrings removed."""
+    package = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        if path.name in NOT_COMPUTING and path.parent == package:
+            continue
+        digest.update(path.relative_to(package).as_posix().encode())
+        digest.update(_code_only(path.read_text(encoding="utf-8")).encode())
+    return digest.hexdigest()[:16]
+
+
+def _code_only(source: str) -> str:
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return ast.dump(tree)
+
+
+def result_key(experiment: str, config: object, seed: int, device: str, data_sha256: str) -> str:
+    """Hash of all that a result depends on."""
+    parts = [experiment, asdict(config), seed, device.split(":")[0], data_sha256, source_hash()]  # type: ignore[call-overload]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def versions() -> dict:
+    """Versions that may matter to a number."""
+    return {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__, "recon": __version__}
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Write to the path given by `with`; it replaces `path` only if the block succeeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    """Atomically write tensors as safetensors."""
+    with atomic_path(path) as temporary:
+        safetensors.torch.save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, temporary)
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Read safetensors; ReconError for a damaged file."""
+    try:
+        return safetensors.torch.load_file(path)
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        raise ReconError(f"{path} is damaged or is not a safetensors file: {error}") from error
+
+
+def save_result(result: Result, folder: Path) -> Path:
+    """Write arrays first and `result.json` last, so that a result that can be read is complete."""
+    save_tensors(result.arrays, folder / "arrays.safetensors")
+    meta = {k: v for k, v in vars(result).items() if k not in ("arrays", "claims")}
+    meta["claims"] = [asdict(claim) for claim in result.claims]
+    with atomic_path(folder / "result.json") as temporary:
+        temporary.write_text(json.dumps(meta, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return folder
+
+
+def load_result(folder: Path) -> Result:
+    """Read a result; ReconError where it is missing or damaged."""
+    try:
+        meta = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        meta["claims"] = [Claim(**claim) for claim in meta["claims"]]
+        return Result(**meta, arrays=load_tensors(folder / "arrays.safetensors"))
+    except FileNotFoundError as error:
+        raise ReconError(f"there is no result in {folder}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:
+        raise ReconError(f"{folder / 'result.json'} is damaged: {error}") from error
+
+
+def find_result(folder: Path, key: str) -> Result | None:
+    """The result in `folder` if it is readable and has this key, else None: it will be computed again."""
+    try:
+        result = load_result(folder)
+    except (ReconError, ValueError):
+        return None
+    return result if result.key == key else None
+
+
+def checkpoint_folder(folder: Path, key: str) -> Path:
+    """Where an unfinished run of this key keeps its checkpoints; those of other keys are removed."""
+    for other in folder.glob("checkpoint-*"):
+        if other.name != f"checkpoint-{key}":
+            shutil.rmtree(other, ignore_errors=True)
+    return folder / f"checkpoint-{key}"

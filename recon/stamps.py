@@ -1,0 +1,117 @@
+"""How a page was made: written into the notebook's metadata (`recon`) and, for the reader, at the foot of the page."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+from typing import TYPE_CHECKING
+
+import nbformat
+from nbformat import NotebookNode
+
+if TYPE_CHECKING:
+    from recon.data import ImagePool
+
+
+def notebook_sha256(nb: NotebookNode) -> str:
+    """Over type and source of every cell of a *source* notebook: outputs and metadata do not make a page stale."""
+    digest = hashlib.sha256()
+    for cell in nb.cells:
+        digest.update(f"{cell.cell_type}\0{cell.source}\0".encode())
+    return digest.hexdigest()
+
+
+def source_hash() -> str:
+    """Hash of the package's scientific code, as `recon.results` defines it."""
+    from recon.results import source_hash as of_results
+
+    return of_results()
+
+
+def commit(root: Path) -> str:
+    """Short hash of HEAD, "-dirty" with uncommitted changes in recon/ or notebooks/; "unknown" without a commit."""
+    head = _git(root, "rev-parse", "--short", "HEAD")
+    if not head:
+        return "unknown"
+    return head + ("-dirty" if _git(root, "status", "--porcelain", "--", "recon", "notebooks") else "")
+
+
+def describe_device(device: str) -> str:
+    """What `device` means here: "cpu (2 cores)" or the name of the GPU."""
+    import torch
+
+    if device != "cpu" and torch.cuda.is_available():
+        return torch.cuda.get_device_name(0)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"cpu ({cores} cores)"
+
+
+def make_stamp(root: Path, source: NotebookNode, profile: str, pool: ImagePool, seed: int, device: str) -> dict:
+    """The stamp of one page, made before it is executed; `seconds` is filled in afterwards."""
+    return {
+        "commit": commit(root),
+        "profile": profile,
+        "data": {"name": pool.name, "sha256": pool.sha256},
+        "notice": _without_home(pool.notice, root),
+        "seed": seed,
+        "device": describe_device(device),
+        "versions": {"python": python_version(), "torch": _version("torch"), "recon": _version("recon")},
+        "seconds": 0.0,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "notebook_sha256": notebook_sha256(source),
+        "source_hash": source_hash(),
+    }
+
+
+def put_stamp(nb: NotebookNode, stamp: dict) -> None:
+    """Stamp an executed notebook in place: metadata, a table at the foot, the notice (if any) under the title."""
+    nb.metadata["recon"] = nbformat.from_dict(stamp)
+    if stamp["notice"]:
+        nb.cells.insert(1, _markdown("recon-notice", f"```{{warning}}\n{stamp['notice']}\n```"))
+    nb.cells.append(_markdown("recon-stamp", _table(stamp)))
+
+
+def _table(stamp: dict) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in stamp["versions"].items())
+    rows = {
+        "Commit": f"`{stamp['commit']}`",
+        "Profile": f"`{stamp['profile']}`",
+        "Data": f"`{stamp['data']['name']}`, sha256 `{stamp['data']['sha256'][:16]}`",
+        "Seed": stamp["seed"],
+        "Device": stamp["device"],
+        "Versions": versions,
+        "Wall time": f"{stamp['seconds']:.0f} s, stored results reused",
+        "Date": stamp["date"],
+    }
+    lines = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+    return (
+        f"```{{admonition}} How this page was made\n:class: note dropdown\n\n| What | Value |\n|---|---|\n{lines}\n```"
+    )
+
+
+def _markdown(cell_id: str, text: str) -> NotebookNode:
+    return nbformat.v4.new_markdown_cell(text, id=cell_id)
+
+
+def _git(root: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _without_home(text: str, root: Path) -> str:
+    return text.replace(str(root.resolve()), ".").replace(os.path.expanduser("~"), "~")

@@ -1,0 +1,36 @@
+"""Hooks shared by the unit tests and by nbval's run over tests/reference/."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+
+import pytest
+
+#: Not compared cell by cell: pictures (also glued ones) and progress bars.  Numbers are checked by unit tests.
+NOT_COMPARED = (
+    "stderr",
+    "image/png",
+    "image/jpeg",
+    "image/svg+xml",
+    "text/html",
+    "application/papermill.record/image/png",
+    "application/papermill.record/text/plain",
+)
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Teach nbval's notebook files what not to compare."""
+    if hasattr(collector, "skip_compare"):
+        collector.skip_compare += NOT_COMPARED
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Notebooks under nbval compute from scratch: their results go to a fresh folder, never to yours."""
+    if config.getoption("nbval", default=False):
+        config.recon_out = os.environ["RECON_OUT"] = tempfile.mkdtemp(prefix="recon-nbval-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(getattr(config, "recon_out", ""), ignore_errors=True)
