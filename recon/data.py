@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
+import sys
 import urllib.error
 import zipfile
 from dataclasses import dataclass, field
@@ -119,7 +120,8 @@ def load_pool(source: str = "auto", root: str | Path | None = None) -> ImagePool
     except ReconError as unreachable:
         if source == "cifar10":
             raise
-        return _photos(notice=f"Executed on bundled photographs, not CIFAR-10 ({unreachable}).")
+        print(f"recon: {unreachable}; going on with the bundled photographs", file=sys.stderr)
+        return _photos()
 
 
 def partition(pool: ImagePool, n_train: int, n_init: int | None = None, n_held_out: int = 200) -> Dataset:
@@ -221,7 +223,9 @@ def _cifar10_pool(images: np.ndarray, labels: np.ndarray, index: np.ndarray) -> 
     wanted = [(i, part) for part, ranges in INDEX_RANGES.items() for r in ranges for i in r]
     missing = [i for i, _ in wanted if i not in row_of]
     if missing:
-        raise ReconError(f"the CIFAR-10 file lacks {len(missing)} of the images needed, the first is index {missing[0]}")
+        raise ReconError(
+            f"the CIFAR-10 file lacks {len(missing)} of the images needed, first of all index {missing[0]}"
+        )
     rows = [row_of[i] for i, _ in wanted]
     return ImagePool(
         name="cifar10",
@@ -249,7 +253,7 @@ PATCH = 32
 MIN_CONTRAST = 12.0  # standard deviation of grey levels in 0..255 below which a patch is sky or wall
 
 
-def _photos(notice: str = "Executed on bundled photographs, not CIFAR-10.") -> ImagePool:
+def _photos() -> ImagePool:
     """32×32 colour patches of photographs that scikit-learn and scikit-image ship, halved in size.
 
     Non-overlapping patches; columns of patches are dealt to the partitions in three contiguous bands per photograph,
@@ -280,5 +284,5 @@ def _photos(notice: str = "Executed on bundled photographs, not CIFAR-10.") -> I
         index=np.arange(len(labels)),
         part=np.asarray(parts),
         class_names=("built", "living"),
-        notice=notice,
+        notice="Executed on bundled photographs, not CIFAR-10.",
     )

@@ -28,7 +28,7 @@ from recon import __version__
 from recon.errors import ReconError
 
 #: modules that show, store or publish results but do not compute them: their text is not part of the key
-NOT_COMPUTING = ("plots.py", "publish.py", "runner.py", "html.py", "stamps.py", "cli.py", "results.py", "tables.py")
+NOT_COMPUTING = ("plots", "publish.py", "runner.py", "html.py", "stamps.py", "cli.py", "results.py")
 VERDICTS = ("reproduced", "partly", "not reproduced", "finding")
 
 
@@ -97,7 +97,7 @@ def source_hash() -> str:
     package = Path(__file__).parent
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
-        if path.name in NOT_COMPUTING and path.parent == package:
+        if path.relative_to(package).parts[0] in NOT_COMPUTING:
             continue
         digest.update(path.relative_to(package).as_posix().encode())
         digest.update(_code_only(path.read_text(encoding="utf-8")).encode())
@@ -120,7 +120,12 @@ def result_key(experiment: str, config: object, seed: int, device: str, data_sha
 
 def versions() -> dict:
     """Versions that may matter to a number."""
-    return {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__, "recon": __version__}
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "recon": __version__,
+    }
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""Figures: `plot_*(result, ax=None)` functions that see results, never models."""

@@ -1,0 +1,45 @@
+"""Image grids in the papers' manner: a reconstruction in a black frame, its nearest neighbour in a grey one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+FRAMES = {"black": "#111111", "grey": "#a0a0a0", "none": "none"}
+
+
+def show_image(ax: Axes, image: Tensor, frame: str = "none", title: str = "") -> Axes:
+    """One image, (3, 32, 32) or flat (3072,), clipped to [0, 1], in a frame."""
+    pixels = np.clip(image.detach().cpu().float().reshape(3, 32, 32).permute(1, 2, 0).numpy(), 0, 1)
+    ax.imshow(pixels, interpolation="nearest")
+    ax.set(xticks=[], yticks=[])
+    for spine in ax.spines.values():
+        spine.set(edgecolor=FRAMES[frame], linewidth=0 if frame == "none" else 2.5)
+    if title:
+        ax.set_title(title, fontsize=8, pad=2)
+    return ax
+
+
+def image_rows(
+    rows: Sequence[tuple[str, Tensor, str]], titles: Sequence[Sequence[str]] | None = None, size: float = 0.95
+) -> Figure:
+    """A figure of labelled rows: (label, images (k, 3072), frame); titles[r][c] is printed above an image."""
+    n_columns = max(len(images) for _, images, _ in rows)
+    figure, axes = plt.subplots(
+        len(rows), n_columns, figsize=(size * n_columns + 1.2, (size + 0.2) * len(rows)), squeeze=False
+    )
+    figure.patch.set_facecolor("white")
+    for r, (label, images, frame) in enumerate(rows):
+        for c in range(n_columns):
+            if c < len(images):
+                show_image(axes[r, c], images[c], frame, titles[r][c] if titles and titles[r] else "")
+            else:
+                axes[r, c].axis("off")
+        axes[r, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=9)
+    figure.tight_layout(pad=0.3)
+    return figure
