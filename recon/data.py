@@ -223,9 +223,7 @@ def _cifar10_pool(images: np.ndarray, labels: np.ndarray, index: np.ndarray) -> 
     wanted = [(i, part) for part, ranges in INDEX_RANGES.items() for r in ranges for i in r]
     missing = [i for i, _ in wanted if i not in row_of]
     if missing:
-        raise ReconError(
-            f"the CIFAR-10 file lacks {len(missing)} of the images needed, first of all index {missing[0]}"
-        )
+        raise ReconError(f"the CIFAR-10 file lacks {len(missing)} of the images needed, first index {missing[0]}")
     rows = [row_of[i] for i, _ in wanted]
     return ImagePool(
         name="cifar10",

@@ -33,7 +33,8 @@ class HeavyBall:
     v ← μ v + ∇E(x),  x ← x − η v.  A step that lowered E makes η grow by `grow`; one that raised it is taken back,
     η shrinks by `shrink` and v starts again from zero (cf. O'Donoghue & Candès 2015).  Rows are independent.
 
-    The energy decides, nothing else: no truth enters.  A row whose energy is ≤ `tol` stops where it is.
+    The energy decides, nothing else: no truth enters.  A row whose energy is ≤ `tol` stops where it is.  `box`:
+    bounds to which every proposal is clipped (projected descent).
     """
 
     step_size: float = 1.0
@@ -41,6 +42,7 @@ class HeavyBall:
     grow: float = 1.1
     shrink: float = 0.5
     tol: float = 0.0
+    box: tuple[float, float] | None = None
 
     def init(self, x: Tensor) -> State:
         """State before the first evaluation; `x` (S, ...) is the first proposal."""
@@ -66,8 +68,9 @@ class HeavyBall:
         step_size = state["step_size"] * torch.where(first, 1.0, torch.where(better, self.grow, self.shrink))
         velocity = self.momentum * torch.where(pick, state["velocity"], 0.0) + accepted_grad
         active = rows(accepted_energy > self.tol, grad)
+        proposal = accepted_x - torch.where(active, rows(step_size, velocity) * velocity, 0.0)
         return {
-            "x": accepted_x - torch.where(active, rows(step_size, velocity) * velocity, 0.0),
+            "x": proposal if self.box is None else proposal.clamp(*self.box),
             "accepted_x": accepted_x,
             "accepted_grad": accepted_grad,
             "velocity": velocity,
@@ -78,39 +81,30 @@ class HeavyBall:
 
 @dataclass(frozen=True)
 class CurvaturePairs:
-    """What L-BFGS remembers: s = Δθ and y = Δ∇E, each (k, S, p), oldest first, with ρ = 1/⟨s, y⟩ (k, S), 0 if unused."""
+    """What L-BFGS remembers, oldest first: s = Δθ and y = Δ∇E, each (S, p), and ρ = 1/⟨s, y⟩ (S,), 0 if unused."""
 
-    s: Tensor
-    y: Tensor
-    rho: Tensor
-
-    @staticmethod
-    def empty(theta: Tensor) -> CurvaturePairs:
-        """No memory yet: the inverse Hessian is the identity."""
-        none = theta.new_zeros((0, *theta.shape))
-        return CurvaturePairs(none, none, theta.new_zeros((0, theta.shape[0])))
+    pairs: tuple[tuple[Tensor, Tensor, Tensor], ...] = ()
 
     def append(self, s: Tensor, y: Tensor, history: int) -> CurvaturePairs:
-        """Add a pair, forget beyond `history`; pairs without positive curvature get ρ = 0."""
+        """Add a pair, forget beyond `history`; a row without positive curvature gets ρ = 0."""
         curvature = dot(s, y)
         usable = curvature > 1e-10 * s.norm(dim=-1) * y.norm(dim=-1)
         rho = torch.where(usable, 1 / curvature, torch.zeros_like(curvature))
-        joined = (torch.cat([old, new[None]])[-history:] for old, new in ((self.s, s), (self.y, y), (self.rho, rho)))
-        return CurvaturePairs(*joined)
+        return CurvaturePairs((*self.pairs, (s, y, rho))[-history:])
 
     def apply(self, v: Tensor) -> Tensor:
         """Two-loop recursion (Nocedal 1980): the quasi-Newton product H v ≈ [∇²E]⁻¹ v; v (S, p)."""
         alphas = []
-        scale = torch.ones_like(v[:, 0])
         q = v
-        for s, y, rho in zip(self.s.flip(0), self.y.flip(0), self.rho.flip(0), strict=True):
+        for s, y, rho in reversed(self.pairs):
             alpha = rho * dot(s, q)
             q = q - alpha[:, None] * y
             alphas.append(alpha)
-        for s, y, rho in zip(self.s, self.y, self.rho, strict=True):  # newest usable pair sets the scale
-            scale = torch.where(rho > 0, dot(s, y) / dot(y, y).clamp_min(1e-300), scale)
+        scale = torch.ones_like(v[:, 0])
+        for s, y, rho in self.pairs:  # the newest usable pair sets the scale
+            scale = torch.where(rho > 0, dot(s, y) / dot(y, y).clamp_min(1e-30), scale)
         q = scale[:, None] * q
-        for s, y, rho, alpha in zip(self.s, self.y, self.rho, reversed(alphas), strict=True):
+        for (s, y, rho), alpha in zip(self.pairs, reversed(alphas), strict=True):
             q = q + (alpha - rho * dot(y, q))[:, None] * s
         return q
 
@@ -141,7 +135,7 @@ def lbfgs(
     value_and_grad: (S, p) -> ((S,), (S, p)) · tol: a row is done when ‖∇E‖₂ ≤ tol, and stays · pairs: curvature from
     an earlier, nearby problem to begin with.  Rows do not influence each other but through `max_iter`.
     """
-    pairs = pairs if pairs is not None else CurvaturePairs.empty(theta)
+    pairs = pairs or CurvaturePairs()
     energy, grad = value_and_grad(theta)
     eps = 10 * torch.finfo(theta.dtype).eps
     stuck = torch.zeros_like(energy, dtype=torch.bool)
@@ -157,7 +151,7 @@ def lbfgs(
         direction = torch.where(uphill[:, None], -grad, direction)
         slope = torch.where(uphill, -dot(grad, grad), slope)
         step = torch.ones_like(energy)
-        if len(pairs.s) == 0:
+        if not pairs.pairs:
             step = step / grad.norm(dim=-1).clamp_min(1e-12)
         step = step * active
         for _ in range(30):

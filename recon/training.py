@@ -6,20 +6,20 @@ with L the logistic loss and y in {0, 1}.  Leading batch dimensions are independ
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recon.descent import CurvaturePairs, HeavyBall, lbfgs
+from recon.descent import CurvaturePairs, lbfgs
 from recon.errors import ReconError
 from recon.networks import MLP
 
 
 @dataclass(frozen=True)
 class Objective:
-    """E of eq. (4) for a fixed network, labels y (n,) in {0, 1} and weight decay; a function of θ (S, p), x (S, n, d)."""
+    """E of eq. (4) for a network, labels y (n,) in {0, 1} and weight decay; a function of θ (S, p) and x (S, n, d)."""
 
     network: MLP
     y: Tensor
@@ -69,13 +69,18 @@ class Objective:
 
 @dataclass(frozen=True)
 class InnerSolution:
-    """θ(x) (S, p) with its ‖∇_θ E‖₂ (S,) and iterations; `pairs` from L-BFGS, `logits` from the affine Newton method."""
+    """θ(x) (S, p) with its accuracy ‖∇_θ E‖₂ (S,) and iterations.
+
+    What the solver can hand on: `logits` (S, n) from Newton's method for the affine net; `pairs`, the curvature that
+    L-BFGS collected, in the coordinates of `space` where it worked in the row space of the images.
+    """
 
     theta: Tensor
     grad_norm: Tensor
     iterations: int
-    pairs: CurvaturePairs | None = None
     logits: Tensor | None = None
+    pairs: CurvaturePairs | None = None
+    space: RowSpace | None = None
 
 
 def with_ones(x: Tensor) -> Tensor:
@@ -101,7 +106,8 @@ def solve_affine(
     z = torch.zeros_like(gram[..., 0]) if logits is None else logits
     identity = torch.eye(len(y), dtype=x.dtype, device=x.device)
     iteration = 0
-    for iteration in range(1, max_iter + 1):
+    while iteration < max_iter:
+        iteration += 1
         s = torch.sigmoid(z)
         mismatch = z + (gram @ (s - y).unsqueeze(-1)).squeeze(-1)
         step = torch.linalg.solve(identity + gram * (s * (1 - s)).unsqueeze(-2), mismatch.unsqueeze(-1)).squeeze(-1)
@@ -112,6 +118,41 @@ def solve_affine(
     return InnerSolution(theta, objective.grad(theta, x).norm(dim=-1), iteration, logits=z)
 
 
+@dataclass(frozen=True)
+class RowSpace:
+    """Coordinates in which the inner problem of any MLP is small: the span of the n images.
+
+    With weight decay the minimiser's first-layer weights lie in the row space of x (the loss does not see the rest,
+    the decay removes it): w1 = a Q with orthonormal Q (S, n, d).  So E over θ (S, p) with d inputs equals E over
+    `reduce(θ)` with n inputs `coordinates` = x Qᵀ (S, n, n), exactly, for n < d.
+    """
+
+    objective: Objective
+    basis: Tensor
+    coordinates: Tensor
+    full: MLP
+
+    @staticmethod
+    def of(objective: Objective, x: Tensor) -> RowSpace:
+        """Build from images x (S, n, d) by QR."""
+        basis = torch.linalg.qr(x.detach().mT).Q.mT
+        network = objective.network
+        small = MLP((basis.shape[-2], *network.widths[1:]), network.bias, network.smoothing)
+        return RowSpace(Objective(small, objective.y, objective.weight_decay), basis, x.detach() @ basis.mT, network)
+
+    def reduce(self, theta: Tensor) -> Tensor:
+        """θ (S, p) -> its part in the row space, (S, p')."""
+        params = dict(self.full.unflatten(theta))
+        params["w1"] = params["w1"] @ self.basis.mT
+        return self.objective.network.flatten(params)
+
+    def lift(self, theta: Tensor) -> Tensor:
+        """Back to (S, p); reduce(lift(a)) = a."""
+        params = dict(self.objective.network.unflatten(theta))
+        params["w1"] = params["w1"] @ self.basis
+        return self.full.flatten(params)
+
+
 def solve_lbfgs(
     objective: Objective,
     x: Tensor,
@@ -119,10 +160,20 @@ def solve_lbfgs(
     tol: float = 1e-5,
     max_iter: int = 500,
     history: int = 20,
-    pairs: CurvaturePairs | None = None,
 ) -> InnerSolution:
-    """Minimise E over θ for any network, from `theta` (S, p), until ‖∇_θ E‖₂ ≤ tol or max_iter."""
-    found = lbfgs(
-        lambda t: objective.value_and_grad(t, x), theta, tol=tol, max_iter=max_iter, history=history, pairs=pairs
-    )
+    """Minimise E over θ for any network, from `theta` (S, p), until ‖∇_θ E‖₂ ≤ tol or max_iter.
+
+    Works in the row space of x where that is smaller and the weight decay positive; the minimisers are the same.
+    """
+    if objective.weight_decay > 0 and x.shape[-2] < x.shape[-1]:
+        space = RowSpace.of(objective, x)
+        found = lbfgs(
+            lambda t: space.objective.value_and_grad(t, space.coordinates),
+            space.reduce(theta),
+            tol=tol,
+            max_iter=max_iter,
+            history=history,
+        )
+        return InnerSolution(space.lift(found.theta), found.grad_norm, found.iterations, pairs=found.pairs, space=space)
+    found = lbfgs(lambda t: objective.value_and_grad(t, x), theta, tol=tol, max_iter=max_iter, history=history)
     return InnerSolution(found.theta, found.grad_norm, found.iterations, pairs=found.pairs)

@@ -45,6 +45,7 @@ class BilevelAffine:
     n_train: int
     steps: int
     weight_decay: float = 1e-2
+    step_size: float = 0.3
     tol: float = 1e-8
     n_held_out: int = 200
 
@@ -59,7 +60,7 @@ BILEVEL_AFFINE = {
 @dataclass(frozen=True)
 class BilevelHidden:
     """§4.3, eq. (9). width: 6144 in the paper · inner_first, inner_next: L-BFGS iterations before and during the outer
-    loop · cg_iterations: for the inverse Hessian · weight_decays: the first is the one of Table 1's comparison."""
+    loop · train_iterations: likewise for θ* · weight_decays: the first is reported at top level."""
 
     n_train: int
     width: int
@@ -67,7 +68,8 @@ class BilevelHidden:
     seeds: int
     inner_first: int = 500
     inner_next: int = 10
-    cg_iterations: int = 30
+    train_iterations: int = 1000
+    step_size: float = 0.3
     weight_decays: tuple[float, ...] = (1e-3, 1e-2)
     tol: float = 1e-8
     n_held_out: int = 200

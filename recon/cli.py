@@ -1,0 +1,189 @@
+"""The command line.  Exit codes: 0 done, 2 bad usage or input (one line on stderr), 1 the run failed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from recon import __version__
+from recon.data import SOURCES
+from recon.errors import ReconError
+
+PROFILES = ("smoke", "laptop", "paper")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        arguments.command(arguments)
+    except ReconError as error:
+        print(f"recon: {_one_line(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("recon: interrupted; the next run goes on from the last checkpoint", file=sys.stderr)
+        return 1
+    except Exception as error:  # the run failed: a sentence for the user, the traceback for whoever asks
+        if arguments.traceback:
+            raise
+        print(f"recon: {type(error).__name__}: {_one_line(error)} (--traceback shows where)", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="recon", description="Can training data be read out of trained weights?")
+    parser.add_argument("--version", action="version", version=f"recon {__version__}")
+    parser.add_argument("--traceback", action="store_true", help="show where an unexpected failure happened")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    command = commands.add_parser("list", help="experiments: chapter, paper section, cost per profile")
+    command.set_defaults(command=_list)
+
+    command = commands.add_parser("run", help="run one experiment, or find its result on disk")
+    command.add_argument("name", metavar="NAME")
+    _settings(command)
+    command.add_argument("--out", metavar="DIR", help="results go to DIR/NAME (default build/results/…)")
+    command.set_defaults(command=_run)
+
+    command = commands.add_parser("book", help="all chapters through papermill, then HTML, as an edition of its own")
+    _settings(command)
+    command.set_defaults(command=_book)
+
+    command = commands.add_parser("render", help="HTML of the published edition, without executing")
+    command.set_defaults(command=_render)
+
+    command = commands.add_parser("publish", help="promote an edition on CIFAR-10 into book/executed/")
+    command.add_argument("edition", nargs="?", help="a name under build/ or a folder (default: the newest)")
+    command.set_defaults(command=_publish)
+
+    command = commands.add_parser("references", help="recompute the smoke references that nbval compares with")
+    command.set_defaults(command=_references)
+
+    command = commands.add_parser("claims", help="every claim: paper value, ours, null, verdict, chapter")
+    command.add_argument("--json", action="store_true", help="as JSON")
+    command.add_argument("--out", metavar="DIR", help="results to read (default: the published edition's)")
+    command.set_defaults(command=_claims)
+    return parser
+
+
+def _settings(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--profile", choices=PROFILES, default="laptop")
+    command.add_argument("--data", default="auto", metavar="|".join(SOURCES))
+    command.add_argument("--data-root", metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
+    command.add_argument("--device", default="auto", metavar="auto|cpu|cuda")
+    command.add_argument("--seed", type=int, default=0)
+
+
+def _list(_: argparse.Namespace) -> None:
+    from recon.experiments import registry
+
+    for experiment in registry().values():
+        cost = ", ".join(f"{profile} {text}" for profile, text in experiment.cost.items())
+        print(f"{experiment.name:16} {experiment.chapter:20} {experiment.section:6} {cost:52} {experiment.summary}")
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    from recon.experiments import output_folder, run
+
+    result = run(
+        arguments.name,
+        profile=arguments.profile,
+        data=arguments.data,
+        device=arguments.device,
+        seed=arguments.seed,
+        out=arguments.out,
+        data_root=arguments.data_root,
+    )
+    folder = output_folder(arguments.out, result.profile, result.data["name"]) / result.experiment
+    _save_figures(result, folder)
+    if result.data["notice"]:
+        print(f"recon: {result.data['notice']}", file=sys.stderr)
+    for claim in result.claims:
+        print(f"{claim.verdict:15} {claim.id}: {claim.ours}")
+    print(folder / "result.json")
+
+
+def _save_figures(result, folder: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    from recon.experiments import registry
+    from recon.results import atomic_path
+
+    for stem, plot in registry()[result.experiment].figures.items():
+        figure = plot(result)
+        with atomic_path(folder / f"{stem}.png") as temporary:
+            figure.savefig(temporary, format="png", dpi=150, bbox_inches="tight")
+        plt.close(figure)
+
+
+def _book(arguments: argparse.Namespace) -> None:
+    from recon.publish import build_edition
+
+    edition = build_edition(
+        profile=arguments.profile,
+        data=arguments.data,
+        device=arguments.device,
+        seed=arguments.seed,
+        data_root=arguments.data_root,
+    )
+    print(edition)
+
+
+def _render(_: argparse.Namespace) -> None:
+    from recon.publish import render
+
+    print(render())
+
+
+def _publish(arguments: argparse.Namespace) -> None:
+    from recon.publish import publish
+
+    print(publish(arguments.edition))
+
+
+def _references(_: argparse.Namespace) -> None:
+    from recon.publish import write_references
+
+    print(write_references())
+
+
+def _claims(arguments: argparse.Namespace) -> None:
+    from recon.experiments import registry
+    from recon.publish import ROOT
+    from recon.results import load_result
+
+    folder = Path(arguments.out) if arguments.out else ROOT / "book" / "executed" / "results"
+    rows = []
+    for name, experiment in registry().items():
+        if not (folder / name / "result.json").is_file():
+            continue
+        result = load_result(folder / name)
+        for claim in result.claims:
+            made = {"chapter": experiment.chapter, "experiment": name, "profile": result.profile}
+            rows.append({**asdict(claim), **made, "data": result.data["name"], "device": result.device})
+    if not rows:
+        raise ReconError(f"there are no results in {folder}: run an experiment or the book first")
+    if arguments.json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    for row in rows:
+        where = f"§{row['section']}" if row["section"] else "ours"
+        null = f" | null: {row['null']}" if row["null"] else ""
+        paper = f" | paper: {row['paper']}" if row["paper"] else ""
+        print(f"{row['verdict']:15} {row['id']} ({where}, {row['chapter']}): {row['ours']}{paper}{null}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
