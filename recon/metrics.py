@@ -1,0 +1,68 @@
+"""How alike two sets of images are: every pair at once, by GEMMs and convolutions, no m × n × d intermediates.
+
+Images are flat rows (m, 3072) in C H W order with values meant for [0, 1].
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+SIDE = 32
+CHANNELS = 3
+WINDOW = 7  # scikit-image's default window
+
+
+def l2(a: Tensor, b: Tensor) -> Tensor:
+    """Euclidean distances ‖a_i − b_j‖₂, (m, d), (n, d) -> (m, n), ≥ 0; exactly 0 for equal rows."""
+    return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def ncc(a: Tensor, b: Tensor) -> Tensor:
+    """Normalised cross-correlation over whole images, (m, n) in [−1, 1].
+
+    ⟨a − ā, b − b̄⟩ / (‖a − ā‖ ‖b − b̄‖): blind to brightness and contrast of either image; a constant image scores 0.
+    """
+
+    def standardise(x: Tensor) -> Tensor:
+        x = x - x.mean(-1, keepdim=True)
+        norm = x.norm(dim=-1, keepdim=True)
+        return torch.where(norm > 1e-6 * math.sqrt(x.shape[-1]), x / norm.clamp_min(1e-30), 0.0)
+
+    return (standardise(a) @ standardise(b).mT).clamp(-1, 1)
+
+
+def ssim(a: Tensor, b: Tensor, chunk: int = 16) -> Tensor:
+    """Mean structural similarity (Wang et al. 2004), (m, n) in [−1, 1], for data range 1.
+
+    scikit-image's `structural_similarity(..., data_range=1, channel_axis=0)`: uniform 7 × 7 window, sample
+    covariances, windows inside the image only, mean over pixels and channels.  `chunk` rows of `a` at a time.
+    """
+    k1, k2 = 0.01**2, 0.03**2
+    unbias = WINDOW**2 / (WINDOW**2 - 1)
+    images_a, images_b = (x.reshape(-1, CHANNELS, SIDE, SIDE) for x in (a, b))
+
+    def mean(x: Tensor) -> Tensor:
+        return F.avg_pool2d(x, WINDOW, stride=1)
+
+    mean_b, square_b = mean(images_b), mean(images_b.square())
+    rows = []
+    for part in images_a.split(chunk):
+        product = (part[:, None] * images_b[None]).flatten(0, 1)
+        cross = mean(product).unflatten(0, (len(part), len(images_b)))
+        mean_a = mean(part)[:, None]
+        var_a = unbias * (mean(part.square())[:, None] - mean_a.square())
+        var_b = unbias * (square_b - mean_b.square())[None]
+        covariance = unbias * (cross - mean_a * mean_b)
+        numerator = (2 * mean_a * mean_b + k1) * (2 * covariance + k2)
+        denominator = (mean_a.square() + mean_b.square()[None] + k1) * (var_a + var_b + k2)
+        rows.append((numerator / denominator).flatten(2).mean(-1))
+    return torch.cat(rows)
+
+
+def psnr(a: Tensor, b: Tensor) -> Tensor:
+    """Peak signal-to-noise ratio −10 log10 mean((a − b)²) in dB for peak 1, row by row: (m, d), (m, d) -> (m,)."""
+    return -10 * (a - b).square().mean(-1).log10()

@@ -1,0 +1,109 @@
+"""Metrics against scikit-image and loops; matching against brute force and its invariances."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from skimage.metrics import peak_signal_noise_ratio, structural_similarity
+
+from recon import metrics
+from recon.errors import ReconError
+from recon.matching import METRICS, nearest, null_nearest, one_to_one
+
+
+def images(n, seed=0):
+    """Random images with some structure, (n, 3072) float64 in [0, 1]."""
+    generator = torch.Generator().manual_seed(seed)
+    coarse = torch.rand(n, 3, 8, 8, generator=generator, dtype=torch.float64)
+    smooth = torch.nn.functional.interpolate(coarse, size=32, mode="bilinear")
+    return (0.8 * smooth + 0.2 * torch.rand(smooth.shape, generator=generator, dtype=torch.float64)).flatten(1)
+
+
+def test_ssim_equals_scikit_image():
+    a, b = images(3), images(4, seed=1)
+    ours = metrics.ssim(a, b, chunk=2)
+    for i, j in itertools.product(range(3), range(4)):
+        pair = (x.reshape(3, 32, 32).numpy() for x in (a[i], b[j]))
+        assert ours[i, j].item() == pytest.approx(structural_similarity(*pair, data_range=1, channel_axis=0), abs=1e-10)
+
+
+def test_psnr_equals_scikit_image():
+    a, b = images(3), images(3, seed=1)
+    expected = [peak_signal_noise_ratio(x.numpy(), y.numpy(), data_range=1) for x, y in zip(a, b, strict=True)]
+    assert np.allclose(metrics.psnr(a, b), expected)
+
+
+def test_l2_and_ncc_equal_loops():
+    a, b = images(3), images(4, seed=1)
+    for i, j in itertools.product(range(3), range(4)):
+        assert metrics.l2(a, b)[i, j].item() == pytest.approx((a[i] - b[j]).norm().item(), abs=1e-12)
+        assert metrics.ncc(a, b)[i, j].item() == pytest.approx(np.corrcoef(a[i], b[j])[0, 1], abs=1e-12)
+
+
+def test_ncc_ignores_brightness_and_contrast_and_survives_constants():
+    a, b = images(3), images(4, seed=1)
+    assert torch.allclose(metrics.ncc(a, b), metrics.ncc(0.1 * a + 3, 7 * b - 1))
+    assert torch.equal(metrics.ncc(torch.full((1, 3072), 0.3), b.float()), torch.zeros(1, 4))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_nearest_equals_brute_force(metric):
+    a, b = images(5), images(7, seed=1)
+    pairwise, larger = METRICS[metric]
+    match = nearest(a, b, metric)
+    for i in range(5):
+        scores = [pairwise(a[i : i + 1], b[j : j + 1]).item() for j in range(7)]
+        best = max(scores) if larger else min(scores)
+        assert match.score[i].item() == pytest.approx(best, abs=1e-9)
+        assert match.index[i].item() == scores.index(best) or scores[match.index[i]] == pytest.approx(best)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_self_match(metric):
+    a = images(6)
+    match = nearest(a, a, metric)
+    assert torch.equal(match.index, torch.arange(6))
+    assert torch.allclose(match.score, torch.full((6,), 0.0 if metric == "l2" else 1.0, dtype=a.dtype), atol=1e-12)
+    if metric == "l2":
+        assert (match.score == 0).all()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_matching_follows_a_permutation(metric):
+    a, b = images(5), images(7, seed=1)
+    order = torch.randperm(5, generator=torch.Generator().manual_seed(2))
+    for match in (nearest, one_to_one):
+        assert torch.equal(match(a[order], b, metric).index, match(a, b, metric).index[order])
+
+
+def test_one_to_one_is_the_best_assignment():
+    a, b = images(4), images(5, seed=1)
+    scores = metrics.ncc(a, b)
+    best = max(sum(scores[i, p[i]].item() for i in range(4)) for p in itertools.permutations(range(5), 4))
+    match = one_to_one(a, b, "ncc")
+    assert len(set(match.index.tolist())) == 4
+    assert match.score.sum().item() == pytest.approx(best)
+
+
+def test_one_to_one_does_not_count_twice_what_nearest_does():
+    b = images(3)
+    a = b[[0, 0, 0]]
+    assert (nearest(a, b, "ncc").score > 0.99).sum() == 3
+    assert (one_to_one(a, b, "ncc").score > 0.99).sum() == 1
+
+
+def test_null_is_nearest_of_the_held_out():
+    held_out, train = images(4, seed=5), images(6)
+    assert torch.equal(null_nearest(held_out, train).score, nearest(held_out, train).score)
+
+
+def test_bad_input():
+    with pytest.raises(ReconError, match="unknown metric 'l3'"):
+        nearest(images(1), images(1), "l3")
+    with pytest.raises(ReconError, match="rows of one length"):
+        nearest(images(1), torch.zeros(1, 5))
+    with pytest.raises(ReconError, match="at least as many"):
+        one_to_one(images(3), images(2))
