@@ -16,7 +16,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from recon.descent import HeavyBall, State, dot
+from recon.descent import HeavyBall, State, dot, rows
 from recon.errors import ReconError
 from recon.networks import MLP
 from recon.training import InnerSolution, Objective, solve_affine, solve_lbfgs, with_ones
@@ -71,15 +71,16 @@ def _residual(objective: Objective, x: Tensor, theta: Tensor, p: Tensor, v: Tens
 
 
 def _woodbury(jacobian: Tensor, curvature: Tensor, weight_decay: float, v: Tensor) -> Tensor:
-    """(JᵀDJ/n + wd·I)⁻¹ v = (v − Jᵀ(n·wd·I + D JJᵀ)⁻¹ D J v) / wd: one n × n system instead of one of size p.
+    """(JᵀDJ/n + wd·I)⁻¹ v = (v − Aᵀ(n·wd·I + AAᵀ)⁻¹ A v) / wd with A = D^½ J: n × n systems instead of p × p.
 
-    J (S, n, p), D = diag(curvature) (S, n), v (S, p).  D is never inverted: a confident image has none left.
+    J (S, n, p), D = diag(curvature) (S, n), v (S, p).  The small system is formed and solved in float64: n·wd is often
+    below the float32 rounding of AAᵀ.
     """
     n = jacobian.shape[-2]
-    identity = torch.eye(n, dtype=v.dtype, device=v.device)
-    system = n * weight_decay * identity + curvature.unsqueeze(-1) * (jacobian @ jacobian.mT)
-    inner = torch.linalg.solve(system, curvature.unsqueeze(-1) * (jacobian @ v.unsqueeze(-1)))
-    return (v - (jacobian.mT @ inner).squeeze(-1)) / weight_decay
+    scaled = (curvature.sqrt().unsqueeze(-1) * jacobian).double()
+    system = scaled @ scaled.mT + n * weight_decay * torch.eye(n, dtype=torch.float64, device=v.device)
+    inner = torch.cholesky_solve(scaled @ v.double().unsqueeze(-1), torch.linalg.cholesky(system))
+    return ((v.double() - (scaled.mT @ inner).squeeze(-1)) / weight_decay).to(v.dtype)
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,8 @@ class LBFGSInner:
         return {"theta": solve_lbfgs(objective, x, self.theta, tol=self.tol, max_iter=self.first).theta}
 
     def solve(self, objective: Objective, x: Tensor, carried: State) -> tuple[InnerSolution, State]:
-        solution = solve_lbfgs(objective, x, carried["theta"], tol=self.tol, max_iter=self.next)
+        # near a solution, a row that needs a step this short sits on a kink of ReLU and would only cost time
+        solution = solve_lbfgs(objective, x, carried["theta"], tol=self.tol, max_iter=self.next, halvings=8)
         return solution, {"theta": solution.theta}
 
 
@@ -292,7 +294,10 @@ class BilevelAttack:
         energy = outer_energy(self.released.theta_star, solution.theta)
         v = 2 * (solution.theta - self.released.theta_star)
         grad, _ = hypergradient(objective, x, solution, v, self.inverse_hessian)
-        return {**self.descent.step(state, energy, grad), **carried}
+        # A rejected step is taken back whole: the inner problem, too, goes on from where the last accepted one ended.
+        better = energy < state["accepted_energy"]
+        kept = {key: torch.where(rows(better, new), new, state[key]) for key, new in carried.items()}
+        return {**self.descent.step(state, energy, grad), **kept}
 
 
 __all__ = [

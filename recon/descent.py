@@ -127,13 +127,15 @@ def lbfgs(
     tol: float = 1e-6,
     max_iter: int = 500,
     history: int = 10,
+    halvings: int = 30,
     pairs: CurvaturePairs | None = None,
     callback: Callable[[int, Tensor, Tensor], None] | None = None,
 ) -> LBFGSResult:
     """Minimise S functions at once by limited-memory BFGS with Armijo backtracking, each row with its own step.
 
     value_and_grad: (S, p) -> ((S,), (S, p)) · tol: a row is done when ‖∇E‖₂ ≤ tol, and stays · pairs: curvature from
-    an earlier, nearby problem to begin with.  Rows do not influence each other but through `max_iter`.
+    an earlier, nearby problem to begin with · halvings: of a step, before a row counts
+    as stuck.  Rows do not influence each other but through `max_iter`.
     """
     pairs = pairs or CurvaturePairs()
     energy, grad = value_and_grad(theta)
@@ -154,7 +156,7 @@ def lbfgs(
         if not pairs.pairs:
             step = step / grad.norm(dim=-1).clamp_min(1e-12)
         step = step * active
-        for _ in range(30):
+        for _ in range(halvings):
             new_theta = theta + step[:, None] * direction
             new_energy, new_grad = value_and_grad(new_theta)
             accept = (new_energy <= energy + 1e-4 * step * slope + eps * energy.abs()) | ~active

@@ -13,7 +13,7 @@ class Linear:
 
     n_train: int
     weight_decay: float = 1e-2
-    iterations: int = 40
+    iterations: int = 80
     tol: float = 1e-14
 
 
@@ -22,11 +22,13 @@ LINEAR = {"smoke": Linear(n_train=40), "laptop": Linear(n_train=500), "paper": L
 
 @dataclass(frozen=True)
 class Collapse:
-    """§3.2. width: of the hidden layer · steps: of loss-scaled descent (no weight decay)."""
+    """§3.2. width: of the hidden layer · steps: of loss-scaled descent (no weight decay), at most · goal: log-loss
+    at which training ends; much lower, and gradients underflow even in float64."""
 
     n_train: int
     width: int
     steps: int
+    goal: float = -15.0
     n_held_out: int = 200
     weight_decay: float = 1e-3
 
