@@ -8,15 +8,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from recon.bilevel import (
-    AffineInner,
-    BilevelAttack,
-    GaussNewton,
-    LBFGSInner,
-    Released,
-    Woodbury,
-    outer_energy,
-)
+from recon.bilevel import AffineInner, BilevelAttack, GaussNewton, LBFGSInner, Released, Woodbury, outer_energy
 from recon.data import Dataset
 from recon.descent import HeavyBall
 from recon.experiments.base import Context, Experiment
@@ -321,7 +313,8 @@ def run_hidden(config: BilevelHidden, context: Context) -> Outcome:
     }
     for i, inner in enumerate(INNER_STARTS):
         for j, start in enumerate(STARTS):
-            row = (i * len(STARTS) + j) * config.seeds  # the first seed
+            first = (i * len(STARTS) + j) * config.seeds
+            row = first + int(found.energy[first : first + config.seeds].argmin())  # chosen by the attack's own energy
             suffix = start if inner == "uniform" else f"{start}_from_theta_star"
             arrays[f"x_hat_{suffix}"] = found.x_hat[row]
             arrays[f"x_init_{suffix}"] = x_init[row]

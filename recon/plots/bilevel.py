@@ -24,8 +24,8 @@ def plot_pairs(result: Result, start: str, suffix: str = "", n: int = 8) -> Figu
     held-out image's distance to *its* nearest training image is printed above it.
     """
     x_hat, train = result.array(f"x_hat_{start}{suffix}"), result.array("x_train")
-    start_name = {"random": "x_init_random", "truth": "x_train", "partition": "x_partition"}[start]
-    x_init = result.array(start_name)
+    x_init = {"random": f"x_init_random{suffix}", "truth": "x_train", "partition": "x_partition"}[start]
+    x_init = result.array(x_init)
     columns = torch.linspace(0, len(x_hat) - 1, n).round().long()
     to_train = nearest(x_hat[columns], train, "l2")
     rows = [
