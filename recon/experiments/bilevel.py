@@ -103,7 +103,7 @@ def run_affine(config: BilevelAffine, context: Context) -> Outcome:
         Released(network, theta_star, images.y, config.weight_decay),
         AffineInner(),
         Woodbury(),
-        HeavyBall(step_size=config.step_size, tol=config.tol, box=BOX),
+        HeavyBall(config.step_size, config.momentum, tol=config.tol, box=BOX),
     )
     found = reconstruct(attack, x_init, config.steps, config.tol, context.checkpoints / "affine.safetensors")
     metrics: dict = {"n_train": len(data.train), "steps": found.steps, "weight_decay": config.weight_decay}
@@ -245,7 +245,7 @@ def _hidden_runs(
         released,
         LBFGSInner(torch.stack([theta_0[i][s] for i, _, s in plan]), config.inner_first, config.inner_next),
         GaussNewton(),
-        HeavyBall(step_size=config.step_size, tol=config.tol, box=BOX),
+        HeavyBall(config.step_size, config.momentum, tol=config.tol, box=BOX),
     )
     checkpoint = context.checkpoints / f"hidden-{weight_decay}.safetensors"
     found = reconstruct(attack, x_init, config.steps, config.tol, checkpoint)

@@ -42,12 +42,14 @@ COLLAPSE = {
 
 @dataclass(frozen=True)
 class BilevelAffine:
-    """§4.3, eq. (8). steps: outer iterations at most · tol: outer energy at which a start is done."""
+    """§4.3, eq. (8). steps: outer iterations at most · tol: outer energy at which a start is done ·
+    momentum: more is faster, and overshoots farther from the start before it settles."""
 
     n_train: int
     steps: int
     weight_decay: float = 1e-2
     step_size: float = 0.3
+    momentum: float = 0.5
     tol: float = 1e-8
     n_held_out: int = 200
 
@@ -72,6 +74,7 @@ class BilevelHidden:
     inner_next: int = 10
     train_iterations: int = 1000
     step_size: float = 0.3
+    momentum: float = 0.5
     weight_decays: tuple[float, ...] = (1e-3, 1e-2)
     tol: float = 1e-8
     n_held_out: int = 200

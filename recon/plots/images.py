@@ -21,7 +21,7 @@ def show_image(ax: Axes, image: Tensor, frame: str = "none", title: str = "") ->
     for spine in ax.spines.values():
         spine.set(edgecolor=FRAMES[frame], linewidth=0 if frame == "none" else 2.5)
     if title:
-        ax.set_title(title, fontsize=8, pad=2)
+        ax.set_title(title, fontsize=11, pad=2)
     return ax
 
 
@@ -31,7 +31,7 @@ def image_rows(
     """A figure of labelled rows: (label, images (k, 3072), frame); titles[r][c] is printed above an image."""
     n_columns = max(len(images) for _, images, _ in rows)
     figure, axes = plt.subplots(
-        len(rows), n_columns, figsize=(size * n_columns + 1.2, (size + 0.2) * len(rows)), squeeze=False
+        len(rows), n_columns, figsize=(size * n_columns + 1.6, (size + 0.2) * len(rows)), squeeze=False
     )
     figure.patch.set_facecolor("white")
     for r, (label, images, frame) in enumerate(rows):
@@ -40,6 +40,6 @@ def image_rows(
                 show_image(axes[r, c], images[c], frame, titles[r][c] if titles and titles[r] else "")
             else:
                 axes[r, c].axis("off")
-        axes[r, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=9)
+        axes[r, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=12)
     figure.tight_layout(pad=0.3)
     return figure
