@@ -169,7 +169,7 @@ def _claims(arguments: argparse.Namespace) -> None:
     for name, experiment in registry().items():
         if not (folder / name / "result.json").is_file():
             continue
-        result = load_result(folder / name)
+        result = load_result(folder / name, arrays=False)
         for claim in result.claims:
             made = {"chapter": experiment.chapter, "experiment": name, "profile": result.profile}
             rows.append({**asdict(claim), **made, "data": result.data["name"], "device": result.device})

@@ -28,7 +28,6 @@ from recon.runner import ReconRunError, check_no_paths, check_parameters, execut
 ROOT = Path(__file__).resolve().parents[1]
 PROFILES = ("smoke", "laptop", "paper")
 PUBLISHABLE = ("laptop", "paper")
-MAX_ARRAYS_BYTES = 4 * 2**20
 
 
 def chapters_of(root: Path = ROOT) -> list[Path]:
@@ -248,13 +247,11 @@ def _refusal(nb: NotebookNode, source: Path) -> str | None:
 
 
 def _copy_results(results: Path, target: Path) -> None:
-    """The small part of the stored results: every result.json and figure, and arrays up to 4 MiB."""
-    for path in sorted(results.rglob("*")) if results.is_dir() else ():
-        small = path.suffix in {".safetensors", ".png", ".svg"} and path.stat().st_size <= MAX_ARRAYS_BYTES
-        if path.is_file() and (path.name == "result.json" or small):
-            copy = target / path.relative_to(results)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, copy)
+    """Every result.json.  Arrays stay in the edition: they hold images of the data set, which is not ours to commit."""
+    for path in sorted(results.glob("*/result.json")):
+        copy = target / path.relative_to(results)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, copy)
 
 
 def _log(line: str) -> None:

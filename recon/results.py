@@ -137,6 +137,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
+        temporary.chmod(0o644)  # mkstemp's 0600 is for secrets
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -166,12 +167,12 @@ def save_result(result: Result, folder: Path) -> Path:
     return folder
 
 
-def load_result(folder: Path) -> Result:
-    """Read a result; ReconError where it is missing or damaged."""
+def load_result(folder: Path, arrays: bool = True) -> Result:
+    """Read a result; ReconError where it is missing or damaged.  The published edition keeps no arrays."""
     try:
         meta = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         meta["claims"] = [Claim(**claim) for claim in meta["claims"]]
-        return Result(**meta, arrays=load_tensors(folder / "arrays.safetensors"))
+        return Result(**meta, arrays=load_tensors(folder / "arrays.safetensors") if arrays else {})
     except FileNotFoundError as error:
         raise ReconError(f"there is no result in {folder}") from error
     except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:

@@ -200,13 +200,12 @@ def test_publish_promotes_pages_and_small_results(repo):
     result.mkdir(parents=True)
     (result / "result.json").write_text("{}")
     (result / "arrays.safetensors").write_bytes(b"0" * 10)
-    (result / "huge.safetensors").write_bytes(b"0" * (publish.MAX_ARRAYS_BYTES + 1))
     (result / "checkpoint.pt").write_bytes(b"0")
     write(repo, "00-gone", chapter(), "book/executed")
     target = publish.publish(None, repo)
     assert target == repo / "book" / "executed"
     found = sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
-    assert found == ["01-one.ipynb", "results/linear/arrays.safetensors", "results/linear/result.json"]
+    assert found == ["01-one.ipynb", "results/linear/result.json"]
     assert sorted(path.name for path in target.parent.iterdir()) == ["executed", "index.md"]
     assert publish.publish("laptop-cifar10", repo) == target
     assert publish.stale_pages(target, repo) == []
