@@ -15,7 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -158,13 +158,24 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def save_result(result: Result, folder: Path) -> Path:
-    """Write arrays first and `result.json` last, so that a result that can be read is complete."""
-    save_tensors(result.arrays, folder / "arrays.safetensors")
+    """Write arrays first and `result.json` last, with the checksum of the arrays that belong to it.
+
+    So a result that can be read is complete, also after a kill between the two.  ReconError where it cannot be written.
+    """
     meta = {k: v for k, v in vars(result).items() if k not in ("arrays", "claims")}
     meta["claims"] = [asdict(claim) for claim in result.claims]
-    with atomic_path(folder / "result.json") as temporary:
-        temporary.write_text(json.dumps(meta, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    try:
+        save_tensors(result.arrays, folder / "arrays.safetensors")
+        meta["arrays_sha256"] = _sha256(folder / "arrays.safetensors")
+        with atomic_path(folder / "result.json") as temporary:
+            temporary.write_text(json.dumps(meta, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ReconError(f"results cannot be written to {folder}: {error.strerror or error}") from error
     return folder
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def load_result(folder: Path, arrays: bool = True) -> Result:
@@ -172,18 +183,25 @@ def load_result(folder: Path, arrays: bool = True) -> Result:
     try:
         meta = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         meta["claims"] = [Claim(**claim) for claim in meta["claims"]]
-        return Result(**meta, arrays=load_tensors(folder / "arrays.safetensors") if arrays else {})
+        expected = meta.pop("arrays_sha256", None)
+        result = Result(**meta, arrays={})
     except FileNotFoundError as error:
         raise ReconError(f"there is no result in {folder}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ReconError(f"{folder / 'result.json'} is damaged: {error}") from error
+    if not arrays:
+        return result
+    tensors = load_tensors(folder / "arrays.safetensors")
+    if expected is not None and _sha256(folder / "arrays.safetensors") != expected:
+        raise ReconError(f"{folder / 'arrays.safetensors'} is damaged or belongs to another run than result.json")
+    return replace(result, arrays=tensors)
 
 
 def find_result(folder: Path, key: str) -> Result | None:
     """The result in `folder` if it is readable and has this key, else None: it will be computed again."""
     try:
         result = load_result(folder)
-    except (ReconError, ValueError):
+    except ReconError:
         return None
     return result if result.key == key else None
 

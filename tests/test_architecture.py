@@ -12,6 +12,11 @@ ORDER = (
     *("errors", "results", "data", "networks", "descent", "training", "solution_set", "bilevel", "reconstruct"),
     *("metrics", "matching", "plots", "experiments", "stamps", "runner", "html", "publish", "cli"),
 )
+FORBIDDEN = {
+    *("torch.manual_seed", "torch.seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"),
+    *("torch.random.manual_seed", "np.random.seed", "random.seed", "pickle.load", "pickle.loads"),
+}
+DRAWS = {f"torch.{name}" for name in ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial")}
 ATTACKS = ("descent", "training", "solution_set", "bilevel", "reconstruct", "stationarity")
 
 
@@ -21,6 +26,8 @@ def imports(path: Path, lazy: bool = True) -> set[str]:
     nodes = ast.walk(tree) if lazy else tree.body
     found = set()
     for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            raise AssertionError(f"{path.name}: relative imports hide from this test")
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "recon":
             parts = node.module.split(".")[1:]
             found |= {parts[0]} if parts else {alias.name for alias in node.names}
@@ -36,8 +43,39 @@ def test_attacks_do_not_peek(name):
         assert not imports(path) & {"data", "matching", "metrics", "experiments"}
 
 
+@pytest.mark.parametrize("name", ATTACKS)
+def test_attacks_do_not_peek_through_others(name):
+    """Nor do the modules that an attack imports, directly or not."""
+    seen, todo = set(), {name}
+    while todo:
+        module = todo.pop()
+        seen.add(module)
+        path = PACKAGE / f"{module}.py"
+        todo |= imports(path) - seen if path.is_file() else set()
+    assert not seen & {"data", "matching", "metrics", "experiments", "plots"}, seen
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from recon import data", {"data"}),
+        ("from recon.plots.images import f", {"plots"}),
+        ("import recon.metrics as m", {"metrics"}),
+        ("def f():\n    from recon.matching import nearest", {"matching"}),
+        ("import torch\nfrom recon import __version__", set()),
+    ],
+)
+def test_this_file_sees_imports(source, found, tmp_path):
+    (tmp_path / "a.py").write_text(source)
+    assert imports(tmp_path / "a.py") == found
+    with pytest.raises(AssertionError, match="relative"):
+        (tmp_path / "a.py").write_text("from .data import load")
+        imports(tmp_path / "a.py")
+
+
 def test_imports_point_one_way():
-    files = [p for p in PACKAGE.rglob("*.py") if p.name != "__init__.py"]
+    files = [p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py"]
+    assert len(files) > 15
     for path in files:
         module = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
         for imported in imports(path, lazy=False) - {module}:
@@ -50,6 +88,10 @@ def test_no_global_seed_and_no_pickles():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
-                assert called not in ("torch.manual_seed", "np.random.seed", "random.seed", "pickle.load"), path
+                assert called not in FORBIDDEN, f"{path}: {called}"
+                keywords = {k.arg: ast.unparse(k.value) for k in node.keywords}
                 if called == "torch.load":
-                    assert any(k.arg == "weights_only" for k in node.keywords), path
+                    assert keywords.get("weights_only") == "True", path
+                if called in DRAWS:
+                    assert "generator" in keywords, f"{path}: {ast.unparse(node)} draws from the global generator"
+                assert keywords.get("allow_pickle") != "True", path

@@ -31,7 +31,8 @@ def test_round_trip(tmp_path):
 
 
 @pytest.mark.parametrize("name", list(registry()))
-def test_key_changes_with_every_field(name):
+def test_key_changes_with_every_field(name, monkeypatch):
+    monkeypatch.setattr(results, "source_hash", lambda: "code")  # a tenth of a second each
     config = registry()[name].configs["smoke"]
     keys = {result_key(name, config, 0, "cpu", "d")}
     variants = 1
@@ -42,7 +43,10 @@ def test_key_changes_with_every_field(name):
         variants += 1
     keys |= {result_key(name, config, 1, "cpu", "d"), result_key(name, config, 0, "cuda", "d")}
     keys |= {result_key(name, config, 0, "cpu", "e"), result_key("x", config, 0, "cpu", "d")}
-    assert len(keys) == variants + 4
+    monkeypatch.setattr(results, "source_hash", lambda: "other code")
+    keys.add(result_key(name, config, 0, "cpu", "d"))
+    assert len(keys) == variants + 5
+    assert result_key(name, config, 0, "cuda:0", "d") == result_key(name, config, 0, "cuda:1", "d")
 
 
 def test_source_hash_sees_code_and_not_comments():
@@ -79,3 +83,111 @@ def test_failed_write_keeps_the_old_file(tmp_path):
 def test_verdicts_are_limited():
     with pytest.raises(ValueError, match="verdict"):
         Claim("a", "", "", "", "", "", "probably")
+
+
+def other_example():
+    return dataclasses.replace(example("other"), arrays={"x": torch.full((2, 3), -1.0), "index": torch.tensor([0, 0])})
+
+
+def test_killed_between_arrays_and_json_mixes_no_two_runs(tmp_path, monkeypatch):
+    save_result(example("k"), tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(results.json, "dumps", interrupt)
+        save_result(other_example(), tmp_path)
+    assert load_result(tmp_path, arrays=False).key == "k"  # the old text is whole, but its arrays are gone:
+    assert find_result(tmp_path, "k") is None and find_result(tmp_path, "other") is None
+    save_result(other_example(), tmp_path)
+    assert torch.equal(find_result(tmp_path, "other").array("x"), other_example().arrays["x"])
+
+
+def test_killed_while_writing_arrays_leaves_the_old_result(tmp_path, monkeypatch):
+    save_result(example("k"), tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(results.safetensors.torch, "save_file", interrupt)
+        save_result(other_example(), tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+def flip(position):
+    return lambda b: b[:position] + bytes([b[position] ^ 4]) + b[position + 1 :]
+
+
+@pytest.mark.parametrize("name", ["result.json", "arrays.safetensors"])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda b: b"",
+        lambda b: b[:7],
+        lambda b: b[:-3],
+        flip(0),
+        flip(9),  # in the header's first tensor name, or the first field's name
+        lambda b: b"[]",
+        lambda b: b"\xff\xfe\x00",
+    ],
+    ids=["empty", "beginning", "cut", "first byte", "name", "other json", "binary"],
+)
+def test_every_damage_is_one_sentence(tmp_path, name, spoil):
+    save_result(example(), tmp_path)
+    path = tmp_path / name
+    path.write_bytes(spoil(path.read_bytes()))
+    assert find_result(tmp_path, "k") is None
+    with pytest.raises(ReconError) as caught:
+        load_result(tmp_path)
+    assert "damaged" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_flipped_pixel_is_noticed(tmp_path):
+    save_result(example(), tmp_path)
+    path = tmp_path / "arrays.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 4]))
+    with pytest.raises(ReconError, match="damaged or belongs to another run"):
+        load_result(tmp_path)
+
+
+def test_impossible_verdict_and_missing_arrays_are_damage(tmp_path):
+    save_result(example(), tmp_path)
+    path = tmp_path / "result.json"
+    whole = path.read_text()
+    path.write_text(whole.replace('"reproduced"', '"probably"'))
+    with pytest.raises(ReconError, match="damaged"):
+        load_result(tmp_path)
+    path.write_text(whole)
+    (tmp_path / "arrays.safetensors").unlink()
+    assert find_result(tmp_path, "k") is None
+    assert load_result(tmp_path, arrays=False).arrays == {}  # as in the published edition
+
+
+def test_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    assert find_result(tmp_path / "file", "k") is None
+    with pytest.raises(ReconError, match="cannot be written") as caught:
+        save_result(example(), tmp_path / "file")
+    assert "\n" not in str(caught.value)
+
+
+def test_checkpoints_of_other_keys_are_removed(tmp_path):
+    for key in ("old", "new"):
+        (tmp_path / f"checkpoint-{key}").mkdir()
+    assert results.checkpoint_folder(tmp_path, "new") == tmp_path / "checkpoint-new"
+    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint-new"]
+
+
+def test_source_hash_covers_what_computes_and_nothing_else(tmp_path, monkeypatch):
+    for name in ("data.py", "results.py", "plots/grid.py", "experiments/toy.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("a = 1\n")
+    monkeypatch.setattr(results, "__file__", str(tmp_path / "results.py"))
+    before = results.source_hash()
+    computing = {"plots/grid.py": False, "results.py": False, "data.py": True, "experiments/toy.py": True}
+    for name, matters in computing.items():
+        (tmp_path / name).write_text("a = 1  # why\n")
+        assert results.source_hash() == before
+        (tmp_path / name).write_text("a = 2\n")
+        assert (results.source_hash() != before) is matters, name
+        before = results.source_hash()
