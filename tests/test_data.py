@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import pickle
+import shutil
+import socket
 import urllib.error
+from importlib.resources import as_file, files
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torchvision.datasets import CIFAR10
 
 from recon import data
@@ -20,9 +25,10 @@ N_TRAIN = 50000
 
 @pytest.fixture(scope="module")
 def fake_cifar():
-    """Random labels, and images that encode their own index."""
+    """Random labels, and a random texture in whose first pixel every image encodes its own index."""
     rng = np.random.default_rng(0)
-    images = np.zeros((N_TRAIN, 32, 32, 3), np.uint8)
+    images = np.empty((N_TRAIN, 32, 32, 3), np.uint8)
+    images[:] = rng.integers(0, 256, (32, 32, 3))  # one texture for all, without any symmetry
     images[:, 0, 0, :] = np.stack([np.arange(N_TRAIN) % 256, np.arange(N_TRAIN) // 256, np.full(N_TRAIN, 7)], 1)
     return images, rng.integers(0, 10, N_TRAIN)
 
@@ -61,7 +67,8 @@ def torchvision_folder(fake_cifar, tmp_path, monkeypatch):
     monkeypatch.setattr(CIFAR10, "train_list", [list(entry) for entry in train])
     monkeypatch.setattr(CIFAR10, "test_list", [])
     monkeypatch.setattr(CIFAR10, "meta", {"filename": meta[0], "key": "label_names", "md5": meta[1]})
-    return folder.parent
+    yield folder.parent
+    shutil.rmtree(folder)  # pytest keeps temporary folders, and this one weighs 150 MB
 
 
 def test_download_and_subset_give_identical_experiments(subset_folder, torchvision_folder, monkeypatch):
@@ -69,13 +76,16 @@ def test_download_and_subset_give_identical_experiments(subset_folder, torchvisi
     monkeypatch.setenv("RECON_DATA", str(torchvision_folder))
     b = data.load_pool("auto")
     assert a.name == b.name == "cifar10" and a.sha256 == b.sha256
+    for name in ("images", "y", "index", "part"):
+        assert np.array_equal(getattr(a, name), getattr(b, name))
     one, other = (data.partition(pool, 40) for pool in (a, b))
     for part in ("train", "init", "held_out"):
-        assert torch.equal(getattr(one, part).x, getattr(other, part).x)
-        assert torch.equal(getattr(one, part).index, getattr(other, part).index)
+        for name in ("x", "y", "index"):
+            assert torch.equal(getattr(getattr(one, part), name), getattr(getattr(other, part), name))
 
 
-def test_partitions_are_disjoint_balanced_and_in_file_order(subset_folder):
+def test_partitions_are_disjoint_balanced_and_in_file_order(subset_folder, fake_cifar):
+    images, labels = fake_cifar
     drawn = data.partition(data.load_pool("cifar10", subset_folder), 500, n_held_out=200)
     parts = {"train": drawn.train, "init": drawn.init, "held_out": drawn.held_out}
     assert [len(p) for p in parts.values()] == [500, 500, 200]
@@ -89,6 +99,14 @@ def test_partitions_are_disjoint_balanced_and_in_file_order(subset_folder):
         assert all(any(int(i) in r for r in data.INDEX_RANGES[name]) for i in part.index)
         # pixel (0, 0) encodes the index: the right images came along
         assert torch.equal((part.x[:, :2, 0, 0] * 255).round().long() @ torch.tensor([1, 256]), part.index)
+        expected = torch.from_numpy(images[part.index.numpy()]).permute(0, 3, 1, 2)
+        assert torch.equal((part.x * 255).round().to(torch.uint8), expected)
+        assert torch.equal(part.flat.reshape(part.x.shape), part.x) and part.x.dtype == torch.float32
+        vehicle = np.isin(labels[part.index.numpy()], (0, 1, 8, 9))
+        assert np.array_equal(part.y.numpy(), (~vehicle).astype(np.float32))
+        for label in (0, 1):  # the first of their class in the range, none left out
+            whole = [i for r in data.INDEX_RANGES[name] for i in r if (labels[i] not in data.VEHICLES) == bool(label)]
+            assert part.index[part.y == label].tolist() == whole[:n]
 
 
 def test_real_subset_is_the_one_the_book_was_made_from():
@@ -148,7 +166,7 @@ def test_unreachable_network(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(CIFAR10, "download", refuse)
     one_sentence(lambda: data.load_pool("cifar10"), "could not be downloaded.*no route")
     pool = data.load_pool("auto")
-    assert pool.name == "photos" and pool.notice
+    assert pool.name == "photos" and "not CIFAR-10" in pool.notice
     assert "no route" in capsys.readouterr().err
 
 
@@ -156,3 +174,101 @@ def test_bad_counts():
     pool = data.load_pool("photos")
     for n in (0, 3, -2):
         one_sentence(lambda n=n: data.partition(pool, n), "even and positive")
+        one_sentence(lambda n=n: data.partition(pool, 20, n_held_out=n), "even and positive")
+
+
+def photo_grids():
+    """photograph -> {patch: column}, found by cutting it up once more."""
+    for name, (_, package, folder) in data.PHOTOGRAPHS.items():
+        with as_file(files(package) / folder / name) as path, Image.open(path) as file:
+            photo = file.convert("RGB")
+        half = np.asarray(photo.resize((photo.width // 2, photo.height // 2), Image.Resampling.BOX))
+        rows, columns = half.shape[0] // 32, half.shape[1] // 32
+        grid = half[: rows * 32, : columns * 32].reshape(rows, 32, columns, 32, 3).transpose(0, 2, 4, 1, 3)
+        yield name, {grid[r, c].tobytes(): c for r in range(rows) for c in range(columns)}
+
+
+def test_photos_of_two_partitions_never_share_a_column():
+    pool = data.load_pool("photos")
+    found = 0
+    for name, grid in photo_grids():
+        columns = {part: set() for part in data.INDEX_RANGES}
+        for image, part, label in zip(pool.images, pool.part, pool.y, strict=True):
+            if image.tobytes() in grid:
+                columns[str(part)].add(grid[image.tobytes()])
+                assert label == data.PHOTOGRAPHS[name][0]
+                found += 1
+        train, init, held_out = columns.values()
+        assert train and init and held_out and max(train) < min(init) and max(init) < min(held_out)
+    assert found == len(pool.images) == len({image.tobytes() for image in pool.images})
+    assert (pool.images.mean(axis=1).std(axis=(1, 2)) >= data.MIN_CONTRAST).all()
+
+
+def test_photos_are_cut_and_rows_of_train_and_init_share_their_labels():
+    pool = data.load_pool("photos")
+    cut = data.partition(pool, 500)
+    assert torch.equal(cut.train.y, cut.init.y) and torch.equal(cut.train.y, cut.train.y.sort().values)
+    assert cut.describe()["n"] == len(cut.train) and cut.describe()["notice"] == pool.notice
+    per_class = [((pool.part == part) & (pool.y == label)).sum() for part in ("train", "init") for label in (0, 1)]
+    assert len(cut.train) == 2 * min(per_class)  # nothing that could be used was thrown away
+    small = data.partition(pool, 20, n_held_out=10)
+    assert [len(small.train), len(small.init), len(small.held_out)] == [20, 20, 10]
+    assert torch.equal(small.train.index[:10], cut.train.index[:10])  # more images, the same first ones
+
+
+def test_checksum_sees_pixels_labels_and_order(subset_folder):
+    pool = data.load_pool("cifar10", subset_folder)
+    other = pool.images.copy()
+    other[0, 0, 0, 0] ^= 1
+    sums = {pool.sha256}
+    for changed in ({"images": other}, {"y": 1 - pool.y}, {"index": pool.index[::-1]}):
+        sums.add(dataclasses.replace(pool, **changed).sha256)
+    assert len(sums) == 4
+
+
+@pytest.mark.parametrize("source", ["auto", "cifar10"])
+@pytest.mark.parametrize("content", [b"", b"\x00\xff\n\xfe" * 999, b"PK\x03\x04 not a zip"])
+def test_junk_named_like_the_subset(tmp_path, monkeypatch, source, content):
+    path = tmp_path / "my data µ" / data.SUBSET_FILE
+    path.parent.mkdir()
+    path.write_bytes(content)
+    for named in (path.parent, path):  # the folder, or the file itself; never silently the photographs
+        monkeypatch.setenv("RECON_DATA", str(named))
+        one_sentence(lambda: data.load_pool(source), "damaged or is another file")
+    assert data.load_pool("photos").name == "photos"  # which needs none of it
+
+
+@pytest.mark.parametrize("missing", ["index", "labels"])
+def test_subset_without_an_array_or_an_image(subset_folder, monkeypatch, missing):
+    path = subset_folder / data.SUBSET_FILE
+    with np.load(path) as whole:
+        arrays = dict(whole)
+
+    def write(content):
+        np.savez(path, **content)
+        monkeypatch.setattr(data, "SUBSET_SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
+
+    write({name: array for name, array in arrays.items() if name != missing})
+    one_sentence(lambda: data.load_pool("cifar10", subset_folder), f"cannot be read.*{missing}")
+    write({name: array[10:] for name, array in arrays.items()})
+    one_sentence(lambda: data.load_pool("cifar10", subset_folder), "lacks 10 of the images")
+
+
+def test_missing_batch_of_the_download(torchvision_folder):
+    (torchvision_folder / data.TORCHVISION_FOLDER / "data_batch_5").unlink()
+    one_sentence(lambda: data.load_pool("auto", torchvision_folder), "missing, truncated or damaged")
+
+
+def test_timeout_of_the_download_does_not_stay(tmp_path, monkeypatch):
+    monkeypatch.delenv("RECON_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    seen = []
+
+    def stall(self):
+        seen.append(socket.getdefaulttimeout())
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(CIFAR10, "download", stall)
+    before = socket.getdefaulttimeout()
+    one_sentence(lambda: data.load_pool("cifar10"), "could not be downloaded.*timed out")
+    assert seen == [data.DOWNLOAD_TIMEOUT_S] and socket.getdefaulttimeout() == before

@@ -17,7 +17,7 @@ SCALES = torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)
 
 @dataclass(frozen=True)
 class Quadratic:
-    """½ Σ s (x − 0.7)², an attack with a known answer; `steps_taken` collects its steps, and it is interrupted after `fail_after`."""
+    """½ Σ s (x − 0.7)², with a known answer; `steps_taken` counts its steps, cut off after `fail_after`."""
 
     descent: HeavyBall
     steps_taken: list | None = None
@@ -116,7 +116,7 @@ def test_truncated_and_foreign_checkpoints_cost_time_only(tmp_path):
     assert torch.equal(reconstruct(Quadratic(HeavyBall()), start(), 30, checkpoint=checkpoint).x_hat, whole.x_hat)
 
 
-def test_energy_is_that_of_the_accepted_points_and_tail_of_budget_is_kept():
+def test_energy_is_that_of_the_accepted_points():
     attack = Quadratic(HeavyBall(step_size=0.5))  # far too long for the stiff direction: many steps are taken back
     state, raw = attack.init(start()), []
     for _ in range(60):
@@ -173,7 +173,7 @@ def test_lbfgs_follows_the_banana_valley_in_every_row():
         assert (single.theta[0] - found.theta[row]).abs().max() < 1e-7
 
 
-def test_lbfgs_inverse_hessian_is_exact_after_enough_steps_on_a_quadratic():
+def test_lbfgs_pairs_approximate_the_inverse_hessian_of_a_quadratic():
     scales = torch.tensor([1.0, 3.0, 10.0, 30.0], dtype=torch.float64)
 
     def fun(theta):
