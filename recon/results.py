@@ -150,9 +150,13 @@ def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Read safetensors; ReconError for a damaged file."""
+    """Read safetensors; ReconError for a damaged file.
+
+    Cloned, since in the file tensors lie where they may and sums over unaligned memory round differently: a resumed
+    run would differ from an uninterrupted one in the last digits.
+    """
     try:
-        return safetensors.torch.load_file(path)
+        return {name: tensor.clone() for name, tensor in safetensors.torch.load_file(path).items()}
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise ReconError(f"{path} is damaged or is not a safetensors file: {error}") from error
 

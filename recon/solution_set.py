@@ -157,8 +157,12 @@ def project(
     moved = 0.0  # a start that solves the equations is returned as it is
     while iteration < max_iter and not (state.norm <= enough and moved <= 1e-9):
         iteration += 1
-        u = _newton_multipliers(state, anchor, y, theta, lower, upper)
-        trial = _line_search(state, u, enough, anchor, y, theta, weight_decay, lower, upper)
+        try:
+            u = _newton_multipliers(state, anchor, y, theta, lower, upper)
+        except ReconError:  # every pixel is clipped: go on from here, where the bounds themselves count as free
+            trial = None
+        else:
+            trial = _line_search(state, u, enough, anchor, y, theta, weight_decay, lower, upper)
         if trial is None:
             if not state.u.any():  # even a fresh Gauss–Newton step cannot lower ‖F‖
                 break

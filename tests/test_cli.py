@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,7 +13,10 @@ import pytest
 import torch
 
 from recon import cli
-from recon.experiments import registry
+from recon.data import SUBSET_FILE
+from recon.descent import HeavyBall
+from recon.experiments import registry, run
+from recon.results import load_tensors
 
 
 @pytest.mark.parametrize(
@@ -47,6 +50,26 @@ def test_usage_errors_exit_with_2(capsys):
         with pytest.raises(SystemExit) as stop:
             cli.main(arguments)
         assert stop.value.code == 2
+        assert "Traceback" not in capsys.readouterr().err
+
+
+def test_keyboard_interrupt_is_one_line_and_exit_code_1(monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("recon.experiments.run", interrupted)
+    assert cli.main(["run", "linear"]) == 1
+    assert "goes on from the last checkpoint" in capsys.readouterr().err
+
+
+def test_missing_or_junk_recon_data_is_never_replaced_silently(monkeypatch, capsys, tmp_path):
+    (tmp_path / SUBSET_FILE).write_bytes(b"\x00\xff" * 99)
+    for where, message in ((tmp_path / "no ü", "does not exist"), (tmp_path, "damaged or is another file")):
+        monkeypatch.setenv("RECON_DATA", str(where))
+        for source in ("auto", "cifar10"):
+            assert cli.main(["run", "linear", "--data", source, "--out", str(tmp_path / "out")]) == 2
+            error = capsys.readouterr().err
+            assert message in error and error.count("\n") == 1
 
 
 def test_an_unexpected_failure_is_one_line_and_exit_code_1(monkeypatch, capsys):
@@ -61,46 +84,113 @@ def test_an_unexpected_failure_is_one_line_and_exit_code_1(monkeypatch, capsys):
 def test_list_names_everything(capsys):
     assert cli.main(["list"]) == 0
     listed = capsys.readouterr().out
-    assert all(name in listed for name in registry())
+    assert [line.split()[0] for line in listed.splitlines()] == list(registry())
+    assert {"linear", "collapse", "bilevel-affine", "bilevel-hidden"} <= set(registry())
+    assert all(profile in line for line in listed.splitlines() for profile in cli.PROFILES)
 
 
-def test_run_writes_the_contract_and_claims_reads_it(tmp_path, capsys):
-    arguments = ["run", "bilevel-affine", "--profile", "smoke", "--data", "photos", "--device", "cpu"]
-    assert cli.main([*arguments, "--out", str(tmp_path)]) == 0
-    folder = tmp_path / "bilevel-affine"
-    first = json.loads((folder / "result.json").read_text())
+RUN = ("run", "bilevel-affine", "--profile", "smoke", "--data", "photos", "--device", "cpu")
+CHAPTER = "bilevel-affine"
+
+
+def text_of(out):
+    return json.loads((out / CHAPTER / "result.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    """Results of a run that nobody disturbed."""
+    out = tmp_path_factory.mktemp("calm")
+    assert cli.main([*RUN, "--out", str(out)]) == 0
+    return out
+
+
+def test_run_writes_the_contract_and_claims_reads_it(calm, capsys):
+    folder, found = calm / CHAPTER, text_of(calm)
     keys = "experiment profile data seed device versions commit seconds metrics claims"
-    assert set(keys.split()) <= set(first) and {"name", "sha256", "n"} <= set(first["data"])
+    assert set(keys.split()) <= set(found) and {"name", "sha256", "n"} <= set(found["data"])
     assert (folder / "arrays.safetensors").is_file() and list(folder.glob("*.png"))
-    assert str(tmp_path) not in (folder / "result.json").read_text()
-    stamp = (folder / "result.json").stat().st_mtime_ns
-    assert cli.main([*arguments, "--out", str(tmp_path)]) == 0  # served from disk
-    assert (folder / "result.json").stat().st_mtime_ns == stamp
-    assert cli.main([*arguments, "--out", str(tmp_path / "again")]) == 0  # computed again
-    assert json.loads((tmp_path / "again/bilevel-affine/result.json").read_text())["metrics"] == first["metrics"]
+    assert not list(folder.glob("checkpoint-*")) and not list(folder.glob(".*"))  # nothing left lying about
+    assert str(calm) not in (folder / "result.json").read_text()
     capsys.readouterr()
-    assert cli.main(["claims", "--json", "--out", str(tmp_path)]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == len(first["claims"])
+    assert cli.main(["claims", "--json", "--out", str(calm)]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == len(found["claims"])
+
+
+def test_second_run_is_served_from_disk(calm, monkeypatch):
+    from recon import experiments
+
+    before = (calm / CHAPTER / "result.json").stat().st_mtime_ns
+    computed = dataclasses.replace(registry()[CHAPTER], run=lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr(experiments, "registry", lambda: {CHAPTER: computed})
+    again = experiments.run(CHAPTER, "smoke", "photos", "cpu", out=calm)
+    assert again.metrics == text_of(calm)["metrics"]
+    assert (calm / CHAPTER / "result.json").stat().st_mtime_ns == before
+    with pytest.raises(pytest.fail.Exception, match="computed again"):  # another seed is another result
+        experiments.run(CHAPTER, "smoke", "photos", "cpu", seed=1, out=calm)
+
+
+def test_same_seed_computed_again_gives_identical_metrics(calm, tmp_path):
+    again = run(CHAPTER, "smoke", "photos", "cpu", out=tmp_path)
+    assert json.loads(json.dumps(again.metrics)) == text_of(calm)["metrics"]
+
+
+def test_damaged_result_is_computed_again_and_claims_says_so(calm, tmp_path, capsys):
+    (tmp_path / CHAPTER).mkdir()
+    (tmp_path / CHAPTER / "result.json").write_bytes((calm / CHAPTER / "result.json").read_bytes()[:-20])
+    assert cli.main(["claims", "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "damaged" in error and error.count("\n") == 1
+
+
+#: The program, but with a checkpoint after every iteration instead of every 20 s.
+EAGER = """
+import sys, time
+from recon import cli, descent, reconstruct
+names = reconstruct.reconstruct.__code__.co_varnames
+defaults = dict(zip(names[: reconstruct.reconstruct.__code__.co_argcount][::-1],
+                    reconstruct.reconstruct.__defaults__[::-1]))
+assert "every_s" in defaults
+defaults["every_s"] = 0.0
+reconstruct.reconstruct.__defaults__ = tuple(defaults[n] for n in names if n in defaults)
+sys.exit(cli.main(sys.argv[1:]))
+"""
 
 
 @pytest.mark.slow
-def test_sigkill_and_again_gives_the_same_metrics(tmp_path):
-    """Killed at three different moments, the run finishes with the metrics of one that nobody disturbed."""
-    command = [sys.executable, "-m", "recon.cli", "run", "bilevel-affine", "--profile", "smoke", "--data", "photos"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+def test_sigkill_and_again_gives_the_same_metrics(calm, tmp_path, monkeypatch):
+    """Killed twice in the loop, the run goes on from its checkpoint to the undisturbed metrics."""
+    checkpoints = tmp_path / CHAPTER
 
-    def start(out):
-        return subprocess.Popen([*command, "--out", str(out)], env=environment, stderr=subprocess.PIPE, text=True)
+    def steps_done():
+        found = list(checkpoints.glob("checkpoint-*/affine.safetensors"))
+        return len(load_tensors(found[0])["history"]) if found else 0
 
-    calm = tmp_path / "calm"
-    process = start(calm)
-    assert process.wait(120) == 0, process.stderr.read()
-    for delay in (3.0, 5.0):
-        process = start(tmp_path / "killed")
-        time.sleep(delay)
+    def killed_after(steps):
+        command = [sys.executable, "-c", EAGER, *RUN, "--out", str(tmp_path)]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        give_up = time.monotonic() + 120
+        while steps_done() < steps and process.poll() is None and time.monotonic() < give_up:
+            time.sleep(0.002)
         process.send_signal(signal.SIGKILL)
-        process.wait()
-    process = start(tmp_path / "killed")
-    assert process.wait(120) == 0, process.stderr.read()
-    one, other = (json.loads((f / "bilevel-affine/result.json").read_text()) for f in (calm, tmp_path / "killed"))
-    assert one["metrics"] == other["metrics"]
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL and not (checkpoints / "result.json").exists()
+        return steps_done()
+
+    first = killed_after(5)
+    second = killed_after(first + 5)
+    assert 5 <= first < second
+    taken = []
+    step = HeavyBall.step
+    monkeypatch.setattr(HeavyBall, "step", lambda *a: taken.append(1) or step(*a))
+    assert cli.main([*RUN, "--out", str(tmp_path)]) == 0
+    assert text_of(tmp_path)["metrics"] == text_of(calm)["metrics"]
+    assert 0 < len(taken) <= registry()[CHAPTER].configs["smoke"].steps - second
+    assert not list(checkpoints.glob("checkpoint-*"))
+
+
+def test_module_runs_as_a_program_without_a_traceback(tmp_path):
+    command = [sys.executable, "-m", "recon.cli", "claims", "--out", str(tmp_path / "empty ü")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("recon: there are no results")

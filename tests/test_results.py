@@ -191,3 +191,10 @@ def test_source_hash_covers_what_computes_and_nothing_else(tmp_path, monkeypatch
         (tmp_path / name).write_text("a = 2\n")
         assert (results.source_hash() != before) is matters, name
         before = results.source_hash()
+
+
+def test_loaded_tensors_are_aligned_like_computed_ones(tmp_path):
+    """Otherwise vectorised sums round differently, and a resumed run is not the uninterrupted one to the last bit."""
+    tensors = {name: torch.rand(n, dtype=torch.float64) for n, name in zip((1, 3, 5, 7, 100), "abcde", strict=True)}
+    results.save_tensors(tensors, tmp_path / "t")
+    assert all(tensor.data_ptr() % 64 == 0 for tensor in results.load_tensors(tmp_path / "t").values())

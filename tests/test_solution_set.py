@@ -121,3 +121,15 @@ def test_float32_is_refused(problem):
     _, x, y, theta, lower, upper = problem
     with pytest.raises(ReconError, match="float64"):
         solution_set.project(x.float(), y, theta, DECAY, lower, upper)
+
+
+def test_a_start_that_clips_every_pixel_is_reported_not_raised():
+    """A box with hardly any room: no solution inside, so the projection ends unconverged, in the box, with its ‖F‖."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(1, 12, generator=generator, dtype=torch.float64).expand(4, -1).clone()
+    y = torch.tensor([0.0, 0.0, 1.0, 1.0], dtype=torch.float64)
+    theta = 50 * torch.randn(13, generator=generator, dtype=torch.float64)
+    lower, upper = x[0] - 1e-3, x[0] + 1e-3
+    found = project(x, y, theta, 0.1, lower, upper)
+    assert not found.converged and found.residual_norm > 0
+    assert (found.x >= lower).all() and (found.x <= upper).all()
