@@ -130,6 +130,6 @@ def test_a_start_that_clips_every_pixel_is_reported_not_raised():
     y = torch.tensor([0.0, 0.0, 1.0, 1.0], dtype=torch.float64)
     theta = 50 * torch.randn(13, generator=generator, dtype=torch.float64)
     lower, upper = x[0] - 1e-3, x[0] + 1e-3
-    found = project(x, y, theta, 0.1, lower, upper)
+    found = solution_set.project(x, y, theta, 0.1, lower, upper)
     assert not found.converged and found.residual_norm > 0
     assert (found.x >= lower).all() and (found.x <= upper).all()
