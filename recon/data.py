@@ -114,7 +114,10 @@ def load_pool(source: str = "auto", root: str | Path | None = None) -> ImagePool
         return _photos()
     named = root or os.environ.get("RECON_DATA")
     if named:  # somebody said where: then a missing or damaged file is an error, never a silent substitute
-        return _cifar10_at(Path(named).expanduser())
+        try:
+            return _cifar10_at(Path(named).expanduser())
+        except (OSError, RuntimeError) as error:  # unreadable, a name too long, an unknown ~user
+            raise ReconError(f"the data folder {named} cannot be read: {error}") from error
     try:
         return _cifar10_torchvision(cache_folder(), download=True)
     except ReconError as unreachable:

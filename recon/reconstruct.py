@@ -55,7 +55,7 @@ def reconstruct(
         raise ReconError(f"x_init must have shape (starts, n, d), not {tuple(x_init.shape)}")
     if not torch.isfinite(x_init).all():
         raise ReconError("x_init holds numbers that are not finite")
-    state, history = _resume(checkpoint)
+    state, history = _resume(checkpoint, x_init.device)
     if state is None:
         state = attack.init(x_init)
     saved = time.monotonic()
@@ -75,11 +75,11 @@ def reconstruct(
     return Reconstruction(state["accepted_x"], energy, torch.stack(history), len(history), energy <= tol)
 
 
-def _resume(checkpoint: Path | None) -> tuple[State | None, list[Tensor]]:
+def _resume(checkpoint: Path | None, device: torch.device) -> tuple[State | None, list[Tensor]]:
     if checkpoint is None or not checkpoint.is_file():
         return None, []
     try:
-        state = load_tensors(checkpoint)
+        state = {name: tensor.to(device) for name, tensor in load_tensors(checkpoint).items()}
         return state, list(state.pop("history"))
     except (ReconError, KeyError):  # a damaged checkpoint costs time, nothing else
         return None, []

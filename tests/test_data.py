@@ -272,3 +272,8 @@ def test_timeout_of_the_download_does_not_stay(tmp_path, monkeypatch):
     before = socket.getdefaulttimeout()
     one_sentence(lambda: data.load_pool("cifar10"), "could not be downloaded.*timed out")
     assert seen == [data.DOWNLOAD_TIMEOUT_S] and socket.getdefaulttimeout() == before
+
+
+def test_impossible_paths(monkeypatch):
+    one_sentence(lambda: data.load_pool("cifar10", "~no-such-user-here/data"), "cannot be read")
+    one_sentence(lambda: data.load_pool("cifar10", "x" * 5000), "cannot be read")
