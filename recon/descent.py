@@ -1,12 +1,13 @@
-"""Two descent schemes that treat every row of a batch as a problem of its own.
+"""Descent schemes that treat every row of a batch as a problem of its own.
 
 `HeavyBall` is gradient descent with momentum whose step finds its own length: the outer iteration of eq. (7) and, on
 the logarithm of the loss, the descent to the KKT regime.  `lbfgs` solves inner problems and hands on the curvature
-pairs that it collected: the quasi-Newton inverse Hessian of eq. (7).
+pairs that it collected: the quasi-Newton inverse Hessian of eq. (7).  `SGD` and `Adam` take every step: DecoReco's.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -77,6 +78,49 @@ class HeavyBall:
             "accepted_energy": accepted_energy,
             "step_size": step_size,
         }
+
+
+@dataclass(frozen=True)
+class SGD:
+    """v ← μ v + g, p ← p − η v; momentum 0 is plain gradient descent.  `update` of any tensor p, state in, state out."""
+
+    step_size: float
+    momentum: float = 0.0
+
+    def init(self, p: Tensor) -> State:
+        """State before the first update."""
+        return {"velocity": torch.zeros_like(p)}
+
+    def update(self, state: State, p: Tensor, grad: Tensor, k: int, factor: float = 1.0) -> tuple[Tensor, State]:
+        """Update k = 1, 2, … with step size η · factor."""
+        velocity = self.momentum * state["velocity"] + grad
+        return p - self.step_size * factor * velocity, {"velocity": velocity}
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Kingma & Ba (2015), each entry with its own scale; same interface as `SGD`."""
+
+    step_size: float
+    betas: tuple[float, float] = (0.9, 0.99)
+    eps: float = 1e-12
+
+    def init(self, p: Tensor) -> State:
+        """State before the first update."""
+        return {"mean": torch.zeros_like(p), "square": torch.zeros_like(p)}
+
+    def update(self, state: State, p: Tensor, grad: Tensor, k: int, factor: float = 1.0) -> tuple[Tensor, State]:
+        """Update k = 1, 2, … with step size η · factor."""
+        b1, b2 = self.betas
+        mean = torch.lerp(grad, state["mean"], b1)
+        square = torch.lerp(grad.square(), state["square"], b2)
+        step = mean / (1 - b1**k) / ((square / (1 - b2**k)).sqrt() + self.eps)
+        return p - self.step_size * factor * step, {"mean": mean, "square": square}
+
+
+def cosine(k: int, steps: int, final: float = 0.05) -> float:
+    """Schedule factor: from 1 down to `final` over `steps`, along half a cosine."""
+    return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * min(k / steps, 1.0)))
 
 
 @dataclass(frozen=True)

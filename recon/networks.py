@@ -20,11 +20,11 @@ Params = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class MLP:
-    """Fully connected network Φ(x; θ) with one logit; eqs. (8), (9) of Runkel et al. (2024) and deeper ones.
+    """Fully connected network Φ(x; θ); eqs. (8), (9) of Runkel et al. (2024) and deeper ones.
 
-    widths: (d, 1) is the affine classifier (8), (d, h, 1) has one hidden layer (9) · bias: which layers have one
-    (default all) · smoothing: if set, ReLU is replaced by softplus(smoothing · z)/smoothing, which is twice
-    differentiable and tends to ReLU as smoothing → ∞.
+    widths: (d, 1) is the affine classifier (8), (d, h, 1) has one hidden layer (9); a last width K > 1 gives K outputs
+    instead of one logit · bias: which layers have one (default all) · smoothing: if set, ReLU is replaced by
+    softplus(smoothing · z)/smoothing, which is twice differentiable and tends to ReLU as smoothing → ∞.
 
     Parameters: `w1` (h, d), `b1` (h,), … in order of the layers; leading batch dimensions allowed.
     """
@@ -34,8 +34,8 @@ class MLP:
     smoothing: float | None = None
 
     def __post_init__(self) -> None:
-        if len(self.widths) < 2 or min(self.widths) < 1 or self.widths[-1] != 1:
-            raise ReconError(f"widths must be positive and end in 1, not {self.widths}")
+        if len(self.widths) < 2 or min(self.widths) < 1:
+            raise ReconError(f"a network needs at least two widths, all positive, not {self.widths}")
         if self.bias is not None and len(self.bias) != self.depth:
             raise ReconError(f"bias must name {self.depth} layers, not {len(self.bias)}")
 
@@ -67,31 +67,37 @@ class MLP:
         """Draw θ⁰.
 
         scheme: "default" is PyTorch's U(±1/√fan_in); "uniform" draws every weight from U(0, 1) independently, as §4.3
-        of Runkel et al. does for the inner problem.  Raises ReconError for another name.
+        of Runkel et al. does for the inner problem; "small" is "default" but for the first layer, 1e-4 · N(0, 1), as in
+        Haim et al. (2022).  Raises ReconError for another name.
         """
+        if scheme not in ("default", "uniform", "small"):
+            raise ReconError(f"unknown weight initialisation '{scheme}': choose default, uniform or small")
         theta = {}
         for name, shape in self.shapes().items():
+            if scheme == "small" and name in ("w1", "b1"):
+                theta[name] = 1e-4 * torch.randn(shape, generator=generator, dtype=dtype, device=generator.device)
+                continue
             u = torch.rand(shape, generator=generator, dtype=dtype, device=generator.device)
-            if scheme == "default":
-                u = (2 * u - 1) / math.sqrt(self.widths[int(name[1:]) - 1])
-            elif scheme != "uniform":
-                raise ReconError(f"unknown weight initialisation '{scheme}': choose default or uniform")
-            theta[name] = u
+            theta[name] = u if scheme == "uniform" else (2 * u - 1) / math.sqrt(self.widths[int(name[1:]) - 1])
         return theta
 
     def __call__(self, theta: Params, x: Tensor) -> Tensor:
-        """Logits Φ(x; θ), shape (..., n), of flat images x, shape (..., n, d)."""
+        """Logits Φ(x; θ), shape (..., n), or (..., n, K) for K > 1 outputs, of flat images x, shape (..., n, d)."""
         for layer in range(1, self.depth + 1):
             x = x @ theta[f"w{layer}"].mT
             if f"b{layer}" in theta:
                 x = x + theta[f"b{layer}"].unsqueeze(-2)
             if layer < self.depth:
                 x = self.activation(x)
-        return x.squeeze(-1)
+        return x.squeeze(-1) if self.widths[-1] == 1 else x
 
     def activation(self, z: Tensor) -> Tensor:
         """ReLU, or its smoothed variant."""
         return torch.relu(z) if self.smoothing is None else torch.nn.functional.softplus(z, beta=self.smoothing)
+
+    def with_inputs(self, dim: int) -> MLP:
+        """The same network on inputs of another length, e.g. coordinates in a subspace."""
+        return MLP((dim, *self.widths[1:]), self.bias, self.smoothing)
 
     def flatten(self, theta: Params) -> Tensor:
         """θ as one vector, shape (..., p)."""
@@ -112,3 +118,8 @@ def affine(dim: int = 3072) -> MLP:
 def one_hidden(width: int = 6144, dim: int = 3072, smoothing: float | None = None) -> MLP:
     """Eq. (9): Φ(x; θ) = σ(x θ_w1ᵀ + θ_b1) θ_w2ᵀ + θ_b2 with σ = ReLU; the paper's width is 6144."""
     return MLP((dim, width, 1), smoothing=smoothing)
+
+
+def three_layer(width: int = 1000, dim: int = 3072, outputs: int = 1) -> MLP:
+    """The net of Haim et al. (2022): three linear layers, a bias on the first only, hence homogeneous of degree 3."""
+    return MLP((dim, width, width, outputs), bias=(True, False, False))

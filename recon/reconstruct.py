@@ -1,20 +1,17 @@
-"""The one loop that every attack runs in: budget, checkpoints, progress bar, stopping by the attack's own energy."""
+"""From a start to a reconstruction: every attack runs here, and stops by its own energy and budget alone."""
 
 from __future__ import annotations
 
-import sys
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from recon.descent import State
 from recon.errors import ReconError
-from recon.results import load_tensors, save_tensors
+from recon.loop import iterate
 
 
 class Attack(Protocol):
@@ -28,13 +25,14 @@ class Attack(Protocol):
 @dataclass(frozen=True)
 class Reconstruction:
     """x_hat: (S, n, d) · energy: (S,) of x_hat · history: (steps, S) energy after each step · steps · converged: (S,)
-    whether the energy reached the tolerance."""
+    whether the energy reached the tolerance · extra: what else the attack keeps with x_hat (`accepted_…`)."""
 
     x_hat: Tensor
     energy: Tensor
     history: Tensor
     steps: int
     converged: Tensor
+    extra: State = field(default_factory=dict)
 
 
 def reconstruct(
@@ -55,31 +53,16 @@ def reconstruct(
         raise ReconError(f"x_init must have shape (starts, n, d), not {tuple(x_init.shape)}")
     if not torch.isfinite(x_init).all():
         raise ReconError("x_init holds numbers that are not finite")
-    state, history = _resume(checkpoint, x_init.device)
-    if state is None:
-        state = attack.init(x_init)
-    saved = time.monotonic()
-    with tqdm(total=steps, initial=len(history), desc=label, disable=not sys.stderr.isatty(), leave=False) as bar:
-        while len(history) < steps:
-            state = attack.step(state)
-            energy = state["accepted_energy"]
-            history.append(energy.clone())
-            bar.update()
-            bar.set_postfix(energy=f"{energy.max().item():.1e}", refresh=False)
-            if (energy <= tol).all():
-                break
-            if checkpoint is not None and time.monotonic() - saved > every_s:
-                save_tensors({**state, "history": torch.stack(history)}, checkpoint)
-                saved = time.monotonic()
+    state, history = iterate(
+        lambda: attack.init(x_init),
+        attack.step,
+        steps,
+        tol=tol,
+        device=x_init.device,
+        checkpoint=checkpoint,
+        every_s=every_s,
+        label=label,
+    )
     energy = state["accepted_energy"]
-    return Reconstruction(state["accepted_x"], energy, torch.stack(history), len(history), energy <= tol)
-
-
-def _resume(checkpoint: Path | None, device: torch.device) -> tuple[State | None, list[Tensor]]:
-    if checkpoint is None or not checkpoint.is_file():
-        return None, []
-    try:
-        state = {name: tensor.to(device) for name, tensor in load_tensors(checkpoint).items()}
-        return state, list(state.pop("history"))
-    except (ReconError, KeyError):  # a damaged checkpoint costs time, nothing else
-        return None, []
+    extra = {k: v for k, v in state.items() if k.startswith("accepted_") and k not in ("accepted_x", "accepted_energy")}
+    return Reconstruction(state["accepted_x"], energy, history, len(history), energy <= tol, extra)

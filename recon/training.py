@@ -6,29 +6,32 @@ with L the logistic loss and y in {0, 1}.  Leading batch dimensions are independ
 
 from __future__ import annotations
 
-import math
-import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from tqdm import tqdm
 
-from recon.descent import CurvaturePairs, HeavyBall, lbfgs
+from recon.descent import CurvaturePairs, lbfgs
 from recon.errors import ReconError
 from recon.networks import MLP
 
 
 @dataclass(frozen=True)
 class Objective:
-    """E of eq. (4) for a network, labels y (n,) in {0, 1} and weight decay; a function of θ (S, p) and x (S, n, d)."""
+    """E of eq. (4) for a network, labels y (n,) in {0, 1} and weight decay; a function of θ (S, p) and x (S, n, d).
+
+    loss_name: "logistic", or "mse" = ½ (Φ − (2y − 1))², the regression of Buzaglo et al. (2023).
+    """
 
     network: MLP
     y: Tensor
     weight_decay: float
+    loss_name: str = "logistic"
 
     def __post_init__(self) -> None:
+        if self.loss_name not in ("logistic", "mse"):
+            raise ReconError(f"unknown loss '{self.loss_name}': choose logistic or mse")
         if not torch.isin(self.y, self.y.new_tensor([0.0, 1.0])).all():
             raise ReconError("labels must be 0 or 1")
         if self.weight_decay < 0:
@@ -39,8 +42,10 @@ class Objective:
         return self.network(self.network.unflatten(theta), x)
 
     def loss(self, theta: Tensor, x: Tensor) -> Tensor:
-        """Mean logistic loss, (S,)."""
+        """Mean loss, (S,)."""
         logits = self.logits(theta, x)
+        if self.loss_name == "mse":
+            return 0.5 * (logits - (2 * self.y - 1)).square().mean(-1)
         return F.binary_cross_entropy_with_logits(logits, self.y.expand_as(logits), reduction="none").mean(-1)
 
     def value(self, theta: Tensor, x: Tensor) -> Tensor:
@@ -102,6 +107,8 @@ def solve_affine(
     """
     if objective.network.depth != 1:
         raise ReconError("solve_affine needs the affine network")
+    if objective.loss_name != "logistic":
+        raise ReconError("solve_affine needs the logistic loss")
     if objective.weight_decay <= 0:
         raise ReconError("the affine inner problem needs a positive weight decay to have one solution")
     xb, y = with_ones(x), objective.y
@@ -139,9 +146,8 @@ class RowSpace:
     def of(objective: Objective, x: Tensor) -> RowSpace:
         """Build from images x (S, n, d) by QR."""
         basis = torch.linalg.qr(x.detach().mT).Q.mT
-        network = objective.network
-        small = MLP((basis.shape[-2], *network.widths[1:]), network.bias, network.smoothing)
-        return RowSpace(Objective(small, objective.y, objective.weight_decay), basis, x.detach() @ basis.mT, network)
+        small = replace(objective, network=objective.network.with_inputs(basis.shape[-2]))
+        return RowSpace(small, basis, x.detach() @ basis.mT, objective.network)
 
     def reduce(self, theta: Tensor) -> Tensor:
         """θ (S, p) -> its part in the row space, (S, p')."""
@@ -189,54 +195,3 @@ def solve_lbfgs(
         halvings=halvings,
     )
     return InnerSolution(found.theta, found.grad_norm, found.iterations, pairs=found.pairs)
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A training run: theta_init, theta_star (p,) · grad_norm ‖∇E‖₂ · log_loss = log E · history (steps,) of log E at
-    accepted points · converged: whether `log_loss` reached the goal."""
-
-    theta_init: Tensor
-    theta_star: Tensor
-    grad_norm: float
-    log_loss: float
-    history: Tensor
-    converged: bool
-
-
-def log_logistic_loss(margins: Tensor) -> Tensor:
-    """log of the mean logistic loss, log((1/n) Σ_i log(1 + e^{−m_i})), of margins m (..., n), without underflow.
-
-    For large m, log log(1 + e^{−m}) → −m: the loss itself may be below the smallest float, its logarithm is not.
-    """
-    small = margins.clamp_max(20.0)  # keeps the unused branch finite in the backward pass
-    log_losses = torch.where(margins > 20.0, -margins, F.softplus(-small).log())
-    return torch.logsumexp(log_losses, dim=-1) - math.log(margins.shape[-1])
-
-
-def train_to_kkt(
-    network: MLP, x: Tensor, y: Tensor, theta_init: Tensor, steps: int, goal: float = -math.inf, step_size: float = 1.0
-) -> Trained:
-    """Descend on the *logarithm* of the mean logistic loss, without weight decay, towards the KKT regime.
-
-    ∇ log E = ∇E / E: steps grow as the loss falls, so that the margin keeps growing at a linear rate where plain
-    gradient descent stalls (Lyu & Li 2020; momentum as in Ji, Srebro & Telgarsky 2021).  Step length and restarts are
-    `HeavyBall`'s.  x (n, d), y (n,) in {0, 1}, theta_init (p,); stops after `steps` or when log E ≤ goal.
-    """
-    sign = 2 * y - 1
-    descent = HeavyBall(step_size=step_size, tol=goal)
-    state = descent.init(theta_init[None])
-    history = []
-    for _ in tqdm(range(steps), desc="training", disable=not sys.stderr.isatty(), leave=False):
-        theta = state["x"].detach().requires_grad_()
-        with torch.enable_grad():
-            log_loss = log_logistic_loss(sign * network(network.unflatten(theta), x))
-        (grad,) = torch.autograd.grad(log_loss.sum(), theta)
-        state = descent.step(state, log_loss.detach(), grad)
-        history.append(state["accepted_energy"][0])
-        if history[-1] <= goal:
-            break
-    theta_star = state["accepted_x"][0]
-    final = state["accepted_energy"][0].item()
-    grad_norm = (state["accepted_grad"][0].double().norm() * math.exp(final)).item()
-    return Trained(theta_init, theta_star, grad_norm, final, torch.stack(history), final <= goal)

@@ -9,7 +9,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from recon.networks import MLP, affine
-from recon.training import Objective, RowSpace, log_logistic_loss, solve_affine, solve_lbfgs, train_to_kkt
+from recon.kkt import log_logistic_loss, train_to_kkt
+from recon.training import Objective, RowSpace, solve_affine, solve_lbfgs
 
 
 def problem(n=12, d=20):

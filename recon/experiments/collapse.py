@@ -8,10 +8,11 @@ from torch import Tensor
 from recon.data import centre, uncentre
 from recon.experiments.base import Context, Experiment
 from recon.experiments.profiles import COLLAPSE, Collapse
+from recon.kkt import train_to_kkt
 from recon.networks import MLP, one_hidden
 from recon.plots import collapse as plots
 from recon.results import Claim, Outcome, verdict
-from recon.training import Objective, solve_lbfgs, train_to_kkt
+from recon.training import Objective, solve_lbfgs
 
 KINDS = ("train", "held_out", "noise")
 
