@@ -18,7 +18,7 @@ from torch import Tensor
 from recon.descent import SGD, Adam, State, cosine, rows
 from recon.errors import ReconError
 from recon.networks import MLP
-from recon.stationarity import layer_norms, stationarity
+from recon.stationarity import stationarity
 
 MULTIPLIERS = ("log", "free", "unsigned")
 
@@ -61,7 +61,9 @@ class DecoReco:
         if self.multipliers not in MULTIPLIERS:
             raise ReconError(f"unknown multipliers '{self.multipliers}': choose one of {', '.join(MULTIPLIERS)}")
         if self.multipliers_init.dim() != 2 or self.multipliers_init.shape[1] != m:
-            raise ReconError(f"multipliers_init must have shape (starts, {m}), not {tuple(self.multipliers_init.shape)}")
+            raise ReconError(
+                f"multipliers_init must have shape (starts, {m}), not {tuple(self.multipliers_init.shape)}"
+            )
         if not (self.alpha > 0 and self.steps > 0):
             raise ReconError("alpha and steps must be positive")
         if self.multipliers == "log" and not (self.multipliers_init > 0).all():
@@ -165,9 +167,9 @@ def half_and_half(m: int, device: torch.device | str = "cpu", dtype=torch.float3
 def image_span(network: MLP, theta_star: Tensor) -> Tensor:
     """Orthonormal rows (r, d) that span what training added to the first layer: nearly the span of the images.
 
-    Gradient steps move w1 within the span of the training images alone; what is left of its random start is noise, whose
-    singular values lie in σ (√(d−r) ± √(a−r)) (Marchenko & Pastur 1967).  σ is read off the smallest one, and r is the
-    number of singular values above the upper edge, found by iteration from r = 0.  Needs no image: θ* alone.
+    Gradient steps move w1 within the span of the training images alone; what is left of its random start is noise,
+    whose singular values lie in σ (√(d−r) ± √(a−r)) (Marchenko & Pastur 1967).  σ is read off the smallest one, and r
+    is the number of singular values above the upper edge, found by iteration from r = 0.  Needs no image: θ* alone.
     """
     check_released(network, theta_star)
     w = network.unflatten(theta_star)["w1"].double()
@@ -182,13 +184,3 @@ def image_span(network: MLP, theta_star: Tensor) -> Tensor:
             break
         r = found
     return directions[: max(r, 1)].to(theta_star.dtype)
-
-
-def multiplier_scale(network: MLP, theta_star: Tensor, x: Tensor, labels: Tensor, alpha: float = 100.0) -> float:
-    """The one λ that explains θ* best if all candidates x (m, d) share it: ⟨θ*, g⟩/‖g‖² with g = Σ_i y_i ∇Φ(x_i)."""
-    raise NotImplementedError
-
-
-def released_norms(network: MLP, theta_star: Tensor) -> Tensor:
-    """‖θ_l‖², (L,): what R by layer is when there are no images."""
-    return layer_norms(network, network.unflatten(theta_star))

@@ -82,7 +82,7 @@ class HeavyBall:
 
 @dataclass(frozen=True)
 class SGD:
-    """v ← μ v + g, p ← p − η v; momentum 0 is plain gradient descent.  `update` of any tensor p, state in, state out."""
+    """v ← μ v + g, p ← p − η v; momentum 0 is plain gradient descent.  State in, state out."""
 
     step_size: float
     momentum: float = 0.0

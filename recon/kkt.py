@@ -11,7 +11,7 @@ Descent on the *logarithm* of the loss, whose gradient is ∇E/E, does not slow 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,12 +74,14 @@ def train_to_kkt(
     step_size: float | None = None,
     checkpoint: Path | None = None,
     observe: Callable[[int, Tensor], None] | None = None,
+    observe_at: Collection[int] = (),
 ) -> Trained:
     """Full-batch training without weight decay, until log E ≤ goal or for `steps` iterations.
 
     x (n, d), y (n,) in {0, 1}, or classes 0 … K−1 for a net with K outputs; theta_init (p,) · method: "loss-scaled",
     heavy-ball descent on log E with adaptive step and restarts (`HeavyBall`; Lyu & Li 2020, momentum as in Ji, Srebro
-    & Telgarsky 2021), or "gradient-descent", the reference recipe with its step size 0.01 · observe(k, θ (p,)).
+    & Telgarsky 2021), or "gradient-descent", the reference recipe with its step size 0.01 · observe(k, θ (p,)) is
+    called after the steps k in `observe_at`.
 
     For n < d the first layer moves within the span of the n images alone, so everything is computed, exactly, in n
     coordinates instead of d.  Raises ReconError for shapes or labels that do not fit.
@@ -108,7 +110,10 @@ def train_to_kkt(
     def init() -> State:
         return HeavyBall().init(start[None]) if not scaled else optimiser.init(start[None])  # type: ignore[return-value]
 
-    watch = None if observe is None else lambda k, state: observe(k, lift(state["accepted_x"][0]))
+    def watch(k: int, state: State) -> None:
+        if observe is not None and k in observe_at:
+            observe(k, lift(state["accepted_x"][0]))
+
     state, history = iterate(
         init, step, steps, tol=goal, device=x.device, checkpoint=checkpoint, label="training", observe=watch
     )

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from scipy.optimize import linear_sum_assignment
+from scipy.stats import hypergeom
 from torch import Tensor, from_numpy
 
 from recon import metrics
@@ -18,6 +20,7 @@ from recon.errors import ReconError
 METRICS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], bool]] = {
     "l2": (metrics.l2, False),
     "ncc": (metrics.ncc, True),
+    "ncc_channel": (metrics.ncc_channel, True),
     "ssim": (metrics.ssim, True),
 }
 
@@ -42,7 +45,8 @@ def _pairs(a: Tensor, b: Tensor, metric: str) -> tuple[Tensor, bool]:
 def nearest(a: Tensor, b: Tensor, metric: str = "l2") -> Match:
     """For each image of `a` (m, d) the most alike of `b` (n, d); one image of b may serve several of a.
 
-    metric: "l2" (smaller is nearer), "ncc" or "ssim" (larger is nearer).  ReconError for another or for bad shapes.
+    metric: "l2" (smaller is nearer), "ncc", "ncc_channel" or "ssim" (larger is nearer).  ReconError for
+    another or for bad shapes.
     Swap the arguments for the other direction (for each training image its best reconstruction).
     """
     scores, larger = _pairs(a, b, metric)
@@ -66,3 +70,58 @@ def one_to_one(a: Tensor, b: Tensor, metric: str = "ncc") -> Match:
 def null_nearest(held_out: Tensor, train: Tensor, metric: str = "l2") -> Match:
     """The null baseline: what images that no training ever saw score against the training images."""
     return nearest(held_out, train, metric)
+
+
+@dataclass(frozen=True)
+class Competition:
+    """Candidates offered to training and held-out images at once: `targets` and `decoys` above the threshold.
+
+    fdr: (decoys + 1) / targets, at most 1, estimates the share of chance among the targets (target–decoy estimate with
+    the "+1" of Barber & Candès 2015) · p_value: probability of as many targets if membership were drawn at random.
+    """
+
+    targets: int
+    decoys: int
+    fdr: float
+    p_value: float
+
+
+def target_decoy(x_hat: Tensor, train: Tensor, held_out: Tensor, threshold: float, metric: str = "ncc") -> Competition:
+    """Assign candidates (m, d) one-to-one over n training and n held-out images together; count pairs above threshold.
+
+    An attack that learned nothing treats both alike: then the k images matched above the threshold are a random subset
+    of all 2n, and the number of training images among them is hypergeometric – an exact permutation test.
+    """
+    if len(train) != len(held_out):
+        raise ReconError(f"as many held-out as training images are needed, not {len(held_out)} and {len(train)}")
+    images = torch.cat([train, held_out])
+    scores, larger = _pairs(x_hat, images, metric)
+    rows, columns = linear_sum_assignment(scores.detach().cpu().numpy(), maximize=larger)
+    found = scores[from_numpy(rows), from_numpy(columns)]
+    above = (found > threshold) if larger else (found < threshold)
+    is_target = from_numpy(columns).to(above.device) < len(train)
+    targets, decoys = int((above & is_target).sum()), int((above & ~is_target).sum())
+    p_value = float(hypergeom.sf(targets - 1, 2 * len(train), len(train), targets + decoys))
+    return Competition(targets, decoys, min(1.0, (decoys + 1) / max(targets, 1)), p_value)
+
+
+#: what "matches" means in every table: key -> (metric, threshold)
+THRESHOLDS = {"ncc_0.5": ("ncc", 0.5), "ncc_0.6": ("ncc", 0.6), "ncc_channel_0.6": ("ncc_channel", 0.6)}
+SSIM_THRESHOLD = 0.4
+
+
+def rescale(x: Tensor) -> Tensor:
+    """Every image (…, d) stretched to [0, 1] by its own minimum and maximum, as the reference code shows them."""
+    low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
+    return (x - low) / (high - low).clamp_min(1e-12)
+
+
+def match_counts(x_hat: Tensor, images: Tensor, mean: Tensor) -> dict[str, int]:
+    """How many of `images` (n, d) have a candidate of their own in x_hat (m, d), m ≥ n, by each of our yardsticks.
+
+    Both are centred by `mean` (d,).  NCC compares them so, over the whole image or per channel; SSIM compares x + mean,
+    stretched to [0, 1], with the image.  One-to-one throughout, so that no candidate is counted twice.
+    """
+    by_ncc = {key: one_to_one(images, x_hat, metric).score > t for key, (metric, t) in THRESHOLDS.items()}
+    by_ssim = one_to_one(images + mean, rescale(x_hat + mean), "ssim").score > SSIM_THRESHOLD
+    return {key: int(above.sum()) for key, above in {**by_ncc, f"ssim_{SSIM_THRESHOLD}": by_ssim}.items()}

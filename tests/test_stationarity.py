@@ -38,7 +38,7 @@ def by_double_backward(network, theta, x, c, weights, labels):
     x, c = x.clone().requires_grad_(), c.clone().requires_grad_()
     h = x
     for layer in range(1, network.depth + 1):
-        h = h @ theta[f"w{layer}"].T + (theta[f"b{layer}"] if f"b{layer}" in theta else 0)
+        h = h @ theta[f"w{layer}"].T + theta.get(f"b{layer}", 0)
         if layer < network.depth:
             h = SmoothedReLU.apply(h) if network.smoothing is None else network.activation(h)
     if labels is None:

@@ -8,8 +8,8 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from recon.networks import MLP, affine
 from recon.kkt import log_logistic_loss, train_to_kkt
+from recon.networks import MLP, affine
 from recon.training import Objective, RowSpace, solve_affine, solve_lbfgs
 
 

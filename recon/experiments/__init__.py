@@ -19,9 +19,13 @@ from recon.results import Result, checkpoint_folder, find_result, result_key, sa
 
 def registry() -> dict[str, Experiment]:
     """Name -> experiment, in the order of the book."""
-    from recon.experiments import bilevel, collapse, linear
+    from recon.experiments import bilevel, collapse, decoreco, decoreco_adversary, kkt_training, linear
 
-    experiments = (linear.EXPERIMENT, collapse.EXPERIMENT, bilevel.AFFINE, bilevel.HIDDEN)
+    experiments = (
+        *(linear.EXPERIMENT, collapse.EXPERIMENT, bilevel.AFFINE, bilevel.HIDDEN),
+        *(kkt_training.EXPERIMENT, decoreco.RANDOM, decoreco.TUNED, decoreco.PARTITION),
+        *(decoreco_adversary.TRUTH, decoreco_adversary.ADVERSARY),
+    )
     return {experiment.name: experiment for experiment in experiments}
 
 

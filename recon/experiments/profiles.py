@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recon.recover import Settings
+
 PROFILES = ("smoke", "laptop", "paper")
 
 
@@ -86,4 +88,78 @@ BILEVEL_HIDDEN = {
     ),
     "laptop": BilevelHidden(n_train=40, width=64, steps=200, seeds=3),
     "paper": BilevelHidden(n_train=40, width=6144, steps=200, seeds=3, n_held_out=1000),
+}
+
+
+@dataclass(frozen=True)
+class KKTTraining:
+    """Training without weight decay. steps: of both methods, loss-scaled descent and the reference recipe ·
+    reference_goal: log of the training loss at which the reference recipe ends (4e-6) · weight_decay: of the
+    regression variant, L-BFGS for at most `decay_iterations`."""
+
+    n_train: int
+    width: int
+    steps: int
+    weight_decay: float = 7.5e-4
+    decay_iterations: int = 2000
+    reference_goal: float = -12.43
+    reference_step_size: float = 0.01
+    reference_epochs: int = 1_000_000
+
+
+KKT_TRAINING = {
+    "smoke": KKTTraining(n_train=20, width=64, steps=150, decay_iterations=200),
+    "laptop": KKTTraining(n_train=100, width=1000, steps=1500),
+    "paper": KKTTraining(n_train=500, width=1000, steps=20000),
+}
+
+
+@dataclass(frozen=True)
+class DecoReco:
+    """§4.4: a net trained for `train_steps` into the KKT regime, and the attack's settings."""
+
+    n_train: int
+    width: int
+    train_steps: int
+    attack: Settings
+
+
+DECORECO_RANDOM = {  # Fig. 5: the start's variance is not tuned
+    "smoke": DecoReco(20, 64, 150, Settings(m=40, restarts=1, steps=200, scale_steps=40, init_scale=1.0)),
+    "laptop": DecoReco(100, 1000, 600, Settings(m=200, restarts=1, init_scale=1.0)),
+    "paper": DecoReco(500, 1000, 20000, Settings(m=1000, restarts=1, steps=1500, init_scale=1.0)),
+}
+DECORECO_TUNED = {  # Figs. 6–8
+    "smoke": DecoReco(20, 64, 150, Settings(m=40, restarts=2, steps=200, scale_steps=40)),
+    "laptop": DecoReco(100, 1000, 600, Settings(m=200)),
+    "paper": DecoReco(500, 1000, 20000, Settings(m=1000, steps=1500)),
+}
+DECORECO_PARTITION = {  # Fig. 9: as many candidates as the start partition has images
+    "smoke": DecoReco(20, 64, 150, Settings(m=20, restarts=1, steps=200, scale_steps=40)),
+    "laptop": DecoReco(100, 1000, 600, Settings(m=100, restarts=1)),
+    "paper": DecoReco(500, 1000, 20000, Settings(m=500, restarts=1, steps=1500)),
+}
+DECORECO_TRUTH = {  # chapter 9: equal footing
+    "smoke": DecoReco(20, 64, 150, Settings(m=40, restarts=1, steps=200, scale_steps=40)),
+    "laptop": DecoReco(100, 1000, 600, Settings(m=200, restarts=1)),
+    "paper": DecoReco(500, 1000, 20000, Settings(m=1000, restarts=1, steps=1500)),
+}
+
+
+@dataclass(frozen=True)
+class DecoRecoAdversary:
+    """Chapter 10: `networks` released nets (seeds), and one shadow net of the adversary's on images of his own."""
+
+    n_train: int
+    width: int
+    train_steps: int
+    networks: int
+    attack: Settings
+    threshold: float = 0.6
+
+
+DECORECO_ADVERSARY = {
+    "smoke": DecoRecoAdversary(20, 64, 150, 2, Settings(m=40, restarts=2, steps=200, scale_steps=40)),
+    "laptop": DecoRecoAdversary(100, 500, 600, 3, Settings(m=200, restarts=4)),
+    "paper": DecoRecoAdversary(500, 1000, 20000, 3, Settings(m=1000, restarts=4, steps=1500)),
 }

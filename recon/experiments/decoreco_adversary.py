@@ -1,0 +1,234 @@
+"""Chapters 9 and 10: energies at equal footing, and whether the adversary can tell true reconstructions from false."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score, roc_curve
+from torch import Tensor
+
+from recon.evidence import EVIDENCE, evidence, features, shadow_classifier
+from recon.experiments.base import Context, Experiment
+from recon.experiments.decoreco_shared import LAYER_1, Centred, ReleasedNet, match_table, train_released
+from recon.experiments.profiles import DECORECO_ADVERSARY, DECORECO_TRUTH, DecoReco, DecoRecoAdversary
+from recon.kkt import certificate
+from recon.matching import nearest
+from recon.plots import adversary as plots
+from recon.recover import Recovered, recover
+from recon.results import Claim, Outcome, verdict
+
+STARTS = ("truth", "partition", "random")
+GRID = np.linspace(0, 1, 101)
+
+
+# --------------------------------------------------------------------------------- chapter 9: equal footing
+
+
+def fitted_energy(released: ReleasedNet, x: Tensor, y: Tensor, alpha: float) -> float:
+    """Layer 1's share of R at images x (n, d), labels y in {0, 1}, with fitted multipliers, relative to ‖θ₁‖²."""
+    found = certificate(released.network, released.theta_star, x, y, alpha=alpha, layer_weights=LAYER_1)
+    return found.residual_by_layer[0].item() ** 2
+
+
+def run_truth(config: DecoReco, context: Context) -> Outcome:
+    """n images each: the truth, the partition, noise, with fitted multipliers; and what the attack makes of each."""
+    images = Centred.of(context, config.n_train)
+    released = train_released(context, images, config.width, config.train_steps)
+    alpha = config.attack.alpha
+    truth_order, start_order = images.y.argsort(stable=True), images.init_y.argsort(stable=True)
+    noise = torch.rand(images.train.shape, generator=context.generator(3)).to(images.mean) - images.mean
+    starts = {"truth": images.train[truth_order], "partition": images.init[start_order], "random": None}
+    y = images.y[truth_order]
+    before = {
+        "truth": fitted_energy(released, images.train, images.y, alpha),
+        "partition": fitted_energy(released, images.init, images.init_y, alpha),
+        "random": fitted_energy(released, noise, images.y, alpha),
+    }
+    settings = replace(config.attack, m=config.n_train, restarts=1, distinct=1.0)
+    after, matched, arrays = {}, {}, {}
+    for name in STARTS:
+        found = recover(
+            released.network,
+            released.theta_star,
+            settings,
+            context.generator(2),
+            context.checkpoints / name,
+            starts[name],
+        )
+        label = (found.labels + 1) / 2
+        after[name] = fitted_energy(released, found.x_hat, label, alpha)
+        matched[name] = match_table(found.x_hat, images)
+        arrays |= {f"x_hat_{name}": found.x_hat, f"history_{name}": found.history[:, 0]}
+    full = recover(
+        released.network, released.theta_star, config.attack, context.generator(2), context.checkpoints / "full"
+    )
+    after["random, 2n candidates"] = fitted_energy(released, full.x_hat, (full.labels + 1) / 2, alpha)
+    metrics = {
+        "n_train": config.n_train,
+        **released.metrics(),
+        "energy_fitted": before,
+        "energy_after_attack": after,
+        "matches_after_attack": {name: table["matches"] for name, table in matched.items()},
+        "null_after_attack": {name: table["null"] for name, table in matched.items()},
+    }
+    arrays |= {"x_train": images.train[truth_order], "mean": images.mean, "y": y, "x_init": images.init[start_order]}
+    return Outcome(metrics, truth_claims(metrics), arrays)
+
+
+def truth_claims(metrics: dict) -> list[Claim]:
+    """The paper's thesis in energies; and what "the loss of the original data" is."""
+    before, after = metrics["energy_fitted"], metrics["energy_after_attack"]
+    return [
+        Claim(
+            "truth-energy",
+            "",
+            "The true training images are not the minimum: reconstructions have a lower energy than they do.",
+            "",
+            f"share of layer 1 unexplained: truth {before['truth']:.1%}, reconstructions {after['random']:.1%} with as "
+            f"many candidates, {after['random, 2n candidates']:.1%} with twice as many",
+            f"images of the partition {before['partition']:.1%}, noise {before['random']:.1%}",
+            "finding",
+        ),
+        Claim(
+            "truth-partition-as-good",
+            "1, 4.4",
+            "Images that were never trained on satisfy the objective as well as the training images do.",
+            "argued from Figs. 3, 4, 9",
+            f"after the attack: from the partition {after['partition']:.1%}, from the truth {after['truth']:.1%}",
+            f"before it: partition {before['partition']:.1%}, truth {before['truth']:.1%}",
+            verdict(after["partition"] <= before["truth"]),
+        ),
+    ]
+
+
+# ------------------------------------------------------------------------------ chapter 10: true from false?
+
+
+def attack_once(
+    config: DecoRecoAdversary, context: Context, images: Centred, offset: int
+) -> tuple[dict[str, Tensor], Tensor, Recovered]:
+    """Train, recover, measure: (evidence, which candidates are true (m,), reconstructions)."""
+    released = train_released(context, images, config.width, config.train_steps, offset)
+    found = recover(
+        released.network,
+        released.theta_star,
+        config.attack,
+        context.generator(20 + offset),
+        context.checkpoints / f"attack-{offset}",
+    )
+    measured = evidence(released.network, released.theta_star, found, config.attack.alpha, config.attack.layer_weights)
+    score = nearest(found.x_hat, images.train, "ncc").score
+    true = (score > config.threshold) & (score > nearest(found.x_hat, images.held_out, "ncc").score)
+    return measured, true, found
+
+
+def run_adversary(config: DecoRecoAdversary, context: Context) -> Outcome:
+    """A shadow net on the partition's images teaches what true looks like; then the released nets are judged by it."""
+    shadow = Centred.of(context, config.n_train, released="init")
+    measured, true, _ = attack_once(config, context, shadow, offset=0)
+    trainable = 0 < int(true.sum()) < len(true)
+    model = shadow_classifier(measured, true) if trainable else None
+    images = Centred.of(context, config.n_train)
+    rows: dict[str, list] = {name: [] for name in (*EVIDENCE, "combined")}
+    share, last = [], None
+    for k in range(1, config.networks + 1):
+        measured, true, last = attack_once(config, context, images, offset=k)
+        truth = true.cpu().numpy()
+        if not 0 < truth.sum() < len(truth):
+            continue
+        share.append(float(truth.mean()))
+        scores = {name: measured[name].cpu().numpy() for name in EVIDENCE}
+        if model is not None:
+            scores["combined"] = model.predict_proba(features(measured))[:, 1]
+        for name, score in scores.items():
+            rows[name].append(judge(truth, score))
+    metrics = {
+        "n_train": config.n_train,
+        "width": config.width,
+        "networks": len(share),
+        "share_true": mean_sd(share),
+        "evidence": {name: summary(runs) for name, runs in rows.items() if runs},
+    }
+    assert last is not None
+    arrays = {
+        f"{kind}_{name}": torch.tensor(np.stack([run[kind] for run in runs]))
+        for name, runs in rows.items()
+        for kind in ("roc", "precision")
+        if runs
+    }
+    return Outcome(metrics, adversary_claims(metrics), arrays)
+
+
+def judge(truth: np.ndarray, score: np.ndarray) -> dict:
+    """ROC AUC, average precision, precision among the 10, 20 and 40 best, and both curves on a common grid."""
+    false_rate, true_rate, _ = roc_curve(truth, score)
+    precision, recall, _ = precision_recall_curve(truth, score)
+    best = truth[np.argsort(-score)]
+    return {
+        "auc": float(roc_auc_score(truth, score)),
+        "average_precision": float(average_precision_score(truth, score)),
+        **{f"precision_at_{k}": float(best[:k].mean()) for k in (10, 20, 40)},
+        "roc": np.interp(GRID, false_rate, true_rate),
+        "precision": np.interp(GRID, recall[::-1], precision[::-1]),
+    }
+
+
+def summary(runs: list[dict]) -> dict:
+    """Mean and standard deviation over networks of every number in `judge`."""
+    return {key: mean_sd([run[key] for run in runs]) for key in runs[0] if key not in ("roc", "precision")}
+
+
+def mean_sd(values: list[float]) -> dict:
+    """{"mean", "sd"}; sd 0 of a single value, NaN-free for none."""
+    array = np.array(values or [0.0])
+    return {"mean": float(array.mean()), "sd": float(array.std(ddof=1)) if len(array) > 1 else 0.0}
+
+
+def adversary_claims(metrics: dict) -> list[Claim]:
+    """The paper's thesis, put to the test."""
+    found = metrics["evidence"]
+    if not found:
+        sentence, chance = "no network gave both true and false reconstructions", True
+    else:
+        name = "combined" if "combined" in found else max(found, key=lambda key: found[key]["auc"]["mean"])
+        best = found[name]
+        sentence = (
+            f"AUC {best['auc']['mean']:.2f} ± {best['auc']['sd']:.2f} ({name}); of the 20 he trusts most "
+            f"{best['precision_at_20']['mean']:.0%} ± {best['precision_at_20']['sd']:.0%} are true"
+        )
+        chance = best["auc"]["mean"] - 2 * best["auc"]["sd"] <= 0.5
+    return [
+        Claim(
+            "adversary-cannot-tell",
+            "1, 5",
+            "An adversary without the training data cannot tell true from false reconstructions.",
+            "argued",
+            sentence,
+            f"AUC 0.5; {metrics['share_true']['mean']:.0%} of all candidates are true",
+            verdict(chance),
+        )
+    ]
+
+
+TRUTH = Experiment(
+    name="decoreco-truth",
+    chapter="09-decoreco-truth",
+    section="4.4",
+    summary="the energy of the true training set, of other images and of reconstructions, at equal footing",
+    cost={"smoke": "5 s", "laptop": "2 min", "paper": "an hour"},
+    configs=DECORECO_TRUTH,
+    run=run_truth,
+    figures={"energy": plots.plot_energies},
+)
+ADVERSARY = Experiment(
+    name="decoreco-adversary",
+    chapter="10-decoreco-adversary",
+    section="1",
+    summary="can an adversary tell true from false reconstructions? ROC and precision over networks",
+    cost={"smoke": "10 s", "laptop": "4 min", "paper": "hours"},
+    configs=DECORECO_ADVERSARY,
+    run=run_adversary,
+    figures={"roc": plots.plot_roc},
+)

@@ -1,0 +1,120 @@
+"""What the DecoReco chapters share: the centred data, the released network, the table of matches and its null."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from recon.data import centre
+from recon.experiments.base import Context
+from recon.kkt import Certificate, Trained, certificate, train_to_kkt
+from recon.matching import match_counts, nearest, one_to_one, target_decoy
+from recon.metrics import ncc
+from recon.networks import MLP, three_layer
+
+LAYER_1 = (1.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Centred:
+    """Flat images minus the training mean (n, d): training, start partition, held out; y (n,) in {0, 1}; indices."""
+
+    train: Tensor
+    init: Tensor
+    held_out: Tensor
+    y: Tensor
+    init_y: Tensor
+    mean: Tensor
+    train_index: Tensor
+    init_index: Tensor
+    held_out_index: Tensor
+
+    @staticmethod
+    def of(context: Context, n_train: int, released: str = "train") -> Centred:
+        """As many held-out as training images.  released="init": the two partitions change places (the shadow net)."""
+        data = context.dataset(n_train, n_train)
+        train, init = (data.train, data.init) if released == "train" else (data.init, data.train)
+        mean = train.flat.mean(0)
+        parts = {
+            name: centre(part.flat, mean).to(context.device)
+            for name, part in (("train", train), ("init", init), ("held_out", data.held_out))
+        }
+        return Centred(
+            **parts,
+            y=train.y.to(context.device),
+            init_y=init.y.to(context.device),
+            mean=mean.to(context.device),
+            train_index=train.index,
+            init_index=init.index,
+            held_out_index=data.held_out.index,
+        )
+
+
+@dataclass(frozen=True)
+class ReleasedNet:
+    """A network trained to the KKT regime, with its certificate and the seconds that took."""
+
+    network: MLP
+    trained: Trained
+    certificate: Certificate
+    seconds: float
+
+    @property
+    def theta_star(self) -> Tensor:
+        """θ* (p,)."""
+        return self.trained.theta_star
+
+    def metrics(self) -> dict:
+        """What every DecoReco result says of the training."""
+        certified = self.certificate
+        return {
+            "train_seconds": self.seconds,
+            "log_loss": self.trained.log_loss,
+            "min_normalised_margin": certified.normalised_margins.min().item(),
+            "kkt_residual": certified.residual_by_layer[0].item(),
+            "kkt_residual_by_layer": certified.residual_by_layer.tolist(),
+            "theta_norm": self.theta_star.norm().item(),
+        }
+
+
+def train_released(context: Context, images: Centred, width: int, steps: int, offset: int = 0) -> ReleasedNet:
+    """Train Haim et al.'s three-layer net on `images.train` without weight decay.
+
+    The certificate's multipliers are fitted on layer 1, where the attack looks: the second layer's random start does
+    not fade at these sizes and would drown it.
+    """
+    start = time.perf_counter()
+    network = three_layer(width, images.train.shape[1])
+    theta_init = network.flatten(network.init(context.generator(1 + 10 * offset), "small")).to(images.train.device)
+    checkpoint = context.checkpoints / f"training-{offset}.safetensors"
+    trained = train_to_kkt(network, images.train, images.y, theta_init, steps, checkpoint=checkpoint)
+    seconds = time.perf_counter() - start
+    certified = certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
+    return ReleasedNet(network, trained, certified, round(seconds, 2))
+
+
+def match_table(x_hat: Tensor, images: Centred) -> dict:
+    """Matches and their null: the same numbers for as many held-out images, and both in competition.
+
+    top10_ncc: mean of the ten best one-to-one correlations · per_image: training images whose best candidate, shared or
+    not, is above 0.6 (the reference's direction), per_candidate: candidates whose best training image is.
+    """
+    ten = min(10, len(images.train))
+    table: dict = {}
+    for key, prefix, part in (("matches", "", images.train), ("null", "null_", images.held_out)):
+        scores = one_to_one(part, x_hat).score
+        table[key] = match_counts(x_hat, part, images.mean)
+        table[f"{prefix}top10_ncc"] = scores.topk(ten).values.mean().item()
+        table[f"{prefix}per_image_ncc_0.6"] = int((nearest(part, x_hat, "ncc").score > 0.6).sum())
+        table[f"{prefix}per_candidate_ncc_0.6"] = int((nearest(x_hat, part, "ncc").score > 0.6).sum())
+    competition = {t: target_decoy(x_hat, images.train, images.held_out, t) for t in (0.5, 0.6, 0.7)}
+    table["competition"] = {f"ncc_{t}": vars(found) for t, found in competition.items()}
+    return table
+
+
+def ranks(x_hat: Tensor, targets: Tensor, others: Tensor, chunk: int = 1000) -> Tensor:
+    """Position, from 1, of the first of `targets` among targets and `others`, sorted by NCC to each of x_hat; (m,)."""
+    best = nearest(x_hat, targets, "ncc").score[:, None]
+    return 1 + sum((ncc(x_hat, part) > best).sum(1) for part in others.split(chunk))

@@ -1,0 +1,120 @@
+"""Reconstructions beside their nearest images, each figure with its null; everything shown is x + mean, rescaled."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import seaborn as sns
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from recon.matching import nearest, one_to_one, rescale
+from recon.plots.images import image_rows
+from recon.results import Result
+
+TRAIN, HELD_OUT = sns.color_palette("colorblind", 2)
+
+
+def shown(result: Result, x: Tensor) -> Tensor:
+    """Centred images as one shows them: plus the mean, stretched to [0, 1] each, as in the reference code's figures."""
+    return rescale(x + result.array("mean"))
+
+
+def plot_best(result: Result, n: int = 10) -> Figure:
+    """One-to-one matches: the n best and n around the median for training images, the n best for held-out ones."""
+    x_hat, rows, titles = result.array("x_hat"), [], []
+    for name, key, where in (
+        ("best", "x_train", 0.0),
+        ("median", "x_train", 0.5),
+        ("null: best\nheld out", "x_held_out", 0.0),
+    ):
+        images = result.array(key)
+        match = one_to_one(images, x_hat)
+        order = match.score.argsort(descending=True)
+        first = max(0, min(int(where * len(order)) - (n // 2 if where else 0), len(order) - n))
+        picked = order[first : first + n]
+        partner = "held-out\nimage" if key == "x_held_out" else "training\nimage"
+        rows += [
+            (name, shown(result, x_hat[match.index[picked]]), "black"),
+            (partner, shown(result, images[picked]), "grey"),
+        ]
+        titles += [[f"{score:.2f}" for score in match.score[picked]], []]
+    return image_rows(rows, titles)
+
+
+def plot_top(result: Result, n: int = 40, columns: int = 10) -> Figure:
+    """Fig. 8: the n candidates that contribute most, black, above their nearest training image, grey; NCC printed."""
+    x_hat, train = result.array("x_hat")[:n], result.array("x_train")
+    match = nearest(x_hat, train, "ncc")
+    rows, titles = [], []
+    for start in range(0, len(x_hat), columns):
+        part = slice(start, start + columns)
+        rows.append((f"{start + 1}–{start + len(x_hat[part])}", shown(result, x_hat[part]), "black"))
+        rows.append(("nearest", shown(result, train[match.index[part]]), "grey"))
+        titles += [[f"{score:.2f}" for score in match.score[part]], []]
+    return image_rows(rows, titles)
+
+
+def plot_scores(result: Result, ax: Axes | None = None) -> Figure:
+    """Sorted one-to-one NCC of training and of held-out images: the gap is what leaked."""
+    ax = ax or plt.subplots(figsize=(6.4, 3.6))[1]
+    for key, label, colour, marker in (
+        ("x_train", "training images", TRAIN, "o"),
+        ("x_held_out", "held-out images (null)", HELD_OUT, "^"),
+    ):
+        scores = one_to_one(result.array(key), result.array("x_hat")).score.sort(descending=True).values
+        ax.plot(range(1, len(scores) + 1), scores, color=colour, label=label, marker=marker, markersize=3)
+    ax.axhline(0.6, color="0.4", linestyle=":", label="threshold 0.6")
+    ax.set(xlabel="images, best first", ylabel="NCC of the one-to-one match")
+    ax.legend(fontsize=8)
+    ax.figure.patch.set_facecolor("white")
+    return ax.figure
+
+
+def plot_random(result: Result, n: int = 8) -> Figure:
+    """Fig. 5: results of the untuned start, the same projected on the span of w1, and the search within the span."""
+    train, rows, titles = result.array("x_train"), [], []
+    for key, label in (
+        ("pixels", "N(0, 1) start\nall pixels"),
+        ("cleaned", "projected\nafterwards"),
+        ("span", "searched\nin the span"),
+    ):
+        x_hat = result.array(f"x_hat_{key}")
+        best = nearest(train, x_hat, "ncc")
+        picked = best.score.argsort(descending=True)[:n]
+        rows += [
+            (label, shown(result, x_hat[best.index[picked]]), "black"),
+            ("training\nimage", shown(result, train[picked]), "grey"),
+        ]
+        titles += [[f"{score:.2f}" for score in best.score[picked]], []]
+    return image_rows(rows, titles)
+
+
+def plot_random_energy(result: Result, ax: Axes | None = None) -> Figure:
+    """Energy against steps for both searches."""
+    ax = ax or plt.subplots(figsize=(6.4, 3.6))[1]
+    for (key, label), colour in zip(
+        (("pixels", "all pixels"), ("span", "span of w1")), sns.color_palette("colorblind", 2), strict=True
+    ):
+        ax.plot(result.array(f"history_{key}")[:, 0], color=colour, label=label)
+    ax.set(yscale="log", xlabel="step", ylabel="energy (layer 1)")
+    ax.legend(fontsize=8)
+    ax.figure.patch.set_facecolor("white")
+    return ax.figure
+
+
+def plot_partition(result: Result, n: int = 8) -> Figure:
+    """Fig. 9: results with their nearest image of the start partition and of the training set, for both searches."""
+    train, start, rows, titles = result.array("x_train"), result.array("x_init"), [], []
+    for key, label in (("pixels", "all pixels"), ("span", "span of w1")):
+        x_hat = result.array(f"x_hat_{key}")
+        picked = torch.linspace(0, len(x_hat) // 2, n).long()
+        to_start, to_train = nearest(x_hat[picked], start, "ncc"), nearest(x_hat[picked], train, "ncc")
+        rows += [
+            (label, shown(result, x_hat[picked]), "black"),
+            ("nearest\nstart image", shown(result, start[to_start.index]), "grey"),
+            ("nearest\ntraining image", shown(result, train[to_train.index]), "grey"),
+        ]
+        titles += [[], [f"{v:.2f}" for v in to_start.score], [f"{v:.2f}" for v in to_train.score]]
+    return image_rows(rows, titles)
