@@ -35,7 +35,8 @@ class HeavyBall:
     η shrinks by `shrink` and v starts again from zero (cf. O'Donoghue & Candès 2015).  Rows are independent.
 
     The energy decides, nothing else: no truth enters.  A row whose energy is ≤ `tol` stops where it is.  `box`:
-    bounds to which every proposal is clipped (projected descent).
+    bounds to which every proposal is clipped (projected descent).  max_relative_step: η shrinks so that
+    ‖η v‖ ≤ max_relative_step · ‖x‖.
     """
 
     step_size: float = 1.0
@@ -44,6 +45,7 @@ class HeavyBall:
     shrink: float = 0.5
     tol: float = 0.0
     box: tuple[float, float] | None = None
+    max_relative_step: float = math.inf
 
     def init(self, x: Tensor) -> State:
         """State before the first evaluation; `x` (S, ...) is the first proposal."""
@@ -68,6 +70,10 @@ class HeavyBall:
         first = torch.isinf(state["accepted_energy"])
         step_size = state["step_size"] * torch.where(first, 1.0, torch.where(better, self.grow, self.shrink))
         velocity = self.momentum * torch.where(pick, state["velocity"], 0.0) + accepted_grad
+        if self.max_relative_step < math.inf:
+            length, size = step_size * dot(velocity, velocity).sqrt(), dot(accepted_x, accepted_x).sqrt()
+            tiny = torch.finfo(length.dtype).tiny
+            step_size = step_size * (self.max_relative_step * size / length.clamp_min(tiny)).clamp_max(1.0)
         active = rows(accepted_energy > self.tol, grad)
         proposal = accepted_x - torch.where(active, rows(step_size, velocity) * velocity, 0.0)
         return {

@@ -69,22 +69,23 @@ def train_to_kkt(
     theta_init: Tensor,
     steps: int,
     *,
-    goal: float = -math.inf,
+    goal: float = -1e4,
     method: str = "loss-scaled",
     step_size: float | None = None,
     checkpoint: Path | None = None,
     observe: Callable[[int, Tensor], None] | None = None,
     observe_at: Collection[int] = (),
 ) -> Trained:
-    """Full-batch training without weight decay, until log E ≤ goal or for `steps` iterations.
+    """Full-batch training without weight decay, until log E ≤ goal (‖θ‖ grows without bound) or for `steps`.
 
     x (n, d), y (n,) in {0, 1}, or classes 0 … K−1 for a net with K outputs; theta_init (p,) · method: "loss-scaled",
     heavy-ball descent on log E with adaptive step and restarts (`HeavyBall`; Lyu & Li 2020, momentum as in Ji, Srebro
-    & Telgarsky 2021), or "gradient-descent", the reference recipe with its step size 0.01 · observe(k, θ (p,)) is
-    called after the steps k in `observe_at`.
+    & Telgarsky 2021) and no step longer than 3 % of ‖θ‖, since small nets overshoot and do not forget it; or
+    "gradient-descent", the reference recipe with its step size 0.01 · observe(k, θ (p,)) after steps k in `observe_at`.
 
     For n < d the first layer moves within the span of the n images alone, so everything is computed, exactly, in n
-    coordinates instead of d.  Raises ReconError for shapes or labels that do not fit.
+    coordinates instead of d (only the 3 % rule does not see what lies outside).  Raises ReconError for shapes or labels
+    that do not fit.
     """
     _check(network, x, y, theta_init, method)
     lift: Callable[[Tensor], Tensor] = lambda theta: theta  # noqa: E731
@@ -92,7 +93,7 @@ def train_to_kkt(
     if len(x) < network.dim:
         small, inputs, start, lift = _in_span(network, x, theta_init)
     scaled = method == "loss-scaled"
-    optimiser = HeavyBall(step_size=step_size or 1.0, tol=goal) if scaled else SGD(step_size or 0.01)
+    optimiser = HeavyBall(step_size or 1.0, tol=goal, max_relative_step=0.03) if scaled else SGD(step_size or 0.01)
 
     def log_loss_and_grad(theta: Tensor) -> tuple[Tensor, Tensor]:
         theta = theta.detach().requires_grad_()

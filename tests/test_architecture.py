@@ -9,15 +9,34 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "recon"
 ORDER = (
-    *("errors", "results", "data", "networks", "descent", "training", "solution_set", "bilevel", "reconstruct"),
-    *("metrics", "matching", "plots", "experiments", "stamps", "runner", "html", "publish", "cli"),
+    *("errors", "results", "data", "networks", "descent", "loop", "training", "solution_set", "bilevel"),
+    *(
+        "reconstruct",
+        "stationarity",
+        "kkt",
+        "decoreco",
+        "recover",
+        "evidence",
+        "metrics",
+        "matching",
+        "plots",
+        "experiments",
+        "stamps",
+        "runner",
+        "html",
+        "publish",
+        "cli",
+    ),
 )
 FORBIDDEN = {
     *("torch.manual_seed", "torch.seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"),
     *("torch.random.manual_seed", "np.random.seed", "random.seed", "pickle.load", "pickle.loads"),
 }
 DRAWS = {f"torch.{name}" for name in ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial")}
-ATTACKS = ("descent", "training", "solution_set", "bilevel", "reconstruct", "stationarity")
+ATTACKS = (
+    *("descent", "loop", "training", "solution_set", "bilevel", "reconstruct", "stationarity", "kkt"),
+    *("decoreco", "recover", "evidence"),
+)
 
 
 def imports(path: Path, lazy: bool = True) -> set[str]:

@@ -33,7 +33,7 @@ def test_registry_covers_the_chapters():
     assert {experiment.chapter for experiment in registry().values()} == notebooks
 
 
-@pytest.mark.parametrize("name", ["linear", "collapse", "bilevel-affine", "bilevel-hidden"])
+@pytest.mark.parametrize("name", registry())
 def test_smoke_result_is_complete(smoke, name):
     result = smoke(name)
     assert result.data["name"] == "photos" and "not CIFAR-10" in result.data["notice"]

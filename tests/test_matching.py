@@ -11,7 +11,7 @@ from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from recon import metrics
 from recon.errors import ReconError
-from recon.matching import METRICS, nearest, null_nearest, one_to_one
+from recon.matching import METRICS, match_counts, nearest, null_nearest, one_to_one, target_decoy
 
 
 def images(n, seed=0):
@@ -107,3 +107,57 @@ def test_bad_input():
         nearest(images(1), torch.zeros(1, 5))
     with pytest.raises(ReconError, match="at least as many"):
         one_to_one(images(3), images(2))
+
+
+def test_ncc_per_channel_equals_a_loop_and_ignores_each_channels_contrast():
+    a, b = images(3), images(4, seed=1)
+    found = metrics.ncc_channel(a, b)
+    for i in range(3):
+        for j in range(4):
+            pairs = zip(a[i].reshape(3, -1), b[j].reshape(3, -1), strict=True)
+            expected = np.mean([np.corrcoef(p, q)[0, 1] for p, q in pairs])
+            assert found[i, j].item() == pytest.approx(expected, abs=1e-6)
+    tinted = (a.reshape(3, 3, -1) * torch.tensor([0.2, 1.0, 3.0])[:, None] + 0.1).flatten(1)
+    assert torch.allclose(metrics.ncc_channel(tinted, b), found, atol=1e-5)
+
+
+def noise(n, seed):
+    return torch.randn(n, 3072, generator=torch.Generator().manual_seed(seed))
+
+
+def test_target_decoy_counts_finds_and_their_chance():
+    train, held_out = noise(10, 1), noise(10, 2)
+    found = target_decoy(torch.cat([train[:6] + 0.1 * noise(6, 3), noise(14, 4)]), train, held_out, 0.6)
+    assert (found.targets, found.decoys) == (6, 0)
+    assert found.fdr == pytest.approx(1 / 6)
+    assert found.p_value == pytest.approx(1 / 184.57, rel=1e-3)  # C(10, 6) / C(20, 6)
+    nothing = target_decoy(noise(20, 5), train, held_out, 0.6)
+    assert (nothing.targets, nothing.decoys, nothing.fdr, nothing.p_value) == (0, 0, 1.0, 1.0)
+
+
+def test_target_decoy_is_calibrated_where_nothing_leaked():
+    """Candidates made of both sets alike: the p-value is not small more often than it should be."""
+    values = []
+    for seed in range(40):
+        train, held_out = noise(8, 10 + seed), noise(8, 100 + seed)
+        pick = torch.randperm(16, generator=torch.Generator().manual_seed(seed))[:6]
+        x_hat = torch.cat([torch.cat([train, held_out])[pick], noise(10, 1000 + seed)])
+        values.append(target_decoy(x_hat, train, held_out, 0.6).p_value)
+    assert np.mean(np.array(values) <= 0.1) <= 0.2
+
+
+def test_match_counts_are_one_to_one():
+    """One perfect candidate and its copies count once, however many yardsticks."""
+    train = images(5)
+    mean = train.mean(0)
+    centred = train - mean
+    counts = match_counts(centred[:1].repeat(10, 1), centred, mean)
+    assert set(counts) == {"ncc_0.5", "ncc_0.6", "ncc_channel_0.6", "ssim_0.4"}
+    assert counts["ncc_0.6"] == 1 and counts["ssim_0.4"] <= 2
+    perfect = match_counts(centred, centred, mean)
+    assert perfect["ncc_0.6"] == perfect["ssim_0.4"] == 5
+
+
+def test_unequal_null_is_refused():
+    with pytest.raises(ReconError, match="as many held-out"):
+        target_decoy(noise(4, 0), noise(2, 1), noise(3, 2), 0.6)
