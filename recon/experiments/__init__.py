@@ -19,10 +19,10 @@ from recon.results import Result, checkpoint_folder, find_result, result_key, sa
 
 def registry() -> dict[str, Experiment]:
     """Name -> experiment, in the order of the book."""
-    from recon.experiments import bilevel, collapse, decoreco, decoreco_adversary, kkt_training, linear
+    from recon.experiments import bilevel, bilevel_hidden, collapse, decoreco, decoreco_adversary, kkt_training, linear
 
     experiments = (
-        *(linear.EXPERIMENT, collapse.EXPERIMENT, bilevel.AFFINE, bilevel.HIDDEN),
+        *(linear.EXPERIMENT, collapse.EXPERIMENT, bilevel.AFFINE, bilevel_hidden.HIDDEN),
         *(kkt_training.EXPERIMENT, decoreco.RANDOM, decoreco.TUNED, decoreco.PARTITION),
         *(decoreco_adversary.TRUTH, decoreco_adversary.ADVERSARY),
     )

@@ -66,7 +66,8 @@ BILEVEL_AFFINE = {
 @dataclass(frozen=True)
 class BilevelHidden:
     """§4.3, eq. (9). width: 6144 in the paper · inner_first, inner_next: L-BFGS iterations before and during the outer
-    loop · train_iterations: likewise for θ* · weight_decays: the first is reported at top level."""
+    loop · train_iterations: likewise for θ* · weight_decays: the first is reported at top level · null_widths: at which
+    two seeds are compared."""
 
     n_train: int
     width: int
@@ -80,14 +81,22 @@ class BilevelHidden:
     weight_decays: tuple[float, ...] = (1e-3, 1e-2)
     tol: float = 1e-8
     n_held_out: int = 200
+    null_widths: tuple[int, ...] = (64, 256, 1024)
 
 
 BILEVEL_HIDDEN = {
     "smoke": BilevelHidden(
-        n_train=20, width=16, steps=20, seeds=3, inner_first=150, weight_decays=(1e-3,), n_held_out=50
+        n_train=20,
+        width=16,
+        steps=20,
+        seeds=3,
+        inner_first=150,
+        weight_decays=(1e-3,),
+        n_held_out=50,
+        null_widths=(16,),
     ),
     "laptop": BilevelHidden(n_train=40, width=64, steps=200, seeds=3),
-    "paper": BilevelHidden(n_train=40, width=6144, steps=200, seeds=3, n_held_out=1000),
+    "paper": BilevelHidden(n_train=40, width=6144, steps=200, seeds=3, n_held_out=1000, null_widths=(64, 1024, 6144)),
 }
 
 
