@@ -9,12 +9,8 @@
 
 from __future__ import annotations
 
-import json
-import resource
-import time
-from pathlib import Path
-
 import torch
+from timing import seconds, write
 
 from recon.bilevel import (
     AffineInner,
@@ -26,23 +22,11 @@ from recon.bilevel import (
     unrolled_hypergradient,
 )
 from recon.descent import lbfgs
-from recon.experiments import device_name
 from recon.networks import affine, one_hidden
 from recon.reconstruct import reconstruct
-from recon.results import atomic_path, versions
 from recon.training import Objective, solve_affine, solve_lbfgs
 
 N, D, WEIGHT_DECAY, ACCURACY = 40, 3072, 5e-2, 1e-6
-
-
-def seconds(call, repeat: int = 3) -> float:
-    """Best of `repeat`: the least disturbed by neighbours."""
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def toy(starts: int = 1):
@@ -114,13 +98,8 @@ def main() -> None:
         "implicit_against_unrolled": implicit_against_unrolled(),
         "batch_against_loop": batch_against_loop(),
         "row_space_against_all_coordinates": row_space_against_all_coordinates(),
-        "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "device": device_name(torch.device("cpu")),
-        "versions": versions(),
     }
-    with atomic_path(Path(__file__).with_suffix(".json")) as temporary:
-        temporary.write_text(json.dumps(report, indent=1) + "\n")
-    print(json.dumps(report, indent=1))
+    write(report, __file__)
 
 
 if __name__ == "__main__":

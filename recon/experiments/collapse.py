@@ -65,7 +65,7 @@ def run(config: Collapse, context: Context) -> Outcome:
     m = len(train)
     network = one_hidden(config.width, train.shape[1])
     theta_init = network.flatten(network.init(context.generator(1)))
-    trained = train_to_kkt(network, train.float(), y.float(), theta_init, config.steps, config.goal)
+    trained = train_to_kkt(network, train.float(), y.float(), theta_init, config.steps, goal=config.goal)
     theta = trained.theta_star.double()
     objective = Objective(network, y, 0.0)
     margins = (2 * y - 1) * network(network.unflatten(theta), train)
