@@ -216,6 +216,8 @@ def _check(network: MLP, x: Tensor, y: Tensor, theta_init: Tensor, method: str) 
         raise ReconError(f"θ⁰ has shape {tuple(theta_init.shape)}, the network {network.n_params} parameters")
     if not (torch.isfinite(x).all() and torch.isfinite(theta_init).all()):
         raise ReconError("images and θ⁰ must be finite")
+    if len(x) > 1 and (x == x[:1]).all():
+        raise ReconError("all training images are equal: there is nothing to separate")
     classes = max(2, network.widths[-1])
     if not torch.isin(y, torch.arange(classes, dtype=y.dtype, device=y.device)).all():
         raise ReconError(f"labels must be 0 … {classes - 1}")

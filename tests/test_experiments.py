@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from recon.data import load_pool
 from recon.experiments import registry, run
+from recon.matching import one_to_one
 
 PUBLISHED = Path(__file__).parents[1] / "book" / "executed" / "results"
 STARTS = ("random", "truth", "partition")
@@ -62,6 +64,52 @@ def test_bilevel_hidden_at_smoke(smoke):
     assert 0 < aligned <= plain * (1 + 1e-6)
 
 
+TABLE = ("ncc_0.5", "ncc_0.6", "ssim_0.4")
+TUNED = ("train_seconds", "log_loss", "min_normalised_margin", "kkt_residual", "recon_seconds", "energy_by_layer")
+
+
+def test_decoreco_tuned_at_smoke(smoke):
+    """Keys and shapes of the issue; and anyone can match again from the arrays."""
+    result = smoke("decoreco-tuned")
+    metrics, m = result.metrics, result.config["attack"]["m"]
+    assert all(key in metrics for key in (*TUNED, "top10_ncc", "null_top10_ncc"))
+    assert all(key in metrics["matches"] and key in metrics["null"] for key in TABLE)
+    assert result.array("x_hat").shape == (m, 3072) and result.array("multipliers").shape == (m,)
+    assert (result.array("multipliers") >= 0).all()
+    assert len(result.array("train_index")) == len(result.array("heldout_index")) == metrics["n_train"]
+    pool = load_pool("photos")
+    row = {int(index): k for k, index in enumerate(pool.index)}
+    images = torch.stack([torch.from_numpy(pool.images[row[int(i)]]) for i in result.array("train_index")])
+    centred = images.flatten(1).float() / 255
+    centred = centred - centred.mean(0)
+    found = one_to_one(centred, result.array("x_hat"), "ncc").score
+    assert int((found > 0.6).sum()) == metrics["matches"]["ncc_0.6"]
+    assert metrics["matches"]["ncc_0.6"] > metrics["null"]["ncc_0.6"]
+    assert metrics["competition"]["ncc_0.6"]["targets"] > metrics["competition"]["ncc_0.6"]["decoys"]
+
+
+def test_decoreco_variants_at_smoke(smoke):
+    for name in ("decoreco-random", "decoreco-partition"):
+        variants = smoke(name).metrics["variants"]
+        assert variants["pixels"]["searched_dimensions"] == 3072
+        assert variants["span"]["searched_dimensions"] < 30
+    span = smoke("decoreco-partition").metrics["variants"]
+    assert span["pixels"]["nearest_is_start_partition"] >= span["span"]["nearest_is_start_partition"] - 2
+
+
+def test_truth_is_not_the_minimum_but_no_other_images_come_near(smoke):
+    metrics = smoke("decoreco-truth").metrics
+    before, after = metrics["energy_fitted"], metrics["energy_after_attack"]
+    assert before["truth"] < before["partition"] <= 1.0
+    assert after["truth"] <= before["truth"] * 1.001
+
+
+def test_adversary_at_smoke(smoke):
+    metrics = smoke("decoreco-adversary").metrics
+    for values in metrics["evidence"].values():
+        assert all(0 <= values[key]["mean"] <= 1 for key in ("auc", "average_precision", "precision_at_10"))
+
+
 def test_published_results_hold_what_is_promised():
     """The issue's thresholds, on the committed CIFAR-10 results at the laptop profile or better."""
 
@@ -87,6 +135,16 @@ def test_published_results_hold_what_is_promised():
     assert collapse["objective_repeated_heldout"] <= collapse["objective_true"]
 
     assert metrics("bilevel-hidden")["seeds"] >= 3
+
+    tuned = metrics("decoreco-tuned")
+    assert tuned["n_train"] == 100 and tuned["m"] == 200
+    assert tuned["matches"]["ncc_0.6"] >= 30 and tuned["null"]["ncc_0.6"] <= 2
+    assert tuned["top10_ncc"] >= 0.82 > tuned["null_top10_ncc"]
+
+    random, partition = metrics("decoreco-random"), metrics("decoreco-partition")
+    assert random["matches"]["ncc_0.6"] - random["null"]["ncc_0.6"] <= 3
+    assert partition["nearest_is_start_partition"] > partition["m"] / 2
+    assert metrics("decoreco-adversary")["networks"] >= 3
 
 
 def test_counterfactuals_retrain_to_theta_star(smoke):

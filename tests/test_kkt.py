@@ -115,6 +115,7 @@ def test_several_classes():
         ({"y": torch.full((6,), -1.0, dtype=F64)}, "labels must be 0"),
         ({"x": torch.full((6, 12), torch.nan, dtype=F64)}, "finite"),
         ({"x": torch.ones(6, 11, dtype=F64)}, "do not fit"),
+        ({"x": torch.ones(6, 12, dtype=F64)}, "all training images are equal"),
         ({"theta_init": torch.ones(3, dtype=F64)}, "parameters"),
         ({"method": "newton"}, "unknown training method"),
     ],

@@ -119,7 +119,7 @@ class KKTTraining:
 KKT_TRAINING = {
     "smoke": KKTTraining(n_train=20, width=64, steps=150, decay_iterations=200),
     "laptop": KKTTraining(n_train=100, width=1000, steps=1500),
-    "paper": KKTTraining(n_train=500, width=1000, steps=20000),
+    "paper": KKTTraining(n_train=500, width=1000, steps=6000),
 }
 
 
@@ -136,22 +136,22 @@ class DecoReco:
 DECORECO_RANDOM = {  # Fig. 5: the start's variance is not tuned
     "smoke": DecoReco(20, 64, 150, Settings(m=40, restarts=1, steps=200, scale_steps=40, init_scale=1.0)),
     "laptop": DecoReco(100, 1000, 600, Settings(m=200, restarts=1, init_scale=1.0)),
-    "paper": DecoReco(500, 1000, 20000, Settings(m=1000, restarts=1, steps=1500, init_scale=1.0)),
+    "paper": DecoReco(500, 1000, 6000, Settings(m=1000, restarts=1, steps=1500, init_scale=1.0)),
 }
 DECORECO_TUNED = {  # Figs. 6–8
     "smoke": DecoReco(20, 64, 150, Settings(m=40, restarts=2, steps=200, scale_steps=40)),
     "laptop": DecoReco(100, 1000, 600, Settings(m=200)),
-    "paper": DecoReco(500, 1000, 20000, Settings(m=1000, steps=1500)),
+    "paper": DecoReco(500, 1000, 6000, Settings(m=1000, steps=1500)),
 }
 DECORECO_PARTITION = {  # Fig. 9: as many candidates as the start partition has images
     "smoke": DecoReco(20, 64, 150, Settings(m=20, restarts=1, steps=200, scale_steps=40)),
     "laptop": DecoReco(100, 1000, 600, Settings(m=100, restarts=1)),
-    "paper": DecoReco(500, 1000, 20000, Settings(m=500, restarts=1, steps=1500)),
+    "paper": DecoReco(500, 1000, 6000, Settings(m=500, restarts=1, steps=1500)),
 }
 DECORECO_TRUTH = {  # chapter 9: equal footing
     "smoke": DecoReco(20, 64, 150, Settings(m=40, restarts=1, steps=200, scale_steps=40)),
     "laptop": DecoReco(100, 1000, 600, Settings(m=200, restarts=1)),
-    "paper": DecoReco(500, 1000, 20000, Settings(m=1000, restarts=1, steps=1500)),
+    "paper": DecoReco(500, 1000, 6000, Settings(m=1000, restarts=1, steps=1500)),
 }
 
 
@@ -170,5 +170,5 @@ class DecoRecoAdversary:
 DECORECO_ADVERSARY = {
     "smoke": DecoRecoAdversary(20, 64, 150, 2, Settings(m=40, restarts=2, steps=200, scale_steps=40)),
     "laptop": DecoRecoAdversary(100, 500, 600, 3, Settings(m=200, restarts=4)),
-    "paper": DecoRecoAdversary(500, 1000, 20000, 3, Settings(m=1000, restarts=4, steps=1500)),
+    "paper": DecoRecoAdversary(500, 1000, 6000, 3, Settings(m=1000, restarts=4, steps=1500)),
 }
