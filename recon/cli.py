@@ -65,6 +65,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("edition", nargs="?", help="a name under build/ or a folder (default: the newest)")
     command.set_defaults(command=_publish)
 
+    command = commands.add_parser("keep", help="take a result at profile paper into the book, figures and all")
+    command.add_argument("folder", metavar="DIR", help="the folder of its result.json")
+    command.set_defaults(command=_keep)
+
     command = commands.add_parser("references", help="recompute the smoke references that nbval compares with")
     command.set_defaults(command=_references)
 
@@ -151,6 +155,12 @@ def _publish(arguments: argparse.Namespace) -> None:
     from recon.publish import publish
 
     print(publish(arguments.edition))
+
+
+def _keep(arguments: argparse.Namespace) -> None:
+    from recon.publish import keep
+
+    print(keep(arguments.folder))
 
 
 def _references(_: argparse.Namespace) -> None:

@@ -140,6 +140,26 @@ def write_references(root: Path = ROOT, timeout: float | None = None) -> Path:
     return root / "tests" / "reference"
 
 
+def keep(folder: str | Path, root: Path = ROOT) -> Path:
+    """Copy one result at profile `paper` on CIFAR-10, `result.json` and figures, to book/paper-size/NAME.
+
+    Such runs are too long to be part of an edition; a chapter shows them through `recon.results.kept`.  Raises
+    ReconError for another profile or data, or a folder without a result.
+    """
+    from recon.results import atomic_path, load_result
+
+    result = load_result(Path(folder), arrays=False)
+    found = (result.profile, result.data["name"])
+    if found != ("paper", "cifar10"):
+        raise ReconError(f"only results at profile paper on CIFAR-10 are kept, not {found[0]} on {found[1]}")
+    target = root / "book" / "paper-size" / result.experiment
+    target.mkdir(parents=True, exist_ok=True)
+    for path in (*sorted(Path(folder).glob("*.png")), Path(folder) / "result.json"):
+        with atomic_path(target / path.name) as temporary:
+            shutil.copyfile(path, temporary)
+    return target
+
+
 def stale_pages(folder: Path, root: Path = ROOT) -> list[str]:
     """Chapters whose page in `folder` is missing, or was made from another version of the notebook."""
     return [source.stem for source in chapters_of(root) if not _is_fresh(folder / source.name, source)]

@@ -201,6 +201,12 @@ def load_result(folder: Path, arrays: bool = True) -> Result:
     return replace(result, arrays=tensors)
 
 
+def kept(experiment: str) -> tuple[Result, Path] | None:
+    """The result at the paper's size that `recon keep` put into the book, and its folder; None if there is none."""
+    folder = Path(__file__).resolve().parents[1] / "book" / "paper-size" / experiment
+    return (load_result(folder, arrays=False), folder) if (folder / "result.json").is_file() else None
+
+
 def find_result(folder: Path, key: str) -> Result | None:
     """The result in `folder` if it is readable and has this key, else None: it will be computed again."""
     try:
