@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
+import torch
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from recon import html, publish, runner, stamps
@@ -316,3 +317,30 @@ def test_the_notebook_hash_sees_sources_only():
     same.cells[-1].execution_count = 4
     assert stamps.notebook_sha256(nb) == stamps.notebook_sha256(same)
     assert stamps.notebook_sha256(nb) != stamps.notebook_sha256(chapter("x = 2"))
+
+
+def test_keep_takes_only_results_at_the_papers_size(repo):
+    """Figures and result.json, no arrays; and not what an edition could hold."""
+    from recon.results import Outcome, Result, save_result
+
+    def result(profile):
+        outcome = Outcome({}, [], {"x_hat": torch.zeros(2)})
+        data = {"name": "cifar10", "sha256": "", "n": 0, "notice": ""}
+        return Result(
+            *("decoreco-tuned", profile, data, 0, "cpu", {}, "abc", 1.0, {}, []),
+            key="k",
+            config={},
+            arrays=outcome.arrays,
+        )
+
+    folder = repo / "some" / "decoreco-tuned"
+    save_result(result("laptop"), folder)
+    with pytest.raises(ReconError, match="only results at profile paper"):
+        publish.keep(folder, repo)
+    save_result(result("paper"), folder)
+    (folder / "matches.png").write_bytes(b"png")
+    target = publish.keep(folder, repo)
+    assert sorted(path.name for path in target.iterdir()) == ["matches.png", "result.json"]
+    assert target == repo / "book" / "paper-size" / "decoreco-tuned"
+    with pytest.raises(ReconError, match="there is no result"):
+        publish.keep(repo / "nowhere", repo)
