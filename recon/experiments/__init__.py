@@ -23,7 +23,7 @@ def registry() -> dict[str, Experiment]:
 
     experiments = (
         *(linear.EXPERIMENT, collapse.EXPERIMENT, bilevel.AFFINE, bilevel_hidden.HIDDEN),
-        *(kkt_training.EXPERIMENT, decoreco.RANDOM, decoreco.TUNED, decoreco.PARTITION),
+        *(kkt_training.EXPERIMENT, decoreco.RANDOM, decoreco.TUNED, decoreco.SIZE, decoreco.PARTITION),
         *(decoreco_adversary.TRUTH, decoreco_adversary.ADVERSARY),
     )
     return {experiment.name: experiment for experiment in experiments}

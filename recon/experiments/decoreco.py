@@ -10,7 +10,14 @@ from torch import Tensor
 
 from recon.experiments.base import Context, Experiment
 from recon.experiments.decoreco_shared import Centred, ReleasedNet, match_table, ranks, train_released
-from recon.experiments.profiles import DECORECO_PARTITION, DECORECO_RANDOM, DECORECO_TUNED, DecoReco
+from recon.experiments.profiles import (
+    DECORECO_PARTITION,
+    DECORECO_RANDOM,
+    DECORECO_SIZE,
+    DECORECO_TUNED,
+    DecoReco,
+    DecoRecoSize,
+)
 from recon.matching import nearest
 from recon.plots import decoreco as plots
 from recon.recover import Recovered, Settings, recover
@@ -266,6 +273,46 @@ def partition_claims(metrics: dict) -> list[Claim]:
     ]
 
 
+# ------------------------------------------------------------------------------- against the number of images
+
+
+def run_size(config: DecoRecoSize, context: Context) -> Outcome:
+    """The same attack on nets trained on more and more images: what share comes out, with its null."""
+    rows = []
+    for n_train in config.n_trains:
+        images = Centred.of(context, n_train)
+        released = train_released(context, images, config.width, config.train_steps, offset=n_train)
+        settings = replace(config.attack, m=2 * n_train)
+        found, seconds = timed_recover(context, released, settings, f"n-{n_train}")
+        table = match_table(found.x_hat, images)
+        rows.append({"n_train": n_train, **released.metrics(), **attack_metrics(found, seconds), **table})
+    metrics = {"n_train": max(config.n_trains), "sizes": rows}
+    curve = {
+        name: torch.tensor([row[part]["ncc_0.6"] / row["n_train"] for row in rows])
+        for name, part in (("share", "matches"), ("null", "null"))
+    }
+    return Outcome(metrics, size_claims(rows), {"n_trains": torch.tensor(config.n_trains), **curve})
+
+
+def size_claims(rows: list[dict]) -> list[Claim]:
+    """The share that comes out falls with n; the count does not."""
+
+    def listed(part: str) -> str:
+        return ", ".join(f"{row[part]['ncc_0.6']} of {row['n_train']}" for row in rows)
+
+    return [
+        Claim(
+            "decoreco-size",
+            "",
+            "At a fixed width the share of training images that come back falls as their number grows.",
+            "",
+            listed("matches"),
+            listed("null"),
+            "finding",
+        )
+    ]
+
+
 RANDOM = Experiment(
     name="decoreco-random",
     chapter="06-decoreco-random",
@@ -285,6 +332,16 @@ TUNED = Experiment(
     configs=DECORECO_TUNED,
     run=run_tuned,
     figures={"matches": plots.plot_best, "top40": plots.plot_top, "scores": plots.plot_scores},
+)
+SIZE = Experiment(
+    name="decoreco-size",
+    chapter="07-decoreco-tuned",
+    section="4.4",
+    summary="how many training images come back, against how many there were",
+    cost={"smoke": "5 s", "laptop": "3 min", "paper": "hours"},
+    configs=DECORECO_SIZE,
+    run=run_size,
+    figures={"size": plots.plot_size},
 )
 PARTITION = Experiment(
     name="decoreco-partition",

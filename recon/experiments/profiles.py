@@ -110,7 +110,7 @@ class KKTTraining:
     width: int
     steps: int
     weight_decay: float = 7.5e-4
-    decay_iterations: int = 2000
+    decay_iterations: int = 400
     reference_goal: float = -12.43
     reference_step_size: float = 0.01
     reference_epochs: int = 1_000_000
@@ -152,6 +152,23 @@ DECORECO_TRUTH = {  # chapter 9: equal footing
     "smoke": DecoReco(20, 64, 150, Settings(m=40, restarts=1, steps=200, scale_steps=40)),
     "laptop": DecoReco(100, 1000, 600, Settings(m=200, restarts=1)),
     "paper": DecoReco(500, 1000, 6000, Settings(m=1000, restarts=1, steps=1500)),
+}
+
+
+@dataclass(frozen=True)
+class DecoRecoSize:
+    """Matches against n_train; twice as many candidates as images, everything else as in `DecoReco`."""
+
+    n_trains: tuple[int, ...]
+    width: int
+    train_steps: int
+    attack: Settings
+
+
+DECORECO_SIZE = {
+    "smoke": DecoRecoSize((10, 20), 64, 150, Settings(m=40, restarts=1, steps=200, scale_steps=40)),
+    "laptop": DecoRecoSize((20, 50, 100, 200), 1000, 600, Settings(m=200, restarts=2)),
+    "paper": DecoRecoSize((20, 50, 100, 200, 500), 1000, 6000, Settings(m=1000, restarts=8, steps=1500)),
 }
 
 

@@ -72,6 +72,23 @@ def plot_scores(result: Result, ax: Axes | None = None) -> Figure:
     return ax.figure
 
 
+def plot_size(result: Result, ax: Axes | None = None) -> Figure:
+    """Share of images above NCC 0.6, one-to-one, against the number of training images; training and held out."""
+    ax = ax or plt.subplots(figsize=(6.4, 3.6))[1]
+    n_trains = result.array("n_trains")
+    for key, label, colour, marker in (
+        ("share", "training images", TRAIN, "o"),
+        ("null", "held-out images (null)", HELD_OUT, "^"),
+    ):
+        ax.plot(n_trains, result.array(key), color=colour, marker=marker, label=label)
+    ax.set(xscale="log", xlabel="number of training images", ylabel="share above NCC 0.6", ylim=(0, 1))
+    ax.set_xticks(n_trains.tolist(), [str(n) for n in n_trains.tolist()])
+    ax.minorticks_off()
+    ax.legend(fontsize=8)
+    ax.figure.patch.set_facecolor("white")
+    return ax.figure
+
+
 def plot_random(result: Result, n: int = 8) -> Figure:
     """Fig. 5: results of the untuned start, the same projected on the span of w1, and the search within the span."""
     train, rows, titles = result.array("x_train"), [], []
