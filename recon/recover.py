@@ -43,7 +43,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Recovered:
-    """The m candidates chosen, most contributing first: x_hat (m, d), multipliers, labels, restart (m,).
+    """The m candidates chosen, most contributing first: x_hat (m, d), multipliers, labels, restart, row in it (m,).
 
     contribution (m,): ‖λ_i ∇_θ Φ(x_i)‖ · agreement (m,): mean over the other restarts of the best correlation there ·
     energy (restarts,) · by_layer (restarts, L): R with every layer counted once · history (steps, restarts) ·
@@ -54,6 +54,7 @@ class Recovered:
     multipliers: Tensor
     labels: Tensor
     restart: Tensor
+    row: Tensor
     contribution: Tensor
     agreement: Tensor
     energy: Tensor
@@ -179,6 +180,7 @@ def pool(
         multipliers[rows],
         labels[rows],
         restart[rows],
+        rows % settings.m,
         share[rows],
         agreement(x, labels, restart)[rows],
         torch.cat([result.energy for result in found]),

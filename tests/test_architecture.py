@@ -35,7 +35,7 @@ FORBIDDEN = {
 DRAWS = {f"torch.{name}" for name in ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial")}
 ATTACKS = (
     *("descent", "loop", "training", "solution_set", "bilevel", "reconstruct", "stationarity", "kkt"),
-    *("decoreco", "recover", "evidence"),
+    *("decoreco", "recover", "reference", "evidence"),
 )
 
 

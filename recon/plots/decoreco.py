@@ -90,10 +90,11 @@ def plot_size(result: Result, ax: Axes | None = None) -> Figure:
 
 
 def plot_random(result: Result, n: int = 8) -> Figure:
-    """Fig. 5: results of the untuned start, the same projected on the span of w1, and the search within the span."""
+    """Fig. 5: from the untuned start, by the reference recipe, by ours, projected afterwards, and within the span."""
     train, rows, titles = result.array("x_train"), [], []
     for key, label in (
-        ("pixels", "N(0, 1) start\nall pixels"),
+        ("reference", "reference\nrecipe"),
+        ("pixels", "ours,\nall pixels"),
         ("cleaned", "projected\nafterwards"),
         ("span", "searched\nin the span"),
     ):
