@@ -10,23 +10,8 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "recon"
 ORDER = (
     *("errors", "results", "data", "networks", "descent", "loop", "training", "solution_set", "bilevel"),
-    *(
-        "reconstruct",
-        "stationarity",
-        "kkt",
-        "decoreco",
-        "recover",
-        "evidence",
-        "metrics",
-        "matching",
-        "plots",
-        "experiments",
-        "stamps",
-        "runner",
-        "html",
-        "publish",
-        "cli",
-    ),
+    *("reconstruct", "stationarity", "kkt", "decoreco", "recover", "reference", "evidence", "metrics"),
+    *("matching", "plots", "experiments", "stamps", "runner", "html", "publish", "cli"),
 )
 FORBIDDEN = {
     *("torch.manual_seed", "torch.seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"),

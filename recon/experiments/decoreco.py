@@ -275,8 +275,8 @@ def partition_claims(metrics: dict) -> list[Claim]:
             "4.4, Fig. 9",
             "Started from another CIFAR partition, most results reflect the images of the initialisation.",
             "most (visual)",
-            f"{metrics['nearest_is_own_start']} of {m} are nearest to their own start image, {stayed} to some image of the "
-            "start partition",
+            f"{metrics['nearest_is_own_start']} of {m} are nearest to their own start image, {stayed} to some image of "
+            "the start partition",
             f"mean NCC {metrics['ncc_to_start_partition']:.2f} to the start, {metrics['ncc_to_training']:.2f} to "
             f"training and {metrics['ncc_to_held_out']:.2f} to held-out images",
             verdict(stayed > 0.5 * m),
