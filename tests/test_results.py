@@ -38,7 +38,10 @@ def test_key_changes_with_every_field(name, monkeypatch):
     variants = 1
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
-        changed = (*value, 0.5) if isinstance(value, tuple) else value + 1
+        if dataclasses.is_dataclass(value):
+            changed = dataclasses.replace(value, m=value.m + 2)
+        else:
+            changed = (*value, 0.5) if isinstance(value, tuple) else value + 1
         keys.add(result_key(name, dataclasses.replace(config, **{field.name: changed}), 0, "cpu", "d"))
         variants += 1
     keys |= {result_key(name, config, 1, "cpu", "d"), result_key(name, config, 0, "cuda", "d")}
