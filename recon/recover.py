@@ -21,11 +21,11 @@ from recon.stationarity import gram, stationarity
 
 @dataclass(frozen=True)
 class Settings:
-    """m: candidates per restart and in the answer · restarts · steps: of each · init_scale: standard deviation of the
-    start's pixels · multiplier_scales: λ starts from U[0, 1) times one of these, whichever has the lowest energy after
-    `scale_steps` · step_x, step_multipliers: Adam's (the latter for log λ) · alpha, layer_weights: of the objective ·
-    distinct: of candidates more alike than this correlation, the pool keeps one · project: whether to search the
-    `image_span` only, or all of pixel space."""
+    """m: candidates in the answer, and per restart unless `candidates` says otherwise · restarts · steps: of each ·
+    init_scale: standard deviation of the start's pixels · multiplier_scales: λ starts from U[0, 1) times one of these,
+    whichever has the lowest energy after `scale_steps` · step_x, step_multipliers: Adam's (the latter for log λ) ·
+    alpha, layer_weights: of the objective · distinct: of candidates more alike than this correlation the pool keeps
+    one, averaged over restarts · project: whether to search the `image_span` only, or all of pixel space."""
 
     m: int
     restarts: int = 8
@@ -39,6 +39,12 @@ class Settings:
     layer_weights: tuple[float, ...] = (1.0, 0.0, 0.0)
     distinct: float = 0.6
     project: bool = True
+    candidates: int | None = None
+
+    @property
+    def per_restart(self) -> int:
+        """Candidates that one restart optimises."""
+        return self.candidates or self.m
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ def recover(
     x_init (m, d): start of every restart, −1 labels first; default noise, `random_start`.
     """
     check_released(network, theta_star)
-    labels = half_and_half(settings.m, theta_star.device, theta_star.dtype)
+    labels = half_and_half(settings.per_restart, theta_star.device, theta_star.dtype)
     basis = image_span(network, theta_star) if settings.project else None
     seeds = torch.randint(2**31, (settings.restarts + 1,), generator=generator).tolist()
 
@@ -99,8 +105,8 @@ def recover(
 def random_start(settings: Settings, dim: int, like: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """(x (1, m, d) ~ init_scale · N(0, 1), λ (1, m) ~ U[0.01, 1) in units of the scale to be chosen)."""
     own = torch.Generator().manual_seed(seed)
-    x = settings.init_scale * torch.randn(1, settings.m, dim, generator=own)
-    return x.to(like), torch.rand(1, settings.m, generator=own).clamp_min(1e-2).to(like)
+    x = settings.init_scale * torch.randn(1, settings.per_restart, dim, generator=own)
+    return x.to(like), torch.rand(1, settings.per_restart, generator=own).clamp_min(1e-2).to(like)
 
 
 def tuned_attack(
@@ -159,10 +165,28 @@ def select(x: Tensor, score: Tensor, m: int, distinct: float) -> Tensor:
     return torch.tensor(sorted(chosen, key=lambda row: -score[row].item()), device=x.device)
 
 
+def merge(x: Tensor, share: Tensor, labels: Tensor, restart: Tensor, rows: Tensor, alike: float) -> Tensor:
+    """The chosen `rows` of x (P, d), each averaged with its counterparts in the other restarts; (len(rows), d).
+
+    A counterpart is the most correlated candidate of a restart, with the same label, if correlated above `alike`.
+    Weights are the contributions `share`.  Errors of independent restarts average out.
+    """
+    standard = torch.nn.functional.normalize(x - x.mean(1, keepdim=True), dim=1)
+    total, weight = x[rows] * share[rows, None], share[rows]
+    for r in range(int(restart.max()) + 1):
+        there = (restart == r).nonzero()[:, 0]
+        correlation = (standard[rows] @ standard[there].mT).masked_fill(labels[rows, None] != labels[there], -1.0)
+        best = correlation.max(1)
+        partner = there[best.indices]
+        counts = ((best.values > alike) & (restart[rows] != r)).to(x.dtype) * share[partner]
+        total, weight = total + counts[:, None] * x[partner], weight + counts
+    return total / weight.clamp_min(torch.finfo(x.dtype).tiny)[:, None]
+
+
 def pool(
     attack: DecoReco, found: list[Reconstruction], basis: Tensor | None, settings: Settings, scale: float
 ) -> Recovered:
-    """All restarts' candidates together, and the m of them that explain θ* best and differ."""
+    """All restarts' candidates together: the m of them that explain θ* best and differ, merged with their like."""
     x = torch.cat([result.x_hat for result in found])
     x = x if basis is None else x @ basis
     multipliers = torch.cat([result.extra["accepted_multipliers"] for result in found])
@@ -172,15 +196,15 @@ def pool(
     ]
     share = torch.stack([contribution(attack, x[r], multipliers[r]) for r in range(len(found))]).flatten()
     labels = attack.labels.repeat(len(found))
-    restart = torch.arange(len(found), device=labels.device).repeat_interleave(settings.m)
+    restart = torch.arange(len(found), device=labels.device).repeat_interleave(settings.per_restart)
     x, multipliers = x.flatten(0, 1), multipliers.flatten()
     rows = select(x, share, settings.m, settings.distinct)
     return Recovered(
-        x[rows],
+        merge(x, share, labels, restart, rows, settings.distinct),
         multipliers[rows],
         labels[rows],
         restart[rows],
-        rows % settings.m,
+        rows % settings.per_restart,
         share[rows],
         agreement(x, labels, restart)[rows],
         torch.cat([result.energy for result in found]),

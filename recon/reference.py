@@ -49,15 +49,17 @@ def reference_recover(
     generator: torch.Generator,
     checkpoint: Path | None = None,
     trial_steps: int = 50,
+    x_init: Tensor | None = None,
 ) -> tuple[Reconstruction, float]:
-    """x ~ init_scale · N(0, 1), λ ~ U[0, 1), `steps` steps; (reconstruction (1, m, d), step size used)."""
+    """x ~ init_scale · N(0, 1) or x_init (m, d), λ ~ U[0, 1); (reconstruction (1, m, d), step size used)."""
     labels = half_and_half(m, theta_star.device, theta_star.dtype)
     unit = torch.rand(1, m, generator=generator).to(theta_star)
-    x_init = (init_scale * torch.randn(1, m, network.dim, generator=generator)).to(theta_star)
+    noise = init_scale * torch.randn(1, m, network.dim, generator=generator)
+    start = noise.to(theta_star) if x_init is None else x_init[None]
 
     def run(step_x: float, count: int, file: Path | None) -> Reconstruction:
         attack = reference_attack(network, theta_star, labels, unit, count, step_x)
-        return reconstruct(attack, x_init, count, checkpoint=file, label="reference recipe")
+        return reconstruct(attack, start, count, checkpoint=file, label="reference recipe")
 
     step_x = min(STEP_SIZES, key=lambda size: run(size, trial_steps, None).energy.item())
     return run(step_x, steps, checkpoint), step_x

@@ -152,7 +152,7 @@ def test_recover_finds_the_images_of_a_small_net(tmp_path):
     def best(images):
         return torch.corrcoef(torch.cat([images, found.x_hat]))[:4, 4:].amax(1)
 
-    assert (best(x) > 0.9).sum() >= 3 and best(fresh).max() < 0.7
+    assert (best(x) > 0.85).all() and best(fresh).max() < 0.7
     assert (found.contribution.diff() <= 1e-6).all()
     again = recover(network, theta, settings, torch.Generator().manual_seed(0))
     assert torch.equal(again.x_hat, found.x_hat) and found.x_hat.shape == (8, 60)

@@ -123,9 +123,13 @@ def plot_random_energy(result: Result, ax: Axes | None = None) -> Figure:
 
 
 def plot_partition(result: Result, n: int = 8) -> Figure:
-    """Fig. 9: results with their nearest image of the start partition and of the training set, for both searches."""
+    """Fig. 9: results with their nearest image of the start partition and of the training set, for three searches."""
     train, start, rows, titles = result.array("x_train"), result.array("x_init"), [], []
-    for key, label in (("pixels", "all pixels"), ("span", "span of w1")):
+    for key, label in (
+        ("reference", "reference\nrecipe"),
+        ("pixels", "ours,\nall pixels"),
+        ("span", "ours,\nin the span"),
+    ):
         x_hat = result.array(f"x_hat_{key}")
         picked = torch.linspace(0, len(x_hat) // 2, n).long()
         to_start, to_train = nearest(x_hat[picked], start, "ncc"), nearest(x_hat[picked], train, "ncc")
