@@ -190,7 +190,7 @@ def adversary_claims(metrics: dict) -> list[Claim]:
     """The paper's thesis, put to the test."""
     found = metrics["evidence"]
     if not found:
-        sentence, chance = "no network gave both true and false reconstructions", True
+        sentence, judgement = "no network gave both true and false reconstructions", "reproduced"
     else:
         name = "combined" if "combined" in found else max(found, key=lambda key: found[key]["auc"]["mean"])
         best = found[name]
@@ -198,7 +198,10 @@ def adversary_claims(metrics: dict) -> list[Claim]:
             f"AUC {best['auc']['mean']:.2f} ± {best['auc']['sd']:.2f} ({name}); of the 20 he trusts most "
             f"{best['precision_at_20']['mean']:.0%} ± {best['precision_at_20']['sd']:.0%} are true"
         )
-        chance = best["auc"]["mean"] - 2 * best["auc"]["sd"] <= 0.5
+        if best["auc"]["mean"] - 2 * best["auc"]["sd"] <= 0.5:
+            judgement = "reproduced"
+        else:  # he ranks better than chance; whether he can trust his ranking is another matter
+            judgement = "partly" if best["precision_at_20"]["mean"] < 0.5 else "not reproduced"
     return [
         Claim(
             "adversary-cannot-tell",
@@ -207,7 +210,7 @@ def adversary_claims(metrics: dict) -> list[Claim]:
             "argued",
             sentence,
             f"AUC 0.5; {metrics['share_true']['mean']:.0%} of all candidates are true",
-            verdict(chance),
+            judgement,
         )
     ]
 
