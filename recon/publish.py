@@ -257,9 +257,10 @@ def _refusal(nb: NotebookNode, source: Path) -> str | None:
         return f"was executed at profile {stamp.profile}, not {' or '.join(PUBLISHABLE)}"
     if stamp.data.name != "cifar10":
         return f"was executed on {stamp.data.name}, not on CIFAR-10"
-    if stamp.notebook_sha256 != stamps.notebook_sha256(nbformat.read(source, as_version=4)):
+    original = nbformat.read(source, as_version=4)
+    if stamp.notebook_sha256 != stamps.notebook_sha256(original):
         return "is stale: its notebook has changed since"
-    if stamp.source_hash != stamps.source_hash():
+    if stamp.source_hash != stamps.source_hash(original, stamp.profile):
         return "is stale: the package's code has changed since"
     if stamp.commit == "unknown" or stamp.commit.endswith("-dirty"):
         return f"was made from uncommitted code (commit {stamp.commit})"

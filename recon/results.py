@@ -1,12 +1,11 @@
 """Results on disk: `result.json` + `arrays.safetensors`, written atomically and found again by key.
 
 The key covers everything a result depends on: experiment, profile's config, seed, device kind, data checksum and a
-hash of the package's computing code.  Editing a docstring or a figure does not change it.
+hash of the code that computes it (`recon.sources`).  Editing a docstring, a figure or another chapter changes nothing.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import os
@@ -27,8 +26,6 @@ from torch import Tensor
 from recon import __version__
 from recon.errors import ReconError
 
-#: modules that show, store or publish results but do not compute them: their text is not part of the key
-NOT_COMPUTING = ("plots", "publish.py", "runner.py", "html.py", "stamps.py", "cli.py", "results.py")
 VERDICTS = ("reproduced", "partly", "not reproduced", "finding")
 
 
@@ -92,29 +89,9 @@ def verdict(holds: bool) -> str:
     return "reproduced" if holds else "not reproduced"
 
 
-def source_hash() -> str:
-    """SHA-256 over the computing modules of `recon`, comments and docstrings removed."""
-    package = Path(__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        if path.relative_to(package).parts[0] in NOT_COMPUTING:
-            continue
-        digest.update(path.relative_to(package).as_posix().encode())
-        digest.update(_code_only(path.read_text(encoding="utf-8")).encode())
-    return digest.hexdigest()[:16]
-
-
-def _code_only(source: str) -> str:
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:]
-    return ast.dump(tree)
-
-
-def result_key(experiment: str, config: object, seed: int, device: str, data_sha256: str) -> str:
-    """Hash of all that a result depends on."""
-    parts = [experiment, asdict(config), seed, device.split(":")[0], data_sha256, source_hash()]  # type: ignore[call-overload]
+def result_key(experiment: str, config: object, seed: int, device: str, data_sha256: str, code: str) -> str:
+    """Hash of all that a result depends on; code: `recon.sources.source_hash` of the experiment's module."""
+    parts = [experiment, asdict(config), seed, device.split(":")[0], data_sha256, code]  # type: ignore[call-overload]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
 import subprocess
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -26,11 +29,17 @@ def notebook_sha256(nb: NotebookNode) -> str:
     return digest.hexdigest()
 
 
-def source_hash() -> str:
-    """Hash of the package's scientific code, as `recon.results` defines it."""
-    from recon.results import source_hash as of_results
+def source_hash(nb: NotebookNode, profile: str) -> str:
+    """Hash of the code and settings behind a page: what its cells import, and its experiments at this profile."""
+    from recon import sources
+    from recon.experiments import code_of, registry
 
-    return of_results()
+    cells = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "code")
+    parts = [sources.source_hash(sources.imported(cells))]
+    for name in sorted(set(re.findall(r"recon\.run\(\s*[\"']([\w-]+)", cells))):
+        experiment = registry()[name]
+        parts += [code_of(experiment), json.dumps(asdict(experiment.configs[profile]), sort_keys=True)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def commit(root: Path) -> str:
@@ -64,7 +73,7 @@ def make_stamp(root: Path, source: NotebookNode, profile: str, pool: ImagePool, 
         "seconds": 0.0,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "notebook_sha256": notebook_sha256(source),
-        "source_hash": source_hash(),
+        "source_hash": source_hash(source, profile),
     }
 
 

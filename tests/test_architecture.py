@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "recon"
 ORDER = (
-    *("errors", "results", "data", "networks", "descent", "loop", "training", "solution_set", "bilevel"),
+    *("errors", "results", "sources", "data", "networks", "descent", "loop", "training", "solution_set", "bilevel"),
     *("reconstruct", "stationarity", "kkt", "decoreco", "recover", "reference", "evidence", "metrics"),
     *("matching", "plots", "experiments", "stamps", "runner", "html", "publish", "cli"),
 )

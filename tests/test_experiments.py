@@ -138,20 +138,23 @@ def test_published_results_hold_what_is_promised():
 
     tuned = metrics("decoreco-tuned")
     assert tuned["n_train"] == 100 and tuned["m"] == 200
-    assert tuned["competition"]["ncc_0.6"]["p_value"] < 1e-6 and tuned["null"]["ncc_0.6"] <= 2
+    assert tuned["matches"]["ncc_0.6"] >= 30 and tuned["competition"]["ncc_0.6"]["p_value"] < 1e-6
     assert tuned["top10_ncc"] >= 0.82 > tuned["null_top10_ncc"]
 
     random, partition = metrics("decoreco-random"), metrics("decoreco-partition")
     assert random["matches"]["ncc_0.6"] - random["null"]["ncc_0.6"] <= 3
     assert partition["nearest_is_start_partition"] > partition["m"] / 2
+    assert (
+        partition["variants"]["pixels"]["moved_to_training"] > 5 * partition["variants"]["pixels"]["moved_to_held_out"]
+    )
     assert metrics("decoreco-adversary")["networks"] >= 3
 
 
-@pytest.mark.xfail(strict=True, reason="29 of 100 in the published run: one short; open in the issue on DecoReco")
+@pytest.mark.xfail(strict=True, reason="4 held-out matches in the published run, the target is 2: open in issue 3")
 def test_published_tuned_attack_reaches_its_target():
-    """At least 30 of 100 training images above NCC 0.6.  Strict: it fails as soon as the target is met."""
+    """At most 2 of 100 held-out images above NCC 0.6.  Strict: it fails as soon as the target is met."""
     result = json.loads((PUBLISHED / "decoreco-tuned" / "result.json").read_text())
-    assert result["metrics"]["matches"]["ncc_0.6"] >= 30
+    assert result["metrics"]["null"]["ncc_0.6"] <= 2
 
 
 def test_counterfactuals_retrain_to_theta_star(smoke):

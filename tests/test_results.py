@@ -31,10 +31,9 @@ def test_round_trip(tmp_path):
 
 
 @pytest.mark.parametrize("name", list(registry()))
-def test_key_changes_with_every_field(name, monkeypatch):
-    monkeypatch.setattr(results, "source_hash", lambda: "code")  # a tenth of a second each
+def test_key_changes_with_every_field(name):
     config = registry()[name].configs["smoke"]
-    keys = {result_key(name, config, 0, "cpu", "d")}
+    keys = {result_key(name, config, 0, "cpu", "d", "code")}
     variants = 1
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
@@ -42,20 +41,13 @@ def test_key_changes_with_every_field(name, monkeypatch):
             changed = dataclasses.replace(value, m=value.m + 2)
         else:
             changed = (*value, 0.5) if isinstance(value, tuple) else value + 1
-        keys.add(result_key(name, dataclasses.replace(config, **{field.name: changed}), 0, "cpu", "d"))
+        keys.add(result_key(name, dataclasses.replace(config, **{field.name: changed}), 0, "cpu", "d", "code"))
         variants += 1
-    keys |= {result_key(name, config, 1, "cpu", "d"), result_key(name, config, 0, "cuda", "d")}
-    keys |= {result_key(name, config, 0, "cpu", "e"), result_key("x", config, 0, "cpu", "d")}
-    monkeypatch.setattr(results, "source_hash", lambda: "other code")
-    keys.add(result_key(name, config, 0, "cpu", "d"))
+    keys |= {result_key(name, config, 1, "cpu", "d", "code"), result_key(name, config, 0, "cuda", "d", "code")}
+    keys |= {result_key(name, config, 0, "cpu", "e", "code"), result_key("x", config, 0, "cpu", "d", "code")}
+    keys.add(result_key(name, config, 0, "cpu", "d", "other code"))
     assert len(keys) == variants + 5
-    assert result_key(name, config, 0, "cuda:0", "d") == result_key(name, config, 0, "cuda:1", "d")
-
-
-def test_source_hash_sees_code_and_not_comments():
-    code = results._code_only
-    assert code('def f(x):\n    """Doc."""\n    return x  # why\n') == code("def f(x):\n    return x\n")
-    assert code("def f(x):\n    return x\n") != code("def f(x):\n    return -x\n")
+    assert result_key(name, config, 0, "cuda:0", "d", "code") == result_key(name, config, 0, "cuda:1", "d", "code")
 
 
 def test_damage_is_noticed_and_computed_again(tmp_path):
@@ -179,21 +171,6 @@ def test_checkpoints_of_other_keys_are_removed(tmp_path):
         (tmp_path / f"checkpoint-{key}").mkdir()
     assert results.checkpoint_folder(tmp_path, "new") == tmp_path / "checkpoint-new"
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint-new"]
-
-
-def test_source_hash_covers_what_computes_and_nothing_else(tmp_path, monkeypatch):
-    for name in ("data.py", "results.py", "plots/grid.py", "experiments/toy.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("a = 1\n")
-    monkeypatch.setattr(results, "__file__", str(tmp_path / "results.py"))
-    before = results.source_hash()
-    computing = {"plots/grid.py": False, "results.py": False, "data.py": True, "experiments/toy.py": True}
-    for name, matters in computing.items():
-        (tmp_path / name).write_text("a = 1  # why\n")
-        assert results.source_hash() == before
-        (tmp_path / name).write_text("a = 2\n")
-        assert (results.source_hash() != before) is matters, name
-        before = results.source_hash()
 
 
 def test_loaded_tensors_are_aligned_like_computed_ones(tmp_path):

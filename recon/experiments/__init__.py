@@ -15,6 +15,7 @@ from recon.errors import ReconError
 from recon.experiments.base import Context, Experiment
 from recon.experiments.profiles import PROFILES
 from recon.results import Result, checkpoint_folder, find_result, result_key, save_result, versions
+from recon.sources import source_hash
 
 
 def registry() -> dict[str, Experiment]:
@@ -55,7 +56,7 @@ def run(
     torch_device = resolve_device(device)
     pool = data_module.load_pool(data, data_root)
     config = experiment.configs[profile]
-    key = result_key(name, config, seed, torch_device.type, pool.sha256)
+    key = result_key(name, config, seed, torch_device.type, pool.sha256, code_of(experiment))
     folder = output_folder(out, profile, pool.name) / name
     stored = find_result(folder, key)
     if stored is not None:
@@ -82,6 +83,11 @@ def run(
     save_result(result, folder)
     shutil.rmtree(checkpoints, ignore_errors=True)
     return result
+
+
+def code_of(experiment: Experiment) -> str:
+    """Hash of the code that `experiment` computes with."""
+    return source_hash([experiment.run.__module__.removeprefix("recon.")])
 
 
 def output_folder(out: str | Path | None, profile: str, data_name: str) -> Path:
