@@ -36,7 +36,7 @@ class HeavyBall:
 
     The energy decides, nothing else: no truth enters.  A row whose energy is ≤ `tol` stops where it is.  `box`:
     bounds to which every proposal is clipped (projected descent).  max_relative_step: η shrinks so that
-    ‖η v‖ ≤ max_relative_step · ‖x‖.
+    ‖η v‖ ≤ max_relative_step · max(‖x‖, 1).
     """
 
     step_size: float = 1.0
@@ -71,7 +71,7 @@ class HeavyBall:
         step_size = state["step_size"] * torch.where(first, 1.0, torch.where(better, self.grow, self.shrink))
         velocity = self.momentum * torch.where(pick, state["velocity"], 0.0) + accepted_grad
         if self.max_relative_step < math.inf:
-            length, size = step_size * dot(velocity, velocity).sqrt(), dot(accepted_x, accepted_x).sqrt()
+            length, size = step_size * dot(velocity, velocity).sqrt(), dot(accepted_x, accepted_x).sqrt().clamp_min(1.0)
             tiny = torch.finfo(length.dtype).tiny
             step_size = step_size * (self.max_relative_step * size / length.clamp_min(tiny)).clamp_max(1.0)
         active = rows(accepted_energy > self.tol, grad)

@@ -121,7 +121,12 @@ def test_second_run_is_served_from_disk(calm, monkeypatch):
     from recon import experiments
 
     before = (calm / CHAPTER / "result.json").stat().st_mtime_ns
-    computed = dataclasses.replace(registry()[CHAPTER], run=lambda *_: pytest.fail("computed again"))
+
+    def again(*_):
+        pytest.fail("computed again")
+
+    again.__module__ = registry()[CHAPTER].run.__module__  # the same code as far as the key can tell
+    computed = dataclasses.replace(registry()[CHAPTER], run=again)
     monkeypatch.setattr(experiments, "registry", lambda: {CHAPTER: computed})
     again = experiments.run(CHAPTER, "smoke", "photos", "cpu", out=calm)
     assert again.metrics == text_of(calm)["metrics"]
