@@ -8,6 +8,7 @@ identical experiments.  Pixels are float32 in [0, 1], layout N C H W; flat image
 from __future__ import annotations
 
 import hashlib
+import http.client
 import os
 import socket
 import sys
@@ -210,7 +211,7 @@ def _cifar10_torchvision(root: Path, download: bool) -> ImagePool:
     socket.setdefaulttimeout(DOWNLOAD_TIMEOUT_S)  # torchvision's downloader sets none of its own
     try:
         data = CIFAR10(str(root), train=True, download=download)
-    except (urllib.error.URLError, OSError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         raise ReconError(f"CIFAR-10 could not be downloaded to {root}: {getattr(error, 'reason', error)}") from error
     except (RuntimeError, ValueError, EOFError) as error:
         raise ReconError(f"the CIFAR-10 files in {root} are missing, truncated or damaged: {error}") from error

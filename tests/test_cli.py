@@ -26,6 +26,7 @@ from recon.results import load_tensors
         (["run", "linear", "--data", "imagenet"], "unknown data source 'imagenet'"),
         (["run", "linear", "--device", "tpu", "--data", "photos"], "unknown device 'tpu'"),
         (["run", "linear", "--seed", "-1"], "must not be negative"),
+        (["run", "linear", "--seed", str(2**64)], "2^62 or more"),
         (["run", "linear", "--data-root", "/no/such folder"], "does not exist"),
         (["book", "--data-root", "/no/such folder"], "does not exist"),
         (["claims", "--out", "/no/such folder"], "there are no results"),

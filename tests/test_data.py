@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import http.client
 import os
 import pickle
 import shutil
@@ -257,6 +258,19 @@ def test_subset_without_an_array_or_an_image(subset_folder, monkeypatch, missing
 def test_missing_batch_of_the_download(torchvision_folder):
     (torchvision_folder / data.TORCHVISION_FOLDER / "data_batch_5").unlink()
     one_sentence(lambda: data.load_pool("auto", torchvision_folder), "missing, truncated or damaged")
+
+
+def test_a_captive_portal_is_an_unreachable_network(tmp_path, monkeypatch):
+    """Something answers, but not HTTP as it should be."""
+
+    def portal(*_, **__):
+        raise http.client.BadStatusLine("welcome to our hotel")
+
+    monkeypatch.delenv("RECON_DATA", raising=False)
+    monkeypatch.setattr(data, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(CIFAR10, "download", portal)
+    one_sentence(lambda: data.load_pool("cifar10"), "could not be downloaded.*welcome")
+    assert data.load_pool("auto").name == "photos"
 
 
 def test_timeout_of_the_download_does_not_stay(tmp_path, monkeypatch):

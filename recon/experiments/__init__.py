@@ -51,8 +51,8 @@ def run(
     experiment = experiments[name]
     if profile not in experiment.configs:
         raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(PROFILES)}")
-    if seed < 0:
-        raise ReconError(f"the seed must not be negative, not {seed}")
+    if not 0 <= seed < 2**62:  # generators take 64 bits, and experiments add to it
+        raise ReconError(f"the seed must not be negative, nor 2^62 or more, not {seed}")
     torch_device = resolve_device(device)
     pool = data_module.load_pool(data, data_root)
     config = experiment.configs[profile]
