@@ -160,7 +160,8 @@ def select(x: Tensor, score: Tensor, m: int, distinct: float) -> Tensor:
     for row in order:
         if len(chosen) < m and not (chosen and correlation[row, chosen].max() > distinct):
             chosen.append(row)
-    spare = [row for row in order if row not in set(chosen)]
+    taken = set(chosen)
+    spare = [row for row in order if row not in taken]
     chosen += spare[: m - len(chosen)]
     return torch.tensor(sorted(chosen, key=lambda row: -score[row].item()), device=x.device)
 
