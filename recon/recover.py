@@ -25,7 +25,8 @@ class Settings:
     init_scale: standard deviation of the start's pixels · multiplier_scales: λ starts from U[0, 1) times one of these,
     whichever has the lowest energy after `scale_steps` · step_x, step_multipliers: Adam's (the latter for log λ) ·
     alpha, layer_weights: of the objective · distinct: of candidates more alike than this correlation the pool keeps
-    one, averaged over restarts · project: whether to search the `image_span` only, or all of pixel space."""
+    one · alike: that one is averaged with those of other restarts more alike than this (a low value blurs, and blur
+    resembles any image) · project: whether to search the `image_span` only, or all of pixel space."""
 
     m: int
     restarts: int = 8
@@ -38,6 +39,7 @@ class Settings:
     alpha: float = 100.0
     layer_weights: tuple[float, ...] = (1.0, 0.0, 0.0)
     distinct: float = 0.6
+    alike: float = 0.8
     project: bool = True
     candidates: int | None = None
 
@@ -201,7 +203,7 @@ def pool(
     x, multipliers = x.flatten(0, 1), multipliers.flatten()
     rows = select(x, share, settings.m, settings.distinct)
     return Recovered(
-        merge(x, share, labels, restart, rows, settings.distinct),
+        merge(x, share, labels, restart, rows, settings.alike),
         multipliers[rows],
         labels[rows],
         restart[rows],

@@ -13,7 +13,7 @@ from recon.evidence import EVIDENCE, evidence, features, shadow_classifier
 from recon.kkt import train_to_kkt
 from recon.networks import MLP, three_layer
 from recon.reconstruct import reconstruct
-from recon.recover import Settings, agreement, contribution, recover, select
+from recon.recover import Settings, agreement, contribution, merge, recover, select
 from recon.stationarity import stationarity
 
 F64 = torch.float64
@@ -239,3 +239,17 @@ def test_wrong_starts_are_one_sentence():
         reconstruct(attack, torch.ones(2, 4, 30), 3)
     with pytest.raises(ReconError, match="even and positive"):
         half_and_half(5)
+
+
+def test_merge_averages_only_what_is_alike():
+    """A chosen candidate is averaged with its counterpart of another restart, by contribution, and with nothing else:
+    not with another label, not with its own restart, not below the threshold."""
+    generator = torch.Generator().manual_seed(0)
+    image, other = torch.randn(2, 50, generator=generator)
+    near = image + 0.3 * torch.randn(50, generator=generator)
+    x = torch.stack([image, other, near, near])
+    labels, restart = torch.tensor([1.0, 1.0, 1.0, -1.0]), torch.tensor([0, 0, 1, 1])
+    share, rows = torch.tensor([1.0, 1.0, 3.0, 9.0]), torch.tensor([0, 1])
+    merged = merge(x, share, labels, restart, rows, alike=0.8)
+    torch.testing.assert_close(merged, torch.stack([(image + 3 * near) / 4, other]))
+    torch.testing.assert_close(merge(x, share, labels, restart, rows, alike=0.999), x[:2])

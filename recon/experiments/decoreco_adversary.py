@@ -80,6 +80,8 @@ def run_truth(config: DecoReco, context: Context) -> Outcome:
 def truth_claims(metrics: dict) -> list[Claim]:
     """The paper's thesis in energies; and what "the loss of the original data" is."""
     before, after = metrics["energy_fitted"], metrics["energy_after_attack"]
+    found, null = (metrics[f"{kind}_after_attack"]["partition"]["ncc_0.6"] for kind in ("matches", "null"))
+    as_good = verdict(after["partition"] <= before["truth"])
     return [
         Claim(
             "truth-energy",
@@ -96,9 +98,10 @@ def truth_claims(metrics: dict) -> list[Claim]:
             "1, 4.4",
             "Images that were never trained on satisfy the objective as well as the training images do.",
             "argued from Figs. 3, 4, 9",
-            f"after the attack: from the partition {after['partition']:.1%}, from the truth {after['truth']:.1%}",
+            f"energy after the attack from the partition {after['partition']:.1%}, but {found} of its results are by "
+            f"then training images (NCC 0.6; held out: {null}); from the truth {after['truth']:.1%}",
             f"before it: partition {before['partition']:.1%}, truth {before['truth']:.1%}",
-            verdict(after["partition"] <= before["truth"]),
+            "partly" if as_good == "reproduced" and found > null else as_good,
         ),
     ]
 
@@ -200,8 +203,8 @@ def adversary_claims(metrics: dict) -> list[Claim]:
         )
         if best["auc"]["mean"] - 2 * best["auc"]["sd"] <= 0.5:
             judgement = "reproduced"
-        else:  # he ranks better than chance; whether he can trust his ranking is another matter
-            judgement = "partly" if best["precision_at_20"]["mean"] < 0.5 else "not reproduced"
+        else:  # he ranks better than chance; whether he can trust what he ranks first is another matter
+            judgement = "partly" if best["precision_at_10"]["mean"] < 0.9 else "not reproduced"
     return [
         Claim(
             "adversary-cannot-tell",

@@ -39,7 +39,9 @@ def plot_roc(result: Result) -> Figure:
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4))
     grid = np.linspace(0, 1, 101)
     shown = [name for name in NAMES if f"roc_{name}" in result.arrays]
-    for name, colour in zip(shown, sns.color_palette("colorblind", len(NAMES)), strict=False):
+    colours = dict(zip(NAMES, sns.color_palette("colorblind"), strict=False)) | {"combined": "black"}
+    for name in shown:
+        colour = colours[name]
         auc = result.metrics["evidence"][name]["auc"]
         for ax, kind in ((left, "roc"), (right, "precision")):
             curves = result.array(f"{kind}_{name}").numpy()
