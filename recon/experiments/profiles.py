@@ -145,24 +145,24 @@ DECORECO_RANDOM = {
         *(20, 64, 150, Settings(m=40, restarts=1, steps=200, scale_steps=40, init_scale=1.0)), reference_steps=100
     ),
     "laptop": DecoRecoUntuned(100, 1000, 600, Settings(m=200, restarts=1, init_scale=1.0)),
-    "paper": DecoRecoUntuned(500, 1000, 6000, Settings(m=1000, restarts=1, steps=1500, init_scale=1.0), 50_000),
+    "paper": DecoRecoUntuned(500, 1000, 3000, Settings(m=1000, restarts=1, steps=1500, init_scale=1.0), 50_000),
 }
 DECORECO_TUNED = {  # Figs. 6–8
     "smoke": DecoReco(20, 64, 150, Settings(m=40, restarts=2, steps=200, scale_steps=40)),
     "laptop": DecoReco(100, 1000, 600, Settings(m=200)),
-    "paper": DecoReco(500, 1000, 6000, Settings(m=1000, steps=1500)),
+    "paper": DecoReco(500, 1000, 3000, Settings(m=1000, steps=1500)),
 }
 DECORECO_PARTITION = {  # Fig. 9: as many candidates as the start partition has images
     "smoke": DecoRecoUntuned(
         *(20, 64, 150, Settings(m=20, restarts=1, steps=200, scale_steps=40)), reference_steps=100
     ),
     "laptop": DecoRecoUntuned(100, 1000, 600, Settings(m=100, restarts=1)),
-    "paper": DecoRecoUntuned(500, 1000, 6000, Settings(m=500, restarts=1, steps=1500), 50_000),
+    "paper": DecoRecoUntuned(500, 1000, 3000, Settings(m=500, restarts=1, steps=1500), 50_000),
 }
 DECORECO_TRUTH = {  # chapter 9: equal footing
     "smoke": DecoReco(20, 64, 150, Settings(m=40, restarts=1, steps=200, scale_steps=40)),
     "laptop": DecoReco(100, 1000, 600, Settings(m=200, restarts=1)),
-    "paper": DecoReco(500, 1000, 6000, Settings(m=1000, restarts=1, steps=1500)),
+    "paper": DecoReco(500, 1000, 3000, Settings(m=1000, restarts=1, steps=1500)),
 }
 
 
@@ -179,7 +179,7 @@ class DecoRecoSize:
 DECORECO_SIZE = {
     "smoke": DecoRecoSize((10, 20), 64, 150, Settings(m=40, restarts=1, steps=200, scale_steps=40)),
     "laptop": DecoRecoSize((20, 50, 100, 200), 1000, 600, Settings(m=200, restarts=2)),
-    "paper": DecoRecoSize((20, 50, 100, 200, 500), 1000, 6000, Settings(m=1000, restarts=8, steps=1500)),
+    "paper": DecoRecoSize((20, 50, 100, 200, 500), 1000, 3000, Settings(m=1000, restarts=8, steps=1500)),
 }
 
 
@@ -198,5 +198,5 @@ class DecoRecoAdversary:
 DECORECO_ADVERSARY = {
     "smoke": DecoRecoAdversary(20, 64, 150, 2, Settings(m=40, restarts=2, steps=200, scale_steps=40)),
     "laptop": DecoRecoAdversary(100, 500, 600, 3, Settings(m=200, restarts=4)),
-    "paper": DecoRecoAdversary(500, 1000, 6000, 3, Settings(m=1000, restarts=4, steps=1500)),
+    "paper": DecoRecoAdversary(500, 1000, 3000, 3, Settings(m=1000, restarts=4, steps=1500)),
 }
