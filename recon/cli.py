@@ -52,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("name", metavar="NAME")
     _settings(command)
     command.add_argument("--out", metavar="DIR", help="results go to DIR/NAME (default build/results/…)")
+    command.add_argument("--workers", type=int, default=1, metavar="N", help="processes for a sweep of runs")
+    command.add_argument("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers a sweep uses instead")
     command.set_defaults(command=_run)
 
     command = commands.add_parser("book", help="all chapters through papermill, then HTML, as an edition of its own")
@@ -106,6 +108,8 @@ def _run(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
         out=arguments.out,
         data_root=arguments.data_root,
+        workers=arguments.workers,
+        scheduler=arguments.scheduler,
     )
     folder = output_folder(arguments.out, result.profile, result.data["name"]) / result.experiment
     _save_figures(result, folder)

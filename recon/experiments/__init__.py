@@ -20,12 +20,21 @@ from recon.sources import source_hash
 
 def registry() -> dict[str, Experiment]:
     """Name -> experiment, in the order of the book."""
-    from recon.experiments import bilevel, bilevel_hidden, collapse, decoreco, decoreco_adversary, kkt_training, linear
+    from recon.experiments import (
+        bilevel,
+        bilevel_hidden,
+        collapse,
+        decoreco,
+        decoreco_adversary,
+        kkt_training,
+        landscape,
+        linear,
+    )
 
     experiments = (
         *(linear.EXPERIMENT, collapse.EXPERIMENT, bilevel.AFFINE, bilevel_hidden.HIDDEN),
         *(kkt_training.EXPERIMENT, decoreco.RANDOM, decoreco.TUNED, decoreco.SIZE, decoreco.PARTITION),
-        *(decoreco_adversary.TRUTH, decoreco_adversary.ADVERSARY),
+        *(decoreco_adversary.TRUTH, decoreco_adversary.ADVERSARY, landscape.BILEVEL, landscape.DECORECO),
     )
     return {experiment.name: experiment for experiment in experiments}
 
@@ -38,12 +47,15 @@ def run(
     seed: int = 0,
     out: str | Path | None = None,
     data_root: str | Path | None = None,
+    workers: int = 1,
+    scheduler: str | None = None,
 ) -> Result:
     """Run experiment `name`, or return its result from disk if one with the same key is there.
 
     out: folder for `NAME/result.json`, default `$RECON_OUT`, else `build/results/<profile>-<data>` of the checkout.
     The stored key covers config, seed, device kind, data checksum and code.  An interrupted run goes on from its last
-    checkpoint.  Raises ReconError for an unknown name, profile, device, a negative seed or missing data.
+    checkpoint.  workers, scheduler: for experiments that are sweeps of independent runs, see `recon.sweep`; the result
+    does not depend on them.  Raises ReconError for an unknown name, profile, device, a negative seed or missing data.
     """
     experiments = registry()
     if name not in experiments:
@@ -64,7 +76,7 @@ def run(
     checkpoints = checkpoint_folder(folder, key)
     start = time.perf_counter()
     torch.set_flush_denormal(True)
-    outcome = experiment.run(config, Context(pool, torch_device, seed, checkpoints))
+    outcome = experiment.run(config, Context(pool, torch_device, seed, checkpoints, workers, scheduler))
     result = Result(
         experiment=name,
         profile=profile,

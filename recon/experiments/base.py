@@ -15,12 +15,15 @@ from recon.results import Outcome, Result
 
 @dataclass(frozen=True)
 class Context:
-    """What an experiment runs with: images, device, seed, and a folder for checkpoints of unfinished work."""
+    """What an experiment runs with: images, device, seed, a folder for checkpoints of unfinished work, and what a sweep
+    of independent runs may use: processes, or the Dask workers of a scheduler."""
 
     pool: ImagePool
     device: torch.device
     seed: int
     checkpoints: Path
+    workers: int = 1
+    scheduler: str | None = None
 
     def generator(self, offset: int = 0) -> torch.Generator:
         """A fresh generator on the CPU: `seed + 1000 · offset`, so that draws do not depend on each other's order."""

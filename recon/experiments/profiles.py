@@ -200,3 +200,45 @@ DECORECO_ADVERSARY = {
     "laptop": DecoRecoAdversary(100, 500, 600, 3, Settings(m=200, restarts=4)),
     "paper": DecoRecoAdversary(500, 1000, 3000, 3, Settings(m=1000, restarts=4, steps=1500)),
 }
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """§4.5, eq. (10). n_train: images per seed; every seed has its own images, noise and network · steps, step_size,
+    momentum, tol: of the bilevel descent, as in chapter 3 · width, train_steps, descent_steps, descent_momentum,
+    attack: of the three-layer net, of the descent in all pixels, and of our attack on it · fine, fine_steps: points per
+    axis of the fine map of the affine net · pairs, points: segments between end points, and points on each ·
+    line_points: on the lines from the truth."""
+
+    n_train: int
+    seeds: int
+    steps: int
+    width: int
+    train_steps: int
+    descent_steps: int
+    attack: Settings
+    fine: int = 21
+    fine_steps: int = 600
+    pairs: int = 40
+    points: int = 11
+    line_points: int = 101
+    weight_decay: float = 1e-2
+    step_size: float = 0.3
+    momentum: float = 0.5
+    descent_momentum: float = 0.9
+    tol: float = 1e-8
+    lambdas: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+LANDSCAPE = {
+    "smoke": Landscape(
+        *(10, 2, 100, 32, 100, 30, Settings(m=10, restarts=1, steps=60, scale_steps=20)),
+        fine=5,
+        fine_steps=30,
+        pairs=4,
+        points=5,
+        line_points=11,
+    ),
+    "laptop": Landscape(40, 3, 1500, 300, 600, 400, Settings(m=40, restarts=1)),
+    "paper": Landscape(100, 5, 4000, 1000, 1500, 2000, Settings(m=100, restarts=1, steps=3000), fine=41),
+}
