@@ -92,7 +92,7 @@ def _engine(workers: int, scheduler: str | None) -> Iterator[None]:
     try:
         from distributed import Client
     except ImportError as error:
-        raise ReconError("a scheduler's address needs Dask: pip install 'dask[distributed]'") from error
+        raise ReconError("a scheduler's address needs Dask: pip install 'recon[cluster]'") from error
     try:
         client = Client(scheduler, timeout=CONNECT_TIMEOUT_S)
     except (OSError, ValueError) as error:

@@ -72,17 +72,24 @@ def plot_scores(result: Result, ax: Axes | None = None) -> Figure:
     return ax.figure
 
 
-def plot_size(result: Result, ax: Axes | None = None) -> Figure:
-    """Share of images above NCC 0.6, one-to-one, against the number of training images; training and held out."""
+def plot_size(result: Result, large: Result | None = None, ax: Axes | None = None) -> Figure:
+    """Share of images above NCC 0.6, one-to-one, against the number of training images; training and held out.
+
+    large: a run of `decoreco-tuned` of another size and budget, drawn hollow.
+    """
     ax = ax or plt.subplots(figsize=(6.4, 3.6))[1]
-    n_trains = result.array("n_trains")
-    for key, label, colour, marker in (
-        ("share", "training images", TRAIN, "o"),
-        ("null", "held-out images (null)", HELD_OUT, "^"),
+    n_trains = result.array("n_trains").tolist()
+    for key, part, label, colour, marker in (
+        ("share", "matches", "training images", TRAIN, "o"),
+        ("null", "null", "held-out images (null)", HELD_OUT, "^"),
     ):
         ax.plot(n_trains, result.array(key), color=colour, marker=marker, label=label)
+        if large is not None:
+            n = large.metrics["n_train"]
+            ax.plot(n, large.metrics[part]["ncc_0.6"] / n, color=colour, marker=marker, fillstyle="none", linestyle="")
+    n_trains += [large.metrics["n_train"]] if large is not None else []
     ax.set(xscale="log", xlabel="number of training images", ylabel="share above NCC 0.6", ylim=(0, 1))
-    ax.set_xticks(n_trains.tolist(), [str(n) for n in n_trains.tolist()])
+    ax.set_xticks(n_trains, [str(n) for n in n_trains])
     ax.minorticks_off()
     ax.legend(fontsize=8)
     ax.figure.patch.set_facecolor("white")

@@ -1,0 +1,74 @@
+"""Ratios measured side by side: `python benchmarks/landscape.py` prints and writes benchmarks/landscape.json.
+
+The 25 affine starts of eq. (10), n = 40, d = 3072, float64, the book's own problem size on random images:
+1. one batch in the span against a loop of 25 single runs in the span (batching alone);
+2. the same batch against a loop of 25 single runs of chapter 3's attack in all pixels (batching and coordinates);
+3. memory: bytes that a step allocates at its peak, against what `sweep_bilevel` assumes when it splits a batch.
+"""
+
+from __future__ import annotations
+
+import torch
+from timing import side_by_side, write
+
+from recon.bilevel import AffineInner, BilevelAttack, Released, Woodbury
+from recon.descent import HeavyBall
+from recon.landscape import WORKING_COPIES, mixed_starts, sweep_bilevel
+from recon.networks import affine
+from recon.reconstruct import reconstruct
+from recon.training import Objective, solve_affine
+
+N, D, WEIGHT_DECAY, STEPS = 40, 3072, 1e-2, 30
+DESCENT = HeavyBall(0.3, 0.5)
+
+
+def problem() -> tuple[Released, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    truth, partition, noise = torch.rand(3, N, D, generator=generator, dtype=torch.float64)
+    y = (torch.arange(N) >= N // 2).double()
+    theta = solve_affine(Objective(affine(D), y, WEIGHT_DECAY), truth[None]).theta[0]
+    grid = torch.linspace(0, 1, 5)
+    starts = mixed_starts(truth, partition, noise, grid, grid).flatten(0, 1)
+    return Released(affine(D), theta, y, WEIGHT_DECAY), starts
+
+
+def peak_of_a_step(released: Released, starts: torch.Tensor) -> int:
+    """Most bytes alive at once above what was there before, over one step in the span."""
+    with torch.profiler.profile(profile_memory=True) as profile:
+        sweep_bilevel(released, starts, 1, DESCENT)
+    alive = peak = 0
+    for event in profile.events():
+        if event.name == "[memory]":
+            alive += event.cpu_memory_usage
+            peak = max(peak, alive)
+    return peak
+
+
+def main() -> None:
+    released, starts = problem()
+    attack = BilevelAttack(released, AffineInner(), Woodbury(), DESCENT)
+    seconds = side_by_side(
+        {
+            "batch": lambda: sweep_bilevel(released, starts, STEPS, DESCENT),
+            "loop_in_span": lambda: [sweep_bilevel(released, x[None], STEPS, DESCENT) for x in starts],
+            "loop_in_pixels": lambda: [reconstruct(attack, x[None], STEPS) for x in starts],
+        },
+        repeat=3,
+    )
+    assumed = len(starts) * N * (WORKING_COPIES * (N + 1) + 3 * D) * starts.element_size()
+    write(
+        {
+            "starts": len(starts),
+            "steps": STEPS,
+            "seconds": seconds,
+            "ratio_loop_in_span_over_batch": seconds["loop_in_span"] / seconds["batch"],
+            "ratio_loop_in_pixels_over_batch": seconds["loop_in_pixels"] / seconds["batch"],
+            "peak_bytes_of_a_run": peak_of_a_step(released, starts),
+            "bytes_assumed": assumed,
+        },
+        __file__,
+    )
+
+
+if __name__ == "__main__":
+    main()
