@@ -1,0 +1,1 @@
+"""The other threat model: what one gradient gives away (Chen & Campbell 2022)."""
