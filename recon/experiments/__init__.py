@@ -28,6 +28,8 @@ def registry() -> dict[str, Experiment]:
         decoreco_adversary,
         kkt_training,
         landscape,
+        leakage,
+        leakage_beyond,
         linear,
     )
 
@@ -35,6 +37,7 @@ def registry() -> dict[str, Experiment]:
         *(linear.EXPERIMENT, collapse.EXPERIMENT, bilevel.AFFINE, bilevel_hidden.HIDDEN),
         *(kkt_training.EXPERIMENT, decoreco.RANDOM, decoreco.TUNED, decoreco.SIZE, decoreco.PARTITION),
         *(decoreco_adversary.TRUTH, decoreco_adversary.ADVERSARY, landscape.BILEVEL, landscape.DECORECO),
+        *(leakage.RANK, leakage.ATTACKS, leakage_beyond.EXPERIMENT),
     )
     return {experiment.name: experiment for experiment in experiments}
 

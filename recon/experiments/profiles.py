@@ -242,3 +242,71 @@ LANDSCAPE = {
     "laptop": Landscape(40, 3, 1500, 300, 600, 400, Settings(m=40, restarts=1)),
     "paper": Landscape(100, 5, 4000, 1000, 1500, 2000, Settings(m=100, restarts=1, steps=3000), fine=41),
 }
+
+
+@dataclass(frozen=True)
+class LeakageRank:
+    """Table 1 of Chen & Campbell (2022). networks: names in `recon.leakage.networks.TABLE_1`."""
+
+    networks: tuple[str, ...]
+
+
+SMALL_NETWORKS = ("CNN2 V2", "CNN3 V2", "CNN3 V4")
+ALL_NETWORKS = ("CNN2 V1", "CNN2 V2", "CNN3 V1", "CNN3 V2", "CNN3 V3", "CNN3 V4", "CNN4 V1", "CNN4 V2")
+LEAKAGE_RANK = {
+    "smoke": LeakageRank(("CNN3 V2", "CNN3 V4")),
+    "laptop": LeakageRank(ALL_NETWORKS),
+    "paper": LeakageRank(ALL_NETWORKS),
+}
+
+
+@dataclass(frozen=True)
+class LeakageAttacks:
+    """§4 and Appendix E. networks: R-GAP · matched: those with gradient matching as well · share: of the published
+    steps of Hybrid and CosineTV · dlg_steps: 300 as published, 0 for none · gallery: R-GAP on one image per class."""
+
+    networks: tuple[str, ...]
+    matched: tuple[str, ...]
+    share: float = 1.0
+    dlg_steps: int = 300
+    gallery: tuple[str, ...] = ("CNN2 V2", "CNN3 V2")
+
+
+LEAKAGE_ATTACKS = {
+    "smoke": LeakageAttacks(("CNN3 V2",), ("CNN3 V2",), 0.003, 3, ("CNN3 V2",)),
+    "laptop": LeakageAttacks(ALL_NETWORKS, ("CNN2 V2", "CNN3 V2"), 0.2, 0),
+    "paper": LeakageAttacks(ALL_NETWORKS, ALL_NETWORKS),
+}
+
+
+@dataclass(frozen=True)
+class LeakageBeyond:
+    """Noise on the gradient, batches, activations, both threat models. network: of Table 1 · noise: σ relative to each
+    tensor's root mean square · batches: sizes · match_steps: of gradient matching on ReLU · n_train, width,
+    train_steps, attack: of the trained network whose weights are attacked."""
+
+    network: str
+    noise: tuple[float, ...]
+    batches: tuple[int, ...]
+    match_steps: int
+    n_train: int
+    width: int
+    train_steps: int
+    attack: Settings
+    draws: int = 3
+
+
+LEAKAGE_BEYOND = {
+    "smoke": LeakageBeyond(
+        *("CNN3 V2", (1e-4, 1e-1), (2,), 20, 20, 64, 150, Settings(m=40, restarts=1, steps=200, scale_steps=40)),
+        draws=1,
+    ),
+    "laptop": LeakageBeyond(
+        *("CNN2 V2", (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0), (2, 3, 4), 1000, 40, 1000, 600),
+        Settings(m=80, restarts=2),
+    ),
+    "paper": LeakageBeyond(
+        *("CNN2 V1", (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0), (2, 3, 4), 4800, 100, 1000, 600),
+        Settings(m=200, restarts=4),
+    ),
+}

@@ -37,7 +37,8 @@ class Activation:
         """σ'(z) as a function of x = σ(z)."""
         if self.name == "tanh":
             return 1 - x.square()
-        return torch.where(x > 0, 1.0, LEAK if self.name == "leaky_relu" else 0.0).to(x)
+        low = LEAK if self.name == "leaky_relu" else 0.0
+        return torch.where(x > 0, torch.ones_like(x), torch.full_like(x, low))
 
     def inverse(self, x: Tensor) -> Tensor:
         """Eq. (2); ReconError for ReLU, which forgets."""

@@ -124,7 +124,9 @@ def numerical_rank(system: System) -> Rank:
 
 
 def generic_rank(conv: Conv, shape: Shape) -> int:
-    """min(n_in, n_out + |W| − c_out²) for kernels and gradients in general position.
+    """min(n_in, n_out + |W| − c_out²): an upper bound, reached by every layer of Table 1.
+
+    Less where few positions read few pixels each (large strides, wide padding).
 
     The c_out² dependencies: Σ_p δ[o, p] W[(o', p), ·] = Σ_t w[o', t] K[(o, t), ·] for every pair (o, o').
     """

@@ -29,7 +29,8 @@ def minimum_norm(system: System, v: np.ndarray, tol: float = 1e-14, max_iter: in
     μ > 0, whatever the rank (Engl, Hanke & Neubauer 1996); with this tiny μ within a few steps.  One Cholesky factor.
     """
     gram = system.gram()
-    gram[np.diag_indices(len(gram))] += RIDGE * np.trace(gram) / len(gram)
+    ridge = RIDGE * np.trace(gram) / len(gram)
+    gram[np.diag_indices(len(gram))] += ridge
     factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
     tall = system.shape[1] <= system.shape[0]
     x = np.zeros(system.shape[1])
@@ -39,6 +40,8 @@ def minimum_norm(system: System, v: np.ndarray, tol: float = 1e-14, max_iter: in
         if tall:
             change = scipy.linalg.cho_solve(factor, system.adjoint(residual), check_finite=False)
         else:
+            for _ in range(2):  # what U cannot reach would be divided by μ and drown the rest in rounding
+                residual = residual - ridge * scipy.linalg.cho_solve(factor, residual, check_finite=False)
             change = system.adjoint(scipy.linalg.cho_solve(factor, residual, check_finite=False))
         size = np.linalg.norm(change)
         if size >= last:  # rounding has taken over
