@@ -108,13 +108,13 @@ def activations(
 def first_layer_leak(network: MLP, theta: Params, x: Tensor, y: Tensor) -> Tensor:
     """Eq. (4) on the first layer of an MLP with bias, from the gradient of one image's logistic loss; (d,).
 
-    x (1, d), y (1,) in {0, 1}.  Zeros where the gradient has underflowed: nothing is left to divide.
+    x (d,), y () in {0, 1}.  Zeros where the gradient has underflowed: nothing is left to divide.
     """
     leaves = {name: value.clone().requires_grad_() for name, value in theta.items()}
-    loss = torch.nn.functional.softplus(-margins(network, leaves, x, y)).sum()
+    loss = torch.nn.functional.softplus(-margins(network, leaves, x[None], y[None])).sum()
     matrix, bias = torch.autograd.grad(loss, (leaves["w1"], leaves["b1"]))
     row = bias.abs().argmax()
-    return matrix[row] / bias[row] if bias[row] != 0 else torch.zeros_like(x[0])
+    return matrix[row] / bias[row] if bias[row] != 0 else torch.zeros_like(x)
 
 
 def threat_models(context: Context, config: LeakageBeyond, arrays: dict) -> dict:
@@ -131,7 +131,9 @@ def threat_models(context: Context, config: LeakageBeyond, arrays: dict) -> dict
     shown = matched.score.argsort(descending=True)[: 2 * SHOWN]
     trained = network.unflatten(released.theta_star)
     by_gradient = {
-        key: torch.stack([first_layer_leak(network, theta, images.train[[i]], images.y[[i]]) for i in shown])
+        key: torch.stack(
+            [first_layer_leak(network, theta, images.train[i : i + 1], images.y[i : i + 1]) for i in shown.tolist()]
+        )
         for key, theta in (("gradient, untrained", untrained), ("gradient, trained", trained))
     }
     rows = {**by_gradient, "weights": found.x_hat[matched.index[shown]]}

@@ -274,7 +274,7 @@ class LeakageAttacks:
 
 LEAKAGE_ATTACKS = {
     "smoke": LeakageAttacks(("CNN3 V2",), ("CNN3 V2",), 0.003, 3, ("CNN3 V2",)),
-    "laptop": LeakageAttacks(ALL_NETWORKS, ("CNN2 V2", "CNN3 V2"), 0.2, 0),
+    "laptop": LeakageAttacks(ALL_NETWORKS, ("CNN2 V2", "CNN3 V2"), 0.25, 0),
     "paper": LeakageAttacks(ALL_NETWORKS, ALL_NETWORKS),
 }
 
@@ -302,7 +302,7 @@ LEAKAGE_BEYOND = {
         draws=1,
     ),
     "laptop": LeakageBeyond(
-        *("CNN2 V2", (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0), (2, 3, 4), 1000, 40, 1000, 600),
+        *("CNN2 V1", (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0), (2, 3, 4), 1000, 40, 1000, 600),
         Settings(m=80, restarts=2),
     ),
     "paper": LeakageBeyond(
