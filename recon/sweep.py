@@ -54,7 +54,7 @@ def sweep(
                     save_tensors(tensors, folder / f"{name}.safetensors")
                     found[name] = tensors
                     bar.update()
-            except TerminatedWorkerError:  # out of memory, or killed: what it had is done again
+            except _deaths(scheduler):  # out of memory, or killed: what it had is done again
                 continue
     if len(found) < len(names):
         raise ReconError(
@@ -99,6 +99,14 @@ def _engine(workers: int, scheduler: str | None) -> Iterator[None]:
         raise ReconError(f"no Dask scheduler answers at {scheduler}: {error}") from error
     with client, parallel_config(backend="dask"):
         yield
+
+
+def _deaths(scheduler: str | None) -> tuple[type[Exception], ...]:
+    if scheduler is None:
+        return (TerminatedWorkerError,)
+    from distributed.scheduler import KilledWorker
+
+    return (TerminatedWorkerError, KilledWorker)
 
 
 def _stored(path: Path) -> Tensors | None:

@@ -23,6 +23,7 @@ from recon.experiments.landscape_shared import (
     null_distance,
     random_pairs,
     summarise,
+    table,
 )
 from recon.experiments.profiles import LANDSCAPE, Landscape
 from recon.kkt import train_to_kkt
@@ -39,6 +40,7 @@ from recon.landscape import (
     stationarity_energy,
     sweep_bilevel,
 )
+from recon.matching import nearest
 from recon.networks import MLP, affine, three_layer
 from recon.plots import landscape as plots
 from recon.reconstruct import reconstruct
@@ -145,16 +147,18 @@ def connection(released: Released, images: SeedImages, x_hat: Tensor, config: La
         end = x_hat[row]
         basis = joint_span(images.truth, end, released.theta_star[None, :-1])
         small = in_span(released, basis)
-        straight = segment(images.truth @ basis.mT, end @ basis.mT, config.points)
+        straight = segment(images.truth @ basis.mT, end @ basis.mT, config.line_points)
         bound = torch.full_like(straight[0], torch.inf)
         onto = partial(
             project, y=images.y, theta=small.theta_star, weight_decay=config.weight_decay, lower=-bound, upper=bound
         )
-        curve = torch.stack([onto(x).x for x in straight])
+        points = [onto(x) for x in straight]
+        curve = torch.stack([point.x for point in points])
         jumps = (curve.diff(dim=0).flatten(1).norm(dim=1) / straight.diff(dim=0).flatten(1).norm(dim=1)).max()
         found[f"straight_{name}"] = bilevel_energy(small, straight)
         found[f"curve_{name}"] = bilevel_energy(small, curve)
         found[f"jump_{name}"] = jumps
+        found[f"projected_{name}"] = torch.tensor([point.converged and point.anchored for point in points]).all()
         found[f"bend_{name}"] = (curve - straight).norm(dim=-1).mean(-1).max()
     return found
 
@@ -197,7 +201,19 @@ def decoreco_run(config: Landscape, context: Context, variant: str, seed: int) -
     descend = in_pixels if variant == "pixels" else by_our_attack
     x_hat = mean + descend(network, theta_star, starts - mean, config, context.generator(20 + seed))
     energy = problem.energy(x_hat - mean)
-    return measure(problem, x_hat, starts, energy, config, seed)
+    found = measure(problem, x_hat, starts, energy, config, seed)
+    if variant == "span":  # where this attack begins: what the weights see of the start, and no more
+        basis = image_span(network, theta_star)
+        projected = mean + (starts - mean) @ basis.mT @ basis
+        found |= {f"start_{key}": value for key, value in distances(projected, images).items()}
+        found["start_ncc"] = ncc_to_truth(projected - mean, images.truth - mean)
+    found["ncc"] = ncc_to_truth(x_hat - mean, images.truth - mean)
+    return found | {"null_ncc": ncc_to_truth((images.held_out - mean)[None], images.truth - mean)}
+
+
+def ncc_to_truth(x: Tensor, truth: Tensor) -> Tensor:
+    """Mean over images of the best correlation with a training image, both centred; (S, n, d) -> (S,)."""
+    return nearest(x.flatten(0, 1), truth, "ncc").score.unflatten(0, x.shape[:2]).mean(-1)
 
 
 def trained_net(config: Landscape, context: Context, x: Tensor, y: Tensor, seed: int) -> tuple[MLP, Tensor]:
@@ -221,7 +237,7 @@ def in_pixels(network: MLP, theta_star: Tensor, x_init: Tensor, config: Landscap
 
 
 def by_our_attack(network: MLP, theta_star: Tensor, x_init: Tensor, config: Landscape, generator) -> Tensor:
-    """The attack of the tuned chapter from these starts; the multipliers' scale has the lowest mean energy."""
+    """The attack of the tuned chapter from these starts; the multipliers' scale has the lowest energy from noise."""
     settings = replace(config.attack, m=x_init.shape[1])
     basis = image_span(network, theta_star)
     labels = half_and_half(settings.m, x_init.device, x_init.dtype)
@@ -232,7 +248,8 @@ def by_our_attack(network: MLP, theta_star: Tensor, x_init: Tensor, config: Land
         attack = tuned_attack(network, theta_star, labels, multipliers, steps, settings).restricted(basis)
         return reconstruct(attack, x_init @ basis.mT, steps, label="landscape")
 
-    scale = choose_scale(settings, lambda value: run(value, settings.scale_steps).energy.mean().item())
+    noise = 0  # row of (λ₁, λ₂) = (0, 0): the scale must not be chosen where the truth is near
+    scale = choose_scale(settings, lambda value: run(value, settings.scale_steps).energy[noise].item())
     return run(scale, settings.steps).x_hat @ basis
 
 
@@ -244,9 +261,8 @@ def affine_stationarity_run(config: Landscape, context: Context, seed: int) -> d
     small = in_span(released, basis)
     starts = images.starts(config.lambdas)
     labels = half_and_half(len(images.y), starts.device, starts.dtype)
-    descent = HeavyBall(config.step_size, config.descent_momentum)
-    attack = StationarityAttack(small.network, small.theta_star, labels, descent)
-    found = reconstruct(attack, starts @ basis.mT, config.descent_steps, label="landscape")
+    attack = StationarityAttack(small.network, small.theta_star, labels, HeavyBall(config.step_size, config.momentum))
+    found = reconstruct(attack, starts @ basis.mT, config.steps, label="landscape")
     problem = Problem(
         images,
         torch.zeros_like(images.truth[0]),
@@ -340,6 +356,7 @@ def connections(runs: list[dict[str, Tensor]]) -> dict:
             kind: max((run[f"{kind}_{name}"].max() / top).item() for run, top in zip(runs, noise, strict=True))
             for kind in ("straight", "curve")
         }
+        found[name]["nearest_points"] = all(bool(run[f"projected_{name}"]) for run in runs)
         found[name]["largest_step"] = max(run[f"jump_{name}"].item() for run in runs)
         found[name]["bend_l2"] = max(run[f"bend_{name}"].item() for run in runs)
     return found
@@ -354,12 +371,18 @@ def run_decoreco(config: Landscape, context: Context) -> Outcome:
     by_method, arrays = {}, {}
     starts = [{f"start_{key}": found[name][f"start_{key}"] for key in SETS} for name in names["bilevel"]]
     for method in methods:
-        runs = [found[name] | start for name, start in zip(names[method], starts, strict=True)]
+        runs = [start | found[name] for name, start in zip(names[method], starts, strict=True)]
         by_method[method] = {
             **summarise(runs, side),
             "crossing": crossings(runs, config.lambdas),
             "geometry": geometry(runs),
+            "noise_line_per_seed": [run["truth"].unflatten(0, (side, side))[-1].tolist() for run in runs],
         }
+        if "ncc" in runs[0]:
+            by_method[method]["ncc"] = table([run["ncc"] for run in runs], side)[0]
+            by_method[method]["null_ncc"] = torch.stack([run["null_ncc"] for run in runs]).mean().item()
+        if "start_ncc" in runs[0]:
+            by_method[method]["start_ncc"] = table([run["start_ncc"] for run in runs], side)[0]
         arrays |= {f"{method}_{key}": torch.stack([run[key] for run in runs]) for key in PER_SEED}
     metrics = {
         "n_train": SeedImages.of(context, config, 0, torch.float32).truth.shape[0],
@@ -395,8 +418,8 @@ def below_half(found: dict, lambdas: list[float]) -> bool:
 def crossing_text(found: dict) -> str:
     """Where truth and partition swap, over seeds."""
     at = found["crossing"]["truth_partition"]
-    if math.isnan(at["mean"]):
-        return f"they do not swap in {sum(map(math.isnan, at['per_seed']))} of {len(at['per_seed'])} seeds"
+    if at["mean"] is None:
+        return f"they do not swap in {at['per_seed'].count(None)} of {len(at['per_seed'])} seeds"
     return f"they swap at λ₁ = {at['mean']:.2f} ± {at['sd']:.2f}"
 
 
@@ -406,6 +429,7 @@ def bilevel_claims(metrics: dict) -> list[Claim]:
     null = f"held-out images: {metrics['null_distance_to_truth']:.1f} to truth"
     truth = metrics["distance"]["truth"][-1]
     path = metrics["connection"]["random"]
+    connected = all(found["curve"] < 1e-12 and found["largest_step"] < 1.5 for found in metrics["connection"].values())
     return [
         Claim(
             "landscape-bilevel-corners",
@@ -437,12 +461,14 @@ def bilevel_claims(metrics: dict) -> list[Claim]:
         Claim(
             "landscape-bilevel-connected",
             "",
-            "The bilevel solutions are one connected set: a curve at energy zero leads from the truth to the end point "
-            "of noise, where the straight segment leaves the set.",
+            "A curve at energy zero leads from the truth to the end points of partition and noise, where the straight "
+            "segment leaves the solution set: they are not separate minima."
+            if connected
+            else "No curve at energy zero was found from the truth to the end points of partition and noise.",
             "",
             f"highest energy, relative to noise: straight {path['straight']:.1g}, curve {path['curve']:.0e}, whose "
             f"largest step is {path['largest_step']:.2f} of the segment's",
-            "separate basins: no such curve",
+            f"of {len(metrics['lambda1'])} × {len(metrics['lambda2'])} starts these two; projections at every 100th",
             "finding",
         ),
     ]
@@ -452,7 +478,9 @@ def decoreco_claims(metrics: dict, config: Landscape) -> list[Claim]:
     """§4.5's sentences on DecoReco, and the comparisons; judged for descent in all pixels and for our attack."""
     methods, lambdas = metrics["variants"], list(config.lambdas)
     bilevel = methods["bilevel"]
-    attacks = {"all pixels": methods["pixels"], "our attack": methods["span"]}
+    left = max(value for row in methods["pixels"]["energy"] for value in row)
+    plain = "all pixels" if left < 0.1 else f"all pixels (not converged, up to {left:.0%} left)"
+    attacks = {plain: methods["pixels"], "our attack": methods["span"]}
 
     def both(holds: list[bool]) -> str:
         return verdict(all(holds)) if all(holds) or not any(holds) else "partly"
@@ -460,14 +488,23 @@ def decoreco_claims(metrics: dict, config: Landscape) -> list[Claim]:
     def near(found: dict, share: int) -> float:
         return found["distance"]["truth"][-1][share]
 
-    def loss(found: dict) -> float:  # of a quarter of noise
-        return near(found, -2) - near(found, -1)
+    def slope(found: dict) -> Tensor:  # per seed, what the whole way to noise costs on average per quarter
+        values = torch.tensor(found["noise_line_per_seed"])
+        return (values[:, 0] - values[:, -1]) / (len(lambdas) - 1)
 
+    def beside(found: dict) -> list[float]:  # the two neighbours of (1, 1)
+        return [found["distance"]["truth"][-1][-2], found["distance"]["truth"][-2][-1]]
+
+    faster = []
+    for found in attacks.values():
+        gap = slope(bilevel) - slope(found)
+        faster.append(bool(gap.mean() > 2 * gap.std() / math.sqrt(len(gap))) if len(gap) > 1 else bool(gap > 0))
     corner = {name: corners(found["distance"]) for name, found in attacks.items()}
     shape = {name: found["geometry"] for name, found in methods.items()}
     same, other = shape["affine"], shape["bilevel"]
-    smoother = [same["barrier_mean"] < other["barrier_mean"]]
-    smoother += [same["curvature"][key] < other["curvature"][key] for key in same["curvature"]]
+    smoother = [deep["barrier_mean"] < other["barrier_mean"] for deep in (same, shape["span"])]
+    smoother += [deep["curvature"]["random"] < other["curvature"]["random"] for deep in (same, shape["span"])]
+    smoother += [shape["pixels"]["minima_to_partition"] <= other["minima_to_partition"]]
     return [
         Claim(
             "landscape-decoreco-corners",
@@ -492,20 +529,30 @@ def decoreco_claims(metrics: dict, config: Landscape) -> list[Claim]:
             "4.5",
             "Near the truth the bilevel distances become much smaller than DecoReco's.",
             "heatmaps",
-            f"at (1, 1): bilevel {near(bilevel, -1):.1g}, "
-            + ", ".join(f"{name} {near(found, -1):.1f}" for name, found in attacks.items()),
-            "bilevel starts there with energy 0",
-            both([near(bilevel, -1) < 0.5 * near(found, -1) for found in attacks.values()]),
+            f"at (1, 1), where bilevel has nothing to do: {near(bilevel, -1):.1g}, "
+            + ", ".join(f"{name} {near(found, -1):.1f}" for name, found in attacks.items())
+            + "; one step away, at (1, ¾) and (¾, 1): bilevel "
+            + "; ".join(
+                f"{name} " + ", ".join(f"{value:.1f}" for value in beside(found))
+                for name, found in {"": bilevel, **attacks}.items()
+            ).removeprefix(" "),
+            "the start itself: " + ", ".join(f"{value:.1f}" for value in start_beside(bilevel)),
+            both(
+                [
+                    all(mine < 0.8 * theirs for mine, theirs in zip(beside(bilevel), beside(found), strict=True))
+                    for found in attacks.values()
+                ]
+            ),
         ),
         Claim(
             "landscape-degrades",
             "4.5, Fig. 12",
             "With a growing share of noise the bilevel result loses the truth faster than DecoReco's.",
             "curves",
-            f"a quarter of noise costs: bilevel {loss(bilevel):.1f}, "
-            + ", ".join(f"{name} {loss(found):.1f}" for name, found in attacks.items()),
-            f"the start itself: {starts_loss(bilevel):.1f}",
-            both([loss(bilevel) > loss(found) for found in attacks.values()]),
+            f"mean cost of a quarter of noise, λ₂ from 1 to 0: bilevel {slope(bilevel).mean():.1f}, "
+            + ", ".join(f"{name} {slope(found).mean():.1f}" for name, found in attacks.items()),
+            f"the start itself: {starts_slope(bilevel):.1f}",
+            both(faster),
         ),
         Claim(
             "landscape-smoothed",
@@ -514,19 +561,25 @@ def decoreco_claims(metrics: dict, config: Landscape) -> list[Claim]:
             "conjecture",
             "same affine net, relative to noise: mean barrier "
             f"{same['barrier_mean']:.2g} against {other['barrier_mean']:.2g}, curvature at the end from noise "
-            f"{same['curvature']['random']:.1g} against {other['curvature']['random']:.1g}; three-layer net: barrier "
-            f"{shape['pixels']['barrier_mean']:.2g}, {shape['pixels']['minima_to_partition']:.0f} minima on the line "
-            f"from truth to partition (bilevel: {other['minima_to_partition']:.0f})",
+            f"{same['curvature']['random']:.1g} against {other['curvature']['random']:.1g}; three-layer net, "
+            f"our attack: barrier {shape['span']['barrier_mean']:.2g}, curvature "
+            f"{shape['span']['curvature']['random']:.1g}; {shape['pixels']['minima_to_partition']:.1f} minima on the "
+            f"line from truth to partition (bilevel: {other['minima_to_partition']:.1f})",
             "no difference",
             verdict(all(smoother)) if all(smoother) or not any(smoother) else "partly",
         ),
     ]
 
 
-def starts_loss(found: dict) -> float:
-    """What a quarter of noise costs a method that returns its start."""
+def starts_slope(found: dict) -> float:
+    """What a quarter of noise costs, on average, a method that returns its start."""
     row = found["start_distance"]["truth"][-1]
-    return row[-2] - row[-1]
+    return (row[0] - row[-1]) / (len(row) - 1)
+
+
+def start_beside(found: dict) -> list[float]:
+    """Distances to the truth of the starts at (1, ¾) and (¾, 1)."""
+    return [found["start_distance"]["truth"][-1][-2], found["start_distance"]["truth"][-2][-1]]
 
 
 BILEVEL = Experiment(

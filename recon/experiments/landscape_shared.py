@@ -94,14 +94,14 @@ def summarise(runs: list[dict[str, Tensor]], side: int) -> dict:
     return found
 
 
-def crossing(lambdas: tuple[float, ...], falling: Tensor, rising: Tensor) -> float:
-    """λ at which `falling` (k,) first gets below `rising`, by linear interpolation; NaN if it does not."""
+def crossing(lambdas: tuple[float, ...], falling: Tensor, rising: Tensor) -> float | None:
+    """λ at which `falling` (k,) first gets below `rising`, by linear interpolation; None if it does not."""
     gap = (falling - rising).double()
     for k in range(1, len(lambdas)):
         if gap[k - 1] > 0 >= gap[k]:
             share = (gap[k - 1] / (gap[k - 1] - gap[k])).item()
             return lambdas[k - 1] + share * (lambdas[k] - lambdas[k - 1])
-    return float("nan")
+    return None
 
 
 def crossings(runs: list[dict[str, Tensor]], lambdas: tuple[float, ...]) -> dict:
@@ -112,9 +112,13 @@ def crossings(runs: list[dict[str, Tensor]], lambdas: tuple[float, ...]) -> dict
         for run in runs:
             truth, rival = (run[key].unflatten(0, (side, side)) for key in ("truth", name))
             values.append(crossing(lambdas, truth[line], rival[line]))
-        tensor = torch.tensor(values)
-        sd = tensor.std().item() if len(values) > 1 else 0.0
-        found[f"truth_{name}"] = {"per_seed": values, "mean": tensor.mean().item(), "sd": sd}
+        swaps = torch.tensor([value for value in values if value is not None])
+        everywhere = len(swaps) == len(values)  # a mean over some seeds only would mislead
+        found[f"truth_{name}"] = {
+            "per_seed": values,
+            "mean": swaps.mean().item() if everywhere else None,
+            "sd": swaps.std().item() if everywhere and len(swaps) > 1 else None,
+        }
     return found
 
 

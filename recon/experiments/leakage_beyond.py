@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 from recon.experiments.base import Context, Experiment
-from recon.experiments.decoreco_shared import Centred, train_released
+from recon.experiments.decoreco_shared import Centred
 from recon.experiments.leakage_shared import FIRST_OF_CLASS, Victims, pixels
 from recon.experiments.profiles import LEAKAGE_BEYOND, LeakageBeyond
-from recon.kkt import margins
+from recon.kkt import log_logistic_loss, margins, train_to_kkt
 from recon.leakage.gradient_matching import cosine_tv_authors, victims
 from recon.leakage.leak import Leak, averaged_gradient, features_from_fully_connected, mse, psnr
 from recon.leakage.networks import SEED, TABLE_1, ConvNet
 from recon.leakage.rgap import rgap
-from recon.matching import one_to_one
+from recon.matching import one_to_one, rescale
 from recon.metrics import ncc
 from recon.networks import MLP, Params, three_layer
 from recon.plots import leakage as plots
@@ -22,6 +22,7 @@ from recon.recover import recover
 from recon.results import Claim, Outcome
 
 SHOWN = 4
+STAGES = (10, 20, 50, 100, 200, 400)  # steps of training at which the gradient is attacked
 
 
 def run(config: LeakageBeyond, context: Context) -> Outcome:
@@ -65,25 +66,45 @@ def noise(network: ConvNet, weights: list[Tensor], found: Victims, config: Leaka
 def batches(context: Context, config: LeakageBeyond, arrays: dict) -> dict:
     """Eq. (4) on batches: each row k of the layer gives its own mixture Σ_i w_ki x_i, w_ki = ∂ℓ_i/∂b_k / Σ_i ∂ℓ_i/∂b_k.
 
-    Also whether the check of a single image notices.
+    share_of_main: the largest |w_ki| over Σ_i |w_ki|, mean over the rows shown, those of the batch's own labels first.
     """
     found = Victims.of(context.pool, tuple(FIRST_OF_CLASS.values())[: max(config.batches)])
     arrays["batch truth"] = pixels(found.x)
     network = ConvNet(())
     weights = [weight.double() for weight in network.init(SEED)]
-    errors, mixture_errors = [], []
+    errors, mixture_errors, main = [], [], []
     for size in config.batches:
         x, labels = found.x[:size], found.labels[:size]
         each = network.gradients(weights, x, labels)[-1]  # ∂ℓ_i/∂b (size, classes)
         leak = averaged_gradient(network, weights, x, labels)
         bias, matrix = leak.gradients[-1][0], leak.gradients[-2][0]
-        rows = bias.abs().argsort(descending=True)[:SHOWN]
+        rows = labels[:SHOWN]  # ∂ℓ_i/∂b_k is negative for k = y_i only: the row of a label is mostly its image's
         recovered = matrix[rows] / bias[rows, None]
         shares = (each / each.sum(0))[:, rows].T
         mixture_errors.append((recovered - shares @ x.flatten(1)).abs().max().item())
-        errors.append(mse(recovered.view(-1, *network.shape), x[shares.abs().argmax(1)]).mean().item())
+        errors.append(mse(recovered.view(-1, *network.shape), x[: len(rows)]).mean().item())
+        main.append((shares.abs().amax(1) / shares.abs().sum(1)).mean().item())
         arrays[f"batch {size}"] = pixels(recovered.view(-1, *network.shape))
-    return {"sizes": list(config.batches), "mse_to_main_image": errors, "mixture_error": mixture_errors}
+    return {
+        "sizes": list(config.batches),
+        "mse_to_own_image": errors,
+        "share_of_main": main,
+        "mixture_error": mixture_errors,
+        **convolutional_batch(config, found),
+    }
+
+
+def convolutional_batch(config: LeakageBeyond, found: Victims) -> dict:
+    """R-GAP on the mean gradient of two images, of different and of the same label: MSE to the nearer of the two."""
+    network = TABLE_1[config.network]
+    weights = [weight.double() for weight in network.init(SEED)]
+    errors = {}
+    for key, labels in (("different labels", found.labels[:2]), ("same label", found.labels[:1].expand(2))):
+        leak = averaged_gradient(network, weights, found.x[:2], labels)
+        x = rgap(leak, check=False).expand(2, -1, -1, -1)
+        errors[key] = mse(x, found.x[:2]).min().item()
+    grey = mse(torch.zeros_like(found.x[:2]), found.x[:2]).min().item()
+    return {"rgap_mse": errors, "grey_mse": grey}
 
 
 def activations(
@@ -118,49 +139,70 @@ def first_layer_leak(network: MLP, theta: Params, x: Tensor, y: Tensor) -> Tenso
 
 
 def threat_models(context: Context, config: LeakageBeyond, arrays: dict) -> dict:
-    """One three-layer net, one training set: what one gradient gives away before and after training, and what the
-    weights do.  The images shown are those that the weights give away best."""
+    """One three-layer net, one training set: what one image's gradient gives away during training, and what the weights
+    do at its end.  Images are chosen by their place in the training set, not by how well they come out."""
     images = Centred.of(context, config.n_train)
-    released = train_released(context, images, config.width, config.train_steps)
     network = three_layer(config.width, images.train.shape[1])
-    untrained = network.init(context.generator(1), "small")
-    found = recover(
-        released.network, released.theta_star, config.attack, context.generator(2), context.checkpoints / "weights"
+    theta_init = network.flatten(network.init(context.generator(1), "small")).to(images.train)
+    shown = torch.linspace(0, config.n_train - 1, 2 * SHOWN).round().long()
+    stages: dict[int, Tensor] = {0: theta_init}
+    steps = [k for k in STAGES if k < config.train_steps]
+    start = train_to_kkt(
+        *(network, images.train, images.y, theta_init, config.train_steps),
+        observe=lambda k, theta: stages.update({k: theta.clone()}),
+        observe_at=steps,
     )
-    matched = one_to_one(images.train, found.x_hat)
-    shown = matched.score.argsort(descending=True)[: 2 * SHOWN]
-    trained = network.unflatten(released.theta_star)
-    by_gradient = {
-        key: torch.stack(
-            [first_layer_leak(network, theta, images.train[i : i + 1], images.y[i : i + 1]) for i in shown.tolist()]
-        )
-        for key, theta in (("gradient, untrained", untrained), ("gradient, trained", trained))
-    }
-    rows = {**by_gradient, "weights": found.x_hat[matched.index[shown]]}
+    stages[config.train_steps] = start.theta_star
+    by_stage = []
+    for k, theta in stages.items():
+        row: dict = {"step": k}
+        for precision in (torch.float32, torch.float64):
+            params = network.unflatten(theta.to(precision))
+            x, y = images.train.to(precision), images.y.to(precision)
+            found = torch.stack([first_layer_leak(network, params, x[i], y[i]) for i in shown])
+            row[f"gradient_ncc_{str(precision)[-2:]}"] = ncc(found, x[shown]).diagonal().mean().item()
+            if k in (0, config.train_steps) and precision == torch.float32:
+                arrays[f"threat gradient, {'trained' if k else 'untrained'}"] = found + images.mean
+        row["log_loss"] = log_logistic_loss(margins(network, network.unflatten(theta), images.train, images.y)).item()
+        by_stage.append(row)
+    attacked = {}
+    for key, theta in (("trained", start.theta_star), ("untrained", theta_init)):
+        found = recover(network, theta, config.attack, context.generator(2), context.checkpoints / f"weights-{key}")
+        matched, null = one_to_one(images.train, found.x_hat), one_to_one(images.held_out, found.x_hat)
+        attacked[key] = {
+            "above_0.6": int((matched.score > 0.6).sum()),
+            "null_above_0.6": int((null.score > 0.6).sum()),
+            "ncc": matched.score.mean().item(),
+            "null_ncc": null.score.mean().item(),
+        }
+        if key == "trained":
+            arrays["threat weights"] = rescale(found.x_hat[matched.index[shown]] + images.mean)
+            weights_ncc = matched.score[shown].tolist()
     arrays["threat truth"] = images.train[shown] + images.mean
-    quality = {}
-    for key, x in rows.items():
-        arrays[f"threat {key}"] = x + images.mean
-        quality[key] = ncc(x, images.train[shown]).diagonal().tolist()
+    by_key = {stage["step"]: stage["gradient_ncc_32"] for stage in by_stage}
     return {
         "n_train": config.n_train,
-        "ncc": quality,
-        "above_0.6": {
-            "weights": int((matched.score > 0.6).sum()),
-            "weights, held out": int((one_to_one(images.held_out, found.x_hat).score > 0.6).sum()),
+        "stages": by_stage,
+        "weights": attacked,
+        "ncc": {
+            "gradient, untrained": by_key[0],
+            "gradient, trained": by_key[config.train_steps],
+            "weights": weights_ncc,
         },
-        "log_loss": released.trained.log_loss,
     }
 
 
 def claims(metrics: dict) -> list[Claim]:
     """One sentence each."""
-    level, quality = metrics["noise"], metrics["threat_models"]["ncc"]
+    level = metrics["noise"]
     means = [sum(values) / len(values) for values in level["rgap"]]
     lost = next((s for s, v in zip(level["sigma"], means, strict=True) if v <= level["grey"]), None)
     error = max(metrics["batches"]["mixture_error"])
-    rows = metrics["activations"]
-    mean = {key: sum(values) / len(values) for key, values in quality.items()}
+    rows, sizes = metrics["activations"], metrics["batches"]["sizes"]
+    stages, weights = metrics["threat_models"]["stages"], metrics["threat_models"]["weights"]
+    early = [stage for stage in stages if stage["gradient_ncc_32"] > 0.99]
+    late = [stage for stage in stages if stage["gradient_ncc_32"] < 0.01]
+    mixed = metrics["batches"]
     return [
         Claim(
             "leakage-noise",
@@ -176,28 +218,38 @@ def claims(metrics: dict) -> list[Claim]:
         Claim(
             "leakage-batches",
             "C&C 5",
-            "For batches larger than one eq. (4) still returns something: a known mixture of the images.",
+            "For batches larger than one eq. (4) returns mixtures of the images.",
             "batch size 1 only",
-            f"equal to Σ w_i x_i up to {error:.0e} in a pixel, for batches of {metrics['batches']['sizes']}",
+            f"equal to Σ w_i x_i up to {error:.0e} in a pixel; share of the label's own image "
+            + ", ".join(f"{s:.0%} (n = {n})" for n, s in zip(sizes, mixed["share_of_main"], strict=True))
+            + f"; R-GAP through {metrics['network']} on two images: MSE {mixed['rgap_mse']['different labels']:.3g}, "
+            f"with one label {mixed['rgap_mse']['same label']:.3g}",
             "",
             "finding",
         ),
         Claim(
             "leakage-activations",
             "C&C 5",
-            "LeakyReLU is hard for gradient matching, not for linear systems; ReLU closes R-GAP, not matching.",
+            "LeakyReLU is hard for gradient matching; R-GAP, which inverts it, is not disturbed."
+            if rows["leaky_relu, R-GAP"] < 1.5 * rows["tanh, R-GAP"] + 1e-6
+            else "LeakyReLU is hard for R-GAP as well.",
             "LeakyReLU hard",
-            ", ".join(f"{key} {value:.3g}" for key, value in rows.items()),
-            "",
+            "MSE: " + ", ".join(f"{key} {value:.3g}" for key, value in rows.items()),
+            "ReLU cannot be inverted: no R-GAP",
             "finding",
         ),
         Claim(
             "leakage-two-threat-models",
             "",
-            "A gradient gives everything away before training and nothing after it; the weights do the reverse.",
+            "A gradient holds its image until it underflows in late training; by then the weights hold images.",
             "",
-            "mean NCC of the same images: " + ", ".join(f"{key} {value:.2f}" for key, value in mean.items()),
-            f"held-out images above 0.6 from the weights: {metrics['threat_models']['above_0.6']['weights, held out']}",
+            f"gradient: NCC above 0.99 down to a loss of exp({min(s['log_loss'] for s in early):.0f})"
+            + (f", below 0.01 from exp({max(s['log_loss'] for s in late):.0f}) in float32" if late else "")
+            + f"; weights: {weights['trained']['above_0.6']} of {metrics['threat_models']['n_train']} images above NCC "
+            f"0.6 at the end, {weights['untrained']['above_0.6']} before training"
+            if early
+            else "the gradient never held an image",
+            f"held out: {weights['trained']['null_above_0.6']} and {weights['untrained']['null_above_0.6']}",
             "finding",
         ),
     ]
@@ -216,5 +268,6 @@ EXPERIMENT = Experiment(
         "batches": plots.plot_batches,
         "activations": plots.plot_activations,
         "threat-models": plots.plot_threat_models,
+        "stages": plots.plot_stages,
     },
 )

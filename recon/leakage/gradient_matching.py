@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from recon.descent import Adam, State, rows
+from recon.errors import ReconError
 from recon.leakage.leak import Leak
 from recon.leakage.networks import Conv
 from recon.leakage.rgap import LayerSystem, layer_by_layer
@@ -67,7 +68,7 @@ class GradientMatching:
 
     def init(self, x_init: Tensor) -> State:
         """State at x_init (B, 1, c·h·w): B sets of one flat image, as `reconstruct` has it."""
-        infinite = torch.full((len(x_init),), torch.inf, dtype=x_init.dtype)
+        infinite = torch.full((len(x_init),), torch.inf, dtype=x_init.dtype, device=x_init.device)
         adam = {f"adam_{key}": value for key, value in Adam(self.step_size).init(x_init).items()}
         return {
             "x": x_init.clone(),
@@ -156,6 +157,8 @@ def hybrid(leak: Leak, share: float = 1.0, checkpoints: Path | None = None) -> T
     The linear systems are solved victim by victim in float64, the matching runs on all victims at once in the
     precision of `leak`.
     """
+    if leak.network.depth == 0:
+        raise ReconError("the network has no convolution: eq. (4) alone gives the image")
     chains = [layer_by_layer(victim) for victim in victims(leak)]
     found = [next(chain) for chain in chains]
     while True:

@@ -99,7 +99,7 @@ class Rank:
 
 
 def numerical_rank(system: System) -> Rank:
-    """Eigenvalues of the smaller Gram matrix above τ = ε · trace count, ε = 2.2e-16.
+    """Eigenvalues of the smaller Gram matrix above τ = ε · trace, ε = 2.2e-16.
 
     So singular values count down to √τ, about 1e-6 of the largest.  If Gram − τI has a Cholesky factor they all do,
     and only the extreme ones are computed; else all, by a dense eigensolver on at most min(rows, unknowns).

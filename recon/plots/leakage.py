@@ -15,7 +15,7 @@ LABELS = {
     "rgap": "R-GAP",
     "dlg": "DLG",
     "cosine_tv": "CosineTV",
-    "cosine_tv_authors": "CosineTV,\nauthors' setting",
+    "cosine_tv_authors": "CosineTV (authors)",
     "hybrid": "Hybrid",
 }
 
@@ -61,15 +61,15 @@ def plot_grid(result: Result) -> Figure:
             show_image(axes[row, k], truth[k], "grey", "original" if row == 0 else "")
             for column, method in enumerate(methods, start=1):
                 ax = axes[row, count * column + k]
+                header = f"{LABELS[method]}\n" if row == 0 and k == 0 else ""
                 if method not in metrics[name]:
                     ax.axis("off")
+                    ax.set_title(header, fontsize=8)
                     continue
                 each = list(metrics[name][method]["per_image"].values())[k]
                 title = f"{each['mse']:.4f}\n{each['psnr_255']:.1f} dB" if each["mse"] < 100 else "diverged"
-                show_image(ax, result.array(f"x_hat {name} {method}")[k], "black", title)
+                show_image(ax, result.array(f"x_hat {name} {method}")[k], "black", header + title)
                 ax.title.set_fontsize(8)
-                if row == len(names) - 1 and k == 0:
-                    ax.set_xlabel(LABELS[method], fontsize=10)
         axes[row, 0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
     return finished(figure)
 
@@ -108,14 +108,26 @@ def plot_noise(result: Result) -> Figure:
     figure, ax = plt.subplots(figsize=(6, 3.6))
     sigma = np.array(metrics["sigma"])
     for key, label, colour in (
-        ("rgap", "R-GAP, image", "#0173b2"),
-        ("features", "eq. (4), features of the last layer", "#de8f05"),
+        ("rgap", "R-GAP, image (range 1)", "#0173b2"),
+        ("features", "eq. (4), features (range 2)", "#de8f05"),
     ):
         values = np.array(metrics[key])
         ax.plot(sigma, values.mean(1), color=colour, marker="o", label=label)
         ax.fill_between(sigma, values.min(1), values.max(1), color=colour, alpha=0.2)
     ax.axhline(metrics["grey"], color="0.5", linestyle=":", label="a grey image")
-    ax.set(xscale="log", xlabel="σ / root mean square of each gradient tensor", ylabel="PSNR in dB (peak 1)")
+    ax.set(xscale="log", xlabel="σ / root mean square of each gradient tensor", ylabel="PSNR in dB")
+    ax.legend(fontsize=8)
+    return finished(figure)
+
+
+def plot_stages(result: Result) -> Figure:
+    """What one image's gradient gives away during training, against the loss, in both precisions."""
+    figure, ax = plt.subplots(figsize=(6, 3.2))
+    stages = result.metrics["threat_models"]["stages"]
+    x = [max(-stage["log_loss"], 0.5) for stage in stages]
+    for bits, style in (("32", "-o"), ("64", "--^")):
+        ax.plot(x, [stage[f"gradient_ncc_{bits}"] for stage in stages], style, label=f"one gradient, float{bits}")
+    ax.set(xscale="log", xlabel="−log of the training loss", ylabel="mean NCC with its image", ylim=(-0.05, 1.05))
     ax.legend(fontsize=8)
     return finished(figure)
 
@@ -137,7 +149,7 @@ def plot_activations(result: Result) -> Figure:
 
 def plot_threat_models(result: Result) -> Figure:
     """The same images: from one gradient of the untrained net, of the trained net, and from the trained weights."""
-    titles = result.metrics["threat_models"]["ncc"]
+    titles = {"weights": [f"{v:.2f}" for v in result.metrics["threat_models"]["ncc"]["weights"]]}
     rows: list = [("training\nimage", result.array("threat truth"), "grey")]
     labels = {
         "gradient, untrained": "one gradient,\nuntrained net",
@@ -145,7 +157,7 @@ def plot_threat_models(result: Result) -> Figure:
         "weights": "trained\nweights",
     }
     rows += [(label, result.array(f"threat {key}"), "black") for key, label in labels.items()]
-    return image_rows(rows, [[], *([f"{v:.2f}" for v in titles[key]] for key in labels)])
+    return image_rows(rows, [[], *(titles.get(key, []) for key in labels)])
 
 
 def finished(figure: Figure) -> Figure:
