@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from recon.data import load_pool
-from recon.experiments import registry, run
+from recon.experiments import leakage_shared, registry, run
+from recon.experiments.leakage import deviation
 from recon.matching import one_to_one
 
 PUBLISHED = Path(__file__).parents[1] / "book" / "executed" / "results"
@@ -154,10 +155,19 @@ def test_published_results_hold_what_is_promised():
     assert landscape["seeds"] >= 3 and landscape["converged"] == 1.0
     assert landscape["distance"]["truth"][-1][-1] < 1e-6 < landscape["distance"]["truth"][-1][-2]
     assert landscape["connection"]["random"]["curve"] < 1e-12 < 1e-2 < landscape["connection"]["random"]["straight"]
+    assert landscape["connection"]["random"]["largest_step"] < 1.5
     compared = metrics("landscape-decoreco")["variants"]
     for found in compared.values():
         rows = found["distance"]["truth"]
         assert all(row[0] == pytest.approx(rows[0][0], rel=1e-3) for row in rows)  # λ₂ = 0: noise, whatever λ₁
+
+    ranks = metrics("leakage-rank")
+    for name, (deficiencies, c) in leakage_shared.PUBLISHED_RANK.items():
+        assert ranks[name]["rd"] == ranks[name]["generic_rd"] == list(deficiencies) and ranks[name]["c"] == c
+    attacks = metrics("leakage-attacks")
+    for name, published in leakage_shared.PUBLISHED.items():
+        found = attacks[name]["rgap"]
+        assert deviation(found, published["rgap"])[0] if published["rgap"][0] else found["mse"] < 5e-5, name
 
 
 def test_counterfactuals_retrain_to_theta_star(smoke):
