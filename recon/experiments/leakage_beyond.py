@@ -203,6 +203,11 @@ def claims(metrics: dict) -> list[Claim]:
     early = [stage for stage in stages if stage["gradient_ncc_32"] > 0.99]
     late = [stage for stage in stages if stage["gradient_ncc_32"] < 0.01]
     mixed = metrics["batches"]
+
+    def harder(attack: str) -> str:
+        leaky, tanh = rows[f"leaky_relu, {attack}"], rows[f"tanh, {attack}"]
+        return "harder" if leaky > 1.1 * tanh + 1e-6 else "no harder"
+
     return [
         Claim(
             "leakage-noise",
@@ -230,9 +235,7 @@ def claims(metrics: dict) -> list[Claim]:
         Claim(
             "leakage-activations",
             "C&C 5",
-            "LeakyReLU is hard for gradient matching; R-GAP, which inverts it, is not disturbed."
-            if rows["leaky_relu, R-GAP"] < 1.5 * rows["tanh, R-GAP"] + 1e-6
-            else "LeakyReLU is hard for R-GAP as well.",
+            f"LeakyReLU is {harder('matching')} than Tanh for gradient matching, and {harder('R-GAP')} for R-GAP.",
             "LeakyReLU hard",
             "MSE: " + ", ".join(f"{key} {value:.3g}" for key, value in rows.items()),
             "ReLU cannot be inverted: no R-GAP",
