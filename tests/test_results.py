@@ -40,7 +40,7 @@ def test_key_changes_with_every_field(name):
         if dataclasses.is_dataclass(value):
             changed = dataclasses.replace(value, m=value.m + 2)
         else:
-            changed = (*value, 0.5) if isinstance(value, tuple) else value + 1
+            changed = (*value, 0.5) if isinstance(value, tuple) else value + (" " if isinstance(value, str) else 1)
         keys.add(result_key(name, dataclasses.replace(config, **{field.name: changed}), 0, "cpu", "d", "code"))
         variants += 1
     keys |= {result_key(name, config, 1, "cpu", "d", "code"), result_key(name, config, 0, "cuda", "d", "code")}
