@@ -17,7 +17,7 @@ from timing import seconds, side_by_side, write
 from recon.leakage.gradient_matching import GradientMatching, cosine_distance, total_variation, victims
 from recon.leakage.leak import Leak
 from recon.leakage.networks import SEED, TABLE_1
-from recon.leakage.operators import System, convolution_matrix, gradient_matrix, numerical_rank, systems
+from recon.leakage.operators import numerical_rank, system_of, systems
 from recon.leakage.rgap import layer_by_layer, rgap
 
 ALPHA, BETA, GAMMA = 1.0, 1.0, 0.05
@@ -55,7 +55,7 @@ def hybrid_step(name: str = "CNN2 V1") -> dict:
     conv, weight, shape = leak.network.convs[0], exact.weights[0], leak.network.shape
     dense, right = [], []
     for b, f in enumerate(found):
-        system = System(convolution_matrix(conv, weight, shape), gradient_matrix(conv, f.delta[0], shape))
+        system = system_of(conv, weight, f.delta[0], shape)
         dense.append(torch.from_numpy(system.dense()).float())
         right.append(torch.cat([f.z.flatten(), exact.gradients[0][b].flatten()]).float())
     attack = GradientMatching(leak, 1, 1e-3, 1, ALPHA, BETA, GAMMA, (z, delta))

@@ -42,13 +42,15 @@ DOWNLOAD_TIMEOUT_S = 15.0
 class ImagePool:
     """Images of one source with everything an experiment may ask of them.
 
-    images: (N, 3, 32, 32) uint8 · y: (N,) int64 in {0, 1} · index: (N,) int64, the CIFAR-10 train index (for `photos`
-    a running number) · part: (N,) of "train" | "init" | "held_out" · sha256: over pixels, labels and indices, hence
-    the same for the same images wherever they came from · notice: a sentence for the page when this is a stand-in.
+    images: (N, 3, 32, 32) uint8 · labels: (N,) int64, CIFAR-10's ten classes (for `photos` as y) · y: (N,) int64 in
+    {0, 1} · index: (N,) int64, the CIFAR-10 train index (for `photos` a running number) · part: (N,) of "train" |
+    "init" | "held_out" · sha256: over pixels, y and indices, hence the same for the same images wherever they came
+    from · notice: a sentence for the page when this is a stand-in.
     """
 
     name: str
     images: np.ndarray
+    labels: np.ndarray
     y: np.ndarray
     index: np.ndarray
     part: np.ndarray
@@ -232,6 +234,7 @@ def _cifar10_pool(images: np.ndarray, labels: np.ndarray, index: np.ndarray) -> 
     return ImagePool(
         name="cifar10",
         images=np.ascontiguousarray(images[rows].transpose(0, 3, 1, 2)),
+        labels=labels[rows],
         y=(~np.isin(labels[rows], VEHICLES)).astype(np.int64),
         index=np.asarray([i for i, _ in wanted], dtype=np.int64),
         part=np.asarray([part for _, part in wanted]),
@@ -282,6 +285,7 @@ def _photos() -> ImagePool:
     return ImagePool(
         name="photos",
         images=np.stack(images),
+        labels=np.asarray(labels, dtype=np.int64),
         y=np.asarray(labels, dtype=np.int64),
         index=np.arange(len(labels)),
         part=np.asarray(parts),

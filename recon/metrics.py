@@ -78,6 +78,14 @@ def ssim(a: Tensor, b: Tensor, chunk: int = 16) -> Tensor:
     return torch.cat(rows)
 
 
-def psnr(a: Tensor, b: Tensor) -> Tensor:
-    """Peak signal-to-noise ratio −10 log10 mean((a − b)²) in dB for peak 1, row by row: (m, d), (m, d) -> (m,)."""
-    return -10 * (a - b).square().mean(-1).log10()
+def mse(a: Tensor, b: Tensor) -> Tensor:
+    """Mean squared error, row by row: (m, …), (m, …) -> (m,)."""
+    return (a - b).square().flatten(1).mean(1)
+
+
+def psnr(error: Tensor, peak: float = 1.0) -> Tensor:
+    """Peak signal-to-noise ratio 20 log10(peak) − 10 log10(MSE) in dB, from mean squared errors (m,).
+
+    Chen & Campbell (2022) take peak 255 with images in [0, 1]: 48.13 dB above peak 1.
+    """
+    return 20 * math.log10(peak) - 10 * torch.log10(error)

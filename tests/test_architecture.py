@@ -24,8 +24,6 @@ ATTACKS = (
     *("decoreco", "recover", "reference", "evidence", "landscape"),
     *("leakage/leak", "leakage/rgap", "leakage/gradient_matching", "leakage/operators", "leakage/networks"),
 )
-#: PyTorch's own initialisation "right after manual_seed(10)" is what the paper says; global state is put back
-FORKS = {"leakage/networks.py": "torch.random.fork_rng"}
 
 
 def imports(path: Path, lazy: bool = True) -> set[str]:
@@ -93,12 +91,10 @@ def test_imports_point_one_way():
 
 def test_no_global_seed_and_no_pickles():
     for path in PACKAGE.rglob("*.py"):
-        fork = FORKS.get(path.relative_to(PACKAGE).as_posix())
-        allowed = {"torch.manual_seed"} if fork and fork in path.read_text() else set()
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
-                assert called not in FORBIDDEN - allowed, f"{path}: {called}"
+                assert called not in FORBIDDEN, f"{path}: {called}"
                 keywords = {k.arg: ast.unparse(k.value) for k in node.keywords}
                 if called == "torch.load":
                     assert keywords.get("weights_only") == "True", path

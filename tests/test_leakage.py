@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +11,11 @@ import torch.nn.functional as F
 
 from recon.data import load_pool
 from recon.errors import ReconError
-from recon.experiments.leakage_shared import FIRST_OF_CLASS, PUBLISHED_RANK, VICTIMS
+from recon.experiments.leakage_shared import Victims
 from recon.leakage.gradient_matching import (
     GradientMatching,
     cosine_distance,
+    cosine_distances,
     cosine_tv,
     cosine_tv_authors,
     dlg,
@@ -28,9 +28,6 @@ from recon.leakage.leak import (
     averaged_gradient,
     features_from_fully_connected,
     features_without_bias,
-    label_from_gradient,
-    mse,
-    psnr,
 )
 from recon.leakage.networks import SEED, TABLE_1, Activation, Conv, ConvNet
 from recon.leakage.operators import (
@@ -43,7 +40,10 @@ from recon.leakage.operators import (
     systems,
     taps,
 )
+from recon.leakage.pretraining import pretrain
+from recon.leakage.published import PUBLISHED_RANK
 from recon.leakage.rgap import layer_by_layer, minimum_norm, rgap
+from recon.metrics import mse, psnr
 from recon.reconstruct import reconstruct
 
 SHAPE = (2, 9, 8)
@@ -106,7 +106,9 @@ def test_operators_are_the_convolution_and_its_weight_gradient(conv):
     flat = x.flatten().numpy()
     np.testing.assert_allclose(w @ flat, z.detach().flatten().numpy(), atol=1e-12)
     np.testing.assert_allclose(k @ flat, gradient.flatten().numpy(), atol=1e-12)
-    np.testing.assert_allclose(conv.weight_gradient(x, delta).flatten(), gradient.flatten(), atol=1e-12)
+    patches = conv.patches(x)
+    np.testing.assert_allclose((delta.flatten(2) @ patches.mT).flatten(), gradient.flatten(), atol=1e-12)
+    torch.testing.assert_close((weight.flatten(1) @ patches).view_as(z), z.detach(), rtol=1e-9, atol=1e-12)
     back = conv.transpose(delta, weight, SHAPE)
     np.testing.assert_allclose(w.T @ delta.flatten().numpy(), back.flatten().numpy(), atol=1e-12)
     assert tuple(z.shape[1:]) == conv.output(SHAPE)
@@ -165,7 +167,7 @@ def test_fully_connected_layers_give_their_input_away():
     inputs = SMALL.activation(SMALL.convs[0].apply(x, leak.weights[0]))
     inputs = SMALL.activation(SMALL.convs[1].apply(inputs, leak.weights[1]))
     torch.testing.assert_close(features_from_fully_connected(leak), inputs.flatten(1), rtol=1e-9, atol=1e-12)
-    assert torch.equal(label_from_gradient(leak), leak.labels)
+    assert torch.equal(leak.gradients[-1].argmin(-1), leak.labels)  # ∂ℓ/∂b = p − e_y: the label is no secret
     out, slope = torch.randn(5), torch.rand(5)
     vector = torch.randn(3)
     torch.testing.assert_close(features_without_bias(torch.outer(out * slope, vector), out, slope), vector)
@@ -219,6 +221,10 @@ def test_energies():
     u, v = torch.randn(2, 3, 4)
     expected = 1 - F.cosine_similarity(u, v)
     torch.testing.assert_close(cosine_distance(u, v), expected)
+    chain = SMALL.chain(leak.weights, 0.5 * x, leak.labels)
+    apart = sum(cosine_distance(g, target) for g, target in zip(chain.gradients(), leak.gradients, strict=True))
+    torch.testing.assert_close(cosine_distances(chain, leak.gradients), apart)
+    assert (apart > 1e-4).all()
     ramp = torch.arange(4.0).expand(1, 2, 3, 4)
     assert total_variation(ramp).item() == pytest.approx(1.0)
     one = next(layer_by_layer(victims(leak)[0]))
@@ -340,19 +346,29 @@ def test_bad_input_is_one_sentence(change, sentence):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.skipif(not os.environ.get("RECON_DATA"), reason="needs CIFAR-10")
-def test_classes_of_the_victims_are_cifar10s():
-    file = Path(os.environ["RECON_DATA"])
-    file = file / "cifar10_subset.npz" if file.is_dir() else file
-    if not file.is_file():
-        pytest.skip("class labels are read from the subset file")
-    with np.load(file) as data:
-        train = ~data["is_test"]
-        label_of = dict(zip(data["index"][train].tolist(), data["labels"][train].tolist(), strict=True))
-    assert {label_of[index]: index for index in FIRST_OF_CLASS.values()} == FIRST_OF_CLASS
-    assert set(VICTIMS) <= set(FIRST_OF_CLASS.values()) | {1}
+def test_victims_are_the_papers_truck_and_deer_and_one_image_of_each_class():
+    pool = load_pool("photos")
+    assert Victims.of(pool).labels.tolist() == [0, 1] and not Victims.of(pool).exact
+    assert len(Victims.of_each_class(pool, 4).x) == 4
+    if not os.environ.get("RECON_DATA"):
+        pytest.skip("needs CIFAR-10")
     pool = load_pool("cifar10")
-    assert set(VICTIMS) <= set(pool.index.tolist())
+    assert Victims.of(pool).labels.tolist() == [9, 4]
+    each = Victims.of_each_class(pool)
+    assert each.labels.tolist() == list(range(10))
+    assert each.index == [29, 4, 6, 9, 3, 27, 0, 7, 8, 1]  # the first of each class in CIFAR-10's own order
+
+
+def test_pre_training_learns_and_is_repeatable():
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(40) % 2
+    x = torch.randn(40, *SMALL.shape, generator=generator) * 0.1 + labels[:, None, None, None] - 0.5
+    first, second = (
+        pretrain(SMALL, SMALL.init(SEED), x, labels, 10, torch.Generator().manual_seed(1)) for _ in range(2)
+    )
+    assert (SMALL.logits(first, x).argmax(1) == labels).double().mean() > 0.9
+    assert (SMALL.logits(SMALL.init(SEED), x).argmax(1) == labels).double().mean() < 0.9
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 def test_matching_runs_in_the_loop_of_every_attack():

@@ -5,38 +5,28 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
 from recon.experiments.base import Context, Experiment
-from recon.experiments.leakage_shared import (
-    DIVERGED,
-    FIRST_OF_CLASS,
-    METHODS,
-    PUBLISHED,
-    PUBLISHED_RANK,
-    Victims,
-    pixels,
-)
+from recon.experiments.leakage_shared import Attacked, Victims, pixels
 from recon.experiments.profiles import LEAKAGE_ATTACKS, LEAKAGE_RANK, LeakageAttacks, LeakageRank
 from recon.leakage.gradient_matching import COSINE_STEPS, cosine_tv, cosine_tv_authors, dlg, hybrid, victims
-from recon.leakage.leak import Leak, mse, psnr
-from recon.leakage.networks import SEED, TABLE_1
+from recon.leakage.leak import Leak
+from recon.leakage.networks import SEED
 from recon.leakage.operators import generic_rank, numerical_rank, security_metric, systems
+from recon.leakage.published import DIVERGED, LABELS, METHODS, PRE_TRAINED, PUBLISHED, PUBLISHED_RANK
 from recon.leakage.rgap import rgap
+from recon.metrics import mse, psnr
 from recon.plots import leakage as plots
 from recon.results import Claim, Outcome, verdict
+from recon.sweep import sweep
 
-LABELS = {"rgap": "R-GAP", "dlg": "DLG", "cosine_tv": "CosineTV", "hybrid": "Hybrid"}
 WITHIN_MSE, WITHIN_DB = 0.02, 0.15  # of the published mean
 PRINTED = 5e-5  # half of the last digit that Appendix E prints
-
-
-def weights_of(name: str) -> list[Tensor]:
-    """PyTorch's default initialisation with seed 10, in float64."""
-    return [weight.double() for weight in TABLE_1[name].init(SEED)]
 
 
 # -------------------------------------------------------------------------------------------------------- ranks
@@ -48,8 +38,9 @@ def run_rank(config: LeakageRank, context: Context) -> Outcome:
     metrics: dict = {}
     start = time.perf_counter()
     for name in config.networks:
-        network, weights = TABLE_1[name], weights_of(name)
-        ranks = [numerical_rank(system) for system in systems(network, weights, found.x[:1], found.labels[:1])]
+        attacked = Attacked.of(name, context.pool)
+        network = attacked.network
+        ranks = [numerical_rank(u) for u in systems(network, attacked.weights, found.x[:1], found.labels[:1])]
         generic = [
             generic_rank(conv, shape) - math.prod(shape)
             for conv, shape in zip(network.convs, network.shapes(), strict=False)
@@ -70,16 +61,16 @@ def run_rank(config: LeakageRank, context: Context) -> Outcome:
         {name: metrics[name]["c"] for name in names},
         {
             name: {m: PUBLISHED[name][m][1] for m in METHODS if PUBLISHED[name][m][0] <= DIVERGED}
-            | own_rgap(name, found)
+            | own_rgap(Attacked.of(name, context.pool), found)
             for name in names
         },
     )
     return Outcome(metrics, rank_claims(metrics, names), {})
 
 
-def own_rgap(name: str, found: Victims) -> dict[str, float]:
+def own_rgap(attacked: Attacked, found: Victims) -> dict[str, float]:
     """Our own PSNR (peak 255) by R-GAP, mean over the images; exact solutions count as 300 dB."""
-    leak = Leak.of(TABLE_1[name], weights_of(name), found.x, found.labels)
+    leak = Leak.of(attacked.network, attacked.weights, found.x, found.labels)
     error = mse(torch.cat([rgap(victim) for victim in victims(leak)]), found.x)
     return {"R-GAP, ours": psnr(error, 255.0).clamp(max=300.0).mean().item()}
 
@@ -140,33 +131,55 @@ def rank_claims(metrics: dict, names: list[str]) -> list[Claim]:
 
 
 def run_attacks(config: LeakageAttacks, context: Context) -> Outcome:
-    """Four attacks on both victims, network by network; and R-GAP on one image per class."""
+    """The attacks on both victims, network by network; and R-GAP on one image per class."""
     found = Victims.of(context.pool)
+    unit = partial(attack_network, config, context)
+    folder = context.checkpoints / "sweep"
+    runs = sweep(unit, list(config.networks), folder, context.workers, context.scheduler, label="networks")
     metrics: dict = {}
     arrays = {"truth": pixels(found.x)}
-    for name in config.networks:
-        leak = Leak.of(TABLE_1[name], weights_of(name), found.x, found.labels)
-        rows: dict = {}
-        for method, attack in attacks(leak, config, context, name).items():
-            start = time.perf_counter()
-            x_hat = attack().double()
-            rows[method] = scores(x_hat, found) | {"seconds": round(time.perf_counter() - start, 2)}
-            arrays[f"x_hat {name} {method}"] = pixels(x_hat.clamp(-10, 10).nan_to_num())
-        metrics[name] = rows
-    gallery = Victims.of(context.pool, tuple(FIRST_OF_CLASS.values()))
+    for name, tensors in runs.items():
+        methods = [key.removeprefix("x_hat ") for key in tensors if key.startswith("x_hat ")]
+        metrics[name] = {
+            method: scores(tensors[f"x_hat {method}"], found)
+            | {"seconds": round(tensors[f"seconds {method}"].item(), 2)}
+            for method in sorted(methods, key=list(LABELS).index)
+        }
+        if name.endswith(PRE_TRAINED):
+            metrics[name]["pre_training"] = {
+                "epochs": config.epochs,
+                "n_train": int(tensors["n_train"]),
+                "accuracy": tensors["accuracy"].item(),
+            }
+        for method in methods:
+            arrays[f"x_hat {name} {method}"] = pixels(tensors[f"x_hat {method}"].clamp(-10, 10).nan_to_num())
+    gallery = Victims.of_each_class(context.pool)
     arrays["gallery truth"] = pixels(gallery.x)
     for name in config.gallery:
-        leak = Leak.of(TABLE_1[name], weights_of(name), gallery.x, gallery.labels)
+        attacked = Attacked.of(name, context.pool)
+        leak = Leak.of(attacked.network, attacked.weights, gallery.x, gallery.labels)
         arrays[f"gallery {name}"] = pixels(torch.cat([rgap(victim) for victim in victims(leak)]))
-    grey = found.x.square().mean().item()
     metrics["images"] = {
-        "grey_mse": grey,
+        "grey_mse": found.x.square().mean().item(),
         "index": found.index,
         "labels": found.labels.tolist(),
         "the_papers": found.exact,
     }
     metrics["share_of_published_steps"] = config.share
     return Outcome(metrics, attack_claims(metrics, config, found), arrays)
+
+
+def attack_network(config: LeakageAttacks, context: Context, name: str) -> dict[str, Tensor]:
+    """One unit of the sweep: every attack on one network; images "x_hat METHOD" (B, 3, 32, 32), "seconds METHOD"."""
+    images = Victims.of(context.pool)
+    attacked = Attacked.of(name, context.pool, config.epochs)
+    leak = Leak.of(attacked.network, attacked.weights, images.x, images.labels)
+    found = {"accuracy": torch.tensor(attacked.accuracy), "n_train": torch.tensor(attacked.n_train)}
+    for method, attack in attacks(leak, config, context, name).items():
+        start = time.perf_counter()
+        found[f"x_hat {method}"] = attack().double()
+        found[f"seconds {method}"] = torch.tensor(time.perf_counter() - start)
+    return found
 
 
 def attacks(leak: Leak, config: LeakageAttacks, context: Context, name: str) -> dict[str, Callable[[], Tensor]]:
@@ -217,8 +230,9 @@ def deviation(row: dict, published: tuple[float, float]) -> tuple[bool, float]:
 def attack_claims(metrics: dict, config: LeakageAttacks, found: Victims) -> list[Claim]:
     """Appendix E, method by method, on the networks that were run; and two observations of the paper's table."""
     made = []
+    untrained = [n for n in config.networks if not n.endswith(PRE_TRAINED)]
     for method in METHODS:
-        names = [n for n in config.networks if method in metrics[n] and PUBLISHED[n][method][0] >= 1e-3]
+        names = [n for n in untrained if method in metrics[n] and PUBLISHED[n][method][0] >= 1e-3]
         stable = [n for n in names if PUBLISHED[n][method][0] <= DIVERGED]
         near = {n: deviation(metrics[n][method], PUBLISHED[n][method]) for n in stable}
         away = [n for n in names if n not in stable]
@@ -232,7 +246,7 @@ def attack_claims(metrics: dict, config: LeakageAttacks, found: Victims) -> list
         ours += f"; farthest {worst}: MSE {value:.4f}" if value is not None else f"; {worst} diverged" if worst else ""
         ours += f" against {PUBLISHED[worst][method][0]:.4f}" if worst else ""
         ours += f"; diverged on {diverged} of the {len(away)} that diverged there" if away else ""
-        zeros = [n for n in config.networks if method in metrics[n] and PUBLISHED[n][method][0] == 0]
+        zeros = [n for n in untrained if method in metrics[n] and PUBLISHED[n][method][0] == 0]
         solved = [n for n in zeros if metrics[n][method]["mse"] is not None and metrics[n][method]["mse"] < PRINTED]
         ours += f"; exact on {len(solved)} of the {len(zeros)} printed as 0.0000" if zeros else ""
         exact = all(ok for ok, _ in near.values()) and diverged == len(away) and len(solved) == len(zeros)
@@ -252,14 +266,42 @@ def attack_claims(metrics: dict, config: LeakageAttacks, found: Victims) -> list
                 judgement,
             )
         )
-    if not hybrid_rows(metrics, config):
-        return made
-    return [*made, *(hybrid_against(parent, metrics, config, found) for parent in ("rgap", "cosine_tv"))]
+    if hybrid_rows(metrics, config):
+        made += [hybrid_against(parent, metrics, config, found) for parent in ("rgap", "cosine_tv")]
+    trained = [n for n in config.networks if n.endswith(PRE_TRAINED) and n.removesuffix(PRE_TRAINED) in untrained]
+    return [*made, pre_trained_claim(trained, metrics, found)] if trained else made
+
+
+def pre_trained_claim(names: list[str], metrics: dict, found: Victims) -> Claim:
+    """What pre-training does to R-GAP: published, much worse on CNN4 V1 and slightly better on CNN4 V2."""
+
+    def change(row_of: Callable[[str], float | None]) -> list[float]:
+        pairs = [(row_of(name), row_of(name.removesuffix(PRE_TRAINED))) for name in names]
+        return [after / before if after is not None and before else math.inf for after, before in pairs]
+
+    theirs = change(lambda name: PUBLISHED[name]["rgap"][0])
+    ours = change(lambda name: metrics[name]["rgap"]["mse"])
+    agree = [(a > 1) == (b > 1) for a, b in zip(theirs, ours, strict=True)]
+    trained = metrics[names[0]]["pre_training"]
+    return Claim(
+        "leakage-pre-trained",
+        "C&C 4, Appendix E",
+        "Pre-training changes R-GAP's error: CNN4 V1 then leaks less, CNN4 V2 more.",
+        "MSE times " + ", ".join(f"{value:.2g} ({name})" for name, value in zip(names, theirs, strict=True)),
+        "MSE times "
+        + ", ".join(f"{value:.2g} ({name})" for name, value in zip(names, ours, strict=True))
+        + f"; our own variant, {trained['n_train']} images instead of 10 000, {trained['epochs']} epochs of 300, "
+        + "training accuracy "
+        + ", ".join(f"{metrics[name]['pre_training']['accuracy']:.0%}" for name in names),
+        "1 (no change)",
+        "finding" if not found.exact else verdict(all(agree)) if all(agree) or not any(agree) else "partly",
+    )
 
 
 def hybrid_rows(metrics: dict, config: LeakageAttacks) -> list[str]:
-    """Networks on which both R-GAP and Hybrid ran."""
-    return [name for name in config.networks if {"rgap", "hybrid"} <= metrics[name].keys()]
+    """Untrained networks on which both R-GAP and Hybrid ran."""
+    names = [name for name in config.networks if not name.endswith(PRE_TRAINED)]
+    return [name for name in names if {"rgap", "hybrid"} <= metrics[name].keys()]
 
 
 def hybrid_against(parent: str, metrics: dict, config: LeakageAttacks, found: Victims) -> Claim:

@@ -7,29 +7,29 @@ from torch import Tensor
 
 from recon.experiments.base import Context, Experiment
 from recon.experiments.decoreco_shared import Centred
-from recon.experiments.leakage_shared import FIRST_OF_CLASS, Victims, pixels
+from recon.experiments.leakage_shared import Attacked, Victims, pixels
 from recon.experiments.profiles import LEAKAGE_BEYOND, LeakageBeyond
 from recon.kkt import log_logistic_loss, margins, train_to_kkt
 from recon.leakage.gradient_matching import cosine_tv_authors, victims
-from recon.leakage.leak import Leak, averaged_gradient, features_from_fully_connected, mse, psnr
-from recon.leakage.networks import SEED, TABLE_1, ConvNet
+from recon.leakage.leak import Leak, averaged_gradient, features_from_fully_connected
+from recon.leakage.networks import SEED, ConvNet
 from recon.leakage.rgap import rgap
 from recon.matching import one_to_one, rescale
-from recon.metrics import ncc
+from recon.metrics import mse, ncc, psnr
 from recon.networks import MLP, Params, three_layer
 from recon.plots import leakage as plots
 from recon.recover import recover
-from recon.results import Claim, Outcome
+from recon.results import Claim, Outcome, verdict
 
 SHOWN = 4
-STAGES = (10, 20, 50, 100, 200, 400)  # steps of training at which the gradient is attacked
+STAGES = (10, 20, 25, 30, 40, 50, 100, 200, 400)  # steps of training at which the gradient is attacked
 
 
 def run(config: LeakageBeyond, context: Context) -> Outcome:
     """Four questions, one after the other."""
     found = Victims.of(context.pool)
-    network = TABLE_1[config.network]
-    weights = [weight.double() for weight in network.init(SEED)]
+    attacked = Attacked.of(config.network, context.pool)
+    network, weights = attacked.network, attacked.weights
     arrays = {"truth": pixels(found.x)}
     metrics = {
         "network": config.network,
@@ -66,13 +66,13 @@ def noise(network: ConvNet, weights: list[Tensor], found: Victims, config: Leaka
 def batches(context: Context, config: LeakageBeyond, arrays: dict) -> dict:
     """Eq. (4) on batches: each row k of the layer gives its own mixture Σ_i w_ki x_i, w_ki = ∂ℓ_i/∂b_k / Σ_i ∂ℓ_i/∂b_k.
 
-    share_of_main: the largest |w_ki| over Σ_i |w_ki|, mean over the rows shown, those of the batch's own labels first.
+    share_of_own: |w_ki| over Σ_j |w_kj| for the label k = y_i of image i, mean over the rows shown.
     """
-    found = Victims.of(context.pool, tuple(FIRST_OF_CLASS.values())[: max(config.batches)])
+    found = Victims.of_each_class(context.pool, max(config.batches))
     arrays["batch truth"] = pixels(found.x)
     network = ConvNet(())
     weights = [weight.double() for weight in network.init(SEED)]
-    errors, mixture_errors, main = [], [], []
+    errors, mixture_errors, own = [], [], []
     for size in config.batches:
         x, labels = found.x[:size], found.labels[:size]
         each = network.gradients(weights, x, labels)[-1]  # ∂ℓ_i/∂b (size, classes)
@@ -83,21 +83,21 @@ def batches(context: Context, config: LeakageBeyond, arrays: dict) -> dict:
         shares = (each / each.sum(0))[:, rows].T
         mixture_errors.append((recovered - shares @ x.flatten(1)).abs().max().item())
         errors.append(mse(recovered.view(-1, *network.shape), x[: len(rows)]).mean().item())
-        main.append((shares.abs().amax(1) / shares.abs().sum(1)).mean().item())
+        own.append((shares.diagonal().abs() / shares.abs().sum(1)).mean().item())
         arrays[f"batch {size}"] = pixels(recovered.view(-1, *network.shape))
     return {
         "sizes": list(config.batches),
         "mse_to_own_image": errors,
-        "share_of_main": main,
+        "share_of_own": own,
         "mixture_error": mixture_errors,
-        **convolutional_batch(config, found),
+        **convolutional_batch(config, context, found),
     }
 
 
-def convolutional_batch(config: LeakageBeyond, found: Victims) -> dict:
+def convolutional_batch(config: LeakageBeyond, context: Context, found: Victims) -> dict:
     """R-GAP on the mean gradient of two images, of different and of the same label: MSE to the nearer of the two."""
-    network = TABLE_1[config.network]
-    weights = [weight.double() for weight in network.init(SEED)]
+    attacked = Attacked.of(config.network, context.pool)
+    network, weights = attacked.network, attacked.weights
     errors = {}
     for key, labels in (("different labels", found.labels[:2]), ("same label", found.labels[:1].expand(2))):
         leak = averaged_gradient(network, weights, found.x[:2], labels)
@@ -140,7 +140,7 @@ def first_layer_leak(network: MLP, theta: Params, x: Tensor, y: Tensor) -> Tenso
 
 def threat_models(context: Context, config: LeakageBeyond, arrays: dict) -> dict:
     """One three-layer net, one training set: what one image's gradient gives away during training, and what the weights
-    do at its end.  Images are chosen by their place in the training set, not by how well they come out."""
+    do.  Images are chosen by their place in the training set, not by how well they come out."""
     images = Centred.of(context, config.n_train)
     network = three_layer(config.width, images.train.shape[1])
     theta_init = network.flatten(network.init(context.generator(1), "small")).to(images.train)
@@ -165,17 +165,20 @@ def threat_models(context: Context, config: LeakageBeyond, arrays: dict) -> dict
                 arrays[f"threat gradient, {'trained' if k else 'untrained'}"] = found + images.mean
         row["log_loss"] = log_logistic_loss(margins(network, network.unflatten(theta), images.train, images.y)).item()
         by_stage.append(row)
-    attacked = {}
-    for key, theta in (("trained", start.theta_star), ("untrained", theta_init)):
-        found = recover(network, theta, config.attack, context.generator(2), context.checkpoints / f"weights-{key}")
+    attacked = []
+    for k in sorted({*config.weights_at, config.train_steps}):
+        found = recover(network, stages[k], config.attack, context.generator(2), context.checkpoints / f"weights-{k}")
         matched, null = one_to_one(images.train, found.x_hat), one_to_one(images.held_out, found.x_hat)
-        attacked[key] = {
-            "above_0.6": int((matched.score > 0.6).sum()),
-            "null_above_0.6": int((null.score > 0.6).sum()),
-            "ncc": matched.score.mean().item(),
-            "null_ncc": null.score.mean().item(),
-        }
-        if key == "trained":
+        attacked.append(
+            {
+                "step": k,
+                "above_0.6": int((matched.score > 0.6).sum()),
+                "null_above_0.6": int((null.score > 0.6).sum()),
+                "ncc": matched.score.mean().item(),
+                "null_ncc": null.score.mean().item(),
+            }
+        )
+        if k == config.train_steps:
             arrays["threat weights"] = rescale(found.x_hat[matched.index[shown]] + images.mean)
             weights_ncc = matched.score[shown].tolist()
     arrays["threat truth"] = images.train[shown] + images.mean
@@ -199,9 +202,6 @@ def claims(metrics: dict) -> list[Claim]:
     lost = next((s for s, v in zip(level["sigma"], means, strict=True) if v <= level["grey"]), None)
     error = max(metrics["batches"]["mixture_error"])
     rows, sizes = metrics["activations"], metrics["batches"]["sizes"]
-    stages, weights = metrics["threat_models"]["stages"], metrics["threat_models"]["weights"]
-    early = [stage for stage in stages if stage["gradient_ncc_32"] > 0.99]
-    late = [stage for stage in stages if stage["gradient_ncc_32"] < 0.01]
     mixed = metrics["batches"]
 
     def harder(attack: str) -> str:
@@ -226,11 +226,11 @@ def claims(metrics: dict) -> list[Claim]:
             "For batches larger than one eq. (4) returns mixtures of the images.",
             "batch size 1 only",
             f"equal to Σ w_i x_i up to {error:.0e} in a pixel; share of the label's own image "
-            + ", ".join(f"{s:.0%} (n = {n})" for n, s in zip(sizes, mixed["share_of_main"], strict=True))
+            + ", ".join(f"{s:.0%} (n = {n})" for n, s in zip(sizes, mixed["share_of_own"], strict=True))
             + f"; R-GAP through {metrics['network']} on two images: MSE {mixed['rgap_mse']['different labels']:.3g}, "
             f"with one label {mixed['rgap_mse']['same label']:.3g}",
-            "",
-            "finding",
+            "equal shares " + ", ".join(f"{1 / n:.0%}" for n in sizes) + f"; grey: MSE {mixed['grey_mse']:.3g}",
+            verdict(error < 1e-8),
         ),
         Claim(
             "leakage-activations",
@@ -241,21 +241,27 @@ def claims(metrics: dict) -> list[Claim]:
             "ReLU cannot be inverted: no R-GAP",
             "finding",
         ),
-        Claim(
-            "leakage-two-threat-models",
-            "",
-            "A gradient holds its image until it underflows in late training; by then the weights hold images.",
-            "",
-            f"gradient: NCC above 0.99 down to a loss of exp({min(s['log_loss'] for s in early):.0f})"
-            + (f", below 0.01 from exp({max(s['log_loss'] for s in late):.0f}) in float32" if late else "")
-            + f"; weights: {weights['trained']['above_0.6']} of {metrics['threat_models']['n_train']} images above NCC "
-            f"0.6 at the end, {weights['untrained']['above_0.6']} before training"
-            if early
-            else "the gradient never held an image",
-            f"held out: {weights['trained']['null_above_0.6']} and {weights['untrained']['null_above_0.6']}",
-            "finding",
-        ),
+        threat_claim(metrics["threat_models"]),
     ]
+
+
+def threat_claim(measured: dict) -> Claim:
+    """When a gradient holds its image, and when the weights hold theirs."""
+    stages, weights = measured["stages"], measured["weights"]
+    early = [stage["log_loss"] for stage in stages if stage["gradient_ncc_32"] > 0.99]
+    late = [stage["log_loss"] for stage in stages if stage["gradient_ncc_32"] < 0.01]
+    held = f"NCC above 0.99 down to a loss of exp({min(early):.0f})" if early else "never above NCC 0.99"
+    gone = f", below 0.01 from exp({max(late):.0f}) on, in float32" if late else ""
+    counts = ", ".join(f"{row['above_0.6']} (step {row['step']})" for row in weights)
+    return Claim(
+        "leakage-two-threat-models",
+        "",
+        "During training, until when does one gradient hold its image, and from when do the weights hold images?",
+        "",
+        f"gradient: {held}{gone}; weights: {counts} of {measured['n_train']} images above NCC 0.6",
+        "held out: " + ", ".join(str(row["null_above_0.6"]) for row in weights),
+        "finding",
+    )
 
 
 EXPERIMENT = Experiment(

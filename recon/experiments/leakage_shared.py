@@ -1,7 +1,9 @@
-"""What the leakage chapters share: the victims' images, and the numbers that Chen & Campbell (2022) published."""
+"""What the leakage chapters share: the victims' images, and the networks under attack."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,70 +11,13 @@ import torch
 from torch import Tensor
 
 from recon.data import ImagePool
+from recon.leakage.networks import SEED, TABLE_1, ConvNet
+from recon.leakage.pretraining import EPOCHS, pretrain
+from recon.leakage.published import PRE_TRAINED
 
 VICTIMS = (1, 3)  # CIFAR-10 train indices of the paper's truck and deer
-#: class -> index of its first image in the CIFAR-10 train set
-FIRST_OF_CLASS = {0: 29, 1: 4, 2: 6, 3: 9, 4: 3, 5: 27, 6: 0, 7: 7, 8: 8, 9: 1}
-CLASS_OF = {index: label for label, index in FIRST_OF_CLASS.items()}
-METHODS = ("rgap", "dlg", "cosine_tv", "hybrid")
-#: Table 1: rank deficiencies rd_1 … rd_d and c(M)
-PUBLISHED_RANK = {
-    "CNN2 V1": ((0,), 0),
-    "CNN2 V2": ((-1470,), -1470),
-    "CNN3 V1": ((0, -4533), -2266),
-    "CNN3 V2": ((-1470, -1050), -1995),
-    "CNN3 V3": ((0, 0), 0),
-    "CNN3 V4": ((-2146, 0), -2146),
-    "CNN4 V1": ((0, -3965, -386), -2772),
-    "CNN4 V2": ((0, -9316, 0), -6211),
-}
-#: Appendix E, mean over both images: network -> method -> (MSE, PSNR with peak 255)
-PUBLISHED = {
-    "CNN2 V1": {"rgap": (0.0, 197.00), "dlg": (2.0181, 45.08), "cosine_tv": (0.2290, 54.54), "hybrid": (0.0008, 79.82)},
-    "CNN2 V2": {
-        "rgap": (0.0346, 62.75),
-        "dlg": (2.15e8, -9.32),
-        "cosine_tv": (0.3257, 53.01),
-        "hybrid": (0.0051, 71.69),
-    },
-    "CNN3 V1": {
-        "rgap": (0.0531, 60.90),
-        "dlg": (0.9279, 48.46),
-        "cosine_tv": (0.4086, 52.03),
-        "hybrid": (0.0478, 61.48),
-    },
-    "CNN3 V2": {
-        "rgap": (0.0518, 60.99),
-        "dlg": (0.9900, 48.17),
-        "cosine_tv": (0.4739, 51.37),
-        "hybrid": (0.0322, 63.78),
-    },
-    "CNN3 V3": {
-        "rgap": (0.0, 181.26),
-        "dlg": (3.75e17, -59.49),
-        "cosine_tv": (0.2302, 54.51),
-        "hybrid": (0.0020, 75.79),
-    },
-    "CNN3 V4": {
-        "rgap": (0.0429, 61.83),
-        "dlg": (5.11e13, -29.17),
-        "cosine_tv": (0.5082, 51.07),
-        "hybrid": (0.0417, 61.96),
-    },
-    "CNN4 V1": {
-        "rgap": (0.0547, 60.81),
-        "dlg": (0.8585, 48.79),
-        "cosine_tv": (0.4255, 51.86),
-        "hybrid": (0.0610, 60.28),
-    },
-    "CNN4 V2": {
-        "rgap": (0.0406, 62.05),
-        "dlg": (0.0951, 58.35),
-        "cosine_tv": (0.2177, 54.82),
-        "hybrid": (0.0139, 67.72),
-    },
-}
-DIVERGED = 100.0  # mean squared error beyond this: the attack ran away
+CLASSES = 10
+PRE_TRAINING_CLASSES = (1, 2)  # automobile, bird: what the paper trains the networks of two rows on
 
 
 @dataclass(frozen=True)
@@ -86,17 +31,52 @@ class Victims:
 
     @staticmethod
     def of(pool: ImagePool, wanted: tuple[int, ...] = VICTIMS) -> Victims:
-        """By CIFAR-10 train index; on other data as many images from both classes, labelled with these."""
-        row_of = {int(i): row for row, i in enumerate(pool.index)}
+        """By CIFAR-10 train index; on other data as many training images."""
         exact = pool.name == "cifar10"
         if exact:
-            rows, labels = [row_of[i] for i in wanted], [CLASS_OF[i] for i in wanted]
+            row_of = {int(i): row for row, i in enumerate(pool.index)}
+            rows = [row_of[i] for i in wanted]
         else:
             train = np.flatnonzero(pool.part == "train")
             rows = [int(train[k]) for k in np.linspace(0, len(train) - 1, len(wanted)).round().astype(int)]
-            labels = [int(pool.y[row]) for row in rows]
-        x = torch.from_numpy(pool.images[rows]).double() / 255 - 0.5
-        return Victims(x, torch.tensor(labels), [int(pool.index[row]) for row in rows], exact)
+        labels = torch.from_numpy(pool.labels[rows])
+        return Victims(inputs(pool, rows), labels, [int(pool.index[row]) for row in rows], exact)
+
+    @staticmethod
+    def of_each_class(pool: ImagePool, count: int = CLASSES) -> Victims:
+        """The first image of each of CIFAR-10's first `count` classes; on other data as many training images."""
+        _, first = np.unique(pool.labels, return_index=True)
+        return Victims.of(pool, tuple(pool.index[np.resize(first, CLASSES)].tolist())[:count])
+
+
+def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:
+    """What the networks see: pixel/255 − 0.5, (B, 3, 32, 32) float64."""
+    return torch.from_numpy(pool.images[rows]).double() / 255 - 0.5
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """A network of Table 1, its weights in float64, and how it came by them (pre-trained rows)."""
+
+    network: ConvNet
+    weights: list[Tensor]
+    accuracy: float = math.nan
+    n_train: int = 0
+
+    @staticmethod
+    def of(name: str, pool: ImagePool, epochs: int = EPOCHS) -> Attacked:
+        """PyTorch's default initialisation with seed 10; "… pre-trained" are then trained on all automobiles and birds
+        of the pool (10 000 in the paper), the victims not among them; on other data on its init images."""
+        network = TABLE_1[name.removesuffix(PRE_TRAINED)]
+        weights = network.init(SEED)
+        if not name.endswith(PRE_TRAINED):
+            return Attacked(network, [weight.double() for weight in weights])
+        cifar = pool.name == "cifar10"
+        rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
+        x, labels = inputs(pool, rows).float(), torch.from_numpy(pool.labels[rows])
+        weights = pretrain(network, weights, x, labels, epochs, torch.Generator().manual_seed(SEED))
+        accuracy = (network.logits(weights, x).argmax(1) == labels).double().mean().item()
+        return Attacked(network, [weight.double() for weight in weights], accuracy, len(rows))
 
 
 def pixels(x: Tensor) -> Tensor:

@@ -253,6 +253,7 @@ class LeakageRank:
 
 SMALL_NETWORKS = ("CNN2 V2", "CNN3 V2", "CNN3 V4")
 ALL_NETWORKS = ("CNN2 V1", "CNN2 V2", "CNN3 V1", "CNN3 V2", "CNN3 V3", "CNN3 V4", "CNN4 V1", "CNN4 V2")
+PRE_TRAINED = ("CNN4 V1 pre-trained", "CNN4 V2 pre-trained")
 LEAKAGE_RANK = {
     "smoke": LeakageRank(("CNN3 V2", "CNN3 V4")),
     "laptop": LeakageRank(ALL_NETWORKS),
@@ -263,19 +264,21 @@ LEAKAGE_RANK = {
 @dataclass(frozen=True)
 class LeakageAttacks:
     """§4 and Appendix E. networks: R-GAP · matched: those with gradient matching as well · share: of the published
-    steps of Hybrid and CosineTV · dlg_steps: 300 as published, 0 for none · gallery: R-GAP on one image per class."""
+    steps of Hybrid and CosineTV · dlg_steps: 300 as published, 0 for none · gallery: R-GAP on one image per class ·
+    epochs: of pre-training, 300 as published."""
 
     networks: tuple[str, ...]
     matched: tuple[str, ...]
     share: float = 1.0
     dlg_steps: int = 300
     gallery: tuple[str, ...] = ("CNN2 V2", "CNN3 V2")
+    epochs: int = 300
 
 
 LEAKAGE_ATTACKS = {
-    "smoke": LeakageAttacks(("CNN3 V2",), ("CNN3 V2",), 0.003, 3, ("CNN3 V2",)),
-    "laptop": LeakageAttacks(ALL_NETWORKS, ("CNN2 V2", "CNN3 V2"), 0.25, 0),
-    "paper": LeakageAttacks(ALL_NETWORKS, ALL_NETWORKS),
+    "smoke": LeakageAttacks(("CNN3 V2", "CNN4 V1 pre-trained"), ("CNN3 V2",), 0.003, 3, ("CNN3 V2",), 1),
+    "laptop": LeakageAttacks((*ALL_NETWORKS, *PRE_TRAINED), ("CNN2 V2", "CNN3 V2"), 0.25, 0, epochs=30),
+    "paper": LeakageAttacks((*ALL_NETWORKS, *PRE_TRAINED), (*ALL_NETWORKS, *PRE_TRAINED)),
 }
 
 
@@ -283,7 +286,7 @@ LEAKAGE_ATTACKS = {
 class LeakageBeyond:
     """Noise on the gradient, batches, activations, both threat models. network: of Table 1 · noise: σ relative to each
     tensor's root mean square · batches: sizes · match_steps: of gradient matching on ReLU · n_train, width,
-    train_steps, attack: of the trained network whose weights are attacked."""
+    train_steps, attack: of the trained network whose weights are attacked · weights_at: these steps, and the last."""
 
     network: str
     noise: tuple[float, ...]
@@ -294,12 +297,14 @@ class LeakageBeyond:
     train_steps: int
     attack: Settings
     draws: int = 3
+    weights_at: tuple[int, ...] = (0, 20, 50, 100, 200)
 
 
 LEAKAGE_BEYOND = {
     "smoke": LeakageBeyond(
         *("CNN3 V2", (1e-4, 1e-1), (2,), 20, 20, 64, 150, Settings(m=40, restarts=1, steps=200, scale_steps=40)),
         draws=1,
+        weights_at=(0,),
     ),
     "laptop": LeakageBeyond(
         *("CNN2 V1", (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0), (2, 3, 4), 1000, 40, 1000, 600),

@@ -19,7 +19,7 @@ from torch import Tensor
 from recon.descent import Adam, State, rows
 from recon.errors import ReconError
 from recon.leakage.leak import Leak
-from recon.leakage.networks import Conv
+from recon.leakage.networks import Chain
 from recon.leakage.rgap import LayerSystem, layer_by_layer
 from recon.reconstruct import Reconstruction, reconstruct
 
@@ -33,6 +33,19 @@ def cosine_distance(u: Tensor, v: Tensor) -> Tensor:
     u, v = u.flatten(1), v.flatten(1)
     size = (u.norm(dim=1) * v.norm(dim=1)).clamp_min(torch.finfo(u.dtype).tiny)
     return 1 - (u * v).sum(1) / size
+
+
+def cosine_distances(chain: Chain, targets: list[Tensor]) -> Tensor:
+    """Σ_j D of eq. (10) between the gradients of a chain and `targets`, (B,).
+
+    The fully connected gradient is δ fᵀ: ⟨δ fᵀ, G⟩ = δᵀ G f and ‖δ fᵀ‖ = ‖δ‖ ‖f‖ do without the product.
+    """
+    *conv, matrix, bias = targets
+    delta, features = chain.output_delta, chain.features
+    found = [cosine_distance(g, target) for g, target in zip(chain.convolutions(), conv, strict=True)]
+    inner = (delta.unsqueeze(1) @ matrix @ features.unsqueeze(2)).flatten()
+    size = delta.norm(dim=1) * features.norm(dim=1) * matrix.flatten(1).norm(dim=1)
+    return sum(found, 1 - inner / size.clamp_min(torch.finfo(size.dtype).tiny)) + cosine_distance(delta, bias)
 
 
 def total_variation(x: Tensor) -> Tensor:
@@ -82,19 +95,16 @@ class GradientMatching:
     def energy(self, x: Tensor) -> Tensor:
         """Of x (B, c, h, w); (B,)."""
         leak = self.leak
-        found = leak.network.gradients(leak.weights, x, leak.labels, self.first)
-        value = self.alpha * sum(
-            cosine_distance(g, target) for g, target in zip(found, leak.gradients[self.first - 1 :], strict=True)
-        )
+        chain, targets = leak.network.chain(leak.weights, x, leak.labels, self.first), leak.gradients[self.first - 1 :]
+        value = self.alpha * cosine_distances(chain, targets)
         if self.beta:
             value = value + self.beta * total_variation(x)
         if self.gamma and self.system is not None:
             z, delta = self.system
-            conv: Conv = leak.network.convs[self.first - 1]
-            value = value + self.gamma * (conv.apply(x, leak.weights[self.first - 1]) - z).square().flatten(1).sum(1)
-            rest = conv.weight_gradient(x, delta) - leak.gradients[self.first - 1]
+            value = value + self.gamma * (chain.z[0] - z.flatten(2)).square().flatten(1).sum(1)
+            rest = delta.flatten(2) @ chain.patches[0].mT - targets[0]
             value = value + self.gamma * rest.square().flatten(1).sum(1)
-        return torch.as_tensor(value)
+        return value
 
     def step(self, state: State) -> State:
         """Evaluate, keep the best by energy, move."""
@@ -216,6 +226,7 @@ def dlg(leak: Leak, seed: int, steps: int = DLG_STEPS) -> tuple[Tensor, Tensor]:
 __all__ = [
     "GradientMatching",
     "cosine_distance",
+    "cosine_distances",
     "cosine_tv",
     "cosine_tv_authors",
     "dlg",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from recon.errors import ReconError
@@ -97,27 +96,9 @@ def features_without_bias(weight_gradient: Tensor, output_gradient: Tensor, slop
     return weight_gradient[row] / denominator[row]
 
 
-def label_from_gradient(leak: Leak) -> Tensor:
-    """For one image ∂ℓ/∂b = p − e_y: the label is where it is negative (B,).  Not needed here, since it is given."""
-    return leak.gradients[-1].argmin(-1)
-
-
-def mse(x: Tensor, truth: Tensor) -> Tensor:
-    """Mean squared error of each image, (B,)."""
-    return F.mse_loss(x, truth, reduction="none").flatten(1).mean(1)
-
-
-def psnr(error: Tensor, peak: float = 1.0) -> Tensor:
-    """20 log10(peak) − 10 log10(MSE) in dB.  The paper takes peak 255 with images in [0, 1]: 48.13 dB above peak 1."""
-    return 20 * torch.log10(torch.tensor(peak, dtype=error.dtype)) - 10 * torch.log10(error)
-
-
 __all__ = [
     "Leak",
     "averaged_gradient",
     "features_from_fully_connected",
     "features_without_bias",
-    "label_from_gradient",
-    "mse",
-    "psnr",
 ]

@@ -6,6 +6,7 @@ Layers are numbered 1 … d; x_0 is the image, z_i = W_i x_{i−1}, x_i = σ(z_i
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -74,10 +75,34 @@ class Conv:
         rest = [(side + 2 * self.padding - self.kernel) % self.stride for side in shape[1:]]
         return F.conv_transpose2d(delta, weight, stride=self.stride, padding=self.padding, output_padding=rest)
 
-    def weight_gradient(self, x: Tensor, delta: Tensor) -> Tensor:
-        """∇_W ℓ = K x for every image by itself: (B, c, h, w), (B, o, h', w') -> (B, o, c·k·k)."""
-        patches = F.unfold(x, self.kernel, padding=self.padding, stride=self.stride)
-        return delta.flatten(2) @ patches.mT
+    def patches(self, x: Tensor) -> Tensor:
+        """What every tap reads at every position, (B, c, h, w) -> (B, c·k·k, h'·w')."""
+        return F.unfold(x, self.kernel, padding=self.padding, stride=self.stride)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One forward and one backward pass of B images from layer `first` on, layer by layer in order.
+
+    patches: of x_{i−1} (B, c·k·k, positions) · x: x_i (B, o, h', w') · z: (B, o, positions) · delta: ∇_{z_i} ℓ (as x)
+    · features: x_d (B, features) · output_delta: ∇_logits ℓ (B, classes).
+    """
+
+    patches: list[Tensor]
+    z: list[Tensor]
+    x: list[Tensor]
+    delta: list[Tensor]
+    features: Tensor
+    output_delta: Tensor
+
+    def convolutions(self) -> list[Tensor]:
+        """∇_{W_i} ℓ = K_i x_{i−1} = δ_i · patches of every image by itself, (B, o, c·k·k) each."""
+        return [delta.flatten(2) @ patches.mT for delta, patches in zip(self.delta, self.patches, strict=True)]
+
+    def gradients(self) -> list[Tensor]:
+        """Those, and the fully connected layer's, (B, classes, features) and (B, classes)."""
+        outer = self.output_delta.unsqueeze(-1) * self.features.unsqueeze(-2)
+        return [*self.convolutions(), outer, self.output_delta]
 
 
 @dataclass(frozen=True)
@@ -103,16 +128,17 @@ class ConvNet:
 
     def init(self, seed: int) -> list[Tensor]:
         """[W_1, …, W_d, fully connected W, b] with PyTorch's default initialisation, right after manual_seed(seed)."""
-        shapes = self.shapes()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            layers: list[nn.Module] = [
-                nn.Conv2d(shape[0], conv.channels, conv.kernel, conv.stride, conv.padding, bias=False)
-                for conv, shape in zip(self.convs, shapes, strict=False)
-            ]
-            c, h, w = shapes[-1]
-            layers.append(nn.Linear(c * h * w, self.classes))
-        return [parameter.detach() for layer in layers for parameter in layer.parameters()]
+        shapes, generator = self.shapes(), torch.Generator().manual_seed(seed)
+        sizes: list[tuple[int, ...]] = [
+            (conv.channels, shape[0], conv.kernel, conv.kernel) for conv, shape in zip(self.convs, shapes, strict=False)
+        ]
+        features = math.prod(shapes[-1])
+        weights = [torch.empty(size) for size in (*sizes, (self.classes, features))]
+        for weight in weights:
+            nn.init.kaiming_uniform_(weight, a=math.sqrt(5), generator=generator)
+        bias = torch.empty(self.classes)
+        nn.init.uniform_(bias, -1 / math.sqrt(features), 1 / math.sqrt(features), generator=generator)
+        return [*weights, bias]
 
     def logits(self, weights: list[Tensor], x: Tensor) -> Tensor:
         """(B, c, h, w) -> (B, classes)."""
@@ -120,24 +146,31 @@ class ConvNet:
             x = self.activation(conv.apply(x, weight))
         return F.linear(x.flatten(1), *weights[-2:])
 
-    def gradients(self, weights: list[Tensor], x: Tensor, labels: Tensor, first: int = 1) -> list[Tensor]:
-        """Per-image gradients of the cross-entropy for layers `first` … d and the fully connected one, as functions of
-        x_{first−1} (B, …): [(B, o, c·k·k), …, (B, classes, features), (B, classes)].  Written out, so that one backward
-        pass through it gives what gradient matching needs."""
-        inputs, shapes = [x], self.shapes()
-        for conv, weight in zip(self.convs[first - 1 :], weights[first - 1 :], strict=False):
-            inputs.append(self.activation(conv.apply(inputs[-1], weight)))
-        features = inputs[-1].flatten(1)
-        delta = F.linear(features, *weights[-2:]).softmax(-1) - F.one_hot(labels, self.classes).to(x.dtype)
-        found = [delta.unsqueeze(-1) * features.unsqueeze(-2), delta]
-        back = (delta @ weights[-2]).view_as(inputs[-1])
-        for layer in range(self.depth, first - 1, -1):
-            conv, output = self.convs[layer - 1], inputs[layer - first + 1]
-            back = back * self.activation.slope(output)
-            found.insert(0, conv.weight_gradient(inputs[layer - first], back))
-            if layer > first:
-                back = conv.transpose(back, weights[layer - 1], shapes[layer - 1])
-        return found
+    def chain(self, weights: list[Tensor], x: Tensor, labels: Tensor, first: int = 1) -> Chain:
+        """Layers `first` … d and the fully connected one with cross-entropy, as functions of x_{first−1} (B, …).
+
+        Written out, so that one backward pass through it gives what gradient matching needs; each x_{i−1} is unfolded
+        once, for its convolution, its weight gradient and (`GradientMatching`) its linear system."""
+        shapes = self.shapes()
+        patches, z, outputs = [], [], []
+        for i in range(first, self.depth + 1):
+            patches.append(self.convs[i - 1].patches(x))
+            z.append(weights[i - 1].flatten(1) @ patches[-1])
+            x = self.activation(z[-1]).view(len(x), *shapes[i])
+            outputs.append(x)
+        features = x.flatten(1)
+        output_delta = F.linear(features, *weights[-2:]).softmax(-1) - F.one_hot(labels, self.classes).to(x.dtype)
+        back = (output_delta @ weights[-2]).view_as(x)
+        delta: list[Tensor] = []
+        for i in range(self.depth, first - 1, -1):
+            delta.insert(0, back * self.activation.slope(outputs[i - first]))
+            if i > first:
+                back = self.convs[i - 1].transpose(delta[0], weights[i - 1], shapes[i - 1])
+        return Chain(patches, z, outputs, delta, features, output_delta)
+
+    def gradients(self, weights: list[Tensor], x: Tensor, labels: Tensor) -> list[Tensor]:
+        """Per-image gradients of the cross-entropy: [(B, o, c·k·k), …, (B, classes, features), (B, classes)]."""
+        return self.chain(weights, x, labels).gradients()
 
     def with_activation(self, name: str) -> ConvNet:
         """The same layers with another activation."""

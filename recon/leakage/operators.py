@@ -33,26 +33,23 @@ def taps(conv: Conv, shape: Shape) -> np.ndarray:
 
 def convolution_matrix(conv: Conv, weight: Tensor, shape: Shape) -> sparse.csr_array:
     """W of eq. (1a), (o·positions, c·h·w)."""
-    table = taps(conv, shape)
-    tap, position = np.nonzero(table >= 0)
-    channels = np.arange(conv.channels)[:, None]
-    values = weight.double().numpy().reshape(conv.channels, -1)[:, tap]
-    rows = channels * table.shape[1] + position
-    columns = np.broadcast_to(table[tap, position], rows.shape)
-    size = (conv.channels * table.shape[1], int(np.prod(shape)))
-    return sparse.csr_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=size)
+    return _reading(taps(conv, shape), weight, shape)
 
 
 def gradient_matrix(conv: Conv, delta: Tensor, shape: Shape) -> sparse.csr_array:
     """K of eq. (1b), (o·c·k·k, c·h·w), from δ = ∇_z ℓ (o, h', w')."""
-    table = taps(conv, shape)
-    tap, position = np.nonzero(table >= 0)
-    channels = np.arange(conv.channels)[:, None]
-    values = delta.double().numpy().reshape(conv.channels, -1)[:, position]
-    rows = channels * table.shape[0] + tap
-    columns = np.broadcast_to(table[tap, position], rows.shape)
-    size = (conv.channels * table.shape[0], int(np.prod(shape)))
-    return sparse.csr_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=size)
+    return _reading(taps(conv, shape).T, delta, shape)
+
+
+def _reading(table: np.ndarray, values: Tensor, shape: Shape) -> sparse.csr_array:
+    """M[(o, b), q] = values[o, a] where entry (a, b) of the table reads input q."""
+    a, b = np.nonzero(table >= 0)
+    channels = len(values)
+    rows = np.arange(channels)[:, None] * table.shape[1] + b
+    columns = np.broadcast_to(table[a, b], rows.shape)
+    entries = values.double().numpy().reshape(channels, -1)[:, a]
+    size = (channels * table.shape[1], int(np.prod(shape)))
+    return sparse.csr_array((entries.ravel(), (rows.ravel(), columns.ravel())), shape=size)
 
 
 @dataclass(frozen=True)
@@ -137,18 +134,13 @@ def generic_rank(conv: Conv, shape: Shape) -> int:
 
 def systems(network: ConvNet, weights: list[Tensor], x: Tensor, labels: Tensor) -> list[System]:
     """U_1 … U_d at one image x (1, c, h, w): what an attack would have to solve if it made no mistakes."""
-    inputs, shapes = [x], network.shapes()
-    for conv, weight in zip(network.convs, weights, strict=False):
-        inputs.append(network.activation(conv.apply(inputs[-1], weight)))
-    probabilities = F.linear(inputs[-1].flatten(1), *weights[-2:]).softmax(-1)
-    delta = probabilities - F.one_hot(labels, network.classes).to(x.dtype)
-    back, found = (delta @ weights[-2]).view_as(inputs[-1]), []
-    for layer in range(network.depth, 0, -1):
-        conv, shape = network.convs[layer - 1], shapes[layer - 1]
-        back = back * network.activation.slope(inputs[layer])
-        found.append(System(convolution_matrix(conv, weights[layer - 1], shape), gradient_matrix(conv, back[0], shape)))
-        back = conv.transpose(back, weights[layer - 1], shape)
-    return found[::-1]
+    each = zip(network.convs, weights, network.chain(weights, x, labels).delta, network.shapes(), strict=False)
+    return [system_of(conv, weight, delta[0], shape) for conv, weight, delta, shape in each]
+
+
+def system_of(conv: Conv, weight: Tensor, delta: Tensor, shape: Shape) -> System:
+    """U of one layer with weights (o, c, k, k) and δ = ∇_z ℓ (o, h', w'), for inputs of `shape`."""
+    return System(convolution_matrix(conv, weight, shape), gradient_matrix(conv, delta, shape))
 
 
 def security_metric(deficiencies: list[int]) -> int:
@@ -165,6 +157,7 @@ __all__ = [
     "gradient_matrix",
     "numerical_rank",
     "security_metric",
+    "system_of",
     "systems",
     "taps",
 ]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from recon.errors import ReconError
 from recon.leakage.leak import Leak, features_from_fully_connected
-from recon.leakage.operators import System, convolution_matrix, gradient_matrix
+from recon.leakage.operators import System, system_of
 
 RIDGE = 1e-12  # of the Gram matrix's mean diagonal, for its factorisation; refinement takes its effect away
 
@@ -77,7 +77,7 @@ def layer_by_layer(leak: Leak, check: bool = True) -> Iterator[LayerSystem]:
     for layer in range(network.depth, 0, -1):
         conv, weight, shape = network.convs[layer - 1], leak.weights[layer - 1], shapes[layer - 1]
         z, delta = network.activation.inverse(x), back * network.activation.slope(x)
-        system = System(convolution_matrix(conv, weight, shape), gradient_matrix(conv, delta[0], shape))
+        system = system_of(conv, weight, delta[0], shape)
         v = np.concatenate([z.flatten().numpy(), leak.gradients[layer - 1].flatten().numpy()])
         x = torch.from_numpy(minimum_norm(system, v)).view(1, *shape)
         better = yield LayerSystem(layer, x, z, delta)

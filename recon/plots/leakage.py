@@ -7,17 +7,9 @@ import numpy as np
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from recon.leakage.published import LABELS, METHODS, PUBLISHED
 from recon.plots.images import image_rows, show_image
 from recon.results import Result
-
-METHODS = ("rgap", "dlg", "cosine_tv", "hybrid")
-LABELS = {
-    "rgap": "R-GAP",
-    "dlg": "DLG",
-    "cosine_tv": "CosineTV",
-    "cosine_tv_authors": "CosineTV (authors)",
-    "hybrid": "Hybrid",
-}
 
 
 def networks_of(result: Result) -> list[str]:
@@ -76,8 +68,6 @@ def plot_grid(result: Result) -> Figure:
 
 def plot_scores(result: Result) -> Figure:
     """Our mean PSNR against the published one, every network and method."""
-    from recon.experiments.leakage_shared import PUBLISHED  # the result does not hold the paper's values
-
     figure, ax = plt.subplots(figsize=(5.2, 4.4))
     for method, colour in zip(METHODS, sns.color_palette("colorblind", len(METHODS)), strict=True):
         points = [
@@ -123,13 +113,20 @@ def plot_noise(result: Result) -> Figure:
 
 
 def plot_stages(result: Result) -> Figure:
-    """What one image's gradient gives away during training, against the loss, in both precisions."""
+    """What one image's gradient gives away during training, in both precisions, and what the weights do."""
     figure, ax = plt.subplots(figsize=(6, 3.2))
-    stages = result.metrics["threat_models"]["stages"]
-    x = [max(-stage["log_loss"], 0.5) for stage in stages]
+    measured = result.metrics["threat_models"]
+    x = {stage["step"]: max(-stage["log_loss"], 0.5) for stage in measured["stages"]}
     for bits, style in (("32", "-o"), ("64", "--^")):
-        ax.plot(x, [stage[f"gradient_ncc_{bits}"] for stage in stages], style, label=f"one gradient, float{bits}")
-    ax.set(xscale="log", xlabel="−log of the training loss", ylabel="mean NCC with its image", ylim=(-0.05, 1.05))
+        values = [stage[f"gradient_ncc_{bits}"] for stage in measured["stages"]]
+        ax.plot(list(x.values()), values, style, label=f"one gradient, float{bits}")
+    for key, style, label in (
+        ("ncc", "-s", "weights, training images"),
+        ("null_ncc", ":s", "weights, held-out images"),
+    ):
+        values = [row[key] for row in measured["weights"]]
+        ax.plot([x[row["step"]] for row in measured["weights"]], values, style, color="#029e73", label=label)
+    ax.set(xscale="log", xlabel="−log of the training loss", ylabel="mean NCC", ylim=(-0.05, 1.05))
     ax.legend(fontsize=8)
     return finished(figure)
 
