@@ -38,6 +38,7 @@ book: env ## execute all chapters and build their HTML (PROFILE=smoke|laptop|pap
 test: env ## lint, unit tests, smoke references through nbval, strict build of the published edition
 	@echo "== lint"; $(BIN)/ruff check --quiet && $(BIN)/ruff format --check --quiet \
 	    || { echo "ruff is not content: see $(BIN)/ruff check and $(BIN)/ruff format --diff" >&2; exit 1; }
+	@echo "== types"; $(BIN)/mypy
 	@echo "== unit tests"; $(PYTEST) --dist worksteal tests
 	@echo "== smoke references"; $(PYTEST) --dist loadscope --nbval --nbval-current-env tests/reference
 	@echo "== strict build of the published edition"; $(BIN)/recon render
@@ -52,5 +53,5 @@ references: env ## recompute what nbval compares with in tests/reference
 	@$(BIN)/recon references
 
 clean: ## remove build/ and caches; .venv and the published edition stay
-	@rm -rf build .pytest_cache .ruff_cache .hypothesis
+	@rm -rf build .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

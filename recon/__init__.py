@@ -4,10 +4,17 @@
 same on the command line.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from recon.results import Result
+
 __version__ = "0.1.0"
 
 
-def run(name: str, **options):
+def run(name: str, **options: Any) -> Result:
     """Run an experiment; see `recon.experiments.run`."""
     from recon.experiments import run as run_experiment
 

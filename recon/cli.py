@@ -8,10 +8,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recon import __version__
 from recon.data import SOURCES
 from recon.errors import ReconError
+
+if TYPE_CHECKING:
+    from recon.results import Result
 
 PROFILES = ("smoke", "laptop", "paper")
 
@@ -120,7 +124,7 @@ def _run(arguments: argparse.Namespace) -> None:
     print(folder / "result.json")
 
 
-def _save_figures(result, folder: Path) -> None:
+def _save_figures(result: Result, folder: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")

@@ -157,7 +157,7 @@ def check_released(network: MLP, theta_star: Tensor) -> None:
         raise ReconError("θ* holds numbers that are not finite")
 
 
-def half_and_half(m: int, device: torch.device | str = "cpu", dtype=torch.float32) -> Tensor:
+def half_and_half(m: int, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Tensor:
     """Labels of m candidates, −1 for the first half and 1 for the second; ReconError for m odd or 0."""
     if m <= 0 or m % 2:
         raise ReconError(f"the number of candidates must be even and positive, not {m}")

@@ -63,7 +63,7 @@ class MLP:
         """Number of scalar parameters p."""
         return sum(math.prod(shape) for shape in self.shapes().values())
 
-    def init(self, generator: torch.Generator, scheme: str = "default", dtype=torch.float32) -> Params:
+    def init(self, generator: torch.Generator, scheme: str = "default", dtype: torch.dtype = torch.float32) -> Params:
         """Draw θ⁰.
 
         scheme: "default" is PyTorch's U(±1/√fan_in); "uniform" draws every weight from U(0, 1) independently, as §4.3

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import nbformat
 from nbformat import NotebookNode
@@ -24,6 +25,9 @@ from recon import stamps
 from recon.errors import ReconError
 from recon.html import build_html, check_toc
 from recon.runner import ReconRunError, check_no_paths, check_parameters, execute, fault, save
+
+if TYPE_CHECKING:
+    from recon.data import ImagePool
 
 ROOT = Path(__file__).resolve().parents[1]
 PROFILES = ("smoke", "laptop", "paper")
@@ -178,8 +182,8 @@ def _select(sources: list[Path], names: Iterable[str] | None) -> list[Path]:
     return [source for source in sources if source.stem in set(names)]
 
 
-def _load_pool(data: str, data_root: str | Path | None):  # noqa: ANN202  (an ImagePool; torch is imported on demand)
-    from recon.data import load_pool
+def _load_pool(data: str, data_root: str | Path | None) -> ImagePool:
+    from recon.data import load_pool  # torch is imported on demand
 
     return load_pool(data, data_root)
 
@@ -233,7 +237,7 @@ def _publishable_pages(folder: Path, root: Path) -> list[str]:
     seen = set()
     for source in chapters_of(root):
         page = folder / "executed" / source.name
-        reason = "is missing"
+        reason: str | None = "is missing"
         if page.exists():
             nb = nbformat.read(page, as_version=4)
             reason = _refusal(nb, source)

@@ -160,7 +160,9 @@ def environment(env: Mapping[str, str]) -> Iterator[None]:
 
 
 def _where_and_what(error: Exception, target: Path) -> str:
-    if hasattr(error, "ename"):  # papermill found the error in a cell; its index counts the injected cell
+    from papermill.exceptions import PapermillExecutionError
+
+    if isinstance(error, PapermillExecutionError):  # its index counts the injected cell
         return f"in cell {error.cell_index}: {error.ename}: {_one_line(error.evalue)}"
     kind = {"DeadKernelError": "the kernel died", "CellTimeoutError": "the cell took too long"}
     what = kind.get(type(error).__name__, f"{type(error).__name__}: {_one_line(str(error))}")

@@ -148,7 +148,8 @@ def gram(
 def layer_norms(network: MLP, theta: Params) -> Tensor:
     """‖θ_l‖², weights and bias together, (L,)."""
     squares = {name: value.square().sum() for name, value in theta.items()}
-    return torch.stack([sum(v for n, v in squares.items() if int(n[1:]) == i + 1) for i in range(network.depth)])
+    layers = [[v for n, v in squares.items() if int(n[1:]) == i + 1] for i in range(network.depth)]
+    return torch.stack([torch.stack(layer).sum() for layer in layers])
 
 
 def _by_gram(form: str, m: int, a: int, b: int) -> bool:
@@ -161,7 +162,8 @@ def _slope(z: Tensor, alpha: float) -> Tensor:
 
 def _passes(network: MLP, theta: Params, x: Tensor, alpha: float, labels: Tensor | None) -> _Pass:
     z: list = [None]
-    h, s = [x], [None]
+    s: list = [None]
+    h = [x]
     for layer in range(1, network.depth + 1):
         out = h[-1] @ theta[f"w{layer}"].mT
         if f"b{layer}" in theta:

@@ -153,17 +153,18 @@ def run_random(config: DecoRecoUntuned, context: Context) -> Outcome:
     """
     images = Centred.of(context, config.n_train)
     released = train_released(context, images, config.width, config.train_steps)
-    by_variant, arrays = {}, {}
+    by_variant: dict = {}
+    arrays: dict[str, Tensor] = {}
     for variant, scale in (("reference", config.attack.init_scale), ("reference, tuned scale", TUNED_SCALE)):
-        found, step_size = reference_recover(
+        reference, step_size = reference_recover(
             *(released.network, released.theta_star, config.attack.m, config.reference_steps, scale),
             context.generator(2),
             context.checkpoints / f"reference-{scale}.safetensors",
         )
-        x_hat = found.x_hat[0]
+        x_hat = reference.x_hat[0]
         by_variant[variant] = {
-            "energy": found.energy.tolist(),
-            "energy_by_layer": found.extra["accepted_by_layer"][0].tolist(),
+            "energy": reference.energy.tolist(),
+            "energy_by_layer": reference.extra["accepted_by_layer"][0].tolist(),
             "step_size": step_size,
             **match_table(x_hat, images),
         }
@@ -230,7 +231,7 @@ def run_partition(config: DecoRecoUntuned, context: Context) -> Outcome:
     released = train_released(context, images, config.width, config.train_steps)
     order = images.init_y.argsort(stable=True)  # the attack's labels: −1 first
     x_init = images.init[order]
-    found, step_size = reference_recover(
+    reference, step_size = reference_recover(
         *(released.network, released.theta_star, config.attack.m, config.reference_steps, 0.0),
         context.generator(2),
         context.checkpoints / "reference.safetensors",
@@ -238,14 +239,14 @@ def run_partition(config: DecoRecoUntuned, context: Context) -> Outcome:
     )
     by_variant: dict = {
         "reference": {
-            "energy": found.energy.tolist(),
-            "energy_by_layer": found.extra["accepted_by_layer"][0].tolist(),
+            "energy": reference.energy.tolist(),
+            "energy_by_layer": reference.extra["accepted_by_layer"][0].tolist(),
             "step_size": step_size,
-            **match_table(found.x_hat[0], images),
-            **start_metrics(found.x_hat[0], x_init, images),
+            **match_table(reference.x_hat[0], images),
+            **start_metrics(reference.x_hat[0], x_init, images),
         }
     }
-    arrays = {"x_hat_reference": found.x_hat[0]}
+    arrays = {"x_hat_reference": reference.x_hat[0]}
     for variant in ("pixels", "span"):
         settings = replace(config.attack, project=variant == "span", distinct=1.0)
         found, seconds = timed_recover(context, released, settings, variant, x_init)

@@ -47,7 +47,9 @@ def run_truth(config: DecoReco, context: Context) -> Outcome:
         "random": fitted_energy(released, noise, images.y, alpha),
     }
     settings = replace(config.attack, m=config.n_train, restarts=1, distinct=1.0)
-    after, matched, arrays = {}, {}, {}
+    after: dict = {}
+    matched: dict = {}
+    arrays: dict[str, Tensor] = {}
     for name in STARTS:
         found = recover(
             released.network,

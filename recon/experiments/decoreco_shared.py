@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from recon.data import centre
@@ -117,4 +118,4 @@ def match_table(x_hat: Tensor, images: Centred) -> dict:
 def ranks(x_hat: Tensor, targets: Tensor, others: Tensor, chunk: int = 1000) -> Tensor:
     """Position, from 1, of the first of `targets` among targets and `others`, sorted by NCC to each of x_hat; (m,)."""
     best = nearest(x_hat, targets, "ncc").score[:, None]
-    return 1 + sum((ncc(x_hat, part) > best).sum(1) for part in others.split(chunk))
+    return 1 + torch.stack([(ncc(x_hat, part) > best).sum(1) for part in others.split(chunk)]).sum(0)

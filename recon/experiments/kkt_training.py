@@ -12,7 +12,7 @@ from recon.experiments.base import Context, Experiment
 from recon.experiments.decoreco_shared import LAYER_1, Centred
 from recon.experiments.profiles import KKT_TRAINING, KKTTraining
 from recon.kkt import METHODS, Trained, certificate, train_to_kkt
-from recon.networks import three_layer
+from recon.networks import MLP, three_layer
 from recon.plots import kkt_training as plots
 from recon.results import Claim, Outcome
 from recon.stationarity import gram, layer_norms
@@ -35,7 +35,7 @@ def run(config: KKTTraining, context: Context) -> Outcome:
     for method in METHODS:
         observed: list[dict] = []
 
-        def observe(k: int, theta: Tensor, observed=observed) -> None:
+        def observe(k: int, theta: Tensor, observed: list = observed) -> None:
             found = certificate(network, theta, images.train, images.y, layer_weights=LAYER_1)
             margin = found.normalised_margins.min().item()
             observed.append(
@@ -73,7 +73,7 @@ def _first_below(trained: Trained, goal: float) -> int:
     return int(below[0]) + 1 if len(below) else -1
 
 
-def final_arrays(network, trained: Trained, images: Centred) -> dict[str, Tensor]:
+def final_arrays(network: MLP, trained: Trained, images: Centred) -> dict[str, Tensor]:
     """Multipliers and margins at the end: who supports the margin."""
     found = certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
     return {

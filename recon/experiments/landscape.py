@@ -43,7 +43,7 @@ from recon.landscape import (
 from recon.matching import nearest
 from recon.networks import MLP, affine, three_layer
 from recon.plots import landscape as plots
-from recon.reconstruct import reconstruct
+from recon.reconstruct import Reconstruction, reconstruct
 from recon.recover import choose_scale, random_start, tuned_attack
 from recon.results import Claim, Outcome, verdict
 from recon.solution_set import project
@@ -171,7 +171,7 @@ def fine_run(config: Landscape, context: Context) -> dict[str, Tensor]:
     basis = joint_span(*sets.values(), released.theta_star[None, :-1])
     small, places = in_span(released, basis), {name: members @ basis.mT for name, members in sets.items()}
     grid = torch.linspace(0, 1, config.fine)
-    starts = mixed_starts(*places.values(), grid, grid).flatten(0, 1)
+    starts = mixed_starts(places["truth"], places["partition"], places["random"], grid, grid).flatten(0, 1)
     found = sweep_bilevel(
         small, starts, config.fine_steps, HeavyBall(config.step_size, config.momentum, tol=config.tol)
     )
@@ -236,14 +236,16 @@ def in_pixels(network: MLP, theta_star: Tensor, x_init: Tensor, config: Landscap
     return x_init + (found.x_hat - start) @ basis
 
 
-def by_our_attack(network: MLP, theta_star: Tensor, x_init: Tensor, config: Landscape, generator) -> Tensor:
+def by_our_attack(
+    network: MLP, theta_star: Tensor, x_init: Tensor, config: Landscape, generator: torch.Generator
+) -> Tensor:
     """The attack of the tuned chapter from these starts; the multipliers' scale has the lowest energy from noise."""
     settings = replace(config.attack, m=x_init.shape[1])
     basis = image_span(network, theta_star)
     labels = half_and_half(settings.m, x_init.device, x_init.dtype)
     _, unit = random_start(settings, network.dim, theta_star, int(torch.randint(2**31, (1,), generator=generator)))
 
-    def run(scale: float, steps: int):
+    def run(scale: float, steps: int) -> Reconstruction:
         multipliers = (unit * scale).expand(len(x_init), -1)
         attack = tuned_attack(network, theta_star, labels, multipliers, steps, settings).restricted(basis)
         return reconstruct(attack, x_init @ basis.mT, steps, label="landscape")
@@ -368,7 +370,8 @@ def run_decoreco(config: Landscape, context: Context) -> Outcome:
     names = {method: [f"{method}-{seed}" for seed in range(config.seeds)] for method in methods}
     found = swept(decoreco_task, [name for group in names.values() for name in group], config, context)
     side = len(config.lambdas)
-    by_method, arrays = {}, {}
+    by_method: dict = {}
+    arrays: dict[str, Tensor] = {}
     starts = [{f"start_{key}": found[name][f"start_{key}"] for key in SETS} for name in names["bilevel"]]
     for method in methods:
         runs = [start | found[name] for name, start in zip(names[method], starts, strict=True)]

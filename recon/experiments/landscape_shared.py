@@ -8,6 +8,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
+from recon.data import Partition
 from recon.experiments.base import Context
 from recon.experiments.profiles import Landscape
 from recon.landscape import mixed_starts
@@ -38,7 +39,7 @@ class SeedImages:
         half = min(config.n_train, min(map(len, (data.train, data.init, data.held_out))) // config.seeds) // 2
         rows = torch.arange(seed * half, (seed + 1) * half)
 
-        def take(part) -> Tensor:  # both classes have as many images
+        def take(part: Partition) -> Tensor:  # both classes have as many images
             return torch.cat([rows, rows + len(part) // 2])
 
         images = [part.flat[take(part)].to(context.device, dtype) for part in (data.train, data.init, data.held_out)]

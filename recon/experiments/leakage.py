@@ -80,11 +80,11 @@ def correlations(c: dict[str, int], psnrs: dict[str, dict[str, float]]) -> dict:
     found: dict = {}
     methods = dict.fromkeys(method for row in psnrs.values() for method in row)
     for method in methods:
-        for key, left_out in ((method, ()), (f"{method}, without CNN4 V2", ("CNN4 V2",))):
-            names = [name for name in c if method in psnrs.get(name, {}) and name not in left_out]
-            values = [[c[name] for name in names], [psnrs[name][method] for name in names]]
-            enough = len(names) > 2 and all(len(set(column)) > 1 for column in values)
-            found[key] = float(spearmanr(*values).statistic) if enough else None
+        for key, left_out in ((method, ""), (f"{method}, without CNN4 V2", "CNN4 V2")):
+            names = [name for name in c if method in psnrs.get(name, {}) and name != left_out]
+            ranks, decibels = [c[name] for name in names], [psnrs[name][method] for name in names]
+            enough = len(names) > 2 and len(set(ranks)) > 1 and len(set(decibels)) > 1
+            found[key] = float(spearmanr(ranks, decibels).statistic) if enough else None
     return found
 
 

@@ -159,10 +159,10 @@ def threat_models(context: Context, config: LeakageBeyond, arrays: dict) -> dict
         for precision in (torch.float32, torch.float64):
             params = network.unflatten(theta.to(precision))
             x, y = images.train.to(precision), images.y.to(precision)
-            found = torch.stack([first_layer_leak(network, params, x[i], y[i]) for i in shown])
-            row[f"gradient_ncc_{str(precision)[-2:]}"] = ncc(found, x[shown]).diagonal().mean().item()
+            read = torch.stack([first_layer_leak(network, params, x[i], y[i]) for i in shown])
+            row[f"gradient_ncc_{str(precision)[-2:]}"] = ncc(read, x[shown]).diagonal().mean().item()
             if k in (0, config.train_steps) and precision == torch.float32:
-                arrays[f"threat gradient, {'trained' if k else 'untrained'}"] = found + images.mean
+                arrays[f"threat gradient, {'trained' if k else 'untrained'}"] = read + images.mean
         row["log_loss"] = log_logistic_loss(margins(network, network.unflatten(theta), images.train, images.y)).item()
         by_stage.append(row)
     attacked = []

@@ -40,7 +40,8 @@ def run(config: Linear, context: Context) -> Outcome:
     theta_star = _retrain(objective, x_train)
     noise = torch.rand(n, dim, generator=context.generator(1), dtype=torch.float64).to(mean)
     starts = {"counterfactual": init - mean, "noise": noise - mean, "repeated": (init[0] - mean).expand(n, -1).clone()}
-    metrics, arrays = {"n_train": n}, {"mean": mean, "y": y, "theta_star": theta_star}
+    metrics: dict = {"n_train": n}
+    arrays = {"mean": mean, "y": y, "theta_star": theta_star}
     columns = torch.linspace(0, n - 1, SHOWN).round().long()
     arrays |= {"example_index": columns, "example_train": x_train[columns]}
     for name, x_init in starts.items():

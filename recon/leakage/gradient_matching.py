@@ -23,7 +23,7 @@ from recon.leakage.networks import Chain
 from recon.leakage.rgap import LayerSystem, layer_by_layer
 from recon.reconstruct import Reconstruction, reconstruct
 
-TORCH_ADAM = {"betas": (0.9, 0.999), "eps": 1e-8}  # PyTorch's defaults, which the paper uses
+BETAS, EPS = (0.9, 0.999), 1e-8  # PyTorch's defaults of Adam, which the paper uses
 COSINE_STEPS = 4800
 DLG_STEPS = 300
 
@@ -117,7 +117,7 @@ class GradientMatching:
         better = energy.detach() < state["accepted_energy"]
         factor = 0.1 ** sum(k > share * self.steps for share in self.milestones)
         adam = {key.removeprefix("adam_"): value for key, value in state.items() if key.startswith("adam_")}
-        moved, adam = Adam(self.step_size, **TORCH_ADAM).update(adam, x, grad, k, factor)
+        moved, adam = Adam(self.step_size, BETAS, EPS).update(adam, x, grad, k, factor)
         return {
             "x": moved if self.box is None else moved.clamp(*self.box),
             "k": state["k"] + 1,

@@ -61,10 +61,10 @@ class Conv:
 
     def output(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
         """(c, h, w) of the input -> of the output; ReconError if the kernel does not fit."""
-        sides = [(side + 2 * self.padding - self.kernel) // self.stride + 1 for side in shape[1:]]
-        if min(self.kernel, self.channels, self.stride) < 1 or self.padding < 0 or min(sides) < 1:
+        h, w = ((side + 2 * self.padding - self.kernel) // self.stride + 1 for side in shape[1:])
+        if min(self.kernel, self.channels, self.stride) < 1 or self.padding < 0 or min(h, w) < 1:
             raise ReconError(f"a convolution {self} does not fit an input of {shape}")
-        return (self.channels, *sides)
+        return self.channels, h, w
 
     def apply(self, x: Tensor, weight: Tensor) -> Tensor:
         """z = W x, (B, c, h, w) -> (B, o, h', w')."""

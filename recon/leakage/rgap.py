@@ -7,7 +7,7 @@ From the output to the image: eq. (4) gives x_d, then for i = d … 1, with z_i 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +34,7 @@ def minimum_norm(system: System, v: np.ndarray, tol: float = 1e-14, max_iter: in
     factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
     tall = system.shape[1] <= system.shape[0]
     x = np.zeros(system.shape[1])
-    last = np.inf
+    last = float("inf")
     for _ in range(max_iter):
         residual = v - system.apply(x)
         if tall:
@@ -43,7 +43,7 @@ def minimum_norm(system: System, v: np.ndarray, tol: float = 1e-14, max_iter: in
             for _ in range(2):  # what U cannot reach would be divided by μ and drown the rest in rounding
                 residual = residual - ridge * scipy.linalg.cho_solve(factor, residual, check_finite=False)
             change = system.adjoint(scipy.linalg.cho_solve(factor, residual, check_finite=False))
-        size = np.linalg.norm(change)
+        size = float(np.linalg.norm(change))
         if size >= last:  # rounding has taken over
             break
         x, last = x + change, size
@@ -62,7 +62,7 @@ class LayerSystem:
     delta: Tensor
 
 
-def layer_by_layer(leak: Leak, check: bool = True) -> Iterator[LayerSystem]:
+def layer_by_layer(leak: Leak, check: bool = True) -> Generator[LayerSystem, Tensor | None, None]:
     """The layers d … 1 of one victim's leak (B = 1), float64; each from the one before.
 
     A caller may `send` a better x_{i−1}: the next layer goes on from that (`Hybrid`).  check: refuse gradients of more

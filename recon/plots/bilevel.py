@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from recon.matching import nearest
-from recon.plots.images import image_rows
+from recon.plots.images import image_rows, on_white
 from recon.results import Result
 
 STARTS = ("random", "truth", "partition")
@@ -24,8 +24,7 @@ def plot_pairs(result: Result, start: str, suffix: str = "", n: int = 8) -> Figu
     held-out image's distance to *its* nearest training image is printed above it.
     """
     x_hat, train = result.array(f"x_hat_{start}{suffix}"), result.array("x_train")
-    x_init = {"random": f"x_init_random{suffix}", "truth": "x_train", "partition": "x_partition"}[start]
-    x_init = result.array(x_init)
+    x_init = result.array({"random": f"x_init_random{suffix}", "truth": "x_train", "partition": "x_partition"}[start])
     columns = torch.linspace(0, len(x_hat) - 1, n).round().long()
     to_train = nearest(x_hat[columns], train, "l2")
     rows = [
@@ -70,8 +69,7 @@ def plot_energy(result: Result, ax: Axes | None = None) -> Figure:
     ax.set(xlabel="outer iteration", ylabel=r"$\|\theta^*-\theta(x)\|^2$", ylim=(1e-10, None))
     ax.set_title("dotted: Table 1 of the paper", fontsize=9)
     ax.legend(fontsize=8)
-    ax.figure.patch.set_facecolor("white")
-    return ax.figure
+    return on_white(ax.figure)
 
 
 def plot_distances(result: Result, ax: Axes | None = None) -> Figure:
@@ -120,5 +118,4 @@ def plot_hypergradients(rows: list[dict], ax: Axes | None = None) -> Figure:
         ylabel="relative error of the hypergradient",
     )
     ax.legend(fontsize=8)
-    ax.figure.patch.set_facecolor("white")
-    return ax.figure
+    return on_white(ax.figure)

@@ -7,7 +7,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from recon.plots.images import image_rows
+from recon.plots.images import image_rows, on_white
 from recon.results import Result
 
 KINDS = {"train": ("training images", "o"), "held_out": ("held-out images", "^"), "noise": ("U(0, 1) noise", "x")}
@@ -31,8 +31,7 @@ def plot_objective(result: Result, ax: Axes | None = None) -> Figure:
         yscale="log", xlabel="confidence |Φ(x)| (logit)", ylabel=r"objective $\|\nabla_\theta E\|^2$, image repeated"
     )
     ax.legend(fontsize=8)
-    ax.figure.patch.set_facecolor("white")
-    return ax.figure
+    return on_white(ax.figure)
 
 
 def plot_images(result: Result) -> Figure:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from recon.matching import nearest, one_to_one, rescale
-from recon.plots.images import image_rows
+from recon.plots.images import image_rows, on_white
 from recon.results import Result
 
 TRAIN, HELD_OUT = sns.color_palette("colorblind", 2)
@@ -68,8 +68,7 @@ def plot_scores(result: Result, ax: Axes | None = None) -> Figure:
     ax.axhline(0.6, color="0.4", linestyle=":", label="threshold 0.6")
     ax.set(xlabel="images, best first", ylabel="NCC of the one-to-one match")
     ax.legend(fontsize=8)
-    ax.figure.patch.set_facecolor("white")
-    return ax.figure
+    return on_white(ax.figure)
 
 
 def plot_size(result: Result, large: Result | None = None, ax: Axes | None = None) -> Figure:
@@ -92,8 +91,7 @@ def plot_size(result: Result, large: Result | None = None, ax: Axes | None = Non
     ax.set_xticks(n_trains, [str(n) for n in n_trains])
     ax.minorticks_off()
     ax.legend(fontsize=8)
-    ax.figure.patch.set_facecolor("white")
-    return ax.figure
+    return on_white(ax.figure)
 
 
 def plot_random(result: Result, n: int = 8) -> Figure:
@@ -125,8 +123,7 @@ def plot_random_energy(result: Result, ax: Axes | None = None) -> Figure:
         ax.plot(result.array(f"history_{key}")[:, 0], color=colour, label=label)
     ax.set(yscale="log", xlabel="step", ylabel="energy (layer 1)")
     ax.legend(fontsize=8)
-    ax.figure.patch.set_facecolor("white")
-    return ax.figure
+    return on_white(ax.figure)
 
 
 def plot_partition(result: Result, n: int = 8) -> Figure:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 from torch import Tensor
 
 FRAMES = {"black": "#111111", "grey": "#a0a0a0", "none": "none"}
@@ -23,6 +23,13 @@ def show_image(ax: Axes, image: Tensor, frame: str = "none", title: str = "") ->
     if title:
         ax.set_title(title, fontsize=11, pad=2)
     return ax
+
+
+def on_white(figure: FigureBase | None) -> Figure:
+    """The figure of some axes on a white ground, as every figure of the book is in light and dark."""
+    assert isinstance(figure, Figure)
+    figure.patch.set_facecolor("white")
+    return figure
 
 
 def image_rows(

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
+from recon.plots.images import on_white
 from recon.results import Result
 
 SETS = {"truth": "training", "partition": "partition", "random": "noise"}
@@ -65,13 +66,12 @@ def plot_lines(result: Result) -> Figure:
     side = len(lambdas)
     figure, axes = plt.subplots(2, len(METHODS), figsize=(10.5, 6), sharey=True, sharex=True)
     for column, (name, label) in enumerate(METHODS.items()):
-        for row, (rival, line) in enumerate((("partition", np.s_[:, :, -1]), ("random", np.s_[:, -1, :]))):
+        for row, rival in enumerate(("partition", "random")):
             ax = axes[row, column]
             for key in ("truth", rival):
-                ends, starts = (
-                    result.array(f"{name}_{prefix}{key}").numpy().reshape(-1, side, side)[line]
-                    for prefix in ("", "start_")
-                )
+                grids = (result.array(f"{name}_{prefix}{key}").numpy() for prefix in ("", "start_"))
+                squares = (grid.reshape(-1, side, side) for grid in grids)
+                ends, starts = (s[:, :, -1] if rival == "partition" else s[:, -1, :] for s in squares)
                 mean, sd = ends.mean(0), ends.std(0, ddof=1) if len(ends) > 1 else 0 * ends[0]
                 ax.plot(lambdas, mean, color=COLOURS[key], marker="o", markersize=3, label=f"to {SETS[key]}")
                 ax.fill_between(lambdas, mean - sd, mean + sd, color=COLOURS[key], alpha=0.2)
@@ -169,6 +169,5 @@ def plot_geometry(result: Result) -> Figure:
 
 def finished(figure: Figure) -> Figure:
     """White ground, tight."""
-    figure.patch.set_facecolor("white")
     figure.tight_layout()
-    return figure
+    return on_white(figure)

@@ -8,7 +8,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from recon.leakage.published import LABELS, METHODS, PUBLISHED
-from recon.plots.images import image_rows, show_image
+from recon.plots.images import image_rows, on_white, show_image
 from recon.results import Result
 
 
@@ -161,6 +161,5 @@ def plot_threat_models(result: Result) -> Figure:
 
 def finished(figure: Figure) -> Figure:
     """White ground, tight."""
-    figure.patch.set_facecolor("white")
     figure.tight_layout(pad=0.4)
-    return figure
+    return on_white(figure)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -39,8 +42,11 @@ def plot_counting(result: Result) -> Figure:
     """Unknown pixel values against equations, logarithmic, for three networks."""
     rows = result.metrics["counting"]
     figure, ax = _axes((7.5, 3.2))
-    bars = (("unknowns", "unknowns N·K", BLUE), ("stationarity", "equations: one a parameter", ORANGE))
-    bars += (("perfect_fit", "equations: perfect fit, L·N", GREY),)
+    bars = (
+        ("unknowns", "unknowns N·K", BLUE),
+        ("stationarity", "equations: one a parameter", ORANGE),
+        ("perfect_fit", "equations: perfect fit, L·N", GREY),
+    )
     for offset, (key, label, colour) in enumerate(bars):
         heights = [row[key] for row in rows]
         at = np.arange(len(rows)) + 0.27 * (offset - 1)
@@ -59,8 +65,11 @@ def plot_counting(result: Result) -> Figure:
 def plot_theta_error(result: Result) -> Figure:
     """Relative error of the retrained classifier: images unmoved, moved, moved and rounded to 8 bits; three starts."""
     figure, ax = _axes((7, 3.2))
-    starts = (("counterfactual", "photographs of\nthe other partition"), ("noise", "uniform noise"))
-    starts += (("repeated", "one photograph,\nrepeated"),)
+    starts = (
+        ("counterfactual", "photographs of\nthe other partition"),
+        ("noise", "uniform noise"),
+        ("repeated", "one photograph,\nrepeated"),
+    )
     kinds = (("_unmoved", "unmoved (null)", GREY), ("_8bit", "moved, rounded to 8 bits", ORANGE), ("", "moved", BLUE))
     for offset, (suffix, label, colour) in enumerate(kinds):
         errors = [result.metrics[name][f"relative_theta_error{suffix}"] for name, _ in starts]
@@ -102,7 +111,7 @@ def _line(x: Tensor, y: Tensor) -> tuple[float, float, float, float]:
     return float(line[0]), float(line[1]), float(gradient.norm()), float((x_bar.mT @ gradient).abs().max())
 
 
-def _axes(size: tuple[float, float]):
+def _axes(size: tuple[float, float]) -> tuple[Figure, Axes]:
     figure, ax = plt.subplots(figsize=size, facecolor="white", layout="constrained")
     ax.spines[["top", "right"]].set_visible(False)
     return figure, ax
@@ -114,7 +123,7 @@ def _round_factor(factor: float) -> int:
     return max([s for s in steps if s <= factor], default=1)
 
 
-FIGURES = {
+FIGURES: dict[str, Callable[[Result], Figure]] = {
     "counting": plot_counting,
     "counterfactuals": plot_counterfactuals,
     "counterfactuals_noise": lambda result: plot_counterfactuals(result, "noise"),
