@@ -178,29 +178,26 @@ def _references(_: argparse.Namespace) -> None:
 
 
 def _claims(arguments: argparse.Namespace) -> None:
-    from recon.experiments import registry
+    from recon.pages import rows
     from recon.publish import ROOT
-    from recon.results import load_result
 
     folder = Path(arguments.out) if arguments.out else ROOT / "book" / "executed" / "results"
-    rows = []
-    for name, experiment in registry().items():
-        if not (folder / name / "result.json").is_file():
-            continue
-        result = load_result(folder / name, arrays=False)
-        for claim in result.claims:
-            made = {"chapter": experiment.chapter, "experiment": name, "profile": result.profile}
-            rows.append({**asdict(claim), **made, "data": result.data["name"], "device": result.device})
-    if not rows:
+    found = []
+    for row in rows(folder, ROOT, kept=not arguments.out):
+        result = row.result
+        made = {"chapter": row.chapter, "experiment": result.experiment, "profile": result.profile}
+        made |= {"data": result.data["name"], "device": result.device, "seed": result.seed}
+        found.append({**asdict(row.claim), **made, "other_seeds": [claim.ours for claim in row.seeds]})
+    if not found:
         raise ReconError(f"there are no results in {folder}: run an experiment or the book first")
     if arguments.json:
-        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        print(json.dumps(found, indent=1, ensure_ascii=False))
         return
-    for row in rows:
-        where = f"§{row['section']}" if row["section"] else "ours"
-        null = f" | null: {row['null']}" if row["null"] else ""
-        paper = f" | paper: {row['paper']}" if row["paper"] else ""
-        print(f"{row['verdict']:15} {row['id']} ({where}, {row['chapter']}): {row['ours']}{paper}{null}")
+    for each in found:
+        where = f"§{each['section']}" if each["section"] else "ours"
+        null = f" | null: {each['null']}" if each["null"] else ""
+        paper = f" | paper: {each['paper']}" if each["paper"] else ""
+        print(f"{each['verdict']:15} {each['id']} ({where}, {each['chapter']}): {each['ours']}{paper}{null}")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import nbformat
 import yaml
 
 from recon.errors import ReconError
+from recon.pages import Sources, fill
 from recon.runner import ReconRunError, fault
 
 EXECUTED = "book/executed/"
@@ -62,6 +63,9 @@ def build_html(root: Path, executed: Path, html: Path, log: Path) -> Path:
     with TemporaryDirectory(dir=html.parent, prefix=".html-") as folder:
         stage, out = Path(folder) / "source", Path(folder) / "out"
         _stage(root, pages, stage)
+        inside = executed / "results"
+        results = inside if inside.is_dir() else executed.parent / "results"
+        fill(stage / "book", Sources(root, results, pages))
         command = [sys.executable, "-c", JUPYTER_BOOK, "build", str(stage), *STRICT, "--path-output", str(out)]
         env = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "ignore"}
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)

@@ -76,6 +76,7 @@ class Result:
     key: str
     config: dict
     arrays: dict[str, Tensor] = field(repr=False)
+    peak_memory_mb: float = 0.0
 
     def array(self, name: str) -> Tensor:
         """One array by name; KeyError lists what there is."""

@@ -14,6 +14,7 @@ from recon import data as data_module
 from recon.errors import ReconError
 from recon.experiments.base import Context, Experiment
 from recon.experiments.profiles import PROFILES
+from recon.ledger import accounted, peak_memory_mb
 from recon.results import Result, checkpoint_folder, find_result, result_key, save_result, versions
 from recon.sources import source_hash
 
@@ -79,7 +80,8 @@ def run(
     checkpoints = checkpoint_folder(folder, key)
     start = time.perf_counter()
     torch.set_flush_denormal(True)
-    outcome = experiment.run(config, Context(pool, torch_device, seed, checkpoints, workers, scheduler))
+    with accounted(folder.parent, name, profile, pool.name, seed):
+        outcome = experiment.run(config, Context(pool, torch_device, seed, checkpoints, workers, scheduler))
     result = Result(
         experiment=name,
         profile=profile,
@@ -94,6 +96,7 @@ def run(
         key=key,
         config=asdict(config),
         arrays=outcome.arrays,
+        peak_memory_mb=peak_memory_mb(),
     )
     save_result(result, folder)
     shutil.rmtree(checkpoints, ignore_errors=True)

@@ -256,6 +256,7 @@ def run_partition(config: DecoRecoUntuned, context: Context) -> Outcome:
             **start_metrics(found.x_hat, x_init[found.row], images),
         }
         arrays |= {f"x_hat_{variant}": found.x_hat, f"contribution_{variant}": found.contribution}
+        arrays |= {f"start_{variant}": x_init[found.row]}
     shared = {k: v for k, v in shared_arrays(found, images).items() if k in SHARED}
     arrays |= {**shared, "x_init": x_init, "partition_index": images.init_index[order.cpu()]}
     metrics = {"n_train": config.n_train, "m": config.attack.m, **released.metrics(), **by_variant["reference"]}
@@ -401,5 +402,5 @@ PARTITION = Experiment(
     cost={"smoke": "5 s", "laptop": "1 min", "paper": "an hour"},
     configs=DECORECO_PARTITION,
     run=run_partition,
-    figures={"rows": plots.plot_partition},
+    figures={"rows": plots.plot_partition, "front": plots.plot_front},
 )

@@ -144,3 +144,22 @@ def plot_partition(result: Result, n: int = 8) -> Figure:
         ]
         titles += [[], [f"{v:.2f}" for v in to_start.score], [f"{v:.2f}" for v in to_train.score]]
     return image_rows(rows, titles)
+
+
+def plot_front(result: Result, n: int = 5) -> Figure:
+    """Start → reconstruction → nearest training image: the n most alike to a training image of their own, and beside
+    them the n that contribute most among those whose nearest training image is below NCC 0.5."""
+    x_hat, train, start = (result.array(key) for key in ("x_hat_span", "x_train", "start_span"))
+    match, own = nearest(x_hat, train, "ncc"), one_to_one(train, x_hat)
+    true = own.index[own.score.argsort(descending=True)[:n]]
+    false = (match.score < 0.5).nonzero()[:, 0]
+    false = false[result.array("contribution_span")[false].argsort(descending=True)[:n]]
+    rows = torch.cat([true, false])
+    return image_rows(
+        [
+            ("start: another\nphotograph", shown(result, start[rows]), "none"),
+            ("read out of\nthe weights", shown(result, x_hat[rows]), "black"),
+            ("nearest\ntraining image", shown(result, train[match.index[rows]]), "grey"),
+        ],
+        [["true"] * len(true) + ["false"] * len(false), [], [f"{v:.2f}" for v in match.score[rows]]],
+    )
