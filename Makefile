@@ -39,7 +39,7 @@ test: env ## lint, unit tests, smoke references through nbval, strict build of t
 	@echo "== lint"; $(BIN)/ruff check --quiet && $(BIN)/ruff format --check --quiet \
 	    || { echo "ruff is not content: see $(BIN)/ruff check and $(BIN)/ruff format --diff" >&2; exit 1; }
 	@echo "== types"; $(BIN)/mypy
-	@echo "== unit tests"; $(PYTEST) --dist worksteal tests
+	@echo "== unit tests"; $(PYTEST) --dist worksteal --doctest-modules tests recon
 	@echo "== smoke references"; $(PYTEST) --dist loadscope --nbval --nbval-current-env tests/reference
 	@echo "== strict build of the published edition"; $(BIN)/recon render
 

@@ -58,6 +58,11 @@ def one_to_one(a: Tensor, b: Tensor, metric: str = "ncc") -> Match:
     """The assignment of images of `a` to different images of `b` (m ≤ n) with the best total score.
 
     Solved by SciPy's linear_sum_assignment.  Unlike `nearest`, nobody is counted twice.
+
+    >>> a = torch.tensor([[0.0, 0.0], [0.0, 1.0]])
+    >>> b = torch.tensor([[0.0, 0.4], [5.0, 5.0]])
+    >>> nearest(a, b).index.tolist(), one_to_one(a, b, "l2").index.tolist()
+    ([0, 0], [0, 1])
     """
     if len(a) > len(b):
         raise ReconError(f"one-to-one matching needs at least as many partners: {len(a)} against {len(b)}")
@@ -91,6 +96,11 @@ def target_decoy(x_hat: Tensor, train: Tensor, held_out: Tensor, threshold: floa
 
     An attack that learned nothing treats both alike: then the k images matched above the threshold are a random subset
     of all 2n, and the number of training images among them is hypergeometric – an exact permutation test.
+
+    >>> train, held_out = torch.eye(8)[:4], torch.eye(8)[4:]
+    >>> found = target_decoy(torch.eye(8)[:3], train, held_out, threshold=0.5)
+    >>> found.targets, found.decoys, round(found.fdr, 2), round(found.p_value, 3)
+    (3, 0, 0.33, 0.071)
     """
     if len(train) != len(held_out):
         raise ReconError(f"as many held-out as training images are needed, not {len(held_out)} and {len(train)}")

@@ -31,6 +31,10 @@ def ncc(a: Tensor, b: Tensor) -> Tensor:
     """Normalised cross-correlation over whole images, (m, n) in [−1, 1].
 
     ⟨a − ā, b − b̄⟩ / (‖a − ā‖ ‖b − b̄‖): blind to brightness and contrast of either image; a constant image scores 0.
+
+    >>> ramp = torch.arange(4.0)[None]
+    >>> [round(ncc(other, ramp).item(), 3) for other in (ramp, 5 - 2 * ramp, torch.ones(1, 4))]
+    [1.0, -1.0, 0.0]
     """
     return (_standardise(a) @ _standardise(b).mT).clamp(-1, 1)
 
@@ -79,7 +83,11 @@ def ssim(a: Tensor, b: Tensor, chunk: int = 16) -> Tensor:
 
 
 def mse(a: Tensor, b: Tensor) -> Tensor:
-    """Mean squared error, row by row: (m, …), (m, …) -> (m,)."""
+    """Mean squared error, row by row: (m, …), (m, …) -> (m,).
+
+    >>> mse(torch.zeros(2, 3), torch.tensor([[1.0, 1, 1], [0, 0, 3]])).tolist()
+    [1.0, 3.0]
+    """
     return (a - b).square().flatten(1).mean(1)
 
 
@@ -87,5 +95,9 @@ def psnr(error: Tensor, peak: float = 1.0) -> Tensor:
     """Peak signal-to-noise ratio 20 log10(peak) − 10 log10(MSE) in dB, from mean squared errors (m,).
 
     Chen & Campbell (2022) take peak 255 with images in [0, 1]: 48.13 dB above peak 1.
+
+    >>> error = torch.tensor(0.01)
+    >>> [round(psnr(error, peak).item(), 2) for peak in (1.0, 255.0)]
+    [20.0, 68.13]
     """
     return 20 * math.log10(peak) - 10 * torch.log10(error)

@@ -104,7 +104,12 @@ class MLP:
         return torch.cat([theta[name].flatten(-len(shape)) for name, shape in self.shapes().items()], dim=-1)
 
     def unflatten(self, vector: Tensor) -> Params:
-        """Inverse of `flatten`; views, no copy."""
+        """Inverse of `flatten`; views, no copy.
+
+        >>> theta = affine(2).unflatten(torch.tensor([1.0, 2.0, 3.0]))
+        >>> theta["w1"].tolist(), theta["b1"].tolist()
+        ([[1.0, 2.0]], [3.0])
+        """
         sizes = [math.prod(shape) for shape in self.shapes().values()]
         pieces = vector.split(sizes, dim=-1)
         return {n: v.unflatten(-1, s) for (n, s), v in zip(self.shapes().items(), pieces, strict=True)}
@@ -121,5 +126,9 @@ def one_hidden(width: int = 6144, dim: int = 3072, smoothing: float | None = Non
 
 
 def three_layer(width: int = 1000, dim: int = 3072, outputs: int = 1) -> MLP:
-    """The net of Haim et al. (2022): three linear layers, a bias on the first only, hence homogeneous of degree 3."""
+    """The net of Haim et al. (2022): three linear layers, a bias on the first only, hence homogeneous of degree 3.
+
+    >>> three_layer(width=10, dim=4).shapes()
+    {'w1': (10, 4), 'b1': (10,), 'w2': (10, 10), 'w3': (1, 10)}
+    """
     return MLP((dim, width, width, outputs), bias=(True, False, False))

@@ -126,6 +126,9 @@ def generic_rank(conv: Conv, shape: Shape) -> int:
     Less where few positions read few pixels each (large strides, wide padding).
 
     The c_out² dependencies: Σ_p δ[o, p] W[(o', p), ·] = Σ_t w[o', t] K[(o, t), ·] for every pair (o, o').
+
+    >>> generic_rank(Conv(kernel=4, channels=6, stride=2), (3, 32, 32)) - 3072  # rd_1 of CNN2 V2
+    -1470
     """
     n_in, n_out = int(np.prod(shape)), int(np.prod(conv.output(shape)))
     weights = conv.channels * shape[0] * conv.kernel**2
@@ -144,7 +147,11 @@ def system_of(conv: Conv, weight: Tensor, delta: Tensor, shape: Shape) -> System
 
 
 def security_metric(deficiencies: list[int]) -> int:
-    """Eq. (12): c(M) = Σ_i (d − i + 1)/d · rd_i ≤ 0, larger is less secure; terms rounded half to even, as printed."""
+    """Eq. (12): c(M) = Σ_i (d − i + 1)/d · rd_i ≤ 0, larger is less secure; terms rounded half to even, as printed.
+
+    >>> security_metric([0, -4533])  # CNN3 V1 of Table 1
+    -2266
+    """
     d = len(deficiencies)
     return sum(round((d - i) / d * deficiency) for i, deficiency in enumerate(deficiencies))
 
