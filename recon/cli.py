@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("edition", nargs="?", help="a name under build/ or a folder (default: the newest)")
     command.set_defaults(command=_publish)
 
-    command = commands.add_parser("keep", help="take a result at profile paper into the book, figures and all")
+    command = commands.add_parser("keep", help="take a result at profile paper, or at another seed, into the book")
     command.add_argument("folder", metavar="DIR", help="the folder of its result.json")
     command.set_defaults(command=_keep)
 

@@ -145,20 +145,28 @@ def write_references(root: Path = ROOT, timeout: float | None = None) -> Path:
 
 
 def keep(folder: str | Path, root: Path = ROOT) -> Path:
-    """Copy one result at profile `paper` on CIFAR-10, `result.json` and figures, to book/paper-size/NAME.
+    """Copy one result on CIFAR-10, `result.json` and figures, to a place in the book that no edition overwrites.
 
-    Such runs are too long to be part of an edition; a chapter shows them through `recon.results.kept`.  Raises
-    ReconError for another profile or data, or a folder without a result.
+    At profile `paper`: book/paper-size/NAME, a run too long to be part of an edition, shown by a chapter through
+    `recon.results.kept`.  At profile `laptop` with another seed than 0: book/seeds/NAME/seed-S, which the claims page
+    gives as a range.  Raises ReconError for anything else, or a folder without a result.
     """
     from recon.results import atomic_path, load_result
 
     result = load_result(Path(folder), arrays=False)
     found = (result.profile, result.data["name"])
-    if found != ("paper", "cifar10"):
-        raise ReconError(f"only results at profile paper on CIFAR-10 are kept, not {found[0]} on {found[1]}")
-    target = root / "book" / "paper-size" / result.experiment
+    if found == ("paper", "cifar10"):
+        target = root / "book" / "paper-size" / result.experiment
+    elif found == ("laptop", "cifar10") and result.seed:
+        target = root / "book" / "seeds" / result.experiment / f"seed-{result.seed}"
+    else:
+        raise ReconError(
+            "only results on CIFAR-10 at profile paper, or at profile laptop with a seed other than 0, are kept, "
+            f"not {found[0]} on {found[1]} with seed {result.seed}"
+        )
     target.mkdir(parents=True, exist_ok=True)
-    for path in (*sorted(Path(folder).glob("*.png")), Path(folder) / "result.json"):
+    figures = sorted(Path(folder).glob("*.png")) if result.profile == "paper" else []
+    for path in (*figures, Path(folder) / "result.json"):
         with atomic_path(target / path.name) as temporary:
             shutil.copyfile(path, temporary)
     return target

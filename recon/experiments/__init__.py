@@ -6,7 +6,9 @@ import os
 import shutil
 import time
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import torch
 
@@ -20,27 +22,12 @@ from recon.sources import source_hash
 
 
 def registry() -> dict[str, Experiment]:
-    """Name -> experiment, in the order of the book."""
-    from recon.experiments import (
-        bilevel,
-        bilevel_hidden,
-        collapse,
-        decoreco,
-        decoreco_adversary,
-        kkt_training,
-        landscape,
-        leakage,
-        leakage_beyond,
-        linear,
-    )
-
-    experiments = (
-        *(linear.EXPERIMENT, collapse.EXPERIMENT, bilevel.AFFINE, bilevel_hidden.HIDDEN),
-        *(kkt_training.EXPERIMENT, decoreco.RANDOM, decoreco.TUNED, decoreco.SIZE, decoreco.PARTITION),
-        *(decoreco_adversary.TRUTH, decoreco_adversary.ADVERSARY, landscape.BILEVEL, landscape.DECORECO),
-        *(leakage.RANK, leakage.ATTACKS, leakage_beyond.EXPERIMENT),
-    )
-    return {experiment.name: experiment for experiment in experiments}
+    """Name -> experiment: every `Experiment` that a module of this folder defines, in the order of the book."""
+    found: dict[str, Experiment] = {}
+    for module in iter_modules(__path__):
+        members = vars(import_module(f"{__name__}.{module.name}"))
+        found |= {value.name: value for value in members.values() if isinstance(value, Experiment)}
+    return dict(sorted(found.items(), key=lambda item: item[1].chapter))
 
 
 def run(
