@@ -12,7 +12,7 @@ ORDER = (
     *("errors", "results", "sweep", "sources", "data", "networks", "descent", "loop", "training", "solution_set"),
     *("bilevel", "reconstruct", "stationarity", "kkt", "decoreco", "recover", "reference", "evidence", "landscape"),
     *("leakage", "metrics"),
-    *("matching", "plots", "experiments", "stamps", "runner", "html", "publish", "cli"),
+    *("matching", "plots", "experiments", "audit_inputs", "audit", "stamps", "runner", "html", "publish", "cli"),
 )
 FORBIDDEN = {
     *("torch.manual_seed", "torch.seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"),
