@@ -16,15 +16,17 @@ STYLE = """
 :root { color-scheme: light dark; --line: #c8c8c8; --quiet: #5a5a5a; --leak: #a11212; --calm: #1c5c2e; }
 @media (prefers-color-scheme: dark) { :root { --line: #4a4a4a; --quiet: #b0b0b0; --leak: #ff9a8f; --calm: #8fd6a3; } }
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 46rem; margin: 0 auto; padding: 1rem; }
-h1 { line-height: 1.2; } .quiet { color: var(--quiet); } td, dd { overflow-wrap: anywhere; }
+h1 { line-height: 1.2; } .quiet { color: var(--quiet); } .pairs td, dd { overflow-wrap: anywhere; }
 .verdict { font-size: 1.2rem; border-left: .4rem solid; padding-left: .8rem; }
 .leak { color: var(--leak); } .calm { color: var(--calm); }
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
 caption { text-align: left; color: var(--quiet); padding-bottom: .4rem; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .35rem; text-align: left; vertical-align: top; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number, th.number { text-align: right; } td.number { white-space: nowrap; font-variant-numeric: tabular-nums; }
 tr.decisive { font-weight: bold; }
-.pairs td { width: 24%; font-size: .8rem; } .pairs img { width: 100%; max-width: 8rem; image-rendering: pixelated; }
+.pairs { table-layout: fixed; } .pairs td, .pairs thead th { font-size: .75rem; }
+.pairs th:first-child { width: 1.6rem; } .pairs img { width: 100%; max-width: 8rem; height: auto; }
+img { image-rendering: pixelated; }
 dt { color: var(--quiet); } dd { margin: 0 0 .4rem 0; }
 """
 
@@ -100,21 +102,23 @@ def _counts(report: dict[str, Any]) -> str:
     rows = []
     for row in report["result"]["counts"]:
         decisive = (row["metric"], row["threshold"]) == ("NCC", report["result"]["threshold"])
+        chance = f"{row['fdr']:.0%}" if row["targets"] else "–"
         rows.append(
             f'<tr{" class=decisive" if decisive else ""}><th scope="row">{row["metric"]} &gt; {row["threshold"]}</th>'
             f'<td class="number">{row["targets"]}</td><td class="number">{row["decoys"]}</td>'
-            f'<td class="number">{row["fdr"]:.0%}</td><td class="number">{row["p_value"]:.1g}</td></tr>'
+            f'<td class="number">{chance}</td><td class="number">{row["p_value"]:.1g}</td></tr>'
         )
     return f"""<div class="wide"><table>
 <caption>Every reconstruction is assigned to one image among {n} training and {n} held-out images; how many pairs are
-more alike than a threshold. The row in bold decides, with three times its p.</caption>
+more alike than a threshold. The row in bold decides, with
+three times its p.</caption>
 <thead><tr><th scope="col">Likeness</th><th scope="col" class="number">training</th>
-<th scope="col" class="number">held out</th><th scope="col" class="number">false, at most about</th>
+<th scope="col" class="number">held out</th><th scope="col" class="number">by chance</th>
 <th scope="col" class="number">p</th></tr></thead>
 <tbody>{"".join(rows)}</tbody></table></div>
-<p class="quiet">NCC, normalised cross-correlation, is 1 for the same image up to brightness and contrast. False: the
-estimated share of chance among the training images found, (held out + 1) / training. p: the probability of as many
-training images among those found if membership were drawn at random.</p>"""
+<p class="quiet">NCC, normalised cross-correlation, is 1 for the same image up to brightness and contrast. By chance:
+estimated share of the training images found that may be there by chance, (held out + 1) / training. p: the
+probability of as many training images among those found if membership were drawn at random.</p>"""
 
 
 def _first_layer(explained: dict[str, Any], regime: str) -> str:
@@ -141,8 +145,8 @@ def _pairs(pairs: Sequence[tuple[Row, Row]]) -> str:
     return f"""<div class="wide"><table class="pairs">
 <caption>On the left the best pair, the second best, …, one-to-one with training images; on the right the same with
 images that the network never saw. Reconstructions are shown at the contrast of their partner.</caption>
-<thead><tr><th scope="col">Rank</th><th scope="col">reconstruction</th><th scope="col">training image</th>
-<th scope="col">reconstruction</th><th scope="col">held-out image</th></tr></thead>
+<thead><tr><th scope="col">No.</th><th scope="col">recon&shy;struction</th><th scope="col">training image</th>
+<th scope="col">recon&shy;struction</th><th scope="col">held-out image</th></tr></thead>
 <tbody>{rows}</tbody></table></div>"""
 
 
