@@ -75,6 +75,15 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("folder", metavar="DIR", help="the folder of its result.json")
     command.set_defaults(command=_keep)
 
+    command = commands.add_parser("audit", help="how much of its training set does your own network give away?")
+    command.add_argument("--weights", required=True, metavar="FILE", help="safetensors of a ReLU MLP with one logit")
+    command.add_argument("--arch", required=True, metavar="WIDTHS", help="for example 3072-1000-1000-1")
+    command.add_argument("--data", required=True, metavar="DIR", help="train/ and held_out/ with images, or .npz")
+    command.add_argument("--out", default="recon-audit", metavar="DIR", help="for report.html and report.json")
+    command.add_argument("--mean", default="image", metavar="image|channel|none", help="what training subtracted")
+    _budget(command)
+    command.set_defaults(command=_audit)
+
     command = commands.add_parser("references", help="recompute the smoke references that nbval compares with")
     command.set_defaults(command=_references)
 
@@ -86,9 +95,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _settings(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--profile", choices=PROFILES, default="laptop")
     command.add_argument("--data", default="auto", metavar="|".join(SOURCES))
     command.add_argument("--data-root", metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
+    _budget(command)
+
+
+def _budget(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--profile", choices=PROFILES, default="laptop")
     command.add_argument("--device", default="auto", metavar="auto|cpu|cuda")
     command.add_argument("--seed", type=int, default=0)
 
@@ -169,6 +182,24 @@ def _keep(arguments: argparse.Namespace) -> None:
     from recon.publish import keep
 
     print(keep(arguments.folder))
+
+
+def _audit(arguments: argparse.Namespace) -> None:
+    from recon.audit import audit
+
+    out = Path(arguments.out)
+    report = audit(
+        Path(arguments.weights),
+        arguments.arch,
+        Path(arguments.data),
+        out,
+        profile=arguments.profile,
+        seed=arguments.seed,
+        device=arguments.device,
+        mean=arguments.mean,
+    )
+    print(report["summary"])
+    print(out / "report.html")
 
 
 def _references(_: argparse.Namespace) -> None:

@@ -9,22 +9,12 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "recon"
 ORDER = (
-    *(
-        "errors",
-        "results",
-        "ledger",
-        "sweep",
-        "sources",
-        "data",
-        "networks",
-        "descent",
-        "loop",
-        "training",
-        "solution_set",
-    ),
+    *("errors", "results", "ledger", "sweep", "sources", "data", "networks"),
+    *("descent", "loop", "training", "solution_set"),
     *("bilevel", "reconstruct", "stationarity", "kkt", "decoreco", "recover", "reference", "evidence", "landscape"),
     *("leakage", "metrics"),
-    *("matching", "plots", "experiments", "stamps", "runner", "pages", "html", "publish", "cli"),
+    *("matching", "plots", "experiments", "audit_inputs", "audit", "stamps", "runner", "pages", "html", "publish"),
+    *("cli",),
 )
 FORBIDDEN = {
     *("torch.manual_seed", "torch.seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"),
