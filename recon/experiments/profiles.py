@@ -297,7 +297,7 @@ class LeakageBeyond:
     train_steps: int
     attack: Settings
     draws: int = 3
-    weights_at: tuple[int, ...] = (0, 20, 50, 100, 200)
+    weights_at: tuple[int, ...] = (0, 10, 20, 50, 200)
 
 
 LEAKAGE_BEYOND = {
