@@ -129,7 +129,7 @@ def checked(sources: Sources) -> dict[str, list[Row]]:
 
 def claims_table(sources: Sources, paper: str) -> str:
     """One paper's claims, or our own findings."""
-    lines = ["| Claim | Paper | Ours | Null | Verdict | Where |", "|---|---|---|---|---|---|"]
+    lines = ["```{container} claims", "| Claim | Paper | Ours | Null | Verdict | Where |", "|---|---|---|---|---|---|"]
     for row in checked(sources)[paper]:
         claim = row.claim
         section = f" (§ {claim.section.removeprefix('C&C ')})" if claim.section else ""
@@ -144,7 +144,7 @@ def claims_table(sources: Sources, paper: str) -> str:
         cells[2] += many
         cells += [escaped(claim.null), f"**{verdict}**", where]
         lines.append("| " + " | ".join(cell or "–" for cell in cells) + " |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "```"])
 
 
 def spread(texts: list[str]) -> str:
@@ -228,8 +228,8 @@ def contents(sources: Sources) -> str:
 def chapter_table(sources: Sources) -> str:
     """How every page was made, and what its experiments took."""
     results = by_chapter(sources)
-    lines = ["| Chapter | Commit | Data | Profile | Device | Seconds | Peak memory | Versions | Reading |"]
-    lines.append("|---|---|---|---|---|---|---|---|---|")
+    columns = ("Chapter", "Commit", "Data", "Profile", "Device", "Versions", "Seconds", "Peak memory")
+    table = []
     for page in sources.chapters:
         nb = nbformat.read(page, as_version=4)
         stamp = nb.metadata.get("recon")
@@ -239,19 +239,16 @@ def chapter_table(sources: Sources) -> str:
         seconds = sum(result.seconds for result in mine)
         memory = max((result.peak_memory_mb for result in mine), default=0.0)
         versions = ", ".join(f"{name} {escaped(number)}" for name, number in stamp["versions"].items())
-        cells = [
-            f"[{page.stem}](executed/{page.stem})",
-            f"`{stamp['commit']}`",
-            f"{stamp['data']['name']}, `{stamp['data']['sha256'][:8]}`",
-            stamp["profile"],
-            escaped(stamp["device"]),
-            f"{seconds:.0f}",
-            f"{memory / 1000:.1f} GB" if memory else "–",
-            versions,
-            f"{reading_minutes(nb)} min",
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        data = f"{stamp['data']['name']}, sha256 `{stamp['data']['sha256'][:16]}`"
+        cells = [f"[{page.stem}](executed/{page.stem})", f"`{stamp['commit']}`", data, stamp["profile"]]
+        cells += [escaped(stamp["device"]), versions, f"{seconds:.0f}", f"{memory / 1000:.1f} GB" if memory else "–"]
+        table.append(cells)
+    same = [k for k in range(1, 6) if len({cells[k] for cells in table}) == 1]  # said once, above the table
+    head = "; ".join(f"{columns[k].lower()}: {table[0][k]}" for k in same)
+    kept = [k for k in range(len(columns)) if k not in same]
+    lines = ["| " + " | ".join(columns[k] for k in kept) + " |", "|" + "---|" * len(kept)]
+    lines += ["| " + " | ".join(cells[k] for k in kept) + " |" for cells in table]
+    return (f"All chapters: {head}.\n\n" if head else "") + "\n".join(lines)
 
 
 def reading_minutes(nb: nbformat.NotebookNode) -> int:
