@@ -11,7 +11,8 @@ from pathlib import Path
 import torch
 
 from recon.experiments import device_name
-from recon.results import atomic_path, versions
+from recon.files import atomic_path
+from recon.results import versions
 
 
 def seconds(call: Callable[[], object], repeat: int = 3) -> float:

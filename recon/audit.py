@@ -23,12 +23,13 @@ from recon.audit_inputs import Images, load_images, load_weights, mean_image
 from recon.decoreco import image_span
 from recon.errors import ReconError
 from recon.experiments import device_name, resolve_device
+from recon.files import atomic_path
 from recon.kkt import certificate
 from recon.matching import SSIM_THRESHOLD, Match, one_to_one, rescale, target_decoy
 from recon.networks import MLP
 from recon.plots.audit import Picture, Row, page
 from recon.recover import Settings, recover
-from recon.results import atomic_path, checkpoint_folder, load_tensors, result_key, save_tensors, versions
+from recon.results import checkpoint_folder, load_tensors, result_key, save_tensors, versions
 from recon.sources import source_hash
 from recon.stationarity import gram, layer_norms
 

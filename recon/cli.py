@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from recon import __version__
 from recon.data import SOURCES
@@ -22,6 +24,8 @@ PROFILES = ("smoke", "laptop", "paper")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a § is no reason to fail where the terminal knows ASCII alone
+        sys.stdout.reconfigure(errors="backslashreplace")
     arguments = _parser().parse_args(argv)
     try:
         arguments.command(arguments)
@@ -31,6 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("recon: interrupted; the next run goes on from the last checkpoint", file=sys.stderr)
         return 1
+    except MemoryError:
+        print("recon: there is not enough memory on this machine for what was asked", file=sys.stderr)
+        return 1
     except Exception as error:  # the run failed: a sentence for the user, the traceback for whoever asks
         if arguments.traceback:
             raise
@@ -39,12 +46,47 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())
+def _one_line(error: object) -> str:
+    """One printable line, whatever the names of files in it hold."""
+    text = " ".join(str(error).split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _print(text: object) -> None:
+    """To stdout and at once, while a full disk can still be told.  That `head` has read enough is no failure."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        if sys.stdout is sys.__stdout__:  # else the interpreter tries what is left once more, and complains
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if not isinstance(error, BrokenPipeError):
+            raise
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"recon: {_one_line(message)} ({self.prog} --help shows the usage)\n")
+
+
+def _text(text: str) -> str:
+    if not text.strip():  # "$UNSET" in a shell: never the default instead
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text
+
+
+def _path(text: str) -> str:
+    try:
+        os.stat(Path(_text(text)).expanduser())
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass  # whoever uses it knows whether that matters
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, ~nobody, a zero byte
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise argparse.ArgumentTypeError(f"cannot be a path: {reason}") from error
+    return text
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="recon", description="Can training data be read out of trained weights?")
+    parser = _Parser(prog="recon", description="Can training data be read out of trained weights?")
     parser.add_argument("--version", action="version", version=f"recon {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an unexpected failure happened")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -55,9 +97,11 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("run", help="run one experiment, or find its result on disk")
     command.add_argument("name", metavar="NAME")
     _settings(command)
-    command.add_argument("--out", metavar="DIR", help="results go to DIR/NAME (default build/results/…)")
+    command.add_argument("--out", type=_path, metavar="DIR", help="results go to DIR/NAME (default build/results/…)")
     command.add_argument("--workers", type=int, default=1, metavar="N", help="processes for a sweep of runs")
-    command.add_argument("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers a sweep uses instead")
+    command.add_argument(
+        "--scheduler", type=_text, metavar="ADDRESS", help="Dask scheduler whose workers a sweep uses instead"
+    )
     command.set_defaults(command=_run)
 
     command = commands.add_parser("book", help="all chapters through papermill, then HTML, as an edition of its own")
@@ -68,18 +112,20 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(command=_render)
 
     command = commands.add_parser("publish", help="promote an edition on CIFAR-10 into book/executed/")
-    command.add_argument("edition", nargs="?", help="a name under build/ or a folder (default: the newest)")
+    command.add_argument("edition", type=_path, nargs="?", help="a name under build/ or a folder (default: the newest)")
     command.set_defaults(command=_publish)
 
     command = commands.add_parser("keep", help="take a result at profile paper, or at another seed, into the book")
-    command.add_argument("folder", metavar="DIR", help="the folder of its result.json")
+    command.add_argument("folder", type=_path, metavar="DIR", help="the folder of its result.json")
     command.set_defaults(command=_keep)
 
     command = commands.add_parser("audit", help="how much of its training set does your own network give away?")
-    command.add_argument("--weights", required=True, metavar="FILE", help="safetensors of a ReLU MLP with one logit")
-    command.add_argument("--arch", required=True, metavar="WIDTHS", help="for example 3072-1000-1000-1")
-    command.add_argument("--data", required=True, metavar="DIR", help="train/ and held_out/ with images, or .npz")
-    command.add_argument("--out", default="recon-audit", metavar="DIR", help="for report.html and report.json")
+    command.add_argument(
+        "--weights", type=_path, required=True, metavar="FILE", help="safetensors of a ReLU MLP, one logit"
+    )
+    command.add_argument("--arch", type=_text, required=True, metavar="WIDTHS", help="for example 3072-1000-1000-1")
+    command.add_argument("--data", type=_path, required=True, metavar="DIR", help="train/ and held_out/, or .npz")
+    command.add_argument("--out", type=_path, default="recon-audit", metavar="DIR", help="where the report goes")
     command.add_argument("--mean", default="image", metavar="image|channel|none", help="what training subtracted")
     _budget(command)
     command.set_defaults(command=_audit)
@@ -89,14 +135,14 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("claims", help="every claim: paper value, ours, null, verdict, chapter")
     command.add_argument("--json", action="store_true", help="as JSON")
-    command.add_argument("--out", metavar="DIR", help="results to read (default: the published edition's)")
+    command.add_argument("--out", type=_path, metavar="DIR", help="results to read (default: the published edition's)")
     command.set_defaults(command=_claims)
     return parser
 
 
 def _settings(command: argparse.ArgumentParser) -> None:
     command.add_argument("--data", default="auto", metavar="|".join(SOURCES))
-    command.add_argument("--data-root", metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
+    command.add_argument("--data-root", type=_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
     _budget(command)
 
 
@@ -111,7 +157,7 @@ def _list(_: argparse.Namespace) -> None:
 
     for experiment in registry().values():
         cost = ", ".join(f"{profile} {text}" for profile, text in experiment.cost.items())
-        print(f"{experiment.name:16} {experiment.chapter:20} {experiment.section:6} {cost:52} {experiment.summary}")
+        _print(f"{experiment.name:16} {experiment.chapter:20} {experiment.section:6} {cost:52} {experiment.summary}")
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -133,8 +179,8 @@ def _run(arguments: argparse.Namespace) -> None:
     if result.data["notice"]:
         print(f"recon: {result.data['notice']}", file=sys.stderr)
     for claim in result.claims:
-        print(f"{claim.verdict:15} {claim.id}: {claim.ours}")
-    print(folder / "result.json")
+        _print(f"{claim.verdict:15} {claim.id}: {claim.ours}")
+    _print(folder / "result.json")
 
 
 def _save_figures(result: Result, folder: Path) -> None:
@@ -144,7 +190,7 @@ def _save_figures(result: Result, folder: Path) -> None:
     import matplotlib.pyplot as plt
 
     from recon.experiments import registry
-    from recon.results import atomic_path
+    from recon.files import atomic_path
 
     for stem, plot in registry()[result.experiment].figures.items():
         figure = plot(result)
@@ -163,25 +209,25 @@ def _book(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
         data_root=arguments.data_root,
     )
-    print(edition)
+    _print(edition)
 
 
 def _render(_: argparse.Namespace) -> None:
     from recon.publish import render
 
-    print(render())
+    _print(render())
 
 
 def _publish(arguments: argparse.Namespace) -> None:
     from recon.publish import publish
 
-    print(publish(arguments.edition))
+    _print(publish(arguments.edition))
 
 
 def _keep(arguments: argparse.Namespace) -> None:
     from recon.publish import keep
 
-    print(keep(arguments.folder))
+    _print(keep(arguments.folder))
 
 
 def _audit(arguments: argparse.Namespace) -> None:
@@ -198,14 +244,14 @@ def _audit(arguments: argparse.Namespace) -> None:
         device=arguments.device,
         mean=arguments.mean,
     )
-    print(report["summary"])
-    print(out / "report.html")
+    _print(report["summary"])
+    _print(out / "report.html")
 
 
 def _references(_: argparse.Namespace) -> None:
     from recon.publish import write_references
 
-    print(write_references())
+    _print(write_references())
 
 
 def _claims(arguments: argparse.Namespace) -> None:
@@ -216,19 +262,19 @@ def _claims(arguments: argparse.Namespace) -> None:
     found = []
     for row in rows(folder, ROOT, kept=not arguments.out):
         result = row.result
-        made = {"chapter": row.chapter, "experiment": result.experiment, "profile": result.profile}
+        made: dict = {"chapter": row.chapter, "experiment": result.experiment, "profile": result.profile}
         made |= {"data": result.data["name"], "device": result.device, "seed": result.seed}
         found.append({**asdict(row.claim), **made, "other_seeds": [claim.ours for claim in row.seeds]})
     if not found:
         raise ReconError(f"there are no results in {folder}: run an experiment or the book first")
     if arguments.json:
-        print(json.dumps(found, indent=1, ensure_ascii=False))
+        _print(json.dumps(found, indent=1, ensure_ascii=False))
         return
     for each in found:
         where = f"§{each['section']}" if each["section"] else "ours"
         null = f" | null: {each['null']}" if each["null"] else ""
         paper = f" | paper: {each['paper']}" if each["paper"] else ""
-        print(f"{each['verdict']:15} {each['id']} ({where}, {each['chapter']}): {each['ours']}{paper}{null}")
+        _print(f"{each['verdict']:15} {each['id']} ({where}, {each['chapter']}): {each['ours']}{paper}{null}")
 
 
 if __name__ == "__main__":

@@ -10,12 +10,11 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import nbformat
 import yaml
 
 from recon.errors import ReconError
 from recon.pages import Sources, fill
-from recon.runner import ReconRunError, fault
+from recon.runner import ReconRunError, fault, read_notebook
 
 EXECUTED = "book/executed/"
 STRICT = ("-n", "-W", "--keep-going")
@@ -33,7 +32,7 @@ def check_toc(root: Path, executed: Path) -> list[Path]:
         raise ReconError(f"chapter {unlisted[0]} is not listed in _toc.yml")
     pages = [executed / f"{name}.ipynb" for name in listed]
     for page in pages:
-        if found := fault(nbformat.read(page, as_version=4)):
+        if found := fault(read_notebook(page)):
             raise ReconError(f"chapter {page.stem} is not a clean execution: {found}")
     return pages
 
@@ -41,7 +40,13 @@ def check_toc(root: Path, executed: Path) -> list[Path]:
 def toc_files(toc: Path) -> list[str]:
     """Every document that a Jupyter Book table of contents names, without suffix."""
 
+    seen: set[int] = set()  # YAML's aliases make loops, and a few lines that unfold to billions
+
     def walk(part: object) -> list[str]:
+        if isinstance(part, list | dict):
+            if id(part) in seen:
+                return []
+            seen.add(id(part))
         if isinstance(part, list):
             return [name for item in part for name in walk(item)]
         if isinstance(part, dict):
@@ -49,7 +54,13 @@ def toc_files(toc: Path) -> list[str]:
             return own + [name for value in part.values() for name in walk(value)]
         return []
 
-    return [name.removesuffix(".ipynb").removesuffix(".md") for name in walk(yaml.safe_load(toc.read_text()))]
+    if not toc.is_file():
+        raise ReconError(f"there is no table of contents {toc}")
+    try:
+        found = walk(yaml.safe_load(toc.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
+        raise ReconError(f"{toc} cannot be read: {' '.join(str(error).split())}") from error
+    return [name.removesuffix(".ipynb").removesuffix(".md") for name in found]
 
 
 def build_html(root: Path, executed: Path, html: Path, log: Path) -> Path:
@@ -68,13 +79,13 @@ def build_html(root: Path, executed: Path, html: Path, log: Path) -> Path:
         fill(stage / "book", Sources(root, results, pages))
         command = [sys.executable, "-c", JUPYTER_BOOK, "build", str(stage), *STRICT, "--path-output", str(out)]
         env = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "ignore"}
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", errors="replace", check=False)
         output = ANSI.sub("", done.stdout + done.stderr).replace(str(stage), ".")
-        log.write_text(output)
+        log.write_text(output, encoding="utf-8")
         built = out / "_build" / "html"
         if done.returncode or not (built / "index.html").exists():
             raise ReconRunError(f"the HTML build failed: {_first_complaint(output)} (more in {log.name})")
-        _swap(built, html)
+        swap(built, html)
     return html
 
 
@@ -94,10 +105,26 @@ def _first_complaint(output: str) -> str:
     return found[0][:300] if found else "no output"
 
 
-def _swap(new: Path, target: Path) -> None:
-    old = target.with_name(f".{target.name}.old")
+def swap(new: Path, target: Path) -> None:
+    """Put the folder `new` in the place of `target`, which comes back if that fails; see `put_back`."""
+    put_back(target)
+    old = _old(target)
     shutil.rmtree(old, ignore_errors=True)
     if target.exists():
         target.rename(old)
-    new.rename(target)
+    try:
+        new.rename(target)
+    except OSError:
+        put_back(target)
+        raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def put_back(target: Path) -> None:
+    """Undo a `swap` that was killed half-way, when `target` is aside and nothing is in its place."""
+    if _old(target).exists() and not target.exists():
+        _old(target).rename(target)
+
+
+def _old(target: Path) -> Path:
+    return target.with_name(f".{target.name}.old")

@@ -8,6 +8,7 @@ that nobody listed.
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -82,7 +83,7 @@ def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
     found = []
     for folder in (results, *([root / "book" / "paper-size"] if kept else [])):
         for name, experiment in registry().items():
-            if not (folder / name / "result.json").is_file():
+            if not os.path.lexists(folder / name / "result.json"):
                 continue
             result = load_result(folder / name, arrays=False)
             others = seeds_of(root, name, result) if folder == results else []
@@ -203,7 +204,7 @@ def by_chapter(sources: Sources) -> dict[str, list[Result]]:
 
     found = defaultdict(list)
     for name, experiment in registry().items():
-        if (sources.results / name / "result.json").is_file():
+        if os.path.lexists(sources.results / name / "result.json"):
             found[experiment.chapter].append(load_result(sources.results / name, arrays=False))
     return found
 

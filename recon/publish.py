@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING
 import nbformat
 from nbformat import NotebookNode
 
-from recon import stamps
+from recon import ledger, stamps
 from recon.errors import ReconError
-from recon.html import build_html, check_toc
-from recon.runner import ReconRunError, check_no_paths, check_parameters, execute, fault, save
+from recon.files import atomic_path, only_one
+from recon.html import build_html, check_toc, put_back, swap
+from recon.runner import ReconRunError, check_no_paths, check_parameters, execute, fault, read_notebook, save
 
 if TYPE_CHECKING:
     from recon.data import ImagePool
@@ -59,8 +60,12 @@ def build_edition(
     timeout: seconds a cell may take.  ReconError for bad input, before anything runs; ReconRunError (one line) for a
     failing chapter or book, with the edition's old pages untouched.
     """
+    from recon.experiments import check_seed, resolve_device
+
     if profile not in PROFILES:
         raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(PROFILES)}")
+    check_seed(seed)
+    resolve_device(device)
     sources = _select(chapters_of(root), chapters)
     for source in sources:
         check_parameters(source, {})
@@ -68,15 +73,15 @@ def build_edition(
     edition = root / "build" / f"{profile}-{pool.name}"
     parameters = {"profile": profile, "data": pool.name, "seed": seed, "device": device}
     env = {"RECON_OUT": str(edition / "results"), **_data_environment(data_root)}
-    (edition / "results").mkdir(parents=True, exist_ok=True)
     _log(f"edition {edition.name}: {len(sources)} chapters" + (f" — {pool.notice}" if pool.notice else ""))
 
     pages = {}
-    with TemporaryDirectory(dir=edition, prefix=".run-") as run:
+    with only_one(edition), TemporaryDirectory(dir=edition, prefix=".run-") as run:
+        (edition / "results").mkdir(exist_ok=True)
         for number, source in enumerate(sources, 1):
             _log(f"[{number}/{len(sources)}] {source.stem} …")
             target, start = Path(run) / source.name, time.perf_counter()
-            original = nbformat.read(source, as_version=4)
+            original = read_notebook(source)
             stamp = stamps.make_stamp(root, original, profile, pool, seed, device)
             try:
                 nb = execute(source, target, parameters, env, timeout)
@@ -88,41 +93,41 @@ def build_edition(
             check_no_paths(nb, source.stem, root)
             pages[source.name] = nb
             _log(f"[{number}/{len(sources)}] {source.stem} done in {stamp['seconds']:.0f} s")
-    _replace_pages(edition / "executed", pages, keep=chapters is not None)
-    shutil.rmtree(edition / "failed", ignore_errors=True)
-    if html and chapters is None:
-        _log("building the HTML …")
-        build_html(root, edition / "executed", edition / "html", edition / "html.log")
+        _replace_pages(edition / "executed", pages, keep=chapters is not None)
+        shutil.rmtree(edition / "failed", ignore_errors=True)
+        if html and chapters is None:
+            _log("building the HTML …")
+            build_html(root, edition / "executed", edition / "html", edition / "html.log")
     return edition
 
 
 def render(root: Path = ROOT) -> Path:
     """HTML of the published edition into build/published/html, without executing; return that folder."""
     out = root / "build" / "published"
-    out.mkdir(parents=True, exist_ok=True)
-    return build_html(root, root / "book" / "executed", out / "html", out / "html.log")
+    with only_one(out):
+        return build_html(root, root / "book" / "executed", out / "html", out / "html.log")
 
 
 def publish(edition: str | Path | None = None, root: Path = ROOT) -> Path:
     """Promote an edition (a folder, a name under build/, or the newest on CIFAR-10) into book/executed/.
 
     ReconError, one sentence, for an edition that is incomplete, in error, stale, not on CIFAR-10, at the smoke
-    profile, mixed, or made from uncommitted code; book/executed/ is then untouched.
+    profile, mixed, or made from uncommitted code, or holds a damaged result; book/executed/ is then untouched.
     """
-    folder = _find_edition(edition, root)
-    pages = _publishable_pages(folder, root)
     target = root / "book" / "executed"
-    new, old = target.with_name(".executed.new"), target.with_name(".executed.old")
-    for leftover in (new, old):
-        shutil.rmtree(leftover, ignore_errors=True)
-    new.mkdir(parents=True)
-    for name in pages:
-        shutil.copy2(folder / "executed" / name, new / name)
-    _copy_results(folder / "results", new / "results")
-    if target.exists():
-        target.rename(old)
-    new.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
+    folder = _find_edition(edition, root)
+    if (folder / "executed").resolve() == target.resolve():
+        raise ReconError(f"{folder} is where the published edition lies: name the edition to publish")
+    with only_one(folder), only_one(target.parent):
+        put_back(target)
+        pages = _publishable_pages(folder, root)
+        new = target.with_name(".executed.new")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        for name in pages:
+            shutil.copy2(folder / "executed" / name, new / name)
+        _copy_results(folder / "results", new / "results")
+        swap(new, target)
     return target
 
 
@@ -136,7 +141,7 @@ def write_references(root: Path = ROOT, timeout: float | None = None) -> Path:
         for number, source in enumerate(sources, 1):
             _log(f"[{number}/{len(sources)}] reference of {source.stem} …")
             nb = execute(source, Path(folder) / source.name, parameters, env, timeout)
-            original = nbformat.read(source, as_version=4)
+            original = read_notebook(source)
             nb.metadata["recon"] = nbformat.from_dict({"notebook_sha256": stamps.notebook_sha256(original)})
             check_no_paths(nb, source.stem, root)
             pages[source.name] = nb
@@ -151,9 +156,12 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
     `recon.results.kept`.  At profile `laptop` with another seed than 0: book/seeds/NAME/seed-S, which the claims page
     gives as a range.  Raises ReconError for anything else, or a folder without a result.
     """
-    from recon.results import atomic_path, load_result
+    from recon.experiments import registry
+    from recon.results import load_result
 
     result = load_result(Path(folder), arrays=False)
+    if result.experiment not in registry():  # its name becomes a folder of the book
+        raise ReconError(f"the result in {folder} is of an unknown experiment '{result.experiment}'")
     found = (result.profile, result.data["name"])
     if found == ("paper", "cifar10"):
         target = root / "book" / "paper-size" / result.experiment
@@ -164,11 +172,11 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
             "only results on CIFAR-10 at profile paper, or at profile laptop with a seed other than 0, are kept, "
             f"not {found[0]} on {found[1]} with seed {result.seed}"
         )
-    target.mkdir(parents=True, exist_ok=True)
-    figures = sorted(Path(folder).glob("*.png")) if result.profile == "paper" else []
-    for path in (*figures, Path(folder) / "result.json"):
-        with atomic_path(target / path.name) as temporary:
-            shutil.copyfile(path, temporary)
+    figures = sorted(path for path in Path(folder).glob("*.png") if path.is_file())
+    with only_one(root / "book"):
+        for path in (*(figures if result.profile == "paper" else []), Path(folder) / "result.json"):
+            with atomic_path(target / path.name) as temporary:
+                shutil.copyfile(path, temporary)
     return target
 
 
@@ -223,8 +231,8 @@ def _replace_pages(folder: Path, pages: dict[str, NotebookNode], keep: bool = Fa
 def _is_fresh(page: Path, source: Path) -> bool:
     if not page.exists():
         return False
-    stamp = nbformat.read(page, as_version=4).metadata.get("recon", {})
-    return stamp.get("notebook_sha256") == stamps.notebook_sha256(nbformat.read(source, as_version=4))
+    stamp = read_notebook(page).metadata.get("recon", {})
+    return stamp.get("notebook_sha256") == stamps.notebook_sha256(read_notebook(source))
 
 
 def _find_edition(edition: str | Path | None, root: Path) -> Path:
@@ -234,7 +242,9 @@ def _find_edition(edition: str | Path | None, root: Path) -> Path:
                 return folder
         raise ReconError(f"there is no edition '{edition}': give a folder under build/ that `recon book` made")
     candidates = [root / "build" / f"{profile}-cifar10" / "executed" for profile in PUBLISHABLE]
-    found = [(max(page.stat().st_mtime for page in f.glob("*.ipynb")), f) for f in candidates if any(f.glob("*.ipynb"))]
+    found = [
+        (max(page.lstat().st_mtime for page in f.glob("*.ipynb")), f) for f in candidates if any(f.glob("*.ipynb"))
+    ]
     if not found:
         raise ReconError("there is no edition on CIFAR-10 to publish: run `recon book --data cifar10` first")
     return max(found)[1].parent
@@ -245,14 +255,13 @@ def _publishable_pages(folder: Path, root: Path) -> list[str]:
     seen = set()
     for source in chapters_of(root):
         page = folder / "executed" / source.name
-        reason: str | None = "is missing"
-        if page.exists():
-            nb = nbformat.read(page, as_version=4)
-            reason = _refusal(nb, source)
-            stamp = nb.metadata.get("recon", {})
-            seen.add((stamp.get("profile"), stamp.get("seed"), stamp.get("data", {}).get("sha256")))
-        if reason:
+        if not os.path.lexists(page):
+            raise ReconError(f"edition {folder.name} is not published: chapter {source.stem} is missing")
+        nb = read_notebook(page)
+        if reason := _refusal(nb, source):
             raise ReconError(f"edition {folder.name} is not published: chapter {source.stem} {reason}")
+        stamp = nb.metadata.recon
+        seen.add((stamp.profile, stamp.seed, stamp.data.sha256))
     if len(seen) > 1:
         raise ReconError(f"edition {folder.name} is not published: its chapters mix profiles, seeds or data")
     check_toc(root, folder / "executed")
@@ -262,14 +271,14 @@ def _publishable_pages(folder: Path, root: Path) -> list[str]:
 def _refusal(nb: NotebookNode, source: Path) -> str | None:
     if found := fault(nb):
         return f"is not a clean execution: {found}"
-    stamp = nb.metadata.get("recon")
-    if not stamp:
-        return "carries no stamp"
+    stamp = stamps.stamp_of(nb)
+    if stamp is None:
+        return "carries no stamp, or half of one"
     if stamp.profile not in PUBLISHABLE:
         return f"was executed at profile {stamp.profile}, not {' or '.join(PUBLISHABLE)}"
     if stamp.data.name != "cifar10":
         return f"was executed on {stamp.data.name}, not on CIFAR-10"
-    original = nbformat.read(source, as_version=4)
+    original = read_notebook(source)
     if stamp.notebook_sha256 != stamps.notebook_sha256(original):
         return "is stale: its notebook has changed since"
     if stamp.source_hash != stamps.source_hash(original, stamp.profile):
@@ -280,8 +289,17 @@ def _refusal(nb: NotebookNode, source: Path) -> str | None:
 
 
 def _copy_results(results: Path, target: Path) -> None:
-    """Every result.json.  Arrays stay in the edition: they hold images of the data set, which is not ours to commit."""
+    """Every result.json, none of them damaged, and the ledger.
+
+    Arrays stay in the edition: they hold images of the data set, which is not ours to commit.
+    """
+    from recon.results import load_result
+
+    if (results / ledger.FILE).is_file():
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(results / ledger.FILE, target / ledger.FILE)
     for path in sorted(results.glob("*/result.json")):
+        load_result(path.parent, arrays=False)
         copy = target / path.relative_to(results)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, copy)

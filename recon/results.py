@@ -1,5 +1,7 @@
 """Results on disk: `result.json` + `arrays.safetensors`, written atomically and found again by key.
 
+Every file holds a checksum of what it says, so that no flipped bit is taken for a number.
+
 The key covers everything a result depends on: experiment, profile's config, seed, device kind, data checksum and a
 hash of the code that computes it (`recon.sources`).  Editing a docstring, a figure or another chapter changes nothing.
 """
@@ -11,11 +13,9 @@ import json
 import os
 import platform
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import get_origin, get_type_hints
 
 import numpy as np
 import safetensors
@@ -25,7 +25,9 @@ from torch import Tensor
 
 from recon import __version__
 from recon.errors import ReconError
+from recon.files import atomic_path
 
+FILES = ("result.json", "arrays.safetensors")
 VERDICTS = ("reproduced", "partly", "not reproduced", "finding")
 
 
@@ -106,25 +108,18 @@ def versions() -> dict:
     }
 
 
-@contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
-    """Write to the path given by `with`; it replaces `path` only if the block succeeds."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.chmod(0o644)  # mkstemp's 0600 is for secrets
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Atomically write tensors as safetensors."""
+    """Atomically write tensors as safetensors, with their checksum; ReconError where that is impossible."""
     with atomic_path(path) as temporary:
-        safetensors.torch.save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, temporary)
+        _write_tensors(tensors, temporary)
+
+
+def _write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    tensors = {k: v.detach().cpu().contiguous() for k, v in tensors.items()}
+    try:
+        safetensors.torch.save_file(tensors, path, metadata={"sha256": _checksum(tensors)})
+    except safetensors.SafetensorError as error:  # its own name for a full disk
+        raise OSError(str(error)) from error
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
@@ -134,49 +129,92 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     run would differ from an uninterrupted one in the last digits.
     """
     try:
-        return {name: tensor.clone() for name, tensor in safetensors.torch.load_file(path).items()}
-    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        _check_is_file(path)
+        with safetensors.safe_open(path, "pt") as file:
+            metadata = file.metadata()
+        tensors = {name: tensor.clone() for name, tensor in safetensors.torch.load_file(path).items()}
+    except (safetensors.SafetensorError, OSError, ValueError, MemoryError) as error:
         raise ReconError(f"{path} is damaged or is not a safetensors file: {error}") from error
+    if metadata is not None and metadata.get("sha256") != _checksum(tensors):  # older files have no metadata
+        raise ReconError(f"{path} is damaged: its checksum is not that of its tensors")
+    return tensors
+
+
+def _checksum(tensors: dict[str, Tensor]) -> str:
+    """Of names, types, shapes and values."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def save_result(result: Result, folder: Path) -> Path:
-    """Write arrays first and `result.json` last, with the checksum of the arrays that belong to it.
+    """Write both files, then put both in place: arrays first, `result.json` last, with the checksum of its arrays.
 
-    So a result that can be read is complete, also after a kill between the two.  ReconError where it cannot be written.
+    So a full disk costs no older result, and a result that can be read is complete, also after a kill between the two.
+    ReconError where it cannot be written.
     """
     meta = {k: v for k, v in vars(result).items() if k not in ("arrays", "claims")}
     meta["claims"] = [asdict(claim) for claim in result.claims]
-    try:
-        save_tensors(result.arrays, folder / "arrays.safetensors")
-        meta["arrays_sha256"] = _sha256(folder / "arrays.safetensors")
-        with atomic_path(folder / "result.json") as temporary:
-            temporary.write_text(json.dumps(meta, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ReconError(f"results cannot be written to {folder}: {error.strerror or error}") from error
+    with atomic_path(folder / "result.json") as text, atomic_path(folder / "arrays.safetensors") as arrays:
+        _write_tensors(result.arrays, arrays)
+        meta["arrays_sha256"] = _sha256(arrays)
+        meta["sha256"] = _checksum_of_text(json.loads(json.dumps(meta, sort_keys=True)))
+        text.write_text(json.dumps(meta, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return folder
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _checksum_of_text(meta: dict) -> str:
+    return hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
+
+
+def _check_is_file(path: Path) -> None:
+    """OSError otherwise: a pipe would be waited for without end."""
+    if not path.is_file():
+        raise OSError("it is not a file" if os.path.lexists(path) else "it is missing")
 
 
 def load_result(folder: Path, arrays: bool = True) -> Result:
     """Read a result; ReconError where it is missing or damaged.  The published edition keeps no arrays."""
+    path = folder / "result.json"
+    if not os.path.lexists(path):
+        raise ReconError(f"there is no result in {folder}")
     try:
-        meta = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        _check_is_file(path)
+        meta = json.loads(path.read_text(encoding="utf-8"))
+        checksum = meta.pop("sha256", None)
+        if checksum is not None and checksum != _checksum_of_text(meta):  # older results have none
+            raise ValueError("its checksum is not that of its contents")
         meta["claims"] = [Claim(**claim) for claim in meta["claims"]]
         expected = meta.pop("arrays_sha256", None)
         result = Result(**meta, arrays={})
-    except FileNotFoundError as error:
-        raise ReconError(f"there is no result in {folder}") from error
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ReconError(f"{folder / 'result.json'} is damaged: {error}") from error
+        _check_types(result)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
+        raise ReconError(f"{path} is damaged: {error or type(error).__name__}") from error
     if not arrays:
         return result
     tensors = load_tensors(folder / "arrays.safetensors")
     if expected is not None and _sha256(folder / "arrays.safetensors") != expected:
         raise ReconError(f"{folder / 'arrays.safetensors'} is damaged or belongs to another run than result.json")
     return replace(result, arrays=tensors)
+
+
+def _check_types(result: Result) -> None:
+    """TypeError if a field, or what every reader takes from it, is not what its annotation says."""
+    kinds = {name: get_origin(hint) or hint for name, hint in get_type_hints(Result).items()}
+    values = {**vars(result), **{f"data['{name}']": result.data.get(name) for name in ("name", "notice")}}
+    values |= {f"claim {c.id!s:.30}'s {name}": value for c in result.claims for name, value in vars(c).items()}
+    for name, value in values.items():
+        kind = kinds.get(name, str)
+        if not isinstance(value, (int, float) if kind is float else kind):
+            raise TypeError(f"{name} is of type {type(value).__name__}, not {kind.__name__}")
 
 
 def kept(experiment: str) -> tuple[Result, Path] | None:

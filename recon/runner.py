@@ -17,26 +17,44 @@ from tempfile import TemporaryDirectory
 
 import nbformat
 from nbformat import NotebookNode
+from nbformat.validator import iter_validate
 
 from recon.errors import ReconError
+from recon.files import atomic_path
 
 KERNEL = "python3"
 #: Every chapter's `parameters` cell assigns these; `recon book` sets them.
 PARAMETERS = ("profile", "data", "seed", "device")
 INJECTED = "injected-parameters"
+#: What nbformat and papermill raise for JSON that is not, or not quite, a notebook.
+MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError, nbformat.ValidationError)
 
 
 class ReconRunError(RuntimeError):
     """A run that was asked for correctly failed: one line, exit code 1."""
 
 
+def read_notebook(path: Path) -> NotebookNode:
+    """A valid notebook; ReconError for anything else, a pipe or a folder of that name included."""
+    if not path.is_file():
+        raise ReconError(f"notebook {path} is {'not a file' if os.path.lexists(path) else 'missing'}")
+    try:
+        nb = nbformat.convert(nbformat.reader.reads(path.read_text(encoding="utf-8")), 4)
+        if found := next(iter_validate(nb), None):  # nbformat.read only logs it
+            raise found
+    except (*MALFORMED, OSError) as error:
+        raise ReconError(f"notebook {path} cannot be read: {_one_line(str(error))}") from error
+    return nb
+
+
 def check_parameters(notebook: Path, parameters: Mapping[str, object]) -> None:
     """Compare `parameters` and the contract with the notebook's `parameters` cell; ReconError names both sides."""
     import papermill
 
+    read_notebook(notebook)
     try:
-        known = papermill.inspect_notebook(str(notebook))
-    except (ValueError, KeyError, AttributeError, nbformat.ValidationError) as error:
+        known = papermill.inspect_notebook(_literal(notebook))
+    except MALFORMED as error:
         raise ReconError(f"notebook {notebook.stem} cannot be read: {_one_line(str(error))}") from error
     for name in PARAMETERS:
         if name not in known:
@@ -64,8 +82,8 @@ def execute(
     try:
         with _kernel_environment(env or {}):
             nb = papermill.execute_notebook(
-                str(source),
-                str(target),
+                _literal(source),
+                _literal(target),
                 parameters=dict(parameters),
                 kernel_name=KERNEL,
                 language="python",
@@ -123,10 +141,14 @@ def check_no_paths(nb: NotebookNode, name: str, root: Path) -> None:
 
 
 def save(nb: NotebookNode, path: Path) -> None:
-    """Write through a temporary file in the same folder, so that `path` is never half a notebook."""
-    temporary = path.with_name(path.name + ".partial")
-    nbformat.write(nb, temporary)
-    os.replace(temporary, path)
+    """Write atomically: `path` is never half a notebook."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(nbformat.writes(nb) + "\n", encoding="utf-8")
+
+
+def _literal(path: Path) -> str:
+    """papermill fills parameters into braces; those of a folder's name are to stay."""
+    return str(path).replace("{", "{{").replace("}", "}}")
 
 
 @contextmanager
@@ -172,9 +194,10 @@ def _where_and_what(error: Exception, target: Path) -> str:
 
 def _last_started(target: Path) -> int | None:
     """Index of the last cell that papermill had begun when it gave up."""
-    if not target.exists():
+    try:
+        cells = read_notebook(target).cells
+    except ReconError:
         return None
-    cells = nbformat.read(target, as_version=4).cells
     started = [i for i, cell in enumerate(cells) if cell.metadata.get("papermill", {}).get("start_time")]
     return max(started, default=None)
 

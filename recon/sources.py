@@ -14,7 +14,7 @@ from pathlib import Path
 #: modules that show, store or publish results but do not compute them
 NOT_COMPUTING = (
     *("plots", "publish.py", "runner.py", "html.py", "stamps.py", "cli.py", "results.py", "ledger.py", "sources.py"),
-    *("pages.py", "__init__.py", "experiments/__init__.py", "experiments/profiles.py"),
+    *("files.py", "pages.py", "__init__.py", "experiments/__init__.py", "experiments/profiles.py"),
 )
 PACKAGE = Path(__file__).parent
 

@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "recon"
 ORDER = (
-    *("errors", "results", "ledger", "sweep", "sources", "data", "networks"),
+    *("errors", "files", "results", "ledger", "sweep", "sources", "data", "networks"),
     *("descent", "loop", "training", "solution_set"),
     *("bilevel", "reconstruct", "stationarity", "kkt", "decoreco", "recover", "reference", "evidence", "landscape"),
     *("leakage", "metrics"),

@@ -13,6 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from recon import html, publish, runner, stamps
 from recon.errors import ReconError
+from recon.results import Result, save_result
 from recon.runner import ReconRunError
 
 PARAMETERS = 'profile = "laptop"\ndata = "auto"\nseed = 0\ndevice = "auto"'
@@ -198,9 +199,7 @@ def test_rendering_needs_every_chapter_listed_executed_and_clean(repo):
 def test_publish_promotes_pages_and_small_results(repo):
     edition = pretend(repo)
     result = edition / "results" / "linear"
-    result.mkdir(parents=True)
-    (result / "result.json").write_text("{}")
-    (result / "arrays.safetensors").write_bytes(b"0" * 10)
+    save_result(result_at("laptop"), result)
     (result / "checkpoint.pt").write_bytes(b"0")
     write(repo, "00-gone", chapter(), "book/executed")
     target = publish.publish(None, repo)
@@ -319,25 +318,20 @@ def test_the_notebook_hash_sees_sources_only():
     assert stamps.notebook_sha256(nb) != stamps.notebook_sha256(chapter("x = 2"))
 
 
+def result_at(profile):
+    """An empty result on CIFAR-10."""
+    data = {"name": "cifar10", "sha256": "", "n": 0, "notice": ""}
+    provenance = ("decoreco-tuned", profile, data, 0, "cpu", {}, "abc", 1.0, {}, [])
+    return Result(*provenance, key="k", config={}, arrays={"x_hat": torch.zeros(2)})
+
+
 def test_keep_takes_only_results_at_the_papers_size(repo):
     """Figures and result.json, no arrays; and not what an edition could hold."""
-    from recon.results import Outcome, Result, save_result
-
-    def result(profile):
-        outcome = Outcome({}, [], {"x_hat": torch.zeros(2)})
-        data = {"name": "cifar10", "sha256": "", "n": 0, "notice": ""}
-        return Result(
-            *("decoreco-tuned", profile, data, 0, "cpu", {}, "abc", 1.0, {}, []),
-            key="k",
-            config={},
-            arrays=outcome.arrays,
-        )
-
     folder = repo / "some" / "decoreco-tuned"
-    save_result(result("laptop"), folder)
-    with pytest.raises(ReconError, match="only results at profile paper"):
+    save_result(result_at("laptop"), folder)
+    with pytest.raises(ReconError, match="are kept, not laptop"):
         publish.keep(folder, repo)
-    save_result(result("paper"), folder)
+    save_result(result_at("paper"), folder)
     (folder / "matches.png").write_bytes(b"png")
     target = publish.keep(folder, repo)
     assert sorted(path.name for path in target.iterdir()) == ["matches.png", "result.json"]

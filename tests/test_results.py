@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 import pytest
 import torch
@@ -16,7 +17,21 @@ from recon.results import Claim, Result, find_result, load_result, result_key, s
 def example(key="k"):
     claim = Claim("a", "4.3", "A sentence.", "1", "2", "3", "reproduced")
     arrays = {"x": torch.arange(6.0).reshape(2, 3), "index": torch.tensor([3, 1])}
-    return Result("toy", "smoke", {"n": 2}, 0, "cpu", {}, "abc", 1.5, {"m": 0.1}, [claim], key, {"n": 2}, arrays)
+    return Result(
+        "toy",
+        "smoke",
+        {"name": "photos", "n": 2, "notice": ""},
+        0,
+        "cpu",
+        {},
+        "abc",
+        1.5,
+        {"m": 0.1},
+        [claim],
+        key,
+        {"n": 2},
+        arrays,
+    )
 
 
 def test_round_trip(tmp_path):
@@ -89,8 +104,15 @@ def test_killed_between_arrays_and_json_mixes_no_two_runs(tmp_path, monkeypatch)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(results.json, "dumps", interrupt)
         save_result(other_example(), tmp_path)
+    assert torch.equal(find_result(tmp_path, "k").array("x"), example().arrays["x"])  # nothing was in place yet
+    replace = os.replace
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "replace", lambda a, b: interrupt() if b.name == "result.json" else replace(a, b))
+        save_result(other_example(), tmp_path)
     assert load_result(tmp_path, arrays=False).key == "k"  # the old text is whole, but its arrays are gone:
     assert find_result(tmp_path, "k") is None and find_result(tmp_path, "other") is None
+    with pytest.raises(ReconError, match="belongs to another run"):
+        load_result(tmp_path)
     save_result(other_example(), tmp_path)
     assert torch.equal(find_result(tmp_path, "other").array("x"), other_example().arrays["x"])
 
@@ -141,7 +163,7 @@ def test_flipped_pixel_is_noticed(tmp_path):
     path = tmp_path / "arrays.safetensors"
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 4]))
-    with pytest.raises(ReconError, match="damaged or belongs to another run"):
+    with pytest.raises(ReconError, match="damaged: its checksum"):
         load_result(tmp_path)
 
 

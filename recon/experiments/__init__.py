@@ -16,8 +16,9 @@ from recon import data as data_module
 from recon.errors import ReconError
 from recon.experiments.base import Context, Experiment
 from recon.experiments.profiles import PROFILES
+from recon.files import check_writable, only_one
 from recon.ledger import accounted, peak_memory_mb
-from recon.results import Result, checkpoint_folder, find_result, result_key, save_result, versions
+from recon.results import FILES, Result, checkpoint_folder, find_result, result_key, save_result, versions
 from recon.sources import source_hash
 
 
@@ -46,7 +47,8 @@ def run(
     out: folder for `NAME/result.json`, default `$RECON_OUT`, else `build/results/<profile>-<data>` of the checkout.
     The stored key covers config, seed, device kind, data checksum and code.  An interrupted run goes on from its last
     checkpoint.  workers, scheduler: for experiments that are sweeps of independent runs, see `recon.sweep`; the result
-    does not depend on them.  Raises ReconError for an unknown name, profile, device, a negative seed or missing data.
+    does not depend on them.  Raises ReconError for an unknown name, profile, device, a negative seed, missing data,
+    a folder that cannot be written, or one in which another run is at work.
     """
     experiments = registry()
     if name not in experiments:
@@ -54,40 +56,51 @@ def run(
     experiment = experiments[name]
     if profile not in experiment.configs:
         raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(PROFILES)}")
-    if not 0 <= seed < 2**62:  # generators take 64 bits, and experiments add to it
-        raise ReconError(f"the seed must not be negative, nor 2^62 or more, not {seed}")
+    check_seed(seed)
+    if workers < 1:  # also where they are not used: what a sweep refuses, a stored result does not excuse
+        raise ReconError(f"the number of workers must be at least 1, not {workers}")
     torch_device = resolve_device(device)
     pool = data_module.load_pool(data, data_root)
     config = experiment.configs[profile]
     key = result_key(name, config, seed, torch_device.type, pool.sha256, code_of(experiment))
     folder = output_folder(out, profile, pool.name) / name
-    stored = find_result(folder, key)
-    if stored is not None:
+    if (stored := find_result(folder, key)) is not None:
         return stored
-    checkpoints = checkpoint_folder(folder, key)
-    start = time.perf_counter()
-    torch.set_flush_denormal(True)
-    with accounted(folder.parent, name, profile, pool.name, seed):
-        outcome = experiment.run(config, Context(pool, torch_device, seed, checkpoints, workers, scheduler))
-    result = Result(
-        experiment=name,
-        profile=profile,
-        data={"name": pool.name, "sha256": pool.sha256, "n": outcome.metrics.get("n_train", 0), "notice": pool.notice},
-        seed=seed,
-        device=device_name(torch_device),
-        versions=versions(),
-        commit=current_commit(),
-        seconds=round(time.perf_counter() - start, 2),
-        metrics=outcome.metrics,
-        claims=outcome.claims,
-        key=key,
-        config=asdict(config),
-        arrays=outcome.arrays,
-        peak_memory_mb=peak_memory_mb(),
-    )
-    save_result(result, folder)
-    shutil.rmtree(checkpoints, ignore_errors=True)
+    with only_one(folder):
+        if (stored := find_result(folder, key)) is not None:  # another run has just been faster
+            return stored
+        check_writable(folder, FILES)
+        checkpoints = checkpoint_folder(folder, key)
+        start = time.perf_counter()
+        torch.set_flush_denormal(True)
+        with accounted(folder.parent, name, profile, pool.name, seed):
+            outcome = experiment.run(config, Context(pool, torch_device, seed, checkpoints, workers, scheduler))
+        n_train = outcome.metrics.get("n_train", 0)
+        result = Result(
+            experiment=name,
+            profile=profile,
+            data={"name": pool.name, "sha256": pool.sha256, "n": n_train, "notice": pool.notice},
+            seed=seed,
+            device=device_name(torch_device),
+            versions=versions(),
+            commit=current_commit(),
+            seconds=round(time.perf_counter() - start, 2),
+            metrics=outcome.metrics,
+            claims=outcome.claims,
+            key=key,
+            config=asdict(config),
+            arrays=outcome.arrays,
+            peak_memory_mb=peak_memory_mb(),
+        )
+        save_result(result, folder)
+        shutil.rmtree(checkpoints, ignore_errors=True)
     return result
+
+
+def check_seed(seed: int) -> None:
+    """ReconError for a seed that generators do not take; they take 64 bits, and experiments add to it."""
+    if not 0 <= seed < 2**62:
+        raise ReconError(f"the seed must not be negative, nor 2^62 or more, not {seed}")
 
 
 def code_of(experiment: Experiment) -> str:
@@ -98,15 +111,17 @@ def code_of(experiment: Experiment) -> str:
 def output_folder(out: str | Path | None, profile: str, data_name: str) -> Path:
     """Where results go; see `run`."""
     if out or os.environ.get("RECON_OUT"):
-        folder = Path(out or os.environ["RECON_OUT"]).expanduser()
+        folder = Path(out or os.environ["RECON_OUT"])
     else:
         checkout = Path(__file__).resolve().parents[2]
         base = checkout / "build" if (checkout / "pyproject.toml").is_file() else Path("recon-results")
         folder = base / "results" / f"{profile}-{data_name}"
     try:
+        folder = folder.expanduser()
+        str(folder).encode()  # safetensors opens no file whose name is not UTF-8
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ReconError(f"results cannot be written to {folder}: {error.strerror}") from error
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~nobody
+        raise ReconError(f"results cannot be written to {folder}: {getattr(error, 'strerror', error)}") from error
     return folder
 
 
