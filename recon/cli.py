@@ -105,6 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(command=_run)
 
     command = commands.add_parser("book", help="all chapters through papermill, then HTML, as an edition of its own")
+    command.add_argument("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear; then no HTML")
     _settings(command)
     command.set_defaults(command=_book)
 
@@ -131,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(command=_audit)
 
     command = commands.add_parser("references", help="recompute the smoke references that nbval compares with")
+    command.add_argument("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear")
     command.set_defaults(command=_references)
 
     command = commands.add_parser("claims", help="every claim: paper value, ours, null, verdict, chapter")
@@ -208,6 +210,7 @@ def _book(arguments: argparse.Namespace) -> None:
         device=arguments.device,
         seed=arguments.seed,
         data_root=arguments.data_root,
+        chapters=arguments.chapters or None,
     )
     _print(edition)
 
@@ -248,10 +251,10 @@ def _audit(arguments: argparse.Namespace) -> None:
     _print(out / "report.html")
 
 
-def _references(_: argparse.Namespace) -> None:
+def _references(arguments: argparse.Namespace) -> None:
     from recon.publish import write_references
 
-    _print(write_references())
+    _print(write_references(chapters=arguments.chapters or None))
 
 
 def _claims(arguments: argparse.Namespace) -> None:

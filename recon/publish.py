@@ -92,8 +92,11 @@ def build_edition(
             stamps.put_stamp(nb, stamp)
             check_no_paths(nb, source.stem, root)
             pages[source.name] = nb
+            if chapters is not None:  # asked for one by one: kept one by one, whatever becomes of the next
+                _replace_pages(edition / "executed", {source.name: nb}, keep=True)
             _log(f"[{number}/{len(sources)}] {source.stem} done in {stamp['seconds']:.0f} s")
-        _replace_pages(edition / "executed", pages, keep=chapters is not None)
+        if chapters is None:
+            _replace_pages(edition / "executed", pages)
         shutil.rmtree(edition / "failed", ignore_errors=True)
         if html and chapters is None:
             _log("building the HTML …")
@@ -131,9 +134,10 @@ def publish(edition: str | Path | None = None, root: Path = ROOT) -> Path:
     return target
 
 
-def write_references(root: Path = ROOT, timeout: float | None = None) -> Path:
-    """Execute all chapters at smoke on the bundled photographs into tests/reference/, for nbval to compare with."""
-    sources = chapters_of(root)
+def write_references(root: Path = ROOT, timeout: float | None = None, chapters: Sequence[str] | None = None) -> Path:
+    """Execute all chapters, or those named, at smoke on the bundled photographs into tests/reference/, for nbval to
+    compare with."""
+    sources = _select(chapters_of(root), chapters)
     parameters = {"profile": "smoke", "data": "photos", "seed": 0, "device": "cpu"}
     pages = {}
     with TemporaryDirectory(prefix="recon-references-") as folder:
@@ -145,7 +149,7 @@ def write_references(root: Path = ROOT, timeout: float | None = None) -> Path:
             nb.metadata["recon"] = nbformat.from_dict({"notebook_sha256": stamps.notebook_sha256(original)})
             check_no_paths(nb, source.stem, root)
             pages[source.name] = nb
-    _replace_pages(root / "tests" / "reference", pages)
+    _replace_pages(root / "tests" / "reference", pages, keep=chapters is not None)
     return root / "tests" / "reference"
 
 

@@ -338,3 +338,20 @@ def test_keep_takes_only_results_at_the_papers_size(repo):
     assert target == repo / "book" / "paper-size" / "decoreco-tuned"
     with pytest.raises(ReconError, match="there is no result"):
         publish.keep(repo / "nowhere", repo)
+
+
+def test_chapters_asked_for_one_by_one_are_kept_one_by_one(repo, monkeypatch):
+    """A later failure costs none of the chapters that are done."""
+    original = (repo / "notebooks" / "01-one.ipynb").read_text(encoding="utf-8")
+    (repo / "notebooks" / "02-two.ipynb").write_text(original, encoding="utf-8")
+    real = publish.execute
+
+    def second_fails(source, *rest):
+        if source.stem == "02-two":
+            raise ReconRunError("chapter 02-two failed")
+        return real(source, *rest)
+
+    monkeypatch.setattr(publish, "execute", second_fails)
+    with pytest.raises(ReconRunError):
+        publish.build_edition("laptop", root=repo, chapters=["01-one", "02-two"])
+    assert [page.name for page in (repo / "build" / "laptop-cifar10" / "executed").glob("*.ipynb")] == ["01-one.ipynb"]
