@@ -502,6 +502,8 @@ def fork(action: Callable[[], int]) -> int:
     """A process that has everything imported; its exit code is what `action` returns."""
     pid = os.fork()
     if pid == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # it does not outlive a test that fails
+        signal.alarm(LIMIT_S)
         try:
             os._exit(action())
         finally:
