@@ -158,10 +158,11 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
 
     At profile `paper`: book/paper-size/NAME, a run too long to be part of an edition, shown by a chapter through
     `recon.results.kept`.  At profile `laptop` with another seed than 0: book/seeds/NAME/seed-S, which the claims page
-    gives as a range.  Raises ReconError for anything else, or a folder without a result.
+    gives as a range.  Claims that are functions of stored metrics are made again by today's code.  Raises ReconError
+    for anything else, or a folder without a result.
     """
-    from recon.experiments import registry
-    from recon.results import load_result
+    from recon.experiments import claims_again, registry
+    from recon.results import load_result, replace_claims
 
     result = load_result(Path(folder), arrays=False)
     if result.experiment not in registry():  # its name becomes a folder of the book
@@ -181,6 +182,8 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
         for path in (*(figures if result.profile == "paper" else []), Path(folder) / "result.json"):
             with atomic_path(target / path.name) as temporary:
                 shutil.copyfile(path, temporary)
+        if (claims := claims_again(result).claims) != result.claims:
+            replace_claims(target, claims)
     return target
 
 

@@ -166,6 +166,16 @@ def save_result(result: Result, folder: Path) -> Path:
     return folder
 
 
+def replace_claims(folder: Path, claims: list[Claim]) -> None:
+    """Write other claims into a stored result, everything else as it is."""
+    meta = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    meta["claims"] = [asdict(claim) for claim in claims]
+    meta.pop("sha256", None)
+    meta["sha256"] = _checksum_of_text(meta)
+    with atomic_path(folder / "result.json") as text:
+        text.write_text(json.dumps(meta, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

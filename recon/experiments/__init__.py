@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -101,6 +101,16 @@ def check_seed(seed: int) -> None:
     """ReconError for a seed that generators do not take; they take 64 bits, and experiments add to it."""
     if not 0 <= seed < 2**62:
         raise ReconError(f"the seed must not be negative, nor 2^62 or more, not {seed}")
+
+
+def claims_again(result: Result) -> Result:
+    """A stored result with its claims made by today's code, where they are a function of its metrics alone."""
+    from recon.experiments import leakage, profiles
+
+    if result.experiment != "leakage-attacks":
+        return result
+    config = profiles.LeakageAttacks(**result.config)
+    return replace(result, claims=leakage.attack_claims(result.metrics, config))
 
 
 def code_of(experiment: Experiment) -> str:
