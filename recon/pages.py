@@ -114,6 +114,8 @@ def checked(sources: Sources) -> dict[str, list[Row]]:
 
     At profile `smoke` experiments make fewer claims: there only the second is an error.
     """
+    from recon.experiments import registry
+
     by_id = defaultdict(list)
     for row in rows(sources.results, sources.root):
         by_id[row.claim.id].append(row)
@@ -123,6 +125,9 @@ def checked(sources: Sources) -> dict[str, list[Row]]:
     complete = not any(row.result.profile == "smoke" for group in by_id.values() for row in group)
     if complete and (missing := [name for name in known if name not in by_id]):
         raise ReconError(f"the claim '{missing[0]}' has no result file: run its experiment, or take it off claims.yml")
+    without = [name for name in registry() if not os.path.lexists(sources.results / name / "result.json")]
+    if complete and without:  # also where a kept run has the same claims
+        raise ReconError(f"the experiment '{without[0]}' has no result file: run it before its claims are shown")
     if extra := sorted(set(by_id) - set(known)):
         raise ReconError(f"the claim '{extra[0]}' of a result is not listed in book/claims.yml")
     return found

@@ -46,6 +46,12 @@ def test_a_claim_without_a_result_file_fails_the_build(copy):
         part("claims/runkel2024", copy)
 
 
+def test_a_kept_run_does_not_stand_in_for_the_editions_own(copy):
+    (copy.results / "decoreco-tuned" / "result.json").unlink()
+    with pytest.raises(ReconError, match="'decoreco-tuned' has no result file"):
+        part("claims/runkel2024", copy)
+
+
 def test_a_claim_that_nobody_listed_fails_the_build(copy):
     path = copy.root / "book" / "claims.yml"
     path.write_text(path.read_text().replace("  - linear-trivial\n", ""))
