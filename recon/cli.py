@@ -258,7 +258,7 @@ def _references(arguments: argparse.Namespace) -> None:
 
 
 def _claims(arguments: argparse.Namespace) -> None:
-    from recon.pages import rows
+    from recon.pages import PAPERS, catalogue, rows
     from recon.publish import ROOT
 
     folder = Path(arguments.out) if arguments.out else ROOT / "book" / "executed" / "results"
@@ -270,10 +270,19 @@ def _claims(arguments: argparse.Namespace) -> None:
         found.append({**asdict(row.claim), **made, "other_seeds": [claim.ours for claim in row.seeds]})
     if not found:
         raise ReconError(f"there are no results in {folder}: run an experiment or the book first")
+    if not arguments.out:
+        found += [
+            {"id": "", **dict.fromkeys(("ours", "null", "chapter"), ""), **item}
+            | {"verdict": "not attempted", "paper": PAPERS[item["paper"]]}
+            for item in catalogue(ROOT)["not_attempted"]
+        ]
     if arguments.json:
         _print(json.dumps(found, indent=1, ensure_ascii=False))
         return
     for each in found:
+        if each["verdict"] == "not attempted":
+            _print(f"{each['verdict']:15} {each['paper']}, §{each['section']}: {each['sentence']} ({each['why']})")
+            continue
         where = f"§{each['section']}" if each["section"] else "ours"
         null = f" | null: {each['null']}" if each["null"] else ""
         paper = f" | paper: {each['paper']}" if each["paper"] else ""

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from recon import pages
+from recon.cli import main
 from recon.errors import ReconError
 from recon.ledger import FILE, accounted, entries, peak_memory_mb
 from recon.pages import Sources, catalogue, checked, escaped, fill, part, spread
@@ -175,3 +176,14 @@ def test_keep_takes_other_seeds_at_profile_laptop_only(copy, tmp_path):
 def test_the_catalogue_is_yaml_with_reasons():
     for item in yaml.safe_load((ROOT / "book" / "claims.yml").read_text())["not_attempted"]:
         assert set(item) == {"paper", "section", "sentence", "why"}
+
+
+def test_the_command_line_has_what_the_page_has(capsys):
+    assert main(["claims", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    rows = [row for group in checked(SOURCES).values() for row in group]
+    measured = [row for row in found if row["verdict"] != "not attempted"]
+    assert sorted((r["id"], r["ours"], r["null"], r["profile"]) for r in measured) == sorted(
+        (row.claim.id, row.claim.ours, row.claim.null, row.result.profile) for row in rows
+    )
+    assert len(found) - len(measured) == len(catalogue(ROOT)["not_attempted"])
