@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import nbformat
 import yaml
+from nbformat import NotebookNode
 
 from recon.errors import ReconError
 from recon.pages import Sources, fill
@@ -96,7 +98,20 @@ def _stage(root: Path, pages: list[Path], stage: Path) -> None:
         shutil.copy2(root / name, stage / name)
     (stage / EXECUTED).mkdir()
     for page in pages:
-        shutil.copy2(page, stage / EXECUTED / page.name)
+        nb = read_notebook(page)
+        for cell in nb.cells:
+            if lays_out(cell):
+                cell.metadata.tags.append("hide-input")
+        nbformat.write(nb, stage / EXECUTED / page.name)
+
+
+def lays_out(cell: NotebookNode) -> bool:
+    """Whether a code cell only puts numbers into words, tables or pages: its code is folded away, one click from view.
+
+    Those are the cells whose output nbval does not compare, but for the one that runs the experiment.
+    """
+    tags = cell.metadata.get("tags", [])
+    return cell.cell_type == "code" and "nbval-ignore-output" in tags and "recon.run(" not in cell.source
 
 
 def _first_complaint(output: str) -> str:

@@ -13,6 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from recon import html, publish, runner, stamps
 from recon.errors import ReconError
+from recon.html import lays_out
 from recon.results import Result, save_result
 from recon.runner import ReconRunError
 
@@ -355,3 +356,12 @@ def test_chapters_asked_for_one_by_one_are_kept_one_by_one(repo, monkeypatch):
     with pytest.raises(ReconRunError):
         publish.build_edition("laptop", root=repo, chapters=["01-one", "02-two"])
     assert [page.name for page in (repo / "build" / "laptop-cifar10" / "executed").glob("*.ipynb")] == ["01-one.ipynb"]
+
+
+def test_code_that_only_lays_numbers_out_is_folded_and_the_experiment_is_not():
+    cell = nbformat.v4.new_code_cell
+    ignored = {"tags": ["nbval-ignore-output"]}
+    assert lays_out(cell("Markdown(f'{x}')", metadata=ignored))
+    assert not lays_out(cell('result = recon.run("linear")', metadata=ignored))
+    assert not lays_out(cell("plots.plot_rank(result)"))
+    assert not lays_out(nbformat.v4.new_markdown_cell("text", metadata=ignored))
