@@ -11,7 +11,7 @@ import torch
 from recon.data import load_pool
 from recon.experiments import registry, run
 from recon.experiments.leakage import deviation
-from recon.leakage.published import PRE_TRAINED, PUBLISHED, PUBLISHED_RANK
+from recon.leakage import published as papers
 from recon.matching import one_to_one
 from recon.results import kept
 
@@ -164,11 +164,11 @@ def test_published_results_hold_what_is_promised():
         assert all(row[0] == pytest.approx(rows[0][0], rel=1e-3) for row in rows)  # λ₂ = 0: noise, whatever λ₁
 
     ranks = metrics("leakage-rank")
-    for name, (deficiencies, c) in PUBLISHED_RANK.items():
+    for name, (deficiencies, c) in papers.PUBLISHED_RANK.items():
         assert ranks[name]["rd"] == ranks[name]["generic_rd"] == list(deficiencies) and ranks[name]["c"] == c
     attacks = metrics("leakage-attacks")
-    for name, published in PUBLISHED.items():
-        if name.endswith(PRE_TRAINED):  # our own variant
+    for name, published in papers.PUBLISHED.items():
+        if name.endswith(papers.PRE_TRAINED):  # our own variant
             continue
         found = attacks[name]["rgap"]
         assert deviation(found, published["rgap"])[0] if published["rgap"][0] else found["mse"] < 5e-5, name
