@@ -135,20 +135,20 @@ def checked(sources: Sources) -> dict[str, list[Row]]:
 
 def claims_table(sources: Sources, paper: str) -> str:
     """One paper's claims, or our own findings."""
-    lines = ["```{container} claims", "| Claim | Paper | Ours | Null | Verdict | Where |", "|---|---|---|---|---|---|"]
+    lines = ["```{container} claims", "| Claim | Paper | Ours | Null | Verdict |", "|---|---|---|---|---|"]
     for row in checked(sources)[paper]:
         claim = row.claim
         section = f" (§ {claim.section.removeprefix('C&C ')})" if claim.section else ""
         n_seeds = len(row.seeds) + 1
         ours = spread([claim.ours, *(other.ours for other in row.seeds)])
-        many = f" *{n_seeds} seeds*" if n_seeds > 1 else ""
+        many = f" *({n_seeds} seeds)*" if n_seeds > 1 else ""
         agree = sum(other.verdict == claim.verdict for other in row.seeds) + 1
         verdict = claim.verdict + (f", {agree} of {n_seeds} seeds" if agree < n_seeds else "")
         device = row.result.device.replace("NVIDIA ", "")
-        where = f"[{row.chapter[:2]}](executed/{row.chapter}), {row.result.profile}, {escaped(device)}"
-        cells = [escaped(claim.sentence + section), *map(escaped, (claim.paper, ours))]
+        where = f"[Chapter {int(row.chapter[:2])}](executed/{row.chapter}), {row.result.profile}, {escaped(device)}"
+        cells = [f"{escaped(claim.sentence + section)} *{where}*", *map(escaped, (claim.paper, ours))]
         cells[2] += many
-        cells += [escaped(claim.null), f"**{verdict}**", where]
+        cells += [escaped(claim.null), f"**{verdict}**"]
         lines.append("| " + " | ".join(cell or "–" for cell in cells) + " |")
     return "\n".join([*lines, "```"])
 
