@@ -13,12 +13,12 @@ import numpy as np
 from PIL import Image
 
 STYLE = """
-:root { color-scheme: light dark; --line: #c8c8c8; --quiet: #5a5a5a; --leak: #a11212; --calm: #1c5c2e; }
-@media (prefers-color-scheme: dark) { :root { --line: #4a4a4a; --quiet: #b0b0b0; --leak: #ff9a8f; --calm: #8fd6a3; } }
+:root { color-scheme: light dark; --line: #c8c8c8; --quiet: #5a5a5a; --leak: #a11212; }
+@media (prefers-color-scheme: dark) { :root { --line: #4a4a4a; --quiet: #b0b0b0; --leak: #ff9a8f; } }
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 46rem; margin: 0 auto; padding: 1rem; }
 h1 { line-height: 1.2; } .quiet { color: var(--quiet); } .pairs td, dd { overflow-wrap: anywhere; }
 .verdict { font-size: 1.2rem; border-left: .4rem solid; padding-left: .8rem; }
-.leak { color: var(--leak); } .calm { color: var(--calm); }
+.leak { color: var(--leak); }
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
 caption { text-align: left; color: var(--quiet); padding-bottom: .4rem; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .35rem; text-align: left; vertical-align: top; }
@@ -76,7 +76,7 @@ def page(report: dict[str, Any], pairs: Sequence[tuple[Row, Row]], regime: str) 
 <body>
 <main>
 <h1>What do these weights give away?</h1>
-<p class="verdict {"leak" if result["leak"] else "calm"}">{escape(report["summary"])}</p>
+<p class="verdict {"leak" if result["leak"] else "none"}">{escape(report["summary"])}</p>
 <p class="quiet">Rule, fixed before the attack: leakage where {escape(result["rule"])}. The attack read the
 weights alone; images were used afterwards, to compare. This page shows training images: keep it as you keep them.</p>
 <h2>Counts, and what chance would give</h2>
