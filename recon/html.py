@@ -19,6 +19,7 @@ from recon.pages import Sources, fill
 from recon.runner import ReconRunError, fault, read_notebook
 
 EXECUTED = "book/executed/"
+RUN_IT = "*Run this page:* download the notebook above, or `recon book {}` in a checkout of the project."
 STRICT = ("-n", "-W", "--keep-going")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 JUPYTER_BOOK = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
@@ -102,6 +103,7 @@ def _stage(root: Path, pages: list[Path], stage: Path) -> None:
         for cell in nb.cells:
             if lays_out(cell):
                 cell.metadata.tags.append("hide-input")
+        nb.cells.append(nbformat.v4.new_markdown_cell(RUN_IT.format(page.stem), id="recon-run-it"))
         nbformat.write(nb, stage / EXECUTED / page.name)
 
 

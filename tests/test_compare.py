@@ -1,10 +1,10 @@
 """The slider: that a rule chooses the pairs, and that the fragment is self-contained and labelled."""
 
-from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import pytest
 import torch
+from test_quiz import Collect
 
 from recon.plots.compare import choose_pairs, compare
 
@@ -45,15 +45,6 @@ def test_a_match_lies_over_its_own_training_image():
 @pytest.mark.parametrize(("found", "expected"), [([], 3), ([2], 4), (list(range(20)), 3)])
 def test_a_small_or_empty_group_is_no_fault(found, expected):
     assert len(choose_pairs(result(found)).pairs) == expected
-
-
-class Collect(HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.tags = []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
 
 
 def test_fragment_is_self_contained_and_labelled():
