@@ -130,9 +130,9 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     """
     try:
         _check_is_file(path)
-        with safetensors.safe_open(path, "pt") as file:
+        with safetensors.safe_open(path, "pt") as file:  # opened once: another process may replace it any moment
             metadata = file.metadata()
-        tensors = {name: tensor.clone() for name, tensor in safetensors.torch.load_file(path).items()}
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  (no mapping)
     except (safetensors.SafetensorError, OSError, ValueError, MemoryError) as error:
         raise ReconError(f"{path} is damaged or is not a safetensors file: {error}") from error
     if metadata is not None and metadata.get("sha256") != _checksum(tensors):  # older files have no metadata

@@ -11,7 +11,16 @@ import torch
 from recon import results
 from recon.errors import ReconError
 from recon.experiments import registry
-from recon.results import Claim, Result, find_result, load_result, result_key, save_result
+from recon.results import (
+    Claim,
+    Result,
+    find_result,
+    load_result,
+    load_tensors,
+    result_key,
+    save_result,
+    save_tensors,
+)
 
 
 def example(key="k"):
@@ -200,3 +209,19 @@ def test_loaded_tensors_are_aligned_like_computed_ones(tmp_path):
     tensors = {name: torch.rand(n, dtype=torch.float64) for n, name in zip((1, 3, 5, 7, 100), "abcde", strict=True)}
     results.save_tensors(tensors, tmp_path / "t")
     assert all(tensor.data_ptr() % 64 == 0 for tensor in results.load_tensors(tmp_path / "t").values())
+
+
+def test_reading_while_another_process_replaces_the_file_is_no_damage(tmp_path, monkeypatch):
+    """A checkpoint is replaced every few seconds; who looks at it meanwhile sees one version or the other, whole."""
+    path, real = tmp_path / "state.safetensors", results.safetensors.safe_open
+    save_tensors({"x": torch.zeros(10)}, path)
+
+    def opened_and_replaced(*arguments):
+        file = real(*arguments)
+        save_tensors({"x": torch.ones(10)}, path)
+        return file
+
+    monkeypatch.setattr(results.safetensors, "safe_open", opened_and_replaced)
+    assert (load_tensors(path)["x"] == 0).all()
+    monkeypatch.undo()
+    assert (load_tensors(path)["x"] == 1).all()
