@@ -35,7 +35,7 @@ $(STAMP): requirements.lock pyproject.toml
 book: env ## execute all chapters and build their HTML (PROFILE=smoke|laptop|paper, DATA=auto|cifar10|photos)
 	@$(BIN)/recon book --profile $(PROFILE) --data $(DATA)
 
-test: env ## lint, unit tests, smoke references through nbval, strict build of the published edition
+test: env ## lint, types, unit and browser tests, smoke references through nbval, strict build of the published edition
 	@echo "== lint"; $(BIN)/ruff check --quiet && $(BIN)/ruff format --check --quiet \
 	    || { echo "ruff is not content: see $(BIN)/ruff check and $(BIN)/ruff format --diff" >&2; exit 1; }
 	@echo "== types"; $(BIN)/mypy

@@ -22,7 +22,7 @@ from torch import Tensor
 from recon.audit_inputs import Images, load_images, load_weights, mean_image
 from recon.decoreco import image_span
 from recon.errors import ReconError
-from recon.experiments import device_name, resolve_device
+from recon.experiments import check_seed, device_name, resolve_device
 from recon.files import atomic_path
 from recon.kkt import certificate
 from recon.matching import SSIM_THRESHOLD, Match, one_to_one, rescale, target_decoy
@@ -212,8 +212,7 @@ def audit(
 
     Everything is checked before the attack starts.  ReconError for weights, images or settings that do not fit.
     """
-    if not 0 <= seed < 2**62:
-        raise ReconError(f"the seed must not be negative, nor 2^62 or more, not {seed}")
+    check_seed(seed)
     torch_device = resolve_device(device)
     network, theta_star, mapping = load_weights(weights, arch)
     train, held_out = load_images(data, network.dim)

@@ -56,7 +56,7 @@ def fill(book: Path, sources: Sources) -> None:
 
 
 def part(name: str, sources: Sources) -> str:
-    """The Markdown of one part: `claims/PAPER`, `verdicts`, `not-attempted`, `chapters`, `compute` `contents`, or
+    """The Markdown of one part: `claims/PAPER`, `verdicts`, `not-attempted`, `chapters`, `compute`, `contents` or
     `reference`."""
     if name.startswith("claims/") and name.removeprefix("claims/") in PAPERS:
         return claims_table(sources, name.removeprefix("claims/"))
