@@ -19,15 +19,15 @@ import torch
 import torch.nn.functional as F
 from timing import write
 
-from recon.audit import FOLDER, audit
-from recon.audit_attacks import by_rows
-from recon.audit_scoring import DECISIVE, DRAWS, LEVEL, LOOKS, THRESHOLDS, Nulls, blur_p, excess, score
-from recon.data import Dataset, load
-from recon.kkt import train_to_kkt
-from recon.matching import target_decoy
-from recon.networks import MLP, three_layer
-from recon.nulls import null_candidates
-from recon.results import load_tensors, save_tensors
+from recon.audit.attacks import by_rows
+from recon.audit.audit import FOLDER, audit
+from recon.audit.scoring import DECISIVE, DRAWS, LEVEL, LOOKS, THRESHOLDS, Nulls, blur_p, excess, score
+from recon.images.pools import Dataset, load
+from recon.nets.mlp import MLP, three_layer
+from recon.scoring.matching import target_decoy
+from recon.scoring.nulls import null_candidates
+from recon.store.results import load_tensors, save_tensors
+from recon.training.kkt import train_to_kkt
 
 ALARM_DRAWS, BLUR_DRAWS = 150, 50
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from timing import seconds, write
 
-from recon.bilevel import (
+from recon.attacks.bilevel import (
     AffineInner,
     BilevelAttack,
     ConjugateGradient,
@@ -21,10 +21,10 @@ from recon.bilevel import (
     hypergradient,
     unrolled_hypergradient,
 )
-from recon.descent import lbfgs
-from recon.networks import affine, one_hidden
-from recon.reconstruct import reconstruct
-from recon.training import Objective, solve_affine, solve_lbfgs
+from recon.attacks.reconstruct import reconstruct
+from recon.nets.mlp import affine, one_hidden
+from recon.optim.descent import lbfgs
+from recon.training.inner import Objective, solve_affine, solve_lbfgs
 
 N, D, WEIGHT_DECAY, ACCURACY = 40, 3072, 5e-2, 1e-6
 

@@ -17,9 +17,9 @@ import torch
 from timing import seconds, side_by_side, write
 from torch.utils.flop_counter import FlopCounterMode
 
-from recon.networks import MLP, three_layer
-from recon.stationarity import stationarity
-from recon.training import Objective
+from recon.attacks.stationarity import stationarity
+from recon.nets.mlp import MLP, three_layer
+from recon.training.inner import Objective
 
 ALPHA = 20.0
 RESULT = Path(__file__).parents[1] / "book" / "executed" / "results" / "decoreco-tuned" / "result.json"

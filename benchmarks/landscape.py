@@ -15,12 +15,12 @@ from multiprocessing import get_context
 import torch
 from timing import side_by_side, write
 
-from recon.bilevel import AffineInner, BilevelAttack, Released, Woodbury
-from recon.descent import HeavyBall
-from recon.landscape import WORKING_COPIES, mixed_starts, sweep_bilevel
-from recon.networks import affine
-from recon.reconstruct import reconstruct
-from recon.training import Objective, solve_affine
+from recon.analysis.landscape import WORKING_COPIES, mixed_starts, sweep_bilevel
+from recon.attacks.bilevel import AffineInner, BilevelAttack, Released, Woodbury
+from recon.attacks.reconstruct import reconstruct
+from recon.nets.mlp import affine
+from recon.optim.descent import HeavyBall
+from recon.training.inner import Objective, solve_affine
 
 N, D, WEIGHT_DECAY, STEPS = 40, 3072, 1e-2, 30
 DESCENT = HeavyBall(0.3, 0.5)

@@ -14,11 +14,11 @@ import torch
 import torch.nn.functional as F
 from timing import seconds, side_by_side, write
 
-from recon.leakage.gradient_matching import GradientMatching, cosine_distance, total_variation, victims
-from recon.leakage.leak import Leak
-from recon.leakage.networks import SEED, TABLE_1
-from recon.leakage.operators import numerical_rank, system_of, systems
-from recon.leakage.rgap import layer_by_layer, rgap
+from recon.attacks.gradient_matching import GradientMatching, cosine_distance, total_variation, victims
+from recon.attacks.leak import Leak
+from recon.attacks.operators import numerical_rank, system_of, systems
+from recon.attacks.rgap import layer_by_layer, rgap
+from recon.nets.conv import SEED, TABLE_1
 
 ALPHA, BETA, GAMMA = 1.0, 1.0, 0.05
 

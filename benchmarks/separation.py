@@ -16,15 +16,15 @@ import torch
 from timing import write
 from torch import Tensor
 
-from recon.data import load_pool
-from recon.experiments.base import Context
-from recon.experiments.decoreco_shared import Centred, match_table, nulls_of, train_released
-from recon.experiments.separation import SHAPE, fast_ica, first_layer
-from recon.recover import Settings as DecoReco
-from recon.recover import recover
-from recon.reference import TUNED_SCALE, reference_recover
-from recon.separation import Released, Settings, separate
-from recon.spectrum import signal_span
+from recon.attacks.recover import Settings as DecoReco
+from recon.attacks.recover import recover
+from recon.attacks.reference import TUNED_SCALE, reference_recover
+from recon.attacks.separation import Released, Settings, separate
+from recon.chapters.base import Context
+from recon.chapters.decoreco_shared import Centred, match_table, nulls_of, train_released
+from recon.chapters.separation import SHAPE, fast_ica, first_layer
+from recon.images.pools import load_pool
+from recon.optim.spectrum import signal_span
 
 N, WIDTH, STEPS = 100, 1000, 600
 

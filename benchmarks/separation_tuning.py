@@ -1,4 +1,4 @@
-"""How the settings of `recon.separation` were chosen: `python benchmarks/separation_tuning.py` writes the table.
+"""How the settings of `recon.attacks.separation` were chosen: `python benchmarks/separation_tuning.py` writes the table.
 
 On networks (3072-1000-1000-1) trained on the *start* partition, whose images no reported experiment attacks (it is the
 adversary's own), at n = 100 and 200: counts above NCC 0.7 and 0.8, held-out images in brackets, for each setting.
@@ -14,12 +14,12 @@ from tempfile import TemporaryDirectory
 import torch
 from timing import write
 
-from recon.data import load_pool
-from recon.experiments.base import Context
-from recon.experiments.decoreco_shared import Centred, train_released
-from recon.experiments.separation import SHAPE, first_layer
-from recon.experiments.separation_shared import counts
-from recon.separation import Released, Settings, separate
+from recon.attacks.separation import Released, Settings, separate
+from recon.chapters.base import Context
+from recon.chapters.decoreco_shared import Centred, train_released
+from recon.chapters.separation import SHAPE, first_layer
+from recon.chapters.separation_shared import counts
+from recon.images.pools import load_pool
 
 BASE = Settings()
 TRIED = {

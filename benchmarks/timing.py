@@ -10,9 +10,9 @@ from pathlib import Path
 
 import torch
 
-from recon.experiments import device_name
-from recon.files import atomic_path
-from recon.results import versions
+from recon.chapters import device_name
+from recon.store.files import atomic_path
+from recon.store.results import versions
 
 
 def seconds(call: Callable[[], object], repeat: int = 3) -> float:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recon.results import Result
+    from recon.store.results import Result
 
 __version__ = "0.1.0"
 
 
 def run(name: str, **options: Any) -> Result:
-    """Run an experiment; see `recon.experiments.run`."""
-    from recon.experiments import run as run_experiment
+    """Run an experiment; see `recon.chapters.run`."""
+    from recon.chapters import run as run_experiment
 
     return run_experiment(name, **options)

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from recon import __version__
-from recon.data import SOURCES
 from recon.errors import ReconError
+from recon.images.pools import SOURCES
 
 if TYPE_CHECKING:
-    from recon.results import Result
+    from recon.store.results import Result
 
 PROFILES = ("smoke", "laptop", "paper")
 
@@ -155,7 +155,7 @@ def _budget(command: argparse.ArgumentParser) -> None:
 
 
 def _list(_: argparse.Namespace) -> None:
-    from recon.experiments import registry
+    from recon.chapters import registry
 
     for experiment in registry().values():
         cost = ", ".join(f"{profile} {text}" for profile, text in experiment.cost.items())
@@ -163,7 +163,7 @@ def _list(_: argparse.Namespace) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from recon.experiments import output_folder, run
+    from recon.chapters import output_folder, run
 
     result = run(
         arguments.name,
@@ -191,8 +191,8 @@ def _save_figures(result: Result, folder: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    from recon.experiments import registry
-    from recon.files import atomic_path
+    from recon.chapters import registry
+    from recon.store.files import atomic_path
 
     for stem, plot in registry()[result.experiment].figures.items():
         figure = plot(result)
@@ -202,7 +202,7 @@ def _save_figures(result: Result, folder: Path) -> None:
 
 
 def _book(arguments: argparse.Namespace) -> None:
-    from recon.publish import build_edition
+    from recon.press.publish import build_edition
 
     edition = build_edition(
         profile=arguments.profile,
@@ -216,25 +216,25 @@ def _book(arguments: argparse.Namespace) -> None:
 
 
 def _render(_: argparse.Namespace) -> None:
-    from recon.publish import render
+    from recon.press.publish import render
 
     _print(render())
 
 
 def _publish(arguments: argparse.Namespace) -> None:
-    from recon.publish import publish
+    from recon.press.publish import publish
 
     _print(publish(arguments.edition))
 
 
 def _keep(arguments: argparse.Namespace) -> None:
-    from recon.publish import keep
+    from recon.press.publish import keep
 
     _print(keep(arguments.folder))
 
 
 def _audit(arguments: argparse.Namespace) -> None:
-    from recon.audit import audit
+    from recon.audit.audit import audit
 
     out = Path(arguments.out)
     report = audit(
@@ -252,14 +252,14 @@ def _audit(arguments: argparse.Namespace) -> None:
 
 
 def _references(arguments: argparse.Namespace) -> None:
-    from recon.publish import write_references
+    from recon.press.publish import write_references
 
     _print(write_references(chapters=arguments.chapters or None))
 
 
 def _claims(arguments: argparse.Namespace) -> None:
-    from recon.pages import PAPERS, catalogue, rows
-    from recon.publish import ROOT
+    from recon.press.pages import PAPERS, catalogue, rows
+    from recon.press.publish import ROOT
 
     folder = Path(arguments.out) if arguments.out else ROOT / "book" / "executed" / "results"
     found = []

@@ -83,9 +83,9 @@ def test_attacks_do_not_peek_through_others(name):
     ("source", "found"),
     [
         ("from recon import data", {"data"}),
-        ("from recon.plots.images import f", {"plots"}),
-        ("import recon.metrics as m", {"metrics"}),
-        ("def f():\n    from recon.matching import nearest", {"matching"}),
+        ("from recon.chapters.plots.images import f", {"plots"}),
+        ("import recon.scoring.metrics as m", {"metrics"}),
+        ("def f():\n    from recon.scoring.matching import nearest", {"matching"}),
         ("import torch\nfrom recon import __version__", set()),
     ],
 )

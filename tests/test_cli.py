@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from recon import cli
-from recon.data import SUBSET_FILE
-from recon.descent import HeavyBall
-from recon.experiments import registry, run
-from recon.results import load_tensors
+from recon.chapters import registry, run
+from recon.images.pools import SUBSET_FILE
+from recon.optim.descent import HeavyBall
+from recon.store.results import load_tensors
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_keyboard_interrupt_is_one_line_and_exit_code_1(monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("recon.experiments.run", interrupted)
+    monkeypatch.setattr("recon.chapters.run", interrupted)
     assert cli.main(["run", "linear"]) == 1
     assert "goes on from the last checkpoint" in capsys.readouterr().err
 
@@ -77,7 +77,7 @@ def test_an_unexpected_failure_is_one_line_and_exit_code_1(monkeypatch, capsys):
     def fail(*_, **__):
         raise RuntimeError("the disk\nis on fire")
 
-    monkeypatch.setattr("recon.experiments.run", fail)
+    monkeypatch.setattr("recon.chapters.run", fail)
     assert cli.main(["run", "linear"]) == 1
     assert "RuntimeError: the disk is on fire" in capsys.readouterr().err
 
@@ -119,7 +119,7 @@ def test_run_writes_the_contract_and_claims_reads_it(calm, capsys):
 
 
 def test_second_run_is_served_from_disk(calm, monkeypatch):
-    from recon import experiments
+    from recon import chapters as experiments
 
     before = (calm / CHAPTER / "result.json").stat().st_mtime_ns
 
@@ -152,7 +152,9 @@ def test_damaged_result_is_computed_again_and_claims_says_so(calm, tmp_path, cap
 #: The program, but with a checkpoint after every iteration instead of every 20 s.
 EAGER = """
 import sys, time
-from recon import cli, descent, reconstruct
+from recon import cli
+from recon.optim import descent
+from recon.attacks import reconstruct
 names = reconstruct.reconstruct.__code__.co_varnames
 defaults = dict(zip(names[: reconstruct.reconstruct.__code__.co_argcount][::-1],
                     reconstruct.reconstruct.__defaults__[::-1]))

@@ -40,13 +40,16 @@ from hypothesis import strategies as st
 from test_publish import chapter, pretend, repo, write  # noqa: F401  (repo is a fixture)
 from torchvision.datasets import CIFAR10
 
-from recon import cli, data, experiments, html, publish
+from recon import chapters as experiments
+from recon import cli
+from recon.chapters import Experiment
 from recon.errors import ReconError
-from recon.experiments import Experiment
-from recon.loop import iterate
-from recon.results import Claim, Outcome, load_result, load_tensors, save_tensors
-from recon.runner import check_parameters
-from recon.sweep import sweep
+from recon.images import pools as data
+from recon.optim.loop import iterate
+from recon.press import html, publish
+from recon.press.runner import check_parameters
+from recon.store.results import Claim, Outcome, load_result, load_tensors, save_tensors
+from recon.store.sweep import sweep
 
 if not Path("/proc/self/statm").is_file():
     pytest.skip("needs Linux: pipes, locks, limits and /dev/full as they are there", allow_module_level=True)
@@ -673,7 +676,7 @@ ARGUMENTS = {
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=lambda a: ascii(" ".join(a))[:60])
 def test_bad_arguments_are_one_line_and_exit_code_2(arguments, monkeypatch, tmp_path):
-    monkeypatch.setattr("recon.sweep.CONNECT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("recon.store.sweep.CONNECT_TIMEOUT_S", 0.3)
     refused(arguments, ARGUMENTS[arguments])
     assert not list(tmp_path.glob("*/*/result.json"))
 
@@ -1011,7 +1014,7 @@ def test_a_failed_or_killed_exchange_of_editions_puts_the_old_one_back(repo, edi
 
 
 def test_two_books_at_once_are_refused(repo, edition):  # noqa: F811
-    from recon.files import only_one
+    from recon.store.files import only_one
 
     (repo / "build" / "published").mkdir()
     for folder, action in (

@@ -1,0 +1,1 @@
+"""Solution sets, identifiability, landscapes."""

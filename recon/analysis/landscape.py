@@ -1,0 +1,220 @@
+"""Energy landscapes, §4.5 of Runkel et al. (2024): many starts between truth, other images and noise, as one batch.
+
+    x_init = λ₂ (λ₁ x_truth + (1 − λ₁) x_partition) + (1 − λ₂) x_random                                        (10)
+
+For the affine net all of the bilevel problem happens in the span of the images and θ*: with X̄ the images with a 1
+appended, θ(x) and p = [∇²E]⁻¹∇l of eq. (7) are combinations of the rows of X̄ and of θ*, and so is every step of every
+image.  In n + 1 coordinates instead of d = 3072 pixels the batch of all starts fits into the cache.  That is exact as
+long as no pixel box cuts in; the paper has none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from recon.attacks.bilevel import AffineInner, BilevelAttack, Released, Woodbury, outer_energy
+from recon.attacks.reconstruct import Reconstruction, reconstruct
+from recon.attacks.stationarity import gram, stationarity
+from recon.errors import ReconError
+from recon.nets.mlp import MLP, affine
+from recon.optim.descent import HeavyBall, State
+from recon.training.inner import solve_affine
+from recon.training.kkt import certificate
+
+#: tensors of the size of x that a step of the bilevel attack holds at once, measured by benchmarks/landscape.py
+WORKING_COPIES = 24
+
+
+def mixed_starts(truth: Tensor, partition: Tensor, random: Tensor, lambda1: Tensor, lambda2: Tensor) -> Tensor:
+    """Eq. (10) for all pairs of λ₁ (a,) and λ₂ (b,): images (..., n, d) -> starts (..., a, b, n, d)."""
+    if not truth.shape == partition.shape == random.shape:
+        raise ReconError(
+            f"the three sets must have one shape, not {tuple(truth.shape)}, {tuple(partition.shape)}, "
+            f"{tuple(random.shape)}"
+        )
+    one, two = lambda1.to(truth)[:, None, None, None], lambda2.to(truth)[:, None, None]
+    truth, partition, random = (images.unsqueeze(-3).unsqueeze(-3) for images in (truth, partition, random))
+    return two * (one * truth + (1 - one) * partition) + (1 - two) * random
+
+
+def joint_span(*rows: Tensor) -> Tensor:
+    """Orthonormal rows (..., r, d) that span all rows of (..., k, d) tensors; r = Σk, at most d."""
+    return torch.linalg.qr(torch.cat(rows, dim=-2).mT).Q.mT
+
+
+def in_span(released: Released, basis: Tensor) -> Released:
+    """The affine bilevel problem in coordinates x @ basis.mT; exact if the basis (..., r, d) spans start and θ*."""
+    if released.network.depth != 1:
+        raise ReconError("only the affine net's bilevel problem stays in the span of its images and θ*")
+    weights, bias = released.theta_star[..., :-1], released.theta_star[..., -1:]
+    coordinates = (basis @ weights.unsqueeze(-1)).squeeze(-1)
+    theta = torch.cat([coordinates, bias.expand(*coordinates.shape[:-1], 1)], dim=-1)
+    return replace(released, network=affine(basis.shape[-2]), theta_star=theta)
+
+
+def sweep_bilevel(
+    released: Released, x_init: Tensor, steps: int, descent: HeavyBall, limit_bytes: int = 2**30
+) -> Reconstruction:
+    """All starts x_init (S, n, d) of an affine net at once, θ* (p,) or one per start (S, p).
+
+    Each start descends in its own n + 1 coordinates; as many at a time as stay below `limit_bytes`.
+    """
+    if descent.box is not None:
+        raise ReconError("a pixel box does not fit into the coordinates of the span: leave it out")
+    thetas = released.theta_star.expand(len(x_init), -1)
+    count, dim = x_init.shape[-2:]
+
+    def run(rows: slice) -> Reconstruction:
+        start = x_init[rows]
+        basis = joint_span(start, thetas[rows, None, :-1]) if count + 1 < dim else torch.eye(dim).to(start)
+        small = in_span(replace(released, theta_star=thetas[rows]), basis)
+        attack = BilevelAttack(small, AffineInner(), Woodbury(), descent)
+        found = reconstruct(attack, start @ basis.mT, steps, descent.tol, label="landscape")
+        return replace(found, x_hat=found.x_hat @ basis)
+
+    numbers = count * (WORKING_COPIES * min(count + 1, dim) + 3 * dim)  # coordinates; start, basis, result in pixels
+    return in_chunks(run, len(x_init), numbers * x_init.element_size(), limit_bytes)
+
+
+def in_chunks(run: Callable[[slice], Reconstruction], rows: int, row_bytes: int, limit_bytes: int) -> Reconstruction:
+    """`run` on as many rows at a time as fit into the limit (at least one), joined as if they had been one batch."""
+    size = max(1, limit_bytes // row_bytes)
+    parts = [run(slice(start, start + size)) for start in range(0, rows, size)]
+    steps = max(part.steps for part in parts)
+
+    def padded(history: Tensor) -> Tensor:  # a chunk whose rows are all done stays at its energies
+        return torch.cat([history, history[-1:].expand(steps - len(history), -1)])
+
+    return Reconstruction(
+        torch.cat([part.x_hat for part in parts]),
+        torch.cat([part.energy for part in parts]),
+        torch.cat([padded(part.history) for part in parts], dim=1),
+        steps,
+        torch.cat([part.converged for part in parts]),
+        {key: torch.cat([part.extra[key] for part in parts]) for key in parts[0].extra},
+    )
+
+
+@dataclass(frozen=True)
+class StationarityAttack:
+    """DecoReco's energy of layer 1 as a function of the images alone, descended like the bilevel one.
+
+        f(x) = min_{λ≥0} ‖θ_1 − Σ_i λ_i y_i ∇_{θ_1} Φ(x_i; θ*)‖²,   ∇f = ∂R/∂x at the minimising λ (envelope theorem).
+
+    λ(x) takes the place of θ(x) in eq. (7): fitted before the first step, then refined `refits` times a step from where
+    it was.  theta_star (p,) · labels (n,) in {−1, 1}.
+    """
+
+    network: MLP
+    theta_star: Tensor
+    labels: Tensor
+    descent: HeavyBall
+    alpha: float = 100.0
+    refits: int = 20
+
+    @property
+    def layer_weights(self) -> tuple[float, ...]:
+        """Only the first layer counts."""
+        return (1.0,) + (0.0,) * (self.network.depth - 1)
+
+    def init(self, x_init: Tensor) -> State:
+        """State at x_init (S, n, d)."""
+        fitted = self.fit(x_init, torch.zeros_like(x_init[..., 0]), 100 * self.refits)
+        return {**self.descent.init(x_init), "multipliers": fitted}
+
+    def fit(self, x: Tensor, multipliers: Tensor, iterations: int) -> Tensor:
+        """λ ≥ 0 (S, n) by accelerated projected gradient descent (Beck & Teboulle 2009) from `multipliers`."""
+        theta = self.network.unflatten(self.theta_star)
+        matrices, products = gram(self.network, theta, x, alpha=self.alpha)
+        k = self.labels[:, None] * matrices[0] * self.labels
+        b = self.labels * products[0]
+        size = torch.linalg.matrix_norm(k, ord=torch.inf)[:, None].clamp_min(torch.finfo(x.dtype).tiny)
+        point, previous, momentum = multipliers, multipliers, 1.0
+        for _ in range(iterations):
+            found = (point - ((k @ point.unsqueeze(-1)).squeeze(-1) - b) / size).clamp_min(0)
+            following = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
+            point = found + (momentum - 1) / following * (found - previous)
+            previous, momentum = found, following
+        return previous
+
+    def step(self, state: State) -> State:
+        """Refine λ, evaluate R and ∂R/∂x, accept or take back the step."""
+        x = state["x"]
+        multipliers = self.fit(x, state["multipliers"], self.refits)
+        theta = self.network.unflatten(self.theta_star)
+        found = stationarity(
+            *(self.network, theta, x, multipliers * self.labels), alpha=self.alpha, layer_weights=self.layer_weights
+        )
+        better = found.energy < state["accepted_energy"]
+        kept = torch.where(better[:, None], multipliers, state["multipliers"])
+        return {**self.descent.step(state, found.energy, found.grad_x), "multipliers": kept}
+
+
+# ------------------------------------------------------------------------------- the landscape, without descending
+
+
+def bilevel_energy(released: Released, x: Tensor) -> Tensor:
+    """‖θ* − θ(x)‖² / ‖θ*‖² of affine nets retrained on x (S, n, r); (S,)."""
+    theta = solve_affine(released.objective, x).theta
+    return outer_energy(released.theta_star, theta) / released.theta_star.square().sum(-1)
+
+
+def stationarity_energy(network: MLP, theta_star: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """min_{λ≥0} ‖θ_1 − Σ_i λ_i y_i ∇_{θ_1} Φ(x_i; θ*)‖² / ‖θ_1‖² for images x (S, n, d); (S,).
+
+    DecoReco's energy of layer 1 as a function of the images alone, as `bilevel_energy` is: λ is fitted, like θ(x).
+    """
+    weights = (1.0,) + (0.0,) * (network.depth - 1)
+    found = [certificate(network, theta_star, images, y, layer_weights=weights).residual_by_layer[0] for images in x]
+    return torch.stack(found).square()
+
+
+def segment(a: Tensor, b: Tensor, points: int) -> Tensor:
+    """`points` equidistant points from a (n, d) to b, both included; (points, n, d)."""
+    t = torch.linspace(0, 1, points, dtype=a.dtype, device=a.device)[:, None, None]
+    return a + t * (b - a)
+
+
+def barrier(energy: Tensor) -> Tensor:
+    """How far a path's energies (..., points) rise above the higher of its two ends, ≥ 0; (...,)."""
+    ends = torch.maximum(energy[..., 0], energy[..., -1])
+    return (energy.amax(-1) - ends).clamp_min(0)
+
+
+def roughness(energy: Tensor) -> tuple[Tensor, Tensor]:
+    """Of energies along paths (..., points): total variation over range (1 if monotone), and inner local minima."""
+    steps = energy.diff(dim=-1)
+    spread = (energy.amax(-1) - energy.amin(-1)).clamp_min(torch.finfo(energy.dtype).tiny)
+    minima = (steps[..., :-1] < 0) & (steps[..., 1:] > 0)
+    return steps.abs().sum(-1) / spread, minima.sum(-1)
+
+
+def curvature(
+    energy: Callable[[Tensor], Tensor], x: Tensor, radius: float, directions: int, generator: torch.Generator
+) -> Tensor:
+    """Mean over random directions u, ‖u‖ = `radius`, of E(x + u) + E(x − u) − 2 E(x), for one x (n, d)."""
+    u = torch.randn(directions, *x.shape, generator=generator, dtype=x.dtype)
+    u = radius * u / u.flatten(1).norm(dim=1)[:, None, None]
+    found = energy(torch.cat([x[None], x + u.to(x), x - u.to(x)]))
+    return (found[1:].sum() - 2 * directions * found[0]) / directions
+
+
+__all__ = [
+    "barrier",
+    "bilevel_energy",
+    "curvature",
+    "StationarityAttack",
+    "in_chunks",
+    "in_span",
+    "joint_span",
+    "mixed_starts",
+    "roughness",
+    "segment",
+    "stationarity_energy",
+    "sweep_bilevel",
+]

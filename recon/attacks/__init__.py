@@ -1,0 +1,1 @@
+"""One attack a file; an attack sees only what is released."""

@@ -1,0 +1,318 @@
+"""The bilevel formulation (2) and its hypergradient, eq. (7) of Runkel et al. (2024).
+
+    min_x l(θ*, θ(x))   s.t.   θ(x) = argmin_θ E(x, y; θ),     l = ‖θ* − θ‖²
+
+By the implicit function theorem dl/dx = −∂_x ⟨∇_θ E(x, y; θ), p⟩ at θ = θ(x) with p = [∇²_θ E]⁻¹ ∇_θ l (Lorraine et
+al. 2020).  How p is had is a value passed in: `Woodbury`,
+`GaussNewton`, `ConjugateGradient` or `QuasiNewton`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from recon.errors import ReconError
+from recon.nets.mlp import MLP
+from recon.optim.descent import HeavyBall, State, dot, rows
+from recon.training.inner import InnerSolution, Objective, solve_affine, solve_lbfgs, with_ones
+
+
+@dataclass(frozen=True)
+class Released:
+    """All that the adversary sees: network, θ* (p,) or one per row (S, p), labels y (n,), weight decay."""
+
+    network: MLP
+    theta_star: Tensor
+    y: Tensor
+    weight_decay: float
+
+    def __post_init__(self) -> None:
+        if self.theta_star.shape[-1] != self.network.n_params:
+            raise ReconError(f"θ* has {self.theta_star.shape[-1]} numbers, the network {self.network.n_params}")
+        if not torch.isfinite(self.theta_star).all():
+            raise ReconError("θ* holds numbers that are not finite")
+
+    @property
+    def objective(self) -> Objective:
+        """The inner problem's E."""
+        return Objective(self.network, self.y, self.weight_decay)
+
+
+def outer_energy(theta_star: Tensor, theta: Tensor) -> Tensor:
+    """l(θ*, θ) = ‖θ* − θ‖², summed over parameters; (S, p) -> (S,)."""
+    return (theta - theta_star).square().sum(-1)
+
+
+# ------------------------------------------------------------------------------------- inverse Hessians
+
+
+@dataclass(frozen=True)
+class InverseProduct:
+    """p ≈ [∇²_θ E]⁻¹ v, (S, p), with the honest relative residual ‖∇²E p − v‖/‖v‖ (S,) and iterations spent."""
+
+    p: Tensor
+    residual: Tensor
+    iterations: int
+
+
+class InverseHessian(Protocol):
+    """A way to apply [∇²_θ E(x, y; θ(x))]⁻¹ to v (S, p)."""
+
+    def __call__(self, objective: Objective, x: Tensor, solution: InnerSolution, v: Tensor) -> InverseProduct: ...
+
+
+def _residual(objective: Objective, x: Tensor, theta: Tensor, p: Tensor, v: Tensor) -> Tensor:
+    return (objective.hvp(theta, x, p) - v).norm(dim=-1) / v.norm(dim=-1).clamp_min(torch.finfo(v.dtype).tiny)
+
+
+def _woodbury(jacobian: Tensor, curvature: Tensor, weight_decay: float, v: Tensor) -> Tensor:
+    """(JᵀDJ/n + wd·I)⁻¹ v = (v − Aᵀ(n·wd·I + AAᵀ)⁻¹ A v) / wd with A = D^½ J: n × n systems instead of p × p.
+
+    J (S, n, p), D = diag(curvature) (S, n), v (S, p).  The small system is formed and solved in float64: n·wd is often
+    below the float32 rounding of AAᵀ.
+    """
+    n = jacobian.shape[-2]
+    scaled = (curvature.sqrt().unsqueeze(-1) * jacobian).double()
+    system = scaled @ scaled.mT + n * weight_decay * torch.eye(n, dtype=torch.float64, device=v.device)
+    inner = torch.cholesky_solve(scaled @ v.double().unsqueeze(-1), torch.linalg.cholesky(system))
+    return ((v.double() - (scaled.mT @ inner).squeeze(-1)) / weight_decay).to(v.dtype)
+
+
+@dataclass(frozen=True)
+class Woodbury:
+    """Exact for the affine net: ∇²E = X̄ᵀDX̄/n + wd·I with D = diag σ'(z), inverted by Woodbury's formula."""
+
+    def __call__(self, objective: Objective, x: Tensor, solution: InnerSolution, v: Tensor) -> InverseProduct:
+        if objective.network.depth != 1:
+            raise ReconError("Woodbury's formula is exact for the affine network only: choose another inverse Hessian")
+        s = torch.sigmoid(objective.logits(solution.theta, x))
+        p = _woodbury(with_ones(x), s * (1 - s), objective.weight_decay, v)
+        return InverseProduct(p, _residual(objective, x, solution.theta, p, v), 1)
+
+
+@dataclass(frozen=True)
+class GaussNewton:
+    """The same formula with the Jacobian J of the logits of any network: the Gauss–Newton part of ∇²E.
+
+    Unlike ∇²E itself, JᵀDJ/n + wd·I is positive definite at every θ: it stays usable where ReLU minimisers sit on
+    kinks and the Hessian there is indefinite.  Equal to `Woodbury` for the affine net.
+    """
+
+    def __call__(self, objective: Objective, x: Tensor, solution: InnerSolution, v: Tensor) -> InverseProduct:
+        def solve(small: Objective, inputs: Tensor, theta: Tensor, rhs: Tensor) -> InverseProduct:
+            theta = theta.detach().requires_grad_()
+            with torch.enable_grad():
+                logits = small.logits(theta, inputs)
+            n = logits.shape[-1]
+            seeds = torch.eye(n, dtype=rhs.dtype, device=rhs.device)[:, None, :].expand(n, *logits.shape)
+            jacobian = torch.autograd.grad(logits, theta, seeds, is_grads_batched=True)[0].movedim(0, -2)
+            s = torch.sigmoid(logits.detach())
+            p = _woodbury(jacobian, s * (1 - s), small.weight_decay, rhs)
+            return InverseProduct(p, _residual(small, inputs, theta, p, rhs), 1)
+
+        return _in_row_space(solve, objective, x, solution, v)
+
+
+def conjugate_gradient(
+    matvec: Callable[[Tensor], Tensor], v: Tensor, tol: float = 1e-10, max_iter: int = 100
+) -> InverseProduct:
+    """Solve A p = v for symmetric A, each row (S, p) on its own, until ‖A p − v‖ ≤ tol ‖v‖ or max_iter.
+
+    A row along whose search direction A is not positive stops there (truncated Newton, Steihaug 1983).  The residual
+    returned is computed from p afresh, not from the recurrence.
+    """
+    p, r = torch.zeros_like(v), v.clone()
+    d, rr = r.clone(), dot(v, v)
+    goal = tol**2 * rr
+    active = rr > goal
+    iteration = 0
+    while iteration < max_iter and active.any():
+        iteration += 1
+        ad = matvec(d)
+        curvature = dot(d, ad)
+        active = active & (curvature > 0)
+        alpha = torch.where(active, rr / curvature, torch.zeros_like(rr))
+        p = p + alpha[:, None] * d
+        r = r - alpha[:, None] * ad
+        new_rr = torch.where(active, dot(r, r), rr)
+        d = torch.where(active[:, None], r + (new_rr / rr.clamp_min(torch.finfo(v.dtype).tiny))[:, None] * d, d)
+        rr = new_rr
+        active = active & (rr > goal)
+    residual = (matvec(p) - v).norm(dim=-1) / v.norm(dim=-1).clamp_min(torch.finfo(v.dtype).tiny)
+    return InverseProduct(p, residual, iteration)
+
+
+def _in_row_space(
+    solve: Callable[[Objective, Tensor, Tensor, Tensor], InverseProduct],
+    objective: Objective,
+    x: Tensor,
+    solution: InnerSolution,
+    v: Tensor,
+) -> InverseProduct:
+    """Split v at the row space of x: inside, `solve` the small problem; outside, ∇²E is wd·I exactly."""
+    space = solution.space
+    if space is None:
+        return solve(objective, x, solution.theta, v)
+    inside = space.reduce(v)
+    outside = v - space.lift(inside)
+    small = solve(space.objective, space.coordinates, space.reduce(solution.theta), inside)
+    p = space.lift(small.p) + outside / objective.weight_decay
+    share = inside.norm(dim=-1) / v.norm(dim=-1).clamp_min(torch.finfo(v.dtype).tiny)
+    return InverseProduct(p, small.residual * share, small.iterations)
+
+
+@dataclass(frozen=True)
+class ConjugateGradient:
+    """p by conjugate gradients on Hessian-vector products (double backward), to a relative residual `tol`."""
+
+    tol: float = 1e-10
+    max_iter: int = 200
+
+    def __call__(self, objective: Objective, x: Tensor, solution: InnerSolution, v: Tensor) -> InverseProduct:
+        def solve(small: Objective, inputs: Tensor, theta: Tensor, rhs: Tensor) -> InverseProduct:
+            return conjugate_gradient(lambda p: small.hvp(theta, inputs, p), rhs, self.tol, self.max_iter)
+
+        return _in_row_space(solve, objective, x, solution, v)
+
+
+@dataclass(frozen=True)
+class QuasiNewton:
+    """p = H v with the L-BFGS matrix H that the inner solver built on its way to θ(x), as in the paper's eq. (7)."""
+
+    def __call__(self, objective: Objective, x: Tensor, solution: InnerSolution, v: Tensor) -> InverseProduct:
+        pairs = solution.pairs
+        if pairs is None:
+            raise ReconError("the quasi-Newton inverse Hessian needs an inner solution found by L-BFGS")
+
+        def solve(small: Objective, inputs: Tensor, theta: Tensor, rhs: Tensor) -> InverseProduct:
+            p = pairs.apply(rhs)
+            return InverseProduct(p, _residual(small, inputs, theta, p, rhs), len(pairs.pairs))
+
+        return _in_row_space(solve, objective, x, solution, v)
+
+
+# --------------------------------------------------------------------------------------- hypergradients
+
+
+def hypergradient(
+    objective: Objective, x: Tensor, solution: InnerSolution, v: Tensor, inverse_hessian: InverseHessian
+) -> tuple[Tensor, InverseProduct]:
+    """dl/dx = −∂_x ⟨∇_θ E(x, y; θ), p⟩, p = [∇²_θ E]⁻¹ v, v = ∇_θ l (S, p); returns ((S, n, d), the product).
+
+    Note the minus sign, which eq. (7) leaves to the reader.
+    """
+    product = inverse_hessian(objective, x, solution, v)
+    x = x.detach().requires_grad_()
+    theta = solution.theta.detach().requires_grad_()
+    with torch.enable_grad():
+        coupling = (objective.grad(theta, x, create_graph=True) * product.p).sum()
+    return -torch.autograd.grad(coupling, x)[0], product
+
+
+def unrolled_hypergradient(
+    objective: Objective, x: Tensor, theta: Tensor, theta_star: Tensor, steps: int, step_size: float
+) -> tuple[Tensor, Tensor]:
+    """dl/dx by differentiating through `steps` of gradient descent on E from `theta`; the costly reference.
+
+    Returns ((S, n, d), θ after the last step (S, p)).  Memory grows with `steps`.
+    """
+    x = x.detach().requires_grad_()
+    theta = theta.detach().requires_grad_()
+    for _ in range(steps):
+        theta = theta - step_size * objective.grad(theta, x, create_graph=True)
+    energy = outer_energy(theta_star, theta).sum()
+    return torch.autograd.grad(energy, x)[0], theta.detach()
+
+
+# ------------------------------------------------------------------------------------------- the attack
+
+
+class InnerSolver(Protocol):
+    """θ(x) by some method, with what it wants to carry from one outer iteration to the next."""
+
+    def init(self, objective: Objective, x: Tensor) -> State: ...
+
+    def solve(self, objective: Objective, x: Tensor, carried: State) -> tuple[InnerSolution, State]: ...
+
+
+@dataclass(frozen=True)
+class AffineInner:
+    """`solve_affine`, warm-started; θ⁰ plays no part since the minimiser is unique."""
+
+    tol: float = 1e-10
+
+    def init(self, objective: Objective, x: Tensor) -> State:
+        return {"logits": torch.zeros_like(x[..., 0])}
+
+    def solve(self, objective: Objective, x: Tensor, carried: State) -> tuple[InnerSolution, State]:
+        solution = solve_affine(objective, x, carried["logits"], tol=self.tol)
+        assert solution.logits is not None
+        return solution, {"logits": solution.logits}
+
+
+@dataclass(frozen=True)
+class LBFGSInner:
+    """`solve_lbfgs` from θ⁰ = `theta` (S, p): `first` iterations before the outer loop, then `next`, warm-started."""
+
+    theta: Tensor
+    first: int = 500
+    next: int = 10
+    tol: float = 1e-5
+
+    def init(self, objective: Objective, x: Tensor) -> State:
+        return {"theta": solve_lbfgs(objective, x, self.theta, tol=self.tol, max_iter=self.first).theta}
+
+    def solve(self, objective: Objective, x: Tensor, carried: State) -> tuple[InnerSolution, State]:
+        # near a solution, a row that needs a step this short sits on a kink of ReLU and would only cost time
+        solution = solve_lbfgs(objective, x, carried["theta"], tol=self.tol, max_iter=self.next, halvings=8)
+        return solution, {"theta": solution.theta}
+
+
+@dataclass(frozen=True)
+class BilevelAttack:
+    """Eq. (7): inner solve, inverse Hessian, hypergradient step.  Sees `released` and its own x, nothing else."""
+
+    released: Released
+    inner: InnerSolver
+    inverse_hessian: InverseHessian
+    descent: HeavyBall = HeavyBall()
+
+    def init(self, x_init: Tensor) -> State:
+        """State at x_init (S, n, d)."""
+        objective = self.released.objective
+        return {**self.descent.init(x_init), **self.inner.init(objective, x_init)}
+
+    def step(self, state: State) -> State:
+        """One outer iteration k of eq. (7) for every row."""
+        objective, x = self.released.objective, state["x"]
+        solution, carried = self.inner.solve(objective, x, state)
+        energy = outer_energy(self.released.theta_star, solution.theta)
+        v = 2 * (solution.theta - self.released.theta_star)
+        grad, _ = hypergradient(objective, x, solution, v, self.inverse_hessian)
+        # A rejected step is taken back whole: the inner problem, too, goes on from where the last accepted one ended.
+        better = energy < state["accepted_energy"]
+        kept = {key: torch.where(rows(better, new), new, state[key]) for key, new in carried.items()}
+        return {**self.descent.step(state, energy, grad), **kept}
+
+
+__all__ = [
+    "AffineInner",
+    "BilevelAttack",
+    "ConjugateGradient",
+    "GaussNewton",
+    "InverseHessian",
+    "InverseProduct",
+    "LBFGSInner",
+    "QuasiNewton",
+    "Released",
+    "Woodbury",
+    "conjugate_gradient",
+    "hypergradient",
+    "outer_energy",
+    "unrolled_hypergradient",
+]

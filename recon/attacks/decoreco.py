@@ -1,0 +1,176 @@
+"""DecoReco: training images from weights through the stationarity condition (3).
+
+Haim et al. (2022) and Buzaglo et al. (2023): at the end of training θ* ≈ Σ_i c_i ∇_θ Φ(x_i; θ*), so look for images x
+and coefficients c_i = λ_i y_i that minimise R(x, c) of `recon.attacks.stationarity`, plus what is known of the answer:
+
+    energy = R(x, c) + ω_box Σ (relu(x − 1)² + relu(−1 − x)²) + ω_λ Σ_i relu(λ_min − λ_i)².
+
+The attack sees the network, θ* and the labels that it gives its own candidates; never an image.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from recon.attacks.stationarity import stationarity
+from recon.errors import ReconError
+from recon.nets.mlp import MLP
+from recon.optim.descent import SGD, Adam, State, cosine, rows
+from recon.optim.spectrum import signal_span
+
+MULTIPLIERS = ("log", "free", "unsigned")
+
+
+@dataclass(frozen=True)
+class DecoReco:
+    """Minimise the energy above over S restarts at once, each with m candidates.
+
+    theta_star (p,) · labels (m,) in {−1, 1}, or class numbers for a net with K outputs · multipliers_init (S, m), in
+    units of λ · steps: length of the cosine schedule · multipliers: "log" (λ = e^ν, positive by itself), "free" (λ with
+    the penalty; the reference recipe) or "unsigned" (c itself, for regression with weight decay) · optimiser_x,
+    optimiser_multipliers: `Adam` or `SGD` · alpha: slope of the smoothed ReLU' · layer_weights: ω of `stationarity` ·
+    final: factor of both step sizes at the end, 1 for none · basis (r, d): set where x are coordinates of images
+    x @ basis, so that the box means pixels.
+    """
+
+    network: MLP
+    theta_star: Tensor
+    labels: Tensor
+    multipliers_init: Tensor
+    steps: int
+    multipliers: str = "log"
+    optimiser_x: Adam | SGD = Adam(0.02)
+    optimiser_multipliers: Adam | SGD = Adam(0.01)
+    alpha: float = 100.0
+    layer_weights: tuple[float, ...] | None = None
+    final: float = 0.05
+    box_weight: float = 0.0
+    lambda_min: float = 0.0
+    lambda_weight: float = 0.0
+    basis: Tensor | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check_released(self.network, self.theta_star)
+        m = len(self.labels)
+        if m == 0 or (self.network.widths[-1] == 1 and m % 2):
+            raise ReconError(f"the number of candidates must be even and positive, not {m}")
+        if self.network.widths[-1] == 1 and not torch.isin(self.labels, self.labels.new_tensor([-1, 1])).all():
+            raise ReconError("the candidates' labels must be −1 or 1")
+        if self.multipliers not in MULTIPLIERS:
+            raise ReconError(f"unknown multipliers '{self.multipliers}': choose one of {', '.join(MULTIPLIERS)}")
+        if self.multipliers_init.dim() != 2 or self.multipliers_init.shape[1] != m:
+            raise ReconError(
+                f"multipliers_init must have shape (starts, {m}), not {tuple(self.multipliers_init.shape)}"
+            )
+        if not (self.alpha > 0 and self.steps > 0):
+            raise ReconError("alpha and steps must be positive")
+        if self.multipliers == "log" and not (self.multipliers_init > 0).all():
+            raise ReconError("multipliers on a logarithmic scale must start positive")
+
+    def init(self, x_init: Tensor) -> State:
+        """State at x_init (S, m, d), with the restarts' multipliers."""
+        start, m = x_init.shape[0], len(self.labels)
+        if x_init.shape[1:] != (m, self.network.dim) or self.multipliers_init.shape[0] != start:
+            raise ReconError(
+                f"x_init {tuple(x_init.shape)} does not fit {len(self.multipliers_init)} starts of {m} candidates "
+                f"with {self.network.dim} numbers"
+            )
+        raw = self.multipliers_init.log() if self.multipliers == "log" else self.multipliers_init
+        state = {"x": x_init.clone(), "raw": raw.clone(), "k": torch.zeros((), dtype=torch.int64)}
+        state |= {f"x_{key}": value for key, value in self.optimiser_x.init(x_init).items()}
+        state |= {f"raw_{key}": value for key, value in self.optimiser_multipliers.init(raw).items()}
+        infinite = torch.full((start,), torch.inf, dtype=x_init.dtype, device=x_init.device)
+        return {
+            **state,
+            "accepted_x": x_init.clone(),
+            "accepted_energy": infinite,
+            "accepted_multipliers": self.multipliers_init.clone(),
+            "accepted_by_layer": infinite[:, None].repeat(1, self.network.depth),
+        }
+
+    def step(self, state: State) -> State:
+        """Evaluate, keep the best by the attack's own energy, move x and multipliers."""
+        x, k = state["x"], int(state["k"]) + 1
+        multipliers = state["raw"].exp() if self.multipliers == "log" else state["raw"]
+        by_layer, energy, grad_x, grad_multipliers = self.value_and_grad(x, multipliers)
+        grad_raw = grad_multipliers * multipliers if self.multipliers == "log" else grad_multipliers
+        better = energy < state["accepted_energy"]
+        kept = {"x": x, "energy": energy, "multipliers": multipliers, "by_layer": by_layer}
+        kept = {
+            f"accepted_{name}": torch.where(rows(better, new), new, state[f"accepted_{name}"])
+            for name, new in kept.items()
+        }
+        factor = cosine(k, self.steps, self.final)
+        moved: State = {"k": state["k"] + 1}
+        for name, optimiser, grad in (
+            ("x", self.optimiser_x, grad_x),
+            ("raw", self.optimiser_multipliers, grad_raw),
+        ):
+            own = {key.removeprefix(f"{name}_"): v for key, v in state.items() if key.startswith(f"{name}_")}
+            moved[name], own = optimiser.update(own, state[name], grad, k, factor)
+            moved |= {f"{name}_{key}": value for key, value in own.items()}
+        return {**moved, **kept}
+
+    def value_and_grad(self, x: Tensor, multipliers: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(R by layer (S, L), energy (S,), ∂energy/∂x (S, m, d), ∂energy/∂λ (S, m))."""
+        several = self.network.widths[-1] > 1
+        sign = torch.ones_like(multipliers) if several or self.multipliers == "unsigned" else self.labels
+        found = stationarity(
+            self.network,
+            self.network.unflatten(self.theta_star),
+            x,
+            multipliers * sign,
+            alpha=self.alpha,
+            layer_weights=self.layer_weights,
+            labels=self.labels if several else None,
+        )
+        energy, grad_x, grad_multipliers = found.energy, found.grad_x, found.grad_c * sign
+        if self.box_weight:
+            pixels = x if self.basis is None else x @ self.basis
+            outside = (pixels - 1).clamp_min(0) - (-1 - pixels).clamp_min(0)
+            energy = energy + self.box_weight * outside.square().sum((-2, -1))
+            grad_x = grad_x + 2 * self.box_weight * (outside if self.basis is None else outside @ self.basis.mT)
+        if self.lambda_weight and self.multipliers == "free":
+            short = (self.lambda_min - multipliers).clamp_min(0)
+            energy = energy + self.lambda_weight * short.square().sum(-1)
+            grad_multipliers = grad_multipliers - 2 * self.lambda_weight * short
+        return found.by_layer, energy, grad_x, grad_multipliers
+
+    def restricted(self, basis: Tensor) -> DecoReco:
+        """The same attack on coordinates (r,) in the span of `basis` (r, d) with orthonormal rows.
+
+        R differs by the constant ‖w1 − w1 basisᵀ basis‖², what no image in the span can explain.
+        """
+        network = self.network.with_inputs(len(basis))
+        params = dict(self.network.unflatten(self.theta_star))
+        params["w1"] = params["w1"] @ basis.mT
+        return replace(self, network=network, theta_star=network.flatten(params), basis=basis)
+
+
+def check_released(network: MLP, theta_star: Tensor) -> None:
+    """ReconError unless θ* (p,) fits the network and is finite."""
+    if theta_star.shape != (network.n_params,):
+        raise ReconError(f"θ* has shape {tuple(theta_star.shape)}, the network {network.n_params} parameters")
+    if not torch.isfinite(theta_star).all():
+        raise ReconError("θ* holds numbers that are not finite")
+
+
+def half_and_half(m: int, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Tensor:
+    """Labels of m candidates, −1 for the first half and 1 for the second; ReconError for m odd or 0."""
+    if m <= 0 or m % 2:
+        raise ReconError(f"the number of candidates must be even and positive, not {m}")
+    return torch.tensor([-1.0, 1.0], dtype=dtype, device=device).repeat_interleave(m // 2)
+
+
+def image_span(network: MLP, theta_star: Tensor) -> Tensor:
+    """Orthonormal rows (r, d), r ≥ 1, that span what training added to the first layer: nearly the span of the images.
+
+    `signal_span` of w1; its first direction where nothing stands out.  Needs no image: θ* alone.
+    """
+    check_released(network, theta_star)
+    w = network.unflatten(theta_star)["w1"]
+    span = signal_span(w)
+    return span if len(span) else torch.linalg.svd(w.double(), full_matrices=False).Vh[:1].to(w.dtype)

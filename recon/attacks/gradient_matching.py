@@ -1,0 +1,237 @@
+"""Gradient matching: DLG, CosineTV and Hybrid of Chen & Campbell (2022); see `recon.attacks.rgap` for linear systems.
+
+    DLG       min_x Σ_j ‖g_j(x) − g_j‖²                          (Zhu, Liu & Han 2019), by L-BFGS
+    CosineTV  min_x Σ_j D(g_j(x), g_j) + τ TV(x)                 (Geiping et al. 2020), by Adam
+    Hybrid    min_x α Σ_{j≥i} D(g_j(x), g_j) + β TV(x) + γ ‖U_i x − V_i‖²     (16), layer by layer, by Adam
+
+with D(u, v) = 1 − ⟨u, v⟩/(‖u‖ ‖v‖) (10), g_j the gradient of parameter tensor j, TV the mean absolute difference of
+horizontal plus that of vertical neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from recon.attacks.leak import Leak
+from recon.attacks.reconstruct import Reconstruction, reconstruct
+from recon.attacks.rgap import LayerSystem, layer_by_layer
+from recon.errors import ReconError
+from recon.nets.conv import Chain
+from recon.optim.descent import Adam, State, rows
+
+BETAS, EPS = (0.9, 0.999), 1e-8  # PyTorch's defaults of Adam, which the paper uses
+COSINE_STEPS = 4800
+DLG_STEPS = 300
+
+
+def cosine_distance(u: Tensor, v: Tensor) -> Tensor:
+    """D of eq. (10) for each row: (B, …), (B, …) -> (B,)."""
+    u, v = u.flatten(1), v.flatten(1)
+    size = (u.norm(dim=1) * v.norm(dim=1)).clamp_min(torch.finfo(u.dtype).tiny)
+    return 1 - (u * v).sum(1) / size
+
+
+def cosine_distances(chain: Chain, targets: list[Tensor]) -> Tensor:
+    """Σ_j D of eq. (10) between the gradients of a chain and `targets`, (B,).
+
+    The fully connected gradient is δ fᵀ: ⟨δ fᵀ, G⟩ = δᵀ G f and ‖δ fᵀ‖ = ‖δ‖ ‖f‖ do without the product.
+    """
+    *conv, matrix, bias = targets
+    delta, features = chain.output_delta, chain.features
+    found = [cosine_distance(g, target) for g, target in zip(chain.convolutions(), conv, strict=True)]
+    inner = (delta.unsqueeze(1) @ matrix @ features.unsqueeze(2)).flatten()
+    size = delta.norm(dim=1) * features.norm(dim=1) * matrix.flatten(1).norm(dim=1)
+    return sum(found, 1 - inner / size.clamp_min(torch.finfo(size.dtype).tiny)) + cosine_distance(delta, bias)
+
+
+def total_variation(x: Tensor) -> Tensor:
+    """mean |Δ horizontal| + mean |Δ vertical| of images (B, c, h, w), (B,)."""
+    horizontal = x.diff(dim=-1).abs().flatten(1).mean(1)
+    return horizontal + x.diff(dim=-2).abs().flatten(1).mean(1)
+
+
+@dataclass(frozen=True)
+class GradientMatching:
+    """α Σ_{j≥first} D_j + β TV(x) + γ ‖U x − V‖², B victims at once, each with its own Adam; x is x_{first−1}.
+
+    system: z (B, o, h', w') and δ of layer `first`, needed for γ > 0 · signed, box, milestones: Geiping et al.'s own
+    setting (sign of the gradient, clipping to the box, step size divided by ten at these shares of the budget).
+    """
+
+    leak: Leak
+    steps: int
+    step_size: float
+    first: int = 1
+    alpha: float = 1.0
+    beta: float = 0.0
+    gamma: float = 0.0
+    system: tuple[Tensor, Tensor] | None = None
+    signed: bool = False
+    box: tuple[float, float] | None = None
+    milestones: tuple[float, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(c, h, w) of x."""
+        return self.leak.network.shapes()[self.first - 1]
+
+    def init(self, x_init: Tensor) -> State:
+        """State at x_init (B, 1, c·h·w): B sets of one flat image, as `reconstruct` has it."""
+        infinite = torch.full((len(x_init),), torch.inf, dtype=x_init.dtype, device=x_init.device)
+        adam = {f"adam_{key}": value for key, value in Adam(self.step_size).init(x_init).items()}
+        return {
+            "x": x_init.clone(),
+            "k": torch.zeros((), dtype=torch.int64),
+            "accepted_x": x_init.clone(),
+            "accepted_energy": infinite,
+            "last_x": x_init.clone(),
+            **adam,
+        }
+
+    def energy(self, x: Tensor) -> Tensor:
+        """Of x (B, c, h, w); (B,)."""
+        leak = self.leak
+        chain, targets = leak.network.chain(leak.weights, x, leak.labels, self.first), leak.gradients[self.first - 1 :]
+        value = self.alpha * cosine_distances(chain, targets)
+        if self.beta:
+            value = value + self.beta * total_variation(x)
+        if self.gamma and self.system is not None:
+            z, delta = self.system
+            value = value + self.gamma * (chain.z[0] - z.flatten(2)).square().flatten(1).sum(1)
+            rest = delta.flatten(2) @ chain.patches[0].mT - targets[0]
+            value = value + self.gamma * rest.square().flatten(1).sum(1)
+        return value
+
+    def step(self, state: State) -> State:
+        """Evaluate, keep the best by energy, move."""
+        x, k = state["x"], int(state["k"]) + 1
+        leaf = x.detach().requires_grad_()
+        with torch.enable_grad():
+            energy = self.energy(leaf.reshape(len(x), *self.shape))
+        (grad,) = torch.autograd.grad(energy.sum(), leaf)
+        grad = grad.sign() if self.signed else grad
+        better = energy.detach() < state["accepted_energy"]
+        factor = 0.1 ** sum(k > share * self.steps for share in self.milestones)
+        adam = {key.removeprefix("adam_"): value for key, value in state.items() if key.startswith("adam_")}
+        moved, adam = Adam(self.step_size, BETAS, EPS).update(adam, x, grad, k, factor)
+        return {
+            "x": moved if self.box is None else moved.clamp(*self.box),
+            "k": state["k"] + 1,
+            "accepted_x": torch.where(rows(better, x), x, state["accepted_x"]),
+            "accepted_energy": torch.where(better, energy.detach(), state["accepted_energy"]),
+            "last_x": x,
+            **{f"adam_{key}": value for key, value in adam.items()},
+        }
+
+
+def seeded_start(leak: Leak, seed: int) -> Tensor:
+    """N(0, 1) right after manual_seed(seed), the same for every victim, as in the paper; (B, c, h, w)."""
+    own = torch.Generator().manual_seed(seed)
+    one = torch.randn(1, *leak.network.shape, generator=own)
+    return one.expand(len(leak.labels), -1, -1, -1).to(leak.weights[0])
+
+
+def cosine_tv(leak: Leak, seed: int, steps: int = COSINE_STEPS, checkpoint: Path | None = None) -> Reconstruction:
+    """CosineTV as the paper runs it: Adam 1e-3, TV weighted 0.01 once per parameter tensor; x̂ (B, 1, d)."""
+    beta = 0.01 * len(leak.gradients)
+    attack = GradientMatching(leak, steps, 1e-3, beta=beta)
+    return reconstruct(
+        attack, seeded_start(leak, seed).flatten(1)[:, None], steps, checkpoint=checkpoint, label="cosine"
+    )
+
+
+def cosine_tv_authors(
+    leak: Leak, seed: int, steps: int = COSINE_STEPS, checkpoint: Path | None = None
+) -> Reconstruction:
+    """CosineTV in the setting of its own authors: Adam 0.1 on the gradient's sign, boxed, step size divided by ten at
+    3/8, 5/8 and 7/8 of the budget, TV weight 0.01 once; x̂ (B, 1, d)."""
+    attack = GradientMatching(
+        *(leak, steps, 0.1), beta=0.01, signed=True, box=(-0.5, 0.5), milestones=(3 / 8, 5 / 8, 7 / 8)
+    )
+    start = seeded_start(leak, seed).flatten(1)[:, None]
+    return reconstruct(attack, start, steps, checkpoint=checkpoint, label="cosine, authors")
+
+
+#: Hybrid by layer: (steps, α, β, γ); layers beyond the second as the last entry
+HYBRID = ((10_000, 1.0, 1.0, 0.05), (8_000, 1.0, 1.0, 0.1), (1_000, 10.0, 0.1, 1.0))
+
+
+def hybrid(leak: Leak, share: float = 1.0, checkpoints: Path | None = None) -> Tensor:
+    """Hybrid, eq. (16): from the last layer to the first, each started from the minimum-norm solution of eq. (8) and
+    improved by gradient matching; images (B, c, h, w).  share: of the published steps.
+
+    The linear systems are solved victim by victim in float64, the matching runs on all victims at once in the
+    precision of `leak`.
+    """
+    if leak.network.depth == 0:
+        raise ReconError("the network has no convolution: eq. (4) alone gives the image")
+    chains = [layer_by_layer(victim) for victim in victims(leak)]
+    found = [next(chain) for chain in chains]
+    while True:
+        x = improve(leak, found, share, checkpoints)
+        if found[0].layer == 1:
+            return x
+        found = [chain.send(image[None]) for chain, image in zip(chains, x, strict=True)]
+
+
+def improve(leak: Leak, found: list[LayerSystem], share: float, checkpoints: Path | None) -> Tensor:
+    """One layer of Hybrid: x_{i−1} of all victims (B, c, h, w)."""
+    layer, like = found[0].layer, leak.weights[0]
+    published, alpha, beta, gamma = HYBRID[min(layer, len(HYBRID)) - 1]
+    steps = max(1, round(share * published))
+    start, z, delta = (torch.cat([getattr(f, name) for f in found]).to(like) for name in ("x", "z", "delta"))
+    attack = GradientMatching(leak, steps, 1e-3, layer, alpha, beta, gamma, (z, delta))
+    file = checkpoints / f"hybrid-{layer}.safetensors" if checkpoints is not None else None
+    result = reconstruct(attack, start.flatten(1)[:, None], steps, checkpoint=file, label=f"hybrid, layer {layer}")
+    return result.x_hat.view_as(start)
+
+
+def victims(leak: Leak) -> list[Leak]:
+    """One leak for each victim."""
+    return [
+        Leak(leak.network, leak.weights, leak.labels[b : b + 1], [g[b : b + 1] for g in leak.gradients])
+        for b in range(len(leak.labels))
+    ]
+
+
+def dlg(leak: Leak, seed: int, steps: int = DLG_STEPS) -> tuple[Tensor, Tensor]:
+    """DLG: PyTorch's L-BFGS, learning rate 1, `steps` outer steps of up to 20 inner ones, from N(0, 1).
+
+    Returns the last images (B, c, h, w), as published, and the energies after each outer step (steps, B).  It may
+    diverge: numbers then grow without bound and stop being reproducible.
+    """
+    images, histories = [], []
+    for victim in victims(leak):
+        x = seeded_start(victim, seed).clone().requires_grad_()
+        optimiser = torch.optim.LBFGS([x], lr=1)
+
+        def closure(x: Tensor = x, victim: Leak = victim, optimiser: torch.optim.LBFGS = optimiser) -> Tensor:
+            optimiser.zero_grad()
+            found = victim.network.gradients(victim.weights, x, victim.labels)
+            value = sum((g - target).square().sum() for g, target in zip(found, victim.gradients, strict=True))
+            value = torch.as_tensor(value)
+            value.backward()
+            return value
+
+        history = [optimiser.step(closure).detach() for _ in range(steps)]
+        images.append(x.detach())
+        histories.append(torch.stack(history))
+    return torch.cat(images), torch.stack(histories, dim=1)
+
+
+__all__ = [
+    "GradientMatching",
+    "cosine_distance",
+    "cosine_distances",
+    "cosine_tv",
+    "cosine_tv_authors",
+    "dlg",
+    "hybrid",
+    "seeded_start",
+    "total_variation",
+    "victims",
+]

@@ -1,0 +1,218 @@
+"""What an adversary does with DecoReco: look where the weights point, set the scale, restart, pool, choose.
+
+Every decision is made by the attack's own energy or by what a candidate contributes to it.  No image enters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from recon.attacks.decoreco import DecoReco, check_released, half_and_half, image_span
+from recon.attacks.reconstruct import Reconstruction, reconstruct
+from recon.attacks.stationarity import gram, stationarity
+from recon.nets.mlp import MLP
+from recon.optim.descent import Adam
+
+
+@dataclass(frozen=True)
+class Settings:
+    """m: candidates in the answer, and per restart unless `candidates` says otherwise · restarts · steps: of each ·
+    init_scale: standard deviation of the start's pixels · multiplier_scales: λ starts from U[0, 1) times one of these,
+    whichever has the lowest energy after `scale_steps` · step_x, step_multipliers: Adam's (the latter for log λ) ·
+    alpha, layer_weights: of the objective · distinct: of candidates more alike than this correlation the pool keeps
+    one · alike: that one is averaged with those of other restarts more alike than this (a low value blurs, and blur
+    resembles any image) · project: whether to search the `image_span` only, or all of pixel space."""
+
+    m: int
+    restarts: int = 8
+    steps: int = 1000
+    init_scale: float = 1e-2
+    multiplier_scales: tuple[float, ...] = (1e-3, 3e-3, 1e-2, 3e-2)
+    scale_steps: int = 200
+    step_x: float = 0.02
+    step_multipliers: float = 0.01
+    alpha: float = 100.0
+    layer_weights: tuple[float, ...] = (1.0, 0.0, 0.0)
+    distinct: float = 0.6
+    alike: float = 0.8
+    project: bool = True
+    candidates: int | None = None
+
+    @property
+    def per_restart(self) -> int:
+        """Candidates that one restart optimises."""
+        return self.candidates or self.m
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """The m candidates chosen, most contributing first: x_hat (m, d), multipliers, labels, restart, row in it (m,).
+
+    contribution (m,): ‖λ_i ∇_θ Φ(x_i)‖ · agreement (m,): mean over the other restarts of the best correlation there ·
+    energy (restarts,) · by_layer (restarts, L): R with every layer counted once · history (steps, restarts) ·
+    multiplier_scale: the one used · basis (r, d): of the span searched, None for all of pixel space.
+    """
+
+    x_hat: Tensor
+    multipliers: Tensor
+    labels: Tensor
+    restart: Tensor
+    row: Tensor
+    contribution: Tensor
+    agreement: Tensor
+    energy: Tensor
+    by_layer: Tensor
+    history: Tensor
+    multiplier_scale: float
+    basis: Tensor | None
+
+
+def recover(
+    network: MLP,
+    theta_star: Tensor,
+    settings: Settings,
+    generator: torch.Generator,
+    checkpoints: Path | None = None,
+    x_init: Tensor | None = None,
+) -> Recovered:
+    """The whole attack on a binary classifier θ* (p,).  Unfinished restarts go on from `checkpoints`.
+
+    x_init (m, d): start of every restart, −1 labels first; default noise, `random_start`.
+    """
+    check_released(network, theta_star)
+    labels = half_and_half(settings.per_restart, theta_star.device, theta_star.dtype)
+    basis = image_span(network, theta_star) if settings.project else None
+    seeds = torch.randint(2**31, (settings.restarts + 1,), generator=generator).tolist()
+
+    def run(seed: int, scale: float, steps: int, name: str | None) -> tuple[DecoReco, Reconstruction]:
+        start, unit = random_start(settings, network.dim, theta_star, seed)
+        start = start if x_init is None else x_init[None]
+        attack = tuned_attack(network, theta_star, labels, unit * scale, steps, settings)
+        if basis is not None:
+            attack, start = attack.restricted(basis), start @ basis.mT
+        file = checkpoints / f"{name}.safetensors" if checkpoints is not None and name else None
+        return attack, reconstruct(attack, start, steps, checkpoint=file, label=name or "scale")
+
+    scale = choose_scale(settings, lambda value: run(seeds[-1], value, settings.scale_steps, None)[1].energy.item())
+    runs = [run(seed, scale, settings.steps, f"restart-{r}") for r, seed in enumerate(seeds[:-1])]
+    whole = tuned_attack(network, theta_star, labels, runs[0][0].multipliers_init, settings.steps, settings)
+    return pool(whole, [result for _, result in runs], basis, settings, scale)
+
+
+def random_start(settings: Settings, dim: int, like: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """(x (1, m, d) ~ init_scale · N(0, 1), λ (1, m) ~ U[0.01, 1) in units of the scale to be chosen)."""
+    own = torch.Generator().manual_seed(seed)
+    x = settings.init_scale * torch.randn(1, settings.per_restart, dim, generator=own)
+    return x.to(like), torch.rand(1, settings.per_restart, generator=own).clamp_min(1e-2).to(like)
+
+
+def tuned_attack(
+    network: MLP, theta_star: Tensor, labels: Tensor, multipliers: Tensor, steps: int, settings: Settings
+) -> DecoReco:
+    """`DecoReco` with logarithmic multipliers, Adam and these settings."""
+    return DecoReco(
+        network,
+        theta_star,
+        labels,
+        multipliers,
+        steps,
+        optimiser_x=Adam(settings.step_x),
+        optimiser_multipliers=Adam(settings.step_multipliers),
+        alpha=settings.alpha,
+        layer_weights=settings.layer_weights,
+    )
+
+
+def choose_scale(settings: Settings, energy_of: Callable[[float], float]) -> float:
+    """The multiplier scale whose short run ends at the lowest energy."""
+    if len(settings.multiplier_scales) == 1:
+        return settings.multiplier_scales[0]
+    return min(settings.multiplier_scales, key=energy_of)
+
+
+def contribution(attack: DecoReco, x: Tensor, multipliers: Tensor) -> Tensor:
+    """‖λ_i ∇_θ Φ(x_i)‖ over the layers that count, (..., m): each candidate's share in explaining θ*."""
+    weights = attack.layer_weights or (1.0,) * attack.network.depth
+    theta = attack.network.unflatten(attack.theta_star)
+    matrices, _ = gram(attack.network, theta, x, alpha=attack.alpha)
+    squares = sum(w * k.diagonal(dim1=-2, dim2=-1) for w, k in zip(weights, matrices, strict=True))
+    return multipliers * torch.as_tensor(squares).sqrt()
+
+
+def agreement(x: Tensor, labels: Tensor, restart: Tensor) -> Tensor:
+    """Mean over the other restarts of the best correlation with a candidate of the same label there, (P,) in [0, 1]."""
+    correlation = torch.corrcoef(x).masked_fill(labels[:, None] != labels, 0.0).nan_to_num()
+    restarts = int(restart.max()) + 1
+    best = torch.stack([correlation[:, restart == r].amax(1).clamp_min(0) for r in range(restarts)], dim=1)
+    others = best.sum(1) - best.gather(1, restart[:, None])[:, 0]
+    return others / max(restarts - 1, 1)
+
+
+def select(x: Tensor, score: Tensor, m: int, distinct: float) -> Tensor:
+    """Rows of the m best by score (P,) among x (P, d), in that order, none correlated above `distinct` with an earlier
+    one; where fewer than m are that distinct, the best of the rest fill up."""
+    correlation = torch.corrcoef(x).nan_to_num()
+    order = score.argsort(descending=True).tolist()
+    chosen: list[int] = []
+    for row in order:
+        if len(chosen) < m and not (chosen and correlation[row, chosen].max() > distinct):
+            chosen.append(row)
+    taken = set(chosen)
+    spare = [row for row in order if row not in taken]
+    chosen += spare[: m - len(chosen)]
+    return torch.tensor(sorted(chosen, key=lambda row: -score[row].item()), device=x.device)
+
+
+def merge(x: Tensor, share: Tensor, labels: Tensor, restart: Tensor, rows: Tensor, alike: float) -> Tensor:
+    """The chosen `rows` of x (P, d), each averaged with its counterparts in the other restarts; (len(rows), d).
+
+    A counterpart is the most correlated candidate of a restart, with the same label, if correlated above `alike`.
+    Weights are the contributions `share`.  Errors of independent restarts average out.
+    """
+    standard = torch.nn.functional.normalize(x - x.mean(1, keepdim=True), dim=1)
+    total, weight = x[rows] * share[rows, None], share[rows]
+    for r in range(int(restart.max()) + 1):
+        there = (restart == r).nonzero()[:, 0]
+        correlation = (standard[rows] @ standard[there].mT).masked_fill(labels[rows, None] != labels[there], -1.0)
+        best = correlation.max(1)
+        partner = there[best.indices]
+        counts = ((best.values > alike) & (restart[rows] != r)).to(x.dtype) * share[partner]
+        total, weight = total + counts[:, None] * x[partner], weight + counts
+    return total / weight.clamp_min(torch.finfo(x.dtype).tiny)[:, None]
+
+
+def pool(
+    attack: DecoReco, found: list[Reconstruction], basis: Tensor | None, settings: Settings, scale: float
+) -> Recovered:
+    """All restarts' candidates together: the m of them that explain θ* best and differ, merged with their like."""
+    x = torch.cat([result.x_hat for result in found])
+    x = x if basis is None else x @ basis
+    multipliers = torch.cat([result.extra["accepted_multipliers"] for result in found])
+    theta, signed = attack.network.unflatten(attack.theta_star), multipliers * attack.labels
+    by_layer = [
+        stationarity(attack.network, theta, x[r], signed[r], alpha=attack.alpha).by_layer for r in range(len(found))
+    ]
+    share = torch.stack([contribution(attack, x[r], multipliers[r]) for r in range(len(found))]).flatten()
+    labels = attack.labels.repeat(len(found))
+    restart = torch.arange(len(found), device=labels.device).repeat_interleave(settings.per_restart)
+    x, multipliers = x.flatten(0, 1), multipliers.flatten()
+    rows = select(x, share, settings.m, settings.distinct)
+    return Recovered(
+        merge(x, share, labels, restart, rows, settings.alike),
+        multipliers[rows],
+        labels[rows],
+        restart[rows],
+        rows % settings.per_restart,
+        share[rows],
+        agreement(x, labels, restart)[rows],
+        torch.cat([result.energy for result in found]),
+        torch.stack(by_layer),
+        torch.cat([result.history for result in found], dim=1),
+        scale,
+        basis,
+    )

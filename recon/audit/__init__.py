@@ -1,0 +1,1 @@
+"""How much of its training set does your own network give away?"""

@@ -1,0 +1,221 @@
+"""The three attacks of an audit, from the weights alone: separation, the largest rows of ±W1, and DecoReco.
+
+Their adversary knows θ*, the architecture, the shape of the images and how many there are; never an image.  What they
+find is kept on disk under a key of all it depends on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from recon.attacks import separation
+from recon.attacks.decoreco import image_span
+from recon.attacks.recover import Settings, recover
+from recon.attacks.separation import Released, separate
+from recon.attacks.stationarity import layer_norms
+from recon.errors import ReconError
+from recon.nets.mlp import MLP
+from recon.store.keys import source_hash
+from recon.store.results import checkpoint_folder, load_tensors, result_key, save_tensors
+
+MAX_CANDIDATES = 1000
+PIXEL_STD = 0.25  # of photographs minus their mean, roughly
+SCALES = (0.6, 2.0, 6.0, 20.0)  # λ starts from these times `multiplier_unit`, whichever ends at the lowest energy
+
+#: profile -> (restarts, steps of each, steps of the trial of a scale), of DecoReco
+BUDGETS = {"smoke": (2, 700, 80), "laptop": (4, 1000, 200), "paper": (8, 1500, 200)}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What one attack brought home.
+
+    x_hat (m, d): candidates, none where it could not run · how: what was done, in words · why_not: why it could not
+    run, in one sentence · seconds · settings: DecoReco's · tensors: what else DecoReco keeps, see `decoreco`.
+    """
+
+    name: str
+    x_hat: Tensor
+    how: str = ""
+    why_not: str | None = None
+    seconds: float = 0.0
+    settings: Settings | None = None
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+
+
+def check(theta_star: Tensor, profile: str) -> None:
+    """ReconError for an unknown profile and for weights that are all zero."""
+    if profile not in BUDGETS:
+        raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(BUDGETS)}")
+    if not theta_star.any():
+        raise ReconError("the weights are all zero: there is nothing to attack")
+
+
+def attempts(
+    network: MLP, theta_star: Tensor, shape: tuple[int, ...], n_train: int, profile: str, seed: int, folder: Path
+) -> list[Attempt]:
+    """All three.  shape: (C, H, W) of the images · folder: for what is kept."""
+    check(theta_star, profile)
+    w1 = network.unflatten(theta_star)["w1"]
+    return [
+        by_separation(w1, shape, n_train, seed, folder),
+        by_rows(w1, n_train),
+        by_decoreco(network, theta_star, n_train, profile, seed, folder),
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------- separation
+
+
+def by_separation(w1: Tensor, shape: tuple[int, ...], n_train: int, seed: int, folder: Path) -> Attempt:
+    """`recon.attacks.separation` in the strongest directions of w1 (h, d), at most as many as there are training images.
+
+    The limit matters where the start is tiny and the steps were Adam's: there far more directions stand out of the
+    spectrum than there are images.
+    """
+    nothing = w1.new_empty(0, w1.shape[1])
+    if len(shape) != 3 or min(shape[1:]) < 2:
+        why_not = f"Images of {' × '.join(map(str, shape))} numbers have no neighbouring pixels in both directions."
+        return Attempt("separation", nothing, why_not=why_not)
+    settings = separation.Settings(rank=min(n_train, MAX_CANDIDATES))
+    key = result_key("audit", settings, seed, w1.device.type, _digest(w1, shape), source_hash(["separation"]))
+
+    def compute() -> dict[str, Tensor]:
+        found = separate(Released(w1), shape, settings, torch.Generator().manual_seed(seed))
+        return {"x_hat": found.x_hat, "share": found.share}
+
+    kept, seconds = _kept(folder, "sources", key, compute, w1.device)
+    if not len(kept["x_hat"]):
+        why_not = "Nothing that varies from pixel to pixel stands out from the first layer's random start."
+        return Attempt("separation", nothing, why_not=why_not, seconds=seconds)
+    how = f"{len(kept['x_hat']) // 2} directions of the first layer, unmixed; both signs of each source"
+    return Attempt("separation", kept["x_hat"], how, seconds=seconds)
+
+
+# ---------------------------------------------------------------------------------------------------------- rows
+
+
+def by_rows(w1: Tensor, n_train: int) -> Attempt:
+    """The largest rows of ±w1 (h, d), as many as there are training images, both signs: no attack at all."""
+    if not w1.any():
+        return Attempt("rows", w1[:0], why_not="The first layer is zero.")
+    start = time.perf_counter()
+    largest = w1[w1.norm(dim=1).argsort(descending=True, stable=True)[: min(n_train, MAX_CANDIDATES // 2)]]
+    x_hat = torch.stack([largest, -largest], dim=1).flatten(0, 1)
+    how = f"the {len(largest)} largest rows of the first layer as they are; both signs of each"
+    return Attempt("rows", x_hat, how, seconds=time.perf_counter() - start)
+
+
+# ------------------------------------------------------------------------------------------------------ DecoReco
+
+
+def by_decoreco(network: MLP, theta_star: Tensor, n_train: int, profile: str, seed: int, folder: Path) -> Attempt:
+    """`decoreco` with `settings_for`, where that is possible."""
+    settings = settings_for(network, theta_star, n_train, profile)
+    if settings is None:
+        why_not = "The network answers 0 to everything, or numbers too large to work with."
+        return Attempt("decoreco", theta_star.new_empty(0, network.dim), why_not=why_not)
+    found, seconds = decoreco(network, theta_star, settings, seed, folder)
+    how = (
+        f"{settings.m} candidates, {settings.restarts} restarts of {settings.steps} steps in "
+        f"{len(found['basis']) or network.dim} dimensions"
+    )
+    return Attempt("decoreco", found["x_hat"], how, seconds=seconds, settings=settings, tensors=found)
+
+
+def settings_for(network: MLP, theta_star: Tensor, n_train: int, profile: str) -> Settings | None:
+    """Two candidates per training image, up to a limit; the first layer only, as in `recover`; in the `image_span`
+    where the weights show one, else in all of pixel space; multipliers around `multiplier_unit`, None without one."""
+    restarts, steps, scale_steps = BUDGETS[profile]
+    m = min(2 * n_train, MAX_CANDIDATES)
+    basis = image_span(network, theta_star)
+    project = len(basis) > 1  # 1 means that nothing stands out from noise
+    unit = multiplier_unit(network, theta_star, m, basis if project else None)
+    if not 0 < unit < float("inf"):
+        return None
+    return Settings(
+        m=m,
+        restarts=restarts,
+        steps=steps,
+        multiplier_scales=tuple(float(f"{factor * unit:.2g}") for factor in SCALES),
+        scale_steps=scale_steps,
+        layer_weights=(1.0,) + (0.0,) * (network.depth - 1),
+        project=project,
+    )
+
+
+def multiplier_unit(network: MLP, theta_star: Tensor, m: int, basis: Tensor | None) -> float:
+    """‖θ_1‖² / (m · mean |Φ(x)|) over random x in the span of `basis` (r, d), of standard deviation PIXEL_STD.
+
+    A homogeneous net at a KKT point has Σ_i λ_i y_i Φ(x_i) = ‖θ_1‖², so this is the size of λ_i: it falls as training
+    goes on and ‖θ‖ grows.  Needs no image.  Infinite or NaN for a network that answers 0 everywhere.
+    """
+    params = network.unflatten(theta_star)
+    z = torch.randn(256, network.dim if basis is None else len(basis), generator=torch.Generator().manual_seed(0))
+    z = torch.nn.functional.normalize(z, dim=1).to(theta_star) * PIXEL_STD * network.dim**0.5
+    size = network(params, z if basis is None else z @ basis).abs().mean()
+    return (layer_norms(network, params)[0] / (m * size)).item()
+
+
+def decoreco(
+    network: MLP, theta_star: Tensor, settings: Settings, seed: int, folder: Path
+) -> tuple[dict[str, Tensor], float]:
+    """`recover`, kept: x_hat (m, d), multipliers, labels, contribution, agreement (m,), energy (restarts,), by_layer
+    (restarts, L), basis (r, d; r = 0 for all of pixel space), multiplier_scale; and the seconds it took.
+
+    A killed run goes on from its checkpoints.
+    """
+    weights = _digest(theta_star, network)
+    key = result_key("audit", settings, seed, theta_star.device.type, weights, source_hash(["recover"]))
+    checkpoints = checkpoint_folder(folder, key)
+
+    def compute() -> dict[str, Tensor]:
+        found = recover(network, theta_star, settings, torch.Generator().manual_seed(seed), checkpoints)
+        names = ("x_hat", "multipliers", "labels", "contribution", "agreement", "energy", "by_layer")
+        return {
+            **{name: getattr(found, name) for name in names},
+            "basis": found.x_hat.new_empty(0, network.dim) if found.basis is None else found.basis,
+            "multiplier_scale": torch.tensor(found.multiplier_scale),
+        }
+
+    kept = _kept(folder, "reconstructions", key, compute, theta_star.device)
+    for path in checkpoints.glob("*.safetensors"):
+        path.unlink()
+    if checkpoints.is_dir():
+        checkpoints.rmdir()
+    return kept
+
+
+# ---------------------------------------------------------------------------------------------------------- disk
+
+
+def _digest(weights: Tensor, about: object) -> str:
+    return hashlib.sha256(weights.cpu().numpy().tobytes() + repr(about).encode()).hexdigest()
+
+
+def _kept(
+    folder: Path, name: str, key: str, compute: Callable[[], dict[str, Tensor]], device: torch.device
+) -> tuple[dict[str, Tensor], float]:
+    """What `compute` returns and the seconds it took, from `folder` where it is there already; others are removed."""
+    file = folder / f"{name}-{key}.safetensors"
+    if file.is_file():
+        try:
+            found = {key: tensor.to(device) for key, tensor in load_tensors(file).items()}
+            return found, found.pop("seconds").item()
+        except ReconError:  # damaged: it costs time, nothing else
+            file.unlink()
+    start = time.perf_counter()
+    found = compute()
+    seconds = time.perf_counter() - start
+    save_tensors({**found, "seconds": torch.tensor(seconds, dtype=torch.float64)}, file)
+    for path in folder.glob(f"{name}-*.safetensors"):
+        if path != file:
+            path.unlink()
+    return found, seconds

@@ -1,0 +1,221 @@
+"""What an audit counts, what it compares with, and how it decides: the first place where images enter.
+
+Two things can make candidates look like training images without a single one having been recovered, and each gets a
+p-value of its own.
+
+1. Chance.  `target_decoy`: the p-value of an exact permutation test, which takes training and held-out images as
+   exchangeable given the candidates.  True of candidates that know nothing of the training set.
+2. Blur.  Any mixture of training images is nearer to them than to held-out ones, so a small p says only that the
+   weights hold *something* of them.  The nulls of `recon.scoring.nulls` are what blur scores; the hardest, random mixtures of
+   the training images, knows the truth.  Of each, DRAWS sets of as many candidates as the attack offers: the attack's
+   excess (training minus held-out images found) must be above all of theirs, and p is that of one more draw from a
+   normal distribution with their mean and spread (Student's t, spread at least 1 image).  It takes the attack's excess,
+   were it blur, for one more draw from the null.
+
+The p-value of an attack at a threshold is the larger of the two, which is valid whichever explanation holds.  The
+verdict is "leak" where the smallest, over ATTACKS and DECISIVE, times their number (Bonferroni) is below LEVEL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from scipy.stats import t as student
+from torch import Tensor
+
+from recon.attacks.recover import Settings
+from recon.attacks.stationarity import gram, layer_norms
+from recon.nets.mlp import MLP
+from recon.optim.spectrum import signal_span
+from recon.scoring.matching import SSIM_THRESHOLD, Match, one_to_one, padded, rescale, target_decoy
+from recon.scoring.nulls import null_candidates
+from recon.training.kkt import certificate
+
+ATTACKS = ("separation", "rows", "decoreco")
+NULLS = ("mixtures", "span", "directions", "means")  # the rows are an attack here
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # NCC
+DECISIVE = (0.6, 0.7, 0.8)  # the decision is taken at the best of these, fixed before any data is seen …
+LEVEL = 0.01  # … where p, times their number and that of the attacks, is below this
+LOOKS = len(ATTACKS) * len(DECISIVE)
+DRAWS = 20  # of every null
+MAX_CERTIFIED = 1000  # images whose multipliers are fitted: the cost is cubic
+
+RULE = (
+    f"p < {LEVEL} at the best of {len(ATTACKS)} attacks and NCC {', '.join(map(str, DECISIVE))}, p times {LOOKS} for "
+    "the choice; p is the larger of two, against chance and against mixtures that recover nothing"
+)
+
+
+# --------------------------------------------------------------------------------------------------------- nulls
+
+
+@dataclass(frozen=True)
+class Nulls:
+    """What costs nothing.  w1 (r, d), its span; train, held_out (n, d), centred alike; seed of what is drawn.
+
+    basis (k, d): the strongest of the directions that stand out of w1, at most n; None where none does.
+    """
+
+    w1: Tensor
+    basis: Tensor | None
+    train: Tensor
+    held_out: Tensor
+    seed: int
+
+    @classmethod
+    def of(cls, w1: Tensor, train: Tensor, held_out: Tensor, seed: int) -> Nulls:
+        """w1 (h, d) becomes its n largest singular values times their directions: the same mixtures, from less."""
+        n = len(train)
+        basis = signal_span(w1)[:n]
+        _, values, directions = torch.linalg.svd(w1, full_matrices=False)
+        return cls((values[:, None] * directions)[:n], basis if len(basis) else None, train, held_out, seed)
+
+    def excess(self, m: int, draws: int = DRAWS) -> dict[str, Tensor]:
+        """name -> (draws, len(THRESHOLDS)): training minus held-out images found by m candidates that demix nothing."""
+        generator = torch.Generator().manual_seed(self.seed)
+        found: dict[str, list[Tensor]] = {name: [] for name in NULLS}
+        for _ in range(draws):
+            sets = null_candidates(self.w1, self.train, self.held_out, m, generator, self.basis)
+            for name, rows in found.items():
+                rows.append(excess(sets[name], self.train, self.held_out))
+        return {name: torch.stack(rows) for name, rows in found.items()}
+
+
+def excess(x_hat: Tensor, train: Tensor, held_out: Tensor) -> Tensor:
+    """Training minus held-out images that candidates (m, d) find, by THRESHOLDS; assigned as in `target_decoy`."""
+    images = torch.cat([train, held_out])
+    score = one_to_one(images, padded(x_hat, len(images))).score
+    above = score[:, None] > score.new_tensor(THRESHOLDS)
+    return (above[: len(train)].sum(0) - above[len(train) :].sum(0)).cpu()
+
+
+def blur_p(found: int, null: Tensor) -> float:
+    """P(one more draw ≥ found), where null (K,) is what K draws gave and all of them are normal; 1 if one did as well.
+
+    >>> null = torch.tensor([1.0, 2.0, 3.0, 2.0])
+    >>> blur_p(3, null), round(blur_p(8, null), 4)
+    (1.0, 0.0063)
+    """
+    null = null.double()
+    if found <= null.max():
+        return 1.0
+    spread = max(null.std().item(), 1.0) * (1 + 1 / len(null)) ** 0.5
+    return float(student.sf((found - null.mean().item()) / spread, len(null) - 1))
+
+
+# ------------------------------------------------------------------------------------------------------- scoring
+
+
+def score(found: dict[str, Tensor], nulls: Nulls, mean: Tensor) -> dict[str, Any]:
+    """Counts, nulls and p-values of every attack at every threshold, and the verdict.
+
+    found: name of the attack -> its candidates (m, d) · mean (d,), of the nulls' images.  At the top level the row that
+    decides: that of the smallest p, of the largest excess where several share it.  SSIM only for 3 × 32 × 32.
+    """
+    by_size: dict[int, dict[str, Tensor]] = {}
+    attacks = {}
+    for name, x_hat in found.items():
+        m = len(x_hat)
+        if m not in by_size:
+            by_size[m] = nulls.excess(m) if m else {name: torch.zeros(DRAWS, len(THRESHOLDS)) for name in NULLS}
+        attacks[name] = rows(x_hat, nulls, by_size[m], mean)
+    best = {name: decisive(table) for name, table in attacks.items()}
+    attack = min(best, key=lambda name: _rank(best[name]))
+    row = best[attack]
+    return {
+        "leak": row["p"] * LOOKS < LEVEL,
+        "rule": RULE,
+        "attack": attack,
+        **{name: row[name] for name in ("threshold", "targets", "decoys", "fdr", "null", "null_mean", "null_max")},
+        "p_value": min(1.0, row["p"] * LOOKS),
+        "counts": attacks[attack],
+        "attacks": {name: {"threshold": best[name]["threshold"], "counts": table} for name, table in attacks.items()},
+    }
+
+
+def rows(x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor], mean: Tensor) -> list[dict[str, Any]]:
+    """One per threshold: targets, decoys, fdr, p_value as in `Competition`; null: the free set that is hardest to tell
+    from the attack, its mean and largest excess, null_p against it; p: the larger of p_value and null_p."""
+    table = []
+    for k, threshold in enumerate(THRESHOLDS):
+        row = vars(target_decoy(x_hat, nulls.train, nulls.held_out, threshold))
+        found = row["targets"] - row["decoys"]
+        p = {name: blur_p(found, draws[:, k]) for name, draws in null.items()}
+        hardest = max(p, key=lambda name: (p[name], null[name][:, k].double().mean().item()))
+        draws = null[hardest][:, k].double()
+        against = {"null": hardest, "null_mean": draws.mean().item(), "null_max": int(draws.max())}
+        row |= against | {"null_p": p[hardest], "p": max(row["p_value"], p[hardest])}
+        table.append({"metric": "NCC", "threshold": threshold, **row})
+    if nulls.train.shape[1] == 3072 and len(x_hat):
+        train, held_out = nulls.train + mean, nulls.held_out + mean
+        by_ssim = target_decoy(rescale(x_hat + mean), train, held_out, SSIM_THRESHOLD, "ssim")
+        table.append({"metric": "SSIM", "threshold": SSIM_THRESHOLD, **vars(by_ssim)})
+    return table
+
+
+def decisive(table: list[dict[str, Any]]) -> dict[str, Any]:
+    """The best row at one of DECISIVE."""
+    return min((table[THRESHOLDS.index(t)] for t in DECISIVE), key=_rank)
+
+
+def _rank(row: dict[str, Any]) -> tuple[float, int]:
+    return row["p"], row["decoys"] - row["targets"]
+
+
+def matches(x_hat: Tensor, images: Tensor, k: int) -> list[tuple[int, int, float]]:
+    """The k best pairs (candidate, image, NCC), one-to-one, best first."""
+    few, many = (images, x_hat) if len(images) <= len(x_hat) else (x_hat, images)
+    found: Match = one_to_one(few, many)
+    best = found.score.argsort(descending=True)[:k].tolist()
+    pairs = [(row, int(found.index[row])) for row in best]
+    ordered = pairs if few is x_hat else [(b, a) for a, b in pairs]
+    return [(*pair, found.score[row].item()) for pair, row in zip(ordered, best, strict=True)]
+
+
+# --------------------------------------------------------------------------------------------------- first layer
+
+
+def first_layer(
+    network: MLP,
+    theta_star: Tensor,
+    found: dict[str, Tensor],
+    settings: Settings | None,
+    train: Tensor,
+    held_out: Tensor,
+) -> dict[str, Any]:
+    """Shares of ‖θ_1‖² that Σ_i c_i ∇_{θ_1} Φ(x_i) accounts for with the best possible c_i = λ_i y_i, λ_i ≥ 0.
+
+    by_attack: DecoReco's restart of lowest energy · by_training, by_held_out: these images (n, d), y_i = sign Φ(x_i);
+    None for more than MAX_CERTIFIED, for unequal numbers or where no unit is active · searched: the share within the
+    subspace searched, a ceiling · energy_by_layer, norm_by_layer: of that restart, ‖·‖² not relative.  All None where
+    DecoReco could not run (settings None).
+    """
+    params = network.unflatten(theta_star)
+    norms = layer_norms(network, params)
+    if settings is None:
+        names = ("searched", "searched_dimensions", "by_attack", "by_training", "by_held_out", "energy_by_layer")
+        return dict.fromkeys(names) | {"norm_by_layer": norms.tolist()}
+    alpha, layer_weights = settings.alpha, settings.layer_weights
+    by_layer = found["by_layer"][int(found["energy"].argmin())]
+    basis = found["basis"]
+    inside = (params["w1"] @ basis.mT).square().sum() if len(basis) else params["w1"].square().sum()
+    bias = params["b1"].square().sum() if "b1" in params else torch.zeros_like(inside)
+
+    def explained(x: Tensor) -> float | None:
+        if len(x) > MAX_CERTIFIED or not gram(network, params, x, alpha=alpha)[0][0].any():
+            return None
+        y = (network(params, x) > 0).to(x.dtype)
+        fitted = certificate(network, theta_star, x, y, alpha=alpha, layer_weights=layer_weights)
+        return 1 - fitted.residual_by_layer[0].item() ** 2
+
+    return {
+        "searched": ((inside + bias) / norms[0]).item(),
+        "searched_dimensions": len(basis) or network.dim,
+        "by_attack": 1 - (by_layer[0] / norms[0]).item(),
+        "by_training": explained(train),
+        "by_held_out": explained(held_out) if len(held_out) == len(train) else None,
+        "energy_by_layer": by_layer.tolist(),
+        "norm_by_layer": norms.tolist(),
+    }

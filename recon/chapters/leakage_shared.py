@@ -1,0 +1,91 @@
+"""What the leakage chapters share: the victims' images, and the networks under attack.
+
+Chen & Campbell attack two named images of CIFAR-10 with networks of one named seed.  To be compared with their
+numbers these stay what they are, whatever the run's seed: nothing here obeys it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recon.chapters.published import PRE_TRAINED
+from recon.images.pools import ImagePool
+from recon.nets.conv import SEED, TABLE_1, ConvNet
+from recon.training.pretraining import EPOCHS, pretrain
+
+VICTIMS = (1, 3)  # CIFAR-10 train indices of the paper's truck and deer
+CLASSES = 10
+PRE_TRAINING_CLASSES = (1, 2)  # automobile, bird: what the paper trains the networks of two rows on
+
+
+@dataclass(frozen=True)
+class Victims:
+    """Images minus 0.5 (B, 3, 32, 32), float64, labels (B,) in 0 … 9, indices; exact: the paper's images.
+
+    The same at every seed of a run: they are the paper's.
+    """
+
+    x: Tensor
+    labels: Tensor
+    index: list[int]
+    exact: bool
+
+    @staticmethod
+    def of(pool: ImagePool, wanted: tuple[int, ...] = VICTIMS) -> Victims:
+        """By CIFAR-10 train index; on other data as many training images."""
+        exact = pool.name == "cifar10"
+        if exact:
+            row_of = {int(i): row for row, i in enumerate(pool.index)}
+            rows = [row_of[i] for i in wanted]
+        else:
+            train = np.flatnonzero(pool.part == "train")
+            rows = [int(train[k]) for k in np.linspace(0, len(train) - 1, len(wanted)).round().astype(int)]
+        labels = torch.from_numpy(pool.labels[rows])
+        return Victims(inputs(pool, rows), labels, [int(pool.index[row]) for row in rows], exact)
+
+    @staticmethod
+    def of_each_class(pool: ImagePool, count: int = CLASSES) -> Victims:
+        """The first image of each of CIFAR-10's first `count` classes; on other data as many training images."""
+        _, first = np.unique(pool.labels, return_index=True)
+        return Victims.of(pool, tuple(pool.index[np.resize(first, CLASSES)].tolist())[:count])
+
+
+def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:
+    """What the networks see: pixel/255 − 0.5, (B, 3, 32, 32) float64."""
+    return torch.from_numpy(pool.images[rows]).double() / 255 - 0.5
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """A network of Table 1, its weights in float64, and how it came by them (pre-trained rows)."""
+
+    network: ConvNet
+    weights: list[Tensor]
+    accuracy: float = math.nan
+    n_train: int = 0
+
+    @staticmethod
+    def of(name: str, pool: ImagePool, epochs: int = EPOCHS) -> Attacked:
+        """PyTorch's default initialisation with seed 10; "… pre-trained" are then trained on all automobiles and birds
+        of the pool (10 000 in the paper), the victims not among them; on other data on its init images."""
+        network = TABLE_1[name.removesuffix(PRE_TRAINED)]
+        weights = network.init(SEED)
+        if not name.endswith(PRE_TRAINED):
+            return Attacked(network, [weight.double() for weight in weights])
+        cifar = pool.name == "cifar10"
+        rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
+        x, labels = inputs(pool, rows).float(), torch.from_numpy(pool.labels[rows])
+        weights = pretrain(network, weights, x, labels, epochs, torch.Generator().manual_seed(SEED))
+        accuracy = (network.logits(weights, x).argmax(1) == labels).double().mean().item()
+        return Attacked(network, [weight.double() for weight in weights], accuracy, len(rows))
+
+
+def pixels(x: Tensor) -> Tensor:
+    """Back to [0, 1] as flat images, for showing; (B, d)."""
+    return (x + 0.5).flatten(1).float()

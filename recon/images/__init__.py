@@ -1,0 +1,1 @@
+"""Pools of images and how they are drawn."""

@@ -1,1 +1,0 @@
-"""The other threat model: what one gradient gives away (Chen & Campbell 2022)."""

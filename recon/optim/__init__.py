@@ -1,0 +1,1 @@
+"""Descent, the one loop, subspaces, random streams."""

@@ -1,0 +1,1 @@
+"""Executing, stamping, publishing."""

@@ -1,0 +1,1 @@
+"""Truth enters here: metrics, matching, nulls, evidence."""

@@ -1,0 +1,107 @@
+"""What an adversary can say of one separated image: a probability that it is a training image.  No image enters.
+
+Evidence is measured on the candidates alone.  Which values mean "true" is learned on shadow networks (Shokri et al.
+2017), which the adversary trains on images of their own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score, roc_curve
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from recon.attacks.separation import Separated
+from recon.errors import ReconError
+from recon.nets.mlp import MLP
+
+EVIDENCE = ("sparsity", "stability", "share")
+SIZES = (2.0, 5.0, 10.0, 20.0, 40.0)  # norms of a centred photograph that are tried
+SURE = 0.95  # the probability from which the adversary says "this one"
+
+
+def evidence(found: Separated) -> np.ndarray:
+    """(r, 3): sparsity; stability over restarts, as log(1 − stability); log of the share of the weights explained.
+
+    ReconError where only one restart was made: it has no stability.
+    """
+    if len(found.stability) and found.stability.isnan().any():
+        raise ReconError("stability needs at least two restarts of the separation")
+    columns = (found.sparsity, -(1 - found.stability).clamp_min(1e-6).log(), found.share.clamp_min(1e-9).log())
+    return torch.stack([column.double() for column in columns], dim=1).cpu().numpy()
+
+
+def calibrated(shadows: list[tuple[Separated, Tensor]]) -> Pipeline:
+    """Logistic regression from the evidence of shadow networks to their truth (r,), bool: evidence -> probability.
+
+    ReconError unless both true and false candidates occur.
+    """
+    truth = torch.cat([true for _, true in shadows]).cpu().numpy()
+    if truth.all() or not truth.any():
+        raise ReconError("the shadow networks have only true or only false candidates: nothing can be learned")
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=1.0))
+    return model.fit(np.concatenate([evidence(found) for found, _ in shadows]), truth)
+
+
+def probability(model: Pipeline, found: Separated) -> Tensor:
+    """Probability (r,) that each source is a training image."""
+    if not len(found.sparsity):
+        return found.sparsity.double()
+    return torch.from_numpy(model.predict_proba(evidence(found))[:, 1])
+
+
+def assessed(probability: Tensor, true: Tensor, bins: int = 5) -> dict:
+    """How good probabilities (m,) are, given the truth (m,), bool.
+
+    auc · tpr_at_1pct_fpr: share of the true ones found before more than 1 % of the false ones are · precision_top50 ·
+    sure, precision_sure, recall_sure: of what is rated at least `SURE` · brier: mean squared error · reliability: per
+    bin of probability its mean, the share that is true, and the number.  None where one kind is missing.
+    """
+    p, t = probability.double().cpu().numpy(), true.cpu().numpy().astype(bool)
+    both = bool(t.any() and not t.all())
+    order = np.argsort(-p, kind="stable")
+    sure = p >= SURE
+    bin_of = np.clip((p * bins).astype(int), 0, bins - 1)
+    used = [bin_of == b for b in range(bins) if (bin_of == b).any()]
+    return {
+        "auc": float(roc_auc_score(t, p)) if both else None,
+        "tpr_at_1pct_fpr": _true_rate(p, t) if both else None,
+        "precision_top50": float(t[order[:50]].mean()) if len(t) else None,
+        "sure": int(sure.sum()),
+        "precision_sure": float(t[sure].mean()) if sure.any() else None,
+        "recall_sure": float((t & sure).sum() / max(t.sum(), 1)),
+        "brier": float(np.mean((p - t) ** 2)) if len(t) else None,
+        "candidates": len(t),
+        "true": int(t.sum()),
+        "reliability": [[float(p[rows].mean()), float(t[rows].mean()), int(rows.sum())] for rows in used],
+    }
+
+
+def _true_rate(p: np.ndarray, t: np.ndarray, false_rate: float = 0.01) -> float:
+    """The largest true-positive rate at a false-positive rate of at most `false_rate`."""
+    false, true, _ = roc_curve(t, p, drop_intermediate=False)
+    return float(true[false <= false_rate].max())
+
+
+def gate_agreement(network: MLP, theta: Tensor, found: Separated) -> Tensor:
+    """(r,) in [0, 1]: |cos| of each source's mixing column with what the network would send back for that image.
+
+    A gradient step adds a_i ∝ ∂Φ(x_i)/∂z1 to the rows, z1 the first layer's output: zero at units that are silent.  The
+    image's sign and size are unknown, so the best of both signs and `SIZES` counts.
+    """
+    params = network.unflatten(theta)
+    unit = normalize(found.sources, dim=1)
+    best = torch.zeros_like(found.share)
+    for size in SIZES:
+        for sign in (1, -1):
+            x = (sign * size * unit).requires_grad_()
+            hidden = x @ params["w1"].mT + params.get("b1", 0.0)
+            rest = MLP(network.widths[1:], None if network.bias is None else network.bias[1:])
+            lower = {f"{name[0]}{int(name[1:]) - 1}": value for name, value in params.items() if int(name[1:]) > 1}
+            sent = torch.autograd.grad(rest(lower, torch.relu(hidden)).sum(), hidden)[0]
+            best = torch.maximum(best, torch.cosine_similarity(sent, found.mixing.mT, dim=1).abs())
+    return best

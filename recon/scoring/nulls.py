@@ -1,0 +1,113 @@
+"""Baselines that cost nothing: candidates made from released weights without demixing them, and what they score.
+
+Held-out images are no exchangeable null for candidates in the span of the training images: any mixture of those is
+nearer to them than to images never seen.  An attack's number is therefore its excess over the best of these sets, made
+without any attack, and of the attack's own candidates against held-out images.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from recon.errors import ReconError
+from recon.scoring.matching import match_counts, one_to_one, padded
+
+NULLS = ("span", "mixtures", "rows", "directions", "means")
+HELD_OUT = "held_out"
+
+
+def null_candidates(
+    w1: Tensor,
+    train: Tensor,
+    others: Tensor,
+    m: int,
+    generator: torch.Generator,
+    basis: Tensor | None = None,
+    others_labels: Tensor | None = None,
+) -> dict[str, Tensor]:
+    """Sets of m candidates (m, d) each, by name; zero rows where a set has fewer (a zero row scores NCC 0).
+
+    w1 (h, d): first layer · train (n, d) · others (k, d): images that nobody trained on, with labels (k,) · all centred
+    alike · basis (r, d): orthonormal rows of the searched span B; default: the min(n, rank) first right singular
+    vectors of w1 · generator: on the CPU, so that devices agree.
+
+    span: z w1 Bᵀ B with z ~ N(0, I_h): Gaussian mixtures of the searched span, in it as large as w1 is there ·
+    mixtures: z X / √n with z ~ N(0, I_n): of the training images X themselves.  Knows the truth: what blur of the right
+    span scores, and so the hardest · rows: ± rows of w1, largest norm first · directions: ± right singular vectors of
+    w1, largest singular value first · means: ± the mean of `others`, ± the mean of each of their classes, then ± means
+    of random halves of them.  ReconError for shapes that do not fit.
+    """
+    if w1.dim() != 2 or any(x.dim() != 2 or x.shape[1] != w1.shape[1] for x in (train, others)) or m < 1:
+        shapes = [tuple(x.shape) for x in (w1, train, others)]
+        raise ReconError(f"w1, train and others must be rows of one length and m positive, not {shapes} and {m}")
+    _, values, directions = torch.linalg.svd(w1, full_matrices=False)
+    directions = directions[values > 1e-6 * values.max().clamp_min(1e-30)]
+    basis = directions[: len(train)] if basis is None else basis
+
+    def mixtures(x: Tensor) -> Tensor:
+        return torch.randn(m, len(x), generator=generator).to(x) @ x
+
+    found = {
+        "span": mixtures(w1 @ basis.mT) @ basis,
+        "mixtures": mixtures(train) / max(len(train), 1) ** 0.5,
+        "rows": both_signs(w1[w1.norm(dim=1).argsort(descending=True, stable=True)]),
+        "directions": both_signs(directions),
+        "means": both_signs(means(others, (m + 1) // 2, generator, others_labels)),
+    }
+    return {name: padded(x[:m], m) for name, x in found.items()}
+
+
+def both_signs(x: Tensor) -> Tensor:
+    """Rows x_1, −x_1, x_2, −x_2, …: (k, d) -> (2k, d)."""
+    return torch.stack([x, -x], dim=1).flatten(0, 1)
+
+
+def means(x: Tensor, count: int, generator: torch.Generator, labels: Tensor | None = None) -> Tensor:
+    """Means (count, d) of images x (k, d): of all, of each class, then of random halves; (0, d) if there are none."""
+    if len(x) == 0:
+        return x
+    parts = [x] if labels is None else [x, *(x[labels == label] for label in labels.unique())]
+    while len(parts) < count:
+        parts.append(x[torch.randperm(len(x), generator=generator)[: (len(x) + 1) // 2].to(x.device)])
+    return torch.stack([part.mean(0) for part in parts[:count]])
+
+
+def null_table(
+    candidates: dict[str, Tensor], train: Tensor, held_out: Tensor, mean: Tensor, x_hat: Tensor
+) -> dict[str, dict]:
+    """What no attack scores, and what the attack's x_hat (m, d) scores above it; images centred by `mean` (d,).
+
+    Candidates are stretched to the median norm of the training images first: SSIM sees their contrast.
+    nulls: name -> `match_counts` of that set against the training images (n, d); "held_out": of x_hat against as many
+    held-out images · best_null: yardstick -> largest of these · best_null_name: yardstick -> whose that is · excess:
+    matches of x_hat with the training images minus best_null.
+    """
+    norm = train.norm(dim=1).median()
+    nulls = {name: match_counts(norm * normalize(x, dim=1), train, mean) for name, x in candidates.items()}
+    nulls[HELD_OUT] = match_counts(x_hat, held_out, mean)
+    matches = match_counts(x_hat, train, mean)
+    names = {key: max(nulls, key=lambda name: nulls[name][key]) for key in matches}
+    best = {key: nulls[name][key] for key, name in names.items()}
+    excess = {key: matches[key] - best[key] for key in matches}
+    return {"matches": matches, "nulls": nulls, "best_null": best, "best_null_name": names, "excess": excess}
+
+
+def null_curves(candidates: dict[str, Tensor], train: Tensor) -> dict[str, Tensor]:
+    """Per set, the one-to-one NCC of every training image (n,), largest first; 0 where no candidate is left."""
+    return {
+        name: one_to_one(train, padded(x, len(train))).score.sort(descending=True).values
+        for name, x in candidates.items()
+    }
+
+
+def clears(found: int, null: int) -> bool:
+    """Whether a count is above its null by more than chance may be: found − null > 2 √(found + null).
+
+    Two standard deviations of the difference of two Poisson counts.
+
+    >>> clears(5, 0), clears(4, 0), clears(30, 14), clears(27, 111)
+    (True, False, True, False)
+    """
+    return found - null > 2 * (found + null) ** 0.5

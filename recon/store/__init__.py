@@ -1,0 +1,1 @@
+"""Results, keys, checkpoints, sweeps."""

@@ -1,0 +1,1 @@
+"""How the networks that are attacked come about."""

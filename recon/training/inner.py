@@ -1,0 +1,197 @@
+"""Training: the inner problem (1), solved to a stated accuracy.
+
+E(x, y; θ) = (1/n) Σ_i L(Φ(x_i; θ), y_i) + (weight_decay/2) ‖θ‖²   (eq. 4, plus the decay that makes it well posed),
+with L the logistic loss and y in {0, 1}.  Leading batch dimensions are independent training runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from recon.errors import ReconError
+from recon.nets.mlp import MLP
+from recon.optim.descent import CurvaturePairs, lbfgs
+
+
+@dataclass(frozen=True)
+class Objective:
+    """E of eq. (4) for a network, labels y (n,) in {0, 1} and weight decay; a function of θ (S, p) and x (S, n, d).
+
+    loss_name: "logistic", or "mse" = ½ (Φ − (2y − 1))², the regression of Buzaglo et al. (2023).
+    """
+
+    network: MLP
+    y: Tensor
+    weight_decay: float
+    loss_name: str = "logistic"
+
+    def __post_init__(self) -> None:
+        if self.loss_name not in ("logistic", "mse"):
+            raise ReconError(f"unknown loss '{self.loss_name}': choose logistic or mse")
+        if not torch.isin(self.y, self.y.new_tensor([0.0, 1.0])).all():
+            raise ReconError("labels must be 0 or 1")
+        if self.weight_decay < 0:
+            raise ReconError(f"weight decay must not be negative, not {self.weight_decay}")
+
+    def logits(self, theta: Tensor, x: Tensor) -> Tensor:
+        """Φ(x; θ), (S, n)."""
+        return self.network(self.network.unflatten(theta), x)
+
+    def loss(self, theta: Tensor, x: Tensor) -> Tensor:
+        """Mean loss, (S,)."""
+        logits = self.logits(theta, x)
+        if self.loss_name == "mse":
+            return 0.5 * (logits - (2 * self.y - 1)).square().mean(-1)
+        return F.binary_cross_entropy_with_logits(logits, self.y.expand_as(logits), reduction="none").mean(-1)
+
+    def value(self, theta: Tensor, x: Tensor) -> Tensor:
+        """E(x, y; θ), (S,)."""
+        return self.loss(theta, x) + 0.5 * self.weight_decay * theta.square().sum(-1)
+
+    def grad(self, theta: Tensor, x: Tensor, create_graph: bool = False) -> Tensor:
+        """∇_θ E, (S, p)."""
+        if not create_graph:
+            theta, x = theta.detach(), x.detach()
+        if not theta.requires_grad:
+            theta = theta.requires_grad_()
+        with torch.enable_grad():
+            return torch.autograd.grad(self.value(theta, x).sum(), theta, create_graph=create_graph)[0]
+
+    def value_and_grad(self, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(E, ∇_θ E) without a graph."""
+        theta = theta.detach().requires_grad_()
+        with torch.enable_grad():
+            value = self.value(theta, x)
+        return value.detach(), torch.autograd.grad(value.sum(), theta)[0]
+
+    def hvp(self, theta: Tensor, x: Tensor, v: Tensor) -> Tensor:
+        """Hessian-vector product ∇²_θ E · v, (S, p), by double backward."""
+        theta = theta.detach().requires_grad_()
+        grad = self.grad(theta, x.detach(), create_graph=True)
+        return torch.autograd.grad((grad * v).sum(), theta)[0]
+
+
+@dataclass(frozen=True)
+class InnerSolution:
+    """θ(x) (S, p) with its accuracy ‖∇_θ E‖₂ (S,) and iterations.
+
+    What the solver can hand on: `logits` (S, n) from Newton's method for the affine net; `pairs`, the curvature that
+    L-BFGS collected, in the coordinates of `space` where it worked in the row space of the images.
+    """
+
+    theta: Tensor
+    grad_norm: Tensor
+    iterations: int
+    logits: Tensor | None = None
+    pairs: CurvaturePairs | None = None
+    space: RowSpace | None = None
+
+
+def with_ones(x: Tensor) -> Tensor:
+    """X̄: images with an appended 1, (..., n, d + 1)."""
+    return torch.cat([x, torch.ones_like(x[..., :1])], dim=-1)
+
+
+def solve_affine(
+    objective: Objective, x: Tensor, logits: Tensor | None = None, tol: float = 1e-10, max_iter: int = 50
+) -> InnerSolution:
+    """Minimise E over θ exactly for the affine network, by Newton's method in the n logits.
+
+    Stationarity is θ = X̄ᵀ(y − σ(z))/(n·wd) with z = X̄θ, hence z = K(y − σ(z))/(n·wd) with the Gram matrix K = X̄X̄ᵀ:
+    n unknowns instead of d + 1.  E is strongly convex, so the answer does not depend on any start θ⁰; `logits` only
+    saves iterations.  x (S, n, d); stops when no logit changes by more than `tol`.  Raises ReconError without decay.
+    """
+    if objective.network.depth != 1:
+        raise ReconError("solve_affine needs the affine network")
+    if objective.loss_name != "logistic":
+        raise ReconError("solve_affine needs the logistic loss")
+    if objective.weight_decay <= 0:
+        raise ReconError("the affine inner problem needs a positive weight decay to have one solution")
+    xb, y = with_ones(x), objective.y
+    gram = xb @ xb.mT / (len(y) * objective.weight_decay)
+    z = torch.zeros_like(gram[..., 0]) if logits is None else logits
+    identity = torch.eye(len(y), dtype=x.dtype, device=x.device)
+    iteration = 0
+    while iteration < max_iter:
+        iteration += 1
+        s = torch.sigmoid(z)
+        mismatch = z + (gram @ (s - y).unsqueeze(-1)).squeeze(-1)
+        step = torch.linalg.solve(identity + gram * (s * (1 - s)).unsqueeze(-2), mismatch.unsqueeze(-1)).squeeze(-1)
+        z = z - step
+        if step.abs().max() <= tol:
+            break
+    theta = ((y - torch.sigmoid(z)).unsqueeze(-2) @ xb).squeeze(-2) / (len(y) * objective.weight_decay)
+    return InnerSolution(theta, objective.grad(theta, x).norm(dim=-1), iteration, logits=z)
+
+
+@dataclass(frozen=True)
+class RowSpace:
+    """Coordinates in which the inner problem of any MLP is small: the span of the n images.
+
+    With weight decay the minimiser's first-layer weights lie in the row space of x (the loss does not see the rest,
+    the decay removes it): w1 = a Q with orthonormal Q (S, n, d).  So E over θ (S, p) with d inputs equals E over
+    `reduce(θ)` with n inputs `coordinates` = x Qᵀ (S, n, n), exactly, for n < d.
+    """
+
+    objective: Objective
+    basis: Tensor
+    coordinates: Tensor
+    full: MLP
+
+    @staticmethod
+    def of(objective: Objective, x: Tensor) -> RowSpace:
+        """Build from images x (S, n, d) by QR."""
+        basis = torch.linalg.qr(x.detach().mT).Q.mT
+        small = replace(objective, network=objective.network.with_inputs(basis.shape[-2]))
+        return RowSpace(small, basis, x.detach() @ basis.mT, objective.network)
+
+    def reduce(self, theta: Tensor) -> Tensor:
+        """θ (S, p) -> its part in the row space, (S, p')."""
+        params = dict(self.full.unflatten(theta))
+        params["w1"] = params["w1"] @ self.basis.mT
+        return self.objective.network.flatten(params)
+
+    def lift(self, theta: Tensor) -> Tensor:
+        """Back to (S, p); reduce(lift(a)) = a."""
+        params = dict(self.objective.network.unflatten(theta))
+        params["w1"] = params["w1"] @ self.basis
+        return self.full.flatten(params)
+
+
+def solve_lbfgs(
+    objective: Objective,
+    x: Tensor,
+    theta: Tensor,
+    tol: float = 1e-5,
+    max_iter: int = 500,
+    history: int = 20,
+    halvings: int = 30,
+) -> InnerSolution:
+    """Minimise E over θ for any network, from `theta` (S, p), until ‖∇_θ E‖₂ ≤ tol or max_iter.
+
+    Works in the row space of x where that is smaller and the weight decay positive; the minimisers are the same.
+    """
+    if objective.weight_decay > 0 and x.shape[-2] < x.shape[-1]:
+        space = RowSpace.of(objective, x)
+        found = lbfgs(
+            lambda t: space.objective.value_and_grad(t, space.coordinates),
+            space.reduce(theta),
+            tol=tol,
+            max_iter=max_iter,
+            history=history,
+            halvings=halvings,
+        )
+        return InnerSolution(space.lift(found.theta), found.grad_norm, found.iterations, pairs=found.pairs, space=space)
+    found = lbfgs(
+        lambda t: objective.value_and_grad(t, x),
+        theta,
+        tol=tol,
+        max_iter=max_iter,
+        history=history,
+        halvings=halvings,
+    )
+    return InnerSolution(found.theta, found.grad_norm, found.iterations, pairs=found.pairs)

@@ -1,0 +1,226 @@
+"""Training to the KKT regime: where homogeneous networks remember their training data, and how to certify arrival.
+
+Without weight decay gradient descent on the logistic loss drives θ/‖θ‖ to a KKT point of the maximum-margin problem
+
+    min ½‖θ‖²   s.t.   y_i Φ(x_i; θ) ≥ 1         (Lyu & Li 2020; Ji & Telgarsky 2020; eq. 3 of Haim et al. 2022),
+
+so θ = Σ_i λ_i y_i ∇_θ Φ(x_i; θ) with λ_i ≥ 0, and λ_i = 0 off the margin.  Plain gradient descent needs 10⁶ epochs.
+Descent on the *logarithm* of the loss, whose gradient is ∇E/E, does not slow down as the loss falls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from scipy.optimize import nnls
+from torch import Tensor
+
+from recon.attacks.stationarity import gram, layer_norms
+from recon.errors import ReconError
+from recon.nets.mlp import MLP, Params
+from recon.optim.descent import SGD, HeavyBall, State
+from recon.optim.loop import iterate
+
+METHODS = ("loss-scaled", "gradient-descent")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A training run: theta_init, theta_star (p,) · grad_norm ‖∇E‖₂ · log_loss = log E · history (steps,) of log E at
+    accepted points · converged: whether `log_loss` reached the goal."""
+
+    theta_init: Tensor
+    theta_star: Tensor
+    grad_norm: float
+    log_loss: float
+    history: Tensor
+    converged: bool
+
+
+def margins(network: MLP, theta: Params, x: Tensor, y: Tensor) -> Tensor:
+    """m_i (..., n) with logistic loss log(1 + e^{−m_i}): (2y − 1) Φ(x_i; θ) for one logit; for K outputs the soft
+    margin Φ_y − log Σ_{j≠y} e^{Φ_j}, whose logistic loss is the cross-entropy."""
+    outputs = network(theta, x)
+    if network.widths[-1] == 1:
+        return (2 * y - 1) * outputs
+    true = F.one_hot(y.long(), outputs.shape[-1]).bool()
+    return (outputs * true).sum(-1) - outputs.masked_fill(true, -torch.inf).logsumexp(-1)
+
+
+def log_logistic_loss(margins: Tensor) -> Tensor:
+    """log of the mean logistic loss, log((1/n) Σ_i log(1 + e^{−m_i})), of margins m (..., n), without underflow.
+
+    For large m, log log(1 + e^{−m}) → −m: the loss itself may be below the smallest float, its logarithm is not.
+    """
+    small = margins.clamp_max(20.0)  # keeps the unused branch finite in the backward pass
+    log_losses = torch.where(margins > 20.0, -margins, F.softplus(-small).log())
+    return torch.logsumexp(log_losses, dim=-1) - math.log(margins.shape[-1])
+
+
+def train_to_kkt(
+    network: MLP,
+    x: Tensor,
+    y: Tensor,
+    theta_init: Tensor,
+    steps: int,
+    *,
+    goal: float = -1e4,
+    method: str = "loss-scaled",
+    step_size: float | None = None,
+    checkpoint: Path | None = None,
+    observe: Callable[[int, Tensor], None] | None = None,
+    observe_at: Collection[int] = (),
+) -> Trained:
+    """Full-batch training without weight decay, until log E ≤ goal (‖θ‖ grows without bound) or for `steps`.
+
+    x (n, d), y (n,) in {0, 1}, or classes 0 … K−1 for a net with K outputs; theta_init (p,) · method: "loss-scaled",
+    heavy-ball descent on log E with adaptive step and restarts (`HeavyBall`; Lyu & Li 2020, momentum as in Ji, Srebro
+    & Telgarsky 2021) and no step longer than 3 % of ‖θ‖, since small nets overshoot and do not forget it; or
+    "gradient-descent", the reference recipe with its step size 0.01 · observe(k, θ (p,)) after steps k in `observe_at`.
+
+    For n < d the first layer moves within the span of the n images alone, so everything is computed, exactly, in n
+    coordinates instead of d (only the 3 % rule does not see what lies outside).  Raises ReconError for shapes or labels
+    that do not fit.
+    """
+    _check(network, x, y, theta_init, method)
+    lift: Callable[[Tensor], Tensor] = lambda theta: theta  # noqa: E731
+    small, inputs, start = network, x, theta_init
+    if len(x) < network.dim:
+        small, inputs, start, lift = _in_span(network, x, theta_init)
+    scaled = method == "loss-scaled"
+    optimiser = HeavyBall(step_size or 1.0, tol=goal, max_relative_step=0.03) if scaled else SGD(step_size or 0.01)
+
+    def log_loss_and_grad(theta: Tensor) -> tuple[Tensor, Tensor]:
+        theta = theta.detach().requires_grad_()
+        with torch.enable_grad():
+            value = log_logistic_loss(margins(small, small.unflatten(theta), inputs, y))
+        return value.detach(), torch.autograd.grad(value.sum(), theta)[0]
+
+    def step(state: State) -> State:
+        value, grad = log_loss_and_grad(state["x"])
+        if isinstance(optimiser, HeavyBall):
+            return optimiser.step(state, value, grad)
+        proposal, _ = optimiser.update({"velocity": torch.zeros_like(grad)}, state["x"], value.exp() * grad, 1)
+        return {"x": proposal, "accepted_x": state["x"], "accepted_energy": value, "accepted_grad": grad}
+
+    def init() -> State:
+        return HeavyBall().init(start[None]) if not scaled else optimiser.init(start[None])  # type: ignore[return-value]
+
+    def watch(k: int, state: State) -> None:
+        if observe is not None and k in observe_at:
+            observe(k, lift(state["accepted_x"][0]))
+
+    state, history = iterate(
+        init, step, steps, tol=goal, device=x.device, checkpoint=checkpoint, label="training", observe=watch
+    )
+    final = state["accepted_energy"][0].item()
+    grad_norm = (state["accepted_grad"][0].double().norm() * math.exp(final)).item()
+    return Trained(theta_init, lift(state["accepted_x"][0]), grad_norm, final, history[:, 0], final <= goal)
+
+
+def _in_span(network: MLP, x: Tensor, theta: Tensor) -> tuple[MLP, Tensor, Tensor, Callable[[Tensor], Tensor]]:
+    """Network, inputs, θ in coordinates of span(x), and the way back: the part of w1 outside stays what it was."""
+    basis = torch.linalg.qr(x.double().mT).Q.mT.to(x.dtype)
+    small = network.with_inputs(len(basis))
+    params = dict(network.unflatten(theta))
+    inside = params["w1"] @ basis.mT
+    outside = params["w1"] - inside @ basis
+
+    def lift(coordinates: Tensor) -> Tensor:
+        found = dict(small.unflatten(coordinates))
+        return network.flatten({**found, "w1": outside + found["w1"] @ basis})
+
+    return small, x @ basis.mT, small.flatten({**params, "w1": inside}), lift
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How near θ is to a KKT point with given data: multipliers λ (n,) fitted by non-negative least squares.
+
+    residual: ‖θ − Σ λ_i y_i ∇Φ_i‖ / ‖θ‖ in [0, 1] · residual_by_layer: each layer relative to its own norm (L,) ·
+    normalised_margins: y_i Φ_i / ‖θ‖^L (n,), L the number of layers · energy_by_layer (L,): ‖·‖² not relative.
+    """
+
+    multipliers: Tensor
+    residual: float
+    residual_by_layer: Tensor
+    normalised_margins: Tensor
+    energy_by_layer: Tensor
+
+
+def certificate(
+    network: MLP,
+    theta: Tensor,
+    x: Tensor,
+    y: Tensor,
+    *,
+    alpha: float | None = None,
+    layer_weights: tuple[float, ...] | None = None,
+    unsigned: bool = False,
+) -> Certificate:
+    """Fit λ ≥ 0 in min_λ Σ_l ω_l ‖θ_l − Σ_i λ_i y_i ∇_{θ_l} Φ(x_i; θ)‖² and report what remains.
+
+    theta (p,), x (n, d), y (n,) in {0, 1} or classes · alpha: of the smoothed ReLU', None for the step itself ·
+    layer_weights ω: default ones · unsigned: coefficients of any sign, as for regression with weight decay.
+    Computed in float64 by SciPy's NNLS on the Cholesky factor of the n × n Gram matrix.
+    """
+    params = {name: value.double() for name, value in network.unflatten(theta).items()}
+    x = x.double()
+    labels = y if network.widths[-1] > 1 else None
+    sign = torch.ones_like(y, dtype=torch.float64) if labels is not None or unsigned else 2 * y.double() - 1
+    by_layer, products = gram(network, params, x, alpha=alpha, labels=labels)
+    weights = torch.tensor(layer_weights or (1.0,) * network.depth, dtype=torch.float64, device=x.device)
+    by_layer, products = sign[:, None] * by_layer * sign, sign * products
+    matrix, target = torch.einsum("l,lij->ij", weights, by_layer), weights @ products
+    multipliers = _fit(matrix, target, unsigned)
+    norms = layer_norms(network, params)
+    quadratic = torch.einsum("i,lij,j->l", multipliers, by_layer, multipliers)
+    energy = (norms - 2 * products @ multipliers + quadratic).clamp_min(0)
+    outputs = network(params, x)
+    hard = sign * outputs if labels is None else _hard_margin(outputs, y)
+    return Certificate(
+        multipliers,
+        (energy.sum() / norms.sum()).sqrt().item(),
+        (energy / norms).sqrt(),
+        hard / norms.sum().sqrt() ** network.depth,
+        energy,
+    )
+
+
+def _fit(matrix: Tensor, target: Tensor, unsigned: bool) -> Tensor:
+    ridge = 1e-12 * matrix.diagonal().mean() * torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    factor = torch.linalg.cholesky(matrix + ridge)
+    if unsigned:
+        return torch.cholesky_solve(target[:, None], factor)[:, 0]
+    right = torch.linalg.solve_triangular(factor, target[:, None], upper=False)[:, 0]
+    solution, _ = nnls(factor.mT.cpu().numpy(), right.cpu().numpy(), maxiter=30 * len(matrix))
+    return torch.from_numpy(solution).to(matrix.device)
+
+
+def _hard_margin(outputs: Tensor, y: Tensor) -> Tensor:
+    true = F.one_hot(y.long(), outputs.shape[-1]).bool()
+    return (outputs * true).sum(-1) - outputs.masked_fill(true, -torch.inf).amax(-1)
+
+
+def _check(network: MLP, x: Tensor, y: Tensor, theta_init: Tensor, method: str) -> None:
+    if method not in METHODS:
+        raise ReconError(f"unknown training method '{method}': choose one of {', '.join(METHODS)}")
+    if x.dim() != 2 or x.shape[1] != network.dim or y.shape != x.shape[:1]:
+        raise ReconError(f"images {tuple(x.shape)} and labels {tuple(y.shape)} do not fit {network.dim} inputs")
+    if theta_init.shape != (network.n_params,):
+        raise ReconError(f"θ⁰ has shape {tuple(theta_init.shape)}, the network {network.n_params} parameters")
+    if not (torch.isfinite(x).all() and torch.isfinite(theta_init).all()):
+        raise ReconError("images and θ⁰ must be finite")
+    if len(x) > 1 and (x == x[:1]).all():
+        raise ReconError("all training images are equal: there is nothing to separate")
+    classes = max(2, network.widths[-1])
+    if not torch.isin(y, torch.arange(classes, dtype=y.dtype, device=y.device)).all():
+        raise ReconError(f"labels must be 0 … {classes - 1}")
+
+
+__all__ = ["Certificate", "Trained", "certificate", "log_logistic_loss", "margins", "train_to_kkt"]

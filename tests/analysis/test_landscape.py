@@ -1,0 +1,163 @@
+"""Landscapes: starts, batches, chunks, the two energies and what they have in common."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from recon.analysis.landscape import (
+    StationarityAttack,
+    barrier,
+    bilevel_energy,
+    curvature,
+    in_span,
+    joint_span,
+    mixed_starts,
+    roughness,
+    segment,
+    stationarity_energy,
+    sweep_bilevel,
+)
+from recon.attacks.bilevel import AffineInner, BilevelAttack, Released, Woodbury
+from recon.attacks.decoreco import half_and_half
+from recon.attacks.reconstruct import reconstruct
+from recon.chapters.landscape_shared import crossing, different_starts, random_pairs
+from recon.errors import ReconError
+from recon.nets.mlp import affine, three_layer
+from recon.optim.descent import HeavyBall
+from recon.training.inner import Objective, solve_affine
+
+N, D = 6, 40
+DESCENT = HeavyBall(0.3, 0.5, tol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """(released affine net, truth, starts of eq. (10) (25, N, D)), float64."""
+    generator = torch.Generator().manual_seed(0)
+    truth, partition, noise = torch.rand(3, N, D, generator=generator, dtype=torch.float64)
+    y = torch.tensor([0.0, 0, 0, 1, 1, 1], dtype=torch.float64)
+    theta = solve_affine(Objective(affine(D), y, 1e-2), truth[None]).theta[0]
+    grid = torch.linspace(0, 1, 5)
+    return Released(affine(D), theta, y, 1e-2), truth, mixed_starts(truth, partition, noise, grid, grid).flatten(0, 1)
+
+
+def test_starts_of_equation_10():
+    truth, partition, noise = torch.rand(3, 2, 5)
+    grid = torch.tensor([0.0, 0.25, 1.0])
+    starts = mixed_starts(truth, partition, noise, grid, grid)
+    assert starts.shape == (3, 3, 2, 5)
+    torch.testing.assert_close(starts[2, 2], truth)
+    torch.testing.assert_close(starts[0, 2], partition)
+    torch.testing.assert_close(starts[1, 0], noise)
+    torch.testing.assert_close(starts[1, 1], 0.25 * (0.25 * truth + 0.75 * partition) + 0.75 * noise)
+    with pytest.raises(ReconError, match="one shape"):
+        mixed_starts(truth, partition, noise[:1], grid, grid)
+
+
+def test_centre_of_the_batch_is_the_single_run_in_all_pixels(problem):
+    """25 starts at once, each in its own n + 1 coordinates, against the attack of chapter 3 on one start."""
+    released, _, starts = problem
+    batch = sweep_bilevel(released, starts, 200, DESCENT)
+    attack = BilevelAttack(released, AffineInner(), Woodbury(), DESCENT)
+    single = reconstruct(attack, starts[12:13], 200, DESCENT.tol)
+    assert (batch.x_hat[12] - single.x_hat[0]).abs().max() < 1e-6
+    assert (batch.x_hat[12] - starts[12]).abs().max() > 1e-3  # it did move
+
+
+def test_chunks_and_given_thetas_change_nothing(problem):
+    released, _, starts = problem
+    whole = sweep_bilevel(released, starts, 60, DESCENT)
+    theta = released.theta_star.expand(25, -1)
+    per_start = Released(released.network, theta, released.y, released.weight_decay)
+    parts = sweep_bilevel(per_start, starts, 60, DESCENT, limit_bytes=100_000)
+    torch.testing.assert_close(parts.x_hat, whole.x_hat, atol=1e-9, rtol=0)
+    torch.testing.assert_close(parts.history, whole.history, atol=1e-9, rtol=1e-6)
+    assert parts.steps == whole.steps and parts.converged.shape == (25,)
+
+
+def test_coordinates_refuse_what_is_not_exact(problem):
+    released, _, starts = problem
+    with pytest.raises(ReconError, match="pixel box"):
+        sweep_bilevel(released, starts, 5, HeavyBall(box=(0.0, 1.0)))
+    deep = three_layer(4, D)
+    with pytest.raises(ReconError, match="only the affine"):
+        in_span(Released(deep, torch.zeros(deep.n_params), released.y, 1e-2), torch.eye(D))
+
+
+def test_both_energies_vanish_at_the_truth_and_bilevel_solutions_are_decoreco_solutions(problem):
+    """θ* = Σ c_i x̄_i with c_i = (y_i − σ_i)/(n ω) at every bilevel solution: DecoReco's energy is a relaxation."""
+    released, truth, starts = problem
+    ends = sweep_bilevel(released, starts[[0, 4]], 5000, HeavyBall(0.3, 0.9, tol=1e-10))
+    assert ends.converged.all()
+    solutions = torch.cat([truth[None], ends.x_hat])
+    assert bilevel_energy(released, solutions).max() < 1e-8
+    assert stationarity_energy(released.network, released.theta_star, solutions, released.y).max() < 1e-8
+    assert stationarity_energy(released.network, released.theta_star, starts[[0]], released.y).min() > 1e-3
+
+
+@pytest.mark.parametrize(("network", "share"), [(affine(D), 0.7), (three_layer(10, D), 0.99)])
+def test_stationarity_attack_fits_multipliers_and_descends(network, share):
+    generator = torch.Generator().manual_seed(1)
+    theta = network.flatten(network.init(generator, dtype=torch.float64))
+    x = torch.randn(1, N, D, generator=generator, dtype=torch.float64)
+    attack = StationarityAttack(network, theta, half_and_half(N, dtype=torch.float64), HeavyBall(0.01), alpha=1e4)
+    fitted = attack.fit(x, torch.zeros(1, N, dtype=torch.float64), 5000)
+    y = (attack.labels + 1) / 2
+    theta_1 = sum(value.square().sum() for name, value in network.unflatten(theta).items() if name.endswith("1"))
+    best = stationarity_energy(network, theta, x, y)[0] * theta_1
+    state = attack.step({**attack.init(x), "multipliers": fitted})
+    assert (fitted >= 0).all()
+    torch.testing.assert_close(state["accepted_energy"][0], best, rtol=1e-3, atol=1e-6)
+    found = reconstruct(attack, x, 300)
+    assert found.energy < share * best
+
+
+def test_gradient_of_the_fitted_energy_is_that_at_fixed_multipliers():
+    """Envelope theorem: ∂/∂x min_λ R(x, λ) = ∂R/∂x at the minimiser, by central differences of the NNLS energy."""
+    network = affine(D)
+    generator = torch.Generator().manual_seed(2)
+    theta = network.flatten(network.init(generator, dtype=torch.float64))
+    x = torch.randn(1, N, D, generator=generator, dtype=torch.float64)
+    attack = StationarityAttack(network, theta, half_and_half(N, dtype=torch.float64), HeavyBall(0.01))
+    state = attack.step({**attack.init(x), "multipliers": attack.fit(x, torch.zeros_like(x[..., 0]), 20_000)})
+    change = 1e-5 * torch.randn(x.shape, generator=generator, dtype=torch.float64)
+    y = (attack.labels + 1) / 2
+    up, down = (stationarity_energy(network, theta, x + s * change, y) * theta.square().sum() for s in (1, -1))
+    torch.testing.assert_close((up - down)[0] / 2, (state["accepted_grad"] * change).sum(), rtol=1e-4, atol=1e-12)
+
+
+def test_paths():
+    a, b = torch.zeros(2, 3), torch.ones(2, 3)
+    assert segment(a, b, 5)[2].unique().tolist() == [0.5]
+    energy = torch.tensor([[0.0, 3.0, 1.0, 2.0, 1.0], [0.0, 1.0, 2.0, 3.0, 4.0]])
+    assert barrier(energy).tolist() == [2.0, 0.0]
+    variation, minima = roughness(energy)
+    torch.testing.assert_close(variation, torch.tensor([7 / 3, 1.0]))
+    assert minima.tolist() == [1, 0]
+
+
+def test_curvature_of_a_quadratic():
+    """E = ½ k ‖x‖²: the mean second difference is k r²."""
+    x = torch.ones(3, 4, dtype=torch.float64)
+    found = curvature(lambda p: 2.5 * p.flatten(1).square().sum(1), x, 0.3, 5, torch.Generator().manual_seed(0))
+    assert math.isclose(found.item(), 5.0 * 0.09, rel_tol=1e-9)
+
+
+def test_span_holds_the_rows():
+    rows, more = torch.randn(3, 20), torch.randn(2, 20)
+    basis = joint_span(rows, more)
+    assert basis.shape == (5, 20)
+    torch.testing.assert_close(rows @ basis.mT @ basis, rows, atol=1e-5, rtol=0)
+
+
+def test_crossing_and_pairs():
+    grid = (0.0, 0.5, 1.0)
+    assert crossing(grid, torch.tensor([4.0, 1.0, 0.0]), torch.tensor([0.0, 3.0, 4.0])) == pytest.approx(1 / 3)
+    assert crossing(grid, torch.tensor([1.0, 1.0, 1.0]), torch.tensor([2.0, 2.0, 2.0])) is None
+    assert different_starts(grid) == [0, 1, 2, 4, 5, 7, 8]
+    pairs = random_pairs(5, 4, torch.Generator().manual_seed(0))
+    assert len(set(pairs)) == 4 and all(i < j < 5 for i, j in pairs)
+    assert len(random_pairs(3, 10, torch.Generator())) == 3

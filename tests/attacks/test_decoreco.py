@@ -1,0 +1,255 @@
+"""The attack: exact recovery on a toy, the span of the images, penalties, resuming, pooling, evidence, bad input."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from recon.attacks.decoreco import DecoReco, half_and_half, image_span
+from recon.attacks.reconstruct import reconstruct
+from recon.attacks.recover import Settings, agreement, contribution, merge, recover, select
+from recon.attacks.stationarity import stationarity
+from recon.errors import ReconError
+from recon.nets.mlp import MLP, three_layer
+from recon.optim import loop
+from recon.optim.descent import SGD, Adam
+from recon.scoring.evidence import EVIDENCE, evidence, features, shadow_classifier
+from recon.training.kkt import train_to_kkt
+
+F64 = torch.float64
+
+
+def test_exact_recovery_of_one_sample():
+    """θ₁ = c w2ᵀ xᵀ with w2 > 0 is a KKT point with the one image x; its direction comes back, its label, its share."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(6, generator=generator, dtype=F64)
+    w2 = 0.2 + torch.rand(1, 40, generator=generator, dtype=F64)  # so every unit is active at x, none sits on a kink
+    network = MLP((6, 40, 1), bias=(False, False))
+    theta = network.flatten({"w1": 0.7 * w2.mT * x, "w2": w2})
+    labels = half_and_half(2, dtype=F64)
+    attack = DecoReco(
+        *(network, theta, labels, torch.full((8, 2), 0.5, dtype=F64), 2000), layer_weights=(1.0, 0.0), final=1e-4
+    )
+    found = reconstruct(attack, 0.1 * torch.randn(8, 2, 6, generator=generator, dtype=F64), 2000)
+    row = int(found.energy.argmin())  # some starts see only dead units
+    assert found.energy[row] < 1e-6 * network.unflatten(theta)["w1"].square().sum()
+    share = contribution(attack, found.x_hat[row], found.extra["accepted_multipliers"][row])
+    best = found.x_hat[row, share.argmax()]
+    assert torch.nn.functional.cosine_similarity(best, x, dim=0) > 0.9999
+    assert labels[share.argmax()] == 1
+
+
+def released(n=6, d=30, width=50, steps=300):
+    generator = torch.Generator().manual_seed(2)
+    network = three_layer(width, d)
+    x = torch.randn(n, d, generator=generator)
+    y = torch.arange(n, dtype=torch.float32) % 2
+    theta = network.flatten(network.init(generator, "small"))
+    trained = train_to_kkt(network, x, y, theta, steps, goal=-300.0)  # a net this small grows without bound
+    return network, trained.theta_star, x, y
+
+
+def attack_on(network, theta, m=4, starts=1, steps=30, **settings):
+    unit = torch.rand(starts, m, generator=torch.Generator().manual_seed(4)).clamp_min(0.05).to(theta)
+    return DecoReco(network, theta, half_and_half(m, dtype=theta.dtype), unit * 0.1, steps, **settings)
+
+
+def test_span_of_the_images_is_found_from_the_weights():
+    network, theta, x, _ = released()
+    basis = image_span(network, theta)
+    assert basis.shape[0] == len(x)
+    assert torch.allclose(basis @ basis.mT, torch.eye(len(basis)), atol=1e-5)
+    assert (x - x @ basis.mT @ basis).norm() < 1e-2 * x.norm()
+
+
+def test_restricted_energy_differs_by_a_constant_only():
+    network, theta, _, _ = released()
+    basis = image_span(network, theta)
+    attack = attack_on(network, theta, starts=2)
+    small = attack.restricted(basis)
+    coordinates = torch.randn(2, 4, len(basis), generator=torch.Generator().manual_seed(6))
+    full = attack.value_and_grad(coordinates @ basis, attack.multipliers_init)
+    cut = small.value_and_grad(coordinates, attack.multipliers_init)
+    w1 = network.unflatten(theta)["w1"]
+    constant = (w1 - w1 @ basis.mT @ basis).square().sum()
+    assert torch.allclose(full[1] - constant, cut[1], rtol=1e-4)
+    assert torch.allclose(full[2] @ basis.mT, cut[2], rtol=1e-3, atol=1e-3 * cut[2].abs().max().item())
+
+
+@pytest.mark.parametrize("optimiser", [Adam(0.02), SGD(1e-4, momentum=0.9)])
+@pytest.mark.parametrize("multipliers", ["log", "free", "unsigned"])
+def test_energy_falls_and_the_same_seed_gives_the_same_answer(optimiser, multipliers):
+    network, theta, _, _ = released()
+    x_init = 0.1 * torch.randn(2, 4, 30, generator=torch.Generator().manual_seed(7))
+    attack = attack_on(network, theta, starts=2, optimiser_x=optimiser, multipliers=multipliers)
+    first, second = (reconstruct(attack, x_init, 30) for _ in range(2))
+    assert (first.history[-1] < first.history[0]).all() and torch.isfinite(first.x_hat).all()
+    assert torch.equal(first.x_hat, second.x_hat)
+
+
+@pytest.mark.parametrize("network", [MLP((30, 20, 1)), MLP((30, 1)), MLP((30, 12, 10, 8, 1)), MLP((30, 9, 3))])
+def test_any_mlp_with_or_without_biases(network):
+    theta = network.flatten(network.init(torch.Generator().manual_seed(0)))
+    labels = torch.tensor([0, 1, 2, 0]) if network.widths[-1] == 3 else half_and_half(4)
+    attack = DecoReco(network, theta, labels, torch.full((1, 4), 0.05), 20)
+    found = reconstruct(attack, 0.1 * torch.randn(1, 4, 30, generator=torch.Generator().manual_seed(1)), 20)
+    assert (found.history[-1] <= found.history[0]).all()
+
+
+def test_rows_of_a_batch_are_runs_of_their_own():
+    network, theta, _, _ = released()
+    theta = theta.double()
+    x_init = 0.1 * torch.randn(2, 4, 30, generator=torch.Generator().manual_seed(7), dtype=F64)
+    attack = attack_on(network, theta, starts=2)
+    both = reconstruct(attack, x_init, 25)
+    for row in range(2):
+        alone = replace(attack, multipliers_init=attack.multipliers_init[row : row + 1])
+        single = reconstruct(alone, x_init[row : row + 1], 25)
+        assert torch.allclose(single.x_hat[0], both.x_hat[row], rtol=1e-8, atol=1e-10)
+
+
+def test_penalties_and_their_gradients():
+    network, theta, _, _ = released()
+    theta = theta.double()
+    attack = attack_on(
+        network, theta, multipliers="free", box_weight=2.0, lambda_min=0.2, lambda_weight=5.0, alpha=20.0
+    )
+    generator = torch.Generator().manual_seed(8)
+    x = 1.5 * torch.randn(1, 4, 30, generator=generator, dtype=F64)
+    c = attack.multipliers_init
+    plain = replace(attack, box_weight=0.0, lambda_weight=0.0)
+    box = ((x - 1).clamp_min(0) ** 2 + (-1 - x).clamp_min(0) ** 2).sum()
+    short = ((0.2 - c).clamp_min(0) ** 2).sum()
+    expected = plain.value_and_grad(x, c)[1] + 2 * box + 5 * short
+    _, energy, grad_x, grad_c = attack.value_and_grad(x, c)
+    assert torch.allclose(energy, expected)
+    assert torch.allclose(grad_x - plain.value_and_grad(x, c)[2], 4 * ((x - 1).clamp_min(0) - (-1 - x).clamp_min(0)))
+    assert torch.allclose(grad_c - plain.value_and_grad(x, c)[3], -10 * (0.2 - c).clamp_min(0))
+    basis = torch.eye(30, dtype=F64)
+    assert torch.allclose(attack.restricted(basis).value_and_grad(x, c)[1], energy)  # the box means pixels there too
+
+
+def test_resumed_attack_equals_an_uninterrupted_one(tmp_path, monkeypatch):
+    network, theta, _, _ = released()
+    x_init = 0.1 * torch.randn(1, 4, 30, generator=torch.Generator().manual_seed(7))
+    attack = attack_on(network, theta)
+    whole = reconstruct(attack, x_init, 30)
+    monkeypatch.setattr(loop.time, "monotonic", iter(range(0, 10**6, 100)).__next__)
+    file = tmp_path / "attack.safetensors"
+    reconstruct(attack, x_init, 11, checkpoint=file)
+    resumed = reconstruct(attack, x_init, 30, checkpoint=file)
+    assert torch.equal(resumed.x_hat, whole.x_hat) and torch.equal(resumed.history, whole.history)
+    assert torch.equal(resumed.extra["accepted_multipliers"], whole.extra["accepted_multipliers"])
+
+
+def test_recover_finds_the_images_of_a_small_net(tmp_path):
+    """End to end, with a null: far above what fresh images of the same kind score."""
+    network, theta, x, _ = released(n=4, d=60, width=200, steps=600)
+    settings = Settings(m=8, restarts=3, steps=600, scale_steps=60)
+    found = recover(network, theta, settings, torch.Generator().manual_seed(0), tmp_path)
+    fresh = torch.randn(4, 60, generator=torch.Generator().manual_seed(9))
+
+    def best(images):
+        return torch.corrcoef(torch.cat([images, found.x_hat]))[:4, 4:].amax(1)
+
+    assert (best(x) > 0.85).all() and best(fresh).max() < 0.7
+    assert (found.contribution.diff() <= 1e-6).all()
+    again = recover(network, theta, settings, torch.Generator().manual_seed(0))
+    assert torch.equal(again.x_hat, found.x_hat) and found.x_hat.shape == (8, 60)
+    assert found.multiplier_scale in settings.multiplier_scales
+
+
+def test_contribution_is_the_norm_of_the_gradient():
+    network, theta, _, _ = released()
+    attack = attack_on(network, theta.double(), alpha=30.0)
+    x = torch.randn(4, 30, generator=torch.Generator().manual_seed(3), dtype=F64)
+    found = contribution(attack, x, attack.multipliers_init[0])
+    for i in range(4):
+        c = torch.zeros(4, dtype=F64)
+        c[i] = attack.multipliers_init[0, i]
+        params = network.unflatten(attack.theta_star)
+        zero = {name: value for name, value in params.items()}
+        with_i, without = (
+            stationarity(network, zero, x, coefficients, alpha=30.0).energy
+            for coefficients in (c, torch.zeros(4, dtype=F64))
+        )
+        minus = stationarity(network, zero, x, -c, alpha=30.0).energy
+        norm2 = (with_i + minus - 2 * without) / 2  # ‖θ − v‖² + ‖θ + v‖² − 2‖θ‖² = 2‖v‖²
+        assert found[i].item() == pytest.approx(norm2.sqrt().item(), rel=1e-8)
+
+
+def test_select_keeps_distinct_candidates_and_fills_up():
+    generator = torch.Generator().manual_seed(0)
+    a, b = torch.randn(2, 50, generator=generator)
+    x = torch.stack([a, a + 0.01 * b, b, -a])
+    score = torch.tensor([3.0, 4.0, 1.0, 2.0])
+    assert select(x, score, 3, distinct=0.6).tolist() == [1, 3, 2]
+    assert select(x, score, 4, distinct=0.6).tolist() == [1, 0, 3, 2]
+
+
+def test_agreement_counts_other_restarts_with_the_same_label():
+    generator = torch.Generator().manual_seed(0)
+    a, b, c = torch.randn(3, 200, generator=generator)
+    x = torch.stack([a, b, a, c])
+    found = agreement(x, torch.tensor([1.0, -1.0, 1.0, -1.0]), torch.tensor([0, 0, 1, 1]))
+    assert found[0] == pytest.approx(1.0, abs=1e-5) and found[2] == pytest.approx(1.0, abs=1e-5)
+    assert found[1] < 0.3
+
+
+def test_evidence_and_shadow_classifier(tmp_path):
+    network, theta, _, _ = released(n=4, d=60, width=60)
+    settings = Settings(m=8, restarts=2, steps=60, multiplier_scales=(0.01,))
+    found = recover(network, theta, settings, torch.Generator().manual_seed(0))
+    measured = evidence(network, theta, found, settings.alpha, settings.layer_weights)
+    assert tuple(measured) == EVIDENCE
+    assert all(value.shape == (8,) and torch.isfinite(value).all() for value in measured.values())
+    true = found.contribution > found.contribution.median()
+    probability = shadow_classifier(measured, true).predict_proba(features(measured))[:, 1]
+    assert probability[true.numpy()].mean() > probability[~true.numpy()].mean()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"theta_star": torch.full((1,), 1.0)}, "θ\\* has shape"),
+        ({"theta_star": None}, "not finite"),
+        ({"labels": torch.ones(3)}, "even and positive"),
+        ({"labels": torch.ones(0)}, "even and positive"),
+        ({"labels": torch.tensor([0.0, 1.0, 0.0, 1.0])}, "−1 or 1"),
+        ({"multipliers": "positive"}, "unknown multipliers"),
+        ({"multipliers_init": torch.ones(4)}, "multipliers_init"),
+        ({"multipliers_init": torch.zeros(1, 4)}, "start positive"),
+        ({"alpha": 0.0}, "must be positive"),
+    ],
+)
+def test_bad_input_is_one_sentence(change, sentence):
+    network, theta, _, _ = released(steps=2)
+    if change.get("theta_star", 0) is None:
+        change = {"theta_star": theta * torch.nan}
+    with pytest.raises(ReconError, match=sentence):
+        replace(attack_on(network, theta), **change)
+
+
+def test_wrong_starts_are_one_sentence():
+    network, theta, _, _ = released(steps=2)
+    attack = attack_on(network, theta)
+    with pytest.raises(ReconError, match="does not fit"):
+        reconstruct(attack, torch.ones(1, 4, 29), 3)
+    with pytest.raises(ReconError, match="does not fit"):
+        reconstruct(attack, torch.ones(2, 4, 30), 3)
+    with pytest.raises(ReconError, match="even and positive"):
+        half_and_half(5)
+
+
+def test_merge_averages_only_what_is_alike():
+    """A chosen candidate is averaged with its counterpart of another restart, by contribution, and with nothing else:
+    not with another label, not with its own restart, not below the threshold."""
+    generator = torch.Generator().manual_seed(0)
+    image, other = torch.randn(2, 50, generator=generator)
+    near = image + 0.3 * torch.randn(50, generator=generator)
+    x = torch.stack([image, other, near, near])
+    labels, restart = torch.tensor([1.0, 1.0, 1.0, -1.0]), torch.tensor([0, 0, 1, 1])
+    share, rows = torch.tensor([1.0, 1.0, 3.0, 9.0]), torch.tensor([0, 1])
+    merged = merge(x, share, labels, restart, rows, alike=0.8)
+    torch.testing.assert_close(merged, torch.stack([(image + 3 * near) / 4, other]))
+    torch.testing.assert_close(merge(x, share, labels, restart, rows, alike=0.999), x[:2])

@@ -1,0 +1,572 @@
+"""Blind separation of a first layer: oracles for each step, known sources, what must not be found, photographs."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+from sklearn.decomposition import FastICA
+
+from recon.attacks.separation import (
+    PIXEL_STD,
+    Released,
+    Settings,
+    derivatives,
+    extended,
+    orthogonalised,
+    rotate,
+    separate,
+    stability,
+    stages,
+    start_left,
+    unmix,
+    varying,
+    whitened,
+)
+from recon.errors import ReconError
+from recon.images.pools import load_pool
+from recon.optim.spectrum import signal_span
+from recon.scoring.metrics import ncc
+
+F64 = torch.float64
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*size, seed=0, dtype=torch.float32):
+    return torch.randn(*size, generator=seeded(seed), dtype=dtype)
+
+
+def laplacian(*size, seed=0):
+    uniform = torch.rand(*size, generator=seeded(seed), dtype=F64) - 0.5
+    return (-uniform.sign() * torch.log1p(-2 * uniform.abs())).float()
+
+
+def likeness(a, b):
+    """|correlation| of every row of a with every row of b."""
+    return ncc(a, b).abs()
+
+
+def paired(a, b):
+    """|correlation| of the rows of a with theirs in b, each row of b used once."""
+    scores = likeness(a, b)
+    rows, columns = linear_sum_assignment(scores.numpy(), maximize=True)
+    return scores[rows, columns]
+
+
+def same_mixing(x, a, y, b):
+    """Whether the columns of b belong to the rows of y as those of a to the rows of x, sign and order aside."""
+    match = likeness(x, y).argmax(1)
+    expected = a * (x * y[match]).sum(1).sign()
+    return bool(((b[:, match] - expected).norm(dim=0) < 0.05 * expected.norm(dim=0)).all())
+
+
+@cache
+def mixed(n=8, d=2000, h=40):
+    """Sources (n, d) with sparse entries, a mixing (h, n)."""
+    return laplacian(n, d, seed=1), normal(h, n, seed=2)
+
+
+@cache
+def photographs(seed=0, n=20):
+    """Training images (n, 3072) of the bundled pool, minus the pool's mean, and a mixing (60, n)."""
+    pool = load_pool("photos")
+    train = torch.tensor(pool.images[pool.part == "train"]).flatten(1) / 255
+    order = torch.randperm(len(train), generator=seeded(seed))[:n]
+    return train[order] - train.mean(0), normal(60, n, seed=seed + 100)
+
+
+# ------------------------------------------------------------------------------------------------ what is recovered
+
+
+def test_laplacian_sources_are_recovered():
+    x, a = mixed()
+    found = separate(Released(a @ x), (2000,))
+    assert found.sources.shape == x.shape
+    assert (paired(x, found.sources) > 0.99).all()
+
+
+def test_gaussian_sources_are_not():
+    """The attack does not invent: no source is found, no answer repeats itself, none is sparser than noise."""
+    x, a = normal(8, 2000, seed=1), mixed()[1]
+    found = separate(Released(a @ x), (2000,), Settings(restarts=4))
+    scores = likeness(x, found.sources).amax(1)
+    assert scores.max() < 0.95 and scores.median() < 0.8
+    assert found.stability.median() < 0.95
+    sparse = separate(Released(a @ mixed()[0]), (2000,), Settings(restarts=4))
+    assert sparse.sparsity.min() > found.sparsity.max() and sparse.stability.min() > 0.99
+
+
+def test_images_with_sparse_differences_are_recovered():
+    """Coloured rectangles on one another: their pixels depend on each other, the edges of two images hardly do."""
+    random = np.random.default_rng(3)
+    x = np.zeros((6, 3, 24, 24), dtype=np.float32)
+    for image in x:
+        for _ in range(12):
+            top, left = random.integers(0, 20, 2)
+            bottom, right = top + random.integers(3, 12), left + random.integers(3, 12)
+            image[:, top:bottom, left:right] = random.standard_normal((3, 1, 1))
+    x = torch.tensor(x).flatten(1)
+    found = separate(Released(normal(30, 6, seed=4) @ x), (3, 24, 24))
+    assert (paired(x, found.sources) > 0.99).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_photographs_are_unmixed(seed):
+    """20 of 60 mixtures of photographs: nearly all come back, and no random mixture in their span looks like one."""
+    x, a = photographs(seed)
+    found = separate(Released(a @ x), (3, 32, 32))
+    assert len(found.sources) == 20
+    assert (paired(x, found.sources) > 0.8).sum() >= 17  # 19 or 20 when this was written
+    guesses = normal(20, 20, seed=seed) @ found.basis
+    assert likeness(x, guesses).max() < 0.8
+
+
+def test_agrees_with_fast_ica_of_scikit_learn():
+    x, a = mixed(5, 3000, 12)
+    found = separate(Released(a @ x), (3000,))
+    reference = FastICA(5, whiten="unit-variance", fun="logcosh", random_state=0, max_iter=1000)
+    theirs = torch.tensor(reference.fit_transform((a @ x).T.double().numpy()).T, dtype=torch.float32)
+    assert (paired(theirs, found.sources) > 0.99).all()
+
+
+def test_a_known_start_is_subtracted():
+    """A start that drowns the images: with it they are found, without it they are not."""
+    x, a = mixed(6, 2000, 60)
+    start = 1000 * normal(60, 2000, seed=5)
+    known = separate(Released(start + a @ x, start), (2000,))
+    unknown = separate(Released(start + a @ x), (2000,))
+    assert (paired(x, known.sources) > 0.99).all()
+    assert not len(unknown.sources) or (likeness(x, unknown.sources) < 0.5).all()
+    assert Released(start).update is start
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1.0, 1e25])
+@pytest.mark.parametrize("left", [1.0, 0.7, 0.02])
+def test_what_weight_decay_has_left_of_the_start(left, scale):
+    x, a = mixed(6, 2000, 60)
+    start, signal = scale * normal(60, 2000, seed=5), scale * (a @ x) / 10
+    assert start_left(left * start + signal, start) == pytest.approx(left, abs=2e-4)
+    update = Released(left * start + signal, start).update
+    assert (update / scale - signal / scale).norm() < 2e-4 * (start / scale).norm()
+
+
+def test_a_start_within_the_span_of_the_images():
+    """Then no part of it is beside them, and the plain projection has to do."""
+    x, a = mixed()
+    start = normal(40, 8, seed=8) @ x
+    w = a @ x + 0.5 * start
+    expected = ((w * start).sum() / start.square().sum()).item()
+    assert start_left(w, start) == pytest.approx(expected, abs=1e-5)
+    assert start_left(start, start) == 1
+
+
+# ------------------------------------------------------------------------------------------------ equivariance
+
+
+def test_order_sign_and_scale_of_images_and_rows():
+    x, a = mixed()
+    found = separate(Released(a @ x), (2000,))
+    order = torch.randperm(8, generator=seeded(1))
+    scale = torch.tensor([1.0, -1, 2, -0.5, 1, 0.7, -3, 1])[:, None]
+    other = separate(Released(a @ (scale * x[order])), (2000,))
+    assert (paired(x, other.sources) > 0.99).all()
+    rows = torch.randperm(40, generator=seeded(2))
+    other = separate(Released(-1e-3 * (a @ x)[rows]), (2000,))
+    assert (paired(found.sources, other.sources) > 0.999).all()
+    assert torch.allclose(other.share, found.share, rtol=5e-3)
+    assert same_mixing(found.sources, -1e-3 * found.mixing[rows], other.sources, other.mixing)
+
+
+def test_orthogonal_change_of_the_rows_changes_nothing_but_the_mixing():
+    x, a = mixed()
+    rotation = torch.linalg.qr(normal(40, 40, seed=6)).Q
+    found, other = (separate(Released(w), (2000,)) for w in (a @ x, rotation @ a @ x))
+    assert (paired(found.sources, other.sources) > 0.999).all()
+    assert same_mixing(found.sources, rotation @ found.mixing, other.sources, other.mixing)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_scale_of_the_weights_does_not_matter(scale):
+    x, a = mixed()
+    found, other = (separate(Released(c * (a @ x)), (2000,)) for c in (1.0, scale))
+    assert (paired(found.sources, other.sources) > 0.999).all()
+    assert torch.allclose(found.share, other.share, rtol=1e-3)
+    assert same_mixing(found.sources, found.mixing, other.sources, other.mixing / scale)
+
+
+# ------------------------------------------------------------------------------------------------ what is reported
+
+
+def test_the_answer_is_described():
+    x, a = mixed()
+    x = x * torch.linspace(1, 3, 8)[:, None]
+    update = a @ x + 1e-3 * normal(40, 2000, seed=7)
+    found = separate(Released(update), (2000,), Settings(restarts=3))
+    r = len(found.basis)
+    assert found.x_hat.shape == (2 * r, 2000) and found.mixing.shape == (40, r) and found.contrast.shape == (3,)
+    assert torch.equal(found.x_hat[r:], -found.sources)
+    assert torch.allclose(found.x_hat.square().mean(1).sqrt(), torch.full((2 * r,), PIXEL_STD))
+    assert torch.allclose(found.basis @ found.basis.mT, torch.eye(r), atol=1e-5)
+    inside = update @ found.basis.mT @ found.basis
+    assert torch.allclose(found.mixing @ found.sources, inside, atol=1e-4 * inside.abs().max().item())
+    parts = torch.stack([torch.outer(found.mixing[:, k], found.sources[k]).norm() for k in range(r)])
+    assert torch.allclose(found.share, parts / update.norm(), rtol=1e-4)
+    assert (found.share.diff() <= 0).all() and found.share.dtype == torch.float32
+    assert (paired(x, found.sources) > 0.99).all() and found.stability.min() > 0.999
+    # sparsity of each row, recomputed: at mean square one, which is what whitening makes of independent sources
+    contrast = ((found.sources / PIXEL_STD).square() + Settings().floor).pow(Settings().exponent).mean(1)
+    assert torch.allclose(found.sparsity, -contrast, atol=1e-4)
+    assert -found.sparsity.mean() == pytest.approx(found.contrast.min().item(), abs=1e-6)
+
+
+def test_mixing_and_share_of_images_made_by_hand():
+    """Sources of other strength: the share ranks them, the mixing is theirs up to the scale of x_hat."""
+    x, a = mixed()
+    strength = torch.tensor([3.0, 1, 8, 2, 5, 13, 0.5, 21])
+    found = separate(Released((a * strength) @ x), (2000,))
+    order = strength.mul(a.norm(dim=0)).mul(x.norm(dim=1)).argsort(descending=True)
+    assert (likeness(x[order], found.sources).diagonal() > 0.99).all()
+    assert likeness(a.mT[order], found.mixing.mT).diagonal()[:4].min() > 0.99  # weak ones catch strong ones' errors
+
+
+def test_the_restart_with_the_lowest_contrast_is_the_answer():
+    x, a = normal(8, 300, seed=1), mixed()[1]
+    settings, seed = Settings(restarts=5), 6
+    found = separate(Released(a @ x), (300,), settings, seeded(seed))
+    every, contrast = unmix(found.basis, (300,), settings, seeded(seed))
+    best = contrast.mean(1).argmin()
+    assert best != 0  # another seed would not tell the best from the first
+    assert torch.allclose(found.contrast, contrast.mean(1)) and found.contrast.std() > 0
+    assert (paired(every[best], found.sources) > 0.999).all()
+    assert sorted((-found.sparsity).tolist()) == pytest.approx(sorted(contrast[best].tolist()), abs=1e-5)
+    matches = likeness(every[best], found.sources).argmax(0)
+    assert torch.allclose(found.stability, stability(every, int(best))[matches], atol=1e-4)
+    assert torch.allclose(found.sparsity, -contrast[best][matches], atol=1e-5)
+
+
+def test_stability():
+    x = laplacian(1, 4, 50)
+    assert stability(x, 0).isnan().all() and stability(x, 0).shape == (4,)
+    turned = -3 * x.flip(1)  # the same sources in another order, with another sign and scale
+    assert torch.allclose(stability(torch.cat([x, turned, x]), 1), torch.ones(4))
+    other = torch.cat([x, x, laplacian(1, 4, 50, seed=9)])
+    a, b = (torch.nn.functional.normalize(side, dim=1) for side in (x[0], other[2]))
+    assert torch.allclose(stability(other, 0), (1 + (a @ b.mT).abs().amax(1)) / 2)
+    assert torch.allclose(stability(other, 2), (b @ a.mT).abs().amax(1))
+
+
+def test_the_same_generator_gives_the_same_answer():
+    x, a = normal(8, 500, seed=1), mixed()[1]
+    update = Released(a @ x)
+    first, second = (separate(update, (500,), generator=seeded(4)) for _ in range(2))
+    assert torch.equal(first.x_hat, second.x_hat)
+    assert torch.equal(separate(update, (500,)).x_hat, separate(update, (500,), generator=seeded(0)).x_hat)
+    assert not torch.allclose(first.x_hat, separate(update, (500,), generator=seeded(5)).x_hat, atol=1e-2)
+
+
+def test_rank_is_a_bound_on_what_is_searched():
+    x, a = photographs()
+    found = separate(Released(a @ x), (3, 32, 32), Settings(rank=7))
+    assert torch.equal(found.basis, signal_span(a @ x)[:7]) and len(found.sources) == 7
+    assert len(separate(Released(a @ x), (3, 32, 32), Settings(rank=50)).sources) == 20
+
+
+# ------------------------------------------------------------------------------------------------ the steps
+
+
+@pytest.mark.parametrize("size", [(5, 7), (2, 4), (3, 2), (2, 2)])
+def test_derivatives_equal_numpy(size):
+    images = normal(4, 3, *size, dtype=F64).numpy()
+    ours = derivatives(torch.tensor(images).flatten(1), (3, *size))
+    horizontal, vertical = np.diff(images, axis=-1)[:, :, :-1], np.diff(images, axis=-2)[..., :-1]
+    assert ours.shape == (4, 6, (size[0] - 1) * (size[1] - 1))
+    assert np.allclose(ours, np.concatenate([horizontal, vertical], axis=1).reshape(ours.shape))
+
+
+@pytest.mark.parametrize("shape", [(12,), (3, 1, 4), (3, 4, 1), (3, 4)])
+def test_without_neighbours_the_numbers_themselves(shape):
+    x = normal(2, 12)
+    assert torch.equal(derivatives(x, shape), x[:, None])
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 8), (192,)])
+def test_whitened_derivatives_have_identity_second_moment(shape):
+    basis = signal_span(normal(20, 9) @ normal(9, 192, seed=1))
+    whitening, z = whitened(basis, shape)
+    flat = z.flatten(1)
+    assert torch.allclose(flat @ flat.mT / flat.shape[1], torch.eye(9), atol=1e-5)
+    assert torch.allclose(z, derivatives(whitening @ basis, shape), atol=1e-4)
+    assert torch.allclose(whitening, whitening.mT, atol=1e-5)  # of all whitenings the symmetric one
+
+
+def test_stages_by_hand():
+    assert stages(30, Settings(first_rank=20, growth=1.1)) == [20, 22, 24, 26, 29, 30]
+    assert stages(5, Settings(first_rank=2, growth=1.001)) == [2, 3, 4, 5]
+    assert stages(5, Settings(first_rank=None)) == stages(5, Settings(first_rank=9)) == [5]
+
+
+@given(st.integers(1, 400), st.none() | st.integers(1, 400), st.floats(1.001, 5))
+@hypothesis_settings(max_examples=200, deadline=None)
+def test_stages_rise_to_the_rank(rank, first, growth):
+    found = stages(rank, Settings(first_rank=first, growth=growth))
+    assert found[0] == min(first or rank, rank) and found[-1] == rank
+    steps = np.diff(found)
+    assert (steps >= 1).all()
+    assert all(b <= max(growth * (a + 1), a + 2) for a, b in zip(found, found[1:], strict=False))  # before int()
+    assert all(b >= int(growth * a) for a, b in zip(found[:-1], found[1:-1], strict=False))
+
+
+def test_orthogonalised_is_the_nearest_orthogonal_matrix():
+    w = normal(3, 6, 6, dtype=F64)
+    u, _, v = torch.linalg.svd(w)
+    assert torch.allclose(orthogonalised(w), u @ v)
+    assert torch.isfinite(orthogonalised(torch.zeros(4, 4) + torch.eye(4)[0])).all()  # of rank one
+
+
+def test_extended_keeps_orthonormal_rows():
+    rows = orthogonalised(normal(2, 9, 9))[:, :5]
+    full = extended(3 * rows, seeded())
+    assert torch.allclose(full[:, :5], rows, atol=1e-5)
+    assert torch.allclose(full @ full.mT, torch.eye(9).expand(2, 9, 9), atol=1e-5)
+    assert not torch.allclose(full[:, 5:], extended(rows, seeded(1))[:, 5:], atol=1e-2)
+    first, second = rows[0, 0], rows[0, 1]
+    slanted = torch.stack([first, 4 * (0.6 * first + 0.8 * second)])  # lengths do not count: the bisector is kept
+    a, b = extended(slanted[None], seeded())[0, :2]
+    bisector = 1.6 * first + 0.8 * second
+    assert (a @ bisector).item() == pytest.approx((b @ bisector).item(), abs=1e-5)
+    assert torch.allclose(extended(2 * rows[:, :, :5], seeded()), orthogonalised(unit(rows[:, :, :5])), atol=1e-5)
+
+
+def unit(w):
+    return torch.nn.functional.normalize(w, dim=-1)
+
+
+def white(r=4, group=2, pixels=30, seed=0):
+    """Numbers z (r, group, pixels) with identity second moment, and a rotation (r, r)."""
+    z = laplacian(r, group * pixels, seed=seed).double()
+    z = torch.linalg.svd(z, full_matrices=False).Vh * (group * pixels) ** 0.5
+    return z.unflatten(1, (group, pixels)), orthogonalised(normal(r, r, seed=seed + 1, dtype=F64))
+
+
+@pytest.mark.parametrize("exponent", [0.1, 0.5])
+def test_one_step_equals_loops(exponent):
+    """FastICA's fixed point, entry by entry: E[g s z] − E[∂(g s)/∂s] w, over every number s of every pixel."""
+    z, w = white()
+    settings = Settings(exponent=exponent, floor=0.2, tol=0)
+    expected = torch.zeros_like(w)
+    for k in range(4):
+        for p in range(30):
+            s = [sum(w[k, j] * z[j, c, p] for j in range(4)) for c in range(2)]
+            e = s[0] ** 2 + s[1] ** 2
+            g = exponent * (e + 0.2) ** (exponent - 1)
+            slope = exponent * (exponent - 1) * (e + 0.2) ** (exponent - 2)
+            for c in range(2):
+                expected[k] += (g * s[c] * z[:, c, p] - (g + 2 * slope * s[c] ** 2) * w[k]) / 60
+    u, _, v = torch.linalg.svd(expected)
+    moved, contrast = rotate(w[None], z, settings, 1)
+    assert torch.allclose(moved[0], u @ v, atol=1e-5)
+    energy = (torch.einsum("kj,jcp->kcp", moved[0], z) ** 2).sum(1)
+    assert torch.allclose(contrast[0], ((energy + 0.2) ** exponent).mean(1), atol=1e-10)
+
+
+def test_the_pull_is_the_gradient_of_the_contrast():
+    """One step turned back into its gradient: contrast's gradient is 2G times E[g s z]."""
+    z, w = white(r=3, group=2)
+    settings = Settings(floor=0.2)
+    _, contrast = rotate(w[None], z, settings, 0)
+    free = w.clone().requires_grad_()
+    energy = (free @ z.flatten(1)).unflatten(1, z.shape[1:]).square().sum(1)
+    value = (energy + 0.2).pow(0.1).mean(1)
+    assert torch.allclose(contrast[0], value.detach())
+    (gradient,) = torch.autograd.grad(value.sum(), free)
+    hessian = torch.zeros(3, dtype=F64)  # averaged over the group, as for independent numbers
+    for c in range(2):
+        for p in range(30):
+            s = (w @ z[:, :, p])[:, c]
+            e = (w @ z[:, :, p]).square().sum(1) + 0.2
+            hessian += (0.1 * e**-0.9 - 2 * 0.1 * 0.9 * e**-1.9 * s**2) / 60
+    moved, _ = rotate(w[None], z, settings, 1)
+    assert torch.allclose(moved[0], orthogonalised(gradient / 4 - hessian[:, None] * w), atol=1e-8)
+
+
+def test_rotation_lowers_the_contrast_and_keeps_rows_orthonormal():
+    z, _ = white(8, 3, 500)
+    starts = orthogonalised(normal(3, 8, 8, dtype=F64))
+    contrasts = [rotate(starts, z, Settings(), k)[1].sum(1) for k in (0, 1, 3, 10, 40)]
+    assert all((b < a + 1e-4).all() for a, b in zip(contrasts, contrasts[1:], strict=False))
+    assert (contrasts[-1] < contrasts[0] - 0.1).all()
+    w, _ = rotate(starts, z, Settings(), 40)
+    assert torch.allclose(w @ w.mT, torch.eye(8, dtype=F64).expand(3, 8, 8), atol=1e-8)
+
+
+def test_rotation_stops_when_nothing_changes_and_not_before():
+    z, _ = white(8, 1, 2000)
+    start = orthogonalised(normal(1, 8, 8, dtype=F64))
+    settled, _ = rotate(start, z, Settings(tol=0), 300)
+    stopped, _ = rotate(start, z, Settings(tol=1e-6), 300)
+    assert not torch.equal(settled, stopped)
+    assert ((settled * stopped).sum(-1).abs() > 1 - 1e-4).all()
+    early, _ = rotate(start, z, Settings(tol=10.0), 300)
+    assert torch.equal(early, rotate(start, z, Settings(tol=0), 5)[0])
+
+
+def test_a_batch_of_restarts_is_runs_of_their_own():
+    z, _ = white(6, 2, 100)
+    starts = orthogonalised(normal(3, 6, 6, dtype=F64))
+    both, contrast = rotate(starts, z, Settings(tol=0), 12)
+    for k in range(3):
+        alone, single = rotate(starts[k : k + 1], z, Settings(tol=0), 12)
+        assert torch.allclose(alone[0], both[k], atol=1e-8) and torch.allclose(single[0], contrast[k])
+
+
+def test_unmix_is_one_stage_after_the_other():
+    """Two stages by hand: the second begins at the sources of the first, seen in its own whitened coordinates."""
+    x, a = photographs()
+    basis, shape = signal_span(a @ x)[:6], (3, 32, 32)
+    settings = Settings(first_rank=4, growth=1.5, iterations=5, tol=0.0, restarts=2)
+    assert stages(6, settings) == [4, 6]
+    generator = seeded(8)
+    w = orthogonalised(torch.randn(2, 4, 4, generator=generator))
+    whitening, z = whitened(basis[:4], shape)
+    w, _ = rotate(w, z, settings, 10)  # twice as many at first
+    before = torch.cat([w @ whitening, torch.zeros(2, 4, 2)], dim=2)  # of the six directions
+    whitening, z = whitened(basis, shape)
+    w = extended(before @ torch.linalg.inv(whitening), generator)
+    w, contrast = rotate(w, z, settings, 5)
+    sources, values = unmix(basis, shape, settings, seeded(8))
+    assert torch.allclose(sources, w @ whitening @ basis, atol=1e-3 * sources.abs().max().item())
+    assert torch.allclose(values, contrast, atol=1e-4)
+    moments = torch.einsum("skcp,sjcp->skj", *2 * [derivatives(sources.flatten(0, 1), shape).unflatten(0, (2, 6))])
+    assert torch.allclose(moments / (6 * 31 * 31), torch.eye(6).expand(2, 6, 6), atol=1e-4)
+
+
+# ------------------------------------------------------------------------------------------------ bad and poor input
+
+
+def test_weights_that_are_no_matrix_or_not_finite():
+    w = normal(10, 27)
+    for bad in (torch.nan, torch.inf, -torch.inf):
+        broken = w.clone()
+        broken[3, 4] = bad
+        for given_ in ((broken,), (broken, w), (w, broken), (broken, broken)):
+            with pytest.raises(ReconError, match="not finite"):
+                Released(*given_)
+    with pytest.raises(ReconError, match="is zero"):
+        separate(Released(w, torch.zeros(10, 27)), (27,))
+    with pytest.raises(ReconError, match="not finite"):  # nor is it in the precision of the attack
+        Released(torch.full((2, 2), 1e100, dtype=F64))
+    for shapes in (((27,),), ((2, 3, 9),), ((10, 27), (10, 26)), ((10, 27), (27,)), ((27,), (27,))):
+        with pytest.raises(ReconError, match="matrices of one shape, not \\("):
+            Released(*(torch.zeros(shape) for shape in shapes))
+    for shape in ((0, 27), (10, 0)):
+        with pytest.raises(ReconError, match="empty"):
+            Released(torch.zeros(shape))
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 4), (26,), (), (3, -3, -3), (0,)])
+def test_a_shape_of_other_images(shape):
+    with pytest.raises(ReconError, match="do not make 27 inputs"):
+        separate(Released(normal(10, 27)), shape)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"growth": 1.0},
+        {"growth": torch.nan},
+        {"iterations": 0},
+        {"exponent": 0.0},
+        {"exponent": -0.1},
+        {"floor": 0.0},
+        {"restarts": 0},
+        {"rank": 0},
+        {"first_rank": 0},
+        {"first_rank": -3},
+    ],
+)
+def test_settings_that_make_no_sense(bad):
+    with pytest.raises(ReconError, match="positive"):
+        Settings(**bad)
+
+
+@pytest.mark.parametrize("restarts", [1, 3])
+def test_an_honest_nothing(restarts):
+    """No update, one row, an image without an edge, noise alone in a square: no sources, and everything in shape."""
+    noise = normal(30, 30) / 30
+    constant = normal(10, 1) @ torch.ones(1, 27)
+    for w, shape in [
+        (torch.zeros(10, 27), (3, 3, 3)),
+        (normal(1, 27), (3, 3, 3)),
+        (constant, (3, 3, 3)),
+        (noise, (30,)),
+    ]:
+        found = separate(Released(w), shape, Settings(restarts=restarts))
+        h, d = w.shape
+        assert found.x_hat.shape == found.sources.shape == found.basis.shape == (0, d) and found.mixing.shape == (h, 0)
+        assert found.sparsity.shape == found.stability.shape == found.share.shape == (0,)
+        assert found.contrast.shape == (restarts,) and found.contrast.isnan().all()
+    w = normal(10, 27)
+    assert not len(separate(Released(w, w.clone()), (27,)).sources)
+
+
+def test_one_image():
+    x, a = laplacian(1, 27), normal(10, 1)
+    for shape in ((3, 3, 3), (27,)):
+        found = separate(Released(a @ x), shape, Settings(restarts=2))
+        assert len(found.sources) == 1 and likeness(x, found.sources) > 0.9999
+        assert found.share.item() == pytest.approx(1, abs=1e-5) and found.stability.item() == pytest.approx(1)
+        assert torch.allclose(found.mixing @ found.sources, a @ x, atol=1e-5)
+
+
+def test_dead_units_have_no_part_in_it():
+    x, a = mixed()
+    a = a.clone()
+    a[::3] = 0
+    found = separate(Released(a @ x), (2000,))
+    assert (paired(x, found.sources) > 0.99).all()
+    assert found.mixing[::3].abs().max() < 1e-5 * found.mixing.abs().max()
+
+
+def test_a_constant_image_among_others_does_no_harm():
+    """A direction without derivatives, left in, would make every source a copy of it."""
+    x, a = photographs(n=6)
+    flat = torch.stack([torch.full((3, 1024), 0.4), torch.tensor([0.9, 0.2, -0.3])[:, None].expand(3, 1024)]).flatten(1)
+    update = a @ x + normal(60, 2, seed=9) @ flat
+    found = separate(Released(update), (3, 32, 32))
+    assert found.sources.shape == (6, 3072)
+    without = x - x @ torch.linalg.pinv(flat) @ flat
+    assert (paired(separate(Released(a @ without), (3, 32, 32)).sources, found.sources) > 0.99).all()
+    assert found.share.max() < 1.01
+    assert torch.allclose(found.basis @ found.basis.mT, torch.eye(6), atol=1e-5)
+    assert found.basis.sum(1).abs().max() < 1e-3 * 3072**0.5
+    strength = (update @ found.basis.mT).norm(dim=0)
+    assert (strength.diff() <= 0).all()  # strongest first
+
+
+def test_directions_that_vary_are_left_alone():
+    x, a = photographs()
+    basis = signal_span(a @ x)
+    assert varying(basis, a @ x, (3, 32, 32)) is basis
+    slope = torch.linspace(-1, 1, 3072)[None] * 0.1 + 1  # a constant but for a tenth: it still varies
+    slope = slope / slope.norm()
+    assert 1e-4 < derivatives(slope, (3, 32, 32)).norm() < 1e-2
+    assert varying(slope, a[:, :1] @ slope, (3, 32, 32)) is slope
+    assert len(varying(torch.ones(1, 27) / 27**0.5, torch.ones(4, 27), (3, 3, 3))) == 0
+
+
+def test_other_kinds_of_numbers():
+    x, a = mixed()
+    found = separate(Released(a @ x), (2000,))
+    trained = separate(Released(torch.nn.Parameter(a @ x)), (2000,))
+    assert not trained.x_hat.requires_grad and torch.equal(trained.x_hat, found.x_hat)
+    assert (paired(found.sources, separate(Released((a @ x).double()), (2000,)).sources) > 0.9999).all()
+    assert len(separate(Released((a @ x).half()), (2000,)).sources) >= 8  # its rounding is not the noise assumed

@@ -1,0 +1,84 @@
+"""The contributor's page does what it says: its code, applied to a copy of the checkout, adds a chapter that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from recon.press.html import toc_files
+from recon.press.pages import catalogue
+from recon.press.publish import ROOT
+from recon.press.runner import execute
+
+PAGE = (ROOT / "book" / "contributing.md").read_text(encoding="utf-8")
+FILES = dict(re.findall(r"```\{code-block\} \w+\n:caption: (\S+)\n\n(.*?)```", PAGE, re.DOTALL))
+SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def notebook(text: str) -> nbformat.NotebookNode:
+    """Cells as the page prints them, "# %%" before each."""
+    cells = []
+    for head, body in re.findall(r"^# %%(.*?)\n(.*?)(?=^# %%|\Z)", text, re.DOTALL | re.MULTILINE):
+        if "[markdown]" in head:
+            cells.append(nbformat.v4.new_markdown_cell(re.sub(r"^# ?", "", body, flags=re.MULTILINE)))
+        else:
+            tags = json.loads(found[1]) if (found := re.search(r"tags=(\[.*?\])", head)) else []
+            cells.append(nbformat.v4.new_code_cell(body.strip(), metadata={"tags": tags}))
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    return nbformat.v4.new_notebook(cells=cells, metadata=kernel)
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """The checkout with what the page adds to it."""
+    for name in ("recon", "notebooks"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "book").mkdir()
+    for name in ("_toc.yml", "pyproject.toml", "book/claims.yml"):
+        shutil.copy2(ROOT / name, tmp_path / name)
+    for name, text in FILES.items():
+        path = tmp_path / name
+        if name.endswith(".ipynb"):
+            nbformat.write(notebook(text), path)
+        elif name == "_toc.yml":
+            last = "      - file: book/executed/16-leakage-beyond\n"
+            path.write_text(path.read_text().replace(last, last + text))
+        elif name == "book/claims.yml":
+            path.write_text(path.read_text().replace("ours:\n", "ours:\n" + text))
+        else:
+            path.write_text(text)
+    return tmp_path
+
+
+def test_a_chapter_is_added_in_three_steps(copy):
+    assert len(FILES) == 4
+    env = {**os.environ, "PYTHONPATH": str(copy)}
+    run = [sys.executable, "-m", "recon.cli"]
+    listed = subprocess.run([*run, "list"], cwd=copy, env=env, capture_output=True, text=True, check=True)
+    assert listed.stdout.splitlines()[-1].startswith("guess ")
+    out = copy / "out"
+    options = ["--profile", "smoke", "--data", "photos", "--out", str(out)]
+    subprocess.run([*run, "run", "guess", *options], cwd=copy, env=env, capture_output=True, text=True, check=True)
+    assert json.loads((out / "guess" / "result.json").read_text())["claims"][0]["id"] == "guess-mean"
+    assert (out / "guess" / "scores.png").stat().st_size > 1000
+    assert "book/executed/17-guess" in toc_files(copy / "_toc.yml")
+    assert catalogue(copy)["ours"][0] == "guess-mean"
+    parameters = {"profile": "smoke", "data": "photos", "seed": 0, "device": "cpu"}
+    environment = {"PYTHONPATH": str(copy), "RECON_OUT": str(out)}
+    page = execute(copy / "notebooks" / "17-guess.ipynb", copy / "17-guess.ipynb", parameters, environment)
+    outputs = [output for cell in page.cells for output in cell.get("outputs", [])]
+    assert any("training images: 20" in output.get("text", "") for output in outputs)
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+
+
+@pytest.mark.parametrize("number", range(len(SNIPPETS)))
+def test_the_code_for_an_attack_and_a_network_runs(number):
+    assert len(SNIPPETS) == 2
+    exec(compile(SNIPPETS[number], f"contributing.md, block {number}", "exec"), {})

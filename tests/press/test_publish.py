@@ -1,0 +1,367 @@
+"""The runner and the editions, on tiny notebooks in a repository of their own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+import torch
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from recon.errors import ReconError
+from recon.press import html, publish, runner, stamps
+from recon.press.html import lays_out
+from recon.press.runner import ReconRunError
+from recon.store.results import Result, save_result
+
+PARAMETERS = 'profile = "laptop"\ndata = "auto"\nseed = 0\ndevice = "auto"'
+CONFIG = 'title: Tiny\nauthor: Nobody\nlogo: ""\nonly_build_toc_files: true\nexecute:\n  execute_notebooks: "off"\n'
+POOL = SimpleNamespace(name="cifar10", sha256="0" * 64, notice="")
+
+
+def chapter(*code: str, parameters: str = PARAMETERS, title: str = "# A chapter"):
+    cells = [new_markdown_cell(title), new_code_cell(parameters, metadata={"tags": ["parameters"]})]
+    kernelspec = {"name": "python3", "language": "python", "display_name": "whatever"}
+    return new_notebook(cells=cells + [new_code_cell(c) for c in code], metadata={"kernelspec": kernelspec})
+
+
+@pytest.fixture
+def repo(tmp_path, monkeypatch):
+    """A repository with one chapter, on pretended CIFAR-10 and committed code."""
+    root = tmp_path / "repo"
+    for folder in ("notebooks", "book/executed", "build"):
+        (root / folder).mkdir(parents=True)
+    (root / "_config.yml").write_text(CONFIG)
+    (root / "_toc.yml").write_text("format: jb-book\nroot: book/index\nchapters:\n- file: book/executed/01-one\n")
+    (root / "book/index.md").write_text("# Tiny\n\nSee {doc}`executed/01-one`.\n")
+    write(root, "01-one", chapter("print(profile, data, seed, device)"))
+    monkeypatch.setattr(publish, "_load_pool", lambda data, data_root: POOL)
+    monkeypatch.setattr(stamps, "source_hash", lambda nb, profile: "code")
+    monkeypatch.setattr(stamps, "commit", lambda root: "abc1234")
+    monkeypatch.setattr(stamps, "describe_device", lambda device: "cpu (2 cores)")
+    return root
+
+
+def write(root, name, nb, folder="notebooks"):
+    path = root / folder / f"{name}.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(nb, path)
+    return path
+
+
+def pretend(root, profile="laptop", data="cifar10", **stamp):
+    """An edition as if executed, without a kernel."""
+    for source in publish.chapters_of(root):
+        original = nbformat.read(source, as_version=4)
+        nb = nbformat.from_dict(original)
+        pool = SimpleNamespace(name=data, sha256="0" * 64, notice="")
+        for number, cell in enumerate(c for c in nb.cells if c.cell_type == "code"):
+            cell.execution_count = number + 1
+        stamps.put_stamp(nb, stamps.make_stamp(root, original, profile, pool, 0, "cpu") | stamp)
+        write(root, source.stem, nb, f"build/{profile}-{data}/executed")
+    return root / "build" / f"{profile}-{data}"
+
+
+def code_cells(nb):
+    return [cell for cell in nb.cells if cell.cell_type == "code"]
+
+
+# ---------------------------------------------------------------------------------------- parameters
+
+
+def test_a_notebook_that_lacks_a_parameter_is_named(tmp_path):
+    path = write(tmp_path, "07-x", chapter(parameters='profile = "laptop"\ndata = "auto"\ndevice = "auto"'))
+    with pytest.raises(ReconError, match="07-x.*'seed'"):
+        runner.check_parameters(path, {})
+
+
+def test_a_parameter_that_a_notebook_does_not_know_is_named(tmp_path):
+    with pytest.raises(ReconError, match="07-x has no parameter 'sede'"):
+        runner.check_parameters(write(tmp_path, "07-x", chapter()), {"sede": 1})
+
+
+def test_a_file_that_is_no_notebook_is_bad_input(tmp_path):
+    (tmp_path / "07-x.ipynb").write_text("{}")
+    with pytest.raises(ReconError, match="07-x"):
+        runner.check_parameters(tmp_path / "07-x.ipynb", {})
+
+
+def test_unknown_profile_chapter_and_missing_notebooks_are_bad_input(repo, tmp_path):
+    with pytest.raises(ReconError, match="unknown profile 'huge'"):
+        publish.build_edition("huge", root=repo)
+    with pytest.raises(ReconError, match="unknown chapter '09-none'"):
+        publish.build_edition(root=repo, chapters=["09-none"])
+    with pytest.raises(ReconError, match="no notebooks"):
+        publish.chapters_of(tmp_path)
+
+
+# ---------------------------------------------------------------------------------- one execution
+
+
+def test_an_edition_from_end_to_end(repo, monkeypatch):
+    monkeypatch.setenv("RECON_DATA", ".")
+    code = (
+        "import os, sys\nprint(profile, data, seed, device)",
+        "print(os.environ['RECON_OUT'].endswith('results'), os.path.isabs(os.environ['RECON_DATA']))",
+        f"print(sys.executable == {sys.executable!r}, os.path.basename(os.getcwd()))",
+        "print('50 %', file=sys.stderr)",
+    )
+    write(repo, "01-one", chapter(*code))
+    pool = SimpleNamespace(name="photos", sha256="f" * 64, notice=f"Not CIFAR-10 ({os.path.expanduser('~')}/x).")
+    monkeypatch.setattr(publish, "_load_pool", lambda data, data_root: pool)
+    # the test's own source shows sys.executable
+    monkeypatch.setattr(publish, "check_no_paths", lambda nb, name, root: None)
+    edition = publish.build_edition("smoke", seed=3, root=repo)
+
+    assert edition == repo / "build" / "smoke-photos"
+    nb = nbformat.read(edition / "executed" / "01-one.ipynb", as_version=4)
+    nbformat.validate(nb)
+    texts = ["".join(o.text for o in cell.outputs) for cell in code_cells(nb)]
+    assert texts == ["", "", "smoke photos 3 auto\n", "True True\n", "True notebooks\n", ""]
+    assert code_cells(nb)[1].metadata.tags == ["injected-parameters", "remove-cell"]
+    assert not any("papermill" in part.metadata for part in (nb, *nb.cells))
+
+    stamp = nb.metadata.recon
+    assert (stamp.profile, stamp.data.name, stamp.seed, stamp.commit) == ("smoke", "photos", 3, "abc1234")
+    assert stamp.seconds > 0 and stamp.date.endswith("UTC") and set(stamp.versions) == {"python", "torch", "recon"}
+    assert stamp.notice == "Not CIFAR-10 (~/x)." and stamp.notice in nb.cells[1].source
+    assert "How this page was made" in nb.cells[-1].source and "abc1234" in nb.cells[-1].source
+    assert "Not CIFAR-10" in (edition / "html" / "book" / "executed" / "01-one.html").read_text()
+    assert sorted(path.name for path in edition.iterdir()) == ["executed", "html", "html.log", "results"]
+
+
+FAILURES = {
+    "1 / 0": r"chapter 01-one failed in cell 3: ZeroDivisionError: division by zero",
+    "import os; os._exit(1)": r"chapter 01-one failed in cell 3: the kernel died",
+    "import time; time.sleep(60)": r"chapter 01-one failed in cell 3: the cell took too long",
+}
+
+
+@pytest.mark.parametrize("code", FAILURES)
+def test_a_failing_chapter_is_one_line_and_old_pages_stay(repo, code):
+    write(repo, "00-good", chapter("print('new')"))
+    edition = pretend(repo)
+    (edition / "html").mkdir()
+    before = {path: path.read_bytes() for path in (edition / "executed").iterdir()}
+    write(repo, "01-one", chapter(code, "print('later')"))
+    chapters = None if code == "1 / 0" else ["01-one"]
+    with pytest.raises(ReconRunError, match=FAILURES[code]) as failure:
+        publish.build_edition("laptop", root=repo, chapters=chapters, timeout=3)
+    assert "\n" not in str(failure.value)
+    assert {path: path.read_bytes() for path in (edition / "executed").iterdir()} == before
+    assert (edition / "failed" / "01-one.ipynb").exists() and (edition / "html").exists()
+
+
+def test_a_page_that_shows_a_path_of_the_machine_is_refused(repo):
+    write(repo, "01-one", chapter("import os; print(os.getcwd())"))
+    with pytest.raises(ReconRunError, match="01-one shows a path of this machine in cell 3"):
+        publish.build_edition(root=repo)
+    assert not (repo / "build/laptop-cifar10/executed").exists()
+
+
+def test_short_paths_inside_pictures_and_words_are_no_paths(tmp_path):
+    home = os.path.expanduser("~")
+    nb = chapter(f"'{home}ed'")
+    nb.cells[-1].outputs = [new_output("display_data", data={"image/png": f"A {home}/ B"})]
+    runner.check_no_paths(nb, "x", tmp_path)
+
+
+# -------------------------------------------------------------------------------------------- the gate
+
+
+def test_the_gate_catches_errors_and_unexecuted_cells():
+    nb = chapter("pass")
+    assert "cell 1 was not executed" in runner.fault(nb)
+    for cell in code_cells(nb):
+        cell.execution_count = 1
+    assert runner.fault(nb) is None
+    nb.cells[2].outputs = [new_output("error", ename="ValueError", evalue="no", traceback=[])]
+    assert runner.fault(nb) == "cell 2 holds an error: ValueError: no"
+    assert runner.fault(new_notebook(cells=[new_markdown_cell("# Prose")])) == "it has no code cells"
+
+
+def test_rendering_needs_every_chapter_listed_executed_and_clean(repo):
+    with pytest.raises(ReconError, match="lacks chapter 01-one"):
+        publish.render(repo)
+    write(repo, "01-one", chapter("pass"), "book/executed")
+    with pytest.raises(ReconError, match="01-one is not a clean execution: cell 1 was not executed"):
+        publish.render(repo)
+    write(repo, "02-two", chapter("pass"), "book/executed")
+    with pytest.raises(ReconError, match="02-two is not listed"):
+        publish.render(repo)
+
+
+# ---------------------------------------------------------------------------------- promotion
+
+
+def test_publish_promotes_pages_and_small_results(repo):
+    edition = pretend(repo)
+    result = edition / "results" / "linear"
+    save_result(result_at("laptop"), result)
+    (result / "checkpoint.pt").write_bytes(b"0")
+    write(repo, "00-gone", chapter(), "book/executed")
+    target = publish.publish(None, repo)
+    assert target == repo / "book" / "executed"
+    found = sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
+    assert found == ["01-one.ipynb", "results/linear/result.json"]
+    assert sorted(path.name for path in target.parent.iterdir()) == ["executed", "index.md"]
+    assert publish.publish("laptop-cifar10", repo) == target
+    assert publish.stale_pages(target, repo) == []
+
+
+def spoil_missing(repo):
+    write(repo, "02-two", chapter())
+
+
+def spoil_stale(repo):
+    write(repo, "01-one", chapter("print('changed')"))
+
+
+def spoil_error(repo):
+    path = repo / "build/laptop-cifar10/executed/01-one.ipynb"
+    nb = nbformat.read(path, as_version=4)
+    nb.cells[2].outputs = [new_output("error", ename="ValueError", evalue="no", traceback=[])]
+    nbformat.write(nb, path)
+
+
+REFUSED = {
+    "missing": ({}, spoil_missing, "chapter 02-two is missing"),
+    "stale notebook": ({}, spoil_stale, "is stale: its notebook"),
+    "stale code": ({"source_hash": "older"}, None, "is stale: the package"),
+    "error": ({}, spoil_error, "not a clean execution: cell 2 holds an error"),
+    "photographs": ({"data": "photos"}, None, "on photos, not on CIFAR-10"),
+    "smoke": ({"profile": "smoke"}, None, "at profile smoke"),
+    "dirty": ({"commit": "abc1234-dirty"}, None, "uncommitted code"),
+    "no commit": ({"commit": "unknown"}, None, "uncommitted code"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_publish_refuses(repo, case):
+    stamp, spoil, message = REFUSED[case]
+    edition = pretend(repo, **stamp)
+    if spoil:
+        spoil(repo)
+    (repo / "book/executed/old.txt").write_text("old")
+    with pytest.raises(ReconError, match=message) as refusal:
+        publish.publish(edition, repo)
+    assert "\n" not in str(refusal.value)
+    assert [path.name for path in (repo / "book/executed").iterdir()] == ["old.txt"]
+
+
+def test_publish_refuses_mixed_stamps_unknown_names_and_nothing(repo):
+    with pytest.raises(ReconError, match="run `recon book --data cifar10` first"):
+        publish.publish(None, repo)
+    with pytest.raises(ReconError, match="no edition 'nowhere'"):
+        publish.publish("nowhere", repo)
+    write(repo, "02-two", chapter())
+    path = pretend(repo) / "executed" / "02-two.ipynb"
+    nb = nbformat.read(path, as_version=4)
+    nb.metadata.recon.seed = 7
+    nbformat.write(nb, path)
+    with pytest.raises(ReconError, match="mix"):
+        publish.publish(None, repo)
+
+
+# ------------------------------------------------------------------------------- references, HTML
+
+
+def test_references_keep_the_injected_cell_and_no_stamp(repo):
+    folder = publish.write_references(repo)
+    nb = nbformat.read(folder / "01-one.ipynb", as_version=4)
+    assert code_cells(nb)[2].outputs[0].text == "smoke photos 0 cpu\n"
+    assert code_cells(nb)[1].metadata.tags[0] == "injected-parameters"
+    assert list(nb.metadata.recon) == ["notebook_sha256"] and nb.cells[-1].cell_type == "code"
+    assert publish.stale_pages(folder, repo) == []
+    write(repo, "01-one", chapter("print('changed')"))
+    assert publish.stale_pages(folder, repo) == ["01-one"]
+
+
+def test_the_committed_references_belong_to_the_current_notebooks():
+    assert publish.stale_pages(publish.ROOT / "tests" / "reference") == [], "run make references"
+
+
+def test_a_broken_reference_fails_the_build_and_the_old_book_stays(repo):
+    edition = pretend(repo)
+    built = repo / "build" / "html"
+    built.mkdir()
+    (built / "index.html").write_text("old")
+    (repo / "book/index.md").write_text("# Tiny\n\nSee {doc}`nowhere` and {ref}`nothing`.\n")
+    with pytest.raises(ReconRunError, match=r"the HTML build failed: .*index.md:3: WARNING: .*nowhere.*html.log"):
+        html.build_html(repo, edition / "executed", built, repo / "build" / "html.log")
+    assert (built / "index.html").read_text() == "old"
+    assert sorted(path.name for path in (repo / "build").iterdir()) == ["html", "html.log", "laptop-cifar10"]
+
+
+# ------------------------------------------------------------------------------- stamps and git
+
+
+def test_commit_is_unknown_outside_git_and_dirty_with_changes(tmp_path):
+    assert stamps.commit(tmp_path) == "unknown"
+    (tmp_path / "recon").mkdir()
+    (tmp_path / "recon" / "a.py").write_text("1")
+    identity = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "core.hooksPath=none")
+    for command in (("init", "-q"), ("add", "."), (*identity, "commit", "-q", "-m", "first")):
+        stamps._git(tmp_path, *command)
+    clean = stamps.commit(tmp_path)
+    assert len(clean) >= 7 and not clean.endswith("-dirty")
+    (tmp_path / "recon" / "a.py").write_text("2")
+    assert stamps.commit(tmp_path) == clean + "-dirty"
+
+
+def test_the_notebook_hash_sees_sources_only():
+    nb, same = chapter("x = 1"), chapter("x = 1")
+    same.cells[-1].execution_count = 4
+    assert stamps.notebook_sha256(nb) == stamps.notebook_sha256(same)
+    assert stamps.notebook_sha256(nb) != stamps.notebook_sha256(chapter("x = 2"))
+
+
+def result_at(profile):
+    """An empty result on CIFAR-10."""
+    data = {"name": "cifar10", "sha256": "", "n": 0, "notice": ""}
+    provenance = ("decoreco-tuned", profile, data, 0, "cpu", {}, "abc", 1.0, {}, [])
+    return Result(*provenance, key="k", config={}, arrays={"x_hat": torch.zeros(2)})
+
+
+def test_keep_takes_only_results_at_the_papers_size(repo):
+    """Figures and result.json, no arrays; and not what an edition could hold."""
+    folder = repo / "some" / "decoreco-tuned"
+    save_result(result_at("laptop"), folder)
+    with pytest.raises(ReconError, match="are kept, not laptop"):
+        publish.keep(folder, repo)
+    save_result(result_at("paper"), folder)
+    (folder / "matches.png").write_bytes(b"png")
+    target = publish.keep(folder, repo)
+    assert sorted(path.name for path in target.iterdir()) == ["matches.png", "result.json"]
+    assert target == repo / "book" / "paper-size" / "decoreco-tuned"
+    with pytest.raises(ReconError, match="there is no result"):
+        publish.keep(repo / "nowhere", repo)
+
+
+def test_chapters_asked_for_one_by_one_are_kept_one_by_one(repo, monkeypatch):
+    """A later failure costs none of the chapters that are done."""
+    original = (repo / "notebooks" / "01-one.ipynb").read_text(encoding="utf-8")
+    (repo / "notebooks" / "02-two.ipynb").write_text(original, encoding="utf-8")
+    real = publish.execute
+
+    def second_fails(source, *rest):
+        if source.stem == "02-two":
+            raise ReconRunError("chapter 02-two failed")
+        return real(source, *rest)
+
+    monkeypatch.setattr(publish, "execute", second_fails)
+    with pytest.raises(ReconRunError):
+        publish.build_edition("laptop", root=repo, chapters=["01-one", "02-two"])
+    assert [page.name for page in (repo / "build" / "laptop-cifar10" / "executed").glob("*.ipynb")] == ["01-one.ipynb"]
+
+
+def test_code_that_only_lays_numbers_out_is_folded_and_the_experiment_is_not():
+    cell = nbformat.v4.new_code_cell
+    ignored = {"tags": ["nbval-ignore-output"]}
+    assert lays_out(cell("Markdown(f'{x}')", metadata=ignored))
+    assert not lays_out(cell('result = recon.run("linear")', metadata=ignored))
+    assert not lays_out(cell("plots.plot_rank(result)"))
+    assert not lays_out(nbformat.v4.new_markdown_cell("text", metadata=ignored))

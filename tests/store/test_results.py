@@ -1,0 +1,228 @@
+"""Results on disk: round trip, keys, damage, atomicity."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import pytest
+import torch
+
+from recon.chapters import registry
+from recon.errors import ReconError
+from recon.store import results
+from recon.store.results import (
+    Claim,
+    Result,
+    find_result,
+    load_result,
+    load_tensors,
+    result_key,
+    save_result,
+    save_tensors,
+)
+
+
+def example(key="k"):
+    claim = Claim("a", "4.3", "A sentence.", "1", "2", "3", "reproduced")
+    arrays = {"x": torch.arange(6.0).reshape(2, 3), "index": torch.tensor([3, 1])}
+    return Result(
+        "toy",
+        "smoke",
+        {"name": "photos", "n": 2, "notice": ""},
+        0,
+        "cpu",
+        {},
+        "abc",
+        1.5,
+        {"m": 0.1},
+        [claim],
+        key,
+        {"n": 2},
+        arrays,
+    )
+
+
+def test_round_trip(tmp_path):
+    save_result(example(), tmp_path)
+    back = load_result(tmp_path)
+    assert {k: v for k, v in vars(back).items() if k != "arrays"} == {
+        k: v for k, v in vars(example()).items() if k != "arrays"
+    }
+    assert all(torch.equal(back.array(name), array) for name, array in example().arrays.items())
+    with pytest.raises(KeyError, match="only index, x"):
+        back.array("y")
+
+
+@pytest.mark.parametrize("name", list(registry()))
+def test_key_changes_with_every_field(name):
+    config = registry()[name].configs["smoke"]
+    keys = {result_key(name, config, 0, "cpu", "d", "code")}
+    variants = 1
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            inner = next(f.name for f in dataclasses.fields(value) if isinstance(getattr(value, f.name), int | float))
+            changed = dataclasses.replace(value, **{inner: getattr(value, inner) + 2})
+        else:
+            changed = (*value, 0.5) if isinstance(value, tuple) else value + (" " if isinstance(value, str) else 1)
+        keys.add(result_key(name, dataclasses.replace(config, **{field.name: changed}), 0, "cpu", "d", "code"))
+        variants += 1
+    keys |= {result_key(name, config, 1, "cpu", "d", "code"), result_key(name, config, 0, "cuda", "d", "code")}
+    keys |= {result_key(name, config, 0, "cpu", "e", "code"), result_key("x", config, 0, "cpu", "d", "code")}
+    keys.add(result_key(name, config, 0, "cpu", "d", "other code"))
+    assert len(keys) == variants + 5
+    assert result_key(name, config, 0, "cuda:0", "d", "code") == result_key(name, config, 0, "cuda:1", "d", "code")
+
+
+def test_damage_is_noticed_and_computed_again(tmp_path):
+    for name, spoil in {
+        "result.json": lambda b: b[: len(b) // 2],
+        "arrays.safetensors": lambda b: b"\xff" * 8 + b[8:],
+    }.items():
+        save_result(example(), tmp_path)
+        assert find_result(tmp_path, "k") is not None and find_result(tmp_path, "other") is None
+        path = tmp_path / name
+        path.write_bytes(spoil(path.read_bytes()))
+        assert find_result(tmp_path, "k") is None
+        with pytest.raises(ReconError, match="damaged"):
+            load_result(tmp_path)
+    with pytest.raises(ReconError, match="there is no result"):
+        load_result(tmp_path / "nowhere")
+
+
+def test_failed_write_keeps_the_old_file(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(RuntimeError), results.atomic_path(path) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_verdicts_are_limited():
+    with pytest.raises(ValueError, match="verdict"):
+        Claim("a", "", "", "", "", "", "probably")
+
+
+def other_example():
+    return dataclasses.replace(example("other"), arrays={"x": torch.full((2, 3), -1.0), "index": torch.tensor([0, 0])})
+
+
+def test_killed_between_arrays_and_json_mixes_no_two_runs(tmp_path, monkeypatch):
+    save_result(example("k"), tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(results.json, "dumps", interrupt)
+        save_result(other_example(), tmp_path)
+    assert torch.equal(find_result(tmp_path, "k").array("x"), example().arrays["x"])  # nothing was in place yet
+    replace = os.replace
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "replace", lambda a, b: interrupt() if b.name == "result.json" else replace(a, b))
+        save_result(other_example(), tmp_path)
+    assert load_result(tmp_path, arrays=False).key == "k"  # the old text is whole, but its arrays are gone:
+    assert find_result(tmp_path, "k") is None and find_result(tmp_path, "other") is None
+    with pytest.raises(ReconError, match="belongs to another run"):
+        load_result(tmp_path)
+    save_result(other_example(), tmp_path)
+    assert torch.equal(find_result(tmp_path, "other").array("x"), other_example().arrays["x"])
+
+
+def test_killed_while_writing_arrays_leaves_the_old_result(tmp_path, monkeypatch):
+    save_result(example("k"), tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(results.safetensors.torch, "save_file", interrupt)
+        save_result(other_example(), tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+def flip(position):
+    return lambda b: b[:position] + bytes([b[position] ^ 4]) + b[position + 1 :]
+
+
+@pytest.mark.parametrize("name", ["result.json", "arrays.safetensors"])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda b: b"",
+        lambda b: b[:7],
+        lambda b: b[:-3],
+        flip(0),
+        flip(9),  # in the header's first tensor name, or the first field's name
+        lambda b: b"[]",
+        lambda b: b"\xff\xfe\x00",
+    ],
+    ids=["empty", "beginning", "cut", "first byte", "name", "other json", "binary"],
+)
+def test_every_damage_is_one_sentence(tmp_path, name, spoil):
+    save_result(example(), tmp_path)
+    path = tmp_path / name
+    path.write_bytes(spoil(path.read_bytes()))
+    assert find_result(tmp_path, "k") is None
+    with pytest.raises(ReconError) as caught:
+        load_result(tmp_path)
+    assert "damaged" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_flipped_pixel_is_noticed(tmp_path):
+    save_result(example(), tmp_path)
+    path = tmp_path / "arrays.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 4]))
+    with pytest.raises(ReconError, match="damaged: its checksum"):
+        load_result(tmp_path)
+
+
+def test_impossible_verdict_and_missing_arrays_are_damage(tmp_path):
+    save_result(example(), tmp_path)
+    path = tmp_path / "result.json"
+    whole = path.read_text()
+    path.write_text(whole.replace('"reproduced"', '"probably"'))
+    with pytest.raises(ReconError, match="damaged"):
+        load_result(tmp_path)
+    path.write_text(whole)
+    (tmp_path / "arrays.safetensors").unlink()
+    assert find_result(tmp_path, "k") is None
+    assert load_result(tmp_path, arrays=False).arrays == {}  # as in the published edition
+
+
+def test_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    assert find_result(tmp_path / "file", "k") is None
+    with pytest.raises(ReconError, match="cannot be written") as caught:
+        save_result(example(), tmp_path / "file")
+    assert "\n" not in str(caught.value)
+
+
+def test_checkpoints_of_other_keys_are_removed(tmp_path):
+    for key in ("old", "new"):
+        (tmp_path / f"checkpoint-{key}").mkdir()
+    assert results.checkpoint_folder(tmp_path, "new") == tmp_path / "checkpoint-new"
+    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint-new"]
+
+
+def test_loaded_tensors_are_aligned_like_computed_ones(tmp_path):
+    """Otherwise vectorised sums round differently, and a resumed run is not the uninterrupted one to the last bit."""
+    tensors = {name: torch.rand(n, dtype=torch.float64) for n, name in zip((1, 3, 5, 7, 100), "abcde", strict=True)}
+    results.save_tensors(tensors, tmp_path / "t")
+    assert all(tensor.data_ptr() % 64 == 0 for tensor in results.load_tensors(tmp_path / "t").values())
+
+
+def test_reading_while_another_process_replaces_the_file_is_no_damage(tmp_path, monkeypatch):
+    """A checkpoint is replaced every few seconds; who looks at it meanwhile sees one version or the other, whole."""
+    path, real = tmp_path / "state.safetensors", results.safetensors.safe_open
+    save_tensors({"x": torch.zeros(10)}, path)
+
+    def opened_and_replaced(*arguments):
+        file = real(*arguments)
+        save_tensors({"x": torch.ones(10)}, path)
+        return file
+
+    monkeypatch.setattr(results.safetensors, "safe_open", opened_and_replaced)
+    assert (load_tensors(path)["x"] == 0).all()
+    monkeypatch.undo()
+    assert (load_tensors(path)["x"] == 1).all()

@@ -1,0 +1,96 @@
+"""Sweeps: the same results in this process, on its cores and on a cluster; a killed worker loses nothing."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from recon.errors import ReconError
+from recon.store.results import save_tensors
+from recon.store.sweep import sweep
+
+NAMES = ["a", "b", "c", "d"]
+
+
+def make_unit(folder=None):
+    """A unit of work; with a folder, it notes who ran, and the first to run "b" is killed on the way."""
+
+    def unit(name: str) -> dict:
+        import os
+        import signal
+
+        import torch
+
+        if folder is not None:
+            with open(folder / f"ran-{name}", "a") as file:
+                file.write("x")
+            if name == "b" and not (folder / "killed").exists():
+                (folder / "killed").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+        x = torch.randn(50, 50, generator=torch.Generator().manual_seed(ord(name)))
+        return {"x": x @ x, "threads": torch.tensor(torch.get_num_threads())}
+
+    return unit
+
+
+def equal(first: dict, second: dict) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[n]["x"], second[n]["x"]) for n in first)
+
+
+@pytest.fixture(scope="module")
+def serial(tmp_path_factory) -> dict:
+    return sweep(make_unit(), NAMES, tmp_path_factory.mktemp("serial"))
+
+
+def test_every_run_computes_on_one_thread_and_in_order(serial):
+    assert list(serial) == NAMES
+    assert all(found["threads"] == 1 for found in serial.values())
+
+
+def test_stored_runs_are_read_and_damaged_ones_done_again(tmp_path, serial):
+    save_tensors({"x": torch.zeros(1)}, tmp_path / "a.safetensors")
+    (tmp_path / "c.safetensors").write_bytes(b"damaged")
+    found = sweep(make_unit(), NAMES, tmp_path)
+    assert torch.equal(found["a"]["x"], torch.zeros(1))
+    assert equal({n: found[n] for n in "bcd"}, {n: serial[n] for n in "bcd"})
+
+
+def test_a_killed_process_loses_nothing(tmp_path, serial):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    found = sweep(make_unit(notes), NAMES, tmp_path / "out", workers=2)
+    assert (notes / "killed").exists() and equal(found, serial)
+    assert sweep(make_unit(notes), NAMES, tmp_path / "out", workers=2).keys() == found.keys()
+    assert sum(len((notes / f"ran-{name}").read_text()) for name in NAMES) <= 8  # nothing ran again the second time
+
+
+def test_a_cluster_of_two_gives_the_same_and_survives_a_killed_worker(tmp_path, serial):
+    distributed = pytest.importorskip("distributed")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as cluster:
+        found = sweep(make_unit(notes), NAMES, tmp_path / "out", scheduler=cluster.scheduler_address)
+    assert (notes / "killed").exists() and equal(found, serial)
+
+
+def test_bad_input_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr("recon.store.sweep.CONNECT_TIMEOUT_S", 1)
+    with pytest.raises(ReconError, match="at least 1, not 0"):
+        sweep(make_unit(), NAMES, tmp_path, workers=0)
+    for address in ("tcp://127.0.0.1:1", "nonsense://x"):
+        with pytest.raises(ReconError, match="no Dask scheduler answers"):
+            sweep(make_unit(), NAMES, tmp_path, scheduler=address)
+
+
+def test_workers_that_die_again_and_again_are_one_sentence(tmp_path):
+    def unit(name: str) -> dict:
+        import os
+        import signal
+
+        os.kill(os.getpid(), signal.SIGKILL)
+        return {}
+
+    with pytest.raises(ReconError, match="died 3 times; 0 of 2 runs are stored"):
+        sweep(unit, ["a", "b"], tmp_path, workers=2)

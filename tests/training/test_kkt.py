@@ -1,0 +1,127 @@
+"""Training to the KKT regime: exactness of the reduced coordinates, certificates, identities, resuming."""
+
+import math
+
+import pytest
+import torch
+
+from recon.errors import ReconError
+from recon.nets.mlp import MLP, three_layer
+from recon.optim import loop
+from recon.training.inner import Objective, solve_lbfgs
+from recon.training.kkt import certificate, margins, train_to_kkt
+
+F64 = torch.float64
+LAYER_1 = (1.0, 0.0, 0.0)
+
+
+def problem(n=6, d=12, outputs=1, dtype=F64):
+    generator = torch.Generator().manual_seed(5)
+    network = three_layer(7, d, outputs)
+    x = torch.randn(n, d, generator=generator, dtype=dtype)
+    y = torch.arange(n, dtype=dtype) % max(2, outputs)
+    return network, x, y, network.flatten(network.init(generator, "small", dtype))
+
+
+@pytest.mark.parametrize("method", ["loss-scaled", "gradient-descent"])
+def test_training_in_the_span_equals_training_in_full(method):
+    """The same steps in n coordinates and in d; the padded copy has n ≥ d and takes the full path."""
+    network, x, y, theta = problem()
+    reduced = train_to_kkt(network, x, y, theta, 30, method=method, step_size=0.1)
+    wide = x.repeat(3, 1)  # the same loss, but 18 ≥ 12 images
+    full = train_to_kkt(network, wide, y.repeat(3), theta, 30, method=method, step_size=0.1)
+    assert (reduced.theta_star - full.theta_star).norm() < 1e-6 * full.theta_star.norm()
+    assert torch.allclose(reduced.history, full.history, rtol=1e-6)
+
+
+def test_gradient_descent_is_gradient_descent():
+    network, x, y, theta = problem()
+    trained = train_to_kkt(network, x, y, theta, 4, method="gradient-descent", step_size=0.3)
+    expected, objective = theta[None], Objective(network, y, 0.0)
+    for _ in range(3):  # the last accepted point is where the fourth gradient was taken
+        expected = expected - 0.3 * objective.grad(expected, x[None])
+    assert (trained.theta_star - expected[0]).norm() < 1e-10 * theta.norm()
+
+
+def test_resumed_training_equals_an_uninterrupted_one(tmp_path, monkeypatch):
+    network, x, y, theta = problem(dtype=torch.float32)
+    whole = train_to_kkt(network, x, y, theta, 40)
+    file = tmp_path / "training.safetensors"
+    monkeypatch.setattr(loop.time, "monotonic", iter(range(0, 10**6, 100)).__next__)  # a checkpoint each step
+    train_to_kkt(network, x, y, theta, 17, checkpoint=file)
+    resumed = train_to_kkt(network, x, y, theta, 40, checkpoint=file)
+    assert torch.equal(resumed.theta_star, whole.theta_star) and torch.equal(resumed.history, whole.history)
+
+
+def test_no_underflow_far_into_the_kkt_regime():
+    network, x, y, theta = problem(dtype=torch.float32)
+    trained = train_to_kkt(network, x, y, theta, 400)
+    assert trained.log_loss < -1000 and torch.isfinite(trained.theta_star).all()
+    assert math.exp(trained.log_loss) == 0.0
+
+
+def test_the_certificate_falls_as_training_goes_on():
+    generator = torch.Generator().manual_seed(5)
+    network, x, y = three_layer(60, 40), torch.randn(8, 40, generator=generator, dtype=F64), torch.arange(8.0) % 2
+    theta, seen = network.flatten(network.init(generator, "small", F64)), []
+    train_to_kkt(
+        *(network, x, y.double(), theta, 300),
+        observe=lambda k, t: seen.append(certificate(network, t, x, y, layer_weights=LAYER_1).residual_by_layer[0]),
+        observe_at=(3, 15, 150),
+        goal=-1e9,
+    )
+    assert seen[0] > seen[1] > seen[2] and seen[2] < 0.3
+    found = certificate(network, train_to_kkt(network, x, y, theta, 300).theta_star, x, y)
+    assert (found.multipliers >= 0).all() and (found.normalised_margins > 0).all()
+
+
+def test_kkt_identity_with_weight_decay():
+    """At a stationary point with decay λ_i = −ℓ'_i/(n·wd) is exact, and the residual is ‖∇E‖/(wd·‖θ‖)."""
+    network = MLP((12, 7, 1), smoothing=4.0)  # smooth, so that L-BFGS converges to the last digits
+    _, x, y, _ = problem()
+    theta = network.flatten(network.init(torch.Generator().manual_seed(0), dtype=F64))
+    for loss in ("mse", "logistic"):
+        objective = Objective(network, y, 0.02, loss)
+        theta = solve_lbfgs(objective, x[None], theta[None], tol=1e-11, max_iter=3000).theta[0]
+        phi = network(network.unflatten(theta), x)
+        slope = phi - (2 * y - 1) if loss == "mse" else torch.sigmoid(phi) - y
+        found = certificate(network, theta, x, y, unsigned=True)
+        assert torch.allclose(found.multipliers, -slope / (len(y) * 0.02), rtol=1e-5, atol=1e-7)
+        assert found.residual < 1e-6
+        rough = theta + 1e-3 * torch.ones_like(theta)  # not stationary: the gradient bounds the residual
+        grad = objective.grad(rough[None], x[None]).norm()
+        assert certificate(network, rough, x, y, unsigned=True).residual <= grad / (0.02 * rough.norm()) * (1 + 1e-9)
+
+
+def test_several_classes():
+    """The soft margin's logistic loss is the cross-entropy; training separates the classes."""
+    _, x, y, _ = problem(outputs=3)
+    network = three_layer(60, 12, 3)
+    theta = network.flatten(network.init(torch.Generator().manual_seed(0), "small", F64))
+    soft = margins(network, network.unflatten(theta), x, y)
+    outputs = network(network.unflatten(theta), x)
+    expected = torch.nn.functional.cross_entropy(outputs, y.long(), reduction="none")
+    assert torch.allclose(torch.nn.functional.softplus(-soft), expected)
+    trained = train_to_kkt(network, x, y, theta, 600, goal=-100.0)
+    assert (network(network.unflatten(trained.theta_star), x).argmax(-1) == y).all()
+    found = certificate(network, trained.theta_star, x, y)
+    assert (found.normalised_margins > 0).all() and found.residual < certificate(network, theta, x, y).residual
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"y": torch.full((6,), 2.0, dtype=F64)}, "labels must be 0"),
+        ({"y": torch.full((6,), -1.0, dtype=F64)}, "labels must be 0"),
+        ({"x": torch.full((6, 12), torch.nan, dtype=F64)}, "finite"),
+        ({"x": torch.ones(6, 11, dtype=F64)}, "do not fit"),
+        ({"x": torch.ones(6, 12, dtype=F64)}, "all training images are equal"),
+        ({"theta_init": torch.ones(3, dtype=F64)}, "parameters"),
+        ({"method": "newton"}, "unknown training method"),
+    ],
+)
+def test_bad_input_is_one_sentence(change, sentence):
+    network, x, y, theta = problem()
+    arguments = {"x": x, "y": y, "theta_init": theta, "steps": 3, **change}
+    with pytest.raises(ReconError, match=sentence):
+        train_to_kkt(network, **arguments)
