@@ -10,7 +10,7 @@ import torch
 from recon.errors import ReconError
 from recon.optim.streams import STREAMS, stream
 
-REPEATS = 10  # of most streams
+REPEATS = 9  # of most streams
 MOST = {"kkt.weights": 1000}  # numbered by the images of the network
 
 
