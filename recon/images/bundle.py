@@ -6,6 +6,7 @@ One noun for all chapters and the audit.  Truth: attacks never get it.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 from recon.errors import ReconError
 from recon.images.partitions import Dataset, Partition, centre
 from recon.images.photos import at_side
-from recon.images.pool import ImagePool
+from recon.images.pool import PARTS, ImagePool
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class Bundle:
     init_y, held_out_y: (k,), (h,), those of the others · train_labels, init_labels, held_out_labels: (n,), (k,), (h,)
     int64 on the CPU, the classes 0 … K − 1 · train_index, init_index, held_out_index: (n,), (k,), (h,) int64 on the
     CPU, the numbers of the images in their pool · mean: (d,), what was subtracted from every image: the mean of `train`
-    if centred, zeros if not · shape: (C, H, W).  Rows of every set are sorted by y, both classes alike in number, unless
-    they come from `of_tensors` or `with_others`.
+    if centred, zeros if not · shape: (C, H, W).  Every set is sorted by y, both classes alike in number, unless it
+    comes from `of_tensors` or `with_others`.
     """
 
     train: Tensor
@@ -93,11 +94,10 @@ class Bundle:
         """
         parts = (train, init, held_out)
         kinds = [x.new_zeros(len(x)) for x in parts] if labels is None else labels
-        y = [kind.to(train) for kind in kinds]
-        whole = [kind.to("cpu", torch.int64) for kind in kinds]
-        index = [torch.arange(len(x)) for x in parts]
-        mean = torch.zeros_like(train[0]) if mean is None else mean
-        return Bundle(*parts, *y, *whole, *index, mean=mean, shape=shape)
+        y = (kind.to(train) for kind in kinds)
+        whole = (kind.to("cpu", torch.int64) for kind in kinds)
+        values: dict[str, Any] = dict(zip(PER_IMAGE, (*parts, *y, *whole, *map(_numbers, parts)), strict=True))
+        return Bundle(**values, mean=torch.zeros_like(train[0]) if mean is None else mean, shape=shape)
 
     def __len__(self) -> int:
         """n, the number of training images."""
@@ -124,7 +124,8 @@ class Bundle:
         def part(x: Tensor) -> Tensor:
             return torch.cat([x[start:stop], x[len(x) // 2 :][start:stop]])
 
-        return replace(self, **{name: part(getattr(self, name)) for name in PER_IMAGE})
+        taken: dict[str, Any] = {name: part(getattr(self, name)) for name in PER_IMAGE}
+        return replace(self, **taken)
 
     def at_side(self, side: int) -> Bundle:
         """The same images averaged down to side × side, their mean too; ReconError for a side above H."""
@@ -132,7 +133,7 @@ class Bundle:
         def small(x: Tensor) -> Tensor:
             return at_side(x.unflatten(1, self.shape), side).flatten(1)
 
-        images = {name: small(getattr(self, name)) for name in ("train", "init", "held_out")}
+        images: dict[str, Any] = {name: small(getattr(self, name)) for name in PARTS}
         return replace(self, **images, mean=small(self.mean[None])[0], shape=(self.shape[0], side, side))
 
     def with_others(self, pool: ImagePool, rows: np.ndarray | Tensor) -> Bundle:
@@ -142,5 +143,9 @@ class Bundle:
         return replace(self, init=x, init_y=y.to(self.y), init_labels=labels, init_index=index)
 
 
-#: the fields of a `Bundle` with a row an image
+def _numbers(x: Tensor) -> Tensor:
+    return torch.arange(len(x))
+
+
+#: the fields of a `Bundle` with a row an image, in order
 PER_IMAGE = tuple(field.name for field in fields(Bundle) if field.name not in ("mean", "shape"))
