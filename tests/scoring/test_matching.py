@@ -55,7 +55,7 @@ def test_nearest_equals_brute_force(metric):
     pairwise, larger = METRICS[metric]
     match = nearest(a, b, metric)
     for i in range(5):
-        scores = [pairwise(a[i : i + 1], b[j : j + 1]).item() for j in range(7)]
+        scores = [pairwise(a[i : i + 1], b[j : j + 1], metrics.CIFAR_SHAPE).item() for j in range(7)]
         best = max(scores) if larger else min(scores)
         assert match.score[i].item() == pytest.approx(best, abs=1e-9)
         assert match.index[i].item() == scores.index(best) or scores[match.index[i]] == pytest.approx(best)
