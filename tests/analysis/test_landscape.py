@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from scipy.optimize import nnls
 
 from recon.analysis.landscape import (
     StationarityAttack,
     barrier,
     bilevel_energy,
     curvature,
+    in_chunks,
     in_span,
     mixed_starts,
     roughness,
@@ -22,7 +24,7 @@ from recon.analysis.landscape import (
 )
 from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
 from recon.attacks.decoreco import half_and_half
-from recon.attacks.reconstruct import reconstruct
+from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.chapters.landscape_shared import crossing, different_starts, random_pairs
 from recon.errors import ReconError
 from recon.nets.mlp import affine, three_layer
@@ -99,6 +101,52 @@ def test_both_energies_vanish_at_the_truth_and_bilevel_solutions_are_decoreco_so
     assert bilevel_energy(released, solutions).max() < 1e-8
     assert stationarity_energy(released.network, released.theta_star, solutions, released.y).max() < 1e-8
     assert stationarity_energy(released.network, released.theta_star, starts[[0]], released.y).min() > 1e-3
+
+
+def test_energies_are_relative_and_by_layer(problem):
+    """Each start by itself: retrained, and fitted by SciPy's NNLS on gradients that autograd gives."""
+    released, truth, starts = problem
+    theta_star = released.theta_star + 0.1
+    some = starts[[0, 7, 24]]
+    found = bilevel_energy(replace(released, theta_star=theta_star), some)
+    for row, x in enumerate(some):
+        theta = solve_affine(Objective(affine(D), released.y, 1e-2), x[None]).theta[0]
+        expected = (theta - theta_star).norm() ** 2 / theta_star.norm() ** 2
+        assert found[row].item() == pytest.approx(expected.item(), rel=1e-9)
+    network = three_layer(10, D)
+    theta = network.flatten(network.init(torch.Generator().manual_seed(3), dtype=torch.float64))
+    found = stationarity_energy(network, theta, some, released.y)
+    for row, x in enumerate(some):
+        params = {name: value.clone().requires_grad_() for name, value in network.unflatten(theta).items()}
+        phi = (2 * released.y - 1) * network(params, x)
+        first = [params["w1"], params["b1"]]
+        columns = [torch.autograd.grad(one, first, retain_graph=True) for one in phi]
+        matrix = torch.stack([torch.cat([g.flatten() for g in column]) for column in columns], dim=1)
+        target = torch.cat([p.detach().flatten() for p in first])
+        left = nnls(matrix.numpy(), target.numpy())[1] ** 2
+        assert found[row].item() == pytest.approx(left / target.norm().item() ** 2, rel=1e-6)
+
+
+def test_chunks_hold_what_fits_and_at_least_one_row():
+    sizes = []
+
+    def run(rows):
+        count = len(range(*rows.indices(7)))
+        sizes.append(count)
+        energy = torch.arange(7.0)[rows]
+        steps = 3 if rows.start == 0 else 2
+        history = torch.arange(float(steps))[:, None] + energy
+        x_hat = energy[:, None, None].expand(-1, 2, 3)
+        return Reconstruction(x_hat, energy, history, steps, energy < 3, {"grad": x_hat + 1})
+
+    for limit, expected in ((30, [3, 3, 1]), (29, [2, 2, 2, 1]), (5, [1] * 7), (1000, [7])):
+        sizes.clear()
+        found = in_chunks(run, 7, 10, limit)
+        assert sizes == expected and found.energy.tolist() == list(range(7)) and found.steps == 3
+        assert found.x_hat.shape == (7, 2, 3) and torch.equal(found.accepted["grad"], found.x_hat + 1)
+        assert found.converged.tolist() == [True] * 3 + [False] * 4
+        assert found.history[1].tolist() == [1.0 + k for k in range(7)]
+    assert in_chunks(run, 7, 10, 30).history[2].tolist() == [2, 3, 4, 4, 5, 6, 7]  # done rows stay where they were
 
 
 @pytest.mark.parametrize(("network", "share"), [(affine(D), 0.7), (three_layer(10, D), 0.99)])

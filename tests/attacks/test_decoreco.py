@@ -1,5 +1,6 @@
 """The attack: exact recovery on a toy, the span of the images, penalties, resuming, pooling, evidence, bad input."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -79,6 +80,63 @@ def test_restricted_energy_differs_by_a_constant_only():
     constant = (w1 - w1 @ basis.mT @ basis).square().sum()
     assert torch.allclose(full[1] - constant, cut[1], rtol=1e-4)
     assert torch.allclose(full[2] @ basis.mT, cut[2], rtol=1e-3, atol=1e-3 * cut[2].abs().max().item())
+
+
+@pytest.mark.parametrize("multipliers", ["log", "free", "unsigned"])
+def test_a_step_goes_down_the_gradient_in_the_unknowns(multipliers):
+    """The unknowns are x and ν = log λ, λ or c: one step of plain descent against central differences of the energy."""
+    network = MLP((5, 6, 1), smoothing=5.0)  # so that R's gradient in x is exact
+    theta = network.flatten(network.init(torch.Generator().manual_seed(0), dtype=F64))
+    steps = {"optimiser_x": SGD(0.3), "optimiser_multipliers": SGD(0.7)}
+    attack = attack_on(network, theta, starts=2, steps=10, multipliers=multipliers, alpha=5.0, final=0.2, **steps)
+    attack = replace(attack, lambda_min=0.05, lambda_weight=0.4, box_weight=0.3)
+    state = attack.init(1.5 * torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(1), dtype=F64))
+    factors = [0.2 + 0.4 * (1 + math.cos(math.pi * k / 10)) for k in (1, 2)]
+    for factor in factors:
+        x, raw = state["x"]["x"], state["multipliers"]["x"]
+
+        def energy(x, raw):
+            return attack.value_and_grad(x, raw.exp() if multipliers == "log" else raw)[1]
+
+        state = attack.step(state)
+        for place, at, size in (("x", x, 0.3), ("multipliers", raw, 0.7)):
+            gradient = torch.zeros_like(at)
+            for index in range(at[0].numel()):
+                change = torch.zeros_like(at).flatten(1)
+                change[:, index] = 1e-6
+                change = change.view_as(at)
+                ends = [energy(x + s * change, raw) if place == "x" else energy(x, raw + s * change) for s in (1, -1)]
+                gradient.flatten(1)[:, index] = (ends[0] - ends[1]) / 2e-6
+            moved = state[place]["x"] - at
+            torch.testing.assert_close(moved, -size * factor * gradient, rtol=1e-6, atol=1e-7)
+
+
+def test_the_schedule_ends_at_its_last_factor():
+    """Adam's first step has length η, whatever the gradient; so has every step here, times cosine(k)."""
+    network, theta, _, _ = released(steps=2)
+    attack = attack_on(network, theta, steps=3, optimiser_x=Adam(0.01, betas=(0.0, 0.0)), final=0.1)
+    state = attack.init(0.1 * torch.randn(1, 4, 30, generator=torch.Generator().manual_seed(7)))
+    for factor in (0.1 + 0.9 * 0.75, 0.1 + 0.9 * 0.25, 0.1):
+        after = attack.step(state)
+        length = (after["x"]["x"] - state["x"]["x"]).abs().median().item()
+        assert length == pytest.approx(0.01 * factor, rel=1e-3)
+        state = after
+
+
+def test_the_best_point_is_kept_with_all_that_belongs_to_it():
+    network, theta, _, _ = released()
+    x_init = 0.1 * torch.randn(2, 4, 30, generator=torch.Generator().manual_seed(7))
+    attack = attack_on(network, theta, starts=2, steps=40, optimiser_x=Adam(0.5), optimiser_multipliers=Adam(0.5))
+    state, energies = attack.init(x_init), []
+    for _ in range(40):
+        multipliers = state["multipliers"]["x"].exp()
+        energies.append(attack.value_and_grad(state["x"]["x"], multipliers)[1])
+        state = attack.step(state)
+    energies, kept = torch.stack(energies), state["accepted"]
+    assert (energies.diff(dim=0) > 0).any() and torch.equal(kept["energy"], energies.min(0).values)
+    by_layer, energy, _, _ = attack.value_and_grad(kept["x"], kept["multipliers"])
+    torch.testing.assert_close(energy, kept["energy"])
+    torch.testing.assert_close(by_layer, kept["by_layer"])
 
 
 @pytest.mark.parametrize("optimiser", [Adam(0.02), SGD(1e-4, momentum=0.9)])

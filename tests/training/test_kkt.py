@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from scipy.optimize import nnls
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, three_layer
@@ -108,6 +109,69 @@ def test_several_classes():
     assert (network(network.unflatten(trained.theta_star), x).argmax(-1) == y).all()
     found = certificate(network, trained.theta_star, x, y)
     assert (found.normalised_margins > 0).all() and found.residual < certificate(network, theta, x, y).residual
+
+
+def layer_gradients(network, theta, x, y):
+    """∇_{θ_l} of y_i Φ(x_i), or of the margin against the best other class, by autograd; [(n, p_l)] over layers."""
+    params = {name: value.detach().requires_grad_() for name, value in network.unflatten(theta).items()}
+    outputs = network(params, x)
+    if outputs.dim() > 1:
+        others = [[k for k in range(outputs.shape[1]) if k != label] for label in y.long().tolist()]
+        phi = torch.stack([row[int(c)] - row[o].max() for row, c, o in zip(outputs, y, others, strict=True)])
+    else:
+        phi = (2 * y - 1) * outputs
+    found = []
+    for one in phi:
+        grads = torch.autograd.grad(one, list(params.values()), retain_graph=True)
+        by_name = dict(zip(params, grads, strict=True))
+        layers = range(1, network.depth + 1)
+        found.append([torch.cat([g.flatten() for n, g in by_name.items() if n[1:] == str(k)]) for k in layers])
+    return [torch.stack([row[k] for row in found]) for k in range(network.depth)], phi.detach()
+
+
+@pytest.mark.parametrize(
+    ("outputs", "weights"), [(1, None), (1, LAYER_1), (1, (1.0, 0.3, 0.2)), (3, None), (3, (0.5, 2.0, 1.0))]
+)
+def test_the_certificate_is_least_squares_on_the_gradients(outputs, weights):
+    """SciPy's NNLS on the gradients themselves, which autograd gives, and every number that follows."""
+    network, x, y, theta = problem(outputs=outputs)
+    theta = 10 * theta
+    gradients, margin = layer_gradients(network, theta, x, y)
+    params = network.unflatten(theta)
+    own = [torch.cat([v.flatten() for n, v in params.items() if n[1:] == str(k)]) for k in range(1, network.depth + 1)]
+    root = [math.sqrt(w) for w in weights or (1.0, 1.0, 1.0)]
+    matrix = torch.cat([w * g.mT for w, g in zip(root, gradients, strict=True)]).numpy()
+    expected, _ = nnls(matrix, torch.cat([w * t for w, t in zip(root, own, strict=True)]).numpy())
+    expected = torch.from_numpy(expected)
+    found = certificate(network, theta, x, y, layer_weights=weights)
+    torch.testing.assert_close(found.multipliers, expected, rtol=1e-4, atol=1e-6)
+    left = torch.stack([(t - expected @ g).square().sum() for t, g in zip(own, gradients, strict=True)])
+    norms = torch.stack([t.square().sum() for t in own])
+    torch.testing.assert_close(found.energy_by_layer, left, rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(found.residual_by_layer, (left / norms).sqrt(), rtol=1e-6, atol=1e-9)
+    assert found.residual == pytest.approx((left.sum() / norms.sum()).sqrt().item(), rel=1e-6)
+    torch.testing.assert_close(found.normalised_margins, margin / theta.norm() ** 3)
+
+
+def test_the_log_loss_and_its_gradient_norm_are_those_of_the_end():
+    network, x, y, theta = problem()
+    objective = Objective(network, y, 0.0)
+    for method in ("loss-scaled", "gradient-descent"):
+        trained = train_to_kkt(network, x, y, theta, KKTSettings(25, method=method, step_size=0.2))
+        value, grad = objective.value_and_grad(trained.theta_star[None], x[None])
+        assert trained.log_loss == pytest.approx(value.log().item(), rel=1e-9) == trained.history[-1].item()
+        lies_in = x.mT @ torch.linalg.pinv(x.mT)  # the gradient does: in coordinates its norm is the same
+        assert torch.allclose(network.unflatten(grad[0])["w1"] @ lies_in, network.unflatten(grad[0])["w1"])
+        assert trained.grad_norm == pytest.approx(grad.norm().item(), rel=1e-6) and not trained.converged
+
+
+def test_no_step_is_longer_than_three_percent():
+    network, x, y, theta = problem(n=14)  # no coordinates, so that the weights' norm is seen whole
+    steps = []
+    observer = Observer(range(1, 61), lambda k, theta: steps.append(theta))
+    train_to_kkt(network, x, y, theta, KKTSettings(60), observe=observer)
+    lengths = [((b - a).norm() / a.norm().clamp_min(1.0)).item() for a, b in zip(steps, steps[1:], strict=False)]
+    assert len(steps) == 60 and 0.029 < max(lengths) <= 0.03 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
