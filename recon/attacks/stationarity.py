@@ -92,8 +92,8 @@ def stationarity(
 
 @dataclass(frozen=True)
 class _Term:
-    """‖θ_l − Σ_i c_i ∇_l Φ(x_i)‖² (...,) of one layer and its derivatives by c_i (..., m), δ_l and h_{l−1}, each but for
-    a factor: −2 of grad_c, −2 c_i of delta_bar and h_bar."""
+    """‖θ_l − Σ_i c_i ∇_l Φ(x_i)‖² (...,) of one layer and its derivatives by c_i (..., m), δ_l and h_{l−1}, but for a
+    factor each: −2 of grad_c, −2 c_i of delta_bar and h_bar."""
 
     norm2: Tensor
     grad_c: Tensor
