@@ -58,6 +58,8 @@ class ModuleNetwork:
     def layers(self, theta: Params, x: Tensor, direction: Direction) -> list[LayerPass]:
         """Every `nn.Linear` and `nn.Conv2d` in the order of the forward pass, observed by hooks.
 
+        A linear layer that is applied at every position of (n, positions, in) shares its weights between them.
+
         ReconError for a layer that is used twice, and for a convolution with groups or with padding other than zeros.
         """
         named = self._named_layers()
@@ -90,7 +92,9 @@ class ModuleNetwork:
 
 def _layer_pass(layer: Layer, weight: str, bias: str | None, h: Tensor, delta: Tensor) -> LayerPass:
     if isinstance(layer, nn.Linear):
-        return LayerPass(weight, bias, h, delta)
+        if h.dim() == 2:
+            return LayerPass(weight, bias, h, delta)
+        return LayerPass(weight, bias, h.flatten(1, -2).mT, delta.flatten(1, -2).mT, shared=True)
     if layer.groups != 1 or layer.padding_mode != "zeros" or isinstance(layer.padding, str):
         raise ReconError("a convolution's patches need one group and a number of zeros as padding")
     patches = F.unfold(h, layer.kernel_size, layer.dilation, layer.padding, layer.stride)

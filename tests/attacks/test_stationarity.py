@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-
 from torch import nn
 
 from recon.attacks.stationarity import stationarity, stationarity_by_autograd

@@ -1,4 +1,4 @@
-"""Layers' passes, per-image gradients and Gram matrices of every MLP against autograd through an equal nn.Sequential."""
+"""Layers' passes, per-image gradients and Gram matrices of every MLP against autograd through nn.Sequential."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ def sequential(network, activation=None):
     if activation is None:
         activation = nn.ReLU() if network.smoothing is None else nn.Softplus(beta=network.smoothing)
     parts = []
-    for layer, (weight, bias) in enumerate(network.names):
-        parts += [nn.Linear(network.shapes()[weight][1], network.shapes()[weight][0], bias is not None), activation]
+    for weight, bias in network.names:
+        outputs, inputs = network.shapes()[weight]
+        parts += [nn.Linear(inputs, outputs, bias is not None), activation]
     module = ModuleNetwork(nn.Sequential(*parts[:-1]).double().eval())
     return module, list(module.shapes())
 
