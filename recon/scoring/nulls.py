@@ -72,10 +72,13 @@ def means(x: Tensor, count: int, generator: torch.Generator, labels: Tensor | No
     """Means (count, d) of images x (k, d): of all, of each class, then of random halves; (0, d) if there are none."""
     if len(x) == 0:
         return x
-    parts = [x] if labels is None else [x, *(x[labels == label] for label in labels.unique())]
+    everything = torch.ones(len(x), dtype=torch.bool, device=x.device)
+    parts = [everything] if labels is None else [everything, *(labels == label for label in labels.unique())]
     while len(parts) < count:
-        parts.append(x[torch.randperm(len(x), generator=generator)[: (len(x) + 1) // 2].to(x.device)])
-    return torch.stack([part.mean(0) for part in parts[:count]])
+        half = torch.randperm(len(x), generator=generator)[: (len(x) + 1) // 2]
+        parts.append(torch.zeros_like(everything).index_fill(0, half.to(x.device), True))
+    members = torch.stack(parts[:count]).to(x.dtype)  # all means in one product: nobody's images are gathered
+    return members @ x / members.sum(1, keepdim=True)
 
 
 @dataclass(frozen=True)
