@@ -96,7 +96,7 @@ class Trained:
 
 @dataclass(frozen=True, kw_only=True)
 class Attacked:
-    """What the adversary can say of an attack by `recover`.
+    """What the adversary can say of an attack by `recon.attacks.recover`.
 
     energy: of every restart · energy_by_layer: of the best one · multiplier_scale: the one they chose ·
     searched_dimensions: of the space that was searched.
@@ -107,6 +107,15 @@ class Attacked:
     energy_by_layer: list[float]
     multiplier_scale: float
     searched_dimensions: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByReference:
+    """What the reference recipe ends at: energy (one run), and by layer; and the step size that was chosen."""
+
+    energy: list[float]
+    energy_by_layer: list[float]
+    step_size: float
 
 
 NULL_NAMES = {
