@@ -20,6 +20,10 @@ class ByStart(Generic[T]):
     partition: T
     random: T
 
+    def named(self) -> dict[str, T]:
+        """The three by name."""
+        return {"truth": self.truth, "partition": self.partition, "random": self.random}
+
 
 @dataclass(frozen=True, kw_only=True)
 class EnergiesAfter:
@@ -29,6 +33,10 @@ class EnergiesAfter:
     partition: float
     random: float
     random_twice: Annotated[float, Field(alias="random, 2n candidates")]
+
+    def named(self) -> dict[str, float]:
+        """The three by name."""
+        return {"truth": self.truth, "partition": self.partition, "random": self.random}
 
 
 @dataclass(frozen=True, kw_only=True)
