@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recon.attacks.recover import Settings
-from recon.attacks.separation import Settings as Unmixing
-from recon.training.recipes import Recipe
 
 PROFILES = ("smoke", "laptop", "paper")
 
@@ -122,125 +120,6 @@ KKT_TRAINING = {
     "smoke": KKTTraining(n_train=20, width=64, steps=150, decay_iterations=200),
     "laptop": KKTTraining(n_train=100, width=1000, steps=1500),
     "paper": KKTTraining(n_train=500, width=1000, steps=6000),
-}
-
-
-@dataclass(frozen=True)
-class Separation:
-    """Chapter 6: a net trained for `train_steps` into the KKT regime · attack: of the separation · refine, noise:
-    DecoReco begun at its result, each source with both signs and labels, in small steps; and at noise · shadow_n,
-    harder_n: images in the adversary's own networks, on which certainty is calibrated, and in those, beside the first,
-    on which it is assessed; steps grow with them."""
-
-    n_train: int
-    width: int
-    train_steps: int
-    attack: Unmixing
-    refine: Settings
-    noise: Settings
-    shadow_n: tuple[int, ...]
-    harder_n: tuple[int, ...]
-
-
-SEPARATION = {
-    "smoke": Separation(
-        n_train=20,
-        width=64,
-        train_steps=150,
-        attack=Unmixing(first_rank=8, iterations=40, restarts=2),
-        refine=Settings(m=80, restarts=1, steps=60, step_x=2e-3, scale_steps=20, multiplier_scales=(1e-2,)),
-        noise=Settings(m=40, restarts=1, steps=60, scale_steps=20, multiplier_scales=(1e-2,)),
-        shadow_n=(20, 40),
-        harder_n=(40,),
-    ),
-    "laptop": Separation(
-        n_train=100,
-        width=1000,
-        train_steps=600,
-        attack=Unmixing(restarts=4),
-        refine=Settings(m=400, restarts=1, steps=150, step_x=2e-3, scale_steps=30),
-        noise=Settings(m=200, restarts=1, steps=400, scale_steps=50),
-        shadow_n=(100, 200),
-        harder_n=(200,),
-    ),
-    "paper": Separation(
-        n_train=500,
-        width=1000,
-        train_steps=3000,
-        attack=Unmixing(growth=1.05, restarts=4),
-        refine=Settings(m=2000, restarts=1, steps=300, step_x=2e-3, scale_steps=30),
-        noise=Settings(m=1000, restarts=1, steps=1500),
-        shadow_n=(200, 500),
-        harder_n=(200,),
-    ),
-}
-
-
-@dataclass(frozen=True)
-class SeparationSize:
-    """Chapter 7, the limits: numbers of images and widths of the map, trained for `steps_per_image` times as many steps
-    · sides, side_ns: images averaged down to these widths in pixels, at these numbers, with the map's last width ·
-    photograph_sides, photograph_n: patches of the bundled photographs, the same scenes at several sizes."""
-
-    ns: tuple[int, ...]
-    widths: tuple[int, ...]
-    attack: Unmixing
-    sides: tuple[int, ...]
-    side_ns: tuple[int, ...]
-    photograph_sides: tuple[int, ...]
-    photograph_n: int
-    steps_per_image: int = 6
-
-
-SEPARATION_SIZE = {
-    "smoke": SeparationSize((10, 20), (32, 64), Unmixing(first_rank=8, iterations=40), (16,), (20,), (16, 32), 20),
-    "laptop": SeparationSize(
-        ns=(20, 50, 100, 150, 200, 300, 500),
-        widths=(100, 400, 1000),
-        attack=Unmixing(),
-        sides=(16,),
-        side_ns=(20, 50, 100, 150, 200, 300),
-        photograph_sides=(16, 32, 64, 96),
-        photograph_n=100,
-    ),
-    "paper": SeparationSize(
-        ns=(20, 50, 100, 150, 200, 300, 400, 500),
-        widths=(50, 100, 200, 400, 1000, 2000),
-        attack=Unmixing(growth=1.05),
-        sides=(8, 16, 24),
-        side_ns=(50, 100, 150, 200, 300, 500),
-        photograph_sides=(16, 32, 48, 64, 96),
-        photograph_n=100,
-    ),
-}
-
-
-@dataclass(frozen=True)
-class SeparationRecipes:
-    """Chapter 7, the recipes: `n_train` images; every cell changes `base`, see the experiment · cells: families of them
-    that run, and how many of each · shadow_n: images of the adversary's networks, trained by `base` on the other
-    partition."""
-
-    n_train: int
-    base: Recipe
-    attack: Unmixing
-    families: tuple[str, ...]
-    shadow_n: tuple[int, ...]
-    limit: int | None = None
-
-
-FAMILIES = ("decay", "start", "stop", "task", "data", "defence", "convolution")
-SEPARATION_RECIPES = {
-    "smoke": SeparationRecipes(
-        20,
-        Recipe(width=64, steps=150),
-        Unmixing(first_rank=8, iterations=40, restarts=2),
-        ("decay", "convolution"),
-        (20, 40),
-        2,
-    ),
-    "laptop": SeparationRecipes(100, Recipe(), Unmixing(restarts=2), FAMILIES, (100, 200)),
-    "paper": SeparationRecipes(100, Recipe(width=1000), Unmixing(restarts=3), FAMILIES, (100, 200)),
 }
 
 
