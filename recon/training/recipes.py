@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from recon.errors import ReconError
 
@@ -96,7 +97,7 @@ def build(recipe: Recipe, dim: int, generator: torch.Generator) -> nn.Sequential
     widths = [dim, *[recipe.width] * (recipe.depth - 1), outputs]
     layers: list[nn.Module] = []
     for layer, (fan_in, fan_out) in enumerate(zip(widths, widths[1:], strict=False)):
-        linear = nn.Linear(fan_in, fan_out, bias=recipe.bias or layer == 0)
+        linear = skip_init(nn.Linear, fan_in, fan_out, bias=recipe.bias or layer == 0)  # draws nothing itself
         for parameter in linear.parameters():  # PyTorch's default, drawn from our generator
             nn.init.uniform_(parameter, -1 / fan_in**0.5, 1 / fan_in**0.5, generator=generator)
         layers.append(linear)
@@ -152,7 +153,7 @@ def accuracy(module: nn.Module, x: Tensor, y: Tensor) -> float:
     with torch.no_grad():
         outputs = module(x)
     said = (outputs[:, 0] > 0) if outputs.shape[1] == 1 else outputs.argmax(1)
-    return (said.long() == y.long()).float().mean().item()
+    return (said.long() == y.to(said.device).long()).float().mean().item()
 
 
 def train(
@@ -170,7 +171,8 @@ def train(
     instead of the one that the recipe describes.  ReconError for labels that do not fit or an augmentation without a
     shape.
     """
-    if x.dim() != 2 or y.shape != x.shape[:1] or not torch.isin(y.long(), torch.arange(recipe.classes)).all():
+    y = y.to(x.device)
+    if x.dim() != 2 or y.shape != x.shape[:1] or not ((y.long() >= 0) & (y.long() < recipe.classes)).all():
         raise ReconError(f"images {tuple(x.shape)} and labels {tuple(y.shape)} do not fit {recipe.classes} classes")
     if recipe.augment and (shape is None or len(shape) != 3):
         raise ReconError("images can only be shifted and flipped if their shape is (C, H, W)")
@@ -196,8 +198,11 @@ def train(
 def _low(recipe: Recipe, module: nn.Module, x: Tensor, y: Tensor) -> bool:
     if recipe.stop_loss is None:
         return False
+    module.eval()  # no dropout, which would draw from the generator of the steps
     with torch.no_grad():
-        return loss_of(module(x), y, recipe.classes).item() < recipe.stop_loss
+        low = loss_of(module(x), y, recipe.classes).item() < recipe.stop_loss
+    module.train()
+    return low
 
 
 def _noisy(y: Tensor, recipe: Recipe, generator: torch.Generator) -> Tensor:

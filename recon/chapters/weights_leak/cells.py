@@ -71,7 +71,6 @@ KNOWN = ("unknown", "known", "known up to 10 %")
 KNOWN_FOR = ("SGD, decay 0", "SGD, decay 0.001", "Adam, decay 0")
 
 
-
 def recipe_of(base: Recipe, family: str, cell: str) -> Recipe:
     """The base recipe as a cell changes it; "steps" in `CHANGES` is a multiple of the base recipe's."""
     change = {} if family == SHADOW else CHANGES[family][cell]

@@ -61,8 +61,16 @@ def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
     rows, evidence = [], Tensors()
     for known in KNOWN if name in KNOWN_FOR else KNOWN[:1]:
         found, table = attacked(task.sets, Released(w1, start[known]), context, sizes.attack)
-        about = {"family": family, "cell": name, "known": known, "n_train": len(task.y), "test_accuracy": test_accuracy}
-        rows.append(RecipeRow(**vars(table), **vars(ended), **about))
+        row = RecipeRow(
+            **vars(table),
+            **vars(ended),
+            family=family,
+            cell=name,
+            known=known,
+            n_train=len(task.y),
+            test_accuracy=test_accuracy,
+        )
+        rows.append(row)
         evidence |= evidence_of(found, is_true(found, task.sets.train, task.sets.others), known)
     return {**packed(rows, list[RecipeRow]), **evidence}
 
@@ -109,8 +117,15 @@ def convolution_unit(sizes: RecipeSizes, context: Context, name: str) -> Tensors
     found, table = attacked(sets, Released(trained.w1), context, sizes.attack)
     if not dense:
         table = Attacked(**vars(patch_table(found, sets)), rank=table.rank)
-    about = {"family": "convolution", "cell": name, "known": KNOWN[0], "n_train": sizes.n_train, "test_accuracy": None}
-    row = RecipeRow(**vars(table), **vars(ending(recipe, trained)), **about)
+    row = RecipeRow(
+        **vars(table),
+        **vars(ending(recipe, trained)),
+        family="convolution",
+        cell=name,
+        known=KNOWN[0],
+        n_train=sizes.n_train,
+        test_accuracy=None,
+    )
     true = is_true(found, sets.train, sets.others)
     return {**packed([row], list[RecipeRow]), **evidence_of(found, true, KNOWN[0])}
 

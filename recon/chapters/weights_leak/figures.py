@@ -65,17 +65,17 @@ def plot_pixels(result: Result[SizeMetrics]) -> Figure:
     photographs = sorted(
         (c.side, share(c, c.matches), share(c), share(c, c.best_null)) for c in result.metrics.of("photographs")
     )
-    side, found, excess, null = zip(*photographs, strict=True)
+    widths, found, excess, null = zip(*photographs, strict=True)
     for values, label, colour in (
         (found, "found", TRAIN),
         (excess, "above the best null", "#111111"),
         (null, "best null", FREE),
     ):
-        axes[1].plot(side, values, "o-", color=colour)
+        axes[1].plot(widths, values, "o-", color=colour)
         axes[1].annotate(
-            label, (side[-1], values[-1]), (-6, 7), textcoords="offset points", color=colour, fontsize=11, ha="right"
+            label, (widths[-1], values[-1]), (-6, 7), textcoords="offset points", color=colour, fontsize=11, ha="right"
         )
-    axes[1].set(xlabel="side of the photograph in pixels", xticks=side)
+    axes[1].set(xlabel="side of the photograph in pixels", xticks=widths)
     sns.despine(figure)
     figure.tight_layout()
     return on_white(figure)
@@ -134,9 +134,7 @@ def optimiser(name: str) -> str:
     return "Adam" if name.endswith("Adam") else "SGD, other start"
 
 
-def plot_recipes(
-    result: Result[RecipeMetrics], families: tuple[str, ...] = ("stop", "task", "data")
-) -> Figure:
+def plot_recipes(result: Result[RecipeMetrics], families: tuple[str, ...] = ("stop", "task", "data")) -> Figure:
     """Each recipe: images found (dot), the best null (ring), and accuracy on other images."""
     cells = [cell for cell in result.metrics.of(*families) if cell.known == KNOWN[0]]
     figure, ax = plt.subplots(figsize=(8.5, 0.34 * max(len(cells), 2) + 1.0))
@@ -159,7 +157,7 @@ def _dumbbell(ax: Axes, y: int, cell: RecipeCell) -> None:
     ax.plot(null, y, "o", ms=8, mfc="white", mec=FREE, mew=1.8)
     ax.plot(found, y, "o", ms=8, color=TRAIN)
     if cell.test_accuracy is not None:
-        ax.text(106, y, f"{cell['test_accuracy']:.0%}", va="center", fontsize=10, color="#555555")
+        ax.text(106, y, f"{cell.test_accuracy:.0%}", va="center", fontsize=10, color="#555555")
 
 
 def label(cell: RecipeCell) -> str:

@@ -1,4 +1,4 @@
-"""The images of chapter 7: CIFAR-10 at several sizes, photographs, digits, a table of numbers, feature maps, patches."""
+"""The images of chapter 7: CIFAR-10 at several sizes, photographs, and data that are neither."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from torch import Tensor
 
 from recon.chapters.base import Context
-from recon.chapters.decoreco_shared import Centred
+from recon.chapters.common import Centred
 from recon.chapters.separation_common import SHAPE, other_rows, others_of
 from recon.images.photographs import at_side, patches
 
