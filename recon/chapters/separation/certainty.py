@@ -57,6 +57,12 @@ def certainty(
     return metrics, probabilities, truth
 
 
+def assessment(said: Tensor, true: Tensor) -> Assessed:
+    """`recon.scoring.certainty.assessed` of probabilities (m,) and truth (m,)."""
+    found = assessed(said, true)
+    return Assessed(**{**found, "reliability": [(mean, share, number) for mean, share, number in found["reliability"]]})
+
+
 def attacked(sizes: Sizes, context: Context, n: int, shadow: bool = False) -> Judged:
     """A network of n images, trained and separated; a shadow network is trained on the adversary's own."""
     images = Centred.of(context, n, released="init" if shadow else "train")
