@@ -1,4 +1,4 @@
-"""How the settings of `recon.attacks.separation` were chosen: `python benchmarks/separation_tuning.py` writes the table.
+"""How the settings of `recon.attacks.separation` were chosen: `python benchmarks/separation_tuning.py` writes a table.
 
 On networks (3072-1000-1000-1) trained on the *start* partition, whose images no reported experiment attacks (it is the
 adversary's own), at n = 100 and 200: counts above NCC 0.7 and 0.8, held-out images in brackets, for each setting.
