@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
@@ -12,28 +14,25 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from recon.chapters.pictures import FRAMES, image_rows, on_white
+from recon.chapters.separation.metrics import Metrics
+from recon.chapters.tables import NULL_NAMES
 from recon.scoring.matching import one_to_one, padded
+from recon.scoring.nulls import HELD_OUT as HELD_OUT_NAME
 from recon.store.results import Result
 
 TRAIN, HELD_OUT, FREE = sns.color_palette("colorblind", 3)
 PIXEL_STD = 0.25
-#: what costs nothing, in words
-NULLS = {
-    "span": "mixtures of the searched span",
-    "mixtures": "mixtures of the training images",
-    "rows": "rows of ±W1",
-    "directions": "singular directions",
-    "means": "mean images",
-}
+#: what costs nothing and is no held-out image, in words
+NULLS = {name: words for name, words in NULL_NAMES.items() if name != HELD_OUT_NAME}
 
 
-def shown(result: Result, x: Tensor) -> Tensor:
+def shown(result: Result[Metrics], x: Tensor) -> Tensor:
     """Centred images (n, d) at the root mean square of a photograph, plus the training mean, clipped to [0, 1]."""
     scaled = normalize(x, dim=1) * PIXEL_STD * x.shape[1] ** 0.5
     return (scaled + result.array("mean")).clamp(0, 1)
 
 
-def matched(result: Result, key: str, x_hat: str = "x_hat") -> tuple[Tensor, Tensor, Tensor]:
+def matched(result: Result[Metrics], key: str, x_hat: str = "x_hat") -> tuple[Tensor, Tensor, Tensor]:
     """(images (n, d), candidate of each (n, d), NCC (n,)), best first; key: "x_train" or "x_held_out"."""
     images = result.array(key)
     candidates = padded(result.array(x_hat), len(images))
@@ -58,7 +57,7 @@ def mosaic(rows: list[tuple[Tensor, str]], columns: int, gap: int = 2) -> np.nda
     return canvas
 
 
-def plot_all(result: Result, columns: int = 20) -> Figure:
+def plot_all(result: Result[Metrics], columns: int = 20) -> Figure:
     """Every training image (grey) under the candidate assigned to it (black), best first."""
     train, found, _ = matched(result, "x_train")
     picture = mosaic(
@@ -68,7 +67,7 @@ def plot_all(result: Result, columns: int = 20) -> Figure:
     return _picture(picture)
 
 
-def plot_nulls(result: Result, n: int = 20) -> Figure:
+def plot_nulls(result: Result[Metrics], n: int = 20) -> Figure:
     """The n best of what costs nothing (black) over training images (grey), and of the attack's own candidates over
     held-out images."""
     train, score = result.array("x_train"), result.array("x_null_ncc")
@@ -89,7 +88,7 @@ def _picture(canvas: np.ndarray) -> Figure:
     return on_white(figure)
 
 
-def plot_front(result: Result, n: int = 10) -> Figure:
+def plot_front(result: Result[Metrics], n: int = 10) -> Figure:
     """Every tenth image from the best to the worst: candidate, training image, and the best that costs nothing."""
     train, found, score = matched(result, "x_train")
     picked = torch.linspace(0, len(train) - 1, n).round().long()
@@ -103,14 +102,14 @@ def plot_front(result: Result, n: int = 10) -> Figure:
     return image_rows(rows, titles)
 
 
-def plot_smears(result: Result) -> Figure:
+def plot_smears(result: Result[Metrics]) -> Figure:
     """The rows of W1 with the largest norms, as pictures around grey."""
     rows = result.array("smears")
     images = 0.5 + 0.5 * rows / rows.abs().amax(1, keepdim=True)
     return image_rows([("rows of W1", images, "grey")])
 
 
-def plot_scores(result: Result) -> Figure:
+def plot_scores(result: Result[Metrics]) -> Figure:
     """Sorted one-to-one NCC: training images, held-out images, and the best that costs nothing."""
     figure, ax = plt.subplots(figsize=(7, 3.6))
     curves = {
@@ -129,11 +128,10 @@ def plot_scores(result: Result) -> Figure:
     return on_white(figure)
 
 
-def plot_reliability(result: Result) -> Figure:
+def plot_reliability(result: Result[Metrics]) -> Figure:
     """Left: what the adversary says against what is so.  Right: true found against false accepted."""
-    certainty = result.metrics["certainty"]
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.8))
-    _reliability(axes[0], certainty["reliability"])
+    _reliability(axes[0], result.metrics.certainty.reliability)
     p, true = result.array("judged_probability"), result.array("judged_true")
     order = p.argsort(descending=True, stable=True)
     hits, misses = true[order].cumsum(0), (~true[order]).cumsum(0)
@@ -152,10 +150,17 @@ def plot_reliability(result: Result) -> Figure:
     return on_white(figure)
 
 
-def _reliability(ax: Axes, rows: list[list[float]]) -> None:
+def _reliability(ax: Axes, rows: list[tuple[float, float, int]]) -> None:
     said, so, number = np.array(rows).T
     ax.plot([0, 1], [0, 1], color="#888888", lw=0.8, ls=":")
     ax.plot(said, so, "o-", color=TRAIN, lw=2)
     for x, y, k in zip(said, so, number, strict=True):
         ax.annotate(f"{k:.0f}", (x, y), (7, -3) if y > 0.05 else (5, 6), textcoords="offset points", fontsize=10)
     ax.set(xlabel="probability the adversary gives", ylabel="share that is true", xlim=(0, 1.05), ylim=(0, 1.05))
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+    "all": plot_all,
+    "smears": plot_smears,
+    "reliability": plot_reliability,
+}
