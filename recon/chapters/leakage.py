@@ -14,9 +14,9 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv, cosine_tv_authors, dlg, hybrid, victims
-from recon.attacks.leak import Leak
-from recon.attacks.operators import generic_rank, numerical_rank, security_metric, systems
+from recon.analysis.identifiability import generic_rank, numerical_rank, security_metric
+from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv, cosine_tv_authors, dlg, hybrid
+from recon.attacks.operators import systems
 from recon.attacks.rgap import rgap
 from recon.chapters.base import Context, Experiment
 from recon.chapters.leakage_shared import Attacked, Victims, pixels
@@ -24,6 +24,7 @@ from recon.chapters.plots import leakage as plots
 from recon.chapters.profiles import LEAKAGE_ATTACKS, LEAKAGE_RANK, LeakageAttacks, LeakageRank
 from recon.chapters.published import DIVERGED, LABELS, METHODS, PRE_TRAINED, PUBLISHED, PUBLISHED_RANK
 from recon.nets.conv import SEED
+from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
 from recon.store.results import Claim, Outcome, verdict
 from recon.store.sweep import sweep
@@ -44,10 +45,10 @@ def run_rank(config: LeakageRank, context: Context) -> Outcome:
     for name in config.networks:
         attacked = Attacked.of(name, context.pool)
         network = attacked.network
-        ranks = [numerical_rank(u) for u in systems(network, attacked.weights, found.x[:1], found.labels[:1])]
+        ranks = [numerical_rank(u) for u in systems(network, attacked.theta, found.x[:1], found.labels[:1])]
         generic = [
             generic_rank(conv, shape) - math.prod(shape)
-            for conv, shape in zip(network.convs, network.shapes(), strict=False)
+            for conv, shape in zip(network.convs, network.image_shapes(), strict=False)
         ]
         deficiencies = [rank.deficiency for rank in ranks]
         metrics[name] = {
@@ -55,7 +56,7 @@ def run_rank(config: LeakageRank, context: Context) -> Outcome:
             "c": security_metric(deficiencies),
             "generic_rd": generic,
             "condition": [rank.condition for rank in ranks],
-            "unknowns": [math.prod(shape) for shape in network.shapes()[:-1]],
+            "unknowns": [math.prod(shape) for shape in network.image_shapes()[:-1]],
             "published_rd": list(PUBLISHED_RANK[name][0]),
             "published_c": PUBLISHED_RANK[name][1],
         }
@@ -74,8 +75,8 @@ def run_rank(config: LeakageRank, context: Context) -> Outcome:
 
 def own_rgap(attacked: Attacked, found: Victims) -> dict[str, float]:
     """Our own PSNR (peak 255) by R-GAP, mean over the images; exact solutions count as 300 dB."""
-    leak = Leak.of(attacked.network, attacked.weights, found.x, found.labels)
-    error = mse(torch.cat([rgap(victim) for victim in victims(leak)]), found.x)
+    gradient = Gradient.of(attacked.network, attacked.theta, found.x, found.labels)
+    error = mse(torch.cat([rgap(victim) for victim in gradient.split()]), found.x)
     return {"R-GAP, ours": psnr(error, 255.0).clamp(max=300.0).mean().item()}
 
 
@@ -175,8 +176,8 @@ def run_attacks(config: LeakageAttacks, context: Context) -> Outcome:
     arrays["gallery truth"] = pixels(gallery.x)
     for name in config.gallery:
         attacked = Attacked.of(name, context.pool)
-        leak = Leak.of(attacked.network, attacked.weights, gallery.x, gallery.labels)
-        arrays[f"gallery {name}"] = pixels(torch.cat([rgap(victim) for victim in victims(leak)]))
+        gradient = Gradient.of(attacked.network, attacked.theta, gallery.x, gallery.labels)
+        arrays[f"gallery {name}"] = pixels(torch.cat([rgap(victim) for victim in gradient.split()]))
     metrics["images"] = {
         "grey_mse": found.x.square().mean().item(),
         "index": found.index,
@@ -191,21 +192,21 @@ def attack_network(config: LeakageAttacks, context: Context, name: str) -> dict[
     """One unit of the sweep: every attack on one network; images "x_hat METHOD" (B, 3, 32, 32), "seconds METHOD"."""
     images = Victims.of(context.pool)
     attacked = Attacked.of(name, context.pool, config.epochs)
-    leak = Leak.of(attacked.network, attacked.weights, images.x, images.labels)
+    gradient = Gradient.of(attacked.network, attacked.theta, images.x, images.labels)
     found = {"accuracy": torch.tensor(attacked.accuracy), "n_train": torch.tensor(attacked.n_train)}
-    for method, attack in attacks(leak, config, context, name).items():
+    for method, attack in attacks(gradient, config, context, name).items():
         start = time.perf_counter()
         found[f"x_hat {method}"] = attack().double()
         found[f"seconds {method}"] = torch.tensor(time.perf_counter() - start)
     return found
 
 
-def attacks(leak: Leak, config: LeakageAttacks, context: Context, name: str) -> dict[str, Callable[[], Tensor]]:
+def attacks(gradient: Gradient, config: LeakageAttacks, context: Context, name: str) -> dict[str, Callable[[], Tensor]]:
     """Method -> a call that returns the images (B, 3, 32, 32).  Matching runs in float32, as published."""
-    found: dict[str, Callable[[], Tensor]] = {"rgap": lambda: torch.cat([rgap(victim) for victim in victims(leak)])}
+    found: dict[str, Callable[[], Tensor]] = {"rgap": lambda: torch.cat([rgap(victim) for victim in gradient.split()])}
     if name not in config.matched:
         return found
-    single, shape = leak.to(torch.float32), (len(leak.labels), *leak.network.shape)
+    single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
     steps = max(1, round(config.share * COSINE_STEPS))
     folder = context.checkpoints / name.replace(" ", "-")
     found["cosine_tv"] = lambda: cosine_tv(single, SEED, steps, folder / "cosine.safetensors").x_hat.view(shape)

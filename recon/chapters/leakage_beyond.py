@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from recon.attacks.gradient_matching import cosine_tv_authors, victims
-from recon.attacks.leak import Leak, averaged_gradient, features_from_fully_connected
+from recon.attacks.fully_connected import features_from_fully_connected
+from recon.attacks.gradient_matching import cosine_tv_authors
 from recon.attacks.recover import recover
 from recon.attacks.rgap import rgap
 from recon.chapters.base import Context, Experiment
@@ -16,6 +16,7 @@ from recon.chapters.plots import leakage as plots
 from recon.chapters.profiles import LEAKAGE_BEYOND, LeakageBeyond
 from recon.nets.conv import SEED, ConvNet
 from recon.nets.mlp import MLP, Params, three_layer
+from recon.released import Gradient
 from recon.scoring.matching import one_to_one, rescale
 from recon.scoring.metrics import mse, ncc, psnr
 from recon.scoring.nulls import clears, null_curves, null_table
@@ -31,33 +32,34 @@ def run(config: LeakageBeyond, context: Context) -> Outcome:
     the paper's victims, the same at every seed."""
     found = Victims.of(context.pool)
     attacked = Attacked.of(config.network, context.pool)
-    network, weights = attacked.network, attacked.weights
+    network, theta = attacked.network, attacked.theta
     arrays = {"truth": pixels(found.x)}
     metrics = {
         "network": config.network,
-        "noise": noise(network, weights, found, config),
+        "noise": noise(network, theta, found, config),
         "batches": batches(context, config, arrays),
-        "activations": activations(network, weights, found, config, context, arrays),
+        "activations": activations(network, theta, found, config, context, arrays),
         "threat_models": threat_models(context, config, arrays),
     }
     return Outcome(metrics, claims(metrics), arrays)
 
 
-def noise(network: ConvNet, weights: list[Tensor], found: Victims, config: LeakageBeyond) -> dict:
+def noise(network: ConvNet, theta: Params, found: Victims, config: LeakageBeyond) -> dict:
     """PSNR (peak 1) of R-GAP, and of eq. (4)'s features, against N(0, σ²) on every gradient entry; (σ, images · draws).
 
     σ is relative to the root mean square of each tensor; the features' PSNR is relative to their own range [−1, 1].
     """
-    clean = Leak.of(network, weights, found.x, found.labels)
+    clean = Gradient.of(network, theta, found.x, found.labels)
     features = features_from_fully_connected(clean)
     by_rgap, by_features = [], []
     for sigma in config.noise:
         image_rows, feature_rows = [], []
         for draw in range(config.draws):
-            leak = Leak.of(network, weights, found.x, found.labels, sigma, seed=draw)
-            x = torch.cat([rgap(victim, check=False) for victim in victims(leak)])
+            own = torch.Generator().manual_seed(draw)
+            gradient = Gradient.of(network, theta, found.x, found.labels, sigma, own)
+            x = torch.cat([rgap(victim, check=False) for victim in gradient.split()])
             image_rows += psnr(mse(x, found.x)).tolist()
-            noisy = features_from_fully_connected(leak, check=False)
+            noisy = features_from_fully_connected(gradient, check=False)
             feature_rows += psnr(mse(noisy, features), peak=2.0).tolist()
         by_rgap.append(image_rows)
         by_features.append(feature_rows)
@@ -73,13 +75,14 @@ def batches(context: Context, config: LeakageBeyond, arrays: dict) -> dict:
     found = Victims.of_each_class(context.pool, max(config.batches))
     arrays["batch truth"] = pixels(found.x)
     network = ConvNet(())
-    weights = [weight.double() for weight in network.init(SEED)]
+    theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
+    weight, bias_name = network.last
     errors, mixture_errors, own = [], [], []
     for size in config.batches:
         x, labels = found.x[:size], found.labels[:size]
-        each = network.gradients(weights, x, labels)[-1]  # ∂ℓ_i/∂b (size, classes)
-        leak = averaged_gradient(network, weights, x, labels)
-        bias, matrix = leak.gradients[-1][0], leak.gradients[-2][0]
+        each = network.gradients(theta, x, labels)[bias_name]  # ∂ℓ_i/∂b (size, classes)
+        gradient = Gradient.averaged(network, theta, x, labels)
+        bias, matrix = gradient.gradients[bias_name][0], gradient.gradients[weight][0]
         rows = labels[:SHOWN]  # ∂ℓ_i/∂b_k is negative for k = y_i only: the row of a label is mostly its image's
         recovered = matrix[rows] / bias[rows, None]
         shares = (each / each.sum(0))[:, rows].T
@@ -99,30 +102,30 @@ def batches(context: Context, config: LeakageBeyond, arrays: dict) -> dict:
 def convolutional_batch(config: LeakageBeyond, context: Context, found: Victims) -> dict:
     """R-GAP on the mean gradient of two images, of different and of the same label: MSE to the nearer of the two."""
     attacked = Attacked.of(config.network, context.pool)
-    network, weights = attacked.network, attacked.weights
+    network, theta = attacked.network, attacked.theta
     errors = {}
     for key, labels in (("different labels", found.labels[:2]), ("same label", found.labels[:1].expand(2))):
-        leak = averaged_gradient(network, weights, found.x[:2], labels)
-        x = rgap(leak, check=False).expand(2, -1, -1, -1)
+        gradient = Gradient.averaged(network, theta, found.x[:2], labels)
+        x = rgap(gradient, check=False).expand(2, -1, -1, -1)
         errors[key] = mse(x, found.x[:2]).min().item()
     grey = mse(torch.zeros_like(found.x[:2]), found.x[:2]).min().item()
     return {"rgap_mse": errors, "grey_mse": grey}
 
 
 def activations(
-    network: ConvNet, weights: list[Tensor], found: Victims, config: LeakageBeyond, context: Context, arrays: dict
+    network: ConvNet, theta: Params, found: Victims, config: LeakageBeyond, context: Context, arrays: dict
 ) -> dict:
     """The same layers with Tanh, LeakyReLU and ReLU: R-GAP where it is defined, gradient matching for all."""
     rows = {}
     for name in ("tanh", "leaky_relu", "relu"):
         other = network.with_activation(name)
-        leak = Leak.of(other, weights, found.x, found.labels)
+        gradient = Gradient.of(other, theta, found.x, found.labels)
         if name != "relu":
-            x = torch.cat([rgap(victim) for victim in victims(leak)])
+            x = torch.cat([rgap(victim) for victim in gradient.split()])
             rows[f"{name}, R-GAP"] = mse(x, found.x).mean().item()
             arrays[f"activation {name}, R-GAP"] = pixels(x)
         file = context.checkpoints / f"activation-{name}.safetensors"
-        matched = cosine_tv_authors(leak.to(torch.float32), SEED, config.match_steps, file).x_hat.view_as(found.x)
+        matched = cosine_tv_authors(gradient.to(torch.float32), SEED, config.match_steps, file).x_hat.view_as(found.x)
         rows[f"{name}, matching"] = mse(matched.double(), found.x).mean().item()
         arrays[f"activation {name}, matching"] = pixels(matched)
     return rows

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from recon.chapters.published import PRE_TRAINED
 from recon.images.pools import ImagePool
-from recon.nets.conv import SEED, TABLE_1, ConvNet
+from recon.nets.conv import SEED, TABLE_1, ConvNet, Params
 from recon.training.pretraining import EPOCHS, pretrain
 
 VICTIMS = (1, 3)  # CIFAR-10 train indices of the paper's truck and deer
@@ -63,10 +63,10 @@ def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:
 
 @dataclass(frozen=True)
 class Attacked:
-    """A network of Table 1, its weights in float64, and how it came by them (pre-trained rows)."""
+    """A network of Table 1, its parameters θ in float64, and how it came by them (pre-trained rows)."""
 
     network: ConvNet
-    weights: list[Tensor]
+    theta: Params
     accuracy: float = math.nan
     n_train: int = 0
 
@@ -75,15 +75,20 @@ class Attacked:
         """PyTorch's default initialisation with seed 10; "… pre-trained" are then trained on all automobiles and birds
         of the pool (10 000 in the paper), the victims not among them; on other data on its init images."""
         network = TABLE_1[name.removesuffix(PRE_TRAINED)]
-        weights = network.init(SEED)
+        theta = network.init(torch.Generator().manual_seed(SEED))
         if not name.endswith(PRE_TRAINED):
-            return Attacked(network, [weight.double() for weight in weights])
+            return Attacked(network, double(theta))
         cifar = pool.name == "cifar10"
         rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
         x, labels = inputs(pool, rows).float(), torch.from_numpy(pool.labels[rows])
-        weights = pretrain(network, weights, x, labels, epochs, torch.Generator().manual_seed(SEED))
-        accuracy = (network.logits(weights, x).argmax(1) == labels).double().mean().item()
-        return Attacked(network, [weight.double() for weight in weights], accuracy, len(rows))
+        theta = pretrain(network, theta, x, labels, epochs, torch.Generator().manual_seed(SEED))
+        accuracy = (network(theta, x).argmax(1) == labels).double().mean().item()
+        return Attacked(network, double(theta), accuracy, len(rows))
+
+
+def double(theta: Params) -> Params:
+    """θ in float64."""
+    return {name: tensor.double() for name, tensor in theta.items()}
 
 
 def pixels(x: Tensor) -> Tensor:
