@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def run(name: str, **options: Any) -> Result:
+def run(name: str, **options: Any) -> Result[Any]:
     """Run an experiment; see `recon.chapters.run`."""
-    from recon.chapters import run as run_experiment
+    from recon.chapters.run import run as run_experiment
 
     return run_experiment(name, **options)

@@ -83,7 +83,7 @@ def test_attacks_do_not_peek_through_others(name):
     ("source", "found"),
     [
         ("from recon import data", {"data"}),
-        ("from recon.chapters.plots.images import f", {"plots"}),
+        ("from recon.chapters.pictures import f", {"plots"}),
         ("import recon.scoring.metrics as m", {"metrics"}),
         ("def f():\n    from recon.scoring.matching import nearest", {"matching"}),
         ("import torch\nfrom recon import __version__", set()),

@@ -1,163 +1,99 @@
-"""One file per chapter: a profile's config in, a `Result` out."""
+"""One folder a chapter, all alike:
+
+    metrics.py   what is measured, as frozen dataclasses: the types of `result.metrics`
+    sizes.py     how large: one dataclass of sizes, one instance a profile
+    compute.py   `compute(sizes, context) -> Outcome`: what a result's key covers
+    claims.py    `claims(metrics, sizes)`: each sentence with the paper's value, ours, the null and a verdict
+    figures.py   `plot_*(result)`: one function a figure of the page
+
+Its `__init__.py` puts them together as `Experiment`s, which `registry` finds: there is no list to edit.
+"""
 
 from __future__ import annotations
 
-import os
-import shutil
-import time
-from dataclasses import asdict, replace
+import difflib
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from typing import Any
 
-import torch
+from pydantic import TypeAdapter, ValidationError
 
-from recon.chapters.base import Context, Experiment
-from recon.chapters.profiles import PROFILES
+from recon.chapters.base import Experiment
 from recon.errors import ReconError
-from recon.images.pools import load_pool
-from recon.store.files import check_writable, only_one
-from recon.store.keys import source_hash
-from recon.store.ledger import accounted, peak_memory_mb
-from recon.store.results import FILES, Result, checkpoint_folder, find_result, result_key, save_result, versions
+from recon.store.keys import code_hash
+from recon.store.results import Result, load_result, read_json
+
+PROFILES = ("smoke", "laptop", "paper")
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def registry() -> dict[str, Experiment]:
-    """Name -> experiment: every `Experiment` that a module of this folder defines, in the order of the book."""
+@cache
+def registry() -> Mapping[str, Experiment]:
+    """Name -> experiment: every `Experiment` that a folder beside this file defines, in the order of the book."""
     found: dict[str, Experiment] = {}
     for module in iter_modules(__path__):
-        members = vars(import_module(f"{__name__}.{module.name}"))
-        found |= {value.name: value for value in members.values() if isinstance(value, Experiment)}
+        if module.ispkg:
+            members = vars(import_module(f"{__name__}.{module.name}"))
+            found |= {value.name: value for value in members.values() if isinstance(value, Experiment)}
     return dict(sorted(found.items(), key=lambda item: item[1].chapter))
 
 
-def run(
-    name: str,
-    profile: str = "laptop",
-    data: str = "auto",
-    device: str = "auto",
-    seed: int = 0,
-    out: str | Path | None = None,
-    data_root: str | Path | None = None,
-    workers: int = 1,
-    scheduler: str | None = None,
-) -> Result:
-    """Run experiment `name`, or return its result from disk if one with the same key is there.
+def experiment(name: str) -> Experiment:
+    """By its name; ReconError for one that there is not."""
+    if name not in registry():
+        raise ReconError(f"unknown experiment '{name}': choose one of {', '.join(registry())}")
+    return registry()[name]
 
-    out: folder for `NAME/result.json`, default `$RECON_OUT`, else `build/results/<profile>-<data>` of the checkout.
-    The stored key covers config, seed, device kind, data checksum and code.  An interrupted run goes on from its last
-    checkpoint.  workers, scheduler: for experiments that are sweeps of independent runs, see `recon.store.sweep`; the result
-    does not depend on them.  Raises ReconError for an unknown name, profile, device, a negative seed, missing data,
-    a folder that cannot be written, or one in which another run is at work.
+
+def sizes_of(chosen: Experiment, profile: str, overrides: Mapping[str, Any]) -> Any:
+    """The sizes of a profile, with some fields replaced; texts are read as the field's type.
+
+    ReconError for an unknown profile, an unknown field (with the nearest one), or a value that does not fit.
     """
-    experiments = registry()
-    if name not in experiments:
-        raise ReconError(f"unknown experiment '{name}': choose one of {', '.join(experiments)}")
-    experiment = experiments[name]
-    if profile not in experiment.configs:
-        raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(PROFILES)}")
-    check_seed(seed)
-    if workers < 1:  # also where they are not used: what a sweep refuses, a stored result does not excuse
-        raise ReconError(f"the number of workers must be at least 1, not {workers}")
-    torch_device = resolve_device(device)
-    pool = load_pool(data, data_root)
-    config = experiment.configs[profile]
-    key = result_key(name, config, seed, torch_device.type, pool.sha256, code_of(experiment))
-    folder = output_folder(out, profile, pool.name) / name
-    if (stored := find_result(folder, key)) is not None:
-        return stored
-    with only_one(folder):
-        if (stored := find_result(folder, key)) is not None:  # another run has just been faster
-            return stored
-        check_writable(folder, FILES)
-        checkpoints = checkpoint_folder(folder, key)
-        start = time.perf_counter()
-        torch.set_flush_denormal(True)
-        with accounted(folder.parent, name, profile, pool.name, seed):
-            outcome = experiment.run(config, Context(pool, torch_device, seed, checkpoints, workers, scheduler))
-        n_train = outcome.metrics.get("n_train", 0)
-        result = Result(
-            experiment=name,
-            profile=profile,
-            data={"name": pool.name, "sha256": pool.sha256, "n": n_train, "notice": pool.notice},
-            seed=seed,
-            device=device_name(torch_device),
-            versions=versions(),
-            commit=current_commit(),
-            seconds=round(time.perf_counter() - start, 2),
-            metrics=outcome.metrics,
-            claims=outcome.claims,
-            key=key,
-            config=asdict(config),
-            arrays=outcome.arrays,
-            peak_memory_mb=peak_memory_mb(),
-        )
-        save_result(result, folder)
-        shutil.rmtree(checkpoints, ignore_errors=True)
-    return result
-
-
-def check_seed(seed: int) -> None:
-    """ReconError for a seed that generators do not take; they take 64 bits, and experiments add to it."""
-    if not 0 <= seed < 2**62:
-        raise ReconError(f"the seed must not be negative, nor 2^62 or more, not {seed}")
-
-
-def claims_again(result: Result) -> Result:
-    """A stored result with its claims made by today's code, where they are a function of its metrics alone."""
-    from recon.chapters import leakage, profiles
-
-    if result.experiment != "leakage-attacks":
-        return result
-    config = profiles.LeakageAttacks(**result.config)
-    return replace(result, claims=leakage.attack_claims(result.metrics, config))
-
-
-def code_of(experiment: Experiment) -> str:
-    """Hash of the code that `experiment` computes with."""
-    return source_hash([experiment.run.__module__.removeprefix("recon.")])
-
-
-def output_folder(out: str | Path | None, profile: str, data_name: str) -> Path:
-    """Where results go; see `run`."""
-    if out or os.environ.get("RECON_OUT"):
-        folder = Path(out or os.environ["RECON_OUT"])
-    else:
-        checkout = Path(__file__).resolve().parents[2]
-        base = checkout / "build" if (checkout / "pyproject.toml").is_file() else Path("recon-results")
-        folder = base / "results" / f"{profile}-{data_name}"
+    if profile not in chosen.sizes:
+        raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(chosen.sizes)}")
+    sizes = chosen.sizes[profile]
+    known = [each.name for each in fields(sizes)]
+    for name in overrides:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
+            raise ReconError(f"{chosen.name} has no size '{name}': did you mean '{near}'?")
+    whole = {each: getattr(sizes, each) for each in known}
     try:
-        folder = folder.expanduser()
-        str(folder).encode()  # safetensors opens no file whose name is not UTF-8
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~nobody
-        raise ReconError(f"results cannot be written to {folder}: {getattr(error, 'strerror', error)}") from error
-    return folder
+        checked = TypeAdapter(type(sizes)).validate_python({**whole, **overrides})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ReconError(f"{first['loc'][0]} cannot be {first['input']!r}: {first['msg']}") from error
+    return replace(sizes, **{name: getattr(checked, name) for name in overrides})
 
 
-def resolve_device(device: str) -> torch.device:
-    """ "auto" is the GPU if there is one; ReconError for an unknown or absent device."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device not in ("cpu", "cuda"):
-        raise ReconError(f"unknown device '{device}': choose auto, cpu or cuda")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ReconError("there is no usable GPU on this machine: choose --device cpu or auto")
-    return torch.device(device)
+def code_of(chosen: Experiment) -> str:
+    """Hash of the code that an experiment computes with."""
+    function = chosen.compute
+    return code_hash([(function.__module__.removeprefix("recon."), function.__name__)])
 
 
-def device_name(device: torch.device) -> str:
-    """A device in words, without the name of the machine."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"cpu ({os.cpu_count()} cores)"
+def load(folder: Path, arrays: bool = True) -> Result[Any]:
+    """A stored result of any experiment, its claims made by today's code; ReconError where it is missing or damaged."""
+    name = read_json(folder / "result.json").get("experiment")
+    chosen = registry().get(str(name))
+    if chosen is None:
+        raise ReconError(f"the result in {folder} is of an unknown experiment '{name}'")
+    found = load_result(folder, chosen.metrics, arrays)
+    return with_claims(found, chosen)
 
 
-def current_commit() -> str:
-    """Short commit of the checkout, with "-dirty" for uncommitted changes; "unknown" outside git."""
-    from recon.press.stamps import commit
+def with_claims(result: Result[Any], chosen: Experiment) -> Result[Any]:
+    """The result with the sentences and verdicts of today: they are a function of its metrics and sizes."""
+    sizes = TypeAdapter(type(chosen.sizes["smoke"])).validate_python(result.made.config)
+    return replace(result, made=replace(result.made, claims=chosen.claims(result.metrics, sizes)))
 
-    return commit(Path(__file__).resolve().parents[2])
 
-
-__all__ = ["PROFILES", "Context", "Experiment", "registry", "run"]
+def kept(name: str) -> tuple[Result[Any], Path] | None:
+    """The result at the paper's size that `recon keep` put into the book, and its folder; None if there is none."""
+    folder = ROOT / "book" / "paper-size" / name
+    return (load(folder, arrays=False), folder) if (folder / "result.json").is_file() else None

@@ -1,56 +1,80 @@
-"""What every experiment shares."""
+"""What every experiment is: sizes in, typed metrics and arrays out; claims and figures are made from those alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Generic, Protocol, TypeVar
 
 import torch
+from matplotlib.figure import Figure
+from torch import Tensor
 
 from recon.images.pools import Dataset, ImagePool, partition, partitions
-from recon.store.results import Outcome, Result
+from recon.optim.streams import stream
+from recon.store.results import Claim, Result
+
+S = TypeVar("S")
+M = TypeVar("M")
+Tensors = dict[str, Tensor]
+
+
+class Sweep(Protocol):
+    """Many independent runs: {name: unit(name)}, on as many processes as the reader allows; see `recon.store.sweep`."""
+
+    def __call__(self, unit: Callable[[str], Tensors], names: list[str], label: str) -> dict[str, Tensors]: ...
 
 
 @dataclass(frozen=True)
 class Context:
-    """What an experiment runs with: images, device, seed, a folder for checkpoints of unfinished work, and what a sweep
-    of independent runs may use: processes, or the Dask workers of a scheduler.  The seed draws everything: images,
-    starts and weights."""
+    """What an experiment runs with: images, device, seed, a place for checkpoints of unfinished work, and a way to do
+    many independent runs.  The seed draws everything: images, starts and weights."""
 
     pool: ImagePool
     device: torch.device
     seed: int
     checkpoints: Path
-    workers: int = 1
-    scheduler: str | None = None
+    sweep: Sweep
 
-    def generator(self, offset: int = 0) -> torch.Generator:
-        """A fresh generator on the CPU: `seed + 1000 · offset`, so that draws do not depend on each other's order."""
-        return torch.Generator().manual_seed(self.seed + 1000 * offset)
+    def stream(self, name: str, index: int = 0) -> torch.Generator:
+        """A fresh generator of this run's seed: see `recon.optim.streams.stream`."""
+        return stream(self.seed, name, index)
 
     def dataset(self, n_train: int, n_held_out: int = 200) -> Dataset:
-        """The partitions of this experiment, drawn by its seed: see `recon.images.pools.partition`."""
+        """The partitions of this experiment, drawn by its seed."""
         return partition(self.pool, n_train, n_held_out=n_held_out, seed=self.seed)
 
     def datasets(self, n_train: int, sets: int, n_held_out: int = 200) -> list[Dataset]:
-        """`sets` of them with training images of their own: see `recon.images.pools.partitions`."""
+        """`sets` of them with training images of their own."""
         return partitions(self.pool, n_train, sets, n_held_out=n_held_out, seed=self.seed)
 
 
 @dataclass(frozen=True)
-class Experiment:
+class Outcome(Generic[M]):
+    """What an experiment computes: metrics, an instance of its own dataclass, and arrays (tensors) by name."""
+
+    metrics: M
+    arrays: Tensors
+
+
+@dataclass(frozen=True)
+class Experiment(Generic[S, M]):
     """An entry of `recon list`.
 
-    run: (config, context) -> Outcome · configs: profile -> config · figures: file stem -> (Result -> Figure).
+    chapter: stem of its notebook · section: of the paper · cost: per profile, in words · sizes: per profile · metrics:
+    their type · compute: sizes and context to metrics and arrays, all that the key covers · claims: from metrics and
+    sizes · figures: file stem -> figure of a result · on_gpu: whether it computes on a GPU where there is one.
     """
 
     name: str
     chapter: str
     section: str
     summary: str
-    cost: dict[str, str]
-    configs: dict[str, Any]
-    run: Callable[[Any, Context], Outcome]
-    figures: dict[str, Callable[[Result], Any]]
+    cost: Mapping[str, str]
+    sizes: Mapping[str, S]
+    metrics: type[M]
+    compute: Callable[[S, Context], Outcome[M]]
+    claims: Callable[[M, S], list[Claim]]
+    figures: Mapping[str, Callable[[Result[M]], Figure]]
+    on_gpu: bool = True

@@ -1,67 +1,156 @@
-"""Which code a result depends on: the modules its experiment imports, directly or not, and their hash.
+"""What a result depends on: its sizes, seed, device, images, and the code that computes it, definition by definition.
 
-Editing one chapter's code does not make the other chapters' results and pages stale.  Profiles are left out since a
-result's key holds the config's values, and the experiments' registry since it only finds and stores.
+From an experiment's `compute` the hash follows every name that is used, in whatever module it is defined: functions,
+classes (all of a class, and what its fields are typed with), constants.  What is not reached does not count: claims,
+figures, the command line.  Of what is reached, docstrings, comments and the words of errors do not count either.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-#: modules that show, store or publish results but do not compute them
-NOT_COMPUTING = (
-    *("plots", "publish.py", "runner.py", "html.py", "stamps.py", "cli.py", "results.py", "ledger.py", "sources.py"),
-    *("files.py", "pages.py", "__init__.py", "experiments/__init__.py", "experiments/profiles.py"),
-)
 PACKAGE = Path(__file__).parents[1]
+#: (module without "recon.", name defined there); the name "" stands for all of the module
+Name = tuple[str, str]
 
 
-def imported(source: str) -> set[str]:
-    """Modules of `recon` that a file or notebook cell imports, as dotted names without "recon.", at any depth."""
-    names = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "recon":
-            base = node.module.removeprefix("recon").removeprefix(".")
-            names |= {base} | {f"{base}.{alias.name}".strip(".") for alias in node.names}
-        elif isinstance(node, ast.Import):
-            names |= {alias.name.removeprefix("recon.") for alias in node.names if alias.name.startswith("recon.")}
-    return names - {""}
+def result_key(experiment: str, sizes: Any, seed: int, device: str, data_sha256: str, code: str) -> str:
+    """Hash of all that a result depends on, 16 digits.  device: the kind that computes · code: `code_hash`."""
+    parts = [experiment, asdict(sizes), seed, device.split(":")[0], data_sha256, code]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def dependencies(modules: Iterable[str], package: Path = PACKAGE) -> list[Path]:
-    """Files of the computing modules among `modules` (dotted, without "recon.") and all they import, sorted."""
-    found: set[Path] = set()
-    todo = list(modules)
-    while todo:
-        path = package / (todo.pop().replace(".", "/") + ".py")
-        relative = path.relative_to(package)
-        skipped = relative.as_posix() in NOT_COMPUTING or relative.parts[0] in NOT_COMPUTING
-        if path in found or skipped or not path.is_file():
-            continue
-        found.add(path)
-        todo += imported(path.read_text(encoding="utf-8"))
-    return sorted(found)
-
-
-def source_hash(modules: Iterable[str], package: Path = PACKAGE) -> str:
-    """SHA-256 over what `modules` depend on, comments and docstrings removed; 16 digits."""
+def code_hash(names: Iterable[Name], package: Path = PACKAGE) -> str:
+    """SHA-256 over every definition that `names` reach; 16 digits."""
     digest = hashlib.sha256()
-    for path in dependencies(modules, package):
-        digest.update(path.relative_to(package).as_posix().encode())
-        digest.update(code_only(path.read_text(encoding="utf-8")).encode())
+    for module, name in sorted(reached(names, package)):
+        digest.update(f"{module}\0{name}\0{_read(module, package).text(name)}\0".encode())
     return digest.hexdigest()[:16]
 
 
-def code_only(source: str) -> str:
-    """The syntax tree without docstrings, as text that no version of Python words differently."""
-    tree = ast.parse(source)
+def reached(names: Iterable[Name], package: Path = PACKAGE) -> set[Name]:
+    """All definitions of the package that these use, directly or not, themselves included."""
+    found: set[Name] = set()
+    todo = list(names)
+    while todo:
+        module, name = todo.pop()
+        source = _read(module, package)
+        if name not in source.definitions:
+            todo += source.handed_on(name)
+        elif (module, name) not in found:
+            found.add((module, name))
+            todo += [(module, STATEMENTS), *source.uses(name)]
+    return found
+
+
+def imported(source: str) -> list[Name]:
+    """What a notebook's cells import from the package."""
+    return list(_imports(ast.parse(source)).values())
+
+
+STATEMENTS = "<statements>"  # of a module, that happen when it is imported
+
+
+class _Module:
+    """One file: its top-level definitions by name, and what it imports from the package."""
+
+    def __init__(self, dotted: str, package: Path) -> None:
+        self.dotted, self.package = dotted, package
+        path = package / dotted.replace(".", "/")
+        file = next((f for f in (path.with_suffix(".py"), path / "__init__.py") if f.is_file()), None)
+        tree = ast.parse(file.read_text(encoding="utf-8") if file else "")
+        _Silent().visit(tree)
+        self.imports = _imports(tree)
+        self.definitions: dict[str, list[ast.stmt]] = {}
+        for node in tree.body:
+            for name in _defines(node):
+                self.definitions.setdefault(name, []).append(node)
+
+    def text(self, name: str) -> str:
+        """A definition, as no version of Python words it differently."""
+        return "\n".join(_dump(node) for node in self.definitions[name])
+
+    def uses(self, name: str) -> Iterator[Name]:
+        """What a definition refers to, here or in other modules of the package."""
+        for node in self.definitions[name]:
+            imports = {**self.imports, **_imports(node)}
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name):
+                    target = imports.get(inner.value.id)
+                    if target and _is_module(".".join(target), self.package):
+                        yield ".".join(target), inner.attr
+                elif isinstance(inner, ast.Name):
+                    target = imports.get(inner.id, (self.dotted, inner.id))
+                    if not _is_module(".".join(target), self.package):
+                        yield target
+
+    def handed_on(self, name: str) -> list[Name]:
+        """Where to look for what is asked of this module and not defined in it."""
+        if name == "":
+            return [(self.dotted, each) for each in self.definitions]
+        if name in self.imports:
+            return [self.imports[name]]
+        inner = f"{self.dotted}.{name}".strip(".")
+        return [(inner, "")] if _is_module(inner, self.package) else []
+
+
+@lru_cache(maxsize=1024)
+def _read(dotted: str, package: Path) -> _Module:
+    return _Module(dotted, package)
+
+
+@lru_cache(maxsize=4096)
+def _is_module(dotted: str, package: Path) -> bool:
+    path = package / dotted.replace(".", "/")
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
+def _imports(tree: ast.AST) -> dict[str, Name]:
+    """Local name -> what it is in the package, for all imports within a node."""
+    root = PACKAGE.name
+    found: dict[str, Name] = {}
     for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == root:
+            module = node.module.removeprefix(root).removeprefix(".")
+            found |= {alias.asname or alias.name: (module, alias.name) for alias in node.names}
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.startswith(f"{root}."):
+                    found[alias.asname or alias.name] = (alias.name.removeprefix(f"{root}."), "")
+    return found
+
+
+def _defines(node: ast.stmt) -> list[str]:
+    """Names that a top-level statement defines; `STATEMENTS` for one that does something, none for idle ones."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return [inner.id for target in targets for inner in ast.walk(target) if isinstance(inner, ast.Name)]
+    idle = isinstance(node, ast.Import | ast.ImportFrom | ast.Pass)
+    typing_only = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    return [] if idle or typing_only else [STATEMENTS]
+
+
+class _Silent(ast.NodeTransformer):
+    """Takes away what is only said: docstrings, and the words of errors and of assertions."""
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        self.generic_visit(node)
         if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
-    return _dump(tree)
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            node.exc = node.exc.func
+        elif isinstance(node, ast.Assert):
+            node.msg = None
+        return node
 
 
 def _dump(node: object) -> str:

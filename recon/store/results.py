@@ -1,9 +1,7 @@
 """Results on disk: `result.json` + `arrays.safetensors`, written atomically and found again by key.
 
-Every file holds a checksum of what it says, so that no flipped bit is taken for a number.
-
-The key covers everything a result depends on: experiment, profile's config, seed, device kind, data checksum and a
-hash of the code that computes it (`recon.store.keys`).  Editing a docstring, a figure or another chapter changes nothing.
+Every file holds a checksum of what it says, so that no flipped bit is taken for a number.  Metrics are typed: each
+experiment has a frozen dataclass of its own, to which pydantic holds what is read.
 """
 
 from __future__ import annotations
@@ -13,14 +11,15 @@ import json
 import os
 import platform
 import shutil
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import get_origin, get_type_hints
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import safetensors
 import safetensors.torch
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from recon import __version__
@@ -29,6 +28,8 @@ from recon.store.files import atomic_path
 
 FILES = ("result.json", "arrays.safetensors")
 VERDICTS = ("reproduced", "partly", "not reproduced", "finding")
+
+M = TypeVar("M")
 
 
 @dataclass(frozen=True)
@@ -52,60 +53,73 @@ class Claim:
             raise ValueError(f"verdict must be one of {VERDICTS}, not {self.verdict}")
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What an experiment computes: metrics (JSON-able), claims, arrays (tensors)."""
-
-    metrics: dict
-    claims: list[Claim]
-    arrays: dict[str, Tensor]
-
-
-@dataclass(frozen=True)
-class Result:
-    """An `Outcome` with its provenance; what `result.json` holds, field by field (arrays apart)."""
-
-    experiment: str
-    profile: str
-    data: dict
-    seed: int
-    device: str
-    versions: dict
-    commit: str
-    seconds: float
-    metrics: dict
-    claims: list[Claim]
-    key: str
-    config: dict
-    arrays: dict[str, Tensor] = field(repr=False)
-    peak_memory_mb: float = 0.0
-
-    def array(self, name: str) -> Tensor:
-        """One array by name; KeyError lists what there is."""
-        if name not in self.arrays:
-            raise KeyError(f"{self.experiment} has no array '{name}', only {', '.join(sorted(self.arrays))}")
-        return self.arrays[name]
-
-
 def verdict(holds: bool) -> str:
     """ "reproduced" or "not reproduced"."""
     return "reproduced" if holds else "not reproduced"
 
 
-def result_key(experiment: str, config: object, seed: int, device: str, data_sha256: str, code: str) -> str:
-    """Hash of all that a result depends on; code: `recon.store.keys.source_hash` of the experiment's module."""
-    parts = [experiment, asdict(config), seed, device.split(":")[0], data_sha256, code]  # type: ignore[call-overload]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+@dataclass(frozen=True)
+class Data:
+    """Which images a result was computed on: name and checksum of the pool, n of them trained on, and a sentence where
+    they stand in for others."""
+
+    name: str
+    sha256: str
+    n: int = 0
+    notice: str = ""
 
 
-def versions() -> dict:
+@dataclass(frozen=True)
+class Provenance:
+    """How a result came about.
+
+    device: in words · seconds: wall time · key: hash of all it depends on, see `recon.store.keys` · config: the sizes
+    it was run at · overrides: those of them that were set by hand · peak_memory_mb, gpu_memory_mb: at most in use.
+    """
+
+    experiment: str
+    profile: str
+    data: Data
+    seed: int
+    device: str
+    versions: dict[str, str]
+    commit: str
+    seconds: float
+    key: str
+    config: dict[str, Any]
+    claims: list[Claim]
+    peak_memory_mb: float = 0.0
+    gpu_memory_mb: float = 0.0
+    overrides: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result(Generic[M]):
+    """What an experiment found: its metrics (an instance of its own dataclass), arrays by name, and where from."""
+
+    metrics: M
+    arrays: dict[str, Tensor] = field(repr=False)
+    made: Provenance
+
+    @property
+    def claims(self) -> list[Claim]:
+        """The sentences that these metrics were held against."""
+        return self.made.claims
+
+    def array(self, name: str) -> Tensor:
+        """One array by name; KeyError lists what there is."""
+        if name not in self.arrays:
+            raise KeyError(f"{self.made.experiment} has no array '{name}', only {', '.join(sorted(self.arrays))}")
+        return self.arrays[name]
+
+
+def versions() -> dict[str, str]:
     """Versions that may matter to a number."""
-    return {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "recon": __version__,
-    }
+    found = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
+    return {**found, "recon": __version__}
+
+
+# ------------------------------------------------------------------------------------------------ tensors
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
@@ -150,30 +164,29 @@ def _checksum(tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def save_result(result: Result, folder: Path) -> Path:
+# ------------------------------------------------------------------------------------------------ results
+
+
+def save_result(result: Result[Any], folder: Path) -> Path:
     """Write both files, then put both in place: arrays first, `result.json` last, with the checksum of its arrays.
 
     So a full disk costs no older result, and a result that can be read is complete, also after a kill between the two.
     ReconError where it cannot be written.
     """
-    meta = {k: v for k, v in vars(result).items() if k not in ("arrays", "claims")}
-    meta["claims"] = [asdict(claim) for claim in result.claims]
     with atomic_path(folder / "result.json") as text, atomic_path(folder / "arrays.safetensors") as arrays:
         _write_tensors(result.arrays, arrays)
-        meta["arrays_sha256"] = _sha256(arrays)
-        meta["sha256"] = _checksum_of_text(json.loads(json.dumps(meta, sort_keys=True)))
-        text.write_text(json.dumps(meta, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        text.write_text(as_json(result, _sha256(arrays)), encoding="utf-8")
     return folder
 
 
-def replace_claims(folder: Path, claims: list[Claim]) -> None:
-    """Write other claims into a stored result, everything else as it is."""
-    meta = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    meta["claims"] = [asdict(claim) for claim in claims]
-    meta.pop("sha256", None)
-    meta["sha256"] = _checksum_of_text(meta)
-    with atomic_path(folder / "result.json") as text:
-        text.write_text(json.dumps(meta, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+def as_json(result: Result[Any], arrays_sha256: str | None = None) -> str:
+    """The text of `result.json`."""
+    metrics = TypeAdapter(type(result.metrics)).dump_python(result.metrics, by_alias=True, mode="json")
+    meta = {**asdict(result.made), "metrics": metrics}
+    if arrays_sha256 is not None:
+        meta["arrays_sha256"] = arrays_sha256
+    meta["sha256"] = _checksum_of_text(json.loads(json.dumps(meta, sort_keys=True)))
+    return json.dumps(meta, indent=1, sort_keys=True) + "\n"
 
 
 def _sha256(path: Path) -> str:
@@ -191,23 +204,40 @@ def _check_is_file(path: Path) -> None:
         raise OSError("it is not a file" if os.path.lexists(path) else "it is missing")
 
 
-def load_result(folder: Path, arrays: bool = True) -> Result:
-    """Read a result; ReconError where it is missing or damaged.  The published edition keeps no arrays."""
-    path = folder / "result.json"
+def read_json(path: Path) -> dict[str, Any]:
+    """`result.json` as it is, its checksum compared; ReconError where it is missing or damaged."""
     if not os.path.lexists(path):
-        raise ReconError(f"there is no result in {folder}")
+        raise ReconError(f"there is no result in {path.parent}")
     try:
         _check_is_file(path)
         meta = json.loads(path.read_text(encoding="utf-8"))
         checksum = meta.pop("sha256", None)
         if checksum is not None and checksum != _checksum_of_text(meta):  # older results have none
             raise ValueError("its checksum is not that of its contents")
-        meta["claims"] = [Claim(**claim) for claim in meta["claims"]]
-        expected = meta.pop("arrays_sha256", None)
-        result = Result(**meta, arrays={})
-        _check_types(result)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
+        if not isinstance(meta.get("metrics"), dict):
+            raise ValueError("it has no metrics")
+    except (OSError, ValueError, AttributeError, RecursionError, MemoryError) as error:
         raise ReconError(f"{path} is damaged: {error or type(error).__name__}") from error
+    return meta
+
+
+def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M]:
+    """Read a result with metrics of this type; ReconError where it is missing or damaged, or says something else.
+
+    The published edition keeps no arrays.
+    """
+    path = folder / "result.json"
+    meta = read_json(path)
+    expected = meta.pop("arrays_sha256", None)
+    try:
+        found = _validated(metrics, meta.pop("metrics"))
+        known = {each.name for each in fields(Provenance)}
+        made = _validated(Provenance, {name: value for name, value in meta.items() if name in known})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ReconError(f"{path} is damaged: {where}: {first['msg']}") from error
+    result = Result(found, {}, made)
     if not arrays:
         return result
     tensors = load_tensors(folder / "arrays.safetensors")
@@ -216,30 +246,28 @@ def load_result(folder: Path, arrays: bool = True) -> Result:
     return replace(result, arrays=tensors)
 
 
-def _check_types(result: Result) -> None:
-    """TypeError if a field, or what every reader takes from it, is not what its annotation says."""
-    kinds = {name: get_origin(hint) or hint for name, hint in get_type_hints(Result).items()}
-    values = {**vars(result), **{f"data['{name}']": result.data.get(name) for name in ("name", "notice")}}
-    values |= {f"claim {c.id!s:.30}'s {name}": value for c in result.claims for name, value in vars(c).items()}
-    for name, value in values.items():
-        kind = kinds.get(name, str)
-        if not isinstance(value, (int, float) if kind is float else kind):
-            raise TypeError(f"{name} is of type {type(value).__name__}, not {kind.__name__}")
+def _validated(kind: type[M], value: object) -> M:
+    """Strict, as JSON: its lists are our tuples, its keys our whole numbers."""
+    return TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
 
 
-def kept(experiment: str) -> tuple[Result, Path] | None:
-    """The result at the paper's size that `recon keep` put into the book, and its folder; None if there is none."""
-    folder = Path(__file__).resolve().parents[2] / "book" / "paper-size" / experiment
-    return (load_result(folder, arrays=False), folder) if (folder / "result.json").is_file() else None
+def schema(metrics: type[Any]) -> dict[str, Any]:
+    """JSON schema of a `result.json` with these metrics."""
+    found = TypeAdapter(Provenance).json_schema(by_alias=True, ref_template="#/$defs/{model}")
+    inner = TypeAdapter(metrics).json_schema(by_alias=True, ref_template="#/$defs/{model}")
+    found.setdefault("$defs", {}).update(inner.pop("$defs", {}))
+    found["properties"]["metrics"] = inner
+    found["required"].append("metrics")
+    return found
 
 
-def find_result(folder: Path, key: str) -> Result | None:
+def find_result(folder: Path, key: str, metrics: type[M]) -> Result[M] | None:
     """The result in `folder` if it is readable and has this key, else None: it will be computed again."""
     try:
-        result = load_result(folder)
+        result = load_result(folder, metrics)
     except ReconError:
         return None
-    return result if result.key == key else None
+    return result if result.made.key == key else None
 
 
 def checkpoint_folder(folder: Path, key: str) -> Path:

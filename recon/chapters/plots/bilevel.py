@@ -8,7 +8,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from recon.chapters.plots.images import image_rows, on_white
+from recon.chapters.pictures import image_rows, on_white
 from recon.scoring.matching import nearest
 from recon.store.results import Result
 

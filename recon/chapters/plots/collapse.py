@@ -7,7 +7,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from recon.chapters.plots.images import image_rows, on_white
+from recon.chapters.pictures import image_rows, on_white
 from recon.store.results import Result
 
 KINDS = {"train": ("training images", "o"), "held_out": ("held-out images", "^"), "noise": ("U(0, 1) noise", "x")}

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from recon.chapters.plots.images import image_rows, on_white
+from recon.chapters.pictures import image_rows, on_white
 from recon.scoring.matching import nearest, one_to_one, rescale
 from recon.store.results import Result
 

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from recon.chapters.plots.images import image_rows
+from recon.chapters.pictures import image_rows
 from recon.scoring.matching import rescale
 from recon.store.results import Result
 

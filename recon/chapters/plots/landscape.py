@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from recon.chapters.plots.images import on_white
+from recon.chapters.pictures import on_white
 from recon.store.results import Result
 
 SETS = {"truth": "training", "partition": "partition", "random": "noise"}

@@ -8,7 +8,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from recon.chapters.plots.decoreco import NULL_LABELS
-from recon.chapters.plots.images import image_rows, on_white, show_image
+from recon.chapters.pictures import image_rows, on_white, show_image
 from recon.chapters.published import LABELS, METHODS, PUBLISHED
 from recon.store.results import Result
 

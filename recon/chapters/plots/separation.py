@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from recon.chapters.plots.images import FRAMES, image_rows, on_white
+from recon.chapters.pictures import FRAMES, image_rows, on_white
 from recon.scoring.matching import one_to_one, padded
 from recon.store.results import Result
 

@@ -8,7 +8,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from recon.chapters.plots.images import on_white
+from recon.chapters.pictures import on_white
 from recon.store.results import Result
 
 TRAIN, HELD_OUT, FREE = sns.color_palette("colorblind", 3)

@@ -11,13 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from recon.chapters.plots.images import image_rows
+from recon.chapters.linear.metrics import Metrics
+from recon.chapters.pictures import image_rows
 from recon.store.results import Result
 
 BLUE, ORANGE, GREY, DARK = "#0072b2", "#d55e00", "#9a9a9a", "#222222"
 
 
-def plot_counterfactuals(result: Result, start: str = "counterfactual") -> Figure:
+def plot_counterfactuals(result: Result[Metrics], start: str = "counterfactual") -> Figure:
     """Training images · start · result (black frame) · difference, amplified around grey.
 
     start: "counterfactual", "noise" or "repeated".  Above the results: how far they moved, in L2.
@@ -38,31 +39,28 @@ def plot_counterfactuals(result: Result, start: str = "counterfactual") -> Figur
     return image_rows(rows, [[], [], change, []])
 
 
-def plot_counting(result: Result) -> Figure:
+def plot_counting(result: Result[Metrics]) -> Figure:
     """Unknown pixel values against equations, logarithmic, for three networks."""
-    rows = result.metrics["counting"]
+    rows = result.metrics.counting
     figure, ax = _axes((7.5, 3.2))
     bars = (
-        ("unknowns", "unknowns N·K", BLUE),
-        ("stationarity", "equations: one a parameter", ORANGE),
-        ("perfect_fit", "equations: perfect fit, L·N", GREY),
+        ("unknowns N·K", BLUE, [row.unknowns for row in rows]),
+        ("equations: one a parameter", ORANGE, [row.stationarity for row in rows]),
+        ("equations: perfect fit, L·N", GREY, [row.perfect_fit for row in rows]),
     )
-    for offset, (key, label, colour) in enumerate(bars):
-        heights = [row[key] for row in rows]
+    for offset, (label, colour, heights) in enumerate(bars):
         at = np.arange(len(rows)) + 0.27 * (offset - 1)
         ax.barh(at, heights, 0.25, label=label, color=colour)
         for y, value in zip(at, heights, strict=True):
             ax.text(value * 1.15, y, f"{value:,}", va="center", fontsize=8, color=DARK)
-    ax.set_yticks(
-        range(len(rows)), [row["name"].replace(", ", ",\n", 1).replace(" (", "\n(") for row in rows], fontsize=8
-    )
+    ax.set_yticks(range(len(rows)), [row.name.replace(", ", ",\n", 1).replace(" (", "\n(") for row in rows], fontsize=8)
     ax.set(xscale="log", xlim=(10, 1e9), xlabel="count (scalar equations or unknown pixel values)")
     ax.invert_yaxis()
     ax.legend(loc="upper center", bbox_to_anchor=(0.35, 1.18), ncols=3, fontsize=8, frameon=False)
     return figure
 
 
-def plot_theta_error(result: Result) -> Figure:
+def plot_theta_error(result: Result[Metrics]) -> Figure:
     """Relative error of the retrained classifier: images unmoved, moved, moved and rounded to 8 bits; three starts."""
     figure, ax = _axes((7, 3.2))
     starts = (
@@ -70,9 +68,14 @@ def plot_theta_error(result: Result) -> Figure:
         ("noise", "uniform noise"),
         ("repeated", "one photograph,\nrepeated"),
     )
-    kinds = (("_unmoved", "unmoved (null)", GREY), ("_8bit", "moved, rounded to 8 bits", ORANGE), ("", "moved", BLUE))
-    for offset, (suffix, label, colour) in enumerate(kinds):
-        errors = [result.metrics[name][f"relative_theta_error{suffix}"] for name, _ in starts]
+    moved = result.metrics.starts()
+    rows = [moved[name] for name, _ in starts]
+    kinds = (
+        ("unmoved (null)", GREY, [row.relative_theta_error_unmoved for row in rows]),
+        ("moved, rounded to 8 bits", ORANGE, [row.relative_theta_error_8bit for row in rows]),
+        ("moved", BLUE, [row.relative_theta_error for row in rows]),
+    )
+    for offset, (label, colour, errors) in enumerate(kinds):
         at = np.arange(len(starts)) + 0.27 * (offset - 1)
         ax.bar(at, errors, 0.25, label=label, color=colour)
         for x, value in zip(at, errors, strict=True):
@@ -84,7 +87,7 @@ def plot_theta_error(result: Result) -> Figure:
     return figure
 
 
-def plot_anscombe(result: Result) -> Figure:
+def plot_anscombe(result: Result[Metrics]) -> Figure:
     """Four data sets, one regression line; X̄ᵀr printed in each panel."""
     quartet = result.array("anscombe")
     figure, axes = plt.subplots(
@@ -123,7 +126,7 @@ def _round_factor(factor: float) -> int:
     return max([s for s in steps if s <= factor], default=1)
 
 
-FIGURES: dict[str, Callable[[Result], Figure]] = {
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
     "counting": plot_counting,
     "counterfactuals": plot_counterfactuals,
     "counterfactuals_noise": lambda result: plot_counterfactuals(result, "noise"),

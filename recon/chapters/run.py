@@ -1,0 +1,128 @@
+"""Run one experiment, or find its result on disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from recon.chapters import ROOT, code_of, experiment, sizes_of
+from recon.chapters.base import Context, Experiment, Tensors
+from recon.errors import ReconError
+from recon.images.pools import ImagePool, load_pool
+from recon.store.files import check_writable, only_one
+from recon.store.keys import result_key
+from recon.store.machine import commit, device_name, gpu_memory_mb, peak_memory_mb, resolve_device
+from recon.store.results import FILES, Data, Provenance, Result, checkpoint_folder, find_result, save_result, versions
+from recon.store.sweep import sweep
+
+
+def run(
+    name: str,
+    profile: str = "laptop",
+    data: str = "auto",
+    device: str = "auto",
+    seed: int = 0,
+    *,
+    out: str | Path | None = None,
+    data_root: str | Path | None = None,
+    workers: int = 1,
+    scheduler: str | None = None,
+    **sizes: Any,
+) -> Result[Any]:
+    """Run experiment `name`, or return its result from disk if one with the same key is there.
+
+    out: folder for `NAME/result.json`, default `$RECON_OUT`, else `build/results/<profile>-<data>` of the checkout ·
+    workers, scheduler: of a sweep of independent runs, see `recon.store.sweep`; the result does not depend on them ·
+    sizes: fields of the chapter's `sizes.py` to replace, such as n_train=50.
+
+    The key covers sizes, seed, the kind of device that computes, the images' checksum and the code.  An interrupted run
+    goes on from its last checkpoint.  Arrays come back on the CPU.  Raises ReconError for an unknown name, profile,
+    device or size, a bad seed, missing images, a folder that cannot be written, or one in which another run is at work.
+    """
+    chosen = experiment(name)
+    config = sizes_of(chosen, profile, sizes)
+    check_seed(seed)
+    if workers < 1:  # also where they are not used: what a sweep refuses, a stored result does not excuse
+        raise ReconError(f"the number of workers must be at least 1, not {workers}")
+    computing = resolve_device(device if chosen.on_gpu else "cpu")
+    pool = load_pool(data, data_root)
+    key = result_key(name, config, seed, computing.type, pool.sha256, code_of(chosen))
+    folder = output_folder(out, profile, pool.name) / (f"{name}-{key}" if sizes else name)
+    if (stored := find_result(folder, key, chosen.metrics)) is not None:
+        return _today(stored, chosen, config)
+    with only_one(folder):
+        if (stored := find_result(folder, key, chosen.metrics)) is not None:  # another run has just been faster
+            return _today(stored, chosen, config)
+        check_writable(folder, FILES)
+        checkpoints = checkpoint_folder(folder, key)
+        made = partial(Provenance, name, profile, seed=seed, device=device_name(computing), key=key, overrides=sizes)
+        swept = partial(_swept, checkpoints=checkpoints, workers=workers, scheduler=scheduler)
+        context = Context(pool, computing, seed, checkpoints, swept)
+        result = _computed(chosen, config, context, made)
+        save_result(result, folder)
+        shutil.rmtree(checkpoints, ignore_errors=True)
+    return result
+
+
+def _computed(chosen: Experiment, config: Any, context: Context, made: Callable[..., Provenance]) -> Result[Any]:
+    torch.set_flush_denormal(True)
+    start = time.perf_counter()
+    outcome = chosen.compute(config, context)
+    pool: ImagePool = context.pool
+    provenance = made(
+        data=Data(pool.name, pool.sha256, getattr(outcome.metrics, "n_train", 0), pool.notice),
+        versions=versions(),
+        commit=commit(ROOT),
+        seconds=round(time.perf_counter() - start, 2),
+        config=asdict(config),
+        claims=chosen.claims(outcome.metrics, config),
+        peak_memory_mb=peak_memory_mb(),
+        gpu_memory_mb=gpu_memory_mb(context.device),
+    )
+    return Result(outcome.metrics, {name: tensor.cpu() for name, tensor in outcome.arrays.items()}, provenance)
+
+
+def _today(stored: Result[Any], chosen: Experiment, config: Any) -> Result[Any]:
+    return replace(stored, made=replace(stored.made, claims=chosen.claims(stored.metrics, config)))
+
+
+def _swept(
+    unit: Callable[[str], Tensors],
+    names: list[str],
+    label: str,
+    *,
+    checkpoints: Path,
+    workers: int,
+    scheduler: str | None,
+) -> dict[str, Tensors]:
+    return sweep(unit, names, checkpoints / label, workers, scheduler, label)
+
+
+def check_seed(seed: int) -> None:
+    """ReconError for a seed that generators do not take; they take 64 bits, and streams add to it."""
+    if not 0 <= seed < 2**62:
+        raise ReconError(f"the seed must not be negative, nor 2^62 or more, not {seed}")
+
+
+def output_folder(out: str | Path | None, profile: str, data_name: str) -> Path:
+    """Where results go; see `run`."""
+    if out or os.environ.get("RECON_OUT"):
+        folder = Path(out or os.environ["RECON_OUT"])
+    else:
+        base = ROOT / "build" if (ROOT / "pyproject.toml").is_file() else Path("recon-results")
+        folder = base / "results" / f"{profile}-{data_name}"
+    try:
+        folder = folder.expanduser()
+        str(folder).encode()  # safetensors opens no file whose name is not UTF-8
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~nobody
+        raise ReconError(f"results cannot be written to {folder}: {getattr(error, 'strerror', error)}") from error
+    return folder
