@@ -13,7 +13,7 @@ CONVS = [Conv(3, 4), Conv(4, 3, 2), Conv(3, 2, 2, 1), Conv(5, 3, 3, 2), Conv(2, 
 #: wide enough to be solved exactly, and not
 SMALL = ConvNet((Conv(3, 6), Conv(3, 8)), shape=(2, 8, 8), classes=4)
 LOSSY = ConvNet((Conv(3, 3, 2),), shape=(2, 9, 9), classes=4)
-STRIDED = ConvNet((Conv(4, 6, 2), Conv(3, 5, 2, 1)), shape=(2, 13, 12), classes=3)
+STRIDED = ConvNet((Conv(4, 6, 2), Conv(4, 5, 2, 1)), shape=(2, 13, 12), classes=3)
 
 
 def theta_of(network: ConvNet) -> Params:

@@ -29,6 +29,19 @@ def test_minimum_norm_is_lstsqs(rows, deficient):
     np.testing.assert_allclose(minimum_norm(system, v), expected, atol=1e-3 if deficient and rows == 20 else 1e-6)
 
 
+@pytest.mark.parametrize("rows", [30, 12])
+def test_refinement_takes_the_ridges_effect_away(rows):
+    """Condition 1e5: the first step alone, of a mean eigenvalue's 1e-12, would be off by a thousandth."""
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.standard_normal((size, 12)))[0] for size in (rows, 20))
+    u = left * np.geomspace(1, 1e-5, 12) @ right.T
+    u = u if rows == 12 else u @ right  # tall, or wide
+    x = u.T @ rng.standard_normal(rows)
+    x = right @ rng.standard_normal(12) if rows == 12 else rng.standard_normal(12)  # in the row space
+    system = System(sparse.csr_array(u[: rows // 2]), sparse.csr_array(u[rows // 2 :]))
+    np.testing.assert_allclose(minimum_norm(system, u @ x), x, atol=1e-8)
+
+
 @pytest.mark.parametrize("activation", ["tanh", "leaky_relu"])
 def test_rgap_is_exact_where_the_rank_is_full_and_minimum_norm_where_not(activation):
     gradient, x = some_gradient(SMALL.with_activation(activation))
@@ -44,23 +57,22 @@ def test_rgap_is_exact_where_the_rank_is_full_and_minimum_norm_where_not(activat
 
 
 def test_each_layer_goes_on_from_the_one_before_or_from_what_is_sent():
-    """With the true x_{i−1} sent in, every layer's z and δ are the true ones, whatever the solver lost."""
+    """z = σ⁻¹(x) and δ = σ'(z) · Wᵀδ of what was found, or of what Hybrid made of it."""
     gradient, x = some_gradient(STRIDED, 1)
-    theta, inputs = gradient.theta, [x]
-    for i, conv in enumerate(STRIDED.convs, start=1):
-        inputs.append(STRIDED.activation(conv.apply(inputs[-1], theta[f"w{i}"])))
-    passes = STRIDED.layers(theta, x, lambda logits: gradient.gradients["b3"])
-    chain = layer_by_layer(gradient)
-    found = next(chain)
-    for layer in (2, 1):
-        conv = STRIDED.convs[layer - 1]
-        assert found.layer == layer and found.x.shape == inputs[layer - 1].shape
-        torch.testing.assert_close(found.z, conv.apply(inputs[layer - 1], theta[f"w{layer}"]), rtol=1e-6, atol=1e-9)
-        torch.testing.assert_close(found.delta.flatten(2), passes[layer - 1].delta, rtol=1e-6, atol=1e-9)
-        assert (found.x - inputs[layer - 1]).abs().max() > 1e-3  # both layers lose rank: the solver's are others
-        if layer > 1:
-            found = chain.send(inputs[layer - 1].float())  # Hybrid works in float32
-            assert found.x.dtype == torch.float64
+    passes = STRIDED.layers(gradient.theta, x, lambda logits: gradient.gradients["b3"])
+    hidden = STRIDED.activation(STRIDED.convs[0].apply(x, gradient.theta["w1"]))
+    sent = 0.9 * hidden
+    back = STRIDED.convs[1].transpose(passes[1].delta.view(1, 5, 2, 2), gradient.theta["w2"], hidden.shape[1:])
+    for better, expected in ((None, hidden), (sent.float(), sent)):  # Hybrid works in float32
+        chain = layer_by_layer(gradient)
+        found = next(chain)
+        assert found.layer == 2
+        torch.testing.assert_close(found.delta.flatten(2), passes[1].delta, rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(found.x, hidden, rtol=1e-6, atol=1e-9)  # full rank: the solver's is the truth
+        found = chain.send(better)
+        assert found.layer == 1 and found.x.dtype == torch.float64 and found.x.shape == x.shape
+        torch.testing.assert_close(found.z, expected.atanh(), rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(found.delta, back * (1 - expected.square()), rtol=1e-5, atol=1e-7)
 
 
 def test_single_precision_goes_in_and_double_comes_out():

@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 
-from recon.chapters.leakage_shared import Victims
+from recon.chapters.leakage_common import Victims
 from recon.images.pools import load_pool
 from recon.scoring.metrics import mse, psnr
 

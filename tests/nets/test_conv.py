@@ -9,7 +9,7 @@ from small_networks import CONVS, SHAPE, SMALL, STRIDED, some_images, theta_of
 from torch import nn
 
 from recon.errors import ReconError
-from recon.nets.conv import CLIP, SEED, TABLE_1, Activation, Conv, ConvNet, cross_entropy_direction, weight_gradients
+from recon.nets.conv import SEED, TABLE_1, Activation, Conv, ConvNet, cross_entropy_direction, weight_gradients
 
 MODULES = {"tanh": nn.Tanh, "leaky_relu": lambda: nn.LeakyReLU(0.2), "relu": nn.ReLU}
 
@@ -125,7 +125,7 @@ def test_slope_and_inverse_of_an_activation(name):
     if name != "relu":
         torch.testing.assert_close(sigma.inverse(x.detach()), z.detach(), rtol=1e-9, atol=1e-12)
     if name == "tanh":  # what cannot have come out of it is clipped, as in the paper
-        torch.testing.assert_close(sigma.inverse(torch.tensor([-2.0, 1.0])).tanh(), torch.tensor([-CLIP, CLIP]))
+        torch.testing.assert_close(sigma.inverse(torch.tensor([-2.0, 1.0])).tanh(), torch.tensor([-0.9999, 0.9999]))
     zero = torch.zeros(1)  # a ReLU's derivative at 0 is PyTorch's: that of the lower side
     assert sigma.slope(zero).item() == torch.func.grad(lambda v: sigma(v).sum())(zero).item()
 
@@ -150,6 +150,7 @@ def test_table_1_is_the_papers():
         (lambda: Activation("sigmoid"), "unsupported activation"),
         (lambda: Activation("relu").inverse(torch.ones(1)), "not invertible"),
         (lambda: ConvNet((Conv(9, 2),), shape=(1, 5, 5)).shapes(), "does not fit"),
+        (lambda: ConvNet((Conv(6, 2),), shape=(1, 5, 5)).shapes(), "does not fit"),
         (lambda: Conv(3, 0).output((1, 5, 5)), "does not fit"),
         (lambda: Conv(3, 2, 1, -1).output((1, 9, 9)), "does not fit"),
     ],

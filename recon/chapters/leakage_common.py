@@ -1,4 +1,4 @@
-"""What the leakage chapters share: the victims' images, and the networks under attack.
+"""What the leakage chapters share: the victims' images, the networks under attack, and metrics with rows of networks.
 
 Chen & Campbell attack two named images of CIFAR-10 with networks of one named seed.  To be compared with their
 numbers these stay what they are, whatever the run's seed: nothing here obeys it.
@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from pydantic import GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic_core import CoreSchema
 from torch import Tensor
 
 from recon.chapters.published import PRE_TRAINED
@@ -54,6 +57,38 @@ class Victims:
         """The first image of each of CIFAR-10's first `count` classes; on other data as many training images."""
         _, first = np.unique(pool.labels, return_index=True)
         return Victims.of(pool, tuple(pool.index[np.resize(first, CLASSES)].tolist())[:count])
+
+
+class Spread:
+    """Typed metrics of which one field, a dict of rows by name, lies in `result.json` beside the other fields.
+
+    rows_field: that field's name.  What no field is named after is a row of it; rows that are there come first, and
+    fields that are None are left out.
+    """
+
+    rows_field: ClassVar[str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gathered(cls, found: Any) -> Any:
+        if not isinstance(found, dict):
+            return found
+        known = {each.name for each in fields(cls)} - {cls.rows_field}  # type: ignore[arg-type]  # dataclasses inherit
+        rows = {name: row for name, row in found.items() if name not in known}
+        return {name: found[name] for name in known & found.keys()} | {cls.rows_field: rows}
+
+    @model_serializer(mode="wrap")
+    def _spread(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found = handler(self)
+        rows = found.pop(self.rows_field)
+        return rows | {name: value for name, value in found.items() if value is not None}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        found = handler.resolve_ref_schema(handler(core))
+        rows = found["properties"].pop(cls.rows_field)
+        found["required"].remove(cls.rows_field)
+        return found | {"additionalProperties": rows["additionalProperties"]}
 
 
 def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:
