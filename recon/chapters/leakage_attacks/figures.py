@@ -20,7 +20,7 @@ def plot_grid(result: Result[Metrics]) -> Figure:
     """Reconstructions by every method that ran; above each MSE and PSNR (peak 255, as published)."""
     truth, networks = result.array("truth"), result.metrics.networks
     count = len(truth)
-    methods = [method for method in LABELS if any(method in row.methods for row in networks.values())]
+    methods = ran_on_any(result.metrics)
     columns = count * (len(methods) + 1)
     figure, axes = plt.subplots(
         len(networks), columns, figsize=(1.15 * columns + 1, 1.5 * len(networks)), squeeze=False
@@ -48,6 +48,28 @@ def show_scored(ax: Axes, image: Tensor, header: str, scores: Scores, k: int) ->
     title = f"{each.mse:.4f}\n{each.psnr_255:.1f} dB" if each and each.mse < DIVERGED else "diverged"
     show_image(ax, image, "black", header + title)
     ax.title.set_fontsize(8)
+
+
+def table(metrics: Metrics) -> dict[str, dict[str, str]]:
+    """Appendix E in words, network by network and method by method: ours, and the published in brackets."""
+    return {
+        name: {LABELS[method]: in_words(name, method, row.methods.get(method)) for method in ran_on_any(metrics)}
+        for name, row in metrics.networks.items()
+    }
+
+
+def ran_on_any(metrics: Metrics) -> list[str]:
+    """Methods that ran on any network, in the order of the tables."""
+    return [method for method in LABELS if any(method in row.methods for row in metrics.networks.values())]
+
+
+def in_words(name: str, method: str, ours: Scores | None) -> str:
+    """One entry of the table; empty where the method did not run."""
+    if ours is None:
+        return ""
+    text = "diverged" if ours.diverged else f"{ours.mse:.4f}, {ours.psnr_255:.2f} dB"
+    published = PUBLISHED[name].get(method)
+    return text + (f"  (paper {published[0]:.4g}, {published[1]:.2f})" if published else "")
 
 
 def plot_scores(result: Result[Metrics]) -> Figure:
