@@ -1,4 +1,4 @@
-"""What the leakage chapters share: the victims' images, and the networks under attack.
+"""What the leakage chapters share: the victims' images, the networks under attack, and metrics with rows of networks.
 
 Chen & Campbell attack two named images of CIFAR-10 with networks of one named seed.  To be compared with their
 numbers these stay what they are, whatever the run's seed: nothing here obeys it.
@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from pydantic import GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic_core import CoreSchema
 from torch import Tensor
 
 from recon.chapters.published import PRE_TRAINED
 from recon.images.pools import ImagePool
-from recon.nets.conv import SEED, TABLE_1, ConvNet
+from recon.nets.conv import SEED, TABLE_1, ConvNet, Params
 from recon.training.pretraining import EPOCHS, pretrain
 
 VICTIMS = (1, 3)  # CIFAR-10 train indices of the paper's truck and deer
@@ -56,6 +59,38 @@ class Victims:
         return Victims.of(pool, tuple(pool.index[np.resize(first, CLASSES)].tolist())[:count])
 
 
+class Spread:
+    """Typed metrics of which one field, a dict of rows by name, lies in `result.json` beside the other fields.
+
+    rows_field: that field's name.  What no field is named after is a row of it; rows that are there come first, and
+    fields that are None are left out.
+    """
+
+    rows_field: ClassVar[str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gathered(cls, found: Any) -> Any:
+        if not isinstance(found, dict):
+            return found
+        known = {each.name for each in fields(cls)} - {cls.rows_field}  # type: ignore[arg-type]  # dataclasses inherit
+        rows = {name: row for name, row in found.items() if name not in known}
+        return {name: found[name] for name in known & found.keys()} | {cls.rows_field: rows}
+
+    @model_serializer(mode="wrap")
+    def _spread(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found = handler(self)
+        rows = found.pop(self.rows_field)
+        return rows | {name: value for name, value in found.items() if value is not None}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        found = handler.resolve_ref_schema(handler(core))
+        rows = found["properties"].pop(cls.rows_field)
+        found["required"].remove(cls.rows_field)
+        return found | {"additionalProperties": rows["additionalProperties"]}
+
+
 def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:
     """What the networks see: pixel/255 − 0.5, (B, 3, 32, 32) float64."""
     return torch.from_numpy(pool.images[rows]).double() / 255 - 0.5
@@ -63,10 +98,10 @@ def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:
 
 @dataclass(frozen=True)
 class Attacked:
-    """A network of Table 1, its weights in float64, and how it came by them (pre-trained rows)."""
+    """A network of Table 1, its parameters θ in float64, and how it came by them (pre-trained rows)."""
 
     network: ConvNet
-    weights: list[Tensor]
+    theta: Params
     accuracy: float = math.nan
     n_train: int = 0
 
@@ -75,15 +110,20 @@ class Attacked:
         """PyTorch's default initialisation with seed 10; "… pre-trained" are then trained on all automobiles and birds
         of the pool (10 000 in the paper), the victims not among them; on other data on its init images."""
         network = TABLE_1[name.removesuffix(PRE_TRAINED)]
-        weights = network.init(SEED)
+        theta = network.init(torch.Generator().manual_seed(SEED))
         if not name.endswith(PRE_TRAINED):
-            return Attacked(network, [weight.double() for weight in weights])
+            return Attacked(network, double(theta))
         cifar = pool.name == "cifar10"
         rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
         x, labels = inputs(pool, rows).float(), torch.from_numpy(pool.labels[rows])
-        weights = pretrain(network, weights, x, labels, epochs, torch.Generator().manual_seed(SEED))
-        accuracy = (network.logits(weights, x).argmax(1) == labels).double().mean().item()
-        return Attacked(network, [weight.double() for weight in weights], accuracy, len(rows))
+        theta = pretrain(network, theta, x, labels, epochs, torch.Generator().manual_seed(SEED))
+        accuracy = (network(theta, x).argmax(1) == labels).double().mean().item()
+        return Attacked(network, double(theta), accuracy, len(rows))
+
+
+def double(theta: Params) -> Params:
+    """θ in float64."""
+    return {name: tensor.double() for name, tensor in theta.items()}
 
 
 def pixels(x: Tensor) -> Tensor:
