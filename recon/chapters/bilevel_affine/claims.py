@@ -12,21 +12,9 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """A distance for each start, and what the images look like."""
     null = metrics.null
     held_out = f"held-out images: {null.held_out_nn_l2:.1f}"
-    distances = [
-        Claim(
-            f"affine-distance-{name}",
-            "4.3, Table 1",
-            f"The parameter distance after solving from the {name} start is small.",
-            f"{PAPER_AFFINE[name]:.2e}",
-            f"{reached.distance_sum:.1e}",
-            f"another data set: {null.other_data_sum:.2g}",
-            verdict(reached.distance_sum <= PAPER_AFFINE[name]),
-        )
-        for name, reached in metrics.starts().items()
-    ]
     partition = metrics.partition
     return [
-        *distances,
+        *_distances(metrics),
         Claim(
             "affine-random-noise",
             "4.3 a, Fig. 1a",
@@ -55,4 +43,20 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             held_out,
             verdict(partition.nearer_to_partition == 1.0 and partition.nn_train_l2 >= 0.9 * null.held_out_nn_l2),
         ),
+    ]
+
+
+def _distances(metrics: Metrics) -> list[Claim]:
+    """At most the paper's own, for each start."""
+    return [
+        Claim(
+            f"affine-distance-{name}",
+            "4.3, Table 1",
+            f"The parameter distance after solving from the {name} start is small.",
+            f"{PAPER_AFFINE[name]:.2e}",
+            f"{reached.distance_sum:.1e}",
+            f"another data set: {metrics.null.other_data_sum:.2g}",
+            verdict(reached.distance_sum <= PAPER_AFFINE[name]),
+        )
+        for name, reached in metrics.starts().items()
     ]
