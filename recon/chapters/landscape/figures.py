@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
@@ -9,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
+from recon.chapters.landscape.metrics import BilevelMetrics, BySet, DecorecoMetrics
 from recon.chapters.pictures import on_white
 from recon.store.results import Result
 
@@ -17,10 +20,10 @@ METHODS = {"bilevel": "bilevel", "pixels": "DecoReco, all pixels", "span": "Deco
 COLOURS = dict(zip(SETS, ("#d62728", "#2ca02c", "#1f77b4"), strict=True))  # red, green, blue as in the paper
 
 
-def heatmaps(axes: list[Axes], distance: dict, lambdas: list[float], top: float, label: str) -> None:
+def heatmaps(axes: Sequence[Axes], distance: BySet, lambdas: list[float], top: float, label: str) -> None:
     """One row: distance to the nearest image of each set; λ₁ to the right, λ₂ upwards; values printed."""
-    for ax, (name, title) in zip(axes, SETS.items(), strict=True):
-        values = np.array(distance[name]).T[::-1]  # [λ₂ from 1 to 0][λ₁]
+    for ax, (name, values_of_set) in zip(axes, distance.sets().items(), strict=True):
+        values = np.array(values_of_set).T[::-1]  # [λ₂ from 1 to 0][λ₁]
         sns.heatmap(
             values,
             vmin=0,
@@ -35,34 +38,40 @@ def heatmaps(axes: list[Axes], distance: dict, lambdas: list[float], top: float,
             xticklabels=[f"{v:g}" for v in lambdas],
             yticklabels=[f"{v:g}" for v in reversed(lambdas)],
         )
-        ax.set(title=f"to the nearest {title} image", xlabel="λ₁  (partition → truth)")
+        ax.set(title=f"to the nearest {SETS[name]} image", xlabel="λ₁  (partition → truth)")
     axes[0].set_ylabel(f"{label}\nλ₂  (noise → image)")
 
 
-def plot_maps(result: Result) -> Figure:
+def highest(distances: Iterable[BySet]) -> float:
+    """Of all, for a shared scale."""
+    return max(float(np.max(values)) for distance in distances for values in distance.sets().values())
+
+
+def plot_maps(result: Result[BilevelMetrics]) -> Figure:
     """Fig. 10a: the bilevel end points; below, the starts themselves."""
     metrics = result.metrics
     figure, axes = plt.subplots(2, 3, figsize=(10, 7))
-    top = max(np.max(values) for part in ("distance", "start_distance") for values in metrics[part].values())
-    heatmaps(axes[0], metrics["distance"], metrics["lambda1"], top, "end point")
-    heatmaps(axes[1], metrics["start_distance"], metrics["lambda1"], top, "start")
+    top = highest([metrics.distance, metrics.start_distance])
+    heatmaps(axes[0], metrics.distance, metrics.lambda1, top, "end point")
+    heatmaps(axes[1], metrics.start_distance, metrics.lambda1, top, "start")
     return finished(figure)
 
 
-def plot_variants(result: Result) -> Figure:
+def plot_variants(result: Result[DecorecoMetrics]) -> Figure:
     """Fig. 10b: DecoReco by descent in all pixels and by our attack; shared scale with the bilevel rows."""
-    variants, lambdas = result.metrics["variants"], result.metrics["lambda1"]
+    methods = result.metrics.variants.methods()
+    distance = {label: methods[name].distance for name, label in METHODS.items()}
     figure, axes = plt.subplots(len(METHODS), 3, figsize=(10, 3.4 * len(METHODS)))
-    top = max(np.max(values) for name in METHODS for values in variants[name]["distance"].values())
-    for row, (name, label) in zip(axes, METHODS.items(), strict=True):
-        heatmaps(row, variants[name]["distance"], lambdas, top, label)
+    top = highest(distance.values())
+    for row, (label, found) in zip(axes, distance.items(), strict=True):
+        heatmaps(row, found, result.metrics.lambda1, top, label)
     return finished(figure)
 
 
-def plot_lines(result: Result) -> Figure:
+def plot_lines(result: Result[DecorecoMetrics]) -> Figure:
     """Figs. 11 and 12: along λ₁ at λ₂ = 1, along λ₂ at λ₁ = 1; bands one standard deviation over seeds; dotted: the
     start's own distances."""
-    lambdas = np.array(result.metrics["lambda1"])
+    lambdas = np.array(result.metrics.lambda1)
     side = len(lambdas)
     figure, axes = plt.subplots(2, len(METHODS), figsize=(10.5, 6), sharey=True, sharex=True)
     for column, (name, label) in enumerate(METHODS.items()):
@@ -84,7 +93,7 @@ def plot_lines(result: Result) -> Figure:
     return finished(figure)
 
 
-def plot_fine(result: Result) -> Figure:
+def plot_fine(result: Result[BilevelMetrics]) -> Figure:
     """The affine net's landscape on the fine grid: energy of the starts for both objectives, where they end, how far
     they move."""
     grid = result.array("fine_grid").numpy()
@@ -123,7 +132,7 @@ def plot_fine(result: Result) -> Figure:
     return finished(figure)
 
 
-def plot_connection(result: Result) -> Figure:
+def plot_connection(result: Result[BilevelMetrics]) -> Figure:
     """Energy from the truth to two end points: along the straight segment, and along its projection on the solution
     set; relative to the energy of noise."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True)
@@ -141,7 +150,7 @@ def plot_connection(result: Result) -> Figure:
     return finished(figure)
 
 
-def plot_geometry(result: Result) -> Figure:
+def plot_geometry(result: Result[DecorecoMetrics]) -> Figure:
     """Left: energy on the lines from the truth. Right: barriers on segments between end points. All relative to the
     energy of noise."""
     labels = {
