@@ -101,6 +101,12 @@ class _Module:
         return [(inner, "")] if _is_module(inner, self.package) else []
 
 
+def forget() -> None:
+    """Read every file again: for whoever edits code and asks for its hash in one process."""
+    _read.cache_clear()
+    _is_module.cache_clear()
+
+
 @lru_cache(maxsize=1024)
 def _read(dotted: str, package: Path) -> _Module:
     return _Module(dotted, package)
@@ -108,7 +114,7 @@ def _read(dotted: str, package: Path) -> _Module:
 
 @lru_cache(maxsize=4096)
 def _is_module(dotted: str, package: Path) -> bool:
-    path = package / dotted.replace(".", "/")
+    path = package / dotted.strip(".").replace(".", "/")
     return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
 
 
