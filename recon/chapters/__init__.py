@@ -12,7 +12,7 @@ Its `__init__.py` puts them together as `Experiment`s, which `registry` finds: t
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -95,7 +95,7 @@ def page_code_of(chosen: Experiment) -> str:
     return code_hash(_defined(function) for function in (chosen.claims, *chosen.figures.values()))
 
 
-def _defined(function: Callable[..., Any]) -> Name:
+def _defined(function: Any) -> Name:
     """Where a function is defined; all of its module where it has no name there."""
     inner = getattr(function, "func", function)  # of a partial
     module = inner.__module__.removeprefix("recon.")

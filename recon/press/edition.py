@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -24,8 +23,7 @@ from threading import Lock
 import nbformat
 from nbformat import NotebookNode
 
-from recon.chapters import PROFILES, ROOT
-from recon.chapters.run import check_seed
+from recon.chapters import ROOT
 from recon.errors import ReconError
 from recon.images.pools import load_pool
 from recon.press import stamps
@@ -40,31 +38,10 @@ from recon.press.runner import (
     read_notebook,
     save,
 )
+from recon.press.stamps import Edition
 from recon.store.files import only_one, remove_leftovers
-from recon.store.machine import cores, resolve_device
+from recon.store.machine import cores
 from recon.store.results import read_json
-
-
-@dataclass(frozen=True)
-class Edition:
-    """What an edition is made with: the chapters' parameters; data_root: as `recon.images.pools.load_pool` · jobs:
-    chapters at a time, None for as many as there are cores · timeout: seconds that a cell may take."""
-
-    profile: str = "laptop"
-    data: str = "auto"
-    device: str = "auto"
-    seed: int = 0
-    data_root: str | Path | None = None
-    jobs: int | None = None
-    timeout: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.profile not in PROFILES:
-            raise ReconError(f"unknown profile '{self.profile}': choose one of {', '.join(PROFILES)}")
-        if self.jobs is not None and self.jobs < 1:
-            raise ReconError(f"the number of jobs must be at least 1, not {self.jobs}")
-        check_seed(self.seed)
-        resolve_device(self.device)
 
 
 def chapters_of(root: Path = ROOT) -> list[Path]:

@@ -6,17 +6,41 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import nbformat
 from nbformat import NotebookNode
 
-if TYPE_CHECKING:
-    from recon.images.pools import ImagePool
-    from recon.press.edition import Edition
+from recon.chapters import PROFILES, code_of, experiment, page_code_of
+from recon.chapters.run import check_seed
+from recon.errors import ReconError
+from recon.images.pools import ImagePool
+from recon.store.keys import code_hash, imported
+from recon.store.machine import commit, device_name, resolve_device, versions
+
+
+@dataclass(frozen=True)
+class Edition:
+    """What an edition is made with: the chapters' parameters; data_root: as `recon.images.pools.load_pool` · jobs:
+    chapters at a time, None for as many as there are cores · timeout: seconds that a cell may take."""
+
+    profile: str = "laptop"
+    data: str = "auto"
+    device: str = "auto"
+    seed: int = 0
+    data_root: str | Path | None = None
+    jobs: int | None = None
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.profile not in PROFILES:
+            raise ReconError(f"unknown profile '{self.profile}': choose one of {', '.join(PROFILES)}")
+        if self.jobs is not None and self.jobs < 1:
+            raise ReconError(f"the number of jobs must be at least 1, not {self.jobs}")
+        check_seed(self.seed)
+        resolve_device(self.device)
 
 
 def experiments_in(nb: NotebookNode) -> list[str]:
@@ -39,9 +63,6 @@ def notebook_sha256(nb: NotebookNode) -> str:
 def source_hash(nb: NotebookNode, profile: str) -> str:
     """Hash of the code and sizes behind a page: what its cells import and all that this reaches; of every experiment
     that it runs, what computes, what makes claims and figures, and the sizes at this profile."""
-    from recon.chapters import code_of, experiment, page_code_of
-    from recon.store.keys import code_hash, imported
-
     parts = [code_hash(imported(_code(nb)))]
     for chosen in map(experiment, experiments_in(nb)):
         parts += [code_of(chosen), page_code_of(chosen), json.dumps(asdict(chosen.sizes[profile]), sort_keys=True)]
@@ -50,8 +71,6 @@ def source_hash(nb: NotebookNode, profile: str) -> str:
 
 def make_stamp(root: Path, source: NotebookNode, settings: Edition, pool: ImagePool) -> dict:
     """The stamp of one page, made before it is executed; `seconds` is filled in afterwards."""
-    from recon.store.machine import commit, device_name, resolve_device, versions
-
     return {
         "commit": commit(root),
         "profile": settings.profile,
