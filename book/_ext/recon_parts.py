@@ -1,112 +1,84 @@
-"""Pages written when the book is built, from result files, stamps and docstrings: nothing on them is typed by hand.
+"""`{recon} PART`: parts of a page that are written when the book is built, from result files, stamps and docstrings.
 
-A page in book/ asks for a part with a line of its own, `% recon: NAME`; `fill` replaces it in the staged copy.  Which
-claims there must be is said by `book/claims.yml`; one without a result fails the build, and so does a result's claim
-that nobody listed.
+Nothing in them is typed by hand.  Which claims there must be is said by book/claims.yml: one without a result fails
+the build, and so does a result's claim that nobody listed.
 """
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import walk_packages
+from typing import Any
 
 import nbformat
-import yaml
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
 
+import recon
+from recon.chapters import load, registry
+from recon.chapters.catalogue import PAPERS, Row, catalogue, rows
 from recon.errors import ReconError
-from recon.store.ledger import entries
-from recon.store.results import Claim, Result, load_result
+from recon.store.results import Result
 
-MARK = re.compile(r"^% recon: (\S+)$", re.MULTILINE)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+\-.!|$<>~^:@])")
-PAPERS = {"runkel2024": "Runkel et al.", "chen2022": "Chen & Campbell", "ours": "ours"}
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Where parts come from: the checkout, the edition's result files, its executed chapters."""
+    """Where parts come from: a checkout (or its staged copy), the edition's result files, its executed chapters."""
 
     root: Path
     results: Path
     chapters: list[Path]
 
 
-@dataclass(frozen=True)
-class Row:
-    """A claim with the run that it comes from; `seeds`: the same claim at other seeds."""
+class Recon(SphinxDirective):
+    """The directive; an unknown part or a claim out of place is an error of the build."""
 
-    claim: Claim
-    result: Result
-    chapter: str
-    seeds: tuple[Claim, ...] = ()
+    required_arguments = 1
 
+    def run(self) -> list[nodes.Node]:
+        root = Path(self.env.srcdir)
+        executed = root / "book" / "executed"
+        if self.arguments[0] == "reference":
+            return [self._module(name) for name in modules()]
+        try:
+            text = part(self.arguments[0], Sources(root, executed / "results", sorted(executed.glob("*.ipynb"))))
+        except ReconError as error:
+            raise self.error(str(error)) from error
+        return self._parsed(text)
 
-def fill(book: Path, sources: Sources) -> None:
-    """Replace every mark in the Markdown pages of the staged folder `book`; ReconError for an unknown part."""
-    for page in sorted(book.rglob("*.md")):
-        text = page.read_text(encoding="utf-8")
-        if MARK.search(text):
-            page.write_text(MARK.sub(lambda mark: part(mark[1], sources), text), encoding="utf-8")
+    def _parsed(self, text: str) -> list[nodes.Node]:
+        box = nodes.container()
+        self.state.nested_parse(StringList(text.splitlines(), self.arguments[0]), self.content_offset, box)
+        return box.children
+
+    def _module(self, name: str) -> nodes.section:
+        section = nodes.section(ids=[nodes.make_id(name)], names=[name])
+        section += nodes.title(name, name)
+        section += self._parsed(
+            f"```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n   :member-order: bysource\n```"
+        )
+        return section
 
 
 def part(name: str, sources: Sources) -> str:
-    """The Markdown of one part: `claims/PAPER`, `verdicts`, `not-attempted`, `chapters`, `compute`, `contents` or
-    `reference`."""
+    """The Markdown of one part: `claims/PAPER` or one of `PARTS`; ReconError for any other."""
     if name.startswith("claims/") and name.removeprefix("claims/") in PAPERS:
         return claims_table(sources, name.removeprefix("claims/"))
-    parts: dict[str, Callable[[Sources], str]] = {
-        "contents": contents,
-        "verdicts": verdicts,
-        "not-attempted": not_attempted,
-        "chapters": chapter_table,
-        "compute": compute,
-        "reference": reference,
-    }
-    if name not in parts:
-        raise ReconError(f"a page asks for the part '{name}', which there is not: claims/PAPER, {', '.join(parts)}")
-    return parts[name](sources)
+    if name not in PARTS:
+        raise ReconError(f"a page asks for the part '{name}', which there is not: claims/PAPER, {', '.join(PARTS)}")
+    return PARTS[name](sources)
 
 
 # -------------------------------------------------------------------------------------------------------- claims
-
-
-def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
-    """Every claim of the results in a folder, in the order of the book; then those of runs kept at profile `paper`."""
-    from recon.chapters import registry
-
-    found = []
-    for folder in (results, *([root / "book" / "paper-size"] if kept else [])):
-        for name, experiment in registry().items():
-            if not os.path.lexists(folder / name / "result.json"):
-                continue
-            result = load_result(folder / name, arrays=False)
-            others = seeds_of(root, name, result) if folder == results else []
-            for claim in result.claims:
-                same = tuple(c for other in others for c in other.claims if c.id == claim.id)
-                found.append(Row(claim, result, experiment.chapter, same))
-    return found
-
-
-def seeds_of(root: Path, name: str, result: Result) -> list[Result]:
-    """The same experiment, profile and data at other seeds, as `recon keep` stored them in book/seeds/."""
-    folders = sorted((root / "book" / "seeds" / name).glob("seed-*"))
-    found = [load_result(folder, arrays=False) for folder in folders]
-    same = (result.profile, result.data["sha256"], result.config)
-    return [r for r in found if (r.profile, r.data["sha256"], r.config) == same and r.seed != result.seed]
-
-
-def catalogue(root: Path) -> dict:
-    """book/claims.yml: ids by paper, and what was not attempted; ReconError if it cannot be read."""
-    try:
-        return yaml.safe_load((root / "book" / "claims.yml").read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise ReconError(f"book/claims.yml cannot be read: {error}") from error
 
 
 def checked(sources: Sources) -> dict[str, list[Row]]:
@@ -114,15 +86,13 @@ def checked(sources: Sources) -> dict[str, list[Row]]:
 
     At profile `smoke` experiments make fewer claims: there only the second is an error.
     """
-    from recon.chapters import registry
-
     by_id = defaultdict(list)
     for row in rows(sources.results, sources.root):
         by_id[row.claim.id].append(row)
     listed = catalogue(sources.root)
     found = {paper: [row for name in listed[paper] for row in by_id.get(name, [])] for paper in PAPERS}
     known = [name for paper in PAPERS for name in listed[paper]]
-    complete = not any(row.result.profile == "smoke" for group in by_id.values() for row in group)
+    complete = not any(row.result.made.profile == "smoke" for group in by_id.values() for row in group)
     if complete and (missing := [name for name in known if name not in by_id]):
         raise ReconError(f"the claim '{missing[0]}' has no result file: run its experiment, or take it off claims.yml")
     without = [name for name in registry() if not os.path.lexists(sources.results / name / "result.json")]
@@ -144,8 +114,10 @@ def claims_table(sources: Sources, paper: str) -> str:
         many = f" *({n_seeds} seeds)*" if n_seeds > 1 else ""
         agree = sum(other.verdict == claim.verdict for other in row.seeds) + 1
         verdict = claim.verdict + (f", {agree} of {n_seeds} seeds" if agree < n_seeds else "")
-        device = row.result.device.replace("NVIDIA ", "")
-        where = f"[Chapter {int(row.chapter[:2])}](executed/{row.chapter}), {row.result.profile}, {escaped(device)}"
+        device = row.result.made.device.replace("NVIDIA ", "")
+        where = (
+            f"[Chapter {int(row.chapter[:2])}](executed/{row.chapter}), {row.result.made.profile}, {escaped(device)}"
+        )
         cells = [f"{escaped(claim.sentence + section)} *{where}*", *map(escaped, (claim.paper, ours))]
         cells[2] += many
         cells += [escaped(claim.null), f"**{verdict}**"]
@@ -203,14 +175,12 @@ def escaped(text: str) -> str:
 # -------------------------------------------------------------------------------------------------------- status
 
 
-def by_chapter(sources: Sources) -> dict[str, list[Result]]:
+def by_chapter(sources: Sources) -> dict[str, list[Result[Any]]]:
     """Chapter -> the results that its page shows."""
-    from recon.chapters import registry
-
     found = defaultdict(list)
     for name, experiment in registry().items():
         if os.path.lexists(sources.results / name / "result.json"):
-            found[experiment.chapter].append(load_result(sources.results / name, arrays=False))
+            found[experiment.chapter].append(load(sources.results / name, arrays=False))
     return found
 
 
@@ -223,7 +193,7 @@ def contents(sources: Sources) -> str:
         head = nb.cells[0].source
         title = re.search(r"^# (.+)$", head, re.MULTILINE)
         question = re.search(r"\*\*Question\.\*\* (.+?)(?:\n\n|$)", head, re.DOTALL)
-        seconds = sum(result.seconds for result in results[page.stem])
+        seconds = sum(result.made.seconds for result in results[page.stem])
         run = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
         link = f"[{title[1] if title else page.stem}](executed/{page.stem})"
         asked = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(question[1].split())) if question else ""
@@ -242,8 +212,8 @@ def chapter_table(sources: Sources) -> str:
         if not stamp:
             continue
         mine = results[page.stem]
-        seconds = sum(result.seconds for result in mine)
-        memory = max((result.peak_memory_mb for result in mine), default=0.0)
+        seconds = sum(result.made.seconds for result in mine)
+        memory = max((result.made.peak_memory_mb for result in mine), default=0.0)
         versions = ", ".join(f"{name} {escaped(number)}" for name, number in stamp["versions"].items())
         data = f"{stamp['data']['name']}, sha256 `{stamp['data']['sha256'][:16]}`"
         cells = [f"[{page.stem}](executed/{page.stem})", f"`{stamp['commit']}`", data, stamp["profile"]]
@@ -265,60 +235,42 @@ def reading_minutes(nb: nbformat.NotebookNode) -> int:
     return max(1, round(words / 200 + figures / 4))
 
 
-def compute(sources: Sources) -> str:
-    """The ledger, summed: runs that ended as they should, and the others."""
-    found = entries(sources.results)
-    lines = ["| Runs | Number | Hours |", "|---|---|---|"]
-    for outcome in ("done", "failed", "interrupted"):
-        mine = [entry for entry in found if entry.outcome == outcome]
-        lines.append(f"| {outcome} | {len(mine)} | {sum(entry.seconds for entry in mine) / 3600:.2f} |")
-    kept = [load_result(path.parent, arrays=False) for path in sorted(sources.root.glob("book/*/**/result.json"))]
-    extra = [result for result in kept if result.profile == "paper" or result.seed]
-    lines.append(f"| kept: larger sizes, other seeds | {len(extra)} | {sum(r.seconds for r in extra) / 3600:.2f} |")
-    return "\n".join(lines)
-
-
 # ----------------------------------------------------------------------------------------------------- reference
 
 
-def reference(sources: Sources) -> str:
-    """Signatures and docstrings of every public name, module by module."""
-    package = sources.root / "recon"
-    return "\n".join(_module(path, package) for path in sorted(package.rglob("*.py")) if _documented(path, package))
+def modules() -> list[str]:
+    """Every module of the package with something for a reader: no chapter's parts, no command line."""
+    found = (each for each in walk_packages(recon.__path__, "recon.") if not each.ispkg)
+    return [each.name for each in found if each.name != "recon.cli" and each.name.split(".")[1] != "chapters"]
 
 
-def _documented(path: Path, package: Path) -> bool:
-    inner = path.relative_to(package).parts[0]
-    return path.name not in ("__init__.py", "cli.py") and inner not in ("experiments", "plots")
+def plain(_app: Sphinx, _what: str, _name: str, _obj: object, _options: object, lines: list[str]) -> None:
+    """Docstrings are plain text with `code` and formulas: nothing in them is markup but doctests.
+
+    Of reStructuredText's characters only those are left that a paragraph cannot trip over; what is indented stays as
+    it is typed.
+    """
+    blocks = "\n".join(lines).strip("\n").split("\n\n")
+    lines[:] = "\n\n".join(map(_plain_block, blocks)).split("\n") + [""]
 
 
-def _module(path: Path, package: Path) -> str:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    dotted = ".".join(("recon", *path.relative_to(package).with_suffix("").parts))
-    lines = [f"## {dotted}", "", _text(ast.get_docstring(tree)), ""]
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-            lines += [f"```python\n{_signature(node)}\n```", "", _text(_doc(node)), ""]
-    return "\n".join(lines)
+def _plain_block(block: str) -> str:
+    rows = block.strip("\n").split("\n")
+    if rows[0].startswith(">>>"):
+        return block
+    if any(row.startswith("  ") for row in rows):
+        return "::\n\n" + "\n".join(f"   {row}" for row in rows)
+    pieces = re.split(r"(`[^`]+`)", "\n".join(rows))
+    return "".join(f"`{each}`" if each[:1] == "`" else re.sub(r"([\\*_|`])", r"\\\1", each) for each in pieces)
 
 
-def _doc(node: ast.FunctionDef | ast.ClassDef) -> str:
-    """The docstring, and those of a class's public methods."""
-    found = [ast.get_docstring(node) or ""]
-    for inner in node.body if isinstance(node, ast.ClassDef) else []:
-        if isinstance(inner, ast.FunctionDef) and not inner.name.startswith("_") and ast.get_docstring(inner):
-            found.append(f".{inner.name}: {ast.get_docstring(inner)}")
-    return "\n\n".join(found)
+PARTS = {"contents": contents, "verdicts": verdicts, "not-attempted": not_attempted, "chapters": chapter_table}
 
 
-def _signature(node: ast.FunctionDef | ast.ClassDef) -> str:
-    if isinstance(node, ast.FunctionDef):
-        returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-        return f"{node.name}({ast.unparse(node.args)}){returns}"
-    fields = [ast.unparse(inner) for inner in node.body if isinstance(inner, ast.AnnAssign)]
-    return f"class {node.name}({', '.join(fields)})"
-
-
-def _text(docstring: str | None) -> str:
-    """As typed, line breaks and formulas included."""
-    return f"```text\n{docstring}\n```" if docstring else ""
+def setup(app: Sphinx) -> dict:
+    """The directive, and docstrings as they are typed."""
+    app.add_directive("recon", Recon)
+    app.setup_extension("sphinx.ext.autodoc")
+    app.setup_extension("sphinx.ext.napoleon")
+    app.connect("autodoc-process-docstring", plain)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
