@@ -99,7 +99,7 @@ def test_resumed_restarts_give_the_uninterrupted_answer(weights, tmp_path, monke
 
 def test_the_loose_pair_still_does(weights):
     pair = recover(weights.network, weights.theta_star, SETTINGS, seeded(), checkpoints=None)
-    assert torch.equal(pair.x_hat, recover(weights, SETTINGS, seeded()).x_hat)
+    assert torch.equal(pair.x_hat, recover(weights=weights, settings=SETTINGS, generator=seeded()).x_hat)
 
 
 def test_one_network_at_a_time(weights):
