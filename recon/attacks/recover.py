@@ -84,7 +84,7 @@ def _also_of_a_loose_pair(attack: Callable[..., Recovered]) -> Callable[..., Rec
 
     @wraps(attack)
     def adapted(*given: Any, **named: Any) -> Recovered:
-        if isinstance(given[0], MLP):
+        if given and isinstance(given[0], MLP):
             given = (Weights(given[0], given[1]), *given[2:])
         return attack(*given, **named)
 

@@ -47,9 +47,9 @@ def _also_of_a_network(measure: Callable[..., dict[str, Tensor]]) -> Callable[..
     """TRANSITION: (network, θ*, found, alpha, layer_weights) instead of (found, margins, curvature)."""
 
     @wraps(measure)
-    def adapted(*given: Any) -> dict[str, Tensor]:
-        if not isinstance(given[0], MLP):
-            return measure(*given)
+    def adapted(*given: Any, **named: Any) -> dict[str, Tensor]:
+        if not (given and isinstance(given[0], MLP)):
+            return measure(*given, **named)
         network, theta_star, found, alpha, layer_weights = given
         stationarity = import_module("recon.attacks.stationarity").stationarity
         theta, options = network.unflatten(theta_star), {"alpha": alpha, "layer_weights": layer_weights}

@@ -74,8 +74,16 @@ def test_restarts_are_runs_of_their_own_by_their_seeds(weights, project, monkeyp
 def test_every_restart_begins_at_a_given_start(weights):
     start = 0.1 * torch.randn(4, 15, generator=seeded(), dtype=torch.float64)
     found = recover(weights, RecoverSettings(m=4, restarts=3, steps=1, project=False), seeded(), None, start)
-    gaps = torch.cdist(found.x_hat, start).amin(1)
-    assert (gaps < 1e-12).all()  # the first energy is the start's, and no restart has another
+    torch.testing.assert_close(found.x_hat, start[found.row])  # the first energy is the start's, of every restart
+
+
+def test_random_start_by_hand():
+    like = torch.zeros(1, dtype=torch.float64)
+    x, unit = random_start(RecoverSettings(m=2000, init_scale=0.3), 15, like, 4)
+    assert x.shape == (1, 2000, 15) and unit.shape == (1, 2000) and x.dtype == unit.dtype == torch.float64
+    assert x.std().item() == pytest.approx(0.3, rel=0.02) and unit.mean().item() == pytest.approx(0.5, abs=0.03)
+    assert unit.min().item() == pytest.approx(0.01) and unit.max() < 1
+    assert random_start(RecoverSettings(m=4, candidates=6), 15, like, 4)[0].shape == (1, 6, 15)
 
 
 def test_resumed_restarts_give_the_uninterrupted_answer(weights, tmp_path, monkeypatch):
@@ -99,7 +107,7 @@ def test_resumed_restarts_give_the_uninterrupted_answer(weights, tmp_path, monke
 
 def test_the_loose_pair_still_does(weights):
     pair = recover(weights.network, weights.theta_star, SETTINGS, seeded(), checkpoints=None)
-    assert torch.equal(pair.x_hat, recover(weights, SETTINGS, seeded()).x_hat)
+    assert torch.equal(pair.x_hat, recover(weights=weights, settings=SETTINGS, generator=seeded()).x_hat)
 
 
 def test_one_network_at_a_time(weights):

@@ -148,3 +148,22 @@ def test_a_linear_layer_applied_at_every_position():
         assert close(value, expected[name])
     own = (expected["0.weight"] * theta["0.weight"]).sum((1, 2)) + expected["0.bias"] @ theta["0.bias"]
     assert close(products_with_theta(theta, passes[0]), own)
+
+
+class Shortcut(nn.Module):
+    """Adds a layer's output to its input in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x):
+        h = x.tanh()
+        h += self.layer(h)
+        return h
+
+
+def test_an_input_that_is_changed_afterwards_is_kept_as_it_was():
+    network, x = ModuleNetwork(Shortcut().double().eval()), torch.ones(2, 3, dtype=F64)
+    (only,) = network.layers(network.parameters(), x, torch.ones_like)
+    assert torch.equal(only.input, x.tanh())

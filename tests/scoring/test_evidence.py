@@ -23,7 +23,7 @@ def test_evidence_by_hand():
         agreement=torch.tensor([0.5, 0.6, 0.7]),
     )
     margins, curvature = torch.tensor([2.0, 8.0, -1.0]), torch.tensor([9.0, 8.0, 7.0])
-    measured = evidence(found, margins, curvature)
+    measured = evidence(found=found, margins=margins, curvature=curvature)
     assert tuple(measured) == EVIDENCE
     assert measured["norm"].tolist() == [5.0, 2.0, 1.0]
     expected = -torch.tensor([1.0, 4.0, 2e12]).log()  # the median is 2; a wrong side counts as a margin of 1e-12
