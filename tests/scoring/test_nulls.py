@@ -192,3 +192,13 @@ def test_other_shapes():
     assert table.matches.ssim_04 == 5 and table.best_null.ncc_channel_06 == 3 and table.excess.ncc_08 == 2
     with pytest.raises(ReconError, match="128 numbers"):
         null_table({"some": x}, train, held_out, torch.full((128,), 0.5), train, (1, 8, 8))
+
+
+def test_nulls_get_the_median_norm_of_the_training_images():
+    """Neither the mean nor the largest: one loud image must not set the contrast of all nulls."""
+    mean = torch.rand(DIM, generator=torch.Generator().manual_seed(3))
+    train = noise(5, 1) * torch.tensor([0.1, 0.1, 0.1, 0.1, 50.0])[:, None]
+    null = train[:4] / train[:4].norm(dim=1, keepdim=True)
+    table = null_table({"same": 7 * null}, train, noise(5, 4), mean, train)
+    expected, loud = (match_counts(norm * null, train, mean) for norm in (train.norm(dim=1).median(), train[4].norm()))
+    assert table.nulls["same"] == expected != loud
