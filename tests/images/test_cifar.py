@@ -65,6 +65,8 @@ def test_real_subset_is_the_one_the_book_was_made_from():
         pytest.skip("no $RECON_DATA with the real subset file")
     pool = load_pool("cifar10")
     assert pool.sha256 == "940f4edc6006f159ce54fae9ce3e89ee1590c3de1cc752d0598313b65c954bc7"
+    with np.load(os.path.join(root, cifar.SUBSET_FILE)) as file:
+        assert pool.class_names == tuple(map(str, file["class_names"]))
     small, large = partition(pool, 6, n_held_out=6), partition(pool, 500, n_held_out=1000)
     drawn = [getattr(small, part).index.tolist() for part in PARTS]
     assert drawn == [
@@ -179,3 +181,9 @@ def test_timeout_of_the_download_does_not_stay(tmp_path, monkeypatch, one_senten
 def test_impossible_paths(monkeypatch, one_sentence):
     one_sentence(lambda: load_pool("cifar10", "~no-such-user-here/data"), "cannot be read")
     one_sentence(lambda: load_pool("cifar10", "x" * 5000), "cannot be read")
+
+
+def test_class_names_are_in_the_order_of_their_labels():
+    """CIFAR-10 numbers its classes alphabetically."""
+    assert list(cifar.CLASS_NAMES) == sorted(cifar.CLASS_NAMES) and len(cifar.CLASS_NAMES) == 10
+    assert {cifar.CLASS_NAMES[k] for k in cifar.VEHICLES} == {"airplane", "automobile", "ship", "truck"}

@@ -192,3 +192,33 @@ def test_other_shapes():
     assert table.matches.ssim_04 == 5 and table.best_null.ncc_channel_06 == 3 and table.excess.ncc_08 == 2
     with pytest.raises(ReconError, match="128 numbers"):
         null_table({"some": x}, train, held_out, torch.full((128,), 0.5), train, (1, 8, 8))
+
+
+def test_nulls_get_the_median_norm_of_the_training_images():
+    """Neither the mean nor the largest: one loud image must not set the contrast of all nulls."""
+    mean = torch.rand(DIM, generator=torch.Generator().manual_seed(3))
+    train = noise(5, 1) * torch.tensor([0.1, 0.1, 0.1, 0.1, 50.0])[:, None]
+    null = train[:4] / train[:4].norm(dim=1, keepdim=True)
+    table = null_table({"same": 7 * null}, train, noise(5, 4), mean, train)
+    expected, loud = (match_counts(norm * null, train, mean) for norm in (train.norm(dim=1).median(), train[4].norm()))
+    assert table.nulls["same"] == expected != loud
+
+
+def test_every_set_is_shown_with_the_mean_that_was_subtracted():
+    """SSIM compares x + mean: of the nulls, and of what is compared with held-out images, no other mean is added."""
+    mean = torch.rand(DIM, generator=torch.Generator().manual_seed(3))
+    train, held_out = noise(4, 1) / 5, noise(4, 4) / 5
+    blurred = {"near": train + 0.8 * noise(4, 5) / 5}
+    x_hat = held_out + 0.8 * noise(4, 6) / 5
+    table = null_table(blurred, train, held_out, mean, x_hat)
+    stretched = train.norm(dim=1).median() * torch.nn.functional.normalize(blurred["near"], dim=1)
+    assert table.nulls["near"] == match_counts(stretched, train, mean)
+    assert table.nulls["near"] != match_counts(stretched, train, blurred["near"].mean(0))
+    assert table.nulls["held_out"] == match_counts(x_hat, held_out, mean)
+    assert table.nulls["held_out"] != match_counts(x_hat, held_out, held_out.mean(0))
+
+
+def test_half_of_an_odd_number_is_rounded_up():
+    others = noise(7, 2)
+    weights = means(others, 2, torch.Generator().manual_seed(0))[1] @ torch.linalg.pinv(others)
+    assert torch.allclose(weights.sort().values, torch.tensor([0.0] * 3 + [0.25] * 4), atol=1e-4)
