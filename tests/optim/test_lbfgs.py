@@ -69,3 +69,20 @@ def test_pairs_are_the_matrix_of_bfgs():
             left = identity - torch.outer(a, b) / (a @ b)
             matrix = left @ matrix @ left.mT + torch.outer(a, a) / (a @ b)
         torch.testing.assert_close(pairs.apply(v)[row], matrix @ v[row])
+
+
+def test_a_step_that_lowers_too_little_is_halved():
+    """½ θ² from 0.50001: the step of length 1 lowers it by 1e-5, less than Armijo's 1e-4 of what the slope promises."""
+    found = lbfgs(
+        lambda theta: (0.5 * theta.square().sum(-1), theta.clone()),
+        torch.tensor([[0.50001]], dtype=torch.float64),
+        LBFGSSettings(1e-12, max_iter=1),
+    )
+    assert abs(found.theta.item() - 1e-5) < 1e-12
+
+
+def test_a_row_that_cannot_fall_is_left_alone():
+    """Its gradient points the wrong way: it stays where it was, and is not tried again."""
+    start = torch.ones(1, 2, dtype=torch.float64)
+    found = lbfgs(lambda theta: (theta.square().sum(-1), -theta), start, LBFGSSettings(1e-9, max_iter=9, halvings=5))
+    assert found.iterations == 1 and torch.equal(found.theta, start) and found.energy.item() == 2.0
