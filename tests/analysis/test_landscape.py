@@ -166,6 +166,21 @@ def test_stationarity_attack_fits_multipliers_and_descends(network, share):
     assert found.energy < share * best
 
 
+def test_multipliers_are_taken_back_with_a_rejected_step():
+    network = affine(D)
+    generator = torch.Generator().manual_seed(2)
+    theta = network.flatten(network.init(generator, dtype=torch.float64))
+    x = torch.randn(2, N, D, generator=generator, dtype=torch.float64)
+    attack = StationarityAttack(network, theta, half_and_half(N, dtype=torch.float64), HeavyBall(0.01), refits=2)
+    first = attack.step(attack.init(x))
+    proposal = torch.stack([first["x"][0], 100 * x[1]])
+    after = attack.step({**first, "x": proposal})
+    assert torch.equal(after["accepted"]["x"], torch.stack([proposal[0], x[1]]))
+    assert torch.equal(after["multipliers"][1], first["multipliers"][1])
+    torch.testing.assert_close(after["multipliers"][0], attack.fit(proposal, first["multipliers"], 2)[0])
+    assert not torch.equal(after["multipliers"][0], first["multipliers"][0])
+
+
 def test_gradient_of_the_fitted_energy_is_that_at_fixed_multipliers():
     """Envelope theorem: ∂/∂x min_λ R(x, λ) = ∂R/∂x at the minimiser, by central differences of the NNLS energy."""
     network = affine(D)

@@ -238,3 +238,44 @@ def test_bad_input_is_one_sentence():
     with pytest.raises(ReconError, match="affine network only"):
         objective, x, solution, _ = toy(smooth_net())
         Woodbury()(objective, x, solution, solution.theta)
+
+
+def test_a_step_knows_the_gradient_of_the_outer_energy():
+    """‖θ* − θ(x)‖² and its derivative by central differences, factor and sign included."""
+    objective, x, solution, theta_star = toy()
+    attack = BilevelAttack(released(objective.network, theta_star, objective.y), AffineInner(1e-13), Woodbury())
+    accepted = attack.step(attack.init(x))["accepted"]
+    torch.testing.assert_close(accepted["energy"], (solution.theta - theta_star).norm(dim=-1) ** 2)
+    reference = central_difference(objective, x, theta_star, lambda m: solve_affine(objective, m, tol=1e-13))
+    assert relative(accepted["grad"], reference) < 1e-6
+
+
+def test_a_rejected_step_takes_the_inner_problem_back_too():
+    class Marked(AffineInner):
+        def init(self, objective, x):
+            return {**super().init(objective, x), "mark": x[:, 0, 0]}
+
+        def solve(self, objective, x, carried):
+            solution, logits = super().solve(objective, x, carried)
+            return solution, {**logits, "mark": x[:, 0, 0]}
+
+    objective, x, _, theta_star = toy(starts=3)
+    weights = released(objective.network, 0.3 * theta_star, objective.y)
+    attack = BilevelAttack(weights, Marked(), Woodbury(), HeavyBall(20.0))
+    state, rejected = attack.init(x), 0
+    for _ in range(15):
+        proposal = state["x"]
+        state = attack.step(state)
+        assert torch.equal(state["inner"]["mark"], state["accepted"]["x"][:, 0, 0])
+        rejected += int((state["accepted"]["x"] != proposal).any())
+    assert 0 < rejected < 15
+
+
+def test_the_inner_problem_gets_its_first_and_then_its_next_iterations():
+    objective, x, _, _ = toy(smooth_net(), starts=1)
+    start = torch.ones(1, objective.network.n_params, dtype=x.dtype)
+    inner = LBFGSInner(start, first=6, next=2, tol=0.0)
+    carried = inner.init(objective, x)
+    torch.testing.assert_close(carried["theta"], solve_lbfgs(objective, x, start, LBFGSSettings(0.0, 6, 20)).theta)
+    solution, after = inner.solve(objective, x, carried)
+    assert solution.iterations == 2 and torch.equal(after["theta"], solution.theta)

@@ -186,6 +186,8 @@ def test_penalties_and_their_gradients():
     expected = plain.value_and_grad(x, c)[1] + 2 * box + 5 * short
     _, energy, grad_x, grad_c = attack.value_and_grad(x, c)
     assert torch.allclose(energy, expected)
+    positive, without = (replace(one, multipliers="log") for one in (attack, plain))  # λ = e^ν needs no penalty
+    assert torch.allclose(positive.value_and_grad(x, c)[1], without.value_and_grad(x, c)[1] + 2 * box)
     assert torch.allclose(grad_x - plain.value_and_grad(x, c)[2], 4 * ((x - 1).clamp_min(0) - (-1 - x).clamp_min(0)))
     assert torch.allclose(grad_c - plain.value_and_grad(x, c)[3], -10 * (0.2 - c).clamp_min(0))
     basis = torch.eye(30, dtype=F64)

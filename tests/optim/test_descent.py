@@ -112,3 +112,12 @@ def test_an_equal_energy_is_not_better():
     again = scheme.step(first, first["accepted"]["energy"], torch.ones_like(start()))
     assert torch.equal(again["accepted"]["x"], first["accepted"]["x"])
     assert torch.equal(again["step_size"], 0.5 * first["step_size"])
+
+
+def test_a_row_at_its_tolerance_stops_where_it_is():
+    energy, grad = evaluate(start())
+    scheme = HeavyBall(0.1, tol=energy[0].item())
+    state = scheme.step(scheme.init(start()), energy, grad)
+    assert torch.equal(state["x"][0], start()[0])
+    higher = HeavyBall(0.1, tol=energy[0].item() - 1e-9)
+    assert not torch.equal(higher.step(higher.init(start()), energy, grad)["x"][0], start()[0])
