@@ -7,17 +7,13 @@ import io
 import json
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn
 
 from recon import __version__
 from recon.errors import ReconError
 from recon.images.pools import SOURCES
-
-if TYPE_CHECKING:
-    from recon.store.results import Result
 
 PROFILES = ("smoke", "laptop", "paper")
 
@@ -63,6 +59,9 @@ def _print(text: object) -> None:
             raise
 
 
+# ------------------------------------------------------------------------------------------------ arguments
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"recon: {_one_line(message)} ({self.prog} --help shows the usage)\n")
@@ -85,73 +84,82 @@ def _path(text: str) -> str:
     return text
 
 
+def _size(text: str) -> tuple[str, Any]:
+    """ "n_train=50" -> ("n_train", 50); what is no JSON is text."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"must be FIELD=VALUE, not '{text}'")
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="recon", description="Can training data be read out of trained weights?")
     parser.add_argument("--version", action="version", version=f"recon {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an unexpected failure happened")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    command = commands.add_parser("list", help="experiments: chapter, paper section, cost per profile")
-    command.set_defaults(command=_list)
+    def command(name: str, does: Callable[[argparse.Namespace], None], about: str) -> Callable[..., Any]:
+        added = commands.add_parser(name, help=about)
+        added.set_defaults(command=does)
+        return added.add_argument
 
-    command = commands.add_parser("run", help="run one experiment, or find its result on disk")
-    command.add_argument("name", metavar="NAME")
-    _settings(command)
-    command.add_argument("--out", type=_path, metavar="DIR", help="results go to DIR/NAME (default build/results/…)")
-    command.add_argument("--workers", type=int, default=1, metavar="N", help="processes for a sweep of runs")
-    command.add_argument(
-        "--scheduler", type=_text, metavar="ADDRESS", help="Dask scheduler whose workers a sweep uses instead"
-    )
-    command.set_defaults(command=_run)
+    command("list", _list, "experiments: chapter, paper section, cost per profile")
 
-    command = commands.add_parser("book", help="all chapters through papermill, then HTML, as an edition of its own")
-    command.add_argument("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear; then no HTML")
-    _settings(command)
-    command.set_defaults(command=_book)
+    option = command("run", _run, "run one experiment, or find its result on disk")
+    option("name", metavar="NAME")
+    _settings(option)
+    option("--set", type=_size, action="append", default=[], metavar="FIELD=VALUE", help="one of its sizes; repeatable")
+    option("--out", type=_path, metavar="DIR", help="results go to DIR/NAME (default build/results/…)")
+    option("--workers", type=int, default=1, metavar="N", help="processes for a sweep of runs")
+    option("--scheduler", type=_text, metavar="ADDRESS", help="Dask scheduler whose workers a sweep uses instead")
 
-    command = commands.add_parser("render", help="HTML of the published edition, without executing")
-    command.set_defaults(command=_render)
+    option = command("book", _book, "all chapters through papermill, then HTML, as an edition of its own")
+    option("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear; then no HTML")
+    _settings(option)
+    option("--jobs", type=int, metavar="N", help="chapters at a time (default: as many as there are cores)")
 
-    command = commands.add_parser("publish", help="promote an edition on CIFAR-10 into book/executed/")
-    command.add_argument("edition", type=_path, nargs="?", help="a name under build/ or a folder (default: the newest)")
-    command.set_defaults(command=_publish)
+    command("render", _render, "HTML of the published edition, without executing")
 
-    command = commands.add_parser("keep", help="take a result at profile paper, or at another seed, into the book")
-    command.add_argument("folder", type=_path, metavar="DIR", help="the folder of its result.json")
-    command.set_defaults(command=_keep)
+    option = command("publish", _publish, "promote an edition on CIFAR-10 into book/executed/")
+    option("edition", type=_path, nargs="?", help="a name under build/ or a folder (default: the newest)")
 
-    command = commands.add_parser("audit", help="how much of its training set does your own network give away?")
-    command.add_argument(
-        "--weights", type=_path, required=True, metavar="FILE", help="safetensors of a ReLU MLP, one logit"
-    )
-    command.add_argument("--arch", type=_text, required=True, metavar="WIDTHS", help="for example 3072-1000-1000-1")
-    command.add_argument("--data", type=_path, required=True, metavar="DIR", help="train/ and held_out/, or .npz")
-    command.add_argument("--out", type=_path, default="recon-audit", metavar="DIR", help="where the report goes")
-    command.add_argument("--mean", default="image", metavar="image|channel|none", help="what training subtracted")
-    _budget(command)
-    command.set_defaults(command=_audit)
+    option = command("keep", _keep, "take a result at profile paper, or at another seed, into the book")
+    option("folder", type=_path, metavar="DIR", help="the folder of its result.json")
 
-    command = commands.add_parser("references", help="recompute the smoke references that nbval compares with")
-    command.add_argument("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear")
-    command.set_defaults(command=_references)
+    option = command("audit", _audit, "how much of its training set does your own network give away?")
+    option("--weights", type=_path, required=True, metavar="FILE", help="safetensors of a ReLU MLP, one logit")
+    option("--arch", type=_text, required=True, metavar="WIDTHS", help="for example 3072-1000-1000-1")
+    option("--data", type=_path, required=True, metavar="DIR", help="train/ and held_out/, or .npz")
+    option("--out", type=_path, default="recon-audit", metavar="DIR", help="where the report goes")
+    option("--mean", default="image", metavar="image|channel|none", help="what training subtracted")
+    _budget(option)
 
-    command = commands.add_parser("claims", help="every claim: paper value, ours, null, verdict, chapter")
-    command.add_argument("--json", action="store_true", help="as JSON")
-    command.add_argument("--out", type=_path, metavar="DIR", help="results to read (default: the published edition's)")
-    command.set_defaults(command=_claims)
+    option = command("references", _references, "recompute the smoke references that nbval compares with")
+    option("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear")
+    option("--jobs", type=int, metavar="N", help="chapters at a time (default: as many as there are cores)")
+
+    option = command("claims", _claims, "every claim: paper value, ours, null, verdict, chapter")
+    option("--json", action="store_true", help="as JSON")
+    option("--out", type=_path, metavar="DIR", help="results to read (default: the published edition's)")
     return parser
 
 
-def _settings(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--data", default="auto", metavar="|".join(SOURCES))
-    command.add_argument("--data-root", type=_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
-    _budget(command)
+def _settings(option: Callable[..., Any]) -> None:
+    option("--data", default="auto", metavar="|".join(SOURCES))
+    option("--data-root", type=_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
+    _budget(option)
 
 
-def _budget(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--profile", choices=PROFILES, default="laptop")
-    command.add_argument("--device", default="auto", metavar="auto|cpu|cuda")
-    command.add_argument("--seed", type=int, default=0)
+def _budget(option: Callable[..., Any]) -> None:
+    option("--profile", choices=PROFILES, default="laptop")
+    option("--device", default="auto", metavar="auto|cpu|cuda|cuda:N")
+    option("--seed", type=int, default=0)
+
+
+# ------------------------------------------------------------------------------------------------ commands
 
 
 def _list(_: argparse.Namespace) -> None:
@@ -163,56 +171,28 @@ def _list(_: argparse.Namespace) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from recon.chapters import output_folder, run
+    from recon.chapters.run import folder_of, run, save_figures
 
-    result = run(
-        arguments.name,
-        profile=arguments.profile,
-        data=arguments.data,
-        device=arguments.device,
-        seed=arguments.seed,
-        out=arguments.out,
-        data_root=arguments.data_root,
-        workers=arguments.workers,
-        scheduler=arguments.scheduler,
-    )
-    folder = output_folder(arguments.out, result.profile, result.data["name"]) / result.experiment
-    _save_figures(result, folder)
-    if result.data["notice"]:
-        print(f"recon: {result.data['notice']}", file=sys.stderr)
+    names = ("profile", "data", "device", "seed", "out", "data_root", "workers", "scheduler")
+    sizes = dict(arguments.set)
+    if both := sorted(sizes.keys() & {"name", *names}):
+        raise ReconError(f"'{both[0]}' is no size but an option of its own (recon run --help)")
+    result = run(arguments.name, **{name: getattr(arguments, name) for name in names}, **sizes)
+    folder = folder_of(result, arguments.out)
+    save_figures(result, folder)
+    if result.made.data.notice:
+        print(f"recon: {result.made.data.notice}", file=sys.stderr)
     for claim in result.claims:
         _print(f"{claim.verdict:15} {claim.id}: {claim.ours}")
     _print(folder / "result.json")
 
 
-def _save_figures(result: Result, folder: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    from recon.chapters import registry
-    from recon.store.files import atomic_path
-
-    for stem, plot in registry()[result.experiment].figures.items():
-        figure = plot(result)
-        with atomic_path(folder / f"{stem}.png") as temporary:
-            figure.savefig(temporary, format="png", dpi=150, bbox_inches="tight")
-        plt.close(figure)
-
-
 def _book(arguments: argparse.Namespace) -> None:
-    from recon.press.publish import build_edition
+    from recon.press.edition import Edition, build_edition
 
-    edition = build_edition(
-        profile=arguments.profile,
-        data=arguments.data,
-        device=arguments.device,
-        seed=arguments.seed,
-        data_root=arguments.data_root,
-        chapters=arguments.chapters or None,
-    )
-    _print(edition)
+    names = ("profile", "data", "device", "seed", "data_root", "jobs")
+    settings = Edition(**{name: getattr(arguments, name) for name in names})
+    _print(build_edition(settings, chapters=arguments.chapters or None))
 
 
 def _render(_: argparse.Namespace) -> None:
@@ -236,57 +216,26 @@ def _keep(arguments: argparse.Namespace) -> None:
 def _audit(arguments: argparse.Namespace) -> None:
     from recon.audit.audit import audit
 
-    out = Path(arguments.out)
-    report = audit(
-        Path(arguments.weights),
-        arguments.arch,
-        Path(arguments.data),
-        out,
-        profile=arguments.profile,
-        seed=arguments.seed,
-        device=arguments.device,
-        mean=arguments.mean,
-    )
+    out, names = Path(arguments.out), ("profile", "seed", "device", "mean")
+    settings = {name: getattr(arguments, name) for name in names}
+    report = audit(Path(arguments.weights), arguments.arch, Path(arguments.data), out, **settings)
     _print(report["summary"])
     _print(out / "report.html")
 
 
 def _references(arguments: argparse.Namespace) -> None:
-    from recon.press.publish import write_references
+    from recon.press.edition import write_references
 
-    _print(write_references(chapters=arguments.chapters or None))
+    _print(write_references(chapters=arguments.chapters or None, jobs=arguments.jobs))
 
 
 def _claims(arguments: argparse.Namespace) -> None:
-    from recon.press.pages import PAPERS, catalogue, rows
-    from recon.press.publish import ROOT
+    from recon.chapters import ROOT
+    from recon.chapters.catalogue import in_words, records
 
-    folder = Path(arguments.out) if arguments.out else ROOT / "book" / "executed" / "results"
-    found = []
-    for row in rows(folder, ROOT, kept=not arguments.out):
-        result = row.result
-        made: dict = {"chapter": row.chapter, "experiment": result.experiment, "profile": result.profile}
-        made |= {"data": result.data["name"], "device": result.device, "seed": result.seed}
-        found.append({**asdict(row.claim), **made, "other_seeds": [claim.ours for claim in row.seeds]})
-    if not found:
-        raise ReconError(f"there are no results in {folder}: run an experiment or the book first")
-    if not arguments.out:
-        found += [
-            {"id": "", **dict.fromkeys(("ours", "null", "chapter"), ""), **item}
-            | {"verdict": "not attempted", "paper": PAPERS[item["paper"]]}
-            for item in catalogue(ROOT)["not_attempted"]
-        ]
-    if arguments.json:
-        _print(json.dumps(found, indent=1, ensure_ascii=False))
-        return
-    for each in found:
-        if each["verdict"] == "not attempted":
-            _print(f"{each['verdict']:15} {each['paper']}, §{each['section']}: {each['sentence']} ({each['why']})")
-            continue
-        where = f"§{each['section']}" if each["section"] else "ours"
-        null = f" | null: {each['null']}" if each["null"] else ""
-        paper = f" | paper: {each['paper']}" if each["paper"] else ""
-        _print(f"{each['verdict']:15} {each['id']} ({where}, {each['chapter']}): {each['ours']}{paper}{null}")
+    results = Path(arguments.out) if arguments.out else ROOT / "book" / "executed" / "results"
+    found = records(results, ROOT, published=not arguments.out)
+    _print(json.dumps(found, indent=1, ensure_ascii=False) if arguments.json else "\n".join(map(in_words, found)))
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ from recon.attacks.separation import Released, separate
 from recon.attacks.stationarity import layer_norms
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
-from recon.store.keys import source_hash
-from recon.store.results import checkpoint_folder, load_tensors, result_key, save_tensors
+from recon.store.keys import code_hash, result_key
+from recon.store.results import checkpoint_folder, load_tensors, save_tensors
 
 MAX_CANDIDATES = 1000
 PIXEL_STD = 0.25  # of photographs minus their mean, roughly
@@ -75,7 +75,7 @@ def attempts(
 
 
 def by_separation(w1: Tensor, shape: tuple[int, ...], n_train: int, seed: int, folder: Path) -> Attempt:
-    """`recon.attacks.separation` in the strongest directions of w1 (h, d), at most as many as there are training images.
+    """`separate` in the strongest directions of w1 (h, d), at most as many as there are training images.
 
     The limit matters where the start is tiny and the steps were Adam's: there far more directions stand out of the
     spectrum than there are images.
@@ -85,7 +85,8 @@ def by_separation(w1: Tensor, shape: tuple[int, ...], n_train: int, seed: int, f
         why_not = f"Images of {' × '.join(map(str, shape))} numbers have no neighbouring pixels in both directions."
         return Attempt("separation", nothing, why_not=why_not)
     settings = separation.Settings(rank=min(n_train, MAX_CANDIDATES))
-    key = result_key("audit", settings, seed, w1.device.type, _digest(w1, shape), source_hash(["separation"]))
+    code = code_hash([("attacks.separation", "separate")])
+    key = result_key("audit", settings, seed, w1.device.type, _digest(w1, shape), code)
 
     def compute() -> dict[str, Tensor]:
         found = separate(Released(w1), shape, settings, torch.Generator().manual_seed(seed))
@@ -173,7 +174,8 @@ def decoreco(
     A killed run goes on from its checkpoints.
     """
     weights = _digest(theta_star, network)
-    key = result_key("audit", settings, seed, theta_star.device.type, weights, source_hash(["recover"]))
+    code = code_hash([("attacks.recover", "recover")])
+    key = result_key("audit", settings, seed, theta_star.device.type, weights, code)
     checkpoints = checkpoint_folder(folder, key)
 
     def compute() -> dict[str, Tensor]:

@@ -23,11 +23,11 @@ from recon.audit.attacks import Attempt, attempts, check
 from recon.audit.inputs import Images, load_images, load_weights, mean_image
 from recon.audit.page import Picture, Row, page
 from recon.audit.scoring import Nulls, first_layer, matches, score
-from recon.chapters import check_seed, device_name, resolve_device
+from recon.chapters.run import check_seed
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
 from recon.store.files import atomic_path
-from recon.store.results import versions
+from recon.store.machine import device_name, resolve_device, versions
 
 NEAR = 0.5  # share of what can be explained of layer 1: training images that reach it are "near stationarity"
 SHOWN = 12

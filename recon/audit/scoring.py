@@ -6,11 +6,11 @@ p-value of its own.
 1. Chance.  `target_decoy`: the p-value of an exact permutation test, which takes training and held-out images as
    exchangeable given the candidates.  True of candidates that know nothing of the training set.
 2. Blur.  Any mixture of training images is nearer to them than to held-out ones, so a small p says only that the
-   weights hold *something* of them.  The nulls of `recon.scoring.nulls` are what blur scores; the hardest, random mixtures of
-   the training images, knows the truth.  Of each, DRAWS sets of as many candidates as the attack offers: the attack's
-   excess (training minus held-out images found) must be above all of theirs, and p is that of one more draw from a
-   normal distribution with their mean and spread (Student's t, spread at least 1 image).  It takes the attack's excess,
-   were it blur, for one more draw from the null.
+   weights hold *something* of them.  The nulls of `recon.scoring.nulls` are what blur scores; the hardest, random
+   mixtures of the training images, knows the truth.  Of each, DRAWS sets of as many candidates as the attack offers:
+   the attack's excess (training minus held-out images found) must be above all of theirs, and p is that of one more
+   draw from a normal distribution with their mean and spread (Student's t, spread at least 1 image).  It takes the
+   attack's excess, were it blur, for one more draw from the null.
 
 The p-value of an attack at a threshold is the larger of the two, which is valid whichever explanation holds.  The
 verdict is "leak" where the smallest, over ATTACKS and DECISIVE, times their number (Bonferroni) is below LEVEL.

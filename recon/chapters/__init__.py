@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from recon.chapters.base import Experiment
 from recon.errors import ReconError
-from recon.store.keys import code_hash
+from recon.store.keys import Name, code_hash
 from recon.store.results import Result, load_result, read_json
 
 PROFILES = ("smoke", "laptop", "paper")
@@ -50,31 +50,56 @@ def experiment(name: str) -> Experiment:
 
 
 def sizes_of(chosen: Experiment, profile: str, overrides: Mapping[str, Any]) -> Any:
-    """The sizes of a profile, with some fields replaced; texts are read as the field's type.
+    """The sizes of a profile, with some fields replaced; "attack.restarts" is a field of the field `attack`.
 
-    ReconError for an unknown profile, an unknown field (with the nearest one), or a value that does not fit.
+    Texts are read as the field's type.  ReconError for an unknown profile, an unknown field (with the nearest one), or
+    a value that does not fit.
     """
     if profile not in chosen.sizes:
         raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(chosen.sizes)}")
     sizes = chosen.sizes[profile]
+    for path, value in overrides.items():
+        sizes = _with(sizes, path, value, chosen.name)
+    return sizes
+
+
+def _with(sizes: Any, path: str, value: object, whose: str) -> Any:
+    """A copy of a dataclass with one field replaced."""
+    name, _, inner = path.partition(".")
     known = [each.name for each in fields(sizes)]
-    for name in overrides:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
-            raise ReconError(f"{chosen.name} has no size '{name}': did you mean '{near}'?")
-    whole = {each: getattr(sizes, each) for each in known}
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
+        raise ReconError(f"{whose} has no size '{name}': did you mean '{near}'?")
+    old = getattr(sizes, name)
+    if inner and not is_dataclass(old):
+        raise ReconError(f"{name} of {whose} is a value without fields: set {name} itself")
+    if inner:
+        return replace(sizes, **{name: _with(old, inner, value, f"{name} of {whose}")})
     try:
-        checked = TypeAdapter(type(sizes)).validate_python({**whole, **overrides})
+        checked = TypeAdapter(type(sizes)).validate_python(
+            {**{each: getattr(sizes, each) for each in known}, name: value}
+        )
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ReconError(f"{first['loc'][0]} cannot be {first['input']!r}: {first['msg']}") from error
-    return replace(sizes, **{name: getattr(checked, name) for name in overrides})
+        message = error.errors()[0]["msg"]
+        raise ReconError(f"{name} of {whose} cannot be {value!r}: {message}") from error
+    return replace(sizes, **{name: getattr(checked, name)})
 
 
 def code_of(chosen: Experiment) -> str:
     """Hash of the code that an experiment computes with."""
-    function = chosen.compute
-    return code_hash([(function.__module__.removeprefix("recon."), function.__name__)])
+    return code_hash([_defined(chosen.compute)])
+
+
+def page_code_of(chosen: Experiment) -> str:
+    """Hash of the code that its claims and figures are made with: they make a page stale, never a result."""
+    return code_hash(_defined(function) for function in (chosen.claims, *chosen.figures.values()))
+
+
+def _defined(function: Any) -> Name:
+    """Where a function is defined; all of its module where it has no name there."""
+    inner = getattr(function, "func", function)  # of a partial
+    module = inner.__module__.removeprefix("recon.")
+    return module, inner.__name__ if inner.__name__.isidentifier() and inner.__name__ == inner.__qualname__ else ""
 
 
 def load(folder: Path, arrays: bool = True) -> Result[Any]:
@@ -89,7 +114,12 @@ def load(folder: Path, arrays: bool = True) -> Result[Any]:
 
 def with_claims(result: Result[Any], chosen: Experiment) -> Result[Any]:
     """The result with the sentences and verdicts of today: they are a function of its metrics and sizes."""
-    sizes = TypeAdapter(type(chosen.sizes["smoke"])).validate_python(result.made.config)
+    try:
+        sizes = TypeAdapter(type(next(iter(chosen.sizes.values())))).validate_python(result.made.config)
+    except ValidationError as error:
+        raise ReconError(
+            f"the result of {chosen.name} was made at sizes that there are no more: run it again"
+        ) from error
     return replace(result, made=replace(result.made, claims=chosen.claims(result.metrics, sizes)))
 
 

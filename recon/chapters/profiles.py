@@ -103,29 +103,6 @@ BILEVEL_HIDDEN = {
 
 
 @dataclass(frozen=True)
-class KKTTraining:
-    """Training without weight decay. steps: of both methods, loss-scaled descent and the reference recipe ·
-    reference_goal: log of the training loss at which the reference recipe ends (4e-6) · weight_decay: of the
-    regression variant, L-BFGS for at most `decay_iterations`."""
-
-    n_train: int
-    width: int
-    steps: int
-    weight_decay: float = 7.5e-4
-    decay_iterations: int = 400
-    reference_goal: float = -12.43
-    reference_step_size: float = 0.01
-    reference_epochs: int = 1_000_000
-
-
-KKT_TRAINING = {
-    "smoke": KKTTraining(n_train=20, width=64, steps=150, decay_iterations=200),
-    "laptop": KKTTraining(n_train=100, width=1000, steps=1500),
-    "paper": KKTTraining(n_train=500, width=1000, steps=6000),
-}
-
-
-@dataclass(frozen=True)
 class Separation:
     """Chapter 6: a net trained for `train_steps` into the KKT regime · attack: of the separation · refine, noise:
     DecoReco begun at its result, each source with both signs and labels, in small steps; and at noise · shadow_n,
@@ -241,86 +218,6 @@ SEPARATION_RECIPES = {
     ),
     "laptop": SeparationRecipes(100, Recipe(), Unmixing(restarts=2), FAMILIES, (100, 200)),
     "paper": SeparationRecipes(100, Recipe(width=1000), Unmixing(restarts=3), FAMILIES, (100, 200)),
-}
-
-
-@dataclass(frozen=True)
-class DecoReco:
-    """§4.4: a net trained for `train_steps` into the KKT regime, and the attack's settings."""
-
-    n_train: int
-    width: int
-    train_steps: int
-    attack: Settings
-
-
-@dataclass(frozen=True)
-class DecoRecoUntuned(DecoReco):
-    """Figs. 5 and 9: the start is not tuned. reference_steps: of the reference recipe (50,000 in the original)."""
-
-    reference_steps: int = 600
-
-
-DECORECO_RANDOM = {
-    "smoke": DecoRecoUntuned(
-        *(20, 64, 150, Settings(m=40, restarts=1, steps=200, scale_steps=40, init_scale=1.0)), reference_steps=100
-    ),
-    "laptop": DecoRecoUntuned(100, 1000, 600, Settings(m=200, restarts=1, init_scale=1.0)),
-    "paper": DecoRecoUntuned(500, 1000, 3000, Settings(m=1000, restarts=1, steps=1500, init_scale=1.0), 50_000),
-}
-DECORECO_TUNED = {  # Figs. 6–8
-    "smoke": DecoReco(20, 64, 150, Settings(m=40, restarts=2, steps=200, scale_steps=40)),
-    "laptop": DecoReco(100, 1000, 600, Settings(m=200)),
-    "paper": DecoReco(500, 1000, 3000, Settings(m=1000, steps=1500)),
-}
-DECORECO_PARTITION = {  # Fig. 9: as many candidates as the start partition has images
-    "smoke": DecoRecoUntuned(
-        *(20, 64, 150, Settings(m=20, restarts=1, steps=200, scale_steps=40)), reference_steps=100
-    ),
-    "laptop": DecoRecoUntuned(100, 1000, 600, Settings(m=100, restarts=1)),
-    "paper": DecoRecoUntuned(500, 1000, 3000, Settings(m=500, restarts=1, steps=1500), 50_000),
-}
-DECORECO_TRUTH = {  # chapter 11: equal footing
-    "smoke": DecoReco(20, 64, 150, Settings(m=40, restarts=1, steps=200, scale_steps=40)),
-    "laptop": DecoReco(100, 1000, 600, Settings(m=200, restarts=1)),
-    "paper": DecoReco(500, 1000, 3000, Settings(m=1000, restarts=1, steps=1500)),
-}
-
-
-@dataclass(frozen=True)
-class DecoRecoSize:
-    """Matches against n_train; twice as many candidates as images, everything else as in `DecoReco`."""
-
-    n_trains: tuple[int, ...]
-    width: int
-    train_steps: int
-    attack: Settings
-
-
-DECORECO_SIZE = {
-    "smoke": DecoRecoSize((10, 20), 64, 150, Settings(m=40, restarts=1, steps=200, scale_steps=40)),
-    "laptop": DecoRecoSize((20, 50, 100, 200), 1000, 600, Settings(m=200, restarts=2)),
-    "paper": DecoRecoSize((20, 50, 100, 200, 500), 1000, 3000, Settings(m=1000, restarts=8, steps=1500)),
-}
-
-
-@dataclass(frozen=True)
-class DecoRecoAdversary:
-    """Chapter 12: `networks` released nets, each on images of its own, and one shadow net of the adversary's on
-    his."""
-
-    n_train: int
-    width: int
-    train_steps: int
-    networks: int
-    attack: Settings
-    threshold: float = 0.6
-
-
-DECORECO_ADVERSARY = {
-    "smoke": DecoRecoAdversary(20, 64, 150, 2, Settings(m=40, restarts=2, steps=200, scale_steps=40)),
-    "laptop": DecoRecoAdversary(100, 500, 600, 3, Settings(m=200, restarts=4)),
-    "paper": DecoRecoAdversary(500, 1000, 3000, 3, Settings(m=1000, restarts=4, steps=1500)),
 }
 
 

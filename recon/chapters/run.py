@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,10 @@ from recon.chapters import ROOT, code_of, experiment, sizes_of
 from recon.chapters.base import Context, Experiment, Tensors
 from recon.errors import ReconError
 from recon.images.pools import ImagePool, load_pool
-from recon.store.files import check_writable, only_one
+from recon.store.files import atomic_path, check_writable, only_one
 from recon.store.keys import result_key
-from recon.store.machine import commit, device_name, gpu_memory_mb, peak_memory_mb, resolve_device
-from recon.store.results import FILES, Data, Provenance, Result, checkpoint_folder, find_result, save_result, versions
+from recon.store.machine import commit, device_name, gpu_memory_mb, peak_memory_mb, resolve_device, versions
+from recon.store.results import FILES, Data, Provenance, Result, checkpoint_folder, find_result, save_result
 from recon.store.sweep import sweep
 
 
@@ -41,7 +41,7 @@ def run(
 
     out: folder for `NAME/result.json`, default `$RECON_OUT`, else `build/results/<profile>-<data>` of the checkout ·
     workers, scheduler: of a sweep of independent runs, see `recon.store.sweep`; the result does not depend on them ·
-    sizes: fields of the chapter's `sizes.py` to replace, such as n_train=50.
+    sizes: fields of the chapter's `sizes.py` to replace, such as n_train=50; the result then lies in `NAME-KEY/`.
 
     The key covers sizes, seed, the kind of device that computes, the images' checksum and the code.  An interrupted run
     goes on from its last checkpoint.  Arrays come back on the CPU.  Raises ReconError for an unknown name, profile,
@@ -55,13 +55,13 @@ def run(
     computing = resolve_device(device if chosen.on_gpu else "cpu")
     pool = load_pool(data, data_root)
     key = result_key(name, config, seed, computing.type, pool.sha256, code_of(chosen))
-    folder = output_folder(out, profile, pool.name) / (f"{name}-{key}" if sizes else name)
+    folder = output_folder(out, profile, pool.name) / _name(name, key, sizes)
     if (stored := find_result(folder, key, chosen.metrics)) is not None:
         return _today(stored, chosen, config)
     with only_one(folder):
         if (stored := find_result(folder, key, chosen.metrics)) is not None:  # another run has just been faster
             return _today(stored, chosen, config)
-        check_writable(folder, FILES)
+        check_writable(folder, (*FILES, *(f"{stem}.png" for stem in chosen.figures)))
         checkpoints = checkpoint_folder(folder, key)
         made = partial(Provenance, name, profile, seed=seed, device=device_name(computing), key=key, overrides=sizes)
         swept = partial(_swept, checkpoints=checkpoints, workers=workers, scheduler=scheduler)
@@ -104,6 +104,31 @@ def _swept(
     scheduler: str | None,
 ) -> dict[str, Tensors]:
     return sweep(unit, names, checkpoints / label, workers, scheduler, label)
+
+
+def folder_of(result: Result[Any], out: str | Path | None = None) -> Path:
+    """Where `run` with the same `out` has stored a result."""
+    made = result.made
+    return output_folder(out, made.profile, made.data.name) / _name(made.experiment, made.key, made.overrides)
+
+
+def _name(name: str, key: str, overrides: Mapping[str, Any]) -> str:
+    """Results at sizes of the reader's own lie beside the plain one and never replace it."""
+    return f"{name}-{key}" if overrides else name
+
+
+def save_figures(result: Result[Any], folder: Path) -> None:
+    """Every figure of the experiment as `folder`/STEM.png."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    for stem, plot in experiment(result.made.experiment).figures.items():
+        figure = plot(result)
+        with atomic_path(folder / f"{stem}.png") as temporary:
+            figure.savefig(temporary, format="png", dpi=150, bbox_inches="tight")
+        plt.close(figure)
 
 
 def check_seed(seed: int) -> None:

@@ -15,7 +15,6 @@ import yaml
 from nbformat import NotebookNode
 
 from recon.errors import ReconError
-from recon.press.pages import Sources, fill
 from recon.press.runner import ReconRunError, fault, read_notebook
 
 EXECUTED = "book/executed/"
@@ -73,13 +72,11 @@ def build_html(root: Path, executed: Path, html: Path, log: Path) -> Path:
     ReconRunError with the first warning when Jupyter Book fails; its whole output is in `log`.
     """
     pages = check_toc(root, executed)
+    results = executed / "results" if (executed / "results").is_dir() else executed.parent / "results"
     html.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=html.parent, prefix=".html-") as folder:
         stage, out = Path(folder) / "source", Path(folder) / "out"
-        _stage(root, pages, stage)
-        inside = executed / "results"
-        results = inside if inside.is_dir() else executed.parent / "results"
-        fill(stage / "book", Sources(root, results, pages))
+        _stage(root, pages, results, stage)
         command = [sys.executable, "-c", JUPYTER_BOOK, "build", str(stage), *STRICT, "--path-output", str(out)]
         env = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "ignore"}
         done = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", errors="replace", check=False)
@@ -92,8 +89,8 @@ def build_html(root: Path, executed: Path, html: Path, log: Path) -> Path:
     return html
 
 
-def _stage(root: Path, pages: list[Path], stage: Path) -> None:
-    """The source tree of the book with `pages` as its executed chapters."""
+def _stage(root: Path, pages: list[Path], results: Path, stage: Path) -> None:
+    """The source tree of the book with `pages` as its executed chapters, and what the experiments found."""
     shutil.copytree(root / "book", stage / "book", ignore=shutil.ignore_patterns("executed", ".executed.*"))
     for name in ("_config.yml", "_toc.yml"):
         shutil.copy2(root / name, stage / name)
@@ -105,6 +102,10 @@ def _stage(root: Path, pages: list[Path], stage: Path) -> None:
                 cell.metadata.tags.append("hide-input")
         nb.cells.append(nbformat.v4.new_markdown_cell(RUN_IT.format(page.stem), id="recon-run-it"))
         nbformat.write(nb, stage / EXECUTED / page.name)
+    for path in results.glob("*/result.json"):
+        copy = stage / EXECUTED / "results" / path.parent.name / path.name
+        copy.parent.mkdir(parents=True)
+        shutil.copyfile(path, copy)
 
 
 def lays_out(cell: NotebookNode) -> bool:

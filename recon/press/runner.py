@@ -11,9 +11,8 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import nbformat
 from nbformat import NotebookNode
@@ -64,39 +63,64 @@ def check_parameters(notebook: Path, parameters: Mapping[str, object]) -> None:
             raise ReconError(f"notebook {notebook.stem} has no parameter '{name}' (it has {', '.join(known)})")
 
 
-def execute(
-    source: Path,
-    target: Path,
-    parameters: Mapping[str, object],
-    env: Mapping[str, str] | None = None,
-    timeout: float | None = None,
-) -> NotebookNode:
+def execute(source: Path, target: Path, parameters: Mapping[str, object], timeout: float | None = None) -> NotebookNode:
     """Execute `source` in its own folder, writing to `target` as it goes, and return the cleaned, checked notebook.
 
-    env: added to the kernel's environment · timeout: seconds a cell may take.  Raises ReconRunError with one line;
-    `target` then holds what was reached, for debugging.
+    timeout: seconds a cell may take.  Call it inside `kernels`.  Raises ReconRunError with one line; `target` then
+    holds what was reached, for debugging.
     """
     import papermill
 
     check_parameters(source, parameters)
     try:
-        with _kernel_environment(env or {}):
-            nb = papermill.execute_notebook(
-                _literal(source),
-                _literal(target),
-                parameters=dict(parameters),
-                kernel_name=KERNEL,
-                language="python",
-                cwd=str(source.parent),
-                progress_bar=False,
-                execution_timeout=timeout,
-            )
+        nb = papermill.execute_notebook(
+            _literal(source),
+            _literal(target),
+            parameters=dict(parameters),
+            kernel_name=KERNEL,
+            language="python",
+            cwd=str(source.parent),
+            progress_bar=False,
+            execution_timeout=timeout,
+        )
     except Exception as error:  # papermill, nbclient and jupyter_client share no base class
         raise ReconRunError(f"chapter {source.stem} failed {_where_and_what(error, target)}") from error
     clean(nb)
     if found := fault(nb):
         raise ReconRunError(f"chapter {source.stem} failed: {found}")
     return nb
+
+
+@contextmanager
+def kernels(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
+    """Kernels started inside get `env` and run `sys.executable`, whatever kernels the user has registered.
+
+    folder: takes their description.
+    """
+    from ipykernel.kernelspec import get_kernel_dict
+
+    spec = folder / "kernels" / KERNEL / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    kernel = get_kernel_dict()  # argv starts with sys.executable
+    kernel["argv"].append("--IPKernelApp.log_level=ERROR")  # a warning about the local transport is not the reader's
+    spec.write_text(json.dumps(kernel))
+    before = dict(os.environ)
+    os.environ.update(env, JUPYTER_PATH=os.pathsep.join(filter(None, (str(folder), before.get("JUPYTER_PATH")))))
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def end_kernels() -> None:
+    """End the kernels that this process has started: they are in groups of their own and hear no Ctrl-C."""
+    import psutil
+
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if any("ipykernel" in part for part in child.cmdline()):
+                child.kill()
 
 
 def clean(nb: NotebookNode) -> None:
@@ -149,36 +173,6 @@ def save(nb: NotebookNode, path: Path) -> None:
 def _literal(path: Path) -> str:
     """papermill fills parameters into braces; those of a folder's name are to stay."""
     return str(path).replace("{", "{{").replace("}", "}}")
-
-
-@contextmanager
-def _kernel_environment(env: Mapping[str, str]) -> Iterator[None]:
-    """Kernels started inside get `env` and run `sys.executable`, whatever kernels the user has registered."""
-    from ipykernel.kernelspec import get_kernel_dict
-
-    with TemporaryDirectory(prefix="recon-kernel-") as folder:
-        spec = Path(folder) / "kernels" / KERNEL / "kernel.json"
-        spec.parent.mkdir(parents=True)
-        kernel = get_kernel_dict()  # argv starts with sys.executable
-        kernel["argv"].append(
-            "--IPKernelApp.log_level=ERROR"
-        )  # a warning about the local transport is not the reader's
-        spec.write_text(json.dumps(kernel))
-        search = os.pathsep.join(filter(None, (folder, os.environ.get("JUPYTER_PATH"))))
-        with environment({**env, "JUPYTER_PATH": search}):
-            yield
-
-
-@contextmanager
-def environment(env: Mapping[str, str]) -> Iterator[None]:
-    """`os.environ` with `env`, put back afterwards."""
-    before = dict(os.environ)
-    os.environ.update(env)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def _where_and_what(error: Exception, target: Path) -> str:

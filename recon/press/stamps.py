@@ -6,19 +6,50 @@ import hashlib
 import json
 import os
 import re
-import subprocess
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from platform import python_version
-from typing import TYPE_CHECKING
 
 import nbformat
 from nbformat import NotebookNode
 
-if TYPE_CHECKING:
-    from recon.images.pools import ImagePool
+from recon.chapters import PROFILES, code_of, experiment, page_code_of
+from recon.chapters.run import check_seed
+from recon.errors import ReconError
+from recon.images.pools import ImagePool
+from recon.store.keys import code_hash, imported
+from recon.store.machine import commit, device_name, resolve_device, versions
+
+
+@dataclass(frozen=True)
+class Edition:
+    """What an edition is made with: the chapters' parameters; data_root: as `recon.images.pools.load_pool` · jobs:
+    chapters at a time, None for as many as there are cores · timeout: seconds that a cell may take."""
+
+    profile: str = "laptop"
+    data: str = "auto"
+    device: str = "auto"
+    seed: int = 0
+    data_root: str | Path | None = None
+    jobs: int | None = None
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.profile not in PROFILES:
+            raise ReconError(f"unknown profile '{self.profile}': choose one of {', '.join(PROFILES)}")
+        if self.jobs is not None and self.jobs < 1:
+            raise ReconError(f"the number of jobs must be at least 1, not {self.jobs}")
+        check_seed(self.seed)
+        resolve_device(self.device)
+
+
+def experiments_in(nb: NotebookNode) -> list[str]:
+    """Names of the experiments that a notebook's code runs."""
+    return sorted(set(re.findall(r"recon\.run\(\s*[\"']([\w-]+)", _code(nb))))
+
+
+def _code(nb: NotebookNode) -> str:
+    return "\n".join(cell.source for cell in nb.cells if cell.cell_type == "code")
 
 
 def notebook_sha256(nb: NotebookNode) -> str:
@@ -30,50 +61,28 @@ def notebook_sha256(nb: NotebookNode) -> str:
 
 
 def source_hash(nb: NotebookNode, profile: str) -> str:
-    """Hash of the code and settings behind a page: what its cells import, and its experiments at this profile."""
-    from recon.chapters import code_of, registry
-    from recon.store import keys as sources
-
-    cells = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "code")
-    parts = [sources.source_hash(sources.imported(cells))]
-    for name in sorted(set(re.findall(r"recon\.run\(\s*[\"']([\w-]+)", cells))):
-        experiment = registry()[name]
-        parts += [code_of(experiment), json.dumps(asdict(experiment.configs[profile]), sort_keys=True)]
+    """Hash of the code and sizes behind a page: what its cells import and all that this reaches; of every experiment
+    that it runs, what computes, what makes claims and figures, and the sizes at this profile."""
+    parts = [code_hash(imported(_code(nb)))]
+    for chosen in map(experiment, experiments_in(nb)):
+        parts += [code_of(chosen), page_code_of(chosen), json.dumps(asdict(chosen.sizes[profile]), sort_keys=True)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def commit(root: Path) -> str:
-    """Short hash of HEAD, "-dirty" with uncommitted changes in recon/ or notebooks/; "unknown" without a commit."""
-    head = _git(root, "rev-parse", "--short", "HEAD")
-    if not head:
-        return "unknown"
-    return head + ("-dirty" if _git(root, "status", "--porcelain", "--", "recon", "notebooks") else "")
-
-
-def describe_device(device: str) -> str:
-    """What `device` means here: "cpu (2 cores)" or the name of the GPU."""
-    import torch
-
-    if device != "cpu" and torch.cuda.is_available():
-        return torch.cuda.get_device_name(0)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"cpu ({cores} cores)"
-
-
-def make_stamp(root: Path, source: NotebookNode, profile: str, pool: ImagePool, seed: int, device: str) -> dict:
+def make_stamp(root: Path, source: NotebookNode, settings: Edition, pool: ImagePool) -> dict:
     """The stamp of one page, made before it is executed; `seconds` is filled in afterwards."""
     return {
         "commit": commit(root),
-        "profile": profile,
+        "profile": settings.profile,
         "data": {"name": pool.name, "sha256": pool.sha256},
-        "notice": _without_home(pool.notice, root),
-        "seed": seed,
-        "device": describe_device(device),
-        "versions": {"python": python_version(), "torch": _version("torch"), "recon": _version("recon")},
+        "notice": pool.notice.replace(str(root.resolve()), ".").replace(os.path.expanduser("~"), "~"),
+        "seed": settings.seed,
+        "device": device_name(resolve_device(settings.device)),
+        "versions": versions(),
         "seconds": 0.0,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "notebook_sha256": notebook_sha256(source),
-        "source_hash": source_hash(source, profile),
+        "source_hash": source_hash(source, settings.profile),
     }
 
 
@@ -91,47 +100,19 @@ def stamp_of(nb: NotebookNode) -> NotebookNode | None:
 def put_stamp(nb: NotebookNode, stamp: dict) -> None:
     """Stamp an executed notebook in place: metadata, a table at the foot, the notice (if any) under the title."""
     nb.metadata["recon"] = nbformat.from_dict(stamp)
+    cell = nbformat.v4.new_markdown_cell
     if stamp["notice"]:
-        nb.cells.insert(1, _markdown("recon-notice", f"```{{warning}}\n{stamp['notice']}\n```"))
-    nb.cells.append(_markdown("recon-stamp", _table(stamp)))
-
-
-def _table(stamp: dict) -> str:
-    versions = ", ".join(f"{name} {number}" for name, number in stamp["versions"].items())
+        nb.cells.insert(1, cell(f"```{{warning}}\n{stamp['notice']}\n```", id="recon-notice"))
     rows = {
         "Commit": f"`{stamp['commit']}`",
         "Profile": f"`{stamp['profile']}`",
         "Data": f"`{stamp['data']['name']}`, sha256 `{stamp['data']['sha256'][:16]}`",
         "Seed": stamp["seed"],
         "Device": stamp["device"],
-        "Versions": versions,
+        "Versions": ", ".join(f"{name} {number}" for name, number in stamp["versions"].items()),
         "Wall time": f"{stamp['seconds']:.0f} s, stored results reused",
         "Date": stamp["date"],
     }
-    lines = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
-    return (
-        f"```{{admonition}} How this page was made\n:class: note dropdown\n\n| What | Value |\n|---|---|\n{lines}\n```"
-    )
-
-
-def _markdown(cell_id: str, text: str) -> NotebookNode:
-    return nbformat.v4.new_markdown_cell(text, id=cell_id)
-
-
-def _git(root: Path, *arguments: str) -> str:
-    try:
-        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
-
-
-def _without_home(text: str, root: Path) -> str:
-    return text.replace(str(root.resolve()), ".").replace(os.path.expanduser("~"), "~")
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+    head = "```{admonition} How this page was made\n:class: note dropdown\n\n| What | Value |\n|---|---|\n"
+    nb.cells.append(cell(f"{head}{table}\n```", id="recon-stamp"))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import lock_descriptor
 
 from recon.errors import ReconError
 
@@ -44,10 +47,18 @@ def check_writable(folder: Path, names: tuple[str, ...]) -> None:
         for name in names:
             if (folder / name).is_dir():
                 raise ReconError(f"results cannot be written to {folder}: {name} is a folder")
-            for leftover in folder.glob(f".{name}.*"):
-                leftover.unlink()
+        remove_leftovers(folder, *(f".{name}.*" for name in names))
     except OSError as error:
         raise ReconError(f"results cannot be written to {folder}: {error.strerror or error}") from error
+
+
+def remove_leftovers(folder: Path, *patterns: str) -> None:
+    """Temporary files and folders of runs that were killed; call it inside `only_one`."""
+    for path in (path for pattern in patterns for path in folder.glob(pattern)):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
 
 
 @contextmanager
@@ -60,28 +71,16 @@ def only_one(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ReconError(f"results cannot be written to {folder}: {error.strerror or error}") from error
-    handle = _lock(folder)
+    handle, free = None, True
     try:
+        handle = os.open(folder, os.O_RDONLY)
+        free = lock_descriptor(handle, blocking=False)
+    except OSError:
+        pass  # Windows opens no folders, some disks have no locks: there atomic writes have to do
+    try:
+        if not free:
+            raise ReconError(f"another run is at work in {folder}: wait until it is done, or use another folder")
         yield
     finally:
         if handle is not None:
             os.close(handle)
-
-
-def _lock(folder: Path) -> int | None:
-    """A handle to close in the end; None where there are no such locks, and atomic writes have to do."""
-    try:
-        import fcntl  # not on Windows
-
-        handle = os.open(folder, os.O_RDONLY)
-    except (ImportError, OSError):
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(handle)
-        raise ReconError(f"another run is at work in {folder}: wait until it is done, or use another folder") from error
-    except OSError:
-        os.close(handle)
-        return None
-    return handle

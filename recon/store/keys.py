@@ -83,13 +83,15 @@ class _Module:
             imports = {**self.imports, **_imports(node)}
             for inner in ast.walk(node):
                 if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name):
-                    target = imports.get(inner.value.id)
-                    if target and _is_module(".".join(target), self.package):
-                        yield ".".join(target), inner.attr
+                    target = _joined(imports.get(inner.value.id))
+                    if target and _is_module(target, self.package):
+                        yield target, inner.attr
+                elif isinstance(inner, ast.Name) and inner.id == PACKAGE.name:  # recon.a.b.f after import recon.a.b
+                    yield from (whole for local, whole in imports.items() if local.startswith(f"{inner.id}."))
                 elif isinstance(inner, ast.Name):
-                    target = imports.get(inner.id, (self.dotted, inner.id))
-                    if not _is_module(".".join(target), self.package):
-                        yield target
+                    found = imports.get(inner.id, (self.dotted, inner.id))
+                    if not _is_module(_joined(found), self.package):
+                        yield found
 
     def handed_on(self, name: str) -> list[Name]:
         """Where to look for what is asked of this module and not defined in it."""
@@ -101,9 +103,19 @@ class _Module:
         return [(inner, "")] if _is_module(inner, self.package) else []
 
 
+def forget() -> None:
+    """Read every file again: for whoever edits code and asks for its hash in one process."""
+    _read.cache_clear()
+    _is_module.cache_clear()
+
+
 @lru_cache(maxsize=1024)
 def _read(dotted: str, package: Path) -> _Module:
     return _Module(dotted, package)
+
+
+def _joined(name: Name | None) -> str:
+    return ".".join(filter(None, name or ()))
 
 
 @lru_cache(maxsize=4096)

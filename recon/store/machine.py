@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 
+from recon import __version__
 from recon.errors import ReconError
 
 
@@ -17,21 +20,29 @@ def resolve_device(device: str) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     kind, _, number = device.partition(":")
-    if device != "cpu" and (kind != "cuda" or (":" in device and not number.isdecimal())):
+    if device != "cpu" and (kind != "cuda" or (":" in device and not (number.isascii() and number.isdecimal()))):
         raise ReconError(f"unknown device '{device}': choose auto, cpu, cuda or cuda:N")
     if kind == "cuda" and not torch.cuda.is_available():
         raise ReconError("there is no usable GPU on this machine: choose --device cpu or auto")
-    if number and int(number) >= torch.cuda.device_count():
+    if number and int(number[:9]) >= torch.cuda.device_count():
         raise ReconError(f"there is no GPU number {number} on this machine: it has {torch.cuda.device_count()}")
     return torch.device(device)
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def device_name(device: torch.device) -> str:
     """A device in words, without the name of the machine: "cpu (2 cores)" or the GPU's."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"cpu ({cores} cores)"
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({cores()} cores)"
+
+
+def versions() -> dict[str, str]:
+    """Versions that may matter to a number."""
+    found = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
+    return {**found, "recon": __version__}
 
 
 def peak_memory_mb() -> float:

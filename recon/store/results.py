@@ -9,20 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import shutil
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import numpy as np
 import safetensors
 import safetensors.torch
 import torch
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-from recon import __version__
 from recon.errors import ReconError
 from recon.store.files import atomic_path
 
@@ -113,12 +110,6 @@ class Result(Generic[M]):
         return self.arrays[name]
 
 
-def versions() -> dict[str, str]:
-    """Versions that may matter to a number."""
-    found = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
-    return {**found, "recon": __version__}
-
-
 # ------------------------------------------------------------------------------------------------ tensors
 
 
@@ -183,8 +174,7 @@ def as_json(result: Result[Any], arrays_sha256: str | None = None) -> str:
     """The text of `result.json`."""
     metrics = TypeAdapter(type(result.metrics)).dump_python(result.metrics, by_alias=True, mode="json")
     meta = {**asdict(result.made), "metrics": metrics}
-    if arrays_sha256 is not None:
-        meta["arrays_sha256"] = arrays_sha256
+    meta |= {} if arrays_sha256 is None else {"arrays_sha256": arrays_sha256}
     meta["sha256"] = _checksum_of_text(json.loads(json.dumps(meta, sort_keys=True)))
     return json.dumps(meta, indent=1, sort_keys=True) + "\n"
 
@@ -229,15 +219,10 @@ def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M
     path = folder / "result.json"
     meta = read_json(path)
     expected = meta.pop("arrays_sha256", None)
-    try:
-        found = _validated(metrics, meta.pop("metrics"))
-        known = {each.name for each in fields(Provenance)}
-        made = _validated(Provenance, {name: value for name, value in meta.items() if name in known})
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ReconError(f"{path} is damaged: {where}: {first['msg']}") from error
-    result = Result(found, {}, made)
+    found = _validated(metrics, meta.pop("metrics"), path)
+    if unknown := sorted(set(meta) - {each.name for each in fields(Provenance)}):
+        raise ReconError(f"{path} is damaged: it has an unknown field {unknown[0]}")
+    result = Result(found, {}, _validated(Provenance, meta, path))
     if not arrays:
         return result
     tensors = load_tensors(folder / "arrays.safetensors")
@@ -246,15 +231,18 @@ def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M
     return replace(result, arrays=tensors)
 
 
-def _validated(kind: type[M], value: object) -> M:
+def _validated(kind: type[M], value: object, path: Path) -> M:
     """Strict, as JSON: its lists are our tuples, its keys our whole numbers."""
-    return TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ReconError(f"{path} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
 
 
 def schema(metrics: type[Any]) -> dict[str, Any]:
     """JSON schema of a `result.json` with these metrics."""
-    found = TypeAdapter(Provenance).json_schema(by_alias=True, ref_template="#/$defs/{model}")
-    inner = TypeAdapter(metrics).json_schema(by_alias=True, ref_template="#/$defs/{model}")
+    found, inner = (TypeAdapter(kind).json_schema(by_alias=True) for kind in (Provenance, metrics))
     found.setdefault("$defs", {}).update(inner.pop("$defs", {}))
     found["properties"]["metrics"] = inner
     found["required"].append("metrics")

@@ -1,29 +1,25 @@
-"""What makes a result stale: the code it was computed with, and nothing else."""
+"""What makes a result stale: the definitions it was computed with, and nothing else."""
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import os
+import random
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from recon.chapters import code_of, registry
+from recon.chapters import _defined, registry
 from recon.press import stamps
-from recon.store import keys as sources
-from recon.store.keys import code_only, dependencies, source_hash
+from recon.store import keys
 
-
-def names(modules):
-    return {path.relative_to(sources.PACKAGE).as_posix() for path in dependencies(modules)}
-
-
-def test_hash_sees_code_and_not_comments():
-    assert code_only('def f(x):\n    """Doc."""\n    return x  # why\n') == code_only("def f(x):\n    return x\n")
-    assert code_only("def f(x):\n    return x\n") != code_only("def f(x):\n    return -x\n")
+EXPERIMENTS = list(registry())
 
 
 SNIPPET = """class A(B, metaclass=M):
@@ -46,8 +42,22 @@ AS_TEXT = (
 )
 
 
+def text_of(source: str) -> str:
+    """What is hashed of a file."""
+    tree = ast.parse(source)
+    keys._Silent().visit(tree)
+    return keys._dump(tree)
+
+
 def test_hash_does_not_depend_on_the_version_of_python():
-    assert code_only(SNIPPET) == AS_TEXT
+    assert text_of(SNIPPET) == AS_TEXT
+
+
+def test_comments_docstrings_and_the_words_of_errors_do_not_count():
+    plain = "def f(x):\n    if x:\n        raise E('a')\n    assert x, 'b'\n    return x\n"
+    said = 'def f(x):\n    """Doc."""\n    if x:  # why\n        raise E("c")\n    assert x, "d"\n    return x\n'
+    assert text_of(plain) == text_of(said) != text_of(plain.replace("return x", "return -x"))
+    assert text_of(plain) != text_of(plain.replace("raise E", "raise F"))
 
 
 def other_pythons():
@@ -61,10 +71,15 @@ def other_pythons():
 
 def test_all_of_the_package_reads_the_same_to_other_versions_of_python():
     """`recon.store.keys` alone needs no package, so any interpreter will do; a shim without one behind it does not."""
-    script = f"import sys; sys.path.append({str(sources.PACKAGE)!r}); import sources, pathlib; " + (
-        "print([hash_ for path in sorted(sources.PACKAGE.rglob('*.py')) "
-        "for hash_ in [sources.hashlib.sha256(sources.code_only(path.read_text('utf-8')).encode()).hexdigest()]])"
-    )
+    script = f"""
+import sys
+sys.path.append({str(keys.PACKAGE / "store")!r})
+import keys
+for path in sorted(keys.PACKAGE.rglob("*.py")):
+    module = keys._read(".".join(path.relative_to(keys.PACKAGE).with_suffix("").parts), keys.PACKAGE)
+    text = [module.text(name) for name in sorted(module.definitions)]
+    print(module.dotted, keys.hashlib.sha256(repr(text).encode()).hexdigest())
+"""
 
     def said(python):
         return subprocess.run([python, "-I", "-c", script], capture_output=True, text=True)
@@ -72,45 +87,235 @@ def test_all_of_the_package_reads_the_same_to_other_versions_of_python():
     found = [run.stdout for run in map(said, other_pythons()) if run.returncode == 0]
     if not found:
         pytest.skip("no other version of Python here")
-    assert set(found) == {said(sys.executable).stdout}
+    assert set(found) == {said(sys.executable).stdout} and len(found[0].splitlines()) > 50
 
 
-def test_hash_follows_imports_and_skips_what_does_not_compute(tmp_path):
-    files = {
-        "experiments/toy.py": "from recon import attack\nfrom recon.chapters.plots import grid\ndef f():\n import recon.lazy\n",
-        "attack.py": "from recon.optim.descent import step\n",
-        **dict.fromkeys(("descent.py", "lazy.py", "plots/grid.py", "results.py", "other.py"), "a = 1\n"),
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+# ------------------------------------------------------------------------------------------------ a toy package
+
+TOY = {
+    "chapters/toy.py": "from recon import attack\nfrom recon.chapters.figures import grid\n"
+    "SIZE = 3\nOTHER = 4\n"
+    "def compute(sizes, context: 'str'):\n    import recon.lazy\n    return attack.run(SIZE, recon.lazy.late())\n"
+    "def claims():\n    return grid(OTHER)\n",
+    "chapters/figures.py": "def grid(x):\n    return x\n",
+    "attack.py": "from recon.optim import step as descend\nfrom recon.base import *\n"
+    "def run(n, x) -> 'int':\n    return Helper(n).go(x)\n"
+    "class Helper(object):\n    def go(self, x):\n        return descend(x)\n"
+    "def unused():\n    return 1\n",
+    "optim/__init__.py": "from recon.optim.steps import step\n",
+    "optim/steps.py": "print('imported')\nRATE = 0.1\ndef step(x):\n    return x * RATE\ndef other():\n    return 2\n",
+    "lazy.py": "def late():\n    return 7\n",
+    "base.py": "",
+}
+#: (file, what stands there, what it becomes) -> whether the key changes
+EDITS = {
+    ("chapters/toy.py", "SIZE = 3", "SIZE = 5"): True,
+    ("chapters/toy.py", "OTHER = 4", "OTHER = 5"): False,
+    ("chapters/figures.py", "return x", "return 2 * x"): False,
+    ("attack.py", "descend(x)", "-descend(x)"): True,
+    ("attack.py", "return 1", "return 3"): False,
+    ("attack.py", "class Helper(object)", "class Helper(dict)"): True,
+    ("optim/steps.py", "0.1", "0.2"): True,
+    ("optim/steps.py", "x * RATE", "x / RATE"): True,
+    ("optim/steps.py", "return 2", "return 3"): False,
+    ("optim/steps.py", "imported", "changed"): True,  # what happens on import may matter to anything
+    ("lazy.py", "7", "8"): True,
+}
+
+
+@pytest.fixture
+def toy(tmp_path):
+    for name, text in TOY.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    before = source_hash(["experiments.toy"], tmp_path)
-    for name in files:
-        (tmp_path / name).write_text(files[name] + "# why\n")
-        assert source_hash(["experiments.toy"], tmp_path) == before
-        (tmp_path / name).write_text(files[name] + "b = 2\n")
-        changed = source_hash(["experiments.toy"], tmp_path) != before
-        assert changed == (name not in ("plots/grid.py", "results.py", "other.py")), name
-        (tmp_path / name).write_text(files[name])
+    yield tmp_path
+    keys.forget()
 
 
-@pytest.mark.parametrize("name", registry())
-def test_every_experiment_depends_on_itself_its_data_and_no_plots(name):
-    module = registry()[name].run.__module__.removeprefix("recon.")
-    found = names([module])
-    assert module.replace(".", "/") + ".py" in found and "data.py" in found
-    assert not any(path.startswith("plots") or path in ("cli.py", "experiments/profiles.py") for path in found)
+@pytest.mark.parametrize("edit", EDITS, ids=lambda e: f"{e[0]}: {e[2]}")
+def test_hash_follows_names_and_nothing_else(toy, edit):
+    file, old, new = edit
+
+    def hashed() -> str:
+        keys.forget()
+        return keys.code_hash([("chapters.toy", "compute")], toy)
+
+    before = hashed()
+    (toy / file).write_text("# why\n" + TOY[file])
+    assert hashed() == before
+    assert old in TOY[file]
+    (toy / file).write_text(TOY[file].replace(old, new))
+    assert (hashed() != before) == EDITS[edit]
 
 
-def test_chapters_do_not_make_each_other_stale():
-    linear, tuned = (names([registry()[n].run.__module__.removeprefix("recon.")]) for n in ("linear", "decoreco-tuned"))
-    assert "decoreco.py" in tuned - linear and "solution_set.py" in linear - tuned
-    assert code_of(registry()["linear"]) != code_of(registry()["decoreco-tuned"])
+def test_a_name_that_is_nowhere_is_no_endless_search(toy):
+    assert keys.reached([("attack", "nothing"), ("nowhere", "nothing")], toy) == set()
 
 
-def test_a_page_depends_on_its_experiments_and_their_settings():
-    page = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell('import recon\nrecon.run("linear")')])
-    other = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell('import recon\nrecon.run("collapse")')])
-    assert stamps.source_hash(page, "smoke") != stamps.source_hash(page, "laptop")
-    assert stamps.source_hash(page, "smoke") != stamps.source_hash(other, "smoke")
-    assert stamps.source_hash(page, "smoke") == stamps.source_hash(page, "smoke")
+# ----------------------------------------------------------------------------------- every experiment, on a copy
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    """A copy of the package, of which a file is read again only when it was edited by `write`."""
+    package = shutil.copytree(keys.PACKAGE, tmp_path / "recon", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(keys, "_read", cache(keys._Module))
+    yield package
+    keys.forget()
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text)
+    keys._read.cache_clear()
+    keys._is_module.cache_clear()
+
+
+def root_of(name: str) -> keys.Name:
+    return _defined(registry()[name].compute)
+
+
+def hashes(package: Path) -> dict[str, str]:
+    return {name: keys.code_hash([root_of(name)], package) for name in EXPERIMENTS}
+
+
+class Reworded(ast.NodeTransformer):
+    """Other docstrings and other words in errors; with `all_texts`, every other text too."""
+
+    def __init__(self, all_texts: bool = False) -> None:
+        self.all_texts = all_texts
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            node.exc.args = [ast.Constant("other words")]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and self.all_texts:
+            node.value += " reworded"
+        elif isinstance(node, ast.JoinedStr):
+            if self.all_texts:
+                node.values.append(ast.Constant(" reworded"))
+            return node
+        elif isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+            node.body[0] = ast.Expr(ast.Constant("Another docstring."))
+        return self.generic_visit(node)
+
+
+def reworded(path: Path, all_texts: bool = False) -> str:
+    return ast.unparse(ast.fix_missing_locations(Reworded(all_texts).visit(ast.parse(path.read_text()))))
+
+
+def test_wording_changes_no_key(copy):
+    """Claims, captions, costs: any text of these files.  Everywhere else: docstrings and the words of errors."""
+    before = hashes(copy)
+    for path in copy.rglob("*.py"):
+        said = path.name in ("claims.py", "figures.py", "pictures.py") or path.parent.parent.name == "chapters"
+        of_it = path.name in ("claims.py", "figures.py", "pictures.py") or (said and path.name == "__init__.py")
+        text = reworded(path, all_texts=of_it)
+        assert text != path.read_text()
+        path.write_text(text)
+    write(path, text)
+    assert hashes(copy) == before
+
+
+def parts_of(name: str) -> set[keys.Name]:
+    """What an experiment's compute reaches."""
+    return keys.reached([root_of(name)])
+
+
+class OneFactor(ast.NodeTransformer):
+    """Changes the first number, or else the first operator, that computes something."""
+
+    SWAP = {
+        ast.Add: ast.Sub,
+        ast.Sub: ast.Add,
+        ast.Mult: ast.Add,
+        ast.Div: ast.Mult,
+        ast.Lt: ast.Gt,
+        ast.MatMult: ast.Add,
+    }
+
+    def __init__(self, numbers: bool) -> None:
+        self.numbers, self.done = numbers, False
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if self.done or isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert):
+            return node
+        if self.numbers and isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            node.value, self.done = node.value + 1, True
+        elif not self.numbers and isinstance(node, ast.BinOp) and type(node.op) in self.SWAP:
+            node.op, self.done = self.SWAP[type(node.op)](), True
+        return self.generic_visit(node)
+
+
+def changed(source: str, name: str) -> str | None:
+    """The module with one factor of this definition changed; None if it has none."""
+    for numbers in (True, False):
+        tree = ast.parse(source)
+        for node in tree.body:
+            if name in keys._defines(node):
+                edit = OneFactor(numbers)
+                edit.visit(node)
+                if edit.done:
+                    return ast.unparse(tree)
+    return None
+
+
+def test_a_factor_in_anything_that_is_reached_changes_the_key(copy):
+    """A sample of all definitions that some experiment reaches; for one that does not reach it nothing changes."""
+    by_name = {name: parts_of(name) for name in EXPERIMENTS}
+    every = sorted(set().union(*by_name.values()))
+    assert len(every) > 50
+    before, tried, chooser = hashes(copy), 0, random.Random(0)
+    for module, name in chooser.sample(every, len(every)):
+        path = copy / (module.replace(".", "/") + ".py")
+        if not path.is_file() or tried == 40:
+            continue
+        source = path.read_text()
+        if (text := changed(source, name)) is None:
+            continue
+        tried += 1
+        write(path, text)
+        inside = [each for each in EXPERIMENTS if (module, name) in by_name[each]]
+        outside = [each for each in EXPERIMENTS if (module, name) not in by_name[each]]
+        for group, expected in ((inside, True), (outside, False)):
+            for each in chooser.sample(group, min(1, len(group))):
+                assert (keys.code_hash([root_of(each)], copy) != before[each]) == expected, (module, name, each)
+        write(path, source)
+    assert tried > 20
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_no_experiment_depends_on_what_only_shows_or_stores(name):
+    module, _ = root_of(name)
+    found = {each for each, _ in parts_of(name)}
+    assert module in found and any(each.startswith("images") for each in found)
+    shown = {"cli", "press", "audit"}
+    assert not any(each.split(".")[0] in shown or each.endswith((".claims", ".figures")) for each in found)
+
+
+# ------------------------------------------------------------------------------------------------ pages
+
+
+def page(code: str) -> nbformat.NotebookNode:
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+
+
+def test_a_page_depends_on_its_experiments_their_sizes_and_what_it_imports():
+    runs = page('import recon\nrecon.run("linear")')
+    found = [stamps.source_hash(runs, "smoke"), stamps.source_hash(runs, "laptop")]
+    found.append(stamps.source_hash(page("x = 1"), "smoke"))
+    found.append(stamps.source_hash(page('from recon.nets.mlp import affine\nrecon.run("linear")'), "smoke"))
+    assert len(set(found)) == 4 and found[0] == stamps.source_hash(runs, "smoke")
+
+
+@pytest.mark.parametrize("part", ["compute", "claims", "figures", "sizes"])
+def test_a_page_is_stale_where_its_results_its_claims_or_its_figures_are(part, monkeypatch):
+    runs, linear = page('recon.run("linear")'), registry()["linear"]
+    before = stamps.source_hash(runs, "smoke")
+    other = {
+        "compute": {"compute": registry},
+        "claims": {"claims": registry},
+        "figures": {"figures": {**linear.figures, "more": registry}},
+        "sizes": {"sizes": {"smoke": dataclasses.replace(linear.sizes["smoke"], iterations=7)}},
+    }
+    changed = dataclasses.replace(linear, **other[part])
+    monkeypatch.setattr(stamps, "experiment", lambda name: changed)
+    assert stamps.source_hash(runs, "smoke") != before

@@ -1,0 +1,276 @@
+"""`{recon} PART`: parts of a page that are written when the book is built, from result files, stamps and docstrings.
+
+Nothing in them is typed by hand.  Which claims there must be is said by book/claims.yml: one without a result fails
+the build, and so does a result's claim that nobody listed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from pkgutil import walk_packages
+from typing import Any
+
+import nbformat
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+import recon
+from recon.chapters import load, registry
+from recon.chapters.catalogue import PAPERS, Row, catalogue, rows
+from recon.errors import ReconError
+from recon.store.results import Result
+
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+\-.!|$<>~^:@])")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where parts come from: a checkout (or its staged copy), the edition's result files, its executed chapters."""
+
+    root: Path
+    results: Path
+    chapters: list[Path]
+
+
+class Recon(SphinxDirective):
+    """The directive; an unknown part or a claim out of place is an error of the build."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        root = Path(self.env.srcdir)
+        executed = root / "book" / "executed"
+        if self.arguments[0] == "reference":
+            return [self._module(name) for name in modules()]
+        try:
+            text = part(self.arguments[0], Sources(root, executed / "results", sorted(executed.glob("*.ipynb"))))
+        except ReconError as error:
+            raise self.error(str(error)) from error
+        return self._parsed(text)
+
+    def _parsed(self, text: str) -> list[nodes.Node]:
+        box = nodes.container()
+        self.state.nested_parse(StringList(text.splitlines(), self.arguments[0]), self.content_offset, box)
+        return box.children
+
+    def _module(self, name: str) -> nodes.section:
+        section = nodes.section(ids=[nodes.make_id(name)], names=[name])
+        section += nodes.title(name, name)
+        section += self._parsed(
+            f"```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n   :member-order: bysource\n```"
+        )
+        return section
+
+
+def part(name: str, sources: Sources) -> str:
+    """The Markdown of one part: `claims/PAPER` or one of `PARTS`; ReconError for any other."""
+    if name.startswith("claims/") and name.removeprefix("claims/") in PAPERS:
+        return claims_table(sources, name.removeprefix("claims/"))
+    if name not in PARTS:
+        raise ReconError(f"a page asks for the part '{name}', which there is not: claims/PAPER, {', '.join(PARTS)}")
+    return PARTS[name](sources)
+
+
+# -------------------------------------------------------------------------------------------------------- claims
+
+
+def checked(sources: Sources) -> dict[str, list[Row]]:
+    """Rows by paper, in the catalogue's order.  ReconError for a claim without a result, or a result's without entry.
+
+    At profile `smoke` experiments make fewer claims: there only the second is an error.
+    """
+    by_id = defaultdict(list)
+    for row in rows(sources.results, sources.root):
+        by_id[row.claim.id].append(row)
+    listed = catalogue(sources.root)
+    found = {paper: [row for name in listed[paper] for row in by_id.get(name, [])] for paper in PAPERS}
+    known = [name for paper in PAPERS for name in listed[paper]]
+    complete = not any(row.result.made.profile == "smoke" for group in by_id.values() for row in group)
+    if complete and (missing := [name for name in known if name not in by_id]):
+        raise ReconError(f"the claim '{missing[0]}' has no result file: run its experiment, or take it off claims.yml")
+    without = [name for name in registry() if not os.path.lexists(sources.results / name / "result.json")]
+    if complete and without:  # also where a kept run has the same claims
+        raise ReconError(f"the experiment '{without[0]}' has no result file: run it before its claims are shown")
+    if extra := sorted(set(by_id) - set(known)):
+        raise ReconError(f"the claim '{extra[0]}' of a result is not listed in book/claims.yml")
+    return found
+
+
+def claims_table(sources: Sources, paper: str) -> str:
+    """One paper's claims, or our own findings."""
+    lines = ["```{container} claims", "| Claim | Paper | Ours | Null | Verdict |", "|---|---|---|---|---|"]
+    for row in checked(sources)[paper]:
+        claim = row.claim
+        section = f" (§ {claim.section.removeprefix('C&C ')})" if claim.section else ""
+        n_seeds = len(row.seeds) + 1
+        ours = spread([claim.ours, *(other.ours for other in row.seeds)])
+        many = f" *({n_seeds} seeds)*" if n_seeds > 1 else ""
+        agree = sum(other.verdict == claim.verdict for other in row.seeds) + 1
+        verdict = claim.verdict + (f", {agree} of {n_seeds} seeds" if agree < n_seeds else "")
+        device = row.result.made.device.replace("NVIDIA ", "")
+        where = (
+            f"[Chapter {int(row.chapter[:2])}](executed/{row.chapter}), {row.result.made.profile}, {escaped(device)}"
+        )
+        cells = [f"{escaped(claim.sentence + section)} *{where}*", *map(escaped, (claim.paper, ours))]
+        cells[2] += many
+        cells += [escaped(claim.null), f"**{verdict}**"]
+        lines.append("| " + " | ".join(cell or "–" for cell in cells) + " |")
+    return "\n".join([*lines, "```"])
+
+
+def spread(texts: list[str]) -> str:
+    """The first text, each number that differs in the others followed by its range; the texts apart if more differs.
+
+    >>> spread(["30 of 100, best 0.90", "28 of 100, best 0.91"])
+    '30 (28 to 30) of 100, best 0.90 (0.90 to 0.91)'
+    """
+    first, *others = texts
+    if not others or all(other == first for other in others):
+        return first
+    if any(NUMBER.split(other) != NUMBER.split(first) for other in others):
+        return "; ".join([first, *(f"another seed: {other}" for other in others)])
+    between, columns = NUMBER.split(first), zip(*(NUMBER.findall(text) for text in texts), strict=True)
+    shown = []
+    for numbers in columns:
+        low, high = min(numbers, key=float), max(numbers, key=float)
+        shown.append(numbers[0] if float(low) == float(high) else f"{numbers[0]} ({low} to {high})")
+    return between[0] + "".join(number + text for number, text in zip(shown, between[1:], strict=True))
+
+
+def verdicts(sources: Sources) -> str:
+    """How many claims of each paper ended how; what was run twice counts once, by its largest profile."""
+    found = checked(sources)
+    lines = ["| | reproduced | partly | not reproduced | measured, nothing published | not attempted |"]
+    lines.append("|---|---|---|---|---|---|")
+    left_out = Counter(item["paper"] for item in catalogue(sources.root)["not_attempted"])
+    for paper, label in list(PAPERS.items())[:2]:
+        last = {row.claim.id: row.claim.verdict for row in found[paper]}
+        count = Counter(last.values())
+        numbers = [count[v] for v in ("reproduced", "partly", "not reproduced", "finding")]
+        lines.append(f"| {label} | " + " | ".join(map(str, [*numbers, left_out[paper]])) + " |")
+    return "\n".join(lines)
+
+
+def not_attempted(sources: Sources) -> str:
+    """What the papers say and nobody ran here, with the reason."""
+    lines = ["| Paper | Claim | Why not |", "|---|---|---|"]
+    for item in catalogue(sources.root)["not_attempted"]:
+        sentence = f"{item['sentence']} (§ {item['section']})"
+        lines.append(f"| {PAPERS[item['paper']]} | {escaped(sentence)} | {escaped(item['why'])} |")
+    return "\n".join(lines)
+
+
+def escaped(text: str) -> str:
+    """Text as it is, in Markdown."""
+    return PUNCTUATION.sub(r"\\\1", text)
+
+
+# -------------------------------------------------------------------------------------------------------- status
+
+
+def by_chapter(sources: Sources) -> dict[str, list[Result[Any]]]:
+    """Chapter -> the results that its page shows."""
+    found = defaultdict(list)
+    for name, experiment in registry().items():
+        if os.path.lexists(sources.results / name / "result.json"):
+            found[experiment.chapter].append(load(sources.results / name, arrays=False))
+    return found
+
+
+def contents(sources: Sources) -> str:
+    """Chapters with their questions, what reading takes, and what running took where this edition was made."""
+    results = by_chapter(sources)
+    lines = ["| | Chapter | Question | Reading | Run |", "|---|---|---|---|---|"]
+    for page in sources.chapters:
+        nb = nbformat.read(page, as_version=4)
+        head = nb.cells[0].source
+        title = re.search(r"^# (.+)$", head, re.MULTILINE)
+        question = re.search(r"\*\*Question\.\*\* (.+?)(?:\n\n|$)", head, re.DOTALL)
+        seconds = sum(result.made.seconds for result in results[page.stem])
+        run = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+        link = f"[{title[1] if title else page.stem}](executed/{page.stem})"
+        asked = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(question[1].split())) if question else ""
+        lines.append(f"| {page.stem[:2]} | {link} | {asked} | {reading_minutes(nb)} min | {run} |")
+    return "\n".join(lines)
+
+
+def chapter_table(sources: Sources) -> str:
+    """How every page was made, and what its experiments took."""
+    results = by_chapter(sources)
+    columns = ("Chapter", "Commit", "Data", "Profile", "Device", "Versions", "Seconds", "Peak memory")
+    table = []
+    for page in sources.chapters:
+        nb = nbformat.read(page, as_version=4)
+        stamp = nb.metadata.get("recon")
+        if not stamp:
+            continue
+        mine = results[page.stem]
+        seconds = sum(result.made.seconds for result in mine)
+        memory = max((result.made.peak_memory_mb for result in mine), default=0.0)
+        versions = ", ".join(f"{name} {escaped(number)}" for name, number in stamp["versions"].items())
+        data = f"{stamp['data']['name']}, sha256 `{stamp['data']['sha256'][:16]}`"
+        cells = [f"[{page.stem}](executed/{page.stem})", f"`{stamp['commit']}`", data, stamp["profile"]]
+        cells += [escaped(stamp["device"]), versions, f"{seconds:.0f}", f"{memory / 1000:.1f} GB" if memory else "–"]
+        table.append(cells)
+    same = [k for k in range(1, 6) if len({cells[k] for cells in table}) == 1]  # said once, above the table
+    head = "; ".join(f"{columns[k].lower()}: {table[0][k]}" for k in same)
+    kept = [k for k in range(len(columns)) if k not in same]
+    lines = ["| " + " | ".join(columns[k] for k in kept) + " |", "|" + "---|" * len(kept)]
+    lines += ["| " + " | ".join(cells[k] for k in kept) + " |" for cells in table]
+    return (f"All chapters: {head}.\n\n" if head else "") + "\n".join(lines)
+
+
+def reading_minutes(nb: nbformat.NotebookNode) -> int:
+    """At 200 words a minute, prose and shown code, and a quarter of a minute a figure."""
+    shown = [c for c in nb.cells if not {"remove-cell", "injected-parameters"} & set(c.metadata.get("tags", []))]
+    words = sum(len(cell.source.split()) for cell in shown)
+    figures = sum("mystnb" in cell.metadata for cell in shown)
+    return max(1, round(words / 200 + figures / 4))
+
+
+# ----------------------------------------------------------------------------------------------------- reference
+
+
+def modules() -> list[str]:
+    """Every module of the package with something for a reader: no chapter's parts, no command line."""
+    found = (each for each in walk_packages(recon.__path__, "recon.") if not each.ispkg)
+    return [each.name for each in found if each.name != "recon.cli" and each.name.split(".")[1] != "chapters"]
+
+
+def plain(_app: Sphinx, _what: str, _name: str, _obj: object, _options: object, lines: list[str]) -> None:
+    """Docstrings are plain text with `code` and formulas: nothing in them is markup but doctests.
+
+    Of reStructuredText's characters only those are left that a paragraph cannot trip over; what is indented stays as
+    it is typed.
+    """
+    blocks = "\n".join(lines).strip("\n").split("\n\n")
+    lines[:] = "\n\n".join(map(_plain_block, blocks)).split("\n") + [""]
+
+
+def _plain_block(block: str) -> str:
+    rows = block.strip("\n").split("\n")
+    if rows[0].startswith(">>>"):
+        return block
+    if any(row.startswith("  ") for row in rows):
+        return "::\n\n" + "\n".join(f"   {row}" for row in rows)
+    pieces = re.split(r"(`[^`]+`)", "\n".join(rows))
+    return "".join(f"`{each}`" if each[:1] == "`" else re.sub(r"([\\*_|`])", r"\\\1", each) for each in pieces)
+
+
+PARTS = {"contents": contents, "verdicts": verdicts, "not-attempted": not_attempted, "chapters": chapter_table}
+
+
+def setup(app: Sphinx) -> dict:
+    """The directive, and docstrings as they are typed."""
+    app.add_directive("recon", Recon)
+    app.setup_extension("sphinx.ext.autodoc")
+    app.setup_extension("sphinx.ext.napoleon")
+    app.connect("autodoc-process-docstring", plain)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
