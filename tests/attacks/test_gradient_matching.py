@@ -20,7 +20,7 @@ from recon.attacks.gradient_matching import (
     total_variation,
 )
 from recon.attacks.operators import system_of
-from recon.attacks.reconstruct import reconstruct
+from recon.attacks.reconstruct import Reconstruction
 from recon.attacks.rgap import layer_by_layer, rgap
 from recon.errors import ReconError
 from recon.nets.conv import SEED, Conv, ConvNet, cross_entropy_direction
@@ -90,21 +90,24 @@ def test_later_layers_match_the_gradients_from_there_on():
 
 def test_a_step_is_pytorchs_adam_and_keeps_the_best():
     gradient, x = some_gradient(SMALL)
-    start = 0.3 * x.flatten(1)[:, None]
-    found = reconstruct(GradientMatching(gradient, 6, 0.05, beta=0.1), start, 6)
-    leaf = start.clone().requires_grad_()
-    adam, seen = torch.optim.Adam([leaf], lr=0.05), []
     attack = GradientMatching(gradient, 6, 0.05, beta=0.1)
+    start = 0.3 * x.flatten(1)[:, None]
+    state, leaf = attack.init(start), start.clone().requires_grad_()
+    adam, energies, visited = torch.optim.Adam([leaf], lr=0.05), [], []
     for _ in range(6):
+        state = attack.step(state)
+        torch.testing.assert_close(state["last_x"], leaf.detach())
         adam.zero_grad()
         energy = attack.energy(leaf.view_as(x))
-        seen.append((energy.detach(), leaf.detach().clone()))
+        energies.append(energy.detach())
+        visited.append(leaf.detach().clone())
         energy.sum().backward()
         adam.step()
-    energies = torch.stack([energy for energy, _ in seen])
-    torch.testing.assert_close(found.energy, energies.min(0).values)
-    for b, k in enumerate(energies.argmin(0).tolist()):
-        torch.testing.assert_close(found.x_hat[b], seen[k][1][b])
+    torch.testing.assert_close(state["x"], leaf.detach())
+    least = torch.stack(energies).min(0)
+    torch.testing.assert_close(state["accepted_energy"], least.values)
+    for b, k in enumerate(least.indices.tolist()):
+        torch.testing.assert_close(state["accepted_x"][b], visited[k][b])
 
 
 def test_signed_steps_stay_in_the_box_and_shrink_at_the_milestones():
@@ -137,20 +140,24 @@ def test_hybrid_improves_on_the_minimum_norm_solution_and_starts_from_it(tmp_pat
 def test_hybrids_settings_go_by_layer_and_its_improvement_feeds_the_next(monkeypatch):
     runs = []
 
-    def recorded(attack, x_init, steps, **rest):
-        runs.append((attack, x_init, steps))
-        return reconstruct(attack, x_init, 1, **{**rest, "checkpoint": None})
+    def shrunk(attack, x_init, steps, **_):
+        """Stands for an improvement that is told from its start."""
+        runs.append((attack, steps, 0.9 * x_init))
+        energy = torch.zeros(len(x_init))
+        return Reconstruction(0.9 * x_init, energy, energy[None], steps, energy == 0)
 
-    monkeypatch.setattr(gradient_matching, "reconstruct", recorded)
+    monkeypatch.setattr(gradient_matching, "reconstruct", shrunk)
     deep = ConvNet((Conv(3, 6), Conv(3, 8), Conv(3, 9), Conv(1, 9)), shape=(2, 8, 8), classes=4)
     gradient, x = some_gradient(deep)
-    hybrid(gradient, share=0.1)
-    assert [(a.first, steps) for a, _, steps in runs] == [(4, 100), (3, 100), (2, 800), (1, 1000)]
+    found = hybrid(gradient, share=0.1)
+    assert [(a.first, steps) for a, steps, _ in runs] == [(4, 100), (3, 100), (2, 800), (1, 1000)]
     assert [(a.alpha, a.beta, a.gamma) for a, _, _ in runs] == [
         *((10.0, 0.1, 1.0), (10.0, 0.1, 1.0)),
         *((1.0, 1.0, 0.1), (1.0, 1.0, 0.05)),
     ]
-    assert runs[-1][1].shape == (2, 1, x[0].numel())
+    for (_, _, improved), (attack, _, _) in zip(runs, runs[1:], strict=False):
+        torch.testing.assert_close(attack.system[0].flatten(1), improved[:, 0].atanh())
+    assert torch.equal(found, runs[-1][2].view_as(x))
 
 
 @pytest.mark.parametrize("attack", [cosine_tv, cosine_tv_authors])
@@ -204,11 +211,30 @@ def test_dlg_finds_a_small_image():
     gradient, x = some_gradient(network, 1)
     found, history = dlg(gradient, SEED, 30)
     assert history.shape == (30, 1) and history[-1] < 1e-3 * history[0]
-    assert (found - x).square().mean().item() < 0.1
-    start = seeded_start(gradient, SEED)
-    at_start = network.gradients(gradient.theta, start, gradient.labels)
-    expected = sum((at_start[name] - g).square().sum() for name, g in gradient.gradients.items())
-    torch.testing.assert_close(history[0, 0], expected)  # L-BFGS returns the energy before its first inner step
+    assert (found - x).square().mean().item() < 0.05 < x.square().mean()
+
+
+def test_dlg_is_l_bfgs_on_squared_differences_by_double_backward():
+    network = ConvNet((Conv(3, 4),), shape=(1, 5, 5), classes=4)
+    gradient, _ = some_gradient(network, 1)
+    leaf = seeded_start(gradient, SEED).clone().requires_grad_()
+    theta = {name: tensor.clone().requires_grad_() for name, tensor in gradient.theta.items()}
+    optimiser, energies = torch.optim.LBFGS([leaf], lr=1), []
+
+    def closure():
+        optimiser.zero_grad()
+        loss = F.cross_entropy(network(theta, leaf), gradient.labels)
+        grads = torch.autograd.grad(loss, list(theta.values()), create_graph=True)
+        pairs = zip(grads, gradient.gradients.values(), strict=True)
+        value = sum((g - target[0]).square().sum() for g, target in pairs)
+        value.backward(inputs=[leaf])
+        return value
+
+    for _ in range(2):
+        energies.append(optimiser.step(closure).detach())
+    found, history = dlg(gradient, SEED, 2)
+    torch.testing.assert_close(history[:, 0], torch.stack(energies), rtol=1e-5, atol=1e-12)
+    torch.testing.assert_close(found, leaf.detach(), rtol=1e-4, atol=1e-6)
 
 
 def test_hybrid_needs_a_convolution():
