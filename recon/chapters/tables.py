@@ -138,6 +138,18 @@ def best_text(table: NullTable) -> str:
     return null_text(table.best_null.ncc_06, table.best_null_name.ncc_06)
 
 
+def labelled(values: ByYardstick[T]) -> dict[str, T]:
+    """Yardstick in words -> value, as a table on a page has it."""
+    return {
+        "NCC > 0.5": values.ncc_05,
+        "NCC > 0.6": values.ncc_06,
+        "NCC > 0.7": values.ncc_07,
+        "NCC > 0.8": values.ncc_08,
+        "NCC per channel > 0.6": values.ncc_channel_06,
+        "SSIM > 0.4": values.ssim_04,
+    }
+
+
 def flat(table: Any) -> dict[str, Any]:
     """Field -> value of a table, to build a larger one that inherits from its type."""
     return {each.name: getattr(table, each.name) for each in fields(table)}

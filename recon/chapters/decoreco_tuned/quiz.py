@@ -12,7 +12,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from recon.chapters.plots.decoreco import shown
+from recon.chapters.decoreco_tuned.metrics import Metrics
+from recon.chapters.pictures import shown
 from recon.scoring.matching import nearest
 from recon.store.results import Result
 
@@ -27,7 +28,7 @@ class Option:
     ncc: float
 
 
-def choose_options(result: Result, n: int = 5, among: int = 10, seed: int = 0) -> list[Option]:
+def choose_options(result: Result[Metrics], n: int = 5, among: int = 10, seed: int = 0) -> list[Option]:
     """n − 1 reconstructions with a training image among their `among` nearest images, and one without, shuffled.
 
     In both groups those that contribute most to explaining the weights; fewer options where a group is too small.

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from recon.chapters.plots.decoreco import shown
-from recon.chapters.plots.quiz import data_uri
+from recon.chapters.decoreco_tuned.metrics import Metrics
+from recon.chapters.decoreco_tuned.quiz import data_uri
+from recon.chapters.pictures import shown
 from recon.scoring.matching import nearest
 from recon.store.results import Result
 
@@ -34,7 +35,7 @@ class Choice:
     threshold: float
 
 
-def choose_pairs(result: Result, n: int = 3, threshold: float = 0.6) -> Choice:
+def choose_pairs(result: Result[Metrics], n: int = 3, threshold: float = 0.6) -> Choice:
     """n candidates whose nearest training image is above the threshold, n whose is not, in order of contribution.
 
     Nobody picks them: in each of both groups, sorted by how much a candidate contributes to explaining the weights,
@@ -64,7 +65,7 @@ def _quantiles(group: list[int], n: int) -> list[int]:
     return [group[round(i)] for i in torch.linspace(0, len(group) - 1, n).tolist()]
 
 
-def compare(result: Result, n: int = 3) -> str:
+def compare(result: Result[Metrics], n: int = 3) -> str:
     """Chapter 9's element: `compare_html` of the pairs that `choose_pairs` takes from this result."""
     choice = choose_pairs(result, n)
     note = (
