@@ -201,12 +201,12 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         _check_is_file(path)
         meta = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(meta, dict) or not isinstance(meta.get("metrics"), dict):
+            raise ValueError("it has no metrics")
         checksum = meta.pop("sha256", None)
         if checksum is not None and checksum != _checksum_of_text(meta):  # older results have none
             raise ValueError("its checksum is not that of its contents")
-        if not isinstance(meta.get("metrics"), dict):
-            raise ValueError("it has no metrics")
-    except (OSError, ValueError, AttributeError, RecursionError, MemoryError) as error:
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise ReconError(f"{path} is damaged: {error or type(error).__name__}") from error
     return meta
 

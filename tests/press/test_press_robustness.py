@@ -1,0 +1,224 @@
+"""What was done to pages, editions and the book, and what has to come of it: see toys.py."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tiny import chapter, pretend, repo, write  # noqa: F401  (repo is a fixture)
+from toys import (  # noqa: F401  (calm, stage and store are fixtures)
+    ANY,
+    DEEP,
+    FOLDER,
+    JSON,
+    NAME,
+    TENSORS,
+    call,
+    calm,
+    edit,
+    overwrite,
+    sentence,
+    stage,
+    store,
+)
+
+from recon.press import html, publish
+from recon.press.edition import build_edition
+from recon.press.runner import check_parameters
+from recon.press.stamps import Edition
+
+# ------------------------------------------------------------------------------------- pages, editions, the book
+
+
+def stamped(change: Callable[[dict], object]) -> Callable[[Path], None]:
+    def do(path: Path) -> None:
+        nb = json.loads(path.read_text())
+        change(nb)
+        path.write_text(json.dumps(nb))
+
+    return do
+
+
+NOTEBOOKS = (
+    ANY
+    | FOLDER
+    | {how: JSON[how] for how in ("a list", "a number", "a string", "null")}
+    | {
+        "an object": overwrite(b"{}"),
+        "cells an object": stamped(lambda nb: nb.update(cells={})),
+        "a cell a string": stamped(lambda nb: nb.update(cells=["a"])),
+        "a cell without source": stamped(lambda nb: nb["cells"][1].pop("source")),
+        "a version from the future": stamped(lambda nb: nb.update(nbformat=99)),
+        "a version that is text": stamped(lambda nb: nb.update(nbformat="four")),
+        "metadata a list": stamped(lambda nb: nb.update(metadata=[])),
+    }
+)
+#: damage to a page of an edition; what cannot be a page is not published, the rest of the edition neither
+PAGES = NOTEBOOKS | {
+    "an output without type": stamped(lambda nb: nb["cells"][1].update(outputs=[{"text": "x"}])),
+    "a stamp that is text": stamped(lambda nb: nb["metadata"].update(recon="yes")),
+    "a stamp without data": stamped(lambda nb: nb["metadata"]["recon"].pop("data")),
+    "data a list": stamped(lambda nb: nb["metadata"]["recon"].update(data=["cifar10"])),
+    "a profile that is a list": stamped(lambda nb: nb["metadata"]["recon"].update(profile=["laptop"])),
+    "a commit that is a number": stamped(lambda nb: nb["metadata"]["recon"].update(commit=1234567)),
+    "a seed that is an object": stamped(lambda nb: nb["metadata"]["recon"].update(seed={})),
+    "no stamp": stamped(lambda nb: nb["metadata"].pop("recon")),
+}
+TOCS = {
+    **{how: ANY[how] for how in ("binary", "a pipe", "links in a circle", "a link to nowhere")},
+    "deeply nested": overwrite(DEEP[:600]),
+    **FOLDER,
+    "empty": overwrite(b""),
+    "missing": lambda path: path.unlink(),
+    "a number": overwrite(b"5"),
+    "not YAML": overwrite(b"a: [b\n  c: }"),
+    "an impossible date": overwrite(b"root: 2020-99-99"),
+    "an object's key": overwrite(b"? {a: b}\n: c"),
+    "a Python object": overwrite(b"!!python/object/apply:os.system ['touch owned']"),
+    "a circle": overwrite(b"&a [*a, {file: &b {c: *b}}]"),
+    "a billion names": overwrite(
+        b"".join(
+            b"x%d: &x%d [%s]\n" % (k, k, b", ".join([b"*x%d" % (k - 1)] * 9) if k else b"{file: a}") for k in range(40)
+        )
+    ),
+}
+#: results that are not taken into the book
+KEPT = {
+    "an experiment that is a path": (lambda m: m.update(experiment="../../../escaped"), "unknown experiment"),
+    "an absolute path": (lambda m: m.update(experiment="/tmp/escaped"), "unknown experiment"),
+    "no experiment": (lambda m: m.update(experiment=""), "unknown experiment"),
+    "an experiment that is a list": (lambda m: m.update(experiment=[]), "damaged"),
+    "smoke": (lambda m: m, "are kept, not smoke"),
+    "data that is text": (lambda m: m.update(data="cifar10"), "damaged"),
+}
+
+
+def tree(folder: Path) -> dict:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture
+def edition(repo):  # noqa: F811
+    """An edition that could be published, in a repository that has one."""
+    made = pretend(repo)
+    shutil.copytree(made / "executed", repo / "book" / "executed", dirs_exist_ok=True)
+    (repo / "book/executed/results/old").mkdir(parents=True)
+    (repo / "book/executed/results/old/result.json").write_text("old")
+    return made
+
+
+@pytest.mark.parametrize("how", PAGES)
+def test_a_damaged_page_is_not_published_and_the_old_edition_stays(repo, edition, how):  # noqa: F811
+    before = tree(repo / "book")
+    PAGES[how](edition / "executed" / "01-one.ipynb")
+    sentence(lambda: publish.publish("laptop-cifar10", repo), "01-one")
+    assert tree(repo / "book") == before
+
+
+@pytest.mark.parametrize("how", NOTEBOOKS)
+def test_a_damaged_page_is_not_rendered_and_a_damaged_source_not_executed(repo, edition, how):  # noqa: F811
+    NOTEBOOKS[how](repo / "book" / "executed" / "01-one.ipynb")
+    sentence(lambda: publish.render(repo), "01-one")
+    NOTEBOOKS[how](repo / "notebooks" / "01-one.ipynb")
+    sentence(lambda: build_edition(Edition(), repo), "01-one")
+    assert list((repo / "build").glob("*/.run-*")) == []
+
+
+@pytest.mark.parametrize("how", TOCS)
+def test_a_damaged_table_of_contents_is_one_sentence(repo, edition, how, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(html, "_stage", lambda *_: pytest.fail("built"))
+    TOCS[how](repo / "_toc.yml")
+    sentence(lambda: publish.render(repo), "")
+    sentence(lambda: publish.publish("laptop-cifar10", repo), "")
+    assert not Path("owned").exists()
+
+
+@pytest.mark.parametrize("how", KEPT)
+def test_a_result_that_does_not_belong_into_the_book_is_not_kept(repo, store, how):  # noqa: F811
+    change, message = KEPT[how]
+    edit(lambda m: m.update(profile="paper", data={**m["data"], "name": "cifar10"}) if how != "smoke" else None)(
+        store / NAME / "result.json"
+    )
+    edit(change)(store / NAME / "result.json")
+    sentence(lambda: publish.keep(store / NAME, repo), message)
+    assert not (repo / "book" / "paper-size").exists() and not (repo / "escaped").exists()
+
+
+def test_what_is_no_figure_is_not_kept(repo, store):  # noqa: F811
+    edit(lambda m: m.update(profile="paper", data={**m["data"], "name": "cifar10"}))(store / NAME / "result.json")
+    (store / NAME / "folder.png").mkdir()
+    os.mkfifo(store / NAME / "pipe.png")
+    (store / NAME / "nowhere.png").symlink_to("nowhere")
+    (store / NAME / "new\nline.png").write_bytes(b"png")
+    assert sorted(tree(publish.keep(store / NAME, repo))) == ["new\nline.png", "result.json"]
+
+
+def test_a_damaged_result_is_not_published(repo, edition, store):  # noqa: F811
+    before = tree(repo / "book")
+    shutil.copytree(store, edition / "results")
+    assert call("claims", "--out", str(edition / "results"))[0] == 0
+    overwrite(lambda b: b[:-9])(edition / "results" / NAME / "result.json")
+    sentence(lambda: publish.publish("laptop-cifar10", repo), "damaged")
+    shutil.rmtree(repo / "book" / ".executed.new", ignore_errors=True)
+    assert tree(repo / "book") == before
+
+
+def test_the_published_edition_does_not_replace_itself(repo, edition):  # noqa: F811
+    """It would lose its results, which lie elsewhere there than in an edition."""
+    before = tree(repo / "book")
+    for name in (str(repo / "book"), "../book"):
+        sentence(lambda name=name: publish.publish(name, repo), "is where the published edition lies")
+    assert tree(repo / "book") == before
+
+
+def test_a_failed_or_killed_exchange_of_editions_puts_the_old_one_back(repo, edition, monkeypatch):  # noqa: F811
+    before = tree(repo / "book")
+    rename = Path.rename
+
+    def fail(path, target):
+        if path.name == ".executed.new":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return rename(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", fail)
+        with pytest.raises(OSError, match="No space"):
+            publish.publish("laptop-cifar10", repo)
+    shutil.rmtree(repo / "book" / ".executed.new")
+    assert tree(repo / "book") == before
+    (repo / "book" / "executed").rename(repo / "book" / ".executed.old")  # killed between the two renames
+    write(repo, "01-one", chapter("print('changed')"))
+    sentence(lambda: publish.publish("laptop-cifar10", repo), "stale")
+    assert tree(repo / "book") == before
+
+
+def test_two_books_at_once_are_refused(repo, edition):  # noqa: F811
+    from recon.store.files import only_one
+
+    (repo / "build" / "published").mkdir()
+    for folder, action in (
+        (edition, lambda: build_edition(Edition(), repo)),
+        (edition, lambda: publish.publish("laptop-cifar10", repo)),
+        (repo / "book", lambda: publish.publish("laptop-cifar10", repo)),
+        (repo / "build" / "published", lambda: publish.render(repo)),
+    ):
+        with only_one(folder):
+            sentence(action, "another run is at work in")
+
+
+def test_a_checkout_whose_path_has_braces_and_spaces_can_be_read(tmp_path):
+    path = write(tmp_path / "my {repo} ü", "01-one", chapter())
+    check_parameters(path, {"seed": 1})
+
+
+def test_names_of_the_tables_are_distinct():
+    """A dict union hides a damage that has the name of another."""
+    for first, second in itertools.combinations((ANY, JSON, TENSORS, FOLDER), 2):
+        assert not first.keys() & second.keys()
+    assert len(PAGES) == len(NOTEBOOKS) + 8

@@ -1,0 +1,336 @@
+"""What was done to results and checkpoints, and what has to come of it: see toys.py.
+
+The tables say it all (READ, STORED, UNFINISHED, WRITES); below each is the one test that works through it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import resource
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from toys import (  # noqa: F401  (calm, stage and store are fixtures)
+    ANY,
+    FOLDER,
+    JSON,
+    NAME,
+    RUN,
+    TENSORS,
+    Metrics,
+    call,
+    calm,
+    contents,
+    edit,
+    fork,
+    interrupt_at,
+    play,
+    refused,
+    stage,
+    store,
+)
+
+from recon.chapters.run import run
+from recon.errors import ReconError
+from recon.store import files
+from recon.store.results import load_result, load_tensors, save_tensors
+
+# ------------------------------------------------------------------------------------------------ the store
+
+#: damage to result.json: `claims` and `keep` say so, `run` computes again
+READ = ANY | JSON | FOLDER
+#: damage to either file of a stored result, of which `run` makes a correct one again; a folder it leaves alone
+STORED = [("result.json", how) for how in ANY | JSON] + [("arrays.safetensors", how) for how in ANY | TENSORS]
+
+
+@pytest.mark.parametrize("how", READ)
+def test_claims_and_keep_say_that_a_result_is_damaged(store, how):
+    READ[how](store / NAME / "result.json")
+    refused(("claims", "--out", str(store)), "damaged")
+    refused(("claims", "--json", "--out", str(store)), "damaged")
+    refused(("keep", str(store / NAME)), "damaged")
+
+
+@pytest.mark.parametrize(("name", "how"), STORED)
+def test_a_damaged_result_is_computed_again(store, calm, name, how):
+    (ANY | JSON | TENSORS)[how](store / NAME / name)
+    assert call(*RUN, "--out", str(store))[0] == 0
+    assert contents(store) == contents(calm)
+
+
+@pytest.mark.parametrize("name", ["result.json", "arrays.safetensors"])
+def test_a_folder_where_a_result_belongs_is_refused_before_anything_is_computed(store, monkeypatch, name):
+    FOLDER["a folder"](store / NAME / name)
+    play(monkeypatch, lambda step: pytest.fail("computed"))
+    refused((*RUN, "--out", str(store)), f"{name} is a folder")
+    assert (store / NAME / name / "below").is_dir()
+
+
+@pytest.mark.parametrize("name", ["result.json", "arrays.safetensors"])
+def test_no_flipped_bit_anywhere_is_taken_for_a_value(store, calm, name):
+    path = store / NAME / name
+    whole, truth = path.read_bytes(), contents(calm)
+    for position in range(0, len(whole), 7):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ (1 << position % 8)]) + whole[position + 1 :])
+        with contextlib.suppress(ReconError):
+            assert contents(store) == truth, position
+
+
+@settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(
+    name=st.sampled_from(["result.json", "arrays.safetensors"]),
+    start=st.integers(0, 999),
+    removed=st.integers(0, 40),
+    inserted=st.binary(max_size=40) | st.text('[]{}",:-0eNaItrufls', max_size=20).map(str.encode),
+)
+def test_nothing_put_into_a_file_is_taken_for_a_value(store, calm, name, start, removed, inserted):
+    path, whole = store / NAME / name, (calm / NAME / name).read_bytes()
+    cut = start * len(whole) // 1000
+    try:
+        path.write_bytes(whole[:cut] + inserted + whole[cut + removed :])
+        with contextlib.suppress(ReconError):
+            assert contents(store) == contents(calm)
+    finally:
+        path.write_bytes(whole)
+
+
+def test_what_older_versions_stored_without_checksums_is_still_read(store, calm):
+    edit(lambda meta: None)(store / NAME / "result.json")
+    assert contents(store) == contents(calm)
+    arrays = load_result(calm / NAME, Metrics).arrays
+    safetensors.torch.save_file(arrays, store / "old")
+    assert load_tensors(store / "old").keys() == arrays.keys()
+
+
+def test_checksums_take_every_type_and_shape(tmp_path):
+    tensors = {
+        **{str(kind): torch.ones(2, 3).to(kind) for kind in (torch.bfloat16, torch.bool, torch.int64, torch.float64)},
+        **{"scalar": torch.tensor(1.0), "empty": torch.empty(0, 3), "turned": torch.rand(3, 2).mT},
+    }
+    save_tensors(tensors, tmp_path / "t")
+    assert all(torch.equal(tensor, tensors[name]) for name, tensor in load_tensors(tmp_path / "t").items())
+    save_tensors({}, tmp_path / "t")
+    assert load_tensors(tmp_path / "t") == {}
+
+
+# ------------------------------------------------------------------------------------- unfinished runs
+
+#: damage to what an interrupted run goes on from: the result is that of an undisturbed run
+UNFINISHED = [(name, how) for name in ("loop.safetensors", "sweep/a.safetensors") for how in ANY | TENSORS]
+
+
+@pytest.fixture
+def unfinished(tmp_path, monkeypatch) -> Path:
+    """The checkpoints of a run that was interrupted in step 4."""
+    play(monkeypatch, interrupt_at(4))
+    code, _, err = call(*RUN, "--out", str(tmp_path / "out"))
+    assert code == 1 and "goes on from the last checkpoint" in err
+    play(monkeypatch)
+    return next((tmp_path / "out" / NAME).glob("checkpoint-*"))
+
+
+def test_an_interrupted_run_goes_on(unfinished, calm, monkeypatch):
+    steps = []
+    play(monkeypatch, steps.append)
+    assert call(*RUN, "--out", str(unfinished.parents[1]))[0] == 0
+    assert steps == [4, 5, 6] and contents(unfinished.parents[1]) == contents(calm)
+
+
+@pytest.mark.parametrize(("name", "how"), UNFINISHED)
+def test_a_damaged_checkpoint_costs_time_and_nothing_else(unfinished, calm, name, how):
+    (ANY | TENSORS)[how](unfinished / name)
+    assert call(*RUN, "--out", str(unfinished.parents[1]))[0] == 0
+    assert contents(unfinished.parents[1]) == contents(calm)
+
+
+@pytest.mark.parametrize("name", ["loop.safetensors", "sweep/a.safetensors", "sweep", "."])
+def test_something_in_the_way_of_a_checkpoint_is_one_sentence(unfinished, name):
+    path = unfinished / name
+    if path.is_dir():
+        shutil.rmtree(path)
+        path.write_text("a file")
+    else:
+        FOLDER["a folder"](path)
+    refused((*RUN, "--out", str(unfinished.parents[1])), "cannot be written")
+
+
+def test_what_a_link_named_like_an_old_checkpoint_points_to_stays(store, tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").touch()
+    (store / NAME / "checkpoint-old").symlink_to(tmp_path / "precious")
+    assert call(*RUN, "--seed", "1", "--out", str(store))[0] == 0
+    assert (tmp_path / "precious" / "file").exists()
+
+
+# ------------------------------------------------------------------------------------------------ full disks
+
+#: (what fails, on files named so, with) while seed 1 is run where seed 0 is stored
+WRITES = [
+    (what, name, number)
+    for what in ("tempfile.mkstemp", "os.replace")
+    for name in ("result.json", "arrays.safetensors", "loop.safetensors", "b.safetensors")
+    for number in (errno.ENOSPC, errno.EROFS, errno.EIO)
+]
+
+
+@pytest.mark.parametrize(("what", "name", "number"), WRITES)
+def test_a_failing_disk_is_one_sentence_and_the_old_result_stays(store, calm, monkeypatch, what, name, number):
+    module = {"tempfile": tempfile, "os": os}[what.split(".")[0]]
+    real = getattr(module, what.split(".")[1])
+
+    def fail(*arguments, **keywords):
+        target = keywords.get("prefix") or Path(arguments[-1]).name
+        if name in str(target):
+            raise OSError(number, os.strerror(number))
+        return real(*arguments, **keywords)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, what.split(".")[1], fail)
+        refused((*RUN, "--seed", "1", "--out", str(store)), os.strerror(number))
+    for checkpoints in (store / NAME).glob("checkpoint-*"):
+        shutil.rmtree(checkpoints)
+    if (what, name) == ("os.replace", "result.json"):  # between the two: noticed, and done again
+        assert call("claims", "--out", str(store))[0] == 0
+        assert call(*RUN, "--out", str(store))[0] == 0
+    assert contents(store) == contents(calm)
+
+
+def test_a_disk_that_is_really_full_is_one_sentence_and_the_old_result_stays(store, calm, tmp_path):
+    """Files may have 1500 bytes, which is less than the arrays take."""
+
+    def child() -> int:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1500, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        return call(*RUN, "--seed", "1", "--out", str(store))[0] + 40
+
+    assert os.waitstatus_to_exitcode(os.waitpid(fork(child), 0)[1]) == 42
+    shutil.rmtree(next((store / NAME).glob("checkpoint-*")))
+    assert contents(store) == contents(calm)
+
+
+def test_a_folder_that_takes_no_files_is_refused_before_anything_is_computed(store, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    play(monkeypatch, lambda step: pytest.fail("computed"))
+    monkeypatch.setattr(tempfile, "TemporaryFile", fail)
+    with pytest.raises(ReconError, match="cannot be written.*Read-only"):
+        run(NAME, "smoke", "photos", "cpu", seed=1, out=store)
+
+
+@pytest.mark.parametrize("place", ["{}", "{}/below", "{}/far/below", "/dev/null", "/dev/full", "/proc/nothing"])
+def test_output_where_no_folder_can_be(tmp_path, place):
+    (tmp_path / "a file").write_text("precious")
+    refused((*RUN, "--out", place.format(tmp_path / "a file")), "cannot be written")
+    assert (tmp_path / "a file").read_text() == "precious"
+
+
+# ------------------------------------------------------------------------------------- kills, two at once
+
+
+@pytest.mark.parametrize("when", [("save_file", n) for n in (2, 5, 9)] + [("replace", n) for n in (1, 3, 9, 10, 11)])
+def test_killed_at_any_write_the_next_run_gives_the_result(store, monkeypatch, when):
+    """Seed 1 is killed at its n-th write, where seed 0 is stored; then both can be had, and nothing lies about."""
+    function, number = when
+    count = itertools.count(1)
+    module = {"save_file": safetensors.torch, "replace": os}[function]
+    real = getattr(module, function)
+
+    def deadly(*arguments, **keywords):
+        if next(count) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments, **keywords)
+
+    def child() -> int:
+        setattr(module, function, deadly)
+        return call(*RUN, "--seed", "1", "--out", str(store))[0]
+
+    code = os.waitstatus_to_exitcode(os.waitpid(fork(child), 0)[1])
+    assert code == (-signal.SIGKILL if number <= {"save_file": 9, "replace": 10}[function] else 0)
+    assert call("claims", "--out", str(store))[0] == 0  # the old one or the new one, whole
+    out = store.with_name("undisturbed")
+    for seed in (1, 0):
+        for folder in (store, out):
+            assert call(*RUN, "--seed", str(seed), "--out", str(folder))[0] == 0
+        assert contents(store, seed) == contents(out, seed)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_second_run_in_the_same_folder_is_refused_and_the_first_is_right(tmp_path, calm, monkeypatch, seed):
+    """Both in one process, at a moment that is certain; the lock does not care."""
+    seconds = []
+    second = (*RUN, "--seed", str(seed), "--out", str(tmp_path / "out"))
+    play(monkeypatch, lambda step: seconds.append(call(*second)) if step == 3 else None)
+    assert call(*RUN, "--out", str(tmp_path / "out"))[0] == 0
+    ((code, _, err),) = seconds
+    assert code == 2 and "another run is at work in" in err
+    assert contents(tmp_path / "out") == contents(calm)
+    play(monkeypatch)
+    assert call(*second)[0] == 0
+
+
+def test_two_results_that_are_stored_at_once_do_not_mix(tmp_path, calm, monkeypatch):
+    """The moment that does the damage without a lock: the second run stores while the first is storing."""
+    replace, seconds = os.replace, []
+
+    def meanwhile(source, target):
+        replace(source, target)
+        if Path(target).name == "arrays.safetensors" and not seconds:
+            seconds.append(None)
+            seconds[0] = call(*RUN, "--seed", "1", "--out", str(tmp_path / "out"))[0]
+
+    monkeypatch.setattr(os, "replace", meanwhile)
+    assert call(*RUN, "--out", str(tmp_path / "out"))[0] == 0
+    assert contents(tmp_path / "out") == contents(calm) and seconds == [2]
+
+
+def test_two_processes_in_one_folder_and_the_lock_of_a_killed_one(tmp_path, calm, monkeypatch):
+    out = str(tmp_path / "out")
+    for end in ("done", "killed"):
+        started, start = os.pipe()
+        wait, go = os.pipe()
+
+        def at_step(step: int, start=start, wait=wait) -> None:
+            if step == 2:
+                os.write(start, b"x")
+                os.read(wait, 1)
+
+        def child() -> int:
+            return call(*RUN, "--seed", "0" if end == "done" else "1", "--out", out)[0] + 40  # noqa: B023
+
+        play(monkeypatch, at_step)
+        pid = fork(child)
+        play(monkeypatch)
+        assert os.read(started, 1) == b"x"
+        refused((*RUN, "--seed", "7", "--out", out), "another run is at work in")
+        if end == "done":
+            os.write(go, b"x")
+        else:
+            assert call(*RUN, "--out", out)[0] == 0  # what is stored is served while another seed is computed
+            os.kill(pid, signal.SIGKILL)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        assert code == (40 if end == "done" else -signal.SIGKILL)
+        for handle in (started, start, wait, go):
+            os.close(handle)
+    assert call(*RUN, "--out", out)[0] == 0  # still seed 0
+    assert call(*RUN, "--seed", "1", "--out", out)[0] == 0
+    assert call(*RUN, "--out", out)[0] == 0
+    assert contents(tmp_path / "out") == contents(calm)
+
+
+def test_without_locks_a_run_works_all_the_same(tmp_path, calm, monkeypatch):
+    def no_locks(*_, **__):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(files, "lock_descriptor", no_locks)
+    assert call(*RUN, "--out", str(tmp_path / "out"))[0] == 0
+    assert contents(tmp_path / "out") == contents(calm)

@@ -1,0 +1,152 @@
+"""What was said to the command line, and what has to come of it: see toys.py."""
+
+from __future__ import annotations
+
+import io
+import resource
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from toys import NAME, RUN, call, calm, contents, refused, stage  # noqa: F401  (calm and stage are fixtures)
+
+from recon import cli
+from recon.chapters import ROOT
+
+# ------------------------------------------------------------------------------------------------ the arguments
+
+LONG = "x" * 5000
+#: arguments -> what the one line says; exit code 2
+ARGUMENTS = {
+    (): "required",
+    ("fly",): "invalid choice",
+    ("",): "invalid choice",
+    ("run",): "required",
+    ("run", "a\nb"): "unknown experiment 'a b'",
+    ("run", LONG): "unknown experiment",
+    ("run", "\x1b[31m\0"): "unknown experiment '\\x1b[31m\\x00'",
+    ("run", "\udcff"): "unknown experiment '\\udcff'",
+    (*RUN, "more\nand more"): "unrecognized arguments: more and more",
+    (*RUN, "--workers", "0"): "number of workers must be at least 1",
+    (*RUN, "--workers", "-1"): "number of workers must be at least 1",
+    (*RUN, "--workers", "abc"): "invalid int value",
+    (*RUN, "--seed", "-1"): "must not be negative",
+    (*RUN, "--seed", str(2**62)): "2^62 or more",
+    (*RUN, "--seed", "9" * 4000): "2^62 or more",
+    (*RUN, "--seed", "9" * 5000): "invalid int value",
+    (*RUN, "--seed", "nan"): "invalid int value",
+    (*RUN, "--seed", "1.5"): "invalid int value",
+    (*RUN, "--profile", "huge"): "invalid choice",
+    (*RUN, "--device", "tpu"): "unknown device 'tpu'",
+    (*RUN, "--device", ""): "unknown device ''",
+    (*RUN, "--data", ""): "unknown data source",
+    (*RUN, "--data", "../cifar10"): "unknown data source",
+    (*RUN, "--data", "cifar10", "--data-root", ""): "must not be empty",
+    (*RUN, "--data", "auto", "--data-root", "nowhere"): "does not exist",
+    (*RUN, "--data", "auto", "--data-root", "/dev/null"): "holds neither",
+    (*RUN, "--data", "auto", "--data-root", "."): "holds neither",
+    (*RUN, "--data-root", LONG): "cannot be a path: File name too long",
+    (*RUN, "--out", ""): "must not be empty",
+    (*RUN, "--out", " "): "must not be empty",
+    (*RUN, "--out", LONG): "cannot be a path: File name too long",
+    (*RUN, "--out", "a\0b"): "cannot be a path",
+    (*RUN, "--out", "~no-such-user/x"): "cannot be a path",
+    (*RUN, "--out", "\udcff"): "cannot be written",  # bytes that are not UTF-8
+    (*RUN, "--scheduler", ""): "must not be empty",
+    (*RUN, "--scheduler", "nonsense://x"): "no Dask scheduler answers",
+    (*RUN, "--scheduler", "tcp://127.0.0.1:1"): "no Dask scheduler answers",
+    ("book", "--seed", "-1"): "must not be negative",
+    ("book", "--device", "tpu"): "unknown device 'tpu'",
+    ("book", "--data-root", "nowhere"): "does not exist",
+    ("publish", ""): "must not be empty",
+    ("publish", "no\nwhere"): "there is no edition 'no where'",
+    ("publish", LONG): "cannot be a path",
+    ("publish", str(ROOT / "book")): "is where the published edition lies",
+    ("keep",): "required",
+    ("keep", ""): "must not be empty",
+    ("keep", "nowhere"): "there is no result in nowhere",
+    ("keep", "/dev/null"): "there is no result",
+    ("claims", "--out", "/dev/full"): "there are no results",
+    ("claims", "--out", "~nobody-here"): "cannot be a path",
+    ("claims", "--out", LONG): "cannot be a path",
+}
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS, ids=lambda a: ascii(" ".join(a))[:60])
+def test_bad_arguments_are_one_line_and_exit_code_2(arguments, monkeypatch, tmp_path):
+    monkeypatch.setattr("recon.store.sweep.CONNECT_TIMEOUT_S", 0.3)
+    refused(arguments, ARGUMENTS[arguments])
+    assert not list(tmp_path.glob("*/*/result.json"))
+
+
+def test_a_gpu_that_is_not_there_is_refused():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    refused((*RUN, "--device", "cuda"), "no usable GPU")
+    refused(("book", "--device", "cuda"), "no usable GPU")
+
+
+@pytest.mark.parametrize("name", ["a b", "ü 😀/c", "new\nline", "{braces} [0] *", "'quotes\" $HOME", "-", "~x"])
+def test_results_go_where_they_are_told_whatever_the_name(tmp_path, calm, name):
+    out = tmp_path / name
+    for _ in range(2):  # computed, then found
+        code, printed, _ = call(*RUN, "--out", str(out))
+        assert code == 0 and "result.json" in printed
+    assert contents(out) == contents(calm)
+    assert call("claims", "--out", str(out))[0] == 0
+
+
+WORDS = ["run", "list", "claims", "keep", NAME, "--out", "--seed", "--workers", "--device", "--profile", "--data"]
+WORDS += ["--data-root", "--json", "--help", "--version", "smoke", "photos", "auto", "cpu", "-1", "0", str(2**64), "--"]
+odd = st.text(max_size=30).filter(lambda text: not text.startswith(("/", "~")) and ".." not in text)
+
+
+@settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.sampled_from(WORDS) | odd, max_size=8) | st.lists(odd, max_size=3).map(lambda more: [*RUN, *more]))
+@example([*RUN, "--seed", "１２"])
+@example([*RUN, "--out=--", "--seed=+7"])
+@example(["run", NAME, "--prof", "smoke", "--dat"])
+def test_any_arguments_are_either_done_or_refused(arguments):
+    code, _, _ = call(*arguments)
+    assert code in (0, 2)
+
+
+# --------------------------------------------------------------------------------------------- the output
+
+
+def test_terminals_that_know_ascii_alone(calm, monkeypatch):
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stdout)
+    assert cli.main(["claims", "--out", str(calm)]) == 0
+    assert b"\\xa73.2" in stdout.buffer.getvalue()
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["run", "--help"])
+    assert stop.value.code == 0
+
+
+LONG_OUTPUT = """
+import sys
+from recon import cli
+cli._list = lambda _: cli._print("x" * 99999) or cli._print("y")
+sys.exit(cli.main(["list"]))
+"""
+
+
+def test_output_that_nobody_takes():
+    """What only a real process shows: how the interpreter ends.  Two of them, side by side."""
+    command = f"{sys.executable} -c '{LONG_OUTPUT}'"
+    lines = {"head": f"set -o pipefail; {command} | head -c 1 >/dev/null", "full": f"{command} >/dev/full"}
+    signal.alarm(60)
+    resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
+    processes = {
+        name: subprocess.Popen(["bash", "-c", line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for name, line in lines.items()
+    }
+    ends = {name: (*process.communicate(), process.returncode) for name, process in processes.items()}
+    assert ends["head"] == ("", "", 0)
+    out, err, code = ends["full"]
+    assert (out, code, err.count("\n")) == ("", 1, 1) and err.startswith("recon: ") and "No space left" in err

@@ -1,0 +1,330 @@
+"""A toy in the place of an experiment, through the real command line, store, loop and sweep; and what can happen to
+files.  Shared by the tests of robustness, which say what was done and what has to come of it: a correct result, or one
+line that begins with "recon:" — never a traceback, a hang or a result store that is worse off than before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import faulthandler
+import functools
+import json
+import os
+import resource
+import shutil
+import signal
+import struct
+import tempfile
+import urllib.error
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from recon import cli
+from recon.chapters import run as running
+from recon.chapters.base import Context, Experiment, Outcome
+from recon.errors import ReconError
+from recon.images import pools as data
+from recon.optim.loop import iterate
+from recon.store.results import Claim, load_result
+
+if not Path("/proc/self/statm").is_file():
+    pytest.skip("needs Linux: pipes, locks, limits and /dev/full as they are there", allow_module_level=True)
+
+NAME = "toy"
+RUN = ("run", NAME, "--profile", "smoke", "--data", "photos", "--device", "cpu")
+LIMIT_S = 20  # what takes longer hangs
+LIMIT_BYTES = 2 << 30  # what takes more would take all there is
+
+
+# ------------------------------------------------------------------------------------------------ the toy
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    factor: float = 0.5
+    names: tuple[str, ...] = ("a", "b")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    steps: int = 6
+    rule: str = "half"
+    part: Part = Part()
+
+
+@dataclasses.dataclass(frozen=True)
+class Metrics:
+    n_train: int
+    sum: float
+    energies: list[float]
+    none: float | None = None
+
+
+def unit(name: str) -> dict:
+    return {"x": torch.randn(100, generator=torch.Generator().manual_seed(ord(name)))}
+
+
+def compute(sizes: Sizes, context: Context, at_step: Callable[[int], object]) -> Outcome[Metrics]:
+    """A sweep, then a loop, both with checkpoints after every step; at_step is called after each of the loop's."""
+    runs = context.sweep(unit, list(sizes.part.names), "sweep")
+    start = torch.randn(1, 500, generator=torch.Generator().manual_seed(context.seed))
+
+    def step(state: dict) -> dict:
+        x = state["accepted_x"] * sizes.part.factor
+        return {"accepted_x": x, "accepted_energy": (x**2).sum(1)}
+
+    state, history = iterate(
+        lambda: {"accepted_x": start, "accepted_energy": (start**2).sum(1)},
+        step,
+        sizes.steps,
+        checkpoint=context.checkpoints / "loop.safetensors",
+        every_s=-1.0,
+        observe=lambda k, state: at_step(k),
+    )
+    x = state["accepted_x"] + sum(run["x"].repeat(5) for run in runs.values())
+    return Outcome(Metrics(2, x.double().sum().item(), history.flatten().tolist()), {"x": x, "history": history})
+
+
+def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
+    return [Claim("toy", "3.2", "A sentence — with ‖θ‖.", "1", f"{metrics.sum:.6f}", "", "finding")]
+
+
+def play(monkeypatch: pytest.MonkeyPatch, at_step: Callable[[int], object] = lambda step: None) -> None:
+    """Register the toy, alone."""
+
+    def run(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+        return compute(sizes, context, at_step)
+
+    sizes = {"smoke": Sizes(), "laptop": Sizes(), "paper": Sizes()}
+    played = Experiment(NAME, "02-toy", "3.2", "A toy.", {"smoke": "0 s"}, sizes, Metrics, run, claims, {})
+    register(monkeypatch, played)
+
+
+def register(monkeypatch: pytest.MonkeyPatch, *experiments: Experiment[Any, Any]) -> None:
+    """These are all the experiments there are."""
+    found = {each.name: each for each in experiments}
+    for module in ("recon.chapters", "recon.chapters.catalogue", "recon.press.publish"):
+        monkeypatch.setattr(f"{module}.registry", lambda: found)
+
+
+@functools.cache
+def photos() -> data.ImagePool:
+    return data.load_pool("photos")
+
+
+@pytest.fixture(autouse=True)
+def stage(monkeypatch, tmp_path):
+    """The toy, no network, no folder of the user's, and an end to what hangs."""
+    pool = photos()
+
+    def hang(*_):
+        raise AssertionError(f"this took longer than {LIMIT_S} s")
+
+    play(monkeypatch)
+    monkeypatch.setattr(data, "_photos", lambda: pool)
+    monkeypatch.setattr(running, "commit", lambda root: "abc1234")  # this and the next save time
+    monkeypatch.setattr(running, "code_of", lambda experiment: "code")
+    monkeypatch.setattr(data, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr("torchvision.datasets.utils._urlretrieve", no_route)
+    monkeypatch.delenv("RECON_DATA", raising=False)
+    monkeypatch.setenv("RECON_OUT", str(tmp_path / "default out"))
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    before, memory = signal.signal(signal.SIGALRM, hang), resource.getrlimit(resource.RLIMIT_AS)
+    signal.alarm(LIMIT_S)
+    faulthandler.dump_traceback_later(4 * LIMIT_S, exit=True)  # a Rust library opens pipes and hears no alarm
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + LIMIT_BYTES, memory[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, memory)
+    faulthandler.cancel_dump_traceback_later()
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def no_route(*_, **__):
+    raise urllib.error.URLError("no route")
+
+
+def call(*arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout, stderr of the command line; and what holds for every call whatsoever."""
+    code, out, err = quiet(*arguments)
+    assert "Traceback" not in out + err and code in (0, 1, 2)
+    if code:
+        assert err.startswith("recon: ") and err.endswith("\n") and err.count("\n") == 1, err
+        assert err.rstrip("\n").isprintable() and len(err) > 20, err
+    return code, out, err
+
+
+def quiet(*arguments: str) -> tuple[int, str, str]:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile("w+", encoding="utf-8") as err:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = cli.main(arguments)
+            except SystemExit as stop:  # argparse
+                code = stop.code or 0
+        return code, *(stream.seek(0) or stream.read() for stream in (out, err))
+
+
+def refused(arguments: tuple[str, ...], message: str) -> None:
+    code, _, err = call(*arguments)
+    assert (code, message in err) == (2, True), (code, err)
+
+
+def sentence(action: Callable[[], object], message: str) -> None:
+    """For what has no command line of its own on another repository: a ReconError of one line."""
+    with pytest.raises(ReconError) as caught:
+        action()
+    assert message in str(caught.value) and "\n" not in str(caught.value), str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory) -> Path:
+    """A store that nothing has happened to."""
+    out = tmp_path_factory.mktemp("calm")
+    with pytest.MonkeyPatch.context() as patch:
+        play(patch)
+        assert call(*RUN, "--out", str(out))[0] == 0
+    return out
+
+
+@pytest.fixture
+def store(calm, tmp_path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(calm, tmp_path / "a store ü")
+
+
+def contents(out: Path, seed: int = 0) -> tuple[dict, dict]:
+    """Metrics and arrays of a store that is valid, with nothing lying about."""
+    result = load_result(out / NAME, Metrics)
+    assert result.made.seed == seed and sorted(p.name for p in (out / NAME).iterdir()) == [
+        "arrays.safetensors",
+        "result.json",
+    ]
+    return dataclasses.asdict(result.metrics), {name: array.tolist() for name, array in result.arrays.items()}
+
+
+# ------------------------------------------------------------------------------------------------ damage
+
+
+def overwrite(content: bytes | Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    def do(path: Path) -> None:
+        path.write_bytes(content(path.read_bytes()) if callable(content) else content)
+
+    return do
+
+
+def edit(change: Callable[[dict], object]) -> Callable[[Path], None]:
+    """Change the JSON as a careful forger would: the checksum is gone too."""
+
+    def do(path: Path) -> None:
+        meta = json.loads(path.read_text())
+        meta.pop("sha256", None)
+        path.write_text(json.dumps(change(meta) or meta))
+
+    return do
+
+
+def instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    def do(path: Path) -> None:
+        path.unlink()
+        make(path)
+
+    return do
+
+
+def sparse(path: Path) -> None:
+    """8 TB of zeros that take no space."""
+    try:
+        os.truncate(path, 1 << 43)
+    except OSError:
+        pytest.skip("this file system has no files of 8 TB")
+
+
+def header(content: bytes, length: int | None = None) -> bytes:
+    return struct.pack("<Q", len(content) if length is None else length) + content
+
+
+DEEP = b"[" * 100_000
+#: to any file
+ANY = {
+    "empty": overwrite(b""),
+    "cut in half": overwrite(lambda b: b[: len(b) // 2]),
+    "last byte cut": overwrite(lambda b: b.rstrip()[:-1]),
+    "binary": overwrite(b"\xff\xfe\x00" * 99),
+    "deeply nested": overwrite(DEEP),
+    "huge": sparse,
+    "a pipe": instead(os.mkfifo),
+    "links in a circle": instead(lambda path: path.symlink_to(path)),
+    "a link to nowhere": instead(lambda path: path.symlink_to(path.parent / "nowhere")),
+    "a link to /dev/zero": instead(lambda path: path.symlink_to("/dev/zero")),
+}
+FOLDER = {"a folder": instead(lambda path: (path / "below").mkdir(parents=True))}
+JSON = {
+    "a list": overwrite(b"[]"),
+    "a number": overwrite(b"1"),
+    "a string": overwrite(b'"a"'),
+    "null": overwrite(b"null"),
+    "not a number": overwrite(b"NaN"),
+    "a number of 5000 digits": overwrite(b"9" * 5000),
+    "deep inside": overwrite(lambda b: b.replace(b'"none": null', b'"none": ' + DEEP)),
+    "a digit changed": overwrite(lambda b: b.replace(b'"seed": 0', b'"seed": 1')),
+    "infinity smuggled in": overwrite(lambda b: b.replace(b'"none": null', b'"none": Infinity')),
+    "a field missing": edit(lambda m: m.pop("seed")),
+    "a field too many": edit(lambda m: m.update(more=1)),
+    "data a string": edit(lambda m: m.update(data="photos")),
+    "data without a name": edit(lambda m: m["data"].pop("name")),
+    "seed a string": edit(lambda m: m.update(seed="0")),
+    "profile a list": edit(lambda m: m.update(profile=[])),
+    "claims a number": edit(lambda m: m.update(claims=3)),
+    "claims of strings": edit(lambda m: m.update(claims=["a"])),
+    "a claim without verdict": edit(lambda m: m["claims"][0].pop("verdict")),
+    "a claim with a number": edit(lambda m: m["claims"][0].update(ours=1.0)),
+    "a claim's id a list": edit(lambda m: m["claims"][0].update(id=[["a\nb"]])),
+}
+TENSORS = {
+    "header of 2^63 bytes": overwrite(header(b"{}", 2**63)),
+    "header longer than the file": overwrite(header(b"{}", 4096)),
+    "header a list": overwrite(header(b"[]")),
+    "header deeply nested": overwrite(header(b'{"x":' + DEEP)),
+    "tensor larger than the file": overwrite(
+        header(b'{"x":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}}')
+    ),
+    "shape that overflows": overwrite(
+        header(b'{"x":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,4]}}') + bytes(4)
+    ),
+    "unknown type": overwrite(header(b'{"x":{"dtype":"PICKLE","shape":[1],"data_offsets":[0,1]}}') + b"x"),
+    "a value's bit flipped": overwrite(lambda b: b[:-5] + bytes([b[-5] ^ 64]) + b[-4:]),
+    "another program's file": lambda path: safetensors_of(path, {"format": "pt"}),
+}
+
+
+def safetensors_of(path: Path, metadata: dict) -> None:
+    safetensors.torch.save_file({"x": torch.zeros(3)}, path, metadata=metadata)
+
+
+def interrupt_at(step: int) -> Callable[[int], None]:
+    def at_step(k: int) -> None:
+        if k == step:
+            raise KeyboardInterrupt
+
+    return at_step
+
+
+def fork(action: Callable[[], int]) -> int:
+    """A process that has everything imported; its exit code is what `action` returns."""
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # it does not outlive a test that fails
+        signal.alarm(LIMIT_S)
+        try:
+            os._exit(action())
+        finally:
+            os._exit(99)
+    return pid
