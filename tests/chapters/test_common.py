@@ -10,7 +10,7 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 
 from recon.chapters.common import Centred, match_table, ranks
-from recon.chapters.tables import MatchTable, best_text, by_yardstick, flat, labelled, null_text
+from recon.chapters.tables import Counts, MatchTable, best_text, flat, in_words, null_text
 from recon.scoring.matching import target_decoy
 
 KEYS = ("ncc_0.5", "ncc_0.6", "ncc_0.7", "ncc_0.8", "ncc_channel_0.6", "ssim_0.4")
@@ -120,9 +120,9 @@ def test_ranks_by_counting(x_hat, images):
 
 
 def test_words():
-    counts = by_yardstick(dict(zip(KEYS, range(6), strict=True)))
-    assert labelled(counts)["NCC > 0.6"] == counts.ncc_06 == 1 and labelled(counts)["SSIM > 0.4"] == 5
-    assert len(labelled(counts)) == 6
+    counts = Counts(*range(6))
+    assert in_words(counts)["NCC > 0.6"] == counts.ncc_06 == 1 and in_words(counts)["SSIM > 0.4"] == 5
+    assert len(in_words(counts)) == 6
     assert null_text(14, "mixtures") == "14 (mixtures of the training images)"
 
 

@@ -14,7 +14,7 @@ from recon.chapters.decoreco_tuned import DECORECO_SIZE, DECORECO_TUNED
 from recon.chapters.decoreco_tuned.compute import gallery
 from recon.chapters.decoreco_tuned.figures import plot_size
 from recon.chapters.run import run
-from recon.chapters.tables import labelled
+from recon.chapters.tables import in_words
 from recon.images.pools import load_pool
 from recon.scoring.matching import one_to_one
 
@@ -64,11 +64,11 @@ def test_the_best_null_is_the_largest(smoke):
     metrics = smoke.metrics
     assert set(metrics.nulls) == {"span", "mixtures", "rows", "directions", "means", "held_out"}
     assert metrics.nulls["held_out"] == metrics.null
-    nulls = {name: labelled(counts) for name, counts in metrics.nulls.items()}
-    for key, best in labelled(metrics.best_null).items():
+    nulls = {name: in_words(counts) for name, counts in metrics.nulls.items()}
+    for key, best in in_words(metrics.best_null).items():
         assert best == max(counts[key] for counts in nulls.values())
-        assert best == nulls[labelled(metrics.best_null_name)[key]][key]
-        assert labelled(metrics.excess)[key] == labelled(metrics.matches)[key] - best
+        assert best == nulls[in_words(metrics.best_null_name)[key]][key]
+        assert in_words(metrics.excess)[key] == in_words(metrics.matches)[key] - best
     curves = [smoke.array(f"null_ncc_{name}") for name in nulls if name != "held_out"]
     assert all(curve.shape == (metrics.n_train,) and (curve.diff() <= 0).all() for curve in curves)
 
