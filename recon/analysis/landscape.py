@@ -17,13 +17,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from recon.attacks.bilevel import AffineInner, BilevelAttack, Released, Woodbury, outer_energy
+from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury, outer_energy
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.stationarity import gram, stationarity
 from recon.errors import ReconError
-from recon.nets.mlp import MLP, affine
-from recon.optim.descent import HeavyBall, State
-from recon.training.inner import solve_affine
+from recon.nets.mlp import MLP
+from recon.optim.descent import HeavyBall
+from recon.optim.subspace import Subspace, reduced
+from recon.optim.tree import State, keep, mapped
+from recon.released import Weights
+from recon.training.inner import Objective, solve_affine
 from recon.training.kkt import certificate
 
 #: tensors of the size of x that a step of the bilevel attack holds at once, measured by benchmarks/landscape.py
@@ -43,22 +46,24 @@ def mixed_starts(truth: Tensor, partition: Tensor, random: Tensor, lambda1: Tens
 
 
 def joint_span(*rows: Tensor) -> Tensor:
-    """Orthonormal rows (..., r, d) that span all rows of (..., k, d) tensors; r = Σk, at most d."""
-    return torch.linalg.qr(torch.cat(rows, dim=-2).mT).Q.mT
+    """TRANSITION: the basis of `Subspace.spanned_by`, computed in the rows' own precision."""
+    return Subspace.spanned_by(*rows, dtype=rows[0].dtype).basis
 
 
-def in_span(released: Released, basis: Tensor) -> Released:
-    """The affine bilevel problem in coordinates x @ basis.mT; exact if the basis (..., r, d) spans start and θ*."""
+def in_span(released: Weights, space: Subspace | Tensor) -> Weights:
+    """The affine bilevel problem in coordinates of the subspace; exact if it holds start and θ*.
+
+    theta_star (p,) or (S, p), the subspace's basis (r, d) or (S, r, d).  ReconError for any other network.
+    """
     if released.network.depth != 1:
         raise ReconError("only the affine net's bilevel problem stays in the span of its images and θ*")
-    weights, bias = released.theta_star[..., :-1], released.theta_star[..., -1:]
-    coordinates = (basis @ weights.unsqueeze(-1)).squeeze(-1)
-    theta = torch.cat([coordinates, bias.expand(*coordinates.shape[:-1], 1)], dim=-1)
-    return replace(released, network=affine(basis.shape[-2]), theta_star=theta)
+    space = Subspace(space) if isinstance(space, Tensor) else space  # TRANSITION: a basis
+    network, theta = reduced(released.network, released.theta_star, space)
+    return replace(released, network=network, theta_star=theta, theta_init=None)
 
 
 def sweep_bilevel(
-    released: Released, x_init: Tensor, steps: int, descent: HeavyBall, limit_bytes: int = 2**30
+    released: Weights, x_init: Tensor, steps: int, descent: HeavyBall, limit_bytes: int = 2**30
 ) -> Reconstruction:
     """All starts x_init (S, n, d) of an affine net at once, θ* (p,) or one per start (S, p).
 
@@ -71,11 +76,13 @@ def sweep_bilevel(
 
     def run(rows: slice) -> Reconstruction:
         start = x_init[rows]
-        basis = joint_span(start, thetas[rows, None, :-1]) if count + 1 < dim else torch.eye(dim).to(start)
-        small = in_span(replace(released, theta_star=thetas[rows]), basis)
+        space = Subspace(torch.eye(dim).to(start))
+        if count + 1 < dim:
+            space = Subspace.spanned_by(start, thetas[rows, None, :-1], dtype=start.dtype)
+        small = in_span(replace(released, theta_star=thetas[rows], theta_init=None), space)
         attack = BilevelAttack(small, AffineInner(), Woodbury(), descent)
-        found = reconstruct(attack, start @ basis.mT, steps, descent.tol, label="landscape")
-        return replace(found, x_hat=found.x_hat @ basis)
+        found = reconstruct(attack, space.reduce(start), steps, descent.tol, label="landscape")
+        return replace(found, x_hat=space.lift(found.x_hat))
 
     numbers = count * (WORKING_COPIES * min(count + 1, dim) + 3 * dim)  # coordinates; start, basis, result in pixels
     return in_chunks(run, len(x_init), numbers * x_init.element_size(), limit_bytes)
@@ -96,7 +103,7 @@ def in_chunks(run: Callable[[slice], Reconstruction], rows: int, row_bytes: int,
         torch.cat([padded(part.history) for part in parts], dim=1),
         steps,
         torch.cat([part.converged for part in parts]),
-        {key: torch.cat([part.extra[key] for part in parts]) for key in parts[0].extra},
+        mapped(lambda *tensors: torch.cat(tensors), *(part.accepted for part in parts)),
     )
 
 
@@ -150,17 +157,17 @@ class StationarityAttack:
         found = stationarity(
             *(self.network, theta, x, multipliers * self.labels), alpha=self.alpha, layer_weights=self.layer_weights
         )
-        better = found.energy < state["accepted_energy"]
-        kept = torch.where(better[:, None], multipliers, state["multipliers"])
-        return {**self.descent.step(state, found.energy, found.grad_x), "multipliers": kept}
+        better = found.energy < state["accepted"]["energy"]
+        kept = keep(better, {"multipliers": multipliers}, state)
+        return {**self.descent.step(state, found.energy, found.grad_x), **kept}
 
 
 # ------------------------------------------------------------------------------- the landscape, without descending
 
 
-def bilevel_energy(released: Released, x: Tensor) -> Tensor:
+def bilevel_energy(released: Weights, x: Tensor) -> Tensor:
     """‖θ* − θ(x)‖² / ‖θ*‖² of affine nets retrained on x (S, n, r); (S,)."""
-    theta = solve_affine(released.objective, x).theta
+    theta = solve_affine(Objective.of(released), x).theta
     return outer_energy(released.theta_star, theta) / released.theta_star.square().sum(-1)
 
 

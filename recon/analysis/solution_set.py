@@ -128,6 +128,101 @@ class Projection:
     converged: bool
 
 
+@dataclass(frozen=True)
+class ProjectionSettings:
+    """tol: of ‖F‖, relative to max(1, ‖θ*‖) · max_iter: linearisations at most."""
+
+    tol: float = 1e-14
+    max_iter: int = 40
+
+
+@dataclass(frozen=True)
+class SolutionSet:
+    """{X : F(X) = 0 and lower ≤ X ≤ upper} for labels y (n,), θ* `theta` (d + 1,), weight decay; lower, upper broadcast
+    to (n, d).  ReconError unless y and θ* are float64."""
+
+    y: Tensor
+    theta: Tensor
+    weight_decay: float
+    lower: Tensor
+    upper: Tensor
+
+    def __post_init__(self) -> None:
+        _check_double(self.y, self.theta)
+
+    def project(
+        self,
+        x_init: Tensor,
+        settings: ProjectionSettings = ProjectionSettings(),
+        progress: Callable[[int, float], None] | None = None,
+    ) -> Projection:
+        """min_X ½‖X − X_init‖²  over the solution set.
+
+        SQP: with F linearised at X_k the solution is X = clip(X_init + J_kᵀu, lower, upper), and u (d + 1 numbers, not
+        n·d) solves F_k + J_k (X − X_k) = 0: one semismooth Newton step per linearisation, whose matrix is J_k M J_kᵀ
+        over the unclipped pixels.  Its fixed points are exactly the KKT points; the box holds at every iterate.  A step
+        that does not lower ‖F‖ is halved; if that fails too, X_k replaces X_init as the anchor (masked Gauss–Newton).
+        Stops at ‖F‖ ≤ tol · max(1, ‖θ*‖) once X moves by less than 1e-9.  progress: called with (iteration, ‖F‖).
+        Raises ReconError unless everything is float64.
+        """
+        _check_double(x_init)
+        anchor = x_init.clamp(self.lower, self.upper)
+        state = self._at(anchor, torch.zeros_like(self.theta))
+        enough = settings.tol * max(1.0, float(self.theta.norm()))
+        anchored, iteration = True, 0
+        moved = 0.0  # a start that solves the equations is returned as it is
+        while iteration < settings.max_iter and not (state.norm <= enough and moved <= 1e-9):
+            iteration += 1
+            try:
+                u = self._newton_multipliers(state, anchor)
+            except ReconError:  # every pixel is clipped: go on from here, where the bounds themselves count as free
+                trial = None
+            else:
+                trial = self._line_search(state, u, enough, anchor)
+            if trial is None:
+                if not state.u.any():  # even a fresh Gauss–Newton step cannot lower ‖F‖
+                    break
+                anchor, anchored = state.x, False
+                state = self._at(anchor, torch.zeros_like(self.theta))
+                continue
+            moved = float((trial.x - state.x).abs().max())
+            state = trial
+            if progress:
+                progress(iteration, state.norm)
+        deviation = state.x - self._clip(self._wanted(state, state.u, anchor))
+        optimality = float(deviation.abs().max())
+        return Projection(state.x, state.norm, iteration, state.u, optimality, anchored, state.norm <= enough)
+
+    def _at(self, x: Tensor, u: Tensor) -> _State:
+        f = residual(x, self.y, self.theta, self.weight_decay)
+        return _State(x, u, f, float(f.norm()))
+
+    def _clip(self, x: Tensor) -> Tensor:
+        return x.clamp(self.lower, self.upper)
+
+    def _wanted(self, state: _State, u: Tensor, anchor: Tensor) -> Tensor:
+        """anchor + J_kᵀu, before clipping."""
+        return anchor + adjoint(state.x, self.y, self.theta, u)
+
+    def _newton_multipliers(self, state: _State, anchor: Tensor) -> Tensor:
+        """u − (J M Jᵀ)⁻¹ G(u) with G(u) = F_k + J_k (clip(anchor + J_kᵀu) − X_k)."""
+        wanted = self._wanted(state, state.u, anchor)
+        mismatch = state.f + apply(state.x, self.y, self.theta, self._clip(wanted) - state.x)
+        free = (wanted >= self.lower) & (wanted <= self.upper)
+        return state.u - solve_normal(state.x, self.y, self.theta, free, mismatch)
+
+    def _line_search(self, state: _State, u: Tensor, enough: float, anchor: Tensor) -> _State | None:
+        """The first of the steps 1, ½, … 1/128 from state.u to u that lowers ‖F‖ enough (Armijo) or keeps it ≤
+        `enough`."""
+        wanted_now, wanted_new = self._wanted(state, state.u, anchor), self._wanted(state, u, anchor)
+        for step in (0.5**k for k in range(8)):
+            x = self._clip(wanted_now + step * (wanted_new - wanted_now))
+            trial = self._at(x, state.u + step * (u - state.u))
+            if trial.norm <= (1 - 0.3 * step) * state.norm or trial.norm <= enough:
+                return trial
+        return None
+
+
 def project(
     x_init: Tensor,
     y: Tensor,
@@ -139,88 +234,24 @@ def project(
     max_iter: int = 40,
     progress: Callable[[int, float], None] | None = None,
 ) -> Projection:
-    """min_X ½‖X − X_init‖²  subject to  F(X) = 0 and lower ≤ X ≤ upper  (both broadcast to (n, d)).
-
-    SQP: with F linearised at X_k the solution is X = clip(X_init + J_kᵀu, lower, upper), and u (d + 1 numbers, not
-    n·d) solves F_k + J_k (X − X_k) = 0: one semismooth Newton step per linearisation, whose matrix is J_k M J_kᵀ over
-    the unclipped pixels.  Its fixed points are exactly the KKT points; the box holds at every iterate.  A step that
-    does not lower ‖F‖ is halved; if that fails too, X_k replaces X_init as the anchor (masked Gauss–Newton).  Stops at
-    ‖F‖ ≤ tol · max(1, ‖θ*‖) once X moves by less than 1e-9.  progress: called with (iteration, ‖F‖).  Raises ReconError
-    unless everything is float64.
-    """
-    if not all(t.dtype == torch.float64 for t in (x_init, y, theta)):
-        raise ReconError("the solution set needs float64")
-    anchor = x_init.clamp(lower, upper)
-    state = _State.at(anchor, torch.zeros_like(theta), y, theta, weight_decay)
-    enough = tol * max(1.0, float(theta.norm()))
-    anchored, iteration = True, 0
-    moved = 0.0  # a start that solves the equations is returned as it is
-    while iteration < max_iter and not (state.norm <= enough and moved <= 1e-9):
-        iteration += 1
-        try:
-            u = _newton_multipliers(state, anchor, y, theta, lower, upper)
-        except ReconError:  # every pixel is clipped: go on from here, where the bounds themselves count as free
-            trial = None
-        else:
-            trial = _line_search(state, u, enough, anchor, y, theta, weight_decay, lower, upper)
-        if trial is None:
-            if not state.u.any():  # even a fresh Gauss–Newton step cannot lower ‖F‖
-                break
-            anchor, anchored = state.x, False
-            state = _State.at(anchor, torch.zeros_like(theta), y, theta, weight_decay)
-            continue
-        moved = float((trial.x - state.x).abs().max())
-        state = trial
-        if progress:
-            progress(iteration, state.norm)
-    deviation = state.x - (anchor + adjoint(state.x, y, theta, state.u)).clamp(lower, upper)
-    optimality = float(deviation.abs().max())
-    return Projection(state.x, state.norm, iteration, state.u, optimality, anchored, state.norm <= enough)
+    """TRANSITION: `SolutionSet.project`."""
+    onto = SolutionSet(y, theta, weight_decay, lower, upper)
+    return onto.project(x_init, ProjectionSettings(tol, max_iter), progress)
 
 
 @dataclass(frozen=True)
 class _State:
+    """X_k with its multipliers u, F(X_k) and ‖F(X_k)‖₂."""
+
     x: Tensor
     u: Tensor
     f: Tensor
     norm: float
 
-    @staticmethod
-    def at(x: Tensor, u: Tensor, y: Tensor, theta: Tensor, weight_decay: float) -> _State:
-        f = residual(x, y, theta, weight_decay)
-        return _State(x, u, f, float(f.norm()))
 
-
-def _newton_multipliers(
-    state: _State, anchor: Tensor, y: Tensor, theta: Tensor, lower: Tensor, upper: Tensor
-) -> Tensor:
-    """u − (J M Jᵀ)⁻¹ G(u) with G(u) = F_k + J_k (clip(anchor + J_kᵀu) − X_k)."""
-    wanted = anchor + adjoint(state.x, y, theta, state.u)
-    mismatch = state.f + apply(state.x, y, theta, wanted.clamp(lower, upper) - state.x)
-    free = (wanted >= lower) & (wanted <= upper)
-    return state.u - solve_normal(state.x, y, theta, free, mismatch)
-
-
-def _line_search(
-    state: _State,
-    u: Tensor,
-    enough: float,
-    anchor: Tensor,
-    y: Tensor,
-    theta: Tensor,
-    weight_decay: float,
-    lower: Tensor,
-    upper: Tensor,
-) -> _State | None:
-    """The first of the steps 1, ½, … 1/128 from state.u to u that lowers ‖F‖ enough (Armijo) or keeps it ≤ `enough`."""
-    wanted_now = anchor + adjoint(state.x, y, theta, state.u)
-    wanted_new = anchor + adjoint(state.x, y, theta, u)
-    for step in (0.5**k for k in range(8)):
-        x = (wanted_now + step * (wanted_new - wanted_now)).clamp(lower, upper)
-        trial = _State.at(x, state.u + step * (u - state.u), y, theta, weight_decay)
-        if trial.norm <= (1 - 0.3 * step) * state.norm or trial.norm <= enough:
-            return trial
-    return None
+def _check_double(*tensors: Tensor) -> None:
+    if not all(t.dtype == torch.float64 for t in tensors):
+        raise ReconError("the solution set needs float64")
 
 
 def _solve_spd(matrix: Tensor, b: Tensor) -> Tensor:

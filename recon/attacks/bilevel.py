@@ -10,7 +10,8 @@ al. 2020).  How p is had is a value passed in: `Woodbury`,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -18,29 +19,25 @@ from torch import Tensor
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
-from recon.optim.descent import HeavyBall, State, dot, rows
-from recon.training.inner import InnerSolution, Objective, solve_affine, solve_lbfgs, with_ones
+from recon.optim.descent import HeavyBall
+from recon.optim.tree import State, dot, keep
+from recon.released import Weights
+from recon.training.inner import INNER, InnerSolution, Objective, solve_affine, solve_lbfgs, with_ones
 
 
-@dataclass(frozen=True)
-class Released:
-    """All that the adversary sees: network, θ* (p,) or one per row (S, p), labels y (n,), weight decay."""
+class Released(Weights):
+    """TRANSITION: `Weights` with the labels as its third argument."""
 
-    network: MLP
-    theta_star: Tensor
-    y: Tensor
-    weight_decay: float
-
-    def __post_init__(self) -> None:
-        if self.theta_star.shape[-1] != self.network.n_params:
-            raise ReconError(f"θ* has {self.theta_star.shape[-1]} numbers, the network {self.network.n_params}")
-        if not torch.isfinite(self.theta_star).all():
-            raise ReconError("θ* holds numbers that are not finite")
-
-    @property
-    def objective(self) -> Objective:
-        """The inner problem's E."""
-        return Objective(self.network, self.y, self.weight_decay)
+    def __init__(
+        self,
+        network: MLP,
+        theta_star: Tensor,
+        y: Tensor | None = None,
+        weight_decay: float = 0.0,
+        theta_init: Tensor | None = None,
+        n_train: int | None = None,
+    ) -> None:
+        super().__init__(network, theta_star, theta_init, y, weight_decay, n_train)
 
 
 def outer_energy(theta_star: Tensor, theta: Tensor) -> Tensor:
@@ -265,39 +262,47 @@ class LBFGSInner:
     tol: float = 1e-5
 
     def init(self, objective: Objective, x: Tensor) -> State:
-        return {"theta": solve_lbfgs(objective, x, self.theta, tol=self.tol, max_iter=self.first).theta}
+        settings = replace(INNER, tol=self.tol, max_iter=self.first)
+        return {"theta": solve_lbfgs(objective, x, self.theta, settings).theta}
 
     def solve(self, objective: Objective, x: Tensor, carried: State) -> tuple[InnerSolution, State]:
         # near a solution, a row that needs a step this short sits on a kink of ReLU and would only cost time
-        solution = solve_lbfgs(objective, x, carried["theta"], tol=self.tol, max_iter=self.next, halvings=8)
+        settings = replace(INNER, tol=self.tol, max_iter=self.next, halvings=8)
+        solution = solve_lbfgs(objective, x, carried["theta"], settings)
         return solution, {"theta": solution.theta}
 
 
 @dataclass(frozen=True)
 class BilevelAttack:
-    """Eq. (7): inner solve, inverse Hessian, hypergradient step.  Sees `released` and its own x, nothing else."""
+    """Eq. (7): inner solve, inverse Hessian, hypergradient step.  Sees `released` and its own x, nothing else.
 
-    released: Released
+    released: weights with the labels of the training images, and θ* (p,) or one per start (S, p).
+    """
+
+    released: Weights
     inner: InnerSolver
     inverse_hessian: InverseHessian
     descent: HeavyBall = HeavyBall()
 
+    @cached_property
+    def objective(self) -> Objective:
+        """The inner problem's E; built, and its labels checked, once."""
+        return Objective.of(self.released)
+
     def init(self, x_init: Tensor) -> State:
-        """State at x_init (S, n, d)."""
-        objective = self.released.objective
-        return {**self.descent.init(x_init), **self.inner.init(objective, x_init)}
+        """State at x_init (S, n, d): that of the descent, and what the inner solver carries as "inner"."""
+        return {**self.descent.init(x_init), "inner": self.inner.init(self.objective, x_init)}
 
     def step(self, state: State) -> State:
         """One outer iteration k of eq. (7) for every row."""
-        objective, x = self.released.objective, state["x"]
-        solution, carried = self.inner.solve(objective, x, state)
-        energy = outer_energy(self.released.theta_star, solution.theta)
-        v = 2 * (solution.theta - self.released.theta_star)
-        grad, _ = hypergradient(objective, x, solution, v, self.inverse_hessian)
+        x, theta_star = state["x"], self.released.theta_star
+        solution, carried = self.inner.solve(self.objective, x, state["inner"])
+        energy = outer_energy(theta_star, solution.theta)
+        v = 2 * (solution.theta - theta_star)
+        grad, _ = hypergradient(self.objective, x, solution, v, self.inverse_hessian)
         # A rejected step is taken back whole: the inner problem, too, goes on from where the last accepted one ended.
-        better = energy < state["accepted_energy"]
-        kept = {key: torch.where(rows(better, new), new, state[key]) for key, new in carried.items()}
-        return {**self.descent.step(state, energy, grad), **kept}
+        kept = keep(energy < state["accepted"]["energy"], carried, state["inner"])
+        return {**self.descent.step(state, energy, grad), "inner": kept}
 
 
 __all__ = [

@@ -10,7 +10,8 @@ The attack sees the network, θ* and the labels that it gives its own candidates
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,26 +19,28 @@ from torch import Tensor
 from recon.attacks.stationarity import stationarity
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
-from recon.optim.descent import SGD, Adam, State, cosine, rows
+from recon.optim.descent import SGD, Adam, cosine
 from recon.optim.spectrum import signal_span
+from recon.optim.subspace import Subspace, reduced
+from recon.optim.tree import State, keep, unevaluated
+from recon.released import Weights
 
 MULTIPLIERS = ("log", "free", "unsigned")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)  # TRANSITION: init
 class DecoReco:
     """Minimise the energy above over S restarts at once, each with m candidates.
 
-    theta_star (p,) · labels (m,) in {−1, 1}, or class numbers for a net with K outputs · multipliers_init (S, m), in
+    weights: θ* (p,) · labels (m,) in {−1, 1}, or class numbers for a net with K outputs · multipliers_init (S, m), in
     units of λ · steps: length of the cosine schedule · multipliers: "log" (λ = e^ν, positive by itself), "free" (λ with
     the penalty; the reference recipe) or "unsigned" (c itself, for regression with weight decay) · optimiser_x,
     optimiser_multipliers: `Adam` or `SGD` · alpha: slope of the smoothed ReLU' · layer_weights: ω of `stationarity` ·
-    final: factor of both step sizes at the end, 1 for none · basis (r, d): set where x are coordinates of images
-    x @ basis, so that the box means pixels.
+    final: factor of both step sizes at the end, 1 for none · space: set where x are coordinates of images
+    space.lift(x), so that the box means pixels.
     """
 
-    network: MLP
-    theta_star: Tensor
+    weights: Weights
     labels: Tensor
     multipliers_init: Tensor
     steps: int
@@ -50,7 +53,27 @@ class DecoReco:
     box_weight: float = 0.0
     lambda_min: float = 0.0
     lambda_weight: float = 0.0
-    basis: Tensor | None = field(default=None, repr=False)
+    space: Subspace | None = field(default=None, repr=False)
+
+    def __init__(self, weights: Weights | MLP, *arguments: Any, **settings: Any) -> None:
+        """TRANSITION: also (network, θ*, labels, …); else what the dataclass would write."""
+        if isinstance(weights, MLP):
+            weights, arguments = Weights(weights, arguments[0]), arguments[1:]
+        values = {one.name: one.default for one in fields(self) if one.default is not MISSING}
+        values |= dict(zip([one.name for one in fields(self)], (weights, *arguments), strict=False)) | settings
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        self.__post_init__()
+
+    @property
+    def network(self) -> MLP:
+        """That of `weights`."""
+        return self.weights.network
+
+    @property
+    def theta_star(self) -> Tensor:
+        """That of `weights`, (p,)."""
+        return self.weights.theta_star
 
     def __post_init__(self) -> None:
         check_released(self.network, self.theta_star)
@@ -79,40 +102,29 @@ class DecoReco:
                 f"with {self.network.dim} numbers"
             )
         raw = self.multipliers_init.log() if self.multipliers == "log" else self.multipliers_init
-        state = {"x": x_init.clone(), "raw": raw.clone(), "k": torch.zeros((), dtype=torch.int64)}
-        state |= {f"x_{key}": value for key, value in self.optimiser_x.init(x_init).items()}
-        state |= {f"raw_{key}": value for key, value in self.optimiser_multipliers.init(raw).items()}
-        infinite = torch.full((start,), torch.inf, dtype=x_init.dtype, device=x_init.device)
+        accepted = unevaluated(x_init, multipliers=self.multipliers_init.clone())
+        by_layer = accepted["energy"][:, None].repeat(1, self.network.depth)
         return {
-            **state,
-            "accepted_x": x_init.clone(),
-            "accepted_energy": infinite,
-            "accepted_multipliers": self.multipliers_init.clone(),
-            "accepted_by_layer": infinite[:, None].repeat(1, self.network.depth),
+            "x": self.optimiser_x.init(x_init),
+            "multipliers": self.optimiser_multipliers.init(raw),
+            "taken": torch.zeros((), dtype=torch.int64),
+            "accepted": {**accepted, "by_layer": by_layer},
         }
 
     def step(self, state: State) -> State:
         """Evaluate, keep the best by the attack's own energy, move x and multipliers."""
-        x, k = state["x"], int(state["k"]) + 1
-        multipliers = state["raw"].exp() if self.multipliers == "log" else state["raw"]
+        x, raw = state["x"]["x"], state["multipliers"]["x"]
+        multipliers = raw.exp() if self.multipliers == "log" else raw
         by_layer, energy, grad_x, grad_multipliers = self.value_and_grad(x, multipliers)
         grad_raw = grad_multipliers * multipliers if self.multipliers == "log" else grad_multipliers
-        better = energy < state["accepted_energy"]
-        kept = {"x": x, "energy": energy, "multipliers": multipliers, "by_layer": by_layer}
-        kept = {
-            f"accepted_{name}": torch.where(rows(better, new), new, state[f"accepted_{name}"])
-            for name, new in kept.items()
+        new = {"x": x, "energy": energy, "multipliers": multipliers, "by_layer": by_layer}
+        factor = cosine(int(state["taken"]) + 1, self.steps, self.final)
+        return {
+            "x": self.optimiser_x.step(state["x"], energy, grad_x, factor),
+            "multipliers": self.optimiser_multipliers.step(state["multipliers"], energy, grad_raw, factor),
+            "taken": state["taken"] + 1,
+            "accepted": keep(energy < state["accepted"]["energy"], new, state["accepted"]),
         }
-        factor = cosine(k, self.steps, self.final)
-        moved: State = {"k": state["k"] + 1}
-        for name, optimiser, grad in (
-            ("x", self.optimiser_x, grad_x),
-            ("raw", self.optimiser_multipliers, grad_raw),
-        ):
-            own = {key.removeprefix(f"{name}_"): v for key, v in state.items() if key.startswith(f"{name}_")}
-            moved[name], own = optimiser.update(own, state[name], grad, k, factor)
-            moved |= {f"{name}_{key}": value for key, value in own.items()}
-        return {**moved, **kept}
 
     def value_and_grad(self, x: Tensor, multipliers: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """(R by layer (S, L), energy (S,), ∂energy/∂x (S, m, d), ∂energy/∂λ (S, m))."""
@@ -129,25 +141,25 @@ class DecoReco:
         )
         energy, grad_x, grad_multipliers = found.energy, found.grad_x, found.grad_c * sign
         if self.box_weight:
-            pixels = x if self.basis is None else x @ self.basis
+            pixels = x if self.space is None else self.space.lift(x)
             outside = (pixels - 1).clamp_min(0) - (-1 - pixels).clamp_min(0)
             energy = energy + self.box_weight * outside.square().sum((-2, -1))
-            grad_x = grad_x + 2 * self.box_weight * (outside if self.basis is None else outside @ self.basis.mT)
+            grad_x = grad_x + 2 * self.box_weight * (outside if self.space is None else self.space.reduce(outside))
         if self.lambda_weight and self.multipliers == "free":
             short = (self.lambda_min - multipliers).clamp_min(0)
             energy = energy + self.lambda_weight * short.square().sum(-1)
             grad_multipliers = grad_multipliers - 2 * self.lambda_weight * short
         return found.by_layer, energy, grad_x, grad_multipliers
 
-    def restricted(self, basis: Tensor) -> DecoReco:
-        """The same attack on coordinates (r,) in the span of `basis` (r, d) with orthonormal rows.
+    def restricted(self, space: Subspace | Tensor) -> DecoReco:
+        """The same attack on coordinates (r,) in a subspace of the images.
 
-        R differs by the constant ‖w1 − w1 basisᵀ basis‖², what no image in the span can explain.
+        R differs by the constant ‖w1 − w1 BᵀB‖², what no image in the span of B can explain.
         """
-        network = self.network.with_inputs(len(basis))
-        params = dict(self.network.unflatten(self.theta_star))
-        params["w1"] = params["w1"] @ basis.mT
-        return replace(self, network=network, theta_star=network.flatten(params), basis=basis)
+        space = Subspace(space) if isinstance(space, Tensor) else space  # TRANSITION: a basis (r, d)
+        network, theta_star = reduced(self.network, self.theta_star, space)
+        weights = replace(self.weights, network=network, theta_star=theta_star, theta_init=None)
+        return replace(self, weights=weights, space=space)
 
 
 def check_released(network: MLP, theta_star: Tensor) -> None:

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.optim.descent import State
-from recon.optim.loop import iterate
+from recon.optim.loop import Checkpoint, LoopSettings, accepted, iterate
+from recon.optim.tree import State
 
 
 class Attack(Protocol):
-    """State is a flat dict of tensors with at least `accepted_x` (S, n, d) and `accepted_energy` (S,)."""
+    """State is a tree of tensors with at least "accepted", itself with at least x (S, n, d) and its energy (S,)."""
 
     def init(self, x_init: Tensor) -> State: ...
 
@@ -25,14 +25,19 @@ class Attack(Protocol):
 @dataclass(frozen=True)
 class Reconstruction:
     """x_hat: (S, n, d) · energy: (S,) of x_hat · history: (steps, S) energy after each step · steps · converged: (S,)
-    whether the energy reached the tolerance · extra: what else the attack keeps with x_hat (`accepted_…`)."""
+    whether the energy reached the tolerance · accepted: what else the attack keeps with x_hat, by name."""
 
     x_hat: Tensor
     energy: Tensor
     history: Tensor
     steps: int
     converged: Tensor
-    extra: State = field(default_factory=dict)
+    accepted: State = field(default_factory=dict)
+
+    @property
+    def extra(self) -> State:
+        """TRANSITION: `accepted`, each name with a prefix."""
+        return {f"accepted_{name}": value for name, value in self.accepted.items()}
 
 
 def reconstruct(
@@ -40,29 +45,21 @@ def reconstruct(
     x_init: Tensor,
     steps: int,
     tol: float = 0.0,
-    checkpoint: Path | None = None,
+    checkpoint: Checkpoint | Path | None = None,
     every_s: float = 20.0,
     label: str = "reconstruct",
 ) -> Reconstruction:
     """Run `attack` from x_init (S, n, d) until every row's energy is ≤ tol, or for `steps` iterations.
 
-    checkpoint: a file to which the state goes every `every_s` seconds, and from which an interrupted run goes on to
-    the same answer.  Raises ReconError for non-finite or wrongly shaped starts.
+    checkpoint: where the state goes every `every_s` seconds, and from which an interrupted run goes on to the same
+    answer.  Raises ReconError for non-finite or wrongly shaped starts.
     """
     if x_init.dim() != 3 or 0 in x_init.shape:
         raise ReconError(f"x_init must have shape (starts, n, d), not {tuple(x_init.shape)}")
     if not torch.isfinite(x_init).all():
         raise ReconError("x_init holds numbers that are not finite")
-    state, history = iterate(
-        lambda: attack.init(x_init),
-        attack.step,
-        steps,
-        tol=tol,
-        device=x_init.device,
-        checkpoint=checkpoint,
-        every_s=every_s,
-        label=label,
-    )
-    energy = state["accepted_energy"]
-    extra = {k: v for k, v in state.items() if k.startswith("accepted_") and k not in ("accepted_x", "accepted_energy")}
-    return Reconstruction(state["accepted_x"], energy, history, len(history), energy <= tol, extra)
+    settings = LoopSettings(steps, tol, x_init.device, label, every_s)
+    state, history = iterate(lambda: attack.init(x_init), attack.step, settings, checkpoint)
+    kept = dict(accepted(state))
+    x_hat, energy = kept.pop("x"), kept.pop("energy")
+    return Reconstruction(x_hat, energy, history, len(history), energy <= tol, kept)

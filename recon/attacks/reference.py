@@ -8,6 +8,7 @@ the one with the lowest energy after a short run is taken.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -17,18 +18,29 @@ from recon.attacks.decoreco import DecoReco, half_and_half
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.nets.mlp import MLP
 from recon.optim.descent import SGD
+from recon.optim.loop import Checkpoint
+from recon.released import Weights
 
 ALPHA, LAMBDA_MIN, STEP_MULTIPLIERS, TUNED_SCALE = 19.14455, 0.498303, 1e-4, 8.857493e-4
 STEP_SIZES = (0.5, 0.05, 0.005, 0.0005)
 
 
-def reference_attack(
-    network: MLP, theta_star: Tensor, labels: Tensor, unit: Tensor, steps: int, step_x: float
-) -> DecoReco:
+@dataclass(frozen=True)
+class RecipeSettings:
+    """m: candidates · steps · init_scale: standard deviation of the start's pixels · trial_steps: after which the step
+    size with the lowest energy is chosen."""
+
+    m: int
+    steps: int
+    init_scale: float
+    trial_steps: int = 50
+
+
+def recipe_attack(weights: Weights, labels: Tensor, unit: Tensor, steps: int, step_x: float) -> DecoReco:
     """The recipe as `DecoReco`; unit (1, m).  With c_i = λ_i/m, λ's step and penalty scale by 1/m² and m²."""
     m = len(labels)
     return DecoReco(
-        *(network, theta_star, labels, unit / m, steps),
+        *(weights, labels, unit / m, steps),
         multipliers="free",
         optimiser_x=SGD(step_x, 0.9),
         optimiser_multipliers=SGD(STEP_MULTIPLIERS / m**2, 0.9),
@@ -38,6 +50,28 @@ def reference_attack(
         lambda_min=LAMBDA_MIN / m,
         lambda_weight=5.0 * m**2,
     )
+
+
+def recover_by_recipe(
+    weights: Weights,
+    settings: RecipeSettings,
+    generator: torch.Generator,
+    checkpoint: Checkpoint | Path | None = None,
+    x_init: Tensor | None = None,
+) -> tuple[Reconstruction, float]:
+    """x ~ init_scale · N(0, 1) or x_init (m, d), λ ~ U[0, 1); (reconstruction (1, m, d), step size used)."""
+    m, theta_star = settings.m, weights.theta_star
+    labels = half_and_half(m, theta_star.device, theta_star.dtype)
+    unit = torch.rand(1, m, generator=generator).to(theta_star)
+    noise = settings.init_scale * torch.randn(1, m, weights.network.dim, generator=generator)
+    start = noise.to(theta_star) if x_init is None else x_init[None]
+
+    def run(step_x: float, count: int, checkpoint: Checkpoint | Path | None = None) -> Reconstruction:
+        attack = recipe_attack(weights, labels, unit, count, step_x)
+        return reconstruct(attack, start, count, checkpoint=checkpoint, label="reference recipe")
+
+    step_x = min(STEP_SIZES, key=lambda size: run(size, settings.trial_steps).energy.item())
+    return run(step_x, settings.steps, checkpoint), step_x
 
 
 def reference_recover(
@@ -51,15 +85,6 @@ def reference_recover(
     trial_steps: int = 50,
     x_init: Tensor | None = None,
 ) -> tuple[Reconstruction, float]:
-    """x ~ init_scale · N(0, 1) or x_init (m, d), λ ~ U[0, 1); (reconstruction (1, m, d), step size used)."""
-    labels = half_and_half(m, theta_star.device, theta_star.dtype)
-    unit = torch.rand(1, m, generator=generator).to(theta_star)
-    noise = init_scale * torch.randn(1, m, network.dim, generator=generator)
-    start = noise.to(theta_star) if x_init is None else x_init[None]
-
-    def run(step_x: float, count: int, file: Path | None) -> Reconstruction:
-        attack = reference_attack(network, theta_star, labels, unit, count, step_x)
-        return reconstruct(attack, start, count, checkpoint=file, label="reference recipe")
-
-    step_x = min(STEP_SIZES, key=lambda size: run(size, trial_steps, None).energy.item())
-    return run(step_x, steps, checkpoint), step_x
+    """TRANSITION: `recover_by_recipe`."""
+    settings = RecipeSettings(m, steps, init_scale, trial_steps)
+    return recover_by_recipe(Weights(network, theta_star), settings, generator, checkpoint, x_init)

@@ -5,58 +5,132 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from recon.errors import ReconError
-from recon.optim.descent import State
-from recon.store.results import load_tensors, save_tensors
+from recon.optim.tree import State, mapped
+
+
+class Checkpoint(Protocol):
+    """Where an unfinished run keeps its state, a tree of tensors."""
+
+    def load(self) -> State | None:
+        """What was saved last; None if there is nothing, or nothing that can be read."""
+        ...
+
+    def save(self, tree: State) -> None: ...
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """steps: at most · tol: energy at which a row is done · device: where a resumed state goes · label: of the bar ·
+    every_s: seconds between checkpoints · look_every: steps between looks at the energies; default 1 on a CPU and 10 on
+    an accelerator, which has to be waited for at every look.  The answer does not depend on it."""
+
+    steps: int
+    tol: float = -torch.inf
+    device: torch.device | str = "cpu"
+    label: str = "steps"
+    every_s: float = 20.0
+    look_every: int | None = None
+
+    @property
+    def stretch(self) -> int:
+        """Steps between two looks."""
+        return self.look_every or (1 if torch.device(self.device).type == "cpu" else 10)
+
+    def finished(self, history: list[Tensor]) -> bool:
+        """Whether the budget is spent, or every row done; a look."""
+        if len(history) >= self.steps:
+            return True
+        return self.tol > -torch.inf and len(history) > 0 and bool((history[-1] <= self.tol).all())
 
 
 def iterate(
     init: Callable[[], State],
     step: Callable[[State], State],
-    steps: int,
-    *,
-    tol: float = -torch.inf,
-    device: torch.device | str = "cpu",
-    checkpoint: Path | None = None,
-    every_s: float = 20.0,
-    label: str = "steps",
+    settings: LoopSettings,
+    checkpoint: Checkpoint | Path | None = None,
     observe: Callable[[int, State], None] | None = None,
 ) -> tuple[State, Tensor]:
-    """Apply `step` until every row's `accepted_energy` is ≤ tol, or `steps` times; (last state, energies (steps, S)).
+    """Apply `step` until every row's accepted energy is ≤ tol, or `steps` times; (last state, energies (steps, S)).
 
-    checkpoint: a file to which the state goes every `every_s` seconds, and from which an interrupted run goes on to
-    the same answer; a damaged one costs time, nothing else.  observe(k, state) is called after step k.
+    A state is a tree with at least "accepted", itself with at least "energy" (S,).  checkpoint: where state and
+    energies go every `every_s` seconds, and from which an interrupted run goes on to the same answer.
+    observe(k, state) is called after step k.
     """
-    state, history = _resume(checkpoint, device)
-    if state is None:
-        state = init()
+    if isinstance(checkpoint, Path):  # TRANSITION
+        from recon.store.checkpoints import FileCheckpoint
+
+        checkpoint = FileCheckpoint(checkpoint)
+    state, history = _resume(checkpoint, settings.device)
+    state = init() if state is None else state
     saved = time.monotonic()
-    with tqdm(total=steps, initial=len(history), desc=label, disable=not sys.stderr.isatty(), leave=False) as bar:
-        while len(history) < steps and not (history and (history[-1] <= tol).all()):
-            state = step(state)
-            energy = state["accepted_energy"]
-            history.append(energy.clone())
-            bar.update()
-            bar.set_postfix(energy=f"{energy.max().item():.3g}", refresh=False)
-            if observe is not None:
-                observe(len(history), state)
-            if checkpoint is not None and time.monotonic() - saved > every_s:
-                save_tensors({**state, "history": torch.stack(history)}, checkpoint)
+    bar = tqdm(
+        total=settings.steps,
+        initial=len(history),
+        desc=settings.label,
+        disable=not sys.stderr.isatty(),
+        leave=False,
+    )
+    with bar:
+        while not settings.finished(history):
+            state, energies = _stretch(step, state, settings, len(history), observe)
+            history += energies
+            bar.update(len(energies))
+            if not bar.disable:
+                bar.set_postfix(energy=f"{energies[-1].max().item():.3g}", refresh=False)
+            if checkpoint is not None and time.monotonic() - saved > settings.every_s:
+                checkpoint.save({"state": state, "history": torch.stack(history)})
                 saved = time.monotonic()
     return state, torch.stack(history) if history else torch.empty(0)
 
 
-def _resume(checkpoint: Path | None, device: torch.device | str) -> tuple[State | None, list[Tensor]]:
-    if checkpoint is None or not checkpoint.is_file():
+def _stretch(
+    step: Callable[[State], State],
+    state: State,
+    settings: LoopSettings,
+    taken: int,
+    observe: Callable[[int, State], None] | None,
+) -> tuple[State, list[Tensor]]:
+    """The steps up to the next look, and their energies; none after the first at which all rows are done.
+
+    That is seen only afterwards, and a step too many may still have lowered an energy: so they are taken again from
+    the start of the stretch, as many as it should have been.  An observer must not see them: it looks at every step.
+    """
+    start, energies = state, []
+    count = 1 if observe is not None else min(settings.stretch, settings.steps - taken)
+    for _ in range(count):
+        state = step(state)
+        energies.append(accepted(state)["energy"].clone())
+    if observe is not None:
+        observe(taken + 1, state)
+    done = (torch.stack(energies[:-1]) <= settings.tol).all(dim=1).tolist() if count > 1 else []
+    if True not in done:
+        return state, energies
+    needed = done.index(True) + 1
+    for _ in range(needed):
+        start = step(start)
+    return start, energies[:needed]
+
+
+def accepted(state: State) -> State:
+    """What a state has accepted: x, energy and whatever else belongs to them."""
+    if "accepted" in state:
+        return state["accepted"]
+    found = {name.partition("_")[2]: value for name, value in state.items() if name.startswith("accepted_")}
+    return found  # TRANSITION: attacks with flat states
+
+
+def _resume(checkpoint: Checkpoint | None, device: torch.device | str) -> tuple[State | None, list[Tensor]]:
+    tree = checkpoint.load() if checkpoint is not None else None
+    if tree is None or not {"state", "history"} <= set(tree):  # another program's
         return None, []
-    try:
-        state = {name: tensor.to(device) for name, tensor in load_tensors(checkpoint).items()}
-        return state, list(state.pop("history"))
-    except (ReconError, KeyError):
-        return None, []
+    # counters stay on the host, where they are read
+    state = mapped(lambda tensor: tensor.to(device) if tensor.dim() else tensor, tree["state"])
+    return state, list(tree["history"].to(device))

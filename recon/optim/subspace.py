@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from recon.nets.mlp import MLP
+
 
 @dataclass(frozen=True)
 class Subspace:
@@ -19,10 +21,10 @@ class Subspace:
     basis: Tensor
 
     @staticmethod
-    def spanned_by(*rows: Tensor) -> Subspace:
-        """The span of all rows of (..., k, d) tensors, by QR in float64; r = min(Σk, d)."""
+    def spanned_by(*rows: Tensor, dtype: torch.dtype = torch.float64) -> Subspace:
+        """The span of all rows of (..., k, d) tensors, by QR in `dtype`; r = min(Σk, d)."""
         joint = torch.cat(rows, dim=-2).detach()
-        return Subspace(torch.linalg.qr(joint.double().mT).Q.mT.to(joint.dtype))
+        return Subspace(torch.linalg.qr(joint.to(dtype).mT).Q.mT.to(joint.dtype))
 
     def __len__(self) -> int:
         """r."""
@@ -39,3 +41,26 @@ class Subspace:
     def outside(self, x: Tensor) -> Tensor:
         """What of x (..., n, d) the subspace does not hold: x − lift(reduce(x))."""
         return x - self.lift(self.reduce(x))
+
+
+def reduced(network: MLP, theta: Tensor, space: Subspace) -> tuple[MLP, Tensor]:
+    """The network on coordinates in the subspace, and its θ (..., p'): the first layer's weights times Bᵀ.
+
+    Φ(lift(c); θ) = Φ'(c; θ') for coordinates c.  theta (..., p); leading dimensions broadcast with the subspace's.
+    """
+    batch = torch.broadcast_shapes(theta.shape[:-1], space.basis.shape[:-2])
+    small = network.with_inputs(len(space))
+    params = dict(network.unflatten(theta.expand(*batch, -1)))
+    return small, small.flatten({**params, "w1": space.reduce(params["w1"])})
+
+
+def lifted(network: MLP, theta: Tensor, space: Subspace, outside: Tensor | None = None) -> Tensor:
+    """Back from θ' (..., p') of the reduced network to θ (..., p) of `network`.
+
+    What the subspace does not hold of the first layer is that of the θ `outside` (..., p), zero if None.
+    """
+    params = dict(network.with_inputs(len(space)).unflatten(theta))
+    first = space.lift(params["w1"])
+    if outside is not None:
+        first = space.outside(network.unflatten(outside)["w1"]) + first
+    return network.flatten({**params, "w1": first})

@@ -7,6 +7,7 @@ with L the logistic loss and y in {0, 1}.  Leading batch dimensions are independ
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +15,9 @@ from torch import Tensor
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
-from recon.optim.descent import CurvaturePairs, lbfgs
+from recon.optim.lbfgs import CurvaturePairs, LBFGSSettings, lbfgs
+from recon.optim.subspace import Subspace, lifted, reduced
+from recon.released import Weights
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,13 @@ class Objective:
             raise ReconError("labels must be 0 or 1")
         if self.weight_decay < 0:
             raise ReconError(f"weight decay must not be negative, not {self.weight_decay}")
+
+    @staticmethod
+    def of(weights: Weights) -> Objective:
+        """E of the training that gave these weights; ReconError where its labels are not known."""
+        if weights.y is None:
+            raise ReconError("the inner problem needs the labels of the training images")
+        return Objective(weights.network, weights.y, weights.weight_decay)
 
     def logits(self, theta: Tensor, x: Tensor) -> Tensor:
         """Φ(x; θ), (S, n)."""
@@ -138,60 +148,46 @@ class RowSpace:
     """
 
     objective: Objective
-    basis: Tensor
+    subspace: Subspace
     coordinates: Tensor
     full: MLP
 
     @staticmethod
     def of(objective: Objective, x: Tensor) -> RowSpace:
-        """Build from images x (S, n, d) by QR."""
-        basis = torch.linalg.qr(x.detach().mT).Q.mT
-        small = replace(objective, network=objective.network.with_inputs(basis.shape[-2]))
-        return RowSpace(small, basis, x.detach() @ basis.mT, objective.network)
+        """Build from images x (S, n, d) by QR, in their own precision: this happens in every outer iteration."""
+        subspace = Subspace.spanned_by(x, dtype=x.dtype)
+        small = replace(objective, network=objective.network.with_inputs(len(subspace)))
+        return RowSpace(small, subspace, subspace.reduce(x.detach()), objective.network)
 
     def reduce(self, theta: Tensor) -> Tensor:
         """θ (S, p) -> its part in the row space, (S, p')."""
-        params = dict(self.full.unflatten(theta))
-        params["w1"] = params["w1"] @ self.basis.mT
-        return self.objective.network.flatten(params)
+        return reduced(self.full, theta, self.subspace)[1]
 
     def lift(self, theta: Tensor) -> Tensor:
         """Back to (S, p); reduce(lift(a)) = a."""
-        params = dict(self.objective.network.unflatten(theta))
-        params["w1"] = params["w1"] @ self.basis
-        return self.full.flatten(params)
+        return lifted(self.full, theta, self.subspace)
+
+
+#: of `solve_lbfgs`
+INNER = LBFGSSettings(tol=1e-5, history=20)
 
 
 def solve_lbfgs(
     objective: Objective,
     x: Tensor,
     theta: Tensor,
-    tol: float = 1e-5,
-    max_iter: int = 500,
-    history: int = 20,
-    halvings: int = 30,
+    settings: LBFGSSettings = INNER,
+    **changes: Any,
 ) -> InnerSolution:
     """Minimise E over θ for any network, from `theta` (S, p), until ‖∇_θ E‖₂ ≤ tol or max_iter.
 
     Works in the row space of x where that is smaller and the weight decay positive; the minimisers are the same.
     """
+    settings = replace(settings, **changes)  # TRANSITION: tol=, max_iter=, … as keywords
     if objective.weight_decay > 0 and x.shape[-2] < x.shape[-1]:
         space = RowSpace.of(objective, x)
-        found = lbfgs(
-            lambda t: space.objective.value_and_grad(t, space.coordinates),
-            space.reduce(theta),
-            tol=tol,
-            max_iter=max_iter,
-            history=history,
-            halvings=halvings,
-        )
+        small, inputs = space.objective, space.coordinates
+        found = lbfgs(lambda t: small.value_and_grad(t, inputs), space.reduce(theta), settings)
         return InnerSolution(space.lift(found.theta), found.grad_norm, found.iterations, pairs=found.pairs, space=space)
-    found = lbfgs(
-        lambda t: objective.value_and_grad(t, x),
-        theta,
-        tol=tol,
-        max_iter=max_iter,
-        history=history,
-        halvings=halvings,
-    )
+    found = lbfgs(lambda t: objective.value_and_grad(t, x), theta, settings)
     return InnerSolution(found.theta, found.grad_norm, found.iterations, pairs=found.pairs)

@@ -14,17 +14,20 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from scipy.optimize import nnls
 from torch import Tensor
 
-from recon.attacks.stationarity import gram, layer_norms
+from recon.attacks.stationarity import gram, layer_norms  # TRANSITION: recon.nets.gram
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, Params
-from recon.optim.descent import SGD, HeavyBall, State
-from recon.optim.loop import iterate
+from recon.optim.descent import SGD, HeavyBall, Optimiser
+from recon.optim.loop import Checkpoint, LoopSettings, iterate
+from recon.optim.subspace import Subspace, lifted, reduced
+from recon.optim.tree import State, unevaluated
 
 METHODS = ("loss-scaled", "gradient-descent")
 
@@ -62,80 +65,104 @@ def log_logistic_loss(margins: Tensor) -> Tensor:
     return torch.logsumexp(log_losses, dim=-1) - math.log(margins.shape[-1])
 
 
+@dataclass(frozen=True)
+class KKTSettings:
+    """steps: at most · goal: log E at which training ends · method: "loss-scaled", heavy-ball descent on log E with
+    adaptive step and restarts (`HeavyBall`; Lyu & Li 2020, momentum as in Ji, Srebro & Telgarsky 2021) and no step
+    longer than 3 % of ‖θ‖, since small nets overshoot and do not forget it; or "gradient-descent", the reference recipe
+    with its step size 0.01 · step_size: another one than 1 and 0.01.  ReconError for another method."""
+
+    steps: int
+    goal: float = -1e4
+    method: str = "loss-scaled"
+    step_size: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ReconError(f"unknown training method '{self.method}': choose one of {', '.join(METHODS)}")
+
+    @property
+    def optimiser(self) -> Optimiser:
+        """What moves θ."""
+        if self.method == "loss-scaled":
+            return HeavyBall(self.step_size or 1.0, tol=self.goal, max_relative_step=0.03)
+        return SGD(self.step_size or 0.01)
+
+
+@dataclass(frozen=True)
+class Observer:
+    """call(k, θ (p,)) after the steps k in `at`."""
+
+    at: Collection[int]
+    call: Callable[[int, Tensor], None]
+
+
 def train_to_kkt(
     network: MLP,
     x: Tensor,
     y: Tensor,
     theta_init: Tensor,
-    steps: int,
-    *,
-    goal: float = -1e4,
-    method: str = "loss-scaled",
-    step_size: float | None = None,
-    checkpoint: Path | None = None,
-    observe: Callable[[int, Tensor], None] | None = None,
-    observe_at: Collection[int] = (),
+    settings: KKTSettings | int | None = None,
+    checkpoint: Checkpoint | Path | None = None,
+    observe: Observer | Callable[[int, Tensor], None] | None = None,
+    **old: Any,
 ) -> Trained:
     """Full-batch training without weight decay, until log E ≤ goal (‖θ‖ grows without bound) or for `steps`.
 
-    x (n, d), y (n,) in {0, 1}, or classes 0 … K−1 for a net with K outputs; theta_init (p,) · method: "loss-scaled",
-    heavy-ball descent on log E with adaptive step and restarts (`HeavyBall`; Lyu & Li 2020, momentum as in Ji, Srebro
-    & Telgarsky 2021) and no step longer than 3 % of ‖θ‖, since small nets overshoot and do not forget it; or
-    "gradient-descent", the reference recipe with its step size 0.01 · observe(k, θ (p,)) after steps k in `observe_at`.
-
-    For n < d the first layer moves within the span of the n images alone, so everything is computed, exactly, in n
-    coordinates instead of d (only the 3 % rule does not see what lies outside).  Raises ReconError for shapes or labels
-    that do not fit.
+    x (n, d), y (n,) in {0, 1}, or classes 0 … K−1 for a net with K outputs; theta_init (p,).  For n < d the first layer
+    moves within the span of the n images alone, so everything is computed, exactly, in n coordinates instead of d (only
+    the 3 % rule does not see what lies outside).  Raises ReconError for shapes or labels that do not fit.
     """
-    _check(network, x, y, theta_init, method)
-    lift: Callable[[Tensor], Tensor] = lambda theta: theta  # noqa: E731
+    settings, observer = _switched(settings, observe, old)
+    _check(network, x, y, theta_init)
     small, inputs, start = network, x, theta_init
+    lift: Callable[[Tensor], Tensor] = lambda theta: theta  # noqa: E731
     if len(x) < network.dim:
-        small, inputs, start, lift = _in_span(network, x, theta_init)
-    scaled = method == "loss-scaled"
-    optimiser = HeavyBall(step_size or 1.0, tol=goal, max_relative_step=0.03) if scaled else SGD(step_size or 0.01)
-
-    def log_loss_and_grad(theta: Tensor) -> tuple[Tensor, Tensor]:
-        theta = theta.detach().requires_grad_()
-        with torch.enable_grad():
-            value = log_logistic_loss(margins(small, small.unflatten(theta), inputs, y))
-        return value.detach(), torch.autograd.grad(value.sum(), theta)[0]
-
-    def step(state: State) -> State:
-        value, grad = log_loss_and_grad(state["x"])
-        if isinstance(optimiser, HeavyBall):
-            return optimiser.step(state, value, grad)
-        proposal, _ = optimiser.update({"velocity": torch.zeros_like(grad)}, state["x"], value.exp() * grad, 1)
-        return {"x": proposal, "accepted_x": state["x"], "accepted_energy": value, "accepted_grad": grad}
-
-    def init() -> State:
-        return HeavyBall().init(start[None]) if not scaled else optimiser.init(start[None])  # type: ignore[return-value]
+        space = Subspace.spanned_by(x)
+        small, start = reduced(network, theta_init, space)
+        inputs, lift = space.reduce(x), lambda theta: lifted(network, theta, space, theta_init)
+    step = _descent(small, inputs, y, settings)
+    first = {"accepted": unevaluated(start[None], grad=torch.zeros_like(start[None]))}
 
     def watch(k: int, state: State) -> None:
-        if observe is not None and k in observe_at:
-            observe(k, lift(state["accepted_x"][0]))
+        if observer is not None and k in observer.at:
+            observer.call(k, lift(state["accepted"]["x"][0]))
 
+    loop = LoopSettings(settings.steps, settings.goal, x.device, "training")
     state, history = iterate(
-        init, step, steps, tol=goal, device=x.device, checkpoint=checkpoint, label="training", observe=watch
+        lambda: {**first, **settings.optimiser.init(start[None])}, step, loop, checkpoint, watch if observer else None
     )
-    final = state["accepted_energy"][0].item()
-    grad_norm = (state["accepted_grad"][0].double().norm() * math.exp(final)).item()
-    return Trained(theta_init, lift(state["accepted_x"][0]), grad_norm, final, history[:, 0], final <= goal)
+    found = state["accepted"]
+    final = found["energy"][0].item()
+    grad_norm = (found["grad"][0].double().norm() * math.exp(final)).item()
+    return Trained(theta_init, lift(found["x"][0]), grad_norm, final, history[:, 0], final <= settings.goal)
 
 
-def _in_span(network: MLP, x: Tensor, theta: Tensor) -> tuple[MLP, Tensor, Tensor, Callable[[Tensor], Tensor]]:
-    """Network, inputs, θ in coordinates of span(x), and the way back: the part of w1 outside stays what it was."""
-    basis = torch.linalg.qr(x.double().mT).Q.mT.to(x.dtype)
-    small = network.with_inputs(len(basis))
-    params = dict(network.unflatten(theta))
-    inside = params["w1"] @ basis.mT
-    outside = params["w1"] - inside @ basis
+def _descent(network: MLP, x: Tensor, y: Tensor, settings: KKTSettings) -> Callable[[State], State]:
+    """One step of training: energy log E; down its gradient ∇E/E, or, by the reference recipe, down ∇E."""
+    optimiser, scaled = settings.optimiser, settings.method == "loss-scaled"
 
-    def lift(coordinates: Tensor) -> Tensor:
-        found = dict(small.unflatten(coordinates))
-        return network.flatten({**found, "w1": outside + found["w1"] @ basis})
+    def step(state: State) -> State:
+        theta = state["x"].detach().requires_grad_()
+        with torch.enable_grad():
+            log_loss = log_logistic_loss(margins(network, network.unflatten(theta), x, y))
+        grad = torch.autograd.grad(log_loss.sum(), theta)[0]
+        value = log_loss.detach()
+        moved = optimiser.step(state, value, grad if scaled else value.exp() * grad)
+        # an optimiser that does not choose what to accept accepts every point
+        return {"accepted": {"x": state["x"], "energy": value, "grad": grad}, **moved}
 
-    return small, x @ basis.mT, small.flatten({**params, "w1": inside}), lift
+    return step
+
+
+def _switched(
+    settings: KKTSettings | int | None, observe: Observer | Callable[[int, Tensor], None] | None, old: dict[str, Any]
+) -> tuple[KKTSettings, Observer | None]:
+    """TRANSITION: steps, goal, method, step_size and observe, observe_at as keywords."""
+    at = old.pop("observe_at", ())
+    if isinstance(settings, int) or settings is None:
+        settings = KKTSettings(settings if settings is not None else old.pop("steps"), **old)
+    return settings, observe if isinstance(observe, Observer) or observe is None else Observer(at, observe)
 
 
 @dataclass(frozen=True)
@@ -207,9 +234,7 @@ def _hard_margin(outputs: Tensor, y: Tensor) -> Tensor:
     return (outputs * true).sum(-1) - outputs.masked_fill(true, -torch.inf).amax(-1)
 
 
-def _check(network: MLP, x: Tensor, y: Tensor, theta_init: Tensor, method: str) -> None:
-    if method not in METHODS:
-        raise ReconError(f"unknown training method '{method}': choose one of {', '.join(METHODS)}")
+def _check(network: MLP, x: Tensor, y: Tensor, theta_init: Tensor) -> None:
     if x.dim() != 2 or x.shape[1] != network.dim or y.shape != x.shape[:1]:
         raise ReconError(f"images {tuple(x.shape)} and labels {tuple(y.shape)} do not fit {network.dim} inputs")
     if theta_init.shape != (network.n_params,):
@@ -223,4 +248,14 @@ def _check(network: MLP, x: Tensor, y: Tensor, theta_init: Tensor, method: str) 
         raise ReconError(f"labels must be 0 … {classes - 1}")
 
 
-__all__ = ["Certificate", "Trained", "certificate", "log_logistic_loss", "margins", "train_to_kkt"]
+__all__ = [
+    "METHODS",
+    "Certificate",
+    "KKTSettings",
+    "Observer",
+    "Trained",
+    "certificate",
+    "log_logistic_loss",
+    "margins",
+    "train_to_kkt",
+]

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
+from scipy.optimize import nnls
 
 from recon.analysis.landscape import (
     StationarityAttack,
     barrier,
     bilevel_energy,
     curvature,
+    in_chunks,
     in_span,
-    joint_span,
     mixed_starts,
     roughness,
     segment,
     stationarity_energy,
     sweep_bilevel,
 )
-from recon.attacks.bilevel import AffineInner, BilevelAttack, Released, Woodbury
+from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
 from recon.attacks.decoreco import half_and_half
-from recon.attacks.reconstruct import reconstruct
+from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.chapters.landscape_shared import crossing, different_starts, random_pairs
 from recon.errors import ReconError
 from recon.nets.mlp import affine, three_layer
 from recon.optim.descent import HeavyBall
+from recon.optim.subspace import Subspace
+from recon.released import Weights
 from recon.training.inner import Objective, solve_affine
 
 N, D = 6, 40
@@ -41,7 +45,8 @@ def problem():
     y = torch.tensor([0.0, 0, 0, 1, 1, 1], dtype=torch.float64)
     theta = solve_affine(Objective(affine(D), y, 1e-2), truth[None]).theta[0]
     grid = torch.linspace(0, 1, 5)
-    return Released(affine(D), theta, y, 1e-2), truth, mixed_starts(truth, partition, noise, grid, grid).flatten(0, 1)
+    starts = mixed_starts(truth, partition, noise, grid, grid).flatten(0, 1)
+    return Weights(affine(D), theta, y=y, weight_decay=1e-2), truth, starts
 
 
 def test_starts_of_equation_10():
@@ -71,7 +76,7 @@ def test_chunks_and_given_thetas_change_nothing(problem):
     released, _, starts = problem
     whole = sweep_bilevel(released, starts, 60, DESCENT)
     theta = released.theta_star.expand(25, -1)
-    per_start = Released(released.network, theta, released.y, released.weight_decay)
+    per_start = replace(released, theta_star=theta)
     parts = sweep_bilevel(per_start, starts, 60, DESCENT, limit_bytes=100_000)
     torch.testing.assert_close(parts.x_hat, whole.x_hat, atol=1e-9, rtol=0)
     torch.testing.assert_close(parts.history, whole.history, atol=1e-9, rtol=1e-6)
@@ -84,7 +89,7 @@ def test_coordinates_refuse_what_is_not_exact(problem):
         sweep_bilevel(released, starts, 5, HeavyBall(box=(0.0, 1.0)))
     deep = three_layer(4, D)
     with pytest.raises(ReconError, match="only the affine"):
-        in_span(Released(deep, torch.zeros(deep.n_params), released.y, 1e-2), torch.eye(D))
+        in_span(Weights(deep, torch.zeros(deep.n_params), y=released.y, weight_decay=1e-2), Subspace(torch.eye(D)))
 
 
 def test_both_energies_vanish_at_the_truth_and_bilevel_solutions_are_decoreco_solutions(problem):
@@ -96,6 +101,52 @@ def test_both_energies_vanish_at_the_truth_and_bilevel_solutions_are_decoreco_so
     assert bilevel_energy(released, solutions).max() < 1e-8
     assert stationarity_energy(released.network, released.theta_star, solutions, released.y).max() < 1e-8
     assert stationarity_energy(released.network, released.theta_star, starts[[0]], released.y).min() > 1e-3
+
+
+def test_energies_are_relative_and_by_layer(problem):
+    """Each start by itself: retrained, and fitted by SciPy's NNLS on gradients that autograd gives."""
+    released, truth, starts = problem
+    theta_star = released.theta_star + 0.1
+    some = starts[[0, 7, 24]]
+    found = bilevel_energy(replace(released, theta_star=theta_star), some)
+    for row, x in enumerate(some):
+        theta = solve_affine(Objective(affine(D), released.y, 1e-2), x[None]).theta[0]
+        expected = (theta - theta_star).norm() ** 2 / theta_star.norm() ** 2
+        assert found[row].item() == pytest.approx(expected.item(), rel=1e-9)
+    network = three_layer(10, D)
+    theta = network.flatten(network.init(torch.Generator().manual_seed(3), dtype=torch.float64))
+    found = stationarity_energy(network, theta, some, released.y)
+    for row, x in enumerate(some):
+        params = {name: value.clone().requires_grad_() for name, value in network.unflatten(theta).items()}
+        phi = (2 * released.y - 1) * network(params, x)
+        first = [params["w1"], params["b1"]]
+        columns = [torch.autograd.grad(one, first, retain_graph=True) for one in phi]
+        matrix = torch.stack([torch.cat([g.flatten() for g in column]) for column in columns], dim=1)
+        target = torch.cat([p.detach().flatten() for p in first])
+        left = nnls(matrix.numpy(), target.numpy())[1] ** 2
+        assert found[row].item() == pytest.approx(left / target.norm().item() ** 2, rel=1e-6)
+
+
+def test_chunks_hold_what_fits_and_at_least_one_row():
+    sizes = []
+
+    def run(rows):
+        count = len(range(*rows.indices(7)))
+        sizes.append(count)
+        energy = torch.arange(7.0)[rows]
+        steps = 3 if rows.start == 0 else 2
+        history = torch.arange(float(steps))[:, None] + energy
+        x_hat = energy[:, None, None].expand(-1, 2, 3)
+        return Reconstruction(x_hat, energy, history, steps, energy < 3, {"grad": x_hat + 1})
+
+    for limit, expected in ((30, [3, 3, 1]), (29, [2, 2, 2, 1]), (5, [1] * 7), (1000, [7])):
+        sizes.clear()
+        found = in_chunks(run, 7, 10, limit)
+        assert sizes == expected and found.energy.tolist() == list(range(7)) and found.steps == 3
+        assert found.x_hat.shape == (7, 2, 3) and torch.equal(found.accepted["grad"], found.x_hat + 1)
+        assert found.converged.tolist() == [True] * 3 + [False] * 4
+        assert found.history[1].tolist() == [1.0 + k for k in range(7)]
+    assert in_chunks(run, 7, 10, 30).history[2].tolist() == [2, 3, 4, 4, 5, 6, 7]  # done rows stay where they were
 
 
 @pytest.mark.parametrize(("network", "share"), [(affine(D), 0.7), (three_layer(10, D), 0.99)])
@@ -110,9 +161,24 @@ def test_stationarity_attack_fits_multipliers_and_descends(network, share):
     best = stationarity_energy(network, theta, x, y)[0] * theta_1
     state = attack.step({**attack.init(x), "multipliers": fitted})
     assert (fitted >= 0).all()
-    torch.testing.assert_close(state["accepted_energy"][0], best, rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(state["accepted"]["energy"][0], best, rtol=1e-3, atol=1e-6)
     found = reconstruct(attack, x, 300)
     assert found.energy < share * best
+
+
+def test_multipliers_are_taken_back_with_a_rejected_step():
+    network = affine(D)
+    generator = torch.Generator().manual_seed(2)
+    theta = network.flatten(network.init(generator, dtype=torch.float64))
+    x = torch.randn(2, N, D, generator=generator, dtype=torch.float64)
+    attack = StationarityAttack(network, theta, half_and_half(N, dtype=torch.float64), HeavyBall(0.01), refits=2)
+    first = attack.step(attack.init(x))
+    proposal = torch.stack([first["x"][0], 100 * x[1]])
+    after = attack.step({**first, "x": proposal})
+    assert torch.equal(after["accepted"]["x"], torch.stack([proposal[0], x[1]]))
+    assert torch.equal(after["multipliers"][1], first["multipliers"][1])
+    torch.testing.assert_close(after["multipliers"][0], attack.fit(proposal, first["multipliers"], 2)[0])
+    assert not torch.equal(after["multipliers"][0], first["multipliers"][0])
 
 
 def test_gradient_of_the_fitted_energy_is_that_at_fixed_multipliers():
@@ -126,7 +192,7 @@ def test_gradient_of_the_fitted_energy_is_that_at_fixed_multipliers():
     change = 1e-5 * torch.randn(x.shape, generator=generator, dtype=torch.float64)
     y = (attack.labels + 1) / 2
     up, down = (stationarity_energy(network, theta, x + s * change, y) * theta.square().sum() for s in (1, -1))
-    torch.testing.assert_close((up - down)[0] / 2, (state["accepted_grad"] * change).sum(), rtol=1e-4, atol=1e-12)
+    torch.testing.assert_close((up - down)[0] / 2, (state["accepted"]["grad"] * change).sum(), rtol=1e-4, atol=1e-12)
 
 
 def test_paths():
@@ -144,13 +210,6 @@ def test_curvature_of_a_quadratic():
     x = torch.ones(3, 4, dtype=torch.float64)
     found = curvature(lambda p: 2.5 * p.flatten(1).square().sum(1), x, 0.3, 5, torch.Generator().manual_seed(0))
     assert math.isclose(found.item(), 5.0 * 0.09, rel_tol=1e-9)
-
-
-def test_span_holds_the_rows():
-    rows, more = torch.randn(3, 20), torch.randn(2, 20)
-    basis = joint_span(rows, more)
-    assert basis.shape == (5, 20)
-    torch.testing.assert_close(rows @ basis.mT @ basis, rows, atol=1e-5, rtol=0)
 
 
 def test_crossing_and_pairs():

@@ -58,7 +58,7 @@ def test_projection_is_feasible_exactly_in_the_box_and_nearest(problem):
     """KKT: x_init + J(x)ᵀu clipped is x, and no random feasible point is nearer."""
     x_train, x_other, y, theta, lower, upper = problem
     x_init = x_train + 0.05 * (x_other - x_train)
-    found = solution_set.project(x_init, y, theta, DECAY, lower, upper)
+    found = solution_set.SolutionSet(y, theta, DECAY, lower, upper).project(x_init)
     assert found.converged and found.anchored
     assert solution_set.residual(found.x, y, theta, DECAY).norm() <= 1e-12
     assert (found.x >= lower).all() and (found.x <= upper).all()
@@ -68,20 +68,20 @@ def test_projection_is_feasible_exactly_in_the_box_and_nearest(problem):
     generator = torch.Generator().manual_seed(3)
     for _ in range(5):
         start = (found.x + 0.05 * torch.randn(N, D, generator=generator, dtype=torch.float64)).clamp(lower, upper)
-        assert (solution_set.project(start, y, theta, DECAY, lower, upper).x - x_init).norm() > distance
+        assert (solution_set.SolutionSet(y, theta, DECAY, lower, upper).project(start).x - x_init).norm() > distance
 
 
 def test_box_is_active_where_it_should_be(problem):
     _, x_init, y, theta, lower, upper = problem
-    free = solution_set.project(x_init, y, theta, DECAY, lower - 10, upper + 10)
-    boxed = solution_set.project(x_init, y, theta, DECAY, lower, upper)
+    free = solution_set.SolutionSet(y, theta, DECAY, lower - 10, upper + 10).project(x_init)
+    boxed = solution_set.SolutionSet(y, theta, DECAY, lower, upper).project(x_init)
     assert ((free.x < lower) | (free.x > upper)).any()
     assert ((boxed.x == lower) | (boxed.x == upper)).any() and boxed.converged
 
 
 def test_retraining_gives_theta_star_also_by_scikit_learn(problem):
     _, x_init, y, theta, lower, upper = problem
-    x = solution_set.project(x_init, y, theta, DECAY, lower, upper).x
+    x = solution_set.SolutionSet(y, theta, DECAY, lower, upper).project(x_init).x
     assert (retrain(x, y) - theta).norm() <= 1e-10 * theta.norm()
     assert (retrain(x_init, y) - theta).norm() > 0.1 * theta.norm()
     oracle = LogisticRegression(fit_intercept=False, C=1 / (N * DECAY), solver="newton-cholesky", tol=1e-12)
@@ -100,7 +100,7 @@ def test_dimension_is_unknowns_minus_rank(problem):
     tangent = null_space[0].reshape(N, D)
     ratios = []
     for step in (1e-2, 1e-3):
-        moved = solution_set.project(x_train + step * tangent, y, theta, DECAY, lower - 10, upper + 10).x
+        moved = solution_set.SolutionSet(y, theta, DECAY, lower - 10, upper + 10).project(x_train + step * tangent).x
         ratios.append(float((moved - x_train - step * tangent).norm()) / step)
     assert ratios[1] < 0.2 * ratios[0] < 0.2  # the correction is of second order in the step
 
@@ -113,14 +113,16 @@ def test_rank_is_deficient_where_images_cannot_matter(problem):
 
 def test_start_at_the_truth_is_returned_unchanged(problem):
     x_train, _, y, theta, lower, upper = problem
-    found = solution_set.project(x_train, y, theta, DECAY, lower, upper, tol=1e-12)
+    found = solution_set.SolutionSet(y, theta, DECAY, lower, upper).project(
+        x_train, solution_set.ProjectionSettings(1e-12)
+    )
     assert torch.equal(found.x, x_train) and found.iterations == 0 and found.converged
 
 
 def test_float32_is_refused(problem):
     _, x, y, theta, lower, upper = problem
     with pytest.raises(ReconError, match="float64"):
-        solution_set.project(x.float(), y, theta, DECAY, lower, upper)
+        solution_set.SolutionSet(y, theta, DECAY, lower, upper).project(x.float())
 
 
 def test_a_step_that_clips_every_pixel_does_not_end_in_an_error(problem, monkeypatch):
@@ -136,5 +138,5 @@ def test_a_step_that_clips_every_pixel_does_not_end_in_an_error(problem, monkeyp
     monkeypatch.setattr(solution_set, "solve_normal", singular_once)
     x_train, x_other, y, theta, lower, upper = problem
     x_init = x_train + 0.05 * (x_other - x_train)
-    found = solution_set.project(x_init, y, theta, DECAY, lower, upper)
+    found = solution_set.SolutionSet(y, theta, DECAY, lower, upper).project(x_init)
     assert len(calls) > 2 and found.converged and not found.anchored

@@ -12,7 +12,6 @@ from recon.attacks.bilevel import (
     GaussNewton,
     LBFGSInner,
     QuasiNewton,
-    Released,
     Woodbury,
     conjugate_gradient,
     hypergradient,
@@ -23,6 +22,8 @@ from recon.attacks.reconstruct import reconstruct
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, affine
 from recon.optim.descent import HeavyBall
+from recon.optim.lbfgs import LBFGSSettings
+from recon.released import Weights
 from recon.training.inner import InnerSolution, Objective, solve_affine, solve_lbfgs
 
 N, D, WD = 6, 9, 0.05
@@ -39,7 +40,11 @@ def toy(network=None, seed=0, starts=2):
     theta_0 = network.flatten(network.init(generator, dtype=torch.float64)).expand(starts, -1)
     if network.depth == 1:
         return objective, x, solve_affine(objective, x, tol=1e-13), theta_star
-    return objective, x, solve_lbfgs(objective, x, theta_0, tol=1e-11, max_iter=4000), theta_star
+    return objective, x, solve_lbfgs(objective, x, theta_0, LBFGSSettings(1e-11, 4000, history=20)), theta_star
+
+
+def released(network, theta_star, y):
+    return Weights(network, theta_star, y=y, weight_decay=WD)
 
 
 def smooth_net():
@@ -187,7 +192,7 @@ def test_truth_is_a_fixed_point_and_one_sample_is_recovered_exactly():
     objective = Objective(network, y, WD)
     x_train = torch.rand(1, 1, D, generator=torch.Generator().manual_seed(3), dtype=torch.float64) + 0.5
     theta_star = solve_affine(objective, x_train, tol=1e-13).theta[0]
-    attack = BilevelAttack(Released(network, theta_star, y, WD), AffineInner(1e-13), Woodbury(), HeavyBall(tol=1e-22))
+    attack = BilevelAttack(released(network, theta_star, y), AffineInner(1e-13), Woodbury(), HeavyBall(tol=1e-22))
     found = reconstruct(attack, torch.cat([x_train, 0.5 * x_train]), 2000, tol=1e-22)
     assert torch.equal(found.x_hat[0], x_train[0])
     assert (found.x_hat[1] - x_train[0]).abs().max() < 1e-8
@@ -200,7 +205,7 @@ def test_attack_lowers_its_energy_is_finite_and_repeatable(network):
     affine_net = network.depth == 1
     inner = AffineInner() if affine_net else LBFGSInner(solution.theta, first=50, next=10)
     attack = BilevelAttack(
-        Released(network, theta_star, objective.y, WD), inner, Woodbury() if affine_net else GaussNewton()
+        released(network, theta_star, objective.y), inner, Woodbury() if affine_net else GaussNewton()
     )
     first, again = (reconstruct(attack, x, 40) for _ in range(2))
     assert torch.isfinite(first.x_hat).all()
@@ -210,7 +215,7 @@ def test_attack_lowers_its_energy_is_finite_and_repeatable(network):
 
 def test_batched_starts_equal_single_runs():
     objective, x, _, theta_star = toy(starts=3)
-    attack = BilevelAttack(Released(objective.network, theta_star, objective.y, WD), AffineInner(), Woodbury())
+    attack = BilevelAttack(released(objective.network, theta_star, objective.y), AffineInner(), Woodbury())
     batch = reconstruct(attack, x, 30)
     for row in range(3):
         single = reconstruct(attack, x[row : row + 1], 30)
@@ -221,9 +226,11 @@ def test_bad_input_is_one_sentence():
     network = affine(D)
     y = torch.ones(2, dtype=torch.float64)
     with pytest.raises(ReconError, match="not finite"):
-        Released(network, torch.full((D + 1,), torch.nan), y, WD)
-    with pytest.raises(ReconError, match="θ\\* has 3 numbers"):
-        Released(network, torch.zeros(3), y, WD)
+        released(network, torch.full((D + 1,), torch.nan), y)
+    with pytest.raises(ReconError, match="θ\\* has shape"):
+        released(network, torch.zeros(3), y)
+    with pytest.raises(ReconError, match="needs the labels"):
+        BilevelAttack(Weights(network, torch.zeros(D + 1)), AffineInner(), Woodbury()).init(torch.zeros(1, 2, D))
     with pytest.raises(ReconError, match="labels"):
         Objective(network, torch.tensor([2.0]), WD)
     with pytest.raises(ReconError, match="positive weight decay"):
@@ -231,3 +238,44 @@ def test_bad_input_is_one_sentence():
     with pytest.raises(ReconError, match="affine network only"):
         objective, x, solution, _ = toy(smooth_net())
         Woodbury()(objective, x, solution, solution.theta)
+
+
+def test_a_step_knows_the_gradient_of_the_outer_energy():
+    """‖θ* − θ(x)‖² and its derivative by central differences, factor and sign included."""
+    objective, x, solution, theta_star = toy()
+    attack = BilevelAttack(released(objective.network, theta_star, objective.y), AffineInner(1e-13), Woodbury())
+    accepted = attack.step(attack.init(x))["accepted"]
+    torch.testing.assert_close(accepted["energy"], (solution.theta - theta_star).norm(dim=-1) ** 2)
+    reference = central_difference(objective, x, theta_star, lambda m: solve_affine(objective, m, tol=1e-13))
+    assert relative(accepted["grad"], reference) < 1e-6
+
+
+def test_a_rejected_step_takes_the_inner_problem_back_too():
+    class Marked(AffineInner):
+        def init(self, objective, x):
+            return {**super().init(objective, x), "mark": x[:, 0, 0]}
+
+        def solve(self, objective, x, carried):
+            solution, logits = super().solve(objective, x, carried)
+            return solution, {**logits, "mark": x[:, 0, 0]}
+
+    objective, x, _, theta_star = toy(starts=3)
+    weights = released(objective.network, 0.3 * theta_star, objective.y)
+    attack = BilevelAttack(weights, Marked(), Woodbury(), HeavyBall(20.0))
+    state, rejected = attack.init(x), 0
+    for _ in range(15):
+        proposal = state["x"]
+        state = attack.step(state)
+        assert torch.equal(state["inner"]["mark"], state["accepted"]["x"][:, 0, 0])
+        rejected += int((state["accepted"]["x"] != proposal).any())
+    assert 0 < rejected < 15
+
+
+def test_the_inner_problem_gets_its_first_and_then_its_next_iterations():
+    objective, x, _, _ = toy(smooth_net(), starts=1)
+    start = torch.ones(1, objective.network.n_params, dtype=x.dtype)
+    inner = LBFGSInner(start, first=6, next=2, tol=0.0)
+    carried = inner.init(objective, x)
+    torch.testing.assert_close(carried["theta"], solve_lbfgs(objective, x, start, LBFGSSettings(0.0, 6, 20)).theta)
+    solution, after = inner.solve(objective, x, carried)
+    assert solution.iterations == 2 and torch.equal(after["theta"], solution.theta)

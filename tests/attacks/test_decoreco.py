@@ -1,5 +1,6 @@
 """The attack: exact recovery on a toy, the span of the images, penalties, resuming, pooling, evidence, bad input."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -13,8 +14,11 @@ from recon.errors import ReconError
 from recon.nets.mlp import MLP, three_layer
 from recon.optim import loop
 from recon.optim.descent import SGD, Adam
+from recon.optim.subspace import Subspace
+from recon.released import Weights
 from recon.scoring.evidence import EVIDENCE, evidence, features, shadow_classifier
-from recon.training.kkt import train_to_kkt
+from recon.store.checkpoints import FileCheckpoint
+from recon.training.kkt import KKTSettings, train_to_kkt
 
 F64 = torch.float64
 
@@ -28,12 +32,14 @@ def test_exact_recovery_of_one_sample():
     theta = network.flatten({"w1": 0.7 * w2.mT * x, "w2": w2})
     labels = half_and_half(2, dtype=F64)
     attack = DecoReco(
-        *(network, theta, labels, torch.full((8, 2), 0.5, dtype=F64), 2000), layer_weights=(1.0, 0.0), final=1e-4
+        *(Weights(network, theta), labels, torch.full((8, 2), 0.5, dtype=F64), 2000),
+        layer_weights=(1.0, 0.0),
+        final=1e-4,
     )
     found = reconstruct(attack, 0.1 * torch.randn(8, 2, 6, generator=generator, dtype=F64), 2000)
     row = int(found.energy.argmin())  # some starts see only dead units
     assert found.energy[row] < 1e-6 * network.unflatten(theta)["w1"].square().sum()
-    share = contribution(attack, found.x_hat[row], found.extra["accepted_multipliers"][row])
+    share = contribution(attack, found.x_hat[row], found.accepted["multipliers"][row])
     best = found.x_hat[row, share.argmax()]
     assert torch.nn.functional.cosine_similarity(best, x, dim=0) > 0.9999
     assert labels[share.argmax()] == 1
@@ -45,13 +51,13 @@ def released(n=6, d=30, width=50, steps=300):
     x = torch.randn(n, d, generator=generator)
     y = torch.arange(n, dtype=torch.float32) % 2
     theta = network.flatten(network.init(generator, "small"))
-    trained = train_to_kkt(network, x, y, theta, steps, goal=-300.0)  # a net this small grows without bound
+    trained = train_to_kkt(network, x, y, theta, KKTSettings(steps, -300.0))  # a net this small grows without bound
     return network, trained.theta_star, x, y
 
 
 def attack_on(network, theta, m=4, starts=1, steps=30, **settings):
     unit = torch.rand(starts, m, generator=torch.Generator().manual_seed(4)).clamp_min(0.05).to(theta)
-    return DecoReco(network, theta, half_and_half(m, dtype=theta.dtype), unit * 0.1, steps, **settings)
+    return DecoReco(Weights(network, theta), half_and_half(m, dtype=theta.dtype), unit * 0.1, steps, **settings)
 
 
 def test_span_of_the_images_is_found_from_the_weights():
@@ -66,7 +72,7 @@ def test_restricted_energy_differs_by_a_constant_only():
     network, theta, _, _ = released()
     basis = image_span(network, theta)
     attack = attack_on(network, theta, starts=2)
-    small = attack.restricted(basis)
+    small = attack.restricted(Subspace(basis))
     coordinates = torch.randn(2, 4, len(basis), generator=torch.Generator().manual_seed(6))
     full = attack.value_and_grad(coordinates @ basis, attack.multipliers_init)
     cut = small.value_and_grad(coordinates, attack.multipliers_init)
@@ -74,6 +80,63 @@ def test_restricted_energy_differs_by_a_constant_only():
     constant = (w1 - w1 @ basis.mT @ basis).square().sum()
     assert torch.allclose(full[1] - constant, cut[1], rtol=1e-4)
     assert torch.allclose(full[2] @ basis.mT, cut[2], rtol=1e-3, atol=1e-3 * cut[2].abs().max().item())
+
+
+@pytest.mark.parametrize("multipliers", ["log", "free", "unsigned"])
+def test_a_step_goes_down_the_gradient_in_the_unknowns(multipliers):
+    """The unknowns are x and ν = log λ, λ or c: one step of plain descent against central differences of the energy."""
+    network = MLP((5, 6, 1), smoothing=5.0)  # so that R's gradient in x is exact
+    theta = network.flatten(network.init(torch.Generator().manual_seed(0), dtype=F64))
+    steps = {"optimiser_x": SGD(0.3), "optimiser_multipliers": SGD(0.7)}
+    attack = attack_on(network, theta, starts=2, steps=10, multipliers=multipliers, alpha=5.0, final=0.2, **steps)
+    attack = replace(attack, lambda_min=0.05, lambda_weight=0.4, box_weight=0.3)
+    state = attack.init(1.5 * torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(1), dtype=F64))
+    factors = [0.2 + 0.4 * (1 + math.cos(math.pi * k / 10)) for k in (1, 2)]
+    for factor in factors:
+        x, raw = state["x"]["x"], state["multipliers"]["x"]
+
+        def energy(x, raw):
+            return attack.value_and_grad(x, raw.exp() if multipliers == "log" else raw)[1]
+
+        state = attack.step(state)
+        for place, at, size in (("x", x, 0.3), ("multipliers", raw, 0.7)):
+            gradient = torch.zeros_like(at)
+            for index in range(at[0].numel()):
+                change = torch.zeros_like(at).flatten(1)
+                change[:, index] = 1e-6
+                change = change.view_as(at)
+                ends = [energy(x + s * change, raw) if place == "x" else energy(x, raw + s * change) for s in (1, -1)]
+                gradient.flatten(1)[:, index] = (ends[0] - ends[1]) / 2e-6
+            moved = state[place]["x"] - at
+            torch.testing.assert_close(moved, -size * factor * gradient, rtol=1e-6, atol=1e-7)
+
+
+def test_the_schedule_ends_at_its_last_factor():
+    """Adam's first step has length η, whatever the gradient; so has every step here, times cosine(k)."""
+    network, theta, _, _ = released(steps=2)
+    attack = attack_on(network, theta, steps=3, optimiser_x=Adam(0.01, betas=(0.0, 0.0)), final=0.1)
+    state = attack.init(0.1 * torch.randn(1, 4, 30, generator=torch.Generator().manual_seed(7)))
+    for factor in (0.1 + 0.9 * 0.75, 0.1 + 0.9 * 0.25, 0.1):
+        after = attack.step(state)
+        length = (after["x"]["x"] - state["x"]["x"]).abs().median().item()
+        assert length == pytest.approx(0.01 * factor, rel=1e-3)
+        state = after
+
+
+def test_the_best_point_is_kept_with_all_that_belongs_to_it():
+    network, theta, _, _ = released()
+    x_init = 0.1 * torch.randn(2, 4, 30, generator=torch.Generator().manual_seed(7))
+    attack = attack_on(network, theta, starts=2, steps=40, optimiser_x=Adam(0.5), optimiser_multipliers=Adam(0.5))
+    state, energies = attack.init(x_init), []
+    for _ in range(40):
+        multipliers = state["multipliers"]["x"].exp()
+        energies.append(attack.value_and_grad(state["x"]["x"], multipliers)[1])
+        state = attack.step(state)
+    energies, kept = torch.stack(energies), state["accepted"]
+    assert (energies.diff(dim=0) > 0).any() and torch.equal(kept["energy"], energies.min(0).values)
+    by_layer, energy, _, _ = attack.value_and_grad(kept["x"], kept["multipliers"])
+    torch.testing.assert_close(energy, kept["energy"])
+    torch.testing.assert_close(by_layer, kept["by_layer"])
 
 
 @pytest.mark.parametrize("optimiser", [Adam(0.02), SGD(1e-4, momentum=0.9)])
@@ -91,7 +154,7 @@ def test_energy_falls_and_the_same_seed_gives_the_same_answer(optimiser, multipl
 def test_any_mlp_with_or_without_biases(network):
     theta = network.flatten(network.init(torch.Generator().manual_seed(0)))
     labels = torch.tensor([0, 1, 2, 0]) if network.widths[-1] == 3 else half_and_half(4)
-    attack = DecoReco(network, theta, labels, torch.full((1, 4), 0.05), 20)
+    attack = DecoReco(Weights(network, theta), labels, torch.full((1, 4), 0.05), 20)
     found = reconstruct(attack, 0.1 * torch.randn(1, 4, 30, generator=torch.Generator().manual_seed(1)), 20)
     assert (found.history[-1] <= found.history[0]).all()
 
@@ -123,10 +186,14 @@ def test_penalties_and_their_gradients():
     expected = plain.value_and_grad(x, c)[1] + 2 * box + 5 * short
     _, energy, grad_x, grad_c = attack.value_and_grad(x, c)
     assert torch.allclose(energy, expected)
+    positive, without = (replace(one, multipliers="log") for one in (attack, plain))  # λ = e^ν needs no penalty
+    assert torch.allclose(positive.value_and_grad(x, c)[1], without.value_and_grad(x, c)[1] + 2 * box)
     assert torch.allclose(grad_x - plain.value_and_grad(x, c)[2], 4 * ((x - 1).clamp_min(0) - (-1 - x).clamp_min(0)))
     assert torch.allclose(grad_c - plain.value_and_grad(x, c)[3], -10 * (0.2 - c).clamp_min(0))
     basis = torch.eye(30, dtype=F64)
-    assert torch.allclose(attack.restricted(basis).value_and_grad(x, c)[1], energy)  # the box means pixels there too
+    assert torch.allclose(
+        attack.restricted(Subspace(basis)).value_and_grad(x, c)[1], energy
+    )  # the box means pixels there too
 
 
 def test_resumed_attack_equals_an_uninterrupted_one(tmp_path, monkeypatch):
@@ -135,11 +202,11 @@ def test_resumed_attack_equals_an_uninterrupted_one(tmp_path, monkeypatch):
     attack = attack_on(network, theta)
     whole = reconstruct(attack, x_init, 30)
     monkeypatch.setattr(loop.time, "monotonic", iter(range(0, 10**6, 100)).__next__)
-    file = tmp_path / "attack.safetensors"
+    file = FileCheckpoint(tmp_path / "attack.safetensors")
     reconstruct(attack, x_init, 11, checkpoint=file)
     resumed = reconstruct(attack, x_init, 30, checkpoint=file)
     assert torch.equal(resumed.x_hat, whole.x_hat) and torch.equal(resumed.history, whole.history)
-    assert torch.equal(resumed.extra["accepted_multipliers"], whole.extra["accepted_multipliers"])
+    assert torch.equal(resumed.accepted["multipliers"], whole.accepted["multipliers"])
 
 
 def test_recover_finds_the_images_of_a_small_net(tmp_path):
@@ -211,8 +278,9 @@ def test_evidence_and_shadow_classifier(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"theta_star": torch.full((1,), 1.0)}, "θ\\* has shape"),
-        ({"theta_star": None}, "not finite"),
+        ({"weights": lambda theta: theta[:1]}, "θ\\* has shape"),
+        ({"weights": lambda theta: theta.repeat(2, 1)}, "θ\\* has shape"),
+        ({"weights": lambda theta: theta * torch.nan}, "not finite"),
         ({"labels": torch.ones(3)}, "even and positive"),
         ({"labels": torch.ones(0)}, "even and positive"),
         ({"labels": torch.tensor([0.0, 1.0, 0.0, 1.0])}, "−1 or 1"),
@@ -224,10 +292,9 @@ def test_evidence_and_shadow_classifier(tmp_path):
 )
 def test_bad_input_is_one_sentence(change, sentence):
     network, theta, _, _ = released(steps=2)
-    if change.get("theta_star", 0) is None:
-        change = {"theta_star": theta * torch.nan}
+    attack = attack_on(network, theta)
     with pytest.raises(ReconError, match=sentence):
-        replace(attack_on(network, theta), **change)
+        replace(attack, **{name: Weights(network, c(theta)) if callable(c) else c for name, c in change.items()})
 
 
 def test_wrong_starts_are_one_sentence():

@@ -9,7 +9,8 @@ import torch
 
 from recon.attacks.reconstruct import reconstruct
 from recon.errors import ReconError
-from recon.optim.descent import HeavyBall, lbfgs
+from recon.optim.descent import HeavyBall
+from recon.store.checkpoints import Checkpoints
 from recon.store.results import save_tensors
 
 SCALES = torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)
@@ -62,15 +63,15 @@ def test_nan_energy_is_a_rejected_step():
     state = descent.init(start(1))
     state = descent.step(state, torch.tensor([1.0], dtype=torch.float64), torch.ones(1, 2, 3, dtype=torch.float64))
     after = descent.step(state, torch.tensor([torch.nan], dtype=torch.float64), torch.full((1, 2, 3), torch.nan))
-    assert torch.equal(after["accepted_x"], state["accepted_x"]) and torch.isfinite(after["x"]).all()
+    assert torch.equal(after["accepted"]["x"], state["accepted"]["x"]) and torch.isfinite(after["x"]).all()
 
 
 def test_interrupted_equals_uninterrupted(tmp_path):
-    checkpoint = tmp_path / "state.safetensors"
+    checkpoint = Checkpoints(tmp_path).at("state")
     whole = reconstruct(Quadratic(HeavyBall()), start(), 30)
     with pytest.raises(KeyboardInterrupt):
         reconstruct(Quadratic(HeavyBall(), []), start(), 30, checkpoint=checkpoint, every_s=0)
-    assert checkpoint.is_file()
+    assert checkpoint.path.is_file()
     steps_taken = []
     resumed = reconstruct(Quadratic(HeavyBall(), steps_taken, 99), -start(), 30, checkpoint=checkpoint, every_s=0)
     assert len(steps_taken) == 30 - 13  # it went on from the checkpoint, not from the start
@@ -78,8 +79,8 @@ def test_interrupted_equals_uninterrupted(tmp_path):
 
 
 def test_damaged_checkpoint_costs_time_only(tmp_path):
-    checkpoint = tmp_path / "state.safetensors"
-    checkpoint.write_bytes(b"not safetensors")
+    checkpoint = Checkpoints(tmp_path).at("state")
+    checkpoint.path.write_bytes(b"not safetensors")
     found = reconstruct(Quadratic(HeavyBall()), start(), 30, checkpoint=checkpoint)
     assert torch.equal(found.x_hat, reconstruct(Quadratic(HeavyBall()), start(), 30).x_hat)
 
@@ -91,28 +92,16 @@ def test_bad_starts():
         reconstruct(Quadratic(HeavyBall()), torch.full((1, 1, 3), torch.inf), 1)
 
 
-def test_lbfgs_solves_ill_conditioned_rows_each_on_its_own():
-    target = torch.randn(2, 20, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    scales = torch.logspace(0, 4, 20, dtype=torch.float64)
-
-    def fun(theta):
-        off = theta - target[: len(theta)]
-        return 0.5 * (scales * off.square()).sum(-1), scales * off
-
-    found = lbfgs(fun, torch.zeros(2, 20, dtype=torch.float64), tol=1e-9, max_iter=500, history=20)
-    assert (found.grad_norm <= 1e-9).all() and (found.theta - target).abs().max() < 1e-8
-
-
 def test_truncated_and_foreign_checkpoints_cost_time_only(tmp_path):
-    checkpoint = tmp_path / "state.safetensors"
+    checkpoint = Checkpoints(tmp_path).at("state")
     whole = reconstruct(Quadratic(HeavyBall()), start(), 30)
     with pytest.raises(KeyboardInterrupt):
         reconstruct(Quadratic(HeavyBall(), []), start(), 30, checkpoint=checkpoint, every_s=0)
-    good = checkpoint.read_bytes()
+    good = checkpoint.path.read_bytes()
     for damaged in (good[:-1], good[: len(good) // 2], b"", b"\xff" * 8 + good[8:]):
-        checkpoint.write_bytes(damaged)
+        checkpoint.path.write_bytes(damaged)
         assert torch.equal(reconstruct(Quadratic(HeavyBall()), start(), 30, checkpoint=checkpoint).x_hat, whole.x_hat)
-    save_tensors({"x": start()}, checkpoint)  # whole, but without a history
+    save_tensors({"x": start()}, checkpoint.path)  # whole, but without a history
     assert torch.equal(reconstruct(Quadratic(HeavyBall()), start(), 30, checkpoint=checkpoint).x_hat, whole.x_hat)
 
 
@@ -123,11 +112,11 @@ def test_energy_is_that_of_the_accepted_points():
         off = state["x"] - 0.7
         raw.append(0.5 * (SCALES * off.square()).flatten(1).sum(1))
         state = attack.step(state)
-        off = state["accepted_x"] - 0.7
-        assert torch.equal(state["accepted_energy"], 0.5 * (SCALES * off.square()).flatten(1).sum(1))
+        off = state["accepted"]["x"] - 0.7
+        assert torch.equal(state["accepted"]["energy"], 0.5 * (SCALES * off.square()).flatten(1).sum(1))
     raw = torch.stack(raw)
     assert (raw.diff(dim=0) > 0).any()  # proposals did rise …
-    assert torch.equal(state["accepted_energy"], raw.min(0).values)  # … and none of those was kept
+    assert torch.equal(state["accepted"]["energy"], raw.min(0).values)  # … and none of those was kept
 
 
 def test_finished_rows_stay_while_others_go_on():
@@ -151,34 +140,3 @@ def test_nan_start_energy_is_never_accepted():
 
     found = reconstruct(Broken(HeavyBall()), start(), 5)
     assert torch.equal(found.x_hat, start()) and not found.converged.any() and torch.isinf(found.energy).all()
-
-
-def rosenbrock(theta):
-    """Σ 100 (b − a²)² + (1 − a)² over pairs of coordinates; minimum 0 at 1, gradient by hand."""
-    a, b = theta[:, 0::2], theta[:, 1::2]
-    grad = torch.empty_like(theta)
-    grad[:, 0::2] = -400 * a * (b - a.square()) - 2 * (1 - a)
-    grad[:, 1::2] = 200 * (b - a.square())
-    return (100 * (b - a.square()).square() + (1 - a).square()).sum(1), grad
-
-
-def test_lbfgs_follows_the_banana_valley_in_every_row():
-    theta = torch.tensor([[-1.2, 1.0] * 3, [0.0, 0.0] * 3, [1.0, 1.0] * 3, [2.0, -1.0] * 3], dtype=torch.float64)
-    seen = []
-    found = lbfgs(rosenbrock, theta, tol=1e-8, max_iter=300, callback=lambda _, energy, __: seen.append(energy))
-    assert (found.theta - 1).abs().max() < 1e-7 and (found.grad_norm <= 1e-8).all() and found.iterations < 300
-    assert (torch.stack(seen).diff(dim=0) <= 1e-12).all()  # Armijo: no row ever rises
-    for row in range(len(theta)):
-        single = lbfgs(rosenbrock, theta[row : row + 1], tol=1e-8, max_iter=300)
-        assert (single.theta[0] - found.theta[row]).abs().max() < 1e-7
-
-
-def test_lbfgs_pairs_approximate_the_inverse_hessian_of_a_quadratic():
-    scales = torch.tensor([1.0, 3.0, 10.0, 30.0], dtype=torch.float64)
-
-    def fun(theta):
-        return 0.5 * (scales * theta.square()).sum(-1), scales * theta
-
-    found = lbfgs(fun, torch.ones(1, 4, dtype=torch.float64), tol=1e-13, history=40)
-    v = torch.tensor([[1.0, -2.0, 3.0, -4.0]], dtype=torch.float64)
-    assert ((found.pairs.apply(v) - v / scales).norm() / (v / scales).norm()).item() < 0.1

@@ -8,7 +8,10 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
+from recon.errors import ReconError
 from recon.nets.mlp import MLP, affine
+from recon.optim.lbfgs import LBFGSSettings
+from recon.released import Weights
 from recon.training.inner import Objective, RowSpace, solve_affine, solve_lbfgs
 from recon.training.kkt import log_logistic_loss, train_to_kkt
 
@@ -75,3 +78,62 @@ def test_training_stops_at_its_goal():
     network = affine(20)
     trained = train_to_kkt(network, x[0], y, torch.zeros(21, dtype=x.dtype), steps=500, goal=-3.0)
     assert trained.converged and trained.log_loss <= -3.0 and len(trained.history) < 500
+
+
+def test_the_objective_is_the_mean_loss_and_half_the_decay():
+    """By hand, and its gradient and Hessian by PyTorch's own autograd functions; two trainings at once."""
+    x, y = (
+        torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64),
+        torch.tensor([1.0, 0, 1, 1, 0], dtype=torch.float64),
+    )
+    network = MLP((4, 3, 1), smoothing=2.0)
+    theta = torch.randn(2, network.n_params, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    v = torch.randn(2, network.n_params, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    for name in ("logistic", "mse"):
+        objective = Objective(network, y, 0.3, name)
+        for row in range(2):
+
+            def by_hand(t, row=row, name=name):
+                phi, sign = network(network.unflatten(t), x[row]), 2 * y - 1
+                losses = (phi - sign).square() / 2 if name == "mse" else (1 + (-sign * phi).exp()).log()
+                return losses.sum() / 5 + 0.15 * (t @ t)
+
+            value, grad = objective.value_and_grad(theta, x)
+            assert value[row].item() == pytest.approx(by_hand(theta[row]).item(), rel=1e-12)
+            assert objective.value(theta, x)[row].item() == pytest.approx(value[row].item(), rel=1e-14)
+            expected = torch.autograd.functional.jacobian(by_hand, theta[row])
+            torch.testing.assert_close(grad[row], expected)
+            torch.testing.assert_close(objective.grad(theta, x)[row], expected)
+            hessian = torch.autograd.functional.hessian(by_hand, theta[row])
+            torch.testing.assert_close(objective.hvp(theta, x, v)[row], hessian @ v[row])
+
+
+def test_newton_stops_by_its_own_step_and_a_warm_start_saves_iterations():
+    x, y = problem()
+    objective = Objective(affine(20), y, 0.03)
+    cold = solve_affine(objective, x)
+    warm = solve_affine(objective, x, cold.logits)
+    assert warm.iterations == 1 < cold.iterations < 20
+    torch.testing.assert_close(cold.logits, objective.logits(cold.theta, x))
+    rough = solve_affine(objective, x, max_iter=2)
+    assert rough.iterations == 2 and rough.grad_norm > cold.grad_norm
+    assert rough.grad_norm.item() == pytest.approx(objective.grad(rough.theta, x).norm().item())
+
+
+def test_the_objective_of_released_weights():
+    network, y = affine(3), torch.tensor([0.0, 1.0])
+    objective = Objective.of(Weights(network, torch.zeros(4), y=y, weight_decay=0.25))
+    assert objective == Objective(network, y, 0.25)
+    with pytest.raises(ReconError, match="labels of the training images"):
+        Objective.of(Weights(network, torch.zeros(4)))
+
+
+def test_row_space_coordinates_are_exact_and_only_used_with_decay():
+    x, y = problem(n=6)
+    network = MLP((20, 3, 1), smoothing=5.0)
+    theta = 0.3 * torch.ones(1, network.n_params, dtype=x.dtype)
+    decayed = solve_lbfgs(Objective(network, y, 0.05), x, theta, LBFGSSettings(1e-6, 7))
+    assert decayed.space is not None and decayed.iterations == 7
+    assert solve_lbfgs(Objective(network, y, 0.0), x, theta, LBFGSSettings(1e-6, 7)).space is None
+    assert solve_lbfgs(Objective(network, y.repeat(4), 0.05), x.repeat(1, 4, 1), theta).space is None
+    torch.testing.assert_close(decayed.space.subspace.lift(decayed.space.coordinates), x)

@@ -4,12 +4,15 @@ import math
 
 import pytest
 import torch
+from scipy.optimize import nnls
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, three_layer
 from recon.optim import loop
+from recon.optim.lbfgs import LBFGSSettings
+from recon.store.checkpoints import FileCheckpoint
 from recon.training.inner import Objective, solve_lbfgs
-from recon.training.kkt import certificate, margins, train_to_kkt
+from recon.training.kkt import KKTSettings, Observer, certificate, margins, train_to_kkt
 
 F64 = torch.float64
 LAYER_1 = (1.0, 0.0, 0.0)
@@ -27,16 +30,16 @@ def problem(n=6, d=12, outputs=1, dtype=F64):
 def test_training_in_the_span_equals_training_in_full(method):
     """The same steps in n coordinates and in d; the padded copy has n ≥ d and takes the full path."""
     network, x, y, theta = problem()
-    reduced = train_to_kkt(network, x, y, theta, 30, method=method, step_size=0.1)
+    reduced = train_to_kkt(network, x, y, theta, KKTSettings(30, method=method, step_size=0.1))
     wide = x.repeat(3, 1)  # the same loss, but 18 ≥ 12 images
-    full = train_to_kkt(network, wide, y.repeat(3), theta, 30, method=method, step_size=0.1)
+    full = train_to_kkt(network, wide, y.repeat(3), theta, KKTSettings(30, method=method, step_size=0.1))
     assert (reduced.theta_star - full.theta_star).norm() < 1e-6 * full.theta_star.norm()
     assert torch.allclose(reduced.history, full.history, rtol=1e-6)
 
 
 def test_gradient_descent_is_gradient_descent():
     network, x, y, theta = problem()
-    trained = train_to_kkt(network, x, y, theta, 4, method="gradient-descent", step_size=0.3)
+    trained = train_to_kkt(network, x, y, theta, KKTSettings(4, method="gradient-descent", step_size=0.3))
     expected, objective = theta[None], Objective(network, y, 0.0)
     for _ in range(3):  # the last accepted point is where the fourth gradient was taken
         expected = expected - 0.3 * objective.grad(expected, x[None])
@@ -45,17 +48,17 @@ def test_gradient_descent_is_gradient_descent():
 
 def test_resumed_training_equals_an_uninterrupted_one(tmp_path, monkeypatch):
     network, x, y, theta = problem(dtype=torch.float32)
-    whole = train_to_kkt(network, x, y, theta, 40)
-    file = tmp_path / "training.safetensors"
+    whole = train_to_kkt(network, x, y, theta, KKTSettings(40))
+    file = FileCheckpoint(tmp_path / "training.safetensors")
     monkeypatch.setattr(loop.time, "monotonic", iter(range(0, 10**6, 100)).__next__)  # a checkpoint each step
-    train_to_kkt(network, x, y, theta, 17, checkpoint=file)
-    resumed = train_to_kkt(network, x, y, theta, 40, checkpoint=file)
+    train_to_kkt(network, x, y, theta, KKTSettings(17), file)
+    resumed = train_to_kkt(network, x, y, theta, KKTSettings(40), file)
     assert torch.equal(resumed.theta_star, whole.theta_star) and torch.equal(resumed.history, whole.history)
 
 
 def test_no_underflow_far_into_the_kkt_regime():
     network, x, y, theta = problem(dtype=torch.float32)
-    trained = train_to_kkt(network, x, y, theta, 400)
+    trained = train_to_kkt(network, x, y, theta, KKTSettings(400))
     assert trained.log_loss < -1000 and torch.isfinite(trained.theta_star).all()
     assert math.exp(trained.log_loss) == 0.0
 
@@ -64,14 +67,14 @@ def test_the_certificate_falls_as_training_goes_on():
     generator = torch.Generator().manual_seed(5)
     network, x, y = three_layer(60, 40), torch.randn(8, 40, generator=generator, dtype=F64), torch.arange(8.0) % 2
     theta, seen = network.flatten(network.init(generator, "small", F64)), []
-    train_to_kkt(
-        *(network, x, y.double(), theta, 300),
-        observe=lambda k, t: seen.append(certificate(network, t, x, y, layer_weights=LAYER_1).residual_by_layer[0]),
-        observe_at=(3, 15, 150),
-        goal=-1e9,
-    )
+
+    def look(k, theta):
+        seen.append(certificate(network, theta, x, y, layer_weights=LAYER_1).residual_by_layer[0])
+
+    train_to_kkt(network, x, y.double(), theta, KKTSettings(300, goal=-1e9), observe=Observer((3, 15, 150), look))
+    assert len(seen) == 3
     assert seen[0] > seen[1] > seen[2] and seen[2] < 0.3
-    found = certificate(network, train_to_kkt(network, x, y, theta, 300).theta_star, x, y)
+    found = certificate(network, train_to_kkt(network, x, y, theta, KKTSettings(300)).theta_star, x, y)
     assert (found.multipliers >= 0).all() and (found.normalised_margins > 0).all()
 
 
@@ -82,7 +85,7 @@ def test_kkt_identity_with_weight_decay():
     theta = network.flatten(network.init(torch.Generator().manual_seed(0), dtype=F64))
     for loss in ("mse", "logistic"):
         objective = Objective(network, y, 0.02, loss)
-        theta = solve_lbfgs(objective, x[None], theta[None], tol=1e-11, max_iter=3000).theta[0]
+        theta = solve_lbfgs(objective, x[None], theta[None], LBFGSSettings(1e-11, 3000, history=20)).theta[0]
         phi = network(network.unflatten(theta), x)
         slope = phi - (2 * y - 1) if loss == "mse" else torch.sigmoid(phi) - y
         found = certificate(network, theta, x, y, unsigned=True)
@@ -102,10 +105,73 @@ def test_several_classes():
     outputs = network(network.unflatten(theta), x)
     expected = torch.nn.functional.cross_entropy(outputs, y.long(), reduction="none")
     assert torch.allclose(torch.nn.functional.softplus(-soft), expected)
-    trained = train_to_kkt(network, x, y, theta, 600, goal=-100.0)
+    trained = train_to_kkt(network, x, y, theta, KKTSettings(600, goal=-100.0))
     assert (network(network.unflatten(trained.theta_star), x).argmax(-1) == y).all()
     found = certificate(network, trained.theta_star, x, y)
     assert (found.normalised_margins > 0).all() and found.residual < certificate(network, theta, x, y).residual
+
+
+def layer_gradients(network, theta, x, y):
+    """∇_{θ_l} of y_i Φ(x_i), or of the margin against the best other class, by autograd; [(n, p_l)] over layers."""
+    params = {name: value.detach().requires_grad_() for name, value in network.unflatten(theta).items()}
+    outputs = network(params, x)
+    if outputs.dim() > 1:
+        others = [[k for k in range(outputs.shape[1]) if k != label] for label in y.long().tolist()]
+        phi = torch.stack([row[int(c)] - row[o].max() for row, c, o in zip(outputs, y, others, strict=True)])
+    else:
+        phi = (2 * y - 1) * outputs
+    found = []
+    for one in phi:
+        grads = torch.autograd.grad(one, list(params.values()), retain_graph=True)
+        by_name = dict(zip(params, grads, strict=True))
+        layers = range(1, network.depth + 1)
+        found.append([torch.cat([g.flatten() for n, g in by_name.items() if n[1:] == str(k)]) for k in layers])
+    return [torch.stack([row[k] for row in found]) for k in range(network.depth)], phi.detach()
+
+
+@pytest.mark.parametrize(
+    ("outputs", "weights"), [(1, None), (1, LAYER_1), (1, (1.0, 0.3, 0.2)), (3, None), (3, (0.5, 2.0, 1.0))]
+)
+def test_the_certificate_is_least_squares_on_the_gradients(outputs, weights):
+    """SciPy's NNLS on the gradients themselves, which autograd gives, and every number that follows."""
+    network, x, y, theta = problem(outputs=outputs)
+    theta = 10 * theta
+    gradients, margin = layer_gradients(network, theta, x, y)
+    params = network.unflatten(theta)
+    own = [torch.cat([v.flatten() for n, v in params.items() if n[1:] == str(k)]) for k in range(1, network.depth + 1)]
+    root = [math.sqrt(w) for w in weights or (1.0, 1.0, 1.0)]
+    matrix = torch.cat([w * g.mT for w, g in zip(root, gradients, strict=True)]).numpy()
+    expected, _ = nnls(matrix, torch.cat([w * t for w, t in zip(root, own, strict=True)]).numpy())
+    expected = torch.from_numpy(expected)
+    found = certificate(network, theta, x, y, layer_weights=weights)
+    torch.testing.assert_close(found.multipliers, expected, rtol=1e-4, atol=1e-6)
+    left = torch.stack([(t - expected @ g).square().sum() for t, g in zip(own, gradients, strict=True)])
+    norms = torch.stack([t.square().sum() for t in own])
+    torch.testing.assert_close(found.energy_by_layer, left, rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(found.residual_by_layer, (left / norms).sqrt(), rtol=1e-6, atol=1e-9)
+    assert found.residual == pytest.approx((left.sum() / norms.sum()).sqrt().item(), rel=1e-6)
+    torch.testing.assert_close(found.normalised_margins, margin / theta.norm() ** 3)
+
+
+def test_the_log_loss_and_its_gradient_norm_are_those_of_the_end():
+    network, x, y, theta = problem()
+    objective = Objective(network, y, 0.0)
+    for method in ("loss-scaled", "gradient-descent"):
+        trained = train_to_kkt(network, x, y, theta, KKTSettings(25, method=method, step_size=0.2))
+        value, grad = objective.value_and_grad(trained.theta_star[None], x[None])
+        assert trained.log_loss == pytest.approx(value.log().item(), rel=1e-9) == trained.history[-1].item()
+        lies_in = x.mT @ torch.linalg.pinv(x.mT)  # the gradient does: in coordinates its norm is the same
+        assert torch.allclose(network.unflatten(grad[0])["w1"] @ lies_in, network.unflatten(grad[0])["w1"])
+        assert trained.grad_norm == pytest.approx(grad.norm().item(), rel=1e-6) and not trained.converged
+
+
+def test_no_step_is_longer_than_three_percent():
+    network, x, y, theta = problem(n=14)  # no coordinates, so that the weights' norm is seen whole
+    steps = []
+    observer = Observer(range(1, 61), lambda k, theta: steps.append(theta))
+    train_to_kkt(network, x, y, theta, KKTSettings(60), observe=observer)
+    lengths = [((b - a).norm() / a.norm().clamp_min(1.0)).item() for a, b in zip(steps, steps[1:], strict=False)]
+    assert len(steps) == 60 and 0.029 < max(lengths) <= 0.03 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +188,7 @@ def test_several_classes():
 )
 def test_bad_input_is_one_sentence(change, sentence):
     network, x, y, theta = problem()
-    arguments = {"x": x, "y": y, "theta_init": theta, "steps": 3, **change}
+    arguments = {"x": x, "y": y, "theta_init": theta, **change}
     with pytest.raises(ReconError, match=sentence):
-        train_to_kkt(network, **arguments)
+        settings = KKTSettings(3, method=arguments.pop("method", "loss-scaled"))
+        train_to_kkt(network, settings=settings, **arguments)

@@ -1,0 +1,69 @@
+"""Trees of tensors, the states of everything that is iterated: dicts of tensors, or of further such dicts.
+
+A state is never changed in place: a step returns a new one, and whoever holds an older one may go on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+State = dict[str, Any]
+
+
+def rows(scalar: Tensor, like: Tensor) -> Tensor:
+    """Shape (S,) -> (S, 1, …, 1), to scale the rows of `like`."""
+    return scalar.reshape(scalar.shape + (1,) * (like.dim() - scalar.dim()))
+
+
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    """Inner product of each row: (S, ...) x (S, ...) -> (S,)."""
+    return (a * b).flatten(1).sum(-1)
+
+
+def mapped(function: Callable[..., Tensor], tree: State, *others: State) -> State:
+    """`function` of every tensor, and of those at the same place in trees that hold at least the same names."""
+    return {
+        name: mapped(function, value, *(other[name] for other in others))
+        if isinstance(value, dict)
+        else function(value, *(other[name] for other in others))
+        for name, value in tree.items()
+    }
+
+
+def keep(better: Tensor, new: State, old: State) -> State:
+    """Row by row the new tensors (S, …) where `better` (S,), else the old ones."""
+    return mapped(lambda a, b: torch.where(rows(better, a), a, b), new, old)
+
+
+def unevaluated(x: Tensor, **more: Tensor) -> State:
+    """What is accepted before the first evaluation: x (S, ...) at energy (S,) = ∞, so that any number is lower."""
+    infinite = torch.full(x.shape[:1], torch.inf, dtype=x.dtype, device=x.device)
+    return {"x": x.clone(), "energy": infinite, **more}
+
+
+def flattened(tree: State, prefix: str = "") -> dict[str, Tensor]:
+    """One dict of tensors, their places joined by "/"; a subtree without tensors is lost.
+
+    >>> sorted(flattened({"a": torch.ones(1), "b": {"c": torch.ones(2)}}))
+    ['a', 'b/c']
+    """
+    flat: dict[str, Tensor] = {}
+    for name, value in tree.items():
+        flat |= flattened(value, f"{prefix}{name}/") if isinstance(value, dict) else {prefix + name: value}
+    return flat
+
+
+def unflattened(flat: dict[str, Tensor]) -> State:
+    """Inverse of `flattened`."""
+    tree: State = {}
+    for place, tensor in flat.items():
+        *folders, name = place.split("/")
+        branch = tree
+        for folder in folders:
+            branch = branch.setdefault(folder, {})
+        branch[name] = tensor
+    return tree

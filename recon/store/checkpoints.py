@@ -1,0 +1,39 @@
+"""Checkpoints of unfinished runs as files: what `recon.optim.loop` saves to and resumes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from recon.errors import ReconError
+from recon.optim.tree import State, flattened, unflattened
+from recon.store.results import load_tensors, save_tensors
+
+
+@dataclass(frozen=True)
+class FileCheckpoint:
+    """A tree of tensors in one safetensors file, written atomically; a damaged one costs time, nothing else."""
+
+    path: Path
+
+    def load(self) -> State | None:
+        """What was saved last; None if there is no file, or none that can be read."""
+        try:
+            return unflattened(load_tensors(self.path)) if self.path.is_file() else None
+        except ReconError:
+            return None
+
+    def save(self, tree: State) -> None:
+        """Replace what was saved before; ReconError where that is impossible."""
+        save_tensors(flattened(tree), self.path)
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """A folder of checkpoints, one for each named part of a run."""
+
+    folder: Path
+
+    def at(self, name: str) -> FileCheckpoint:
+        """The checkpoint `name`."""
+        return FileCheckpoint(self.folder / f"{name}.safetensors")
