@@ -7,20 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from recon.attacks.decoreco import DecoReco, check_released, half_and_half, image_span
+from recon.attacks.decoreco import DecoReco, half_and_half, image_span
 from recon.attacks.reconstruct import Reconstruction, reconstruct
-from recon.attacks.stationarity import gram, stationarity
+from recon.attacks.stationarity import stationarity
+from recon.errors import ReconError
+from recon.nets.gram import gram
 from recon.nets.mlp import MLP
 from recon.optim.descent import Adam
+from recon.released import Weights
+
+AT_ONCE_ON_CPU = 2  # restarts in one batch: more of them leave the cache and cost time there, on a GPU they save it
 
 
 @dataclass(frozen=True)
-class Settings:
+class RecoverSettings:
     """m: candidates in the answer, and per restart unless `candidates` says otherwise · restarts · steps: of each ·
     init_scale: standard deviation of the start's pixels · multiplier_scales: λ starts from U[0, 1) times one of these,
     whichever has the lowest energy after `scale_steps` · step_x, step_multipliers: Adam's (the latter for log λ) ·
@@ -72,39 +79,57 @@ class Recovered:
     basis: Tensor | None
 
 
+def _also_of_a_loose_pair(attack: Callable[..., Recovered]) -> Callable[..., Recovered]:
+    """TRANSITION: (network, θ*, …) instead of (weights, …)."""
+
+    @wraps(attack)
+    def adapted(*given: Any, **named: Any) -> Recovered:
+        if given and isinstance(given[0], MLP):
+            given = (Weights(given[0], given[1]), *given[2:])
+        return attack(*given, **named)
+
+    return adapted
+
+
+@_also_of_a_loose_pair
 def recover(
-    network: MLP,
-    theta_star: Tensor,
-    settings: Settings,
+    weights: Weights,
+    settings: RecoverSettings,
     generator: torch.Generator,
     checkpoints: Path | None = None,
     x_init: Tensor | None = None,
 ) -> Recovered:
-    """The whole attack on a binary classifier θ* (p,).  Unfinished restarts go on from `checkpoints`.
+    """The whole attack on a binary classifier θ* (p,).  Unfinished restarts go on from the folder `checkpoints`.
 
-    x_init (m, d): start of every restart, −1 labels first; default noise, `random_start`.
+    x_init (m, d): start of every restart, −1 labels first; default noise, `random_start`.  Uses θ* alone of the
+    weights; ReconError for more than one θ*.
     """
-    check_released(network, theta_star)
+    network, theta_star = weights.network, weights.theta_star
+    if theta_star.dim() != 1:
+        raise ReconError(f"one θ* is wanted, not {tuple(theta_star.shape)}")
     labels = half_and_half(settings.per_restart, theta_star.device, theta_star.dtype)
     basis = image_span(network, theta_star) if settings.project else None
     seeds = torch.randint(2**31, (settings.restarts + 1,), generator=generator).tolist()
 
-    def run(seed: int, scale: float, steps: int, name: str | None) -> tuple[DecoReco, Reconstruction]:
-        start, unit = random_start(settings, network.dim, theta_star, seed)
-        start = start if x_init is None else x_init[None]
-        attack = tuned_attack(network, theta_star, labels, unit * scale, steps, settings)
+    def run(own: list[int], scale: float, steps: int, name: str | None) -> Reconstruction:
+        starts, units = zip(*(random_start(settings, network.dim, theta_star, seed) for seed in own), strict=True)
+        start = torch.cat(starts) if x_init is None else x_init.repeat(len(own), 1, 1)
+        attack = tuned_attack(network, theta_star, labels, torch.cat(units) * scale, steps, settings)
         if basis is not None:
             attack, start = attack.restricted(basis), start @ basis.mT
         file = checkpoints / f"{name}.safetensors" if checkpoints is not None and name else None
-        return attack, reconstruct(attack, start, steps, checkpoint=file, label=name or "scale")
+        return reconstruct(attack, start, steps, checkpoint=file, label=name or "scale")
 
-    scale = choose_scale(settings, lambda value: run(seeds[-1], value, settings.scale_steps, None)[1].energy.item())
-    runs = [run(seed, scale, settings.steps, f"restart-{r}") for r, seed in enumerate(seeds[:-1])]
-    whole = tuned_attack(network, theta_star, labels, runs[0][0].multipliers_init, settings.steps, settings)
-    return pool(whole, [result for _, result in runs], basis, settings, scale)
+    scale = choose_scale(settings, lambda value: run(seeds[-1:], value, settings.scale_steps, None).energy.item())
+    size = AT_ONCE_ON_CPU if theta_star.device.type == "cpu" else settings.restarts
+    batches = [range(r, min(r + size, settings.restarts)) for r in range(0, settings.restarts, size)]
+    found = [
+        run([seeds[r] for r in batch], scale, settings.steps, f"restarts-{batch[0]}-{batch[-1]}") for batch in batches
+    ]
+    return pool(weights, found, basis, settings, scale)
 
 
-def random_start(settings: Settings, dim: int, like: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+def random_start(settings: RecoverSettings, dim: int, like: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """(x (1, m, d) ~ init_scale · N(0, 1), λ (1, m) ~ U[0.01, 1) in units of the scale to be chosen)."""
     own = torch.Generator().manual_seed(seed)
     x = settings.init_scale * torch.randn(1, settings.per_restart, dim, generator=own)
@@ -112,7 +137,7 @@ def random_start(settings: Settings, dim: int, like: Tensor, seed: int) -> tuple
 
 
 def tuned_attack(
-    network: MLP, theta_star: Tensor, labels: Tensor, multipliers: Tensor, steps: int, settings: Settings
+    network: MLP, theta_star: Tensor, labels: Tensor, multipliers: Tensor, steps: int, settings: RecoverSettings
 ) -> DecoReco:
     """`DecoReco` with logarithmic multipliers, Adam and these settings."""
     return DecoReco(
@@ -128,7 +153,7 @@ def tuned_attack(
     )
 
 
-def choose_scale(settings: Settings, energy_of: Callable[[float], float]) -> float:
+def choose_scale(settings: RecoverSettings, energy_of: Callable[[float], float]) -> float:
     """The multiplier scale whose short run ends at the lowest energy."""
     if len(settings.multiplier_scales) == 1:
         return settings.multiplier_scales[0]
@@ -187,19 +212,20 @@ def merge(x: Tensor, share: Tensor, labels: Tensor, restart: Tensor, rows: Tenso
 
 
 def pool(
-    attack: DecoReco, found: list[Reconstruction], basis: Tensor | None, settings: Settings, scale: float
+    weights: Weights, found: list[Reconstruction], basis: Tensor | None, settings: RecoverSettings, scale: float
 ) -> Recovered:
     """All restarts' candidates together: the m of them that explain θ* best and differ, merged with their like."""
     x = torch.cat([result.x_hat for result in found])
     x = x if basis is None else x @ basis
     multipliers = torch.cat([result.extra["accepted_multipliers"] for result in found])
-    theta, signed = attack.network.unflatten(attack.theta_star), multipliers * attack.labels
+    labels = half_and_half(settings.per_restart, x.device, x.dtype)
+    whole = tuned_attack(weights.network, weights.theta_star, labels, multipliers, settings.steps, settings)
     by_layer = [
-        stationarity(attack.network, theta, x[r], signed[r], alpha=attack.alpha).by_layer for r in range(len(found))
+        stationarity(weights.network, weights.params, x[r], signed, alpha=settings.alpha).by_layer
+        for r, signed in enumerate(multipliers * labels)
     ]
-    share = torch.stack([contribution(attack, x[r], multipliers[r]) for r in range(len(found))]).flatten()
-    labels = attack.labels.repeat(len(found))
-    restart = torch.arange(len(found), device=labels.device).repeat_interleave(settings.per_restart)
+    share = torch.stack([contribution(whole, *pair) for pair in zip(x, multipliers, strict=True)]).flatten()
+    labels, restart = labels.repeat(len(x)), torch.arange(len(x), device=x.device).repeat_interleave(len(labels))
     x, multipliers = x.flatten(0, 1), multipliers.flatten()
     rows = select(x, share, settings.m, settings.distinct)
     return Recovered(
@@ -216,3 +242,20 @@ def pool(
         scale,
         basis,
     )
+
+
+def energy_gradient(weights: Weights, found: Recovered, settings: RecoverSettings) -> Callable[[Tensor], Tensor]:
+    """x (m, d) -> ∂R/∂x (m, d) with the coefficients that were found."""
+
+    def gradient(x: Tensor) -> Tensor:
+        coefficients = found.multipliers * found.labels
+        return stationarity(
+            *(weights.network, weights.params, x, coefficients),
+            alpha=settings.alpha,
+            layer_weights=settings.layer_weights,
+        ).grad_x
+
+    return gradient
+
+
+Settings = RecoverSettings  # TRANSITION

@@ -18,7 +18,7 @@ What makes it work for many images is *where* it looks: first in the few stronge
 them, every stage beginning at what the one before has found.  At once in all of them it finds spurious sparse mixtures,
 the overlearning of Särelä & Vigário (2003): there are too few pixels for so many unknowns.
 
-The attack sees `Released` and the images' shape.  No label, no pixel value, no true image and no number of images.
+The attack sees `FirstLayer` and the images' shape.  No label, no pixel value, no true image and no number of images.
 """
 
 from __future__ import annotations
@@ -33,13 +33,17 @@ from tqdm import tqdm
 
 from recon.errors import ReconError
 from recon.optim.spectrum import signal_span
+from recon.released import Weights
 
 Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Released:
-    """All that the adversary is given: w1 (h, d), the first layer · w1_init (h, d): its start, where that is known."""
+class FirstLayer:
+    """All that the adversary is given: w1 (h, d), the first layer · w1_init (h, d): its start, where that is known.
+
+    ReconError unless both are finite matrices of one shape that are not empty.
+    """
 
     w1: Tensor
     w1_init: Tensor | None = None
@@ -53,6 +57,13 @@ class Released:
             raise ReconError("the first layer is empty")
         if not all(torch.isfinite(tensor.float()).all() for tensor in given):
             raise ReconError("the first layer holds numbers that are not finite")
+
+    @staticmethod
+    def of(weights: Weights) -> FirstLayer:
+        """Of θ* and, where it is known, θ⁰."""
+        name, _ = weights.network.names[0]
+        init = weights.params_init
+        return FirstLayer(weights.params[name], None if init is None else init[name])
 
     @property
     def update(self) -> Tensor:
@@ -78,7 +89,7 @@ def start_left(w1: Tensor, w1_init: Tensor) -> float:
 
 
 @dataclass(frozen=True)
-class Settings:
+class SeparationSettings:
     """rank: directions searched in the end, by default those that stand out of the spectrum (`signal_span`) ·
     first_rank, growth: of the stages, each `growth` times the one before; first_rank None for one stage · iterations:
     of a stage, at most (twice as many in the first) · exponent q, floor ε: of the contrast, for unit mean square ·
@@ -133,9 +144,9 @@ FLAT = 1e-4  # norm of all the derivatives of a unit vector, below which it is a
 
 
 def separate(
-    weights: Released,
+    weights: FirstLayer,
     shape: Shape,
-    settings: Settings | None = None,
+    settings: SeparationSettings | None = None,
     generator: torch.Generator | None = None,
 ) -> Separated:
     """The attack: sources of the first layer for images of `shape`, (C, H, W), or (d,) for data that are no images.
@@ -143,7 +154,7 @@ def separate(
     generator: of the starting rotations, default seed 0.  An empty result where nothing stands out of the spectrum.
     ReconError for a shape that does not have d numbers.
     """
-    settings = settings or Settings()
+    settings = settings or SeparationSettings()
     update = weights.update.detach().float()
     if min(shape, default=0) < 1 or torch.Size(shape).numel() != update.shape[1]:
         raise ReconError(f"images of shape {tuple(shape)} do not make {update.shape[1]} inputs")
@@ -198,7 +209,9 @@ def varying(basis: Tensor, update: Tensor, shape: Shape) -> Tensor:
     return torch.linalg.svd(update @ part.mT, full_matrices=False).Vh @ part
 
 
-def unmix(basis: Tensor, shape: Shape, settings: Settings, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def unmix(
+    basis: Tensor, shape: Shape, settings: SeparationSettings, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
     """Sources (restarts, r, d) in the span of `basis` (r, d), strongest direction first, and the contrast of each."""
     ranks = stages(len(basis), settings)
     w = torch.randn(settings.restarts, ranks[0], ranks[0], generator=generator).to(basis)
@@ -215,10 +228,10 @@ def unmix(basis: Tensor, shape: Shape, settings: Settings, generator: torch.Gene
     return sources, contrast
 
 
-def stages(rank: int, settings: Settings) -> list[int]:
+def stages(rank: int, settings: SeparationSettings) -> list[int]:
     """Numbers of directions searched, one after the other.
 
-    >>> stages(30, Settings(first_rank=20, growth=1.2))
+    >>> stages(30, SeparationSettings(first_rank=20, growth=1.2))
     [20, 24, 28, 30]
     """
     found, size = [], float(settings.first_rank or rank)
@@ -237,7 +250,7 @@ def whitened(basis: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:
     return whitening, (whitening @ z.flatten(1)).view_as(z)
 
 
-def rotate(w: Tensor, z: Tensor, settings: Settings, iterations: int) -> tuple[Tensor, Tensor]:
+def rotate(w: Tensor, z: Tensor, settings: SeparationSettings, iterations: int) -> tuple[Tensor, Tensor]:
     """Rows w (S, r, r), orthonormal, after at most `iterations` fixed-point steps, and their contrasts (S, r).
 
     With s = w z, e(p) = Σ_c s_c(p)² over the G = 2C numbers at pixel p, and g(e) = q (e + ε)^(q−1):
@@ -295,3 +308,7 @@ def _nothing(update: Tensor, restarts: int) -> Separated:
     return Separated(
         none, update.new_empty(len(update), 0), none, empty, empty, empty, update.new_full((restarts,), torch.nan)
     )
+
+
+Settings = SeparationSettings  # TRANSITION
+Released = FirstLayer  # TRANSITION

@@ -22,7 +22,9 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.nets.mlp import MLP, Params
+from recon.nets.gram import gram, layer_norms, output_direction
+from recon.nets.mlp import MLP, Passes
+from recon.nets.network import Network, Params
 
 FORMS = ("auto", "direct", "gram")
 
@@ -39,17 +41,6 @@ class Stationarity:
     def energy(self) -> Tensor:
         """R, (...,)."""
         return self.by_layer.sum(-1)
-
-
-@dataclass(frozen=True)
-class _Pass:
-    """Forward and backward pass: lists over l, index 0 the input. s[l] = σ'(z_l), u[l] = δ_{l+1} W_{l+1}."""
-
-    z: list
-    h: list
-    s: list
-    u: list
-    delta: list
 
 
 def stationarity(
@@ -71,125 +62,109 @@ def stationarity(
     Raises ReconError for shapes that do not fit.
     """
     _check(network, x, c, form, layer_weights)
-    weights = layer_weights or (1.0,) * network.depth
+    omega = layer_weights or (1.0,) * network.depth
     alpha = alpha if network.smoothing is None else network.smoothing
-    p = _passes(network, theta, x, alpha, labels)
-    m, depth = x.shape[-2], network.depth
-    coefficient = c.unsqueeze(-1)
+    p = network.passes(theta, x, lambda outputs: output_direction(outputs, labels), alpha=alpha)
     by_layer, grad_c = [], torch.zeros_like(c)
     delta_bar: list = [torch.zeros_like(d) if d is not None else None for d in p.delta]  # adjoints of δ_l
     h_bar: list = [torch.zeros_like(h) for h in p.h]  # adjoints of h_l
-    first_by_gram = False
-    for layer in range(1, depth + 1):
-        omega = weights[layer - 1]
-        if omega == 0:
+    first_scale = None  # of δ_1 W_1 in the Gram form, which is wanted with the chain of h: both times in one product
+    for layer, (weight, bias) in enumerate(network.names, start=1):
+        if omega[layer - 1] == 0:
             by_layer.append(torch.zeros_like(c[..., 0]))
             continue
-        w, b, h, delta = theta[f"w{layer}"], theta.get(f"b{layer}"), p.h[layer - 1], p.delta[layer]
-        scale = -2 * omega * coefficient
-        if _by_gram(form, m, *w.shape[-2:]):
-            k = h @ h.mT if b is None else h @ h.mT + 1
-            d = delta @ delta.mT
-            linear, quadratic = (delta * p.z[layer]).sum(-1), ((d * k) @ coefficient).squeeze(-1)
-            norm2 = w.square().sum((-2, -1)) + (0 if b is None else b.square().sum(-1))
-            by_layer.append(omega * (norm2 - 2 * (c * linear).sum(-1) + (c * quadratic).sum(-1)))
-            grad_c = grad_c - 2 * omega * (linear - quadratic)
-            delta_bar[layer] = scale * (p.z[layer] - k @ (coefficient * delta))
-            h_bar[layer - 1] = -scale * (d @ (coefficient * h))
-            if layer > 1:
-                h_bar[layer - 1] += scale * p.u[layer - 1]
-            else:  # δ_1 W_1 is wanted once more below: both times in one product
-                first_by_gram = True
-        else:
-            residual = w - delta.mT @ (coefficient * h)
-            product = h @ residual.mT
-            norm2 = residual.square().sum((-2, -1))
-            if b is not None:
-                residual_b = b - (coefficient * delta).sum(-2)
-                product = product + residual_b.unsqueeze(-2)
-                norm2 = norm2 + residual_b.square().sum(-1)
-            by_layer.append(omega * norm2)
-            grad_c = grad_c - 2 * omega * (delta * product).sum(-1)
-            delta_bar[layer] = scale * product
-            h_bar[layer - 1] = scale * (delta @ residual)
+        w, b = theta[weight], theta[bias] if bias else None
+        by_gram = _by_gram(form, x.shape[-2], *w.shape[-2:])
+        term = (_gram_term if by_gram else _direct_term)(p, layer, w, b, c)
+        by_layer.append(omega[layer - 1] * term.norm2)
+        grad_c = grad_c - 2 * omega[layer - 1] * term.grad_c
+        scale = -2 * omega[layer - 1] * c.unsqueeze(-1)
+        delta_bar[layer] = scale * term.delta_bar
+        h_bar[layer - 1] = scale * term.h_bar
+        if by_gram and layer > 1:
+            h_bar[layer - 1] += scale * p.reached[layer - 1]
+        elif by_gram:
+            first_scale = scale
+    weights = [theta[weight] for weight, _ in network.names]
+    grad_x = _to_images(p, weights, delta_bar, h_bar, alpha, first_scale)
+    return Stationarity(torch.stack(by_layer, dim=-1), grad_x, grad_c)
+
+
+@dataclass(frozen=True)
+class _Term:
+    """‖θ_l − Σ_i c_i ∇_l Φ(x_i)‖² (...,) of one layer and its derivatives by c_i (..., m), δ_l and h_{l−1}, but for a
+    factor each: −2 of grad_c, −2 c_i of delta_bar and h_bar."""
+
+    norm2: Tensor
+    grad_c: Tensor
+    delta_bar: Tensor
+    h_bar: Tensor
+
+
+def _direct_term(p: Passes, layer: int, w: Tensor, b: Tensor | None, c: Tensor) -> _Term:
+    h, delta, coefficient = p.h[layer - 1], p.delta[layer], c.unsqueeze(-1)
+    residual = w - delta.mT @ (coefficient * h)
+    product = h @ residual.mT
+    norm2 = residual.square().sum((-2, -1))
+    if b is not None:
+        residual_b = b - (coefficient * delta).sum(-2)
+        product = product + residual_b.unsqueeze(-2)
+        norm2 = norm2 + residual_b.square().sum(-1)
+    return _Term(norm2, (delta * product).sum(-1), product, delta @ residual)
+
+
+def _gram_term(p: Passes, layer: int, w: Tensor, b: Tensor | None, c: Tensor) -> _Term:
+    """h_bar is without δ_l W_l, which the passes hold already, or which is wanted later."""
+    h, z, delta, coefficient = p.h[layer - 1], p.z[layer], p.delta[layer], c.unsqueeze(-1)
+    k = h @ h.mT if b is None else h @ h.mT + 1
+    d = delta @ delta.mT
+    linear, quadratic = (delta * z).sum(-1), ((d * k) @ coefficient).squeeze(-1)
+    norm2 = w.square().sum((-2, -1)) + (0 if b is None else b.square().sum(-1))
+    energy = norm2 - 2 * (c * linear).sum(-1) + (c * quadratic).sum(-1)
+    return _Term(energy, linear - quadratic, z - k @ (coefficient * delta), d @ (-coefficient * h))
+
+
+def _to_images(
+    p: Passes, weights: list[Tensor], delta_bar: list, h_bar: list, alpha: float, first_scale: Tensor | None
+) -> Tensor:
+    """∂R/∂x (..., m, d) from the adjoints of all δ_l and h_l: along the chain of δ, then back along that of h."""
+    depth = len(weights)
     z_bar = []  # what reaches z_l through δ_l = u_l ⊙ s(z_l); then the chain of δ, from the input to the output
     for layer in range(1, depth):
-        s = p.s[layer]
-        z_bar.append(delta_bar[layer] * p.u[layer] * (alpha * s * (1 - s)))
-        delta_bar[layer + 1] += (delta_bar[layer] * s) @ theta[f"w{layer + 1}"].mT
+        s = p.slope[layer]
+        z_bar.append(delta_bar[layer] * p.reached[layer] * (alpha * s * (1 - s)))
+        delta_bar[layer + 1] += (delta_bar[layer] * s) @ weights[layer].mT
     for layer in range(depth - 1, 0, -1):  # the chain of h, back to the input
-        total = z_bar[layer - 1] + h_bar[layer] * p.s[layer]
-        if layer == 1 and first_by_gram:
-            total = total - 2 * weights[0] * coefficient * p.delta[1]
-        h_bar[layer - 1] = h_bar[layer - 1] + total @ theta[f"w{layer}"]
-    if depth == 1 and first_by_gram:
-        h_bar[0] = h_bar[0] - 2 * weights[0] * coefficient * (p.delta[1] @ theta["w1"])
-    return Stationarity(torch.stack(by_layer, dim=-1), h_bar[0], grad_c)
-
-
-def gram(
-    network: MLP, theta: Params, x: Tensor, *, alpha: float | None = None, labels: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Per layer, K_ij = ⟨∇_{θ_l} Φ(x_i), ∇_{θ_l} Φ(x_j)⟩ (L, m, m) and b_i = ⟨θ_l, ∇_{θ_l} Φ(x_i)⟩ (L, m).
-
-    So R(x, c) = Σ_l ‖θ_l‖² − 2 cᵀb_l + cᵀK_l c: all one needs to fit multipliers.  alpha None: ReLU' itself, a step.
-    """
-    slope = torch.inf if alpha is None else alpha
-    p = _passes(network, theta, x, slope if network.smoothing is None else network.smoothing, labels)
-    matrices, products = [], []
-    for layer in range(1, network.depth + 1):
-        h, delta = p.h[layer - 1], p.delta[layer]
-        bias = 1 if f"b{layer}" in theta else 0
-        matrices.append((delta @ delta.mT) * (h @ h.mT + bias))
-        products.append((delta * p.z[layer]).sum(-1))
-    return torch.stack(matrices), torch.stack(products)
-
-
-def layer_norms(network: MLP, theta: Params) -> Tensor:
-    """‖θ_l‖², weights and bias together, (L,)."""
-    squares = {name: value.square().sum() for name, value in theta.items()}
-    layers = [[v for n, v in squares.items() if int(n[1:]) == i + 1] for i in range(network.depth)]
-    return torch.stack([torch.stack(layer).sum() for layer in layers])
+        total = z_bar[layer - 1] + h_bar[layer] * p.slope[layer]
+        if layer == 1 and first_scale is not None:
+            total = total + first_scale * p.delta[1]
+        h_bar[layer - 1] = h_bar[layer - 1] + total @ weights[layer - 1]
+    if depth == 1 and first_scale is not None:
+        h_bar[0] = h_bar[0] + first_scale * (p.delta[1] @ weights[0])
+    return h_bar[0]
 
 
 def _by_gram(form: str, m: int, a: int, b: int) -> bool:
     return form == "gram" or (form == "auto" and 2 * m * (a + b) < 3 * a * b)
 
 
-def _slope(z: Tensor, alpha: float) -> Tensor:
-    return (z > 0).to(z.dtype) if alpha == torch.inf else torch.sigmoid(alpha * z)
+def stationarity_by_autograd(
+    network: Network, theta: Params, x: Tensor, c: Tensor, *, labels: Tensor | None = None
+) -> Stationarity:
+    """R and its gradient for any network, by autograd twice: slow, general, the oracle of the closed forms.
 
-
-def _passes(network: MLP, theta: Params, x: Tensor, alpha: float, labels: Tensor | None) -> _Pass:
-    z: list = [None]
-    s: list = [None]
-    h = [x]
-    for layer in range(1, network.depth + 1):
-        out = h[-1] @ theta[f"w{layer}"].mT
-        if f"b{layer}" in theta:
-            out = out + theta[f"b{layer}"].unsqueeze(-2)
-        z.append(out)
-        if layer < network.depth:
-            h.append(network.activation(out))
-            s.append(_slope(out, alpha))
-    delta: list = [None] * (network.depth + 1)
-    u: list = [None] * (network.depth + 1)
-    delta[network.depth] = output_direction(z[-1], labels)
-    for layer in range(network.depth - 1, 0, -1):
-        u[layer] = delta[layer + 1] @ theta[f"w{layer + 1}"]
-        delta[layer] = u[layer] * s[layer]
-    return _Pass(z, h, s, u, delta)
-
-
-def output_direction(outputs: Tensor, labels: Tensor | None) -> Tensor:
-    """∂Φ/∂outputs: ones for a single logit; e_y − e_j for the margin against the best other class j."""
-    if outputs.shape[-1] == 1:
-        return torch.ones_like(outputs)
-    if labels is None:
-        raise ReconError(f"a network with {outputs.shape[-1]} outputs needs labels")
-    true = torch.nn.functional.one_hot(labels.long(), outputs.shape[-1]).to(outputs.dtype)
-    other = outputs.masked_fill(true.bool(), -torch.inf).argmax(-1)
-    return true - torch.nn.functional.one_hot(other, outputs.shape[-1]).to(outputs.dtype)
+    x (m, ...), c (m,), labels (m,) as in `stationarity` · by_layer (P,): one number for each of the P tensors of θ, in
+    order.  ReLU' is what the network's own code makes of it: its second derivative is zero unless it is smoothed there.
+    """
+    theta = {name: value.detach().requires_grad_() for name, value in theta.items()}
+    x, c = x.detach().requires_grad_(), c.detach().requires_grad_()
+    outputs = network(theta, x)
+    outputs = outputs.unsqueeze(-1) if outputs.shape == c.shape else outputs
+    phi = (outputs * output_direction(outputs.detach(), labels)).sum(-1)
+    summed = torch.autograd.grad((c * phi).sum(), tuple(theta.values()), create_graph=True)
+    squares = [(value.detach() - grad).square().sum() for value, grad in zip(theta.values(), summed, strict=True)]
+    by_tensor = torch.stack(squares)
+    return Stationarity(by_tensor.detach(), *torch.autograd.grad(by_tensor.sum(), (x, c)))
 
 
 def _check(network: MLP, x: Tensor, c: Tensor, form: str, layer_weights: tuple[float, ...] | None) -> None:
@@ -203,4 +178,5 @@ def _check(network: MLP, x: Tensor, c: Tensor, form: str, layer_weights: tuple[f
         raise ReconError(f"layer_weights must have {network.depth} numbers, not {len(layer_weights)}")
 
 
-__all__ = ["Stationarity", "gram", "layer_norms", "output_direction", "stationarity"]
+# TRANSITION: gram, layer_norms and output_direction have moved to recon.nets.gram
+__all__ = ["Stationarity", "gram", "layer_norms", "output_direction", "stationarity", "stationarity_by_autograd"]

@@ -14,8 +14,22 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
+from recon.nets.network import Direction, LayerPass, Params
 
-Params = dict[str, Tensor]
+
+@dataclass(frozen=True)
+class Passes:
+    """One forward and one backward pass of an `MLP`: lists over l = 0 … L, where entry 0 is the input's.
+
+    z: z_l = W_l h_{l−1} + b_l · h: h_l = σ(z_l), h_0 = x, up to L − 1 · slope: σ'(z_l), up to L − 1 ·
+    reached: δ_{l+1} W_{l+1}, what reaches h_l, up to L − 1 · delta: δ_l = ∂Φ/∂z_l.  None where there is nothing.
+    """
+
+    z: list
+    h: list
+    slope: list
+    reached: list
+    delta: list
 
 
 @dataclass(frozen=True)
@@ -49,13 +63,23 @@ class MLP:
         """Number of inputs d."""
         return self.widths[0]
 
+    @property
+    def names(self) -> list[tuple[str, str | None]]:
+        """Names in θ of every layer's weight and bias (None: it has none), from the input to the output.
+
+        >>> three_layer(width=10, dim=4).names
+        [('w1', 'b1'), ('w2', None), ('w3', None)]
+        """
+        biases = self.bias or (True,) * self.depth
+        return [(f"w{layer}", f"b{layer}" if bias else None) for layer, bias in enumerate(biases, start=1)]
+
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Name -> shape of every parameter tensor, in order."""
         shapes: dict[str, tuple[int, ...]] = {}
-        for layer, (fan_in, fan_out) in enumerate(zip(self.widths, self.widths[1:], strict=False), start=1):
-            shapes[f"w{layer}"] = (fan_out, fan_in)
-            if self.bias is None or self.bias[layer - 1]:
-                shapes[f"b{layer}"] = (fan_out,)
+        for (weight, bias), fan_in, fan_out in zip(self.names, self.widths[:-1], self.widths[1:], strict=True):
+            shapes[weight] = (fan_out, fan_in)
+            if bias:
+                shapes[bias] = (fan_out,)
         return shapes
 
     @property
@@ -72,24 +96,66 @@ class MLP:
         """
         if scheme not in ("default", "uniform", "small"):
             raise ReconError(f"unknown weight initialisation '{scheme}': choose default, uniform or small")
-        theta = {}
-        for name, shape in self.shapes().items():
-            if scheme == "small" and name in ("w1", "b1"):
-                theta[name] = 1e-4 * torch.randn(shape, generator=generator, dtype=dtype, device=generator.device)
-                continue
-            u = torch.rand(shape, generator=generator, dtype=dtype, device=generator.device)
-            theta[name] = u if scheme == "uniform" else (2 * u - 1) / math.sqrt(self.widths[int(name[1:]) - 1])
+        shapes, theta = self.shapes(), {}
+        for layer, (names, fan_in) in enumerate(zip(self.names, self.widths[:-1], strict=True)):
+            for name in filter(None, names):
+                shape = shapes[name]
+                if scheme == "small" and layer == 0:
+                    theta[name] = 1e-4 * torch.randn(shape, generator=generator, dtype=dtype, device=generator.device)
+                    continue
+                u = torch.rand(shape, generator=generator, dtype=dtype, device=generator.device)
+                theta[name] = u if scheme == "uniform" else (2 * u - 1) / math.sqrt(fan_in)
         return theta
 
     def __call__(self, theta: Params, x: Tensor) -> Tensor:
         """Logits Φ(x; θ), shape (..., n), or (..., n, K) for K > 1 outputs, of flat images x, shape (..., n, d)."""
-        for layer in range(1, self.depth + 1):
-            x = x @ theta[f"w{layer}"].mT
-            if f"b{layer}" in theta:
-                x = x + theta[f"b{layer}"].unsqueeze(-2)
+        for layer, (weight, bias) in enumerate(self.names, start=1):
+            x = x @ theta[weight].mT
+            if bias:
+                x = x + theta[bias].unsqueeze(-2)
             if layer < self.depth:
                 x = self.activation(x)
         return x.squeeze(-1) if self.widths[-1] == 1 else x
+
+    def layers(self, theta: Params, x: Tensor, direction: Direction, *, alpha: float | None = None) -> list[LayerPass]:
+        """Input h_{l−1} and gradient δ_l = ∂Φ/∂z_l of every linear layer, from the input to the output.
+
+        x (..., n, d) · direction: outputs (..., n, K), also for K = 1, -> ∂Φ/∂outputs · alpha: see `passes`.
+        """
+        p = self.passes(theta, x, direction, alpha=alpha)
+        return [
+            LayerPass(weight, bias, h, delta)
+            for (weight, bias), h, delta in zip(self.names, p.h, p.delta[1:], strict=True)
+        ]
+
+    def passes(self, theta: Params, x: Tensor, direction: Direction, *, alpha: float | None = None) -> Passes:
+        """Both passes of images x (..., n, d): δ_L = direction(z_L), δ_l = (δ_{l+1} W_{l+1}) ⊙ σ'(z_l).
+
+        alpha: the derivative of ReLU is taken to be sigmoid(alpha · z); None: the step itself.  A net with `smoothing`
+        has a derivative of its own, and alpha does not count.
+        """
+        z: list = [None]
+        slope: list = [None]
+        h = [x]
+        for layer, (weight, bias) in enumerate(self.names, start=1):
+            out = h[-1] @ theta[weight].mT
+            if bias:
+                out = out + theta[bias].unsqueeze(-2)
+            z.append(out)
+            if layer < self.depth:
+                h.append(self.activation(out))
+                slope.append(self.slope(out, alpha))
+        delta: list = [None] * self.depth + [direction(z[-1])]
+        reached: list = [None] * self.depth
+        for layer in range(self.depth - 1, 0, -1):
+            reached[layer] = delta[layer + 1] @ theta[self.names[layer][0]]
+            delta[layer] = reached[layer] * slope[layer]
+        return Passes(z, h, slope, reached, delta)
+
+    def slope(self, z: Tensor, alpha: float | None = None) -> Tensor:
+        """σ'(z): of ReLU the step or, with alpha, sigmoid(alpha · z); of smoothed ReLU its own."""
+        alpha = alpha if self.smoothing is None else self.smoothing
+        return (z > 0).to(z.dtype) if alpha is None else torch.sigmoid(alpha * z)
 
     def activation(self, z: Tensor) -> Tensor:
         """ReLU, or its smoothed variant."""

@@ -6,6 +6,9 @@ Evidence is measured on the candidates alone.  Which values mean "true" is learn
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Protocol
+
 import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -15,16 +18,35 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from recon.attacks.separation import Separated
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
+from recon.released import Weights
 
 EVIDENCE = ("sparsity", "stability", "share")
 SIZES = (2.0, 5.0, 10.0, 20.0, 40.0)  # norms of a centred photograph that are tried
 SURE = 0.95  # the probability from which the adversary says "this one"
 
 
-def evidence(found: Separated) -> np.ndarray:
+class Signs(Protocol):
+    """What a separation measures of its r sources, (r,) each; meaning and range as in `recon.attacks.separation`."""
+
+    @property
+    def sparsity(self) -> Tensor:
+        """Larger is sparser."""
+        ...
+
+    @property
+    def stability(self) -> Tensor:
+        """In [0, 1]; NaN for a single restart."""
+        ...
+
+    @property
+    def share(self) -> Tensor:
+        """Of the weights explained, in [0, 1]."""
+        ...
+
+
+def evidence(found: Signs) -> np.ndarray:
     """(r, 3): sparsity; stability over restarts, as log(1 − stability); log of the share of the weights explained.
 
     ReconError where only one restart was made: it has no stability.
@@ -35,7 +57,7 @@ def evidence(found: Separated) -> np.ndarray:
     return torch.stack([column.double() for column in columns], dim=1).cpu().numpy()
 
 
-def calibrated(shadows: list[tuple[Separated, Tensor]]) -> Pipeline:
+def calibrated(shadows: Sequence[tuple[Signs, Tensor]]) -> Pipeline:
     """Logistic regression from the evidence of shadow networks to their truth (r,), bool: evidence -> probability.
 
     ReconError unless both true and false candidates occur.
@@ -47,7 +69,7 @@ def calibrated(shadows: list[tuple[Separated, Tensor]]) -> Pipeline:
     return model.fit(np.concatenate([evidence(found) for found, _ in shadows]), truth)
 
 
-def probability(model: Pipeline, found: Separated) -> Tensor:
+def probability(model: Pipeline, found: Signs) -> Tensor:
     """Probability (r,) that each source is a training image."""
     if not len(found.sparsity):
         return found.sparsity.double()
@@ -87,21 +109,22 @@ def _true_rate(p: np.ndarray, t: np.ndarray, false_rate: float = 0.01) -> float:
     return float(true[false <= false_rate].max())
 
 
-def gate_agreement(network: MLP, theta: Tensor, found: Separated) -> Tensor:
+def gate_agreement(weights: Weights, sources: Tensor, mixing: Tensor) -> Tensor:
     """(r,) in [0, 1]: |cos| of each source's mixing column with what the network would send back for that image.
 
-    A gradient step adds a_i ∝ ∂Φ(x_i)/∂z1 to the rows, z1 the first layer's output: zero at units that are silent.  The
-    image's sign and size are unknown, so the best of both signs and `SIZES` counts.
+    sources (r, d), mixing (h, r).  A gradient step adds a_i ∝ ∂Φ(x_i)/∂z_1 to the rows, z_1 the first layer's output:
+    zero at units that are silent.  The image's sign and size are unknown, so the best of both signs and `SIZES` counts.
+    ReconError for a network without a hidden layer.
     """
-    params = network.unflatten(theta)
-    unit = normalize(found.sources, dim=1)
-    best = torch.zeros_like(found.share)
+    if isinstance(weights, MLP):  # TRANSITION: (network, θ*, found)
+        given: Any = mixing
+        weights, sources, mixing = Weights(weights, sources), given.sources, given.mixing
+    if weights.network.depth < 2:
+        raise ReconError("a network without a hidden layer has no gates")
+    unit = normalize(sources, dim=1)
+    best = torch.zeros_like(mixing[0])
     for size in SIZES:
         for sign in (1, -1):
-            x = (sign * size * unit).requires_grad_()
-            hidden = x @ params["w1"].mT + params.get("b1", 0.0)
-            rest = MLP(network.widths[1:], None if network.bias is None else network.bias[1:])
-            lower = {f"{name[0]}{int(name[1:]) - 1}": value for name, value in params.items() if int(name[1:]) > 1}
-            sent = torch.autograd.grad(rest(lower, torch.relu(hidden)).sum(), hidden)[0]
-            best = torch.maximum(best, torch.cosine_similarity(sent, found.mixing.mT, dim=1).abs())
+            sent = weights.network.layers(weights.params, sign * size * unit, torch.ones_like)[0].delta
+            best = torch.maximum(best, torch.cosine_similarity(sent, mixing.mT, dim=1).abs())
     return best

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from typing import Any, Protocol
+
 import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -9,58 +14,85 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from recon.attacks.recover import Recovered
-from recon.attacks.stationarity import stationarity
 from recon.nets.mlp import MLP
 
 EVIDENCE = ("contribution", "multiplier", "norm", "margin", "agreement", "sharpness")
 
 
-def evidence(
-    network: MLP, theta_star: Tensor, found: Recovered, alpha: float, layer_weights: tuple[float, ...]
-) -> dict[str, Tensor]:
+class Candidates(Protocol):
+    """What an attack keeps of its m candidates: images and three numbers each, as in `recon.attacks.recover`."""
+
+    @property
+    def x_hat(self) -> Tensor:
+        """(m, d)."""
+        ...
+
+    @property
+    def multipliers(self) -> Tensor:
+        """λ_i (m,)."""
+        ...
+
+    @property
+    def contribution(self) -> Tensor:
+        """‖λ_i ∇_θ Φ(x_i)‖ (m,)."""
+        ...
+
+    @property
+    def agreement(self) -> Tensor:
+        """With the other restarts, (m,) in [0, 1]."""
+        ...
+
+
+def _also_of_a_network(measure: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str, Tensor]]:
+    """TRANSITION: (network, θ*, found, alpha, layer_weights) instead of (found, margins, curvature)."""
+
+    @wraps(measure)
+    def adapted(*given: Any, **named: Any) -> dict[str, Tensor]:
+        if not (given and isinstance(given[0], MLP)):
+            return measure(*given, **named)
+        network, theta_star, found, alpha, layer_weights = given
+        stationarity = import_module("recon.attacks.stationarity").stationarity
+        theta, options = network.unflatten(theta_star), {"alpha": alpha, "layer_weights": layer_weights}
+
+        def gradient(x: Tensor) -> Tensor:
+            return stationarity(network, theta, x, found.multipliers * found.labels, **options).grad_x
+
+        return measure(found, found.labels * network(theta, found.x_hat), sharpness(gradient, found.x_hat))
+
+    return adapted
+
+
+@_also_of_a_network
+def evidence(found: Candidates, margins: Tensor, curvature: Tensor) -> dict[str, Tensor]:
     """Six numbers per candidate, each (m,), larger meaning "rather true".
 
-    contribution ‖λ_i ∇Φ_i‖ · multiplier λ_i · norm ‖x_i‖ · margin: −|log(y_i Φ_i / median)|, since at a KKT point all
-    images with λ_i > 0 share one margin · agreement with the other restarts · sharpness: curvature of R in x_i.
+    contribution ‖λ_i ∇Φ_i‖ · multiplier λ_i · norm ‖x_i‖ · margin: −|log(m_i / median)| of the margins m_i = y_i Φ_i,
+    since at a KKT point all images with λ_i > 0 share one · agreement with the other restarts · sharpness: the
+    curvature of R in x_i, by `sharpness`.
     """
-    theta = network.unflatten(theta_star)
-    margin = (found.labels * network(theta, found.x_hat)).clamp_min(1e-12)
+    margins = margins.clamp_min(1e-12)
     return {
         "contribution": found.contribution,
         "multiplier": found.multipliers,
         "norm": found.x_hat.norm(dim=-1),
-        "margin": -(margin / margin.median()).log().abs(),
+        "margin": -(margins / margins.median()).log().abs(),
         "agreement": found.agreement,
-        "sharpness": sharpness(network, theta_star, found, alpha, layer_weights),
+        "sharpness": curvature,
     }
 
 
-def sharpness(
-    network: MLP,
-    theta_star: Tensor,
-    found: Recovered,
-    alpha: float,
-    layer_weights: tuple[float, ...],
-    probes: int = 8,
-    step: float = 1e-3,
-) -> Tensor:
-    """Mean second derivative of R in the pixels of each candidate, (m,), by Hutchinson's estimator.
+def sharpness(gradient: Callable[[Tensor], Tensor], x: Tensor, probes: int = 8, step: float = 1e-3) -> Tensor:
+    """Mean second derivative of R in the pixels of each candidate of x (m, d), (m,), by Hutchinson's estimator.
 
-    E[v_iᵀ(∇_i R(x + εv) − ∇_i R(x − εv))]/(2ε d) with signs v = ±1: other candidates' share averages out.
+    gradient: x -> ∂R/∂x (m, d).  E[v_iᵀ(∇_i R(x + εv) − ∇_i R(x − εv))]/(2ε d) with signs v = ±1: other candidates'
+    share averages out.
     """
-    theta, coefficients = network.unflatten(theta_star), found.multipliers * found.labels
     generator = torch.Generator().manual_seed(0)
-    total = torch.zeros_like(found.multipliers)
+    total = torch.zeros_like(x[:, 0])
     for _ in range(probes):
-        v = (2.0 * torch.randint(0, 2, found.x_hat.shape, generator=generator) - 1).to(found.x_hat)
-        up, down = (
-            stationarity(
-                network, theta, found.x_hat + sign * step * v, coefficients, alpha=alpha, layer_weights=layer_weights
-            ).grad_x
-            for sign in (1, -1)
-        )
-        total += (v * (up - down)).sum(-1) / (2 * step * network.dim)
+        v = (2.0 * torch.randint(0, 2, x.shape, generator=generator) - 1).to(x)
+        up, down = (gradient(x + sign * step * v) for sign in (1, -1))
+        total += (v * (up - down)).sum(-1) / (2 * step * x.shape[1])
     return total / probes
 
 
@@ -71,7 +103,7 @@ def features(measured: dict[str, Tensor]) -> np.ndarray:
 
 
 def shadow_classifier(measured: dict[str, Tensor], true: Tensor) -> Pipeline:
-    """Logistic regression from evidence to "true", fitted where the adversary knows the answer: on a network that he
-    trained himself, on images of his own (a shadow model, Shokri et al. 2017)."""
+    """Logistic regression from evidence to "true", fitted where the adversary knows the answer: on a network that they
+    trained themselves, on images of their own (a shadow model, Shokri et al. 2017)."""
     model = make_pipeline(StandardScaler(), LogisticRegression(C=1.0))
     return model.fit(features(measured), true.cpu().numpy())

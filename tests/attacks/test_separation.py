@@ -15,8 +15,8 @@ from sklearn.decomposition import FastICA
 
 from recon.attacks.separation import (
     PIXEL_STD,
-    Released,
-    Settings,
+    FirstLayer,
+    SeparationSettings,
     derivatives,
     extended,
     orthogonalised,
@@ -31,7 +31,9 @@ from recon.attacks.separation import (
 )
 from recon.errors import ReconError
 from recon.images.pools import load_pool
+from recon.nets.mlp import MLP
 from recon.optim.spectrum import signal_span
+from recon.released import Weights
 from recon.scoring.metrics import ncc
 
 F64 = torch.float64
@@ -89,7 +91,7 @@ def photographs(seed=0, n=20):
 
 def test_laplacian_sources_are_recovered():
     x, a = mixed()
-    found = separate(Released(a @ x), (2000,))
+    found = separate(FirstLayer(a @ x), (2000,))
     assert found.sources.shape == x.shape
     assert (paired(x, found.sources) > 0.99).all()
 
@@ -97,11 +99,11 @@ def test_laplacian_sources_are_recovered():
 def test_gaussian_sources_are_not():
     """The attack does not invent: no source is found, no answer repeats itself, none is sparser than noise."""
     x, a = normal(8, 2000, seed=1), mixed()[1]
-    found = separate(Released(a @ x), (2000,), Settings(restarts=4))
+    found = separate(FirstLayer(a @ x), (2000,), SeparationSettings(restarts=4))
     scores = likeness(x, found.sources).amax(1)
     assert scores.max() < 0.95 and scores.median() < 0.8
     assert found.stability.median() < 0.95
-    sparse = separate(Released(a @ mixed()[0]), (2000,), Settings(restarts=4))
+    sparse = separate(FirstLayer(a @ mixed()[0]), (2000,), SeparationSettings(restarts=4))
     assert sparse.sparsity.min() > found.sparsity.max() and sparse.stability.min() > 0.99
 
 
@@ -115,7 +117,7 @@ def test_images_with_sparse_differences_are_recovered():
             bottom, right = top + random.integers(3, 12), left + random.integers(3, 12)
             image[:, top:bottom, left:right] = random.standard_normal((3, 1, 1))
     x = torch.tensor(x).flatten(1)
-    found = separate(Released(normal(30, 6, seed=4) @ x), (3, 24, 24))
+    found = separate(FirstLayer(normal(30, 6, seed=4) @ x), (3, 24, 24))
     assert (paired(x, found.sources) > 0.99).all()
 
 
@@ -123,7 +125,7 @@ def test_images_with_sparse_differences_are_recovered():
 def test_photographs_are_unmixed(seed):
     """20 of 60 mixtures of photographs: nearly all come back, and no random mixture in their span looks like one."""
     x, a = photographs(seed)
-    found = separate(Released(a @ x), (3, 32, 32))
+    found = separate(FirstLayer(a @ x), (3, 32, 32))
     assert len(found.sources) == 20
     assert (paired(x, found.sources) > 0.8).sum() >= 17  # 19 or 20 when this was written
     guesses = normal(20, 20, seed=seed) @ found.basis
@@ -132,7 +134,7 @@ def test_photographs_are_unmixed(seed):
 
 def test_agrees_with_fast_ica_of_scikit_learn():
     x, a = mixed(5, 3000, 12)
-    found = separate(Released(a @ x), (3000,))
+    found = separate(FirstLayer(a @ x), (3000,))
     reference = FastICA(5, whiten="unit-variance", fun="logcosh", random_state=0, max_iter=1000)
     theirs = torch.tensor(reference.fit_transform((a @ x).T.double().numpy()).T, dtype=torch.float32)
     assert (paired(theirs, found.sources) > 0.99).all()
@@ -142,11 +144,11 @@ def test_a_known_start_is_subtracted():
     """A start that drowns the images: with it they are found, without it they are not."""
     x, a = mixed(6, 2000, 60)
     start = 1000 * normal(60, 2000, seed=5)
-    known = separate(Released(start + a @ x, start), (2000,))
-    unknown = separate(Released(start + a @ x), (2000,))
+    known = separate(FirstLayer(start + a @ x, start), (2000,))
+    unknown = separate(FirstLayer(start + a @ x), (2000,))
     assert (paired(x, known.sources) > 0.99).all()
     assert not len(unknown.sources) or (likeness(x, unknown.sources) < 0.5).all()
-    assert Released(start).update is start
+    assert FirstLayer(start).update is start
 
 
 @pytest.mark.parametrize("scale", [1e-25, 1.0, 1e25])
@@ -155,7 +157,7 @@ def test_what_weight_decay_has_left_of_the_start(left, scale):
     x, a = mixed(6, 2000, 60)
     start, signal = scale * normal(60, 2000, seed=5), scale * (a @ x) / 10
     assert start_left(left * start + signal, start) == pytest.approx(left, abs=2e-4)
-    update = Released(left * start + signal, start).update
+    update = FirstLayer(left * start + signal, start).update
     assert (update / scale - signal / scale).norm() < 2e-4 * (start / scale).norm()
 
 
@@ -174,13 +176,13 @@ def test_a_start_within_the_span_of_the_images():
 
 def test_order_sign_and_scale_of_images_and_rows():
     x, a = mixed()
-    found = separate(Released(a @ x), (2000,))
+    found = separate(FirstLayer(a @ x), (2000,))
     order = torch.randperm(8, generator=seeded(1))
     scale = torch.tensor([1.0, -1, 2, -0.5, 1, 0.7, -3, 1])[:, None]
-    other = separate(Released(a @ (scale * x[order])), (2000,))
+    other = separate(FirstLayer(a @ (scale * x[order])), (2000,))
     assert (paired(x, other.sources) > 0.99).all()
     rows = torch.randperm(40, generator=seeded(2))
-    other = separate(Released(-1e-3 * (a @ x)[rows]), (2000,))
+    other = separate(FirstLayer(-1e-3 * (a @ x)[rows]), (2000,))
     assert (paired(found.sources, other.sources) > 0.999).all()
     assert torch.allclose(other.share, found.share, rtol=5e-3)
     assert same_mixing(found.sources, -1e-3 * found.mixing[rows], other.sources, other.mixing)
@@ -189,7 +191,7 @@ def test_order_sign_and_scale_of_images_and_rows():
 def test_orthogonal_change_of_the_rows_changes_nothing_but_the_mixing():
     x, a = mixed()
     rotation = torch.linalg.qr(normal(40, 40, seed=6)).Q
-    found, other = (separate(Released(w), (2000,)) for w in (a @ x, rotation @ a @ x))
+    found, other = (separate(FirstLayer(w), (2000,)) for w in (a @ x, rotation @ a @ x))
     assert (paired(found.sources, other.sources) > 0.999).all()
     assert same_mixing(found.sources, rotation @ found.mixing, other.sources, other.mixing)
 
@@ -197,7 +199,7 @@ def test_orthogonal_change_of_the_rows_changes_nothing_but_the_mixing():
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_scale_of_the_weights_does_not_matter(scale):
     x, a = mixed()
-    found, other = (separate(Released(c * (a @ x)), (2000,)) for c in (1.0, scale))
+    found, other = (separate(FirstLayer(c * (a @ x)), (2000,)) for c in (1.0, scale))
     assert (paired(found.sources, other.sources) > 0.999).all()
     assert torch.allclose(found.share, other.share, rtol=1e-3)
     assert same_mixing(found.sources, found.mixing, other.sources, other.mixing / scale)
@@ -210,7 +212,7 @@ def test_the_answer_is_described():
     x, a = mixed()
     x = x * torch.linspace(1, 3, 8)[:, None]
     update = a @ x + 1e-3 * normal(40, 2000, seed=7)
-    found = separate(Released(update), (2000,), Settings(restarts=3))
+    found = separate(FirstLayer(update), (2000,), SeparationSettings(restarts=3))
     r = len(found.basis)
     assert found.x_hat.shape == (2 * r, 2000) and found.mixing.shape == (40, r) and found.contrast.shape == (3,)
     assert torch.equal(found.x_hat[r:], -found.sources)
@@ -223,7 +225,9 @@ def test_the_answer_is_described():
     assert (found.share.diff() <= 0).all() and found.share.dtype == torch.float32
     assert (paired(x, found.sources) > 0.99).all() and found.stability.min() > 0.999
     # sparsity of each row, recomputed: at mean square one, which is what whitening makes of independent sources
-    contrast = ((found.sources / PIXEL_STD).square() + Settings().floor).pow(Settings().exponent).mean(1)
+    contrast = (
+        ((found.sources / PIXEL_STD).square() + SeparationSettings().floor).pow(SeparationSettings().exponent).mean(1)
+    )
     assert torch.allclose(found.sparsity, -contrast, atol=1e-4)
     assert -found.sparsity.mean() == pytest.approx(found.contrast.min().item(), abs=1e-6)
 
@@ -232,7 +236,7 @@ def test_mixing_and_share_of_images_made_by_hand():
     """Sources of other strength: the share ranks them, the mixing is theirs up to the scale of x_hat."""
     x, a = mixed()
     strength = torch.tensor([3.0, 1, 8, 2, 5, 13, 0.5, 21])
-    found = separate(Released((a * strength) @ x), (2000,))
+    found = separate(FirstLayer((a * strength) @ x), (2000,))
     order = strength.mul(a.norm(dim=0)).mul(x.norm(dim=1)).argsort(descending=True)
     assert (likeness(x[order], found.sources).diagonal() > 0.99).all()
     assert likeness(a.mT[order], found.mixing.mT).diagonal()[:4].min() > 0.99  # weak ones catch strong ones' errors
@@ -240,8 +244,8 @@ def test_mixing_and_share_of_images_made_by_hand():
 
 def test_the_restart_with_the_lowest_contrast_is_the_answer():
     x, a = normal(8, 300, seed=1), mixed()[1]
-    settings, seed = Settings(restarts=5), 6
-    found = separate(Released(a @ x), (300,), settings, seeded(seed))
+    settings, seed = SeparationSettings(restarts=5), 6
+    found = separate(FirstLayer(a @ x), (300,), settings, seeded(seed))
     every, contrast = unmix(found.basis, (300,), settings, seeded(seed))
     best = contrast.mean(1).argmin()
     assert best != 0  # another seed would not tell the best from the first
@@ -266,7 +270,7 @@ def test_stability():
 
 def test_the_same_generator_gives_the_same_answer():
     x, a = normal(8, 500, seed=1), mixed()[1]
-    update = Released(a @ x)
+    update = FirstLayer(a @ x)
     first, second = (separate(update, (500,), generator=seeded(4)) for _ in range(2))
     assert torch.equal(first.x_hat, second.x_hat)
     assert torch.equal(separate(update, (500,)).x_hat, separate(update, (500,), generator=seeded(0)).x_hat)
@@ -275,9 +279,9 @@ def test_the_same_generator_gives_the_same_answer():
 
 def test_rank_is_a_bound_on_what_is_searched():
     x, a = photographs()
-    found = separate(Released(a @ x), (3, 32, 32), Settings(rank=7))
+    found = separate(FirstLayer(a @ x), (3, 32, 32), SeparationSettings(rank=7))
     assert torch.equal(found.basis, signal_span(a @ x)[:7]) and len(found.sources) == 7
-    assert len(separate(Released(a @ x), (3, 32, 32), Settings(rank=50)).sources) == 20
+    assert len(separate(FirstLayer(a @ x), (3, 32, 32), SeparationSettings(rank=50)).sources) == 20
 
 
 # ------------------------------------------------------------------------------------------------ the steps
@@ -309,15 +313,15 @@ def test_whitened_derivatives_have_identity_second_moment(shape):
 
 
 def test_stages_by_hand():
-    assert stages(30, Settings(first_rank=20, growth=1.1)) == [20, 22, 24, 26, 29, 30]
-    assert stages(5, Settings(first_rank=2, growth=1.001)) == [2, 3, 4, 5]
-    assert stages(5, Settings(first_rank=None)) == stages(5, Settings(first_rank=9)) == [5]
+    assert stages(30, SeparationSettings(first_rank=20, growth=1.1)) == [20, 22, 24, 26, 29, 30]
+    assert stages(5, SeparationSettings(first_rank=2, growth=1.001)) == [2, 3, 4, 5]
+    assert stages(5, SeparationSettings(first_rank=None)) == stages(5, SeparationSettings(first_rank=9)) == [5]
 
 
 @given(st.integers(1, 400), st.none() | st.integers(1, 400), st.floats(1.001, 5))
 @hypothesis_settings(max_examples=200, deadline=None)
 def test_stages_rise_to_the_rank(rank, first, growth):
-    found = stages(rank, Settings(first_rank=first, growth=growth))
+    found = stages(rank, SeparationSettings(first_rank=first, growth=growth))
     assert found[0] == min(first or rank, rank) and found[-1] == rank
     steps = np.diff(found)
     assert (steps >= 1).all()
@@ -361,7 +365,7 @@ def white(r=4, group=2, pixels=30, seed=0):
 def test_one_step_equals_loops(exponent):
     """FastICA's fixed point, entry by entry: E[g s z] − E[∂(g s)/∂s] w, over every number s of every pixel."""
     z, w = white()
-    settings = Settings(exponent=exponent, floor=0.2, tol=0)
+    settings = SeparationSettings(exponent=exponent, floor=0.2, tol=0)
     expected = torch.zeros_like(w)
     for k in range(4):
         for p in range(30):
@@ -381,7 +385,7 @@ def test_one_step_equals_loops(exponent):
 def test_the_pull_is_the_gradient_of_the_contrast():
     """One step turned back into its gradient: contrast's gradient is 2G times E[g s z]."""
     z, w = white(r=3, group=2)
-    settings = Settings(floor=0.2)
+    settings = SeparationSettings(floor=0.2)
     _, contrast = rotate(w[None], z, settings, 0)
     free = w.clone().requires_grad_()
     energy = (free @ z.flatten(1)).unflatten(1, z.shape[1:]).square().sum(1)
@@ -401,30 +405,30 @@ def test_the_pull_is_the_gradient_of_the_contrast():
 def test_rotation_lowers_the_contrast_and_keeps_rows_orthonormal():
     z, _ = white(8, 3, 500)
     starts = orthogonalised(normal(3, 8, 8, dtype=F64))
-    contrasts = [rotate(starts, z, Settings(), k)[1].sum(1) for k in (0, 1, 3, 10, 40)]
+    contrasts = [rotate(starts, z, SeparationSettings(), k)[1].sum(1) for k in (0, 1, 3, 10, 40)]
     assert all((b < a + 1e-4).all() for a, b in zip(contrasts, contrasts[1:], strict=False))
     assert (contrasts[-1] < contrasts[0] - 0.1).all()
-    w, _ = rotate(starts, z, Settings(), 40)
+    w, _ = rotate(starts, z, SeparationSettings(), 40)
     assert torch.allclose(w @ w.mT, torch.eye(8, dtype=F64).expand(3, 8, 8), atol=1e-8)
 
 
 def test_rotation_stops_when_nothing_changes_and_not_before():
     z, _ = white(8, 1, 2000)
     start = orthogonalised(normal(1, 8, 8, dtype=F64))
-    settled, _ = rotate(start, z, Settings(tol=0), 300)
-    stopped, _ = rotate(start, z, Settings(tol=1e-6), 300)
+    settled, _ = rotate(start, z, SeparationSettings(tol=0), 300)
+    stopped, _ = rotate(start, z, SeparationSettings(tol=1e-6), 300)
     assert not torch.equal(settled, stopped)
     assert ((settled * stopped).sum(-1).abs() > 1 - 1e-4).all()
-    early, _ = rotate(start, z, Settings(tol=10.0), 300)
-    assert torch.equal(early, rotate(start, z, Settings(tol=0), 5)[0])
+    early, _ = rotate(start, z, SeparationSettings(tol=10.0), 300)
+    assert torch.equal(early, rotate(start, z, SeparationSettings(tol=0), 5)[0])
 
 
 def test_a_batch_of_restarts_is_runs_of_their_own():
     z, _ = white(6, 2, 100)
     starts = orthogonalised(normal(3, 6, 6, dtype=F64))
-    both, contrast = rotate(starts, z, Settings(tol=0), 12)
+    both, contrast = rotate(starts, z, SeparationSettings(tol=0), 12)
     for k in range(3):
-        alone, single = rotate(starts[k : k + 1], z, Settings(tol=0), 12)
+        alone, single = rotate(starts[k : k + 1], z, SeparationSettings(tol=0), 12)
         assert torch.allclose(alone[0], both[k], atol=1e-8) and torch.allclose(single[0], contrast[k])
 
 
@@ -432,7 +436,7 @@ def test_unmix_is_one_stage_after_the_other():
     """Two stages by hand: the second begins at the sources of the first, seen in its own whitened coordinates."""
     x, a = photographs()
     basis, shape = signal_span(a @ x)[:6], (3, 32, 32)
-    settings = Settings(first_rank=4, growth=1.5, iterations=5, tol=0.0, restarts=2)
+    settings = SeparationSettings(first_rank=4, growth=1.5, iterations=5, tol=0.0, restarts=2)
     assert stages(6, settings) == [4, 6]
     generator = seeded(8)
     w = orthogonalised(torch.randn(2, 4, 4, generator=generator))
@@ -459,23 +463,35 @@ def test_weights_that_are_no_matrix_or_not_finite():
         broken[3, 4] = bad
         for given_ in ((broken,), (broken, w), (w, broken), (broken, broken)):
             with pytest.raises(ReconError, match="not finite"):
-                Released(*given_)
+                FirstLayer(*given_)
     with pytest.raises(ReconError, match="is zero"):
-        separate(Released(w, torch.zeros(10, 27)), (27,))
+        separate(FirstLayer(w, torch.zeros(10, 27)), (27,))
     with pytest.raises(ReconError, match="not finite"):  # nor is it in the precision of the attack
-        Released(torch.full((2, 2), 1e100, dtype=F64))
+        FirstLayer(torch.full((2, 2), 1e100, dtype=F64))
     for shapes in (((27,),), ((2, 3, 9),), ((10, 27), (10, 26)), ((10, 27), (27,)), ((27,), (27,))):
         with pytest.raises(ReconError, match="matrices of one shape, not \\("):
-            Released(*(torch.zeros(shape) for shape in shapes))
+            FirstLayer(*(torch.zeros(shape) for shape in shapes))
     for shape in ((0, 27), (10, 0)):
         with pytest.raises(ReconError, match="empty"):
-            Released(torch.zeros(shape))
+            FirstLayer(torch.zeros(shape))
 
 
 @pytest.mark.parametrize("shape", [(3, 3, 4), (26,), (), (3, -3, -3), (0,)])
 def test_a_shape_of_other_images(shape):
     with pytest.raises(ReconError, match="do not make 27 inputs"):
-        separate(Released(normal(10, 27)), shape)
+        separate(FirstLayer(normal(10, 27)), shape)
+
+
+def test_the_first_layer_of_released_weights():
+    network = MLP((6, 4, 1))
+    theta, init = (network.flatten(network.init(seeded(k))) for k in range(2))
+    both = FirstLayer.of(Weights(network, theta, init))
+    assert torch.equal(both.w1, theta[:24].view(4, 6)) and torch.equal(both.w1_init, init[:24].view(4, 6))
+    alone = FirstLayer.of(Weights(network, theta))
+    assert torch.equal(alone.w1, both.w1) and alone.w1_init is None
+    assert torch.equal(alone.update, both.w1) and not torch.equal(both.update, both.w1)
+    with pytest.raises(ReconError, match="matrices"):
+        FirstLayer.of(Weights(network, theta.repeat(2, 1)))
 
 
 @pytest.mark.parametrize(
@@ -495,7 +511,7 @@ def test_a_shape_of_other_images(shape):
 )
 def test_settings_that_make_no_sense(bad):
     with pytest.raises(ReconError, match="positive"):
-        Settings(**bad)
+        SeparationSettings(**bad)
 
 
 @pytest.mark.parametrize("restarts", [1, 3])
@@ -509,19 +525,19 @@ def test_an_honest_nothing(restarts):
         (constant, (3, 3, 3)),
         (noise, (30,)),
     ]:
-        found = separate(Released(w), shape, Settings(restarts=restarts))
+        found = separate(FirstLayer(w), shape, SeparationSettings(restarts=restarts))
         h, d = w.shape
         assert found.x_hat.shape == found.sources.shape == found.basis.shape == (0, d) and found.mixing.shape == (h, 0)
         assert found.sparsity.shape == found.stability.shape == found.share.shape == (0,)
         assert found.contrast.shape == (restarts,) and found.contrast.isnan().all()
     w = normal(10, 27)
-    assert not len(separate(Released(w, w.clone()), (27,)).sources)
+    assert not len(separate(FirstLayer(w, w.clone()), (27,)).sources)
 
 
 def test_one_image():
     x, a = laplacian(1, 27), normal(10, 1)
     for shape in ((3, 3, 3), (27,)):
-        found = separate(Released(a @ x), shape, Settings(restarts=2))
+        found = separate(FirstLayer(a @ x), shape, SeparationSettings(restarts=2))
         assert len(found.sources) == 1 and likeness(x, found.sources) > 0.9999
         assert found.share.item() == pytest.approx(1, abs=1e-5) and found.stability.item() == pytest.approx(1)
         assert torch.allclose(found.mixing @ found.sources, a @ x, atol=1e-5)
@@ -531,7 +547,7 @@ def test_dead_units_have_no_part_in_it():
     x, a = mixed()
     a = a.clone()
     a[::3] = 0
-    found = separate(Released(a @ x), (2000,))
+    found = separate(FirstLayer(a @ x), (2000,))
     assert (paired(x, found.sources) > 0.99).all()
     assert found.mixing[::3].abs().max() < 1e-5 * found.mixing.abs().max()
 
@@ -541,10 +557,10 @@ def test_a_constant_image_among_others_does_no_harm():
     x, a = photographs(n=6)
     flat = torch.stack([torch.full((3, 1024), 0.4), torch.tensor([0.9, 0.2, -0.3])[:, None].expand(3, 1024)]).flatten(1)
     update = a @ x + normal(60, 2, seed=9) @ flat
-    found = separate(Released(update), (3, 32, 32))
+    found = separate(FirstLayer(update), (3, 32, 32))
     assert found.sources.shape == (6, 3072)
     without = x - x @ torch.linalg.pinv(flat) @ flat
-    assert (paired(separate(Released(a @ without), (3, 32, 32)).sources, found.sources) > 0.99).all()
+    assert (paired(separate(FirstLayer(a @ without), (3, 32, 32)).sources, found.sources) > 0.99).all()
     assert found.share.max() < 1.01
     assert torch.allclose(found.basis @ found.basis.mT, torch.eye(6), atol=1e-5)
     assert found.basis.sum(1).abs().max() < 1e-3 * 3072**0.5
@@ -565,8 +581,8 @@ def test_directions_that_vary_are_left_alone():
 
 def test_other_kinds_of_numbers():
     x, a = mixed()
-    found = separate(Released(a @ x), (2000,))
-    trained = separate(Released(torch.nn.Parameter(a @ x)), (2000,))
+    found = separate(FirstLayer(a @ x), (2000,))
+    trained = separate(FirstLayer(torch.nn.Parameter(a @ x)), (2000,))
     assert not trained.x_hat.requires_grad and torch.equal(trained.x_hat, found.x_hat)
-    assert (paired(found.sources, separate(Released((a @ x).double()), (2000,)).sources) > 0.9999).all()
-    assert len(separate(Released((a @ x).half()), (2000,)).sources) >= 8  # its rounding is not the noise assumed
+    assert (paired(found.sources, separate(FirstLayer((a @ x).double()), (2000,)).sources) > 0.9999).all()
+    assert len(separate(FirstLayer((a @ x).half()), (2000,)).sources) >= 8  # its rounding is not the noise assumed

@@ -2,10 +2,13 @@
 
 import pytest
 import torch
+from torch import nn
 
-from recon.attacks.stationarity import gram, layer_norms, stationarity
+from recon.attacks.stationarity import stationarity, stationarity_by_autograd
 from recon.errors import ReconError
+from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP
+from recon.nets.module import ModuleNetwork
 
 NETWORKS = {
     "affine": MLP((7, 1)),
@@ -14,6 +17,9 @@ NETWORKS = {
     "all biases": MLP((7, 9, 8, 6, 1)),
     "smooth": MLP((7, 9, 8, 1), smoothing=5.0),
     "five outputs": MLP((7, 9, 8, 5), bias=(True, False, False)),
+    "affine, no bias": MLP((7, 1), bias=(False,)),
+    "bias in the middle": MLP((7, 9, 8, 1), bias=(False, True, False)),
+    "bias at the end": MLP((7, 9, 8, 5), bias=(False, False, True)),
 }
 ALPHA = 8.0
 
@@ -57,6 +63,21 @@ def by_double_backward(network, theta, x, c, weights, labels):
     return by_layer.detach(), *torch.autograd.grad(by_layer.sum(), (x, c))
 
 
+class SmoothedReLULayer(nn.Module):
+    def forward(self, z):
+        return SmoothedReLU.apply(z)
+
+
+def sequential(network):
+    """The same network as a module, with the same derivative of its activation."""
+    activation = SmoothedReLULayer() if network.smoothing is None else nn.Softplus(beta=network.smoothing)
+    parts = []
+    for weight, bias in network.names:
+        outputs, inputs = network.shapes()[weight]
+        parts += [nn.Linear(inputs, outputs, bias is not None), activation]
+    return ModuleNetwork(nn.Sequential(*parts[:-1]).double().eval())
+
+
 def problem(name, m=5):
     network = NETWORKS[name]
     generator = torch.Generator().manual_seed(3)
@@ -77,6 +98,51 @@ def test_gradient_equals_double_backward(name, form):
     by_layer, grad_x, grad_c = by_double_backward(network, theta, x, c, weights, labels)
     for ours, theirs in ((found.by_layer, by_layer), (found.grad_x, grad_x), (found.grad_c, grad_c)):
         assert (ours - theirs).norm() <= 1e-10 * theirs.norm()
+
+
+@pytest.mark.parametrize("form", ["direct", "gram"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_closed_form_equals_autograd_through_the_module(name, form):
+    network, theta, x, c, labels = problem(name)
+    module = sequential(network)
+    named = dict(zip(module.shapes(), theta.values(), strict=True))
+    expected = stationarity_by_autograd(module, named, x, c, labels=labels)
+    found = stationarity(network, theta, x, c, alpha=ALPHA, form=form, labels=labels)
+    counts = [sum(name is not None for name in pair) for pair in network.names]
+    by_layer = torch.stack([part.sum() for part in expected.by_layer.split(counts)])
+    for ours, theirs in (
+        (found.by_layer, by_layer),
+        (found.energy, expected.energy),
+        (found.grad_x, expected.grad_x),
+        (found.grad_c, expected.grad_c),
+    ):
+        assert (ours - theirs).norm() <= 1e-10 * theirs.norm()
+
+
+def test_autograd_takes_an_mlp_as_it_is():
+    """With a single logit and with several outputs; its own ReLU' has no second derivative, a smooth net's has one."""
+    for name in ("smooth", "five outputs"):
+        network, theta, x, c, labels = problem(name)
+        found = stationarity_by_autograd(network, theta, x, c, labels=labels)
+        expected = stationarity(network, theta, x, c, alpha=1e6, labels=labels)
+        assert torch.allclose(found.energy, expected.energy, rtol=1e-8)
+        assert torch.allclose(found.grad_c, expected.grad_c, rtol=1e-8)
+        assert not found.energy.requires_grad and not any(value.requires_grad for value in theta.values())
+
+
+@pytest.mark.parametrize("form", ["direct", "gram"])
+def test_forms_are_chosen_by_their_cost(form):
+    """Few candidates in a wide layer: Gram; more of them: direct.  To the last digit."""
+    network = MLP((30, 40, 1))
+    generator = torch.Generator().manual_seed(0)
+    theta = network.init(generator)
+    m = 25 if form == "gram" else 26  # 2m (40 + 30) < 3 · 40 · 30
+    x, c = torch.randn(m, 30, generator=generator), torch.randn(m, generator=generator)
+    options = {"layer_weights": (1.0, 0.0)}
+    chosen, other = (stationarity(network, theta, x, c, form=kind, **options) for kind in ("auto", form))
+    assert torch.equal(chosen.grad_x, other.grad_x) and torch.equal(chosen.by_layer, other.by_layer)
+    third = stationarity(network, theta, x, c, form="direct" if form == "gram" else "gram", **options)
+    assert not torch.equal(chosen.grad_x, third.grad_x)
 
 
 @pytest.mark.parametrize("form", ["direct", "gram"])

@@ -12,6 +12,7 @@ from torch.nn.functional import normalize
 from recon.attacks.separation import PIXEL_STD, Separated
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, three_layer
+from recon.released import Weights
 from recon.scoring.certainty import SIZES, SURE, assessed, calibrated, evidence, gate_agreement, probability
 
 
@@ -191,8 +192,24 @@ def test_gates_agree_for_what_the_network_sends_back(network, size, sign):
     found = separated(
         *torch.ones(3, 2), sources=PIXEL_STD * network.dim**0.5 * unit, mixing=torch.stack([column, random], dim=1)
     )
-    agree = gate_agreement(network, network.flatten(theta), found)
+    weights = Weights(network, network.flatten(theta))
+    agree = gate_agreement(weights, found.sources, found.mixing)
     assert agree.shape == (2,) and (agree >= 0).all() and (agree <= 1 + 1e-6).all()
     assert agree[0].item() == pytest.approx(1.0, abs=1e-5) and agree[1] < 0.6
-    swapped = separated(*torch.ones(3, 2), sources=found.sources, mixing=found.mixing.flip(1))
-    assert gate_agreement(network, network.flatten(theta), swapped)[0] < 0.6
+    assert gate_agreement(weights, found.sources, found.mixing.flip(1))[0] < 0.6
+    assert torch.equal(gate_agreement(network, weights.theta_star, found), agree)  # the loose pair still does
+
+
+def test_no_gates_without_a_hidden_layer():
+    weights = Weights(MLP((5, 1)), torch.ones(6))
+    with pytest.raises(ReconError, match="hidden layer"):
+        gate_agreement(weights, torch.ones(2, 5), torch.ones(1, 2))
+
+
+def test_gates_of_several_outputs_are_those_of_their_sum():
+    network = MLP((30, 60, 3))
+    theta = network.init(seeded(3))
+    unit = normalize(torch.randn(1, 30, generator=seeded(4)), dim=1)
+    column = sent_back(theta, SIZES[1] * unit[0], 2)
+    agree = gate_agreement(Weights(network, network.flatten(theta)), unit, column[:, None])
+    assert agree.item() == pytest.approx(1.0, abs=1e-5)
