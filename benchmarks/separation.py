@@ -21,8 +21,10 @@ from recon.attacks.recover import recover
 from recon.attacks.reference import TUNED_SCALE, reference_recover
 from recon.attacks.separation import Released, Settings, separate
 from recon.chapters.base import Context
-from recon.chapters.decoreco_shared import Centred, match_table, nulls_of, train_released
-from recon.chapters.separation import SHAPE, fast_ica, first_layer
+from recon.chapters.common import Centred, match_table, nulls_of, train_released
+from recon.chapters.separation.certainty import first_layer
+from recon.chapters.separation.compute import fast_ica
+from recon.chapters.separation_common import SHAPE
 from recon.images.pools import load_pool
 from recon.optim.spectrum import signal_span
 
@@ -38,7 +40,7 @@ def attacks(context: Context, released) -> dict[str, Callable[[], Tensor]]:
         return torch.cat([sources, -sources])
 
     def reference() -> Tensor:
-        found, _ = reference_recover(network, theta, 2 * N, STEPS, TUNED_SCALE, context.generator(2), None)
+        found, _ = reference_recover(network, theta, 2 * N, STEPS, TUNED_SCALE, context.stream("kkt.attack"), None)
         return found.x_hat[0]
 
     return {
@@ -46,17 +48,22 @@ def attacks(context: Context, released) -> dict[str, Callable[[], Tensor]]:
         "separation, 4 restarts": lambda: separate(Released(w1), SHAPE, Settings(restarts=4)).x_hat,
         "FastICA": ica,
         "DecoReco, 1 restart": lambda: (
-            recover(network, theta, DecoReco(m=2 * N, restarts=1), context.generator(2)).x_hat
+            recover(network, theta, DecoReco(m=2 * N, restarts=1), context.stream("kkt.attack")).x_hat
         ),
         "reference recipe, 600 steps": reference,
     }
+
+
+def one_by_one(unit, names, label):
+    """A sweep without processes."""
+    return {name: unit(name) for name in names}
 
 
 def main() -> None:
     torch.set_flush_denormal(True)
     torch.set_num_threads(1)  # threads that wait would count as CPU seconds
     with TemporaryDirectory() as folder:
-        context = Context(load_pool("cifar10"), torch.device("cpu"), 0, Path(folder))
+        context = Context(load_pool("cifar10"), torch.device("cpu"), 0, Path(folder), one_by_one)
         images = Centred.of(context, N)
         released = train_released(context, images, WIDTH, STEPS)
         rows = {}
@@ -66,12 +73,11 @@ def main() -> None:
             cpu = time.process_time() - start
             nulls = nulls_of(context, images, released.network, released.theta_star, len(x_hat))
             table = match_table(x_hat, images, nulls)
-            excess = table["excess"]["ncc_0.7"]
             rows[name] = {
                 "cpu_seconds": round(cpu, 2),
-                "found": table["matches"]["ncc_0.7"],
-                "best_null": table["best_null"]["ncc_0.7"],
-                "excess_per_cpu_second": round(max(excess, 0) / cpu, 4),
+                "found": table.matches.ncc_07,
+                "best_null": table.best_null.ncc_07,
+                "excess_per_cpu_second": round(max(table.excess.ncc_07, 0) / cpu, 4),
             }
     ours = rows["separation"]["excess_per_cpu_second"]
     for row in rows.values():

@@ -1,4 +1,4 @@
-"""How the settings of `recon.attacks.separation` were chosen: `python benchmarks/separation_tuning.py` writes the table.
+"""How the settings of `recon.attacks.separation` were chosen: `python benchmarks/separation_tuning.py` writes a table.
 
 On networks (3072-1000-1000-1) trained on the *start* partition, whose images no reported experiment attacks (it is the
 adversary's own), at n = 100 and 200: counts above NCC 0.7 and 0.8, held-out images in brackets, for each setting.
@@ -12,13 +12,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from pydantic import TypeAdapter
 from timing import write
 
 from recon.attacks.separation import Released, Settings, separate
 from recon.chapters.base import Context
-from recon.chapters.decoreco_shared import Centred, train_released
-from recon.chapters.separation import SHAPE, first_layer
-from recon.chapters.separation_shared import counts
+from recon.chapters.common import Centred, train_released
+from recon.chapters.separation.certainty import first_layer
+from recon.chapters.separation_common import SHAPE, NCCCounts, counts
 from recon.images.pools import load_pool
 
 BASE = Settings()
@@ -40,11 +41,21 @@ TRIED = {
 }
 
 
+def above(found: NCCCounts) -> dict[str, int]:
+    """The counts by the keys of a `result.json`."""
+    return TypeAdapter(NCCCounts).dump_python(found, by_alias=True)
+
+
+def one_by_one(unit, names, label):
+    """A sweep without processes."""
+    return {name: unit(name) for name in names}
+
+
 def main(ns: tuple[int, ...] = (100, 200)) -> None:
     torch.set_flush_denormal(True)
     rows: dict[str, dict] = {name: {"settings": asdict(replace(BASE, **change))} for name, change in TRIED.items()}
     with TemporaryDirectory() as folder:
-        context = Context(load_pool("cifar10"), torch.device("cpu"), 0, Path(folder))
+        context = Context(load_pool("cifar10"), torch.device("cpu"), 0, Path(folder), one_by_one)
         for n in ns:
             images = Centred.of(context, n, released="init")
             w1 = first_layer(train_released(context, images, 1000, 6 * n, offset=n))
@@ -52,8 +63,8 @@ def main(ns: tuple[int, ...] = (100, 200)) -> None:
                 start = time.process_time()
                 found = separate(Released(w1), SHAPE, replace(BASE, **change))
                 rows[name][f"n = {n}"] = {
-                    "train": counts(found.x_hat, images.train),
-                    "held_out": counts(found.x_hat, images.held_out),
+                    "train": above(counts(found.x_hat, images.train)),
+                    "held_out": above(counts(found.x_hat, images.held_out)),
                     "cpu_seconds": round(time.process_time() - start, 1),
                 }
     write({"tried": rows}, __file__)

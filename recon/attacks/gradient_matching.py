@@ -16,12 +16,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from recon.attacks.leak import Leak
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.rgap import LayerSystem, layer_by_layer
 from recon.errors import ReconError
-from recon.nets.conv import Chain
+from recon.nets.conv import Params, cross_entropy_direction, weight_gradients
+from recon.nets.network import LayerPass
 from recon.optim.descent import Adam, State, rows
+from recon.released import Gradient
 
 BETAS, EPS = (0.9, 0.999), 1e-8  # PyTorch's defaults of Adam, which the paper uses
 COSINE_STEPS = 4800
@@ -35,17 +36,23 @@ def cosine_distance(u: Tensor, v: Tensor) -> Tensor:
     return 1 - (u * v).sum(1) / size
 
 
-def cosine_distances(chain: Chain, targets: list[Tensor]) -> Tensor:
-    """Σ_j D of eq. (10) between the gradients of a chain and `targets`, (B,).
+def outer_distance(delta: Tensor, features: Tensor, target: Tensor) -> Tensor:
+    """D(δ fᵀ, G), (B,): ⟨δ fᵀ, G⟩ = δᵀ G f and ‖δ fᵀ‖ = ‖δ‖ ‖f‖ do without the product.
 
-    The fully connected gradient is δ fᵀ: ⟨δ fᵀ, G⟩ = δᵀ G f and ‖δ fᵀ‖ = ‖δ‖ ‖f‖ do without the product.
+    delta (B, k), features (B, j), target G (B, k, j).
     """
-    *conv, matrix, bias = targets
-    delta, features = chain.output_delta, chain.features
-    found = [cosine_distance(g, target) for g, target in zip(chain.convolutions(), conv, strict=True)]
-    inner = (delta.unsqueeze(1) @ matrix @ features.unsqueeze(2)).flatten()
-    size = delta.norm(dim=1) * features.norm(dim=1) * matrix.flatten(1).norm(dim=1)
-    return sum(found, 1 - inner / size.clamp_min(torch.finfo(size.dtype).tiny)) + cosine_distance(delta, bias)
+    inner = (delta.unsqueeze(1) @ target @ features.unsqueeze(2)).flatten()
+    size = delta.norm(dim=1) * features.norm(dim=1) * target.flatten(1).norm(dim=1)
+    return 1 - inner / size.clamp_min(torch.finfo(size.dtype).tiny)
+
+
+def cosine_distances(layers: list[LayerPass], targets: Params) -> Tensor:
+    """Σ_j D of eq. (10) between the gradients of these layers, the fully connected one last, and `targets`; (B,)."""
+    *convolutions, last = layers
+    total = outer_distance(last.delta, last.input, targets[last.weight])
+    for layer in convolutions:
+        total = total + cosine_distance(weight_gradients(layer), targets[layer.weight])
+    return total if last.bias is None else total + cosine_distance(last.delta, targets[last.bias])
 
 
 def total_variation(x: Tensor) -> Tensor:
@@ -62,7 +69,7 @@ class GradientMatching:
     setting (sign of the gradient, clipping to the box, step size divided by ten at these shares of the budget).
     """
 
-    leak: Leak
+    gradient: Gradient
     steps: int
     step_size: float
     first: int = 1
@@ -77,7 +84,7 @@ class GradientMatching:
     @property
     def shape(self) -> tuple[int, int, int]:
         """(c, h, w) of x."""
-        return self.leak.network.shapes()[self.first - 1]
+        return self.gradient.network.image_shapes()[self.first - 1]
 
     def init(self, x_init: Tensor) -> State:
         """State at x_init (B, 1, c·h·w): B sets of one flat image, as `reconstruct` has it."""
@@ -94,15 +101,16 @@ class GradientMatching:
 
     def energy(self, x: Tensor) -> Tensor:
         """Of x (B, c, h, w); (B,)."""
-        leak = self.leak
-        chain, targets = leak.network.chain(leak.weights, x, leak.labels, self.first), leak.gradients[self.first - 1 :]
-        value = self.alpha * cosine_distances(chain, targets)
+        released, direction = self.gradient, cross_entropy_direction(self.gradient.labels)
+        chain = released.network.chain(released.theta, x, direction, self.first)
+        value = self.alpha * cosine_distances(chain.layers, released.gradients)
         if self.beta:
             value = value + self.beta * total_variation(x)
         if self.gamma and self.system is not None:
             z, delta = self.system
             value = value + self.gamma * (chain.z[0] - z.flatten(2)).square().flatten(1).sum(1)
-            rest = delta.flatten(2) @ chain.patches[0].mT - targets[0]
+            layer = chain.layers[0]
+            rest = delta.flatten(2) @ layer.input.mT - released.gradients[layer.weight].flatten(2)
             value = value + self.gamma * rest.square().flatten(1).sum(1)
         return value
 
@@ -128,31 +136,31 @@ class GradientMatching:
         }
 
 
-def seeded_start(leak: Leak, seed: int) -> Tensor:
+def seeded_start(gradient: Gradient, seed: int) -> Tensor:
     """N(0, 1) right after manual_seed(seed), the same for every victim, as in the paper; (B, c, h, w)."""
     own = torch.Generator().manual_seed(seed)
-    one = torch.randn(1, *leak.network.shape, generator=own)
-    return one.expand(len(leak.labels), -1, -1, -1).to(leak.weights[0])
+    one = torch.randn(1, *gradient.network.shape, generator=own)
+    return one.expand(len(gradient.labels), -1, -1, -1).to(gradient.theta[gradient.network.last[0]])
 
 
-def cosine_tv(leak: Leak, seed: int, steps: int = COSINE_STEPS, checkpoint: Path | None = None) -> Reconstruction:
+def cosine_tv(
+    gradient: Gradient, seed: int, steps: int = COSINE_STEPS, checkpoint: Path | None = None
+) -> Reconstruction:
     """CosineTV as the paper runs it: Adam 1e-3, TV weighted 0.01 once per parameter tensor; x̂ (B, 1, d)."""
-    beta = 0.01 * len(leak.gradients)
-    attack = GradientMatching(leak, steps, 1e-3, beta=beta)
-    return reconstruct(
-        attack, seeded_start(leak, seed).flatten(1)[:, None], steps, checkpoint=checkpoint, label="cosine"
-    )
+    attack = GradientMatching(gradient, steps, 1e-3, beta=0.01 * len(gradient.gradients))
+    start = seeded_start(gradient, seed).flatten(1)[:, None]
+    return reconstruct(attack, start, steps, checkpoint=checkpoint, label="cosine")
 
 
 def cosine_tv_authors(
-    leak: Leak, seed: int, steps: int = COSINE_STEPS, checkpoint: Path | None = None
+    gradient: Gradient, seed: int, steps: int = COSINE_STEPS, checkpoint: Path | None = None
 ) -> Reconstruction:
     """CosineTV in the setting of its own authors: Adam 0.1 on the gradient's sign, boxed, step size divided by ten at
     3/8, 5/8 and 7/8 of the budget, TV weight 0.01 once; x̂ (B, 1, d)."""
     attack = GradientMatching(
-        *(leak, steps, 0.1), beta=0.01, signed=True, box=(-0.5, 0.5), milestones=(3 / 8, 5 / 8, 7 / 8)
+        *(gradient, steps, 0.1), beta=0.01, signed=True, box=(-0.5, 0.5), milestones=(3 / 8, 5 / 8, 7 / 8)
     )
-    start = seeded_start(leak, seed).flatten(1)[:, None]
+    start = seeded_start(gradient, seed).flatten(1)[:, None]
     return reconstruct(attack, start, steps, checkpoint=checkpoint, label="cosine, authors")
 
 
@@ -160,60 +168,52 @@ def cosine_tv_authors(
 HYBRID = ((10_000, 1.0, 1.0, 0.05), (8_000, 1.0, 1.0, 0.1), (1_000, 10.0, 0.1, 1.0))
 
 
-def hybrid(leak: Leak, share: float = 1.0, checkpoints: Path | None = None) -> Tensor:
+def hybrid(gradient: Gradient, share: float = 1.0, checkpoints: Path | None = None) -> Tensor:
     """Hybrid, eq. (16): from the last layer to the first, each started from the minimum-norm solution of eq. (8) and
     improved by gradient matching; images (B, c, h, w).  share: of the published steps.
 
     The linear systems are solved victim by victim in float64, the matching runs on all victims at once in the
-    precision of `leak`.
+    precision of `gradient`.
     """
-    if leak.network.depth == 0:
+    if gradient.network.depth == 0:
         raise ReconError("the network has no convolution: eq. (4) alone gives the image")
-    chains = [layer_by_layer(victim) for victim in victims(leak)]
+    chains = [layer_by_layer(each) for each in gradient.split()]
     found = [next(chain) for chain in chains]
     while True:
-        x = improve(leak, found, share, checkpoints)
+        x = improve(gradient, found, share, checkpoints)
         if found[0].layer == 1:
             return x
         found = [chain.send(image[None]) for chain, image in zip(chains, x, strict=True)]
 
 
-def improve(leak: Leak, found: list[LayerSystem], share: float, checkpoints: Path | None) -> Tensor:
+def improve(gradient: Gradient, found: list[LayerSystem], share: float, checkpoints: Path | None) -> Tensor:
     """One layer of Hybrid: x_{i−1} of all victims (B, c, h, w)."""
-    layer, like = found[0].layer, leak.weights[0]
+    layer = found[0].layer
+    like = gradient.theta[f"w{layer}"]
     published, alpha, beta, gamma = HYBRID[min(layer, len(HYBRID)) - 1]
     steps = max(1, round(share * published))
     start, z, delta = (torch.cat([getattr(f, name) for f in found]).to(like) for name in ("x", "z", "delta"))
-    attack = GradientMatching(leak, steps, 1e-3, layer, alpha, beta, gamma, (z, delta))
+    attack = GradientMatching(gradient, steps, 1e-3, layer, alpha, beta, gamma, (z, delta))
     file = checkpoints / f"hybrid-{layer}.safetensors" if checkpoints is not None else None
     result = reconstruct(attack, start.flatten(1)[:, None], steps, checkpoint=file, label=f"hybrid, layer {layer}")
     return result.x_hat.view_as(start)
 
 
-def victims(leak: Leak) -> list[Leak]:
-    """One leak for each victim."""
-    return [
-        Leak(leak.network, leak.weights, leak.labels[b : b + 1], [g[b : b + 1] for g in leak.gradients])
-        for b in range(len(leak.labels))
-    ]
-
-
-def dlg(leak: Leak, seed: int, steps: int = DLG_STEPS) -> tuple[Tensor, Tensor]:
+def dlg(gradient: Gradient, seed: int, steps: int = DLG_STEPS) -> tuple[Tensor, Tensor]:
     """DLG: PyTorch's L-BFGS, learning rate 1, `steps` outer steps of up to 20 inner ones, from N(0, 1).
 
     Returns the last images (B, c, h, w), as published, and the energies after each outer step (steps, B).  It may
     diverge: numbers then grow without bound and stop being reproducible.
     """
     images, histories = [], []
-    for victim in victims(leak):
+    for victim in gradient.split():
         x = seeded_start(victim, seed).clone().requires_grad_()
         optimiser = torch.optim.LBFGS([x], lr=1)
 
-        def closure(x: Tensor = x, victim: Leak = victim, optimiser: torch.optim.LBFGS = optimiser) -> Tensor:
+        def closure(x: Tensor = x, victim: Gradient = victim, optimiser: torch.optim.LBFGS = optimiser) -> Tensor:
             optimiser.zero_grad()
-            found = victim.network.gradients(victim.weights, x, victim.labels)
-            value = sum((g - target).square().sum() for g, target in zip(found, victim.gradients, strict=True))
-            value = torch.as_tensor(value)
+            found = victim.network.gradients(victim.theta, x, victim.labels)
+            value = torch.as_tensor(sum((g - victim.gradients[name]).square().sum() for name, g in found.items()))
             value.backward()
             return value
 
@@ -233,5 +233,4 @@ __all__ = [
     "hybrid",
     "seeded_start",
     "total_variation",
-    "victims",
 ]

@@ -15,9 +15,10 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from recon.attacks.leak import Leak, features_from_fully_connected
+from recon.attacks.fully_connected import features_from_fully_connected
 from recon.attacks.operators import System, system_of
 from recon.errors import ReconError
+from recon.released import Gradient
 
 RIDGE = 1e-12  # of the Gram matrix's mean diagonal, for its factorisation; refinement takes its effect away
 
@@ -62,32 +63,33 @@ class LayerSystem:
     delta: Tensor
 
 
-def layer_by_layer(leak: Leak, check: bool = True) -> Generator[LayerSystem, Tensor | None, None]:
-    """The layers d … 1 of one victim's leak (B = 1), float64; each from the one before.
+def layer_by_layer(gradient: Gradient, check: bool = True) -> Generator[LayerSystem, Tensor | None, None]:
+    """The layers d … 1 of one image's gradient (B = 1), float64; each from the one before.
 
     A caller may `send` a better x_{i−1}: the next layer goes on from that (`Hybrid`).  check: refuse gradients of more
     than one image.
     """
-    if len(leak.labels) != 1:
-        raise ReconError(f"layer by layer goes one image at a time, not {len(leak.labels)}")
-    leak = leak.to(torch.float64)
-    network, shapes = leak.network, leak.network.shapes()
-    x = features_from_fully_connected(leak, check).view(1, *shapes[-1])
-    back = (leak.gradients[-1] @ leak.weights[-2]).view_as(x)
+    if len(gradient.labels) != 1:
+        raise ReconError(f"layer by layer goes one image at a time, not {len(gradient.labels)}")
+    gradient = gradient.to(torch.float64)
+    network, shapes = gradient.network, gradient.network.image_shapes()
+    x = features_from_fully_connected(gradient, check).view(1, *shapes[-1])
+    last, bias = network.last
+    back = (gradient.gradients[bias] @ gradient.theta[last]).view_as(x)  # ∂ℓ/∂b = ∇_logits ℓ
     for layer in range(network.depth, 0, -1):
-        conv, weight, shape = network.convs[layer - 1], leak.weights[layer - 1], shapes[layer - 1]
+        conv, weight, shape = network.convs[layer - 1], gradient.theta[f"w{layer}"], shapes[layer - 1]
         z, delta = network.activation.inverse(x), back * network.activation.slope(x)
         system = system_of(conv, weight, delta[0], shape)
-        v = np.concatenate([z.flatten().numpy(), leak.gradients[layer - 1].flatten().numpy()])
+        v = np.concatenate([z.flatten().numpy(), gradient.gradients[f"w{layer}"].flatten().numpy()])
         x = torch.from_numpy(minimum_norm(system, v)).view(1, *shape)
         better = yield LayerSystem(layer, x, z, delta)
         x = x if better is None else better.to(torch.float64)
         back = conv.transpose(delta, weight, shape)
 
 
-def rgap(leak: Leak, check: bool = True) -> Tensor:
+def rgap(gradient: Gradient, check: bool = True) -> Tensor:
     """The image (1, c, h, w) by R-GAP, float64.  ReconError for ReLU, and (check) for gradients of several images."""
-    layers = list(layer_by_layer(leak, check))
+    layers = list(layer_by_layer(gradient, check))
     if not layers:
         raise ReconError("the network has no convolution: eq. (4) alone gives the image")
     return layers[-1].x

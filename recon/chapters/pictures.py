@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,7 +11,30 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from torch import Tensor
 
+from recon.chapters.tables import MatchTable
+from recon.scoring.matching import rescale
+from recon.store.results import Result
+
 FRAMES = {"black": "#111111", "grey": "#a0a0a0", "none": "none"}
+#: the nulls of `recon.scoring.nulls` that need no attack, as legends name them
+FREE_NULLS = {
+    "span": "mixtures of the span",
+    "mixtures": "mixtures of training images",
+    "rows": "rows of ±W1",
+    "directions": "singular directions",
+    "means": "mean images",
+}
+NULL_LABELS = {**FREE_NULLS, "held_out": "held-out images"}
+
+
+def shown(result: Result[Any], x: Tensor) -> Tensor:
+    """Centred images as one shows them: plus the mean, stretched to [0, 1] each, as in the reference code's figures."""
+    return rescale(x + result.array("mean"))
+
+
+def count_label(label: str, found: MatchTable) -> str:
+    """A row's name with its count above NCC 0.6 and the best null's."""
+    return f"{label}\n{found.matches.ncc_06}, best null {found.best_null.ncc_06}"
 
 
 def show_image(ax: Axes, image: Tensor, frame: str = "none", title: str = "") -> Axes:

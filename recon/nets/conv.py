@@ -1,4 +1,4 @@
-"""The convolutional networks of Table 1 of Chen & Campbell (2022), as functions of their weights.
+"""The convolutional networks of Table 1 of Chen & Campbell (2022), as functions of their parameters θ.
 
 Convolutions without bias, each followed by an activation, then one fully connected layer with bias and cross-entropy.
 Layers are numbered 1 … d; x_0 is the image, z_i = W_i x_{i−1}, x_i = σ(z_i).
@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recon.errors import ReconError
+from recon.nets.network import Direction, LayerPass, Params
 
-LEAK = 0.2  # slope of LeakyReLU for z < 0
+SLOPE = 0.2  # slope of LeakyReLU for z < 0
 CLIP = 0.9999  # |tanh| beyond this is clipped before inversion, as in the paper
 
 
@@ -32,13 +33,13 @@ class Activation:
     def __call__(self, z: Tensor) -> Tensor:
         if self.name == "tanh":
             return torch.tanh(z)
-        return F.leaky_relu(z, LEAK) if self.name == "leaky_relu" else F.relu(z)
+        return F.leaky_relu(z, SLOPE) if self.name == "leaky_relu" else F.relu(z)
 
     def slope(self, x: Tensor) -> Tensor:
         """σ'(z) as a function of x = σ(z)."""
         if self.name == "tanh":
             return 1 - x.square()
-        low = LEAK if self.name == "leaky_relu" else 0.0
+        low = SLOPE if self.name == "leaky_relu" else 0.0
         return torch.where(x > 0, torch.ones_like(x), torch.full_like(x, low))
 
     def inverse(self, x: Tensor) -> Tensor:
@@ -47,7 +48,7 @@ class Activation:
             return torch.atanh(x.clamp(-CLIP, CLIP))
         if self.name == "relu":
             raise ReconError("ReLU is not invertible: layer-by-layer attacks need tanh or leaky_relu")
-        return torch.where(x > 0, x, x / LEAK)
+        return torch.where(x > 0, x, x / SLOPE)
 
 
 @dataclass(frozen=True)
@@ -82,32 +83,22 @@ class Conv:
 
 @dataclass(frozen=True)
 class Chain:
-    """One forward and one backward pass of B images from layer `first` on, layer by layer in order.
+    """One forward and one backward pass of B images from layer `first` on.
 
-    patches: of x_{i−1} (B, c·k·k, positions) · x: x_i (B, o, h', w') · z: (B, o, positions) · delta: ∇_{z_i} ℓ (as x)
-    · features: x_d (B, features) · output_delta: ∇_logits ℓ (B, classes).
+    layers: every layer's input and ∂Φ/∂z, in order, the fully connected one last · z: W_i x_{i−1} of each of the
+    convolutions, (B, o, positions).
     """
 
-    patches: list[Tensor]
+    layers: list[LayerPass]
     z: list[Tensor]
-    x: list[Tensor]
-    delta: list[Tensor]
-    features: Tensor
-    output_delta: Tensor
-
-    def convolutions(self) -> list[Tensor]:
-        """∇_{W_i} ℓ = K_i x_{i−1} = δ_i · patches of every image by itself, (B, o, c·k·k) each."""
-        return [delta.flatten(2) @ patches.mT for delta, patches in zip(self.delta, self.patches, strict=True)]
-
-    def gradients(self) -> list[Tensor]:
-        """Those, and the fully connected layer's, (B, classes, features) and (B, classes)."""
-        outer = self.output_delta.unsqueeze(-1) * self.features.unsqueeze(-2)
-        return [*self.convolutions(), outer, self.output_delta]
 
 
 @dataclass(frozen=True)
 class ConvNet:
-    """d convolutions, an activation after each, and a fully connected layer to `classes` logits."""
+    """d convolutions, an activation after each, and a fully connected layer to `classes` logits.
+
+    Parameters: `w1` (o, c, k, k), …, `wd`, then the fully connected `w{d+1}` (classes, features), `b{d+1}` (classes,).
+    """
 
     convs: tuple[Conv, ...]
     shape: tuple[int, int, int] = (3, 32, 32)
@@ -119,62 +110,101 @@ class ConvNet:
         """d, the number of convolutions."""
         return len(self.convs)
 
-    def shapes(self) -> list[tuple[int, int, int]]:
-        """Of x_0 … x_d."""
+    @property
+    def last(self) -> tuple[str, str]:
+        """Names of the fully connected layer's weight and bias in θ."""
+        return f"w{self.depth + 1}", f"b{self.depth + 1}"
+
+    def image_shapes(self) -> list[tuple[int, int, int]]:
+        """(c, h, w) of x_0 … x_d; ReconError if a kernel does not fit."""
         found = [self.shape]
         for conv in self.convs:
             found.append(conv.output(found[-1]))
         return found
 
-    def init(self, seed: int) -> list[Tensor]:
-        """[W_1, …, W_d, fully connected W, b] with PyTorch's default initialisation, right after manual_seed(seed)."""
-        shapes, generator = self.shapes(), torch.Generator().manual_seed(seed)
-        sizes: list[tuple[int, ...]] = [
-            (conv.channels, shape[0], conv.kernel, conv.kernel) for conv, shape in zip(self.convs, shapes, strict=False)
-        ]
-        features = math.prod(shapes[-1])
-        weights = [torch.empty(size) for size in (*sizes, (self.classes, features))]
-        for weight in weights:
-            nn.init.kaiming_uniform_(weight, a=math.sqrt(5), generator=generator)
-        bias = torch.empty(self.classes)
-        nn.init.uniform_(bias, -1 / math.sqrt(features), 1 / math.sqrt(features), generator=generator)
-        return [*weights, bias]
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name -> shape of every parameter tensor, in order."""
+        images = self.image_shapes()
+        found: dict[str, tuple[int, ...]] = {}
+        for i, conv in enumerate(self.convs, start=1):
+            found[f"w{i}"] = (conv.channels, images[i - 1][0], conv.kernel, conv.kernel)
+        weight, bias = self.last
+        return {**found, weight: (self.classes, math.prod(images[-1])), bias: (self.classes,)}
 
-    def logits(self, weights: list[Tensor], x: Tensor) -> Tensor:
-        """(B, c, h, w) -> (B, classes)."""
-        for conv, weight in zip(self.convs, weights, strict=False):
-            x = self.activation(conv.apply(x, weight))
-        return F.linear(x.flatten(1), *weights[-2:])
+    def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Params:
+        """θ with PyTorch's default initialisation, the numbers its own layers draw from that generator.
 
-    def chain(self, weights: list[Tensor], x: Tensor, labels: Tensor, first: int = 1) -> Chain:
-        """Layers `first` … d and the fully connected one with cross-entropy, as functions of x_{first−1} (B, …).
+        Drawn in float32, as published, and then converted to `dtype`.
+        """
+        shapes, (weight, bias) = self.shapes(), self.last
+        theta = {name: torch.empty(shape) for name, shape in shapes.items()}
+        for name in shapes:
+            if name != bias:
+                nn.init.kaiming_uniform_(theta[name], a=math.sqrt(5), generator=generator)
+        bound = 1 / math.sqrt(shapes[weight][1])
+        nn.init.uniform_(theta[bias], -bound, bound, generator=generator)
+        return {name: tensor.to(dtype) for name, tensor in theta.items()}
+
+    def __call__(self, theta: Params, x: Tensor) -> Tensor:
+        """Logits (B, classes) of images x (B, c, h, w)."""
+        for i, conv in enumerate(self.convs, start=1):
+            x = self.activation(conv.apply(x, theta[f"w{i}"]))
+        weight, bias = self.last
+        return F.linear(x.flatten(1), theta[weight], theta[bias])
+
+    def chain(self, theta: Params, x: Tensor, direction: Direction, first: int = 1) -> Chain:
+        """Layers `first` … d and the fully connected one, as functions of x_{first−1} (B, c, h, w).
 
         Written out, so that one backward pass through it gives what gradient matching needs; each x_{i−1} is unfolded
-        once, for its convolution, its weight gradient and (`GradientMatching`) its linear system."""
-        shapes = self.shapes()
+        once, for its convolution, its weight gradient and (`GradientMatching`) its linear system.
+        """
+        shapes, (weight, bias) = self.image_shapes(), self.last
         patches, z, outputs = [], [], []
         for i in range(first, self.depth + 1):
             patches.append(self.convs[i - 1].patches(x))
-            z.append(weights[i - 1].flatten(1) @ patches[-1])
+            z.append(theta[f"w{i}"].flatten(1) @ patches[-1])
             x = self.activation(z[-1]).view(len(x), *shapes[i])
             outputs.append(x)
         features = x.flatten(1)
-        output_delta = F.linear(features, *weights[-2:]).softmax(-1) - F.one_hot(labels, self.classes).to(x.dtype)
-        back = (output_delta @ weights[-2]).view_as(x)
-        delta: list[Tensor] = []
+        delta = direction(F.linear(features, theta[weight], theta[bias]))
+        layers = [LayerPass(weight, bias, features, delta)]
+        back = (delta @ theta[weight]).view_as(x)
         for i in range(self.depth, first - 1, -1):
-            delta.insert(0, back * self.activation.slope(outputs[i - first]))
+            delta = back * self.activation.slope(outputs[i - first])
+            layers.insert(0, LayerPass(f"w{i}", None, patches[i - first], delta.flatten(2), shared=True))
             if i > first:
-                back = self.convs[i - 1].transpose(delta[0], weights[i - 1], shapes[i - 1])
-        return Chain(patches, z, outputs, delta, features, output_delta)
+                back = self.convs[i - 1].transpose(delta, theta[f"w{i}"], shapes[i - 1])
+        return Chain(layers, z)
 
-    def gradients(self, weights: list[Tensor], x: Tensor, labels: Tensor) -> list[Tensor]:
-        """Per-image gradients of the cross-entropy: [(B, o, c·k·k), …, (B, classes, features), (B, classes)]."""
-        return self.chain(weights, x, labels).gradients()
+    def layers(self, theta: Params, x: Tensor, direction: Direction) -> list[LayerPass]:
+        """Every layer from the input to the output: input (B, c·k·k, positions) and delta (B, o, positions) of a
+        convolution, (B, features) and (B, classes) of the last."""
+        return self.chain(theta, x, direction).layers
+
+    def gradients(self, theta: Params, x: Tensor, labels: Tensor) -> Params:
+        """∇_θ ℓ of each image's own cross-entropy: named as θ, each tensor with a leading dimension B."""
+        shapes, found = self.shapes(), {}
+        for layer in self.layers(theta, x, cross_entropy_direction(labels)):
+            found[layer.weight] = weight_gradients(layer).view(-1, *shapes[layer.weight])
+            if layer.bias is not None:
+                found[layer.bias] = layer.delta
+        return found
 
     def with_activation(self, name: str) -> ConvNet:
         """The same layers with another activation."""
         return replace(self, activation=Activation(name))
+
+
+def cross_entropy_direction(labels: Tensor) -> Direction:
+    """∂ℓ/∂logits = softmax − e_y, the cross-entropy ℓ of each image by itself; labels (B,)."""
+    return lambda logits: logits.softmax(-1) - F.one_hot(labels, logits.shape[-1]).to(logits.dtype)
+
+
+def weight_gradients(layer: LayerPass) -> Tensor:
+    """∇_W Φ of each image by itself, (B, out, in): δ hᵀ, of a convolution K x = δ · patches, summed over positions."""
+    if layer.shared:
+        return layer.delta @ layer.input.mT
+    return layer.delta.unsqueeze(-1) * layer.input.unsqueeze(-2)
 
 
 def _table(*convs: tuple[int, int, int, int]) -> ConvNet:
@@ -192,4 +222,4 @@ TABLE_1 = {
     "CNN4 V1": _table((3, 6, 1, 0), (4, 5, 2, 0), (4, 3, 1, 0)),
     "CNN4 V2": _table((5, 16, 1, 0), (5, 6, 2, 0), (5, 32, 1, 2)),
 }
-SEED = 10
+SEED = 10  # of the published networks, and of the starts of their attacks

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from recon.optim.lbfgs import CurvaturePairs, LBFGSResult, lbfgs  # TRANSITION: they were here
-from recon.optim.tree import State, dot, keep, rows, unevaluated
+from recon.optim.tree import State, chosen, dot, keep, rows, unevaluated
 
 
 class Optimiser(Protocol):
@@ -60,10 +60,10 @@ class HeavyBall:
         accepted = keep(better, {"x": state["x"], "energy": energy, "grad": grad}, before)
         first = torch.isinf(before["energy"])
         step_size = state["step_size"] * torch.where(first, 1.0, torch.where(better, self.grow, self.shrink))
-        velocity = self.momentum * torch.where(rows(better, grad), state["velocity"], 0.0) + accepted["grad"]
+        velocity = self.momentum * chosen(better, state["velocity"], 0.0) + accepted["grad"]
         step_size = self._limited(step_size, velocity, accepted["x"])
-        active = rows(accepted["energy"] > self.tol, grad)
-        proposal = accepted["x"] - torch.where(active, rows(step_size, velocity) * velocity, 0.0)
+        active = accepted["energy"] > self.tol
+        proposal = accepted["x"] - chosen(active, rows(step_size, velocity) * velocity, 0.0)
         proposal = proposal if self.box is None else proposal.clamp(*self.box)
         return {"x": proposal, "velocity": velocity, "step_size": step_size, "accepted": accepted}
 

@@ -28,30 +28,32 @@ class LBFGSSettings:
 
 @dataclass(frozen=True)
 class CurvaturePairs:
-    """What L-BFGS remembers, oldest first: s = Δθ and y = Δ∇E, each (S, p), and ρ = 1/⟨s, y⟩ (S,), 0 if unused."""
+    """What L-BFGS remembers, oldest first: s = Δθ and y = Δ∇E, each (S, p), ρ = 1/⟨s, y⟩ (S,), 0 if unused, and the
+    scale ⟨s, y⟩/⟨y, y⟩ (S,)."""
 
-    pairs: tuple[tuple[Tensor, Tensor, Tensor], ...] = ()
+    pairs: tuple[tuple[Tensor, Tensor, Tensor, Tensor], ...] = ()
 
     def append(self, s: Tensor, y: Tensor, history: int) -> CurvaturePairs:
         """Add a pair, forget beyond `history`; a row without positive curvature gets ρ = 0."""
         curvature = dot(s, y)
         usable = curvature > 1e-10 * s.norm(dim=-1) * y.norm(dim=-1)
         rho = torch.where(usable, 1 / curvature, torch.zeros_like(curvature))
-        return CurvaturePairs((*self.pairs, (s, y, rho))[-history:])
+        scale = curvature / dot(y, y).clamp_min(1e-30)
+        return CurvaturePairs((*self.pairs, (s, y, rho, scale))[-history:])
 
     def apply(self, v: Tensor) -> Tensor:
         """Two-loop recursion (Nocedal 1980): the quasi-Newton product H v ≈ [∇²E]⁻¹ v; v (S, p)."""
         alphas = []
         q = v
-        for s, y, rho in reversed(self.pairs):
+        for s, y, rho, _ in reversed(self.pairs):
             alpha = rho * dot(s, q)
             q = q - alpha[:, None] * y
             alphas.append(alpha)
         scale = torch.ones_like(v[:, 0])
-        for s, y, rho in self.pairs:  # the newest usable pair sets the scale
-            scale = torch.where(rho > 0, dot(s, y) / dot(y, y).clamp_min(1e-30), scale)
+        for _, _, rho, own in self.pairs:  # the newest usable pair sets the scale
+            scale = torch.where(rho > 0, own, scale)
         q = scale[:, None] * q
-        for (s, y, rho), alpha in zip(self.pairs, reversed(alphas), strict=True):
+        for (s, y, rho, _), alpha in zip(self.pairs, reversed(alphas), strict=True):
             q = q + (alpha - rho * dot(y, q))[:, None] * s
         return q
 

@@ -5,24 +5,29 @@ Truth enters here and nowhere before: no attack imports this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar, get_type_hints
 
 import torch
+from pydantic import Field
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import hypergeom
 from torch import Tensor, from_numpy
 
 from recon.errors import ReconError
 from recon.scoring import metrics
+from recon.scoring.metrics import CIFAR_SHAPE, Shape
 
-#: name -> (pairwise function, whether larger is more alike)
-METRICS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], bool]] = {
-    "l2": (metrics.l2, False),
-    "ncc": (metrics.ncc, True),
+#: name -> (pairwise function of two sets of rows and their shape (C, H, W), whether larger is more alike)
+METRICS: dict[str, tuple[Callable[[Tensor, Tensor, Shape], Tensor], bool]] = {
+    "l2": (lambda a, b, _: metrics.l2(a, b), False),
+    "ncc": (lambda a, b, _: metrics.ncc(a, b), True),
     "ncc_channel": (metrics.ncc_channel, True),
     "ssim": (metrics.ssim, True),
 }
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 @dataclass(frozen=True)
@@ -33,28 +38,28 @@ class Match:
     score: Tensor
 
 
-def _pairs(a: Tensor, b: Tensor, metric: str) -> tuple[Tensor, bool]:
+def _pairs(a: Tensor, b: Tensor, metric: str, shape: Shape) -> tuple[Tensor, bool]:
     if metric not in METRICS:
         raise ReconError(f"unknown metric '{metric}': choose one of {', '.join(METRICS)}")
     if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[1]:
         raise ReconError(f"images must be rows of one length, not {tuple(a.shape)} and {tuple(b.shape)}")
     pairwise, larger = METRICS[metric]
-    return pairwise(a, b), larger
+    return pairwise(a, b, shape), larger
 
 
-def nearest(a: Tensor, b: Tensor, metric: str = "l2") -> Match:
+def nearest(a: Tensor, b: Tensor, metric: str = "l2", shape: Shape = CIFAR_SHAPE) -> Match:
     """For each image of `a` (m, d) the most alike of `b` (n, d); one image of b may serve several of a.
 
-    metric: "l2" (smaller is nearer), "ncc", "ncc_channel" or "ssim" (larger is nearer).  ReconError for
-    another or for bad shapes.
+    metric: "l2" (smaller is nearer), "ncc", "ncc_channel" or "ssim" (larger is nearer); the last two
+    need the `shape` (C, H, W) of an image.  ReconError for another metric or for bad shapes.
     Swap the arguments for the other direction (for each training image its best reconstruction).
     """
-    scores, larger = _pairs(a, b, metric)
+    scores, larger = _pairs(a, b, metric, shape)
     best = scores.max(dim=1) if larger else scores.min(dim=1)
     return Match(best.indices, best.values)
 
 
-def one_to_one(a: Tensor, b: Tensor, metric: str = "ncc") -> Match:
+def one_to_one(a: Tensor, b: Tensor, metric: str = "ncc", shape: Shape = CIFAR_SHAPE) -> Match:
     """The assignment of images of `a` to different images of `b` (m ≤ n) with the best total score.
 
     Solved by SciPy's linear_sum_assignment.  Unlike `nearest`, nobody is counted twice.
@@ -66,7 +71,7 @@ def one_to_one(a: Tensor, b: Tensor, metric: str = "ncc") -> Match:
     """
     if len(a) > len(b):
         raise ReconError(f"one-to-one matching needs at least as many partners: {len(a)} against {len(b)}")
-    scores, larger = _pairs(a, b, metric)
+    scores, larger = _pairs(a, b, metric, shape)
     _, columns = linear_sum_assignment(scores.detach().cpu().numpy(), maximize=larger)
     index = from_numpy(columns).to(a.device)
     return Match(index, scores.gather(1, index[:, None])[:, 0])
@@ -87,7 +92,14 @@ class Competition:
     p_value: float
 
 
-def target_decoy(x_hat: Tensor, train: Tensor, held_out: Tensor, threshold: float, metric: str = "ncc") -> Competition:
+def target_decoy(
+    x_hat: Tensor,
+    train: Tensor,
+    held_out: Tensor,
+    threshold: float,
+    metric: str = "ncc",
+    shape: Shape = CIFAR_SHAPE,
+) -> Competition:
     """Assign candidates (m, d) one-to-one over n training and n held-out images together; count pairs above threshold.
 
     Assumes that targets and decoys are exchangeable *given the candidates*.  Then the k images matched above the
@@ -106,7 +118,7 @@ def target_decoy(x_hat: Tensor, train: Tensor, held_out: Tensor, threshold: floa
     if len(train) != len(held_out):
         raise ReconError(f"as many held-out as training images are needed, not {len(held_out)} and {len(train)}")
     images = torch.cat([train, held_out])
-    scores, larger = _pairs(x_hat, images, metric)
+    scores, larger = _pairs(x_hat, images, metric, shape)
     rows, columns = linear_sum_assignment(scores.detach().cpu().numpy(), maximize=larger)
     found = scores[from_numpy(rows), from_numpy(columns)]
     above = (found > threshold) if larger else (found < threshold)
@@ -116,12 +128,43 @@ def target_decoy(x_hat: Tensor, train: Tensor, held_out: Tensor, threshold: floa
     return Competition(targets, decoys, min(1.0, (decoys + 1) / max(targets, 1)), p_value)
 
 
-#: what "matches" means in every table: key -> (metric, threshold)
-THRESHOLDS = {
-    **{f"ncc_{threshold}": ("ncc", threshold) for threshold in (0.5, 0.6, 0.7, 0.8)},
-    "ncc_channel_0.6": ("ncc_channel", 0.6),
-}
 SSIM_THRESHOLD = 0.4
+
+
+@dataclass(frozen=True)
+class ByYardstick(dict, Generic[T]):  # TRANSITION: no dict, once nobody asks for table["ncc_0.6"]
+    """One value for each of the rules by which an image counts as matched: a metric and the threshold it must exceed.
+
+    ncc_05 … ncc_08: NCC over the whole image · ncc_channel_06: mean NCC of the channels · ssim_04: SSIM.  In JSON the
+    fields are called by their labels, "ncc_0.5" … "ssim_0.4" (pydantic's TypeAdapter, by alias).
+    """
+
+    ncc_05: Annotated[T, Field(alias="ncc_0.5")]
+    ncc_06: Annotated[T, Field(alias="ncc_0.6")]
+    ncc_07: Annotated[T, Field(alias="ncc_0.7")]
+    ncc_08: Annotated[T, Field(alias="ncc_0.8")]
+    ncc_channel_06: Annotated[T, Field(alias="ncc_channel_0.6")]
+    ssim_04: Annotated[T, Field(alias="ssim_0.4")]
+
+    def __post_init__(self) -> None:  # TRANSITION
+        self.update(self.labelled())
+
+    def labelled(self) -> Iterator[tuple[str, T]]:
+        """("ncc_0.5", value), … in the order of the fields."""
+        return ((label, getattr(self, name)) for name, label in LABELS.items())
+
+    def map(self, function: Callable[..., U], *others: ByYardstick[Any]) -> ByYardstick[U]:
+        """function(value, value of each of `others`), field by field.
+
+        >>> Counts(5, 4, 3, 2, 1, 0).map(lambda mine, null: mine - null, Counts(1, 1, 1, 1, 1, 1)).ncc_06
+        3
+        """
+        return ByYardstick(*(function(*(getattr(one, name) for one in (self, *others))) for name in LABELS))
+
+
+#: field of `ByYardstick` -> its label in JSON and in tables
+LABELS = {name: hint.__metadata__[0].alias for name, hint in get_type_hints(ByYardstick, include_extras=True).items()}
+Counts = ByYardstick[int]
 
 
 def rescale(x: Tensor) -> Tensor:
@@ -135,18 +178,28 @@ def padded(x: Tensor, n: int) -> Tensor:
     return torch.cat([x, x.new_zeros(max(n - len(x), 0), x.shape[1])])
 
 
-def match_counts(x_hat: Tensor, images: Tensor, mean: Tensor) -> dict[str, int]:
+def match_counts(x_hat: Tensor, images: Tensor, mean: Tensor, shape: Shape = CIFAR_SHAPE) -> Counts:
     """How many of `images` (n, d) have a candidate of their own in x_hat (m, d), by each of our yardsticks.
 
-    Both are centred by `mean` (d,).  NCC compares them so, over the whole image or per channel; SSIM compares x + mean,
-    stretched to [0, 1], with the image.  One-to-one throughout, so that no candidate is counted twice.  Fewer
-    candidates than images are padded with zero rows.  A zero row is no candidate: SSIM leaves it out, or it would be
-    the mean image.
+    Both are centred by `mean` (d,); shape: (C, H, W).  NCC compares them so, over the whole image or per channel; SSIM
+    compares x + mean, stretched to [0, 1], with the image.  One-to-one throughout, so that no candidate is counted
+    twice.  Fewer candidates than images are padded with zero rows.  A zero row is no candidate: SSIM leaves it out, or
+    it would be the mean image.
     """
     filled = padded(x_hat, len(images))
-    scores = {metric: one_to_one(images, filled, metric).score for metric in ("ncc", "ncc_channel")}
-    counts = {key: int((scores[metric] > t).sum()) for key, (metric, t) in THRESHOLDS.items()}
+    by_ncc, by_channel = (one_to_one(images, filled, metric, shape).score for metric in ("ncc", "ncc_channel"))
     shown, targets = rescale(x_hat[x_hat.any(1)] + mean), images + mean
     fewer, more = sorted((shown, targets), key=len)
-    by_ssim = one_to_one(fewer, more, "ssim").score if len(fewer) else shown.new_zeros(0)
-    return {**counts, f"ssim_{SSIM_THRESHOLD}": int((by_ssim > SSIM_THRESHOLD).sum())}
+    by_ssim = one_to_one(fewer, more, "ssim", shape).score if len(fewer) else shown.new_zeros(0)
+    return Counts(
+        ncc_05=_above(by_ncc, 0.5),
+        ncc_06=_above(by_ncc, 0.6),
+        ncc_07=_above(by_ncc, 0.7),
+        ncc_08=_above(by_ncc, 0.8),
+        ncc_channel_06=_above(by_channel, 0.6),
+        ssim_04=_above(by_ssim, SSIM_THRESHOLD),
+    )
+
+
+def _above(scores: Tensor, threshold: float) -> int:
+    return int((scores > threshold).sum())

@@ -1,6 +1,6 @@
 """How alike two sets of images are: every pair at once, by GEMMs and convolutions, no m × n × d intermediates.
 
-Images are flat rows (m, 3072) in C H W order with values meant for [0, 1].
+Images are flat rows (m, d) in C H W order with values meant for [0, 1]; `shape` is (C, H, W), d = C H W.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import math
 import torch
 from torch import Tensor
 
-SIDE = 32
-CHANNELS = 3
+from recon.errors import ReconError
+
+Shape = tuple[int, int, int]
+CIFAR_SHAPE = (3, 32, 32)  # TRANSITION: callers will pass the shape of their images
 WINDOW = 7  # scikit-image's default window
 
 
@@ -39,33 +41,48 @@ def ncc(a: Tensor, b: Tensor) -> Tensor:
     return (_standardise(a) @ _standardise(b).mT).clamp(-1, 1)
 
 
-def ncc_channel(a: Tensor, b: Tensor) -> Tensor:
-    """The mean over the three channels of their normalised cross-correlations, (m, n) in [−1, 1].
+def ncc_channel(a: Tensor, b: Tensor, shape: Shape = CIFAR_SHAPE) -> Tensor:
+    """The mean over the C channels of their normalised cross-correlations, (m, n) in [−1, 1].
 
     Blind to brightness and contrast of each channel.  The distance of Haim et al. (2022), the squared L2 between images
-    standardised per channel, is 2 · 3072 (1 − this).
+    standardised per channel, is 2 d (1 − this).  ReconError for images that are not of `shape`.
     """
 
     def flat(x: Tensor) -> Tensor:
-        return _standardise(x.unflatten(-1, (CHANNELS, -1))).flatten(-2)
+        return _standardise(_as_images(x, shape).flatten(2)).flatten(1)
 
-    return (flat(a) @ flat(b).mT / CHANNELS).clamp(-1, 1)
+    return (flat(a) @ flat(b).mT / shape[0]).clamp(-1, 1)
 
 
-def ssim(a: Tensor, b: Tensor, chunk: int = 16) -> Tensor:
+def _as_images(x: Tensor, shape: Shape) -> Tensor:
+    """Rows (m, d) as (m, C, H, W)."""
+    if x.shape[-1] != math.prod(shape):
+        raise ReconError(f"images of {x.shape[-1]} numbers are not of shape (C, H, W) = {tuple(shape)}")
+    return x.reshape(-1, *shape)
+
+
+def _window_means(side: int, like: Tensor) -> Tensor:
+    """(side − 6, side): times a row of pixels, the means over all windows inside it; in dtype and device of `like`."""
+    places = torch.arange(side, device=like.device) - torch.arange(side - WINDOW + 1, device=like.device)[:, None]
+    return ((places >= 0) & (places < WINDOW)).to(like.dtype) / WINDOW
+
+
+def ssim(a: Tensor, b: Tensor, shape: Shape = CIFAR_SHAPE, chunk: int = 16) -> Tensor:
     """Mean structural similarity (Wang et al. 2004), (m, n) in [−1, 1], for data range 1.
 
     scikit-image's `structural_similarity(..., data_range=1, channel_axis=0)`: uniform 7 × 7 window, sample
     covariances, windows inside the image only, mean over pixels and channels.  `chunk` rows of `a` at a time.
+    ReconError for images that are not of `shape` or have no room for a window.
     """
+    if min(shape[1:]) < WINDOW:
+        raise ReconError(f"SSIM needs images of {WINDOW} × {WINDOW} pixels or more, not {shape[1]} × {shape[2]}")
     k1, k2 = 0.01**2, 0.03**2
     unbias = WINDOW**2 / (WINDOW**2 - 1)
-    places = torch.arange(SIDE, device=a.device) - torch.arange(SIDE - WINDOW + 1, device=a.device)[:, None]
-    band = ((places >= 0) & (places < WINDOW)).to(a.dtype) / WINDOW  # window means of a row: two products per image
-    images_a, images_b = (x.reshape(-1, CHANNELS, SIDE, SIDE) for x in (a, b))
+    images_a, images_b = (_as_images(x, shape) for x in (a, b))
+    down, across = (_window_means(side, a) for side in shape[1:])  # two products per image
 
     def mean(x: Tensor) -> Tensor:
-        return band @ (x @ band.mT)
+        return down @ (x @ across.mT)
 
     mean_b, square_b = mean(images_b), mean(images_b.square())
     rows = []

@@ -7,12 +7,16 @@ without any attack, and of the attack's own candidates against held-out images.
 
 from __future__ import annotations
 
+import operator
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from recon.errors import ReconError
-from recon.scoring.matching import match_counts, one_to_one, padded
+from recon.scoring.matching import ByYardstick, Counts, match_counts, one_to_one, padded
+from recon.scoring.metrics import CIFAR_SHAPE, Shape
 
 NULLS = ("span", "mixtures", "rows", "directions", "means")
 HELD_OUT = "held_out"
@@ -68,30 +72,56 @@ def means(x: Tensor, count: int, generator: torch.Generator, labels: Tensor | No
     """Means (count, d) of images x (k, d): of all, of each class, then of random halves; (0, d) if there are none."""
     if len(x) == 0:
         return x
-    parts = [x] if labels is None else [x, *(x[labels == label] for label in labels.unique())]
+    everything = torch.ones(len(x), dtype=torch.bool, device=x.device)
+    parts = [everything] if labels is None else [everything, *(labels == label for label in labels.unique())]
     while len(parts) < count:
-        parts.append(x[torch.randperm(len(x), generator=generator)[: (len(x) + 1) // 2].to(x.device)])
-    return torch.stack([part.mean(0) for part in parts[:count]])
+        half = torch.randperm(len(x), generator=generator)[: (len(x) + 1) // 2]
+        parts.append(torch.zeros_like(everything).index_fill(0, half.to(x.device), True))
+    members = torch.stack(parts[:count]).to(x.dtype)  # all means in one product: nobody's images are gathered
+    return members @ x / members.sum(1, keepdim=True)
+
+
+@dataclass(frozen=True)
+class NullTable(dict):  # TRANSITION: no dict, once nobody asks for table["excess"]
+    """What an attack finds above what finds itself.
+
+    matches: of the attack's candidates with the training images · nulls: name of a set of null candidates -> its
+    matches with the training images; "held_out": the attack's candidates' with as many held-out images · best_null: the
+    largest of the nulls · best_null_name: whose that is, the first of equals · excess: matches − best_null.
+    """
+
+    matches: Counts
+    nulls: dict[str, Counts]
+    best_null: Counts
+    best_null_name: ByYardstick[str]
+    excess: Counts
+
+    def __post_init__(self) -> None:  # TRANSITION
+        self.update(vars(self))
 
 
 def null_table(
-    candidates: dict[str, Tensor], train: Tensor, held_out: Tensor, mean: Tensor, x_hat: Tensor
-) -> dict[str, dict]:
-    """What no attack scores, and what the attack's x_hat (m, d) scores above it; images centred by `mean` (d,).
+    candidates: dict[str, Tensor],
+    train: Tensor,
+    held_out: Tensor,
+    mean: Tensor,
+    x_hat: Tensor,
+    shape: Shape = CIFAR_SHAPE,
+) -> NullTable:
+    """What no attack scores by `match_counts`, and what the attack's x_hat (m, d) scores above it.
 
-    Candidates are stretched to the median norm of the training images first: SSIM sees their contrast.
-    nulls: name -> `match_counts` of that set against the training images (n, d); "held_out": of x_hat against as many
-    held-out images · best_null: yardstick -> largest of these · best_null_name: yardstick -> whose that is · excess:
-    matches of x_hat with the training images minus best_null.
+    candidates: null sets (k, d) by name, see `null_candidates` · train, held_out: (n, d) · all centred by `mean` (d,) ·
+    shape: (C, H, W).  Null candidates are stretched to the median norm of the training images first: SSIM sees their
+    contrast.
     """
     norm = train.norm(dim=1).median()
-    nulls = {name: match_counts(norm * normalize(x, dim=1), train, mean) for name, x in candidates.items()}
-    nulls[HELD_OUT] = match_counts(x_hat, held_out, mean)
-    matches = match_counts(x_hat, train, mean)
-    names = {key: max(nulls, key=lambda name: nulls[name][key]) for key in matches}
-    best = {key: nulls[name][key] for key, name in names.items()}
-    excess = {key: matches[key] - best[key] for key in matches}
-    return {"matches": matches, "nulls": nulls, "best_null": best, "best_null_name": names, "excess": excess}
+    nulls = {name: match_counts(norm * normalize(x, dim=1), train, mean, shape) for name, x in candidates.items()}
+    nulls[HELD_OUT] = match_counts(x_hat, held_out, mean, shape)
+    matches = match_counts(x_hat, train, mean, shape)
+    first, *others = nulls.values()
+    best = first.map(lambda *counts: max(counts), *others)
+    names = first.map(lambda *counts: list(nulls)[counts.index(max(counts))], *others)
+    return NullTable(matches, nulls, best, names, matches.map(operator.sub, best))
 
 
 def null_curves(candidates: dict[str, Tensor], train: Tensor) -> dict[str, Tensor]:

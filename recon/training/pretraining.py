@@ -6,23 +6,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recon.nets.conv import ConvNet
+from recon.nets.conv import ConvNet, Params
 
 BATCH, STEP_SIZE, EPOCHS = 64, 1e-3, 300  # §4: Adam with PyTorch's other defaults
 
 
 def pretrain(
-    network: ConvNet, weights: list[Tensor], x: Tensor, labels: Tensor, epochs: int, generator: torch.Generator
-) -> list[Tensor]:
-    """Weights after `epochs` of Adam on the mean cross-entropy of images x (n, c, h, w), reshuffled every epoch."""
-    leaves = [weight.clone().requires_grad_() for weight in weights]
-    adam = torch.optim.Adam(leaves, lr=STEP_SIZE)
+    network: ConvNet, theta: Params, x: Tensor, labels: Tensor, epochs: int, generator: torch.Generator
+) -> Params:
+    """θ after `epochs` of Adam on the mean cross-entropy of images x (n, c, h, w), reshuffled every epoch."""
+    leaves = {name: tensor.clone().requires_grad_() for name, tensor in theta.items()}
+    adam = torch.optim.Adam(leaves.values(), lr=STEP_SIZE)
     for _ in range(epochs):
         for rows in torch.randperm(len(x), generator=generator).split(BATCH):
             adam.zero_grad()
-            F.cross_entropy(network.logits(leaves, x[rows]), labels[rows]).backward()
+            F.cross_entropy(network(leaves, x[rows]), labels[rows]).backward()
             adam.step()
-    return [leaf.detach() for leaf in leaves]
+    return {name: leaf.detach() for name, leaf in leaves.items()}
 
 
 __all__ = ["BATCH", "EPOCHS", "STEP_SIZE", "pretrain"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from recon.errors import ReconError
 
@@ -96,7 +97,7 @@ def build(recipe: Recipe, dim: int, generator: torch.Generator) -> nn.Sequential
     widths = [dim, *[recipe.width] * (recipe.depth - 1), outputs]
     layers: list[nn.Module] = []
     for layer, (fan_in, fan_out) in enumerate(zip(widths, widths[1:], strict=False)):
-        linear = nn.Linear(fan_in, fan_out, bias=recipe.bias or layer == 0)
+        linear = skip_init(nn.Linear, fan_in, fan_out, bias=recipe.bias or layer == 0)  # draws nothing itself
         for parameter in linear.parameters():  # PyTorch's default, drawn from our generator
             nn.init.uniform_(parameter, -1 / fan_in**0.5, 1 / fan_in**0.5, generator=generator)
         layers.append(linear)
@@ -139,11 +140,14 @@ class Dropout(nn.Module):
         return x * (torch.rand(x.shape, generator=self.generator) >= self.p).to(x) / (1 - self.p)
 
 
-def loss_of(outputs: Tensor, y: Tensor, classes: int) -> Tensor:
-    """Mean logistic loss of one logit (n, 1) for y in {0, 1}, or cross-entropy of (n, K) for classes y (n,)."""
+def loss_of(outputs: Tensor, y: Tensor, classes: int, reduction: str = "mean") -> Tensor:
+    """Mean logistic loss of one logit (n, 1) for y in {0, 1}, or cross-entropy of (n, K) for classes y (n,).
+
+    reduction: "none" for the loss of each image (n,).
+    """
     if classes == 2:
-        return F.binary_cross_entropy_with_logits(outputs[:, 0], y.to(outputs))
-    return F.cross_entropy(outputs, y.long())
+        return F.binary_cross_entropy_with_logits(outputs[:, 0], y.to(outputs), reduction=reduction)
+    return F.cross_entropy(outputs, y.long(), reduction=reduction)
 
 
 def accuracy(module: nn.Module, x: Tensor, y: Tensor) -> float:
@@ -152,7 +156,7 @@ def accuracy(module: nn.Module, x: Tensor, y: Tensor) -> float:
     with torch.no_grad():
         outputs = module(x)
     said = (outputs[:, 0] > 0) if outputs.shape[1] == 1 else outputs.argmax(1)
-    return (said.long() == y.long()).float().mean().item()
+    return (said.long() == y.to(said.device).long()).float().mean().item()
 
 
 def train(
@@ -170,7 +174,8 @@ def train(
     instead of the one that the recipe describes.  ReconError for labels that do not fit or an augmentation without a
     shape.
     """
-    if x.dim() != 2 or y.shape != x.shape[:1] or not torch.isin(y.long(), torch.arange(recipe.classes)).all():
+    y = y.to(x.device)
+    if x.dim() != 2 or y.shape != x.shape[:1] or not ((y.long() >= 0) & (y.long() < recipe.classes)).all():
         raise ReconError(f"images {tuple(x.shape)} and labels {tuple(y.shape)} do not fit {recipe.classes} classes")
     if recipe.augment and (shape is None or len(shape) != 3):
         raise ReconError("images can only be shifted and flipped if their shape is (C, H, W)")
@@ -196,8 +201,11 @@ def train(
 def _low(recipe: Recipe, module: nn.Module, x: Tensor, y: Tensor) -> bool:
     if recipe.stop_loss is None:
         return False
+    module.eval()  # no dropout, which would draw from the generator of the steps
     with torch.no_grad():
-        return loss_of(module(x), y, recipe.classes).item() < recipe.stop_loss
+        low = loss_of(module(x), y, recipe.classes).item() < recipe.stop_loss
+    module.train()
+    return low
 
 
 def _noisy(y: Tensor, recipe: Recipe, generator: torch.Generator) -> Tensor:
@@ -246,31 +254,33 @@ def _optimiser(
     fused = recipe.epsilon is None  # one pass over the weights instead of four: they are what takes time here
     make = kinds[recipe.optimiser]
     optimiser = make(module.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=fused, **momentum)
-    trained: nn.Module = module
-    if recipe.epsilon is not None:
-        trained, private = _private(recipe, module, optimiser, n, generator)
-    else:
-        private = optimiser
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, recipe.steps)
 
     def update(x: Tensor, y: Tensor) -> None:
-        trained.train()
-        private.zero_grad()
-        loss_of(trained(x), y, recipe.classes).backward()
-        private.step()
+        module.train()
+        optimiser.zero_grad()
+        loss_of(module(x), y, recipe.classes).backward()
+        optimiser.step()
 
+    if recipe.epsilon is not None:
+        update = _private(recipe, module, optimiser, n, generator)
     return update, schedule.step if recipe.cosine else lambda: None
 
 
 def _private(
     recipe: Recipe, module: nn.Sequential, optimiser: torch.optim.Optimizer, n: int, generator: torch.Generator
-) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """Opacus' clipping and noise, full batch, so that (ε, 1/(10 n)) holds after all steps by its RDP accountant."""
+) -> Update:
+    """Opacus' clipping and noise, full batch, so that (ε, 1/(10 n)) holds after all steps by its RDP accountant.
+
+    Ghost clipping (Li et al. 2022): each image's gradient norm from what enters and leaves every layer, then one
+    backward pass of the weighted losses.  n gradients, each as large as the network, are never made.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Opacus warns of its own hooks
-        from opacus import GradSampleModule
         from opacus.accountants.utils import get_noise_multiplier
-        from opacus.optimizers import DPOptimizer
+        from opacus.grad_sample import GradSampleModuleFastGradientClipping
+        from opacus.optimizers import DPOptimizerFastGradientClipping
+        from opacus.utils.fast_gradient_clipping_utils import DPTensorFastGradientClipping
 
         noise = get_noise_multiplier(
             target_epsilon=recipe.epsilon,
@@ -279,12 +289,27 @@ def _private(
             steps=recipe.steps,
             accountant="rdp",
         )
-        wrapped = GradSampleModule(module)
-    private = DPOptimizer(
+        wrapped = GradSampleModuleFastGradientClipping(module, max_grad_norm=recipe.clip)
+    private = DPOptimizerFastGradientClipping(
         optimiser,
         noise_multiplier=noise,
         max_grad_norm=recipe.clip,
         expected_batch_size=n,
-        generator=generator,
+        generator=_on(first_weight(module).device, generator),
     )
-    return wrapped, private
+
+    def update(x: Tensor, y: Tensor) -> None:
+        wrapped.train()
+        private.zero_grad()
+        losses = loss_of(wrapped(x), y, recipe.classes, reduction="none")
+        DPTensorFastGradientClipping(wrapped, private, losses).backward()
+        private.step()
+
+    return update
+
+
+def _on(device: torch.device, generator: torch.Generator) -> torch.Generator:
+    """The generator itself, or for another device one there, which it seeds."""
+    if generator.device.type == device.type:
+        return generator
+    return torch.Generator(device).manual_seed(int(torch.randint(2**62, (), generator=generator)))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from pydantic import TypeAdapter
 
 from recon.errors import ReconError
-from recon.scoring.matching import match_counts
-from recon.scoring.nulls import NULLS, clears, means, null_candidates, null_curves, null_table
+from recon.scoring.matching import Counts, match_counts
+from recon.scoring.nulls import NULLS, NullTable, clears, means, null_candidates, null_curves, null_table
 
 DIM = 3072
 
@@ -107,7 +108,7 @@ def test_degenerate_weights(w1):
         found = candidates(w1=w1, train=train)
         table = null_table(found, train, held_out, torch.full((DIM,), 0.5), noise(2, 9))
         for name in ("span", "rows", "directions"):
-            assert not any(table["nulls"][name].values())
+            assert table.nulls[name] == Counts(0, 0, 0, 0, 0, 0)
             assert bool(found[name].any()) == bool(w1.any())
         assert not any(null_curves(found, train)["span"] > 0.1)
 
@@ -117,27 +118,34 @@ def test_excess_is_matches_minus_the_best_null():
     sets = {"good": torch.cat([train[:2], noise(4, 9)]), "better": train[:4], "bad": noise(6, 5)}
     x_hat = torch.cat([train[:5], held_out[:1]])
     table = null_table(sets, train, held_out, mean, x_hat)
-    assert table["matches"] == match_counts(x_hat, train, mean)
-    assert {name: counts["ncc_0.6"] for name, counts in table["nulls"].items()} == {
+    assert table.matches == match_counts(x_hat, train, mean)
+    assert {name: counts.ncc_06 for name, counts in table.nulls.items()} == {
         "good": 2,
         "better": 4,
         "bad": 0,
         "held_out": 1,
     }
-    assert (table["best_null"]["ncc_0.6"], table["best_null_name"]["ncc_0.6"]) == (4, "better")
-    assert table["excess"] == {key: table["matches"][key] - table["best_null"][key] for key in table["matches"]}
-    assert table["excess"]["ncc_0.6"] == 1
-    assert set(table["excess"]) == set(table["best_null"]) == set(table["best_null_name"]) == set(table["matches"])
+    assert (table.best_null.ncc_06, table.best_null_name.ncc_06) == (4, "better")
+    for label, excess in table.excess.labelled():
+        counts = {name: dict(found.labelled())[label] for name, found in table.nulls.items()}
+        assert (
+            dict(table.best_null.labelled())[label]
+            == max(counts.values())
+            == counts[dict(table.best_null_name.labelled())[label]]
+        )
+        assert excess == dict(table.matches.labelled())[label] - max(counts.values())
+    assert table.excess.ncc_06 == 1
+    assert TypeAdapter(NullTable).validate_json(TypeAdapter(NullTable).dump_json(table, by_alias=True)) == table
     swapped = null_table(sets, train, held_out, mean, held_out)  # an attack that returns the wrong images
-    assert swapped["best_null_name"]["ncc_0.6"] == "held_out" and swapped["excess"]["ncc_0.6"] == -6
+    assert swapped.best_null_name.ncc_06 == "held_out" and swapped.excess.ncc_06 == -6
 
 
 def test_contrast_of_a_null_does_not_matter():
     """Rows of w1 may be tiny or huge: SSIM sees them at the training images' contrast."""
     train, held_out, mean = noise(6, 1) / 10, noise(6, 4) / 10, torch.full((DIM,), 0.5)
     tables = [null_table({"same": c * train}, train, held_out, mean, held_out) for c in (1e-6, 1.0, 1e6)]
-    assert tables[0]["nulls"]["same"] == tables[1]["nulls"]["same"] == tables[2]["nulls"]["same"]
-    assert tables[0]["nulls"]["same"]["ssim_0.4"] == 6
+    assert tables[0].nulls["same"] == tables[1].nulls["same"] == tables[2].nulls["same"]
+    assert tables[0].nulls["same"].ssim_04 == 6
 
 
 def test_blur_of_few_training_images_scores_where_nothing_was_demixed():
@@ -145,8 +153,8 @@ def test_blur_of_few_training_images_scores_where_nothing_was_demixed():
     train, held_out, mean = noise(3, 1), noise(3, 4), torch.full((DIM,), 0.5)
     mixing = torch.randn(50, 3, generator=torch.Generator().manual_seed(5))
     table = null_table(candidates(w1=mixing @ train, train=train), train, held_out, mean, noise(12, 6))
-    assert table["nulls"]["span"]["ncc_0.6"] == table["nulls"]["mixtures"]["ncc_0.6"] == 3
-    assert table["nulls"]["held_out"]["ncc_0.6"] == 0
+    assert table.nulls["span"].ncc_06 == table.nulls["mixtures"].ncc_06 == 3
+    assert table.nulls["held_out"].ncc_06 == 0
 
 
 def test_clearing_a_null_asks_for_more_than_chance():
@@ -159,3 +167,58 @@ def test_bad_shapes():
         candidates(w1=torch.zeros(3, 5))
     with pytest.raises(ReconError, match="rows of one length"):
         candidates(m=0)
+
+
+def test_of_equal_nulls_the_first_is_named():
+    train, held_out, mean = noise(4, 1), noise(4, 4), torch.full((DIM,), 0.5)
+    table = null_table({"one": train[:2], "two": train[2:]}, train, held_out, mean, held_out[:2])
+    assert [table.nulls[name].ncc_06 for name in ("one", "two", "held_out")] == [2, 2, 2]
+    assert table.best_null_name.ncc_06 == "one"
+
+
+def test_curves_are_one_to_one_and_sorted():
+    train = noise(4, 1)
+    curve = null_curves({"two": torch.cat([train[2:3], train[2:3], train[:1] + noise(1, 7)])}, train)["two"]
+    best = torch.corrcoef(torch.cat([train[:1], train[:1] + noise(1, 7)]))[0, 1]
+    assert torch.allclose(curve[:2], torch.stack([torch.tensor(1.0), best]), atol=1e-5)
+    assert curve.shape == (4,) and (curve[2:].abs() < 0.1).all() and (curve.diff() <= 0).all()
+    assert null_curves({"one": train[:1]}, train)["one"][1:].abs().max() == 0  # nothing is left for the others
+
+
+def test_other_shapes():
+    generator = torch.Generator().manual_seed(0)
+    train, held_out, x = (torch.rand(5, 128, generator=generator) - 0.5 for _ in range(3))
+    table = null_table({"some": train[:3]}, train, held_out, torch.full((128,), 0.5), train, (2, 8, 8))
+    assert table.matches.ssim_04 == 5 and table.best_null.ncc_channel_06 == 3 and table.excess.ncc_08 == 2
+    with pytest.raises(ReconError, match="128 numbers"):
+        null_table({"some": x}, train, held_out, torch.full((128,), 0.5), train, (1, 8, 8))
+
+
+def test_nulls_get_the_median_norm_of_the_training_images():
+    """Neither the mean nor the largest: one loud image must not set the contrast of all nulls."""
+    mean = torch.rand(DIM, generator=torch.Generator().manual_seed(3))
+    train = noise(5, 1) * torch.tensor([0.1, 0.1, 0.1, 0.1, 50.0])[:, None]
+    null = train[:4] / train[:4].norm(dim=1, keepdim=True)
+    table = null_table({"same": 7 * null}, train, noise(5, 4), mean, train)
+    expected, loud = (match_counts(norm * null, train, mean) for norm in (train.norm(dim=1).median(), train[4].norm()))
+    assert table.nulls["same"] == expected != loud
+
+
+def test_every_set_is_shown_with_the_mean_that_was_subtracted():
+    """SSIM compares x + mean: of the nulls, and of what is compared with held-out images, no other mean is added."""
+    mean = torch.rand(DIM, generator=torch.Generator().manual_seed(3))
+    train, held_out = noise(4, 1) / 5, noise(4, 4) / 5
+    blurred = {"near": train + 0.8 * noise(4, 5) / 5}
+    x_hat = held_out + 0.8 * noise(4, 6) / 5
+    table = null_table(blurred, train, held_out, mean, x_hat)
+    stretched = train.norm(dim=1).median() * torch.nn.functional.normalize(blurred["near"], dim=1)
+    assert table.nulls["near"] == match_counts(stretched, train, mean)
+    assert table.nulls["near"] != match_counts(stretched, train, blurred["near"].mean(0))
+    assert table.nulls["held_out"] == match_counts(x_hat, held_out, mean)
+    assert table.nulls["held_out"] != match_counts(x_hat, held_out, held_out.mean(0))
+
+
+def test_half_of_an_odd_number_is_rounded_up():
+    others = noise(7, 2)
+    weights = means(others, 2, torch.Generator().manual_seed(0))[1] @ torch.linalg.pinv(others)
+    assert torch.allclose(weights.sort().values, torch.tensor([0.0] * 3 + [0.25] * 4), atol=1e-4)

@@ -66,7 +66,9 @@ def test_build_draws_from_the_generator_alone(start):
         torch.manual_seed(1)
         first = build(recipe, 20, seeded()).state_dict()
         torch.manual_seed(2)
+        before = torch.get_rng_state()
         second = build(recipe, 20, seeded()).state_dict()
+        assert torch.equal(torch.get_rng_state(), before)
     other = build(recipe, 20, seeded(1)).state_dict()
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert not any(torch.equal(first[name], other[name]) for name in first if first[name].any())
@@ -275,6 +277,14 @@ def test_stop_loss_stops_at_the_first_check_below():
     before = train(replace(recipe, steps=stopped.steps - 25, stop_loss=None), x, y, seeded())
     assert before.loss >= 0.1 and before.steps == stopped.steps - 25
     assert train(replace(recipe, stop_loss=None, steps=30), x, y, seeded()).steps == 30
+
+
+def test_looking_at_the_loss_moves_no_draw():
+    """A goal that is never reached changes nothing, with dropout too."""
+    recipe = replace(PLAIN, steps=60, lr=0.3, dropout=0.4, batch=4)
+    x, y = normal(10, 20), labels(10)
+    looked, never = (train(replace(recipe, stop_loss=goal), x, y, seeded()) for goal in (1e-9, None))
+    assert torch.equal(looked.w1, never.w1)
 
 
 def test_stop_is_asked_every_25_steps():

@@ -1,0 +1,27 @@
+"""Descent on DecoReco's energy in all pixels, from given images: what the landscape does to a start."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from recon.analysis.landscape import StationarityAttack, joint_span
+from recon.attacks.decoreco import half_and_half
+from recon.attacks.reconstruct import reconstruct
+from recon.nets.mlp import MLP
+from recon.optim.descent import HeavyBall
+
+
+def descend_in_pixels(network: MLP, theta_star: Tensor, x_init: Tensor, steps: int, descent: HeavyBall) -> Tensor:
+    """`steps` of descent on f(x) of `StationarityAttack` from x_init (S, n, d); theta_star (p,); the images (S, n, d).
+
+    The gradient of f lies in the row space of w1: computed there, exactly.
+    """
+    params = dict(network.unflatten(theta_star))
+    basis = joint_span(params["w1"])
+    small = network.with_inputs(len(basis))
+    theta = small.flatten({**params, "w1": params["w1"] @ basis.mT})
+    labels = half_and_half(x_init.shape[1], x_init.device, x_init.dtype)
+    attack = StationarityAttack(small, theta, labels, descent)
+    start = x_init @ basis.mT
+    found = reconstruct(attack, start, steps, label="landscape")
+    return x_init + (found.x_hat - start) @ basis

@@ -1,0 +1,22 @@
+"""Chapter 3, §4.3 of Runkel et al. (2024), eq. (8): bilevel reconstruction of an affine classifier."""
+
+from recon.chapters.base import Experiment
+from recon.chapters.bilevel_affine.claims import claims
+from recon.chapters.bilevel_affine.compute import compute
+from recon.chapters.bilevel_affine.figures import plot_energy
+from recon.chapters.bilevel_affine.metrics import Metrics
+from recon.chapters.bilevel_affine.sizes import SIZES
+from recon.chapters.bilevel_pictures import plot_starts
+
+AFFINE = Experiment(
+    name="bilevel-affine",
+    chapter="03-bilevel-affine",
+    section="4.3",
+    summary="bilevel reconstruction of an affine classifier from starts a/b/c",
+    cost={"smoke": "3 s", "laptop": "10 s", "paper": "minutes"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures={"starts": plot_starts, "energy": plot_energy},
+)

@@ -1,0 +1,201 @@
+"""What the chapters on weights share: centred images, the released network, the attack, the table of its matches."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from recon.attacks.reconstruct import Reconstruction
+from recon.attacks.recover import Recovered, Settings, recover
+from recon.chapters.base import Context, Tensors
+from recon.chapters.tables import Attacked, ByReference, Competitions, MatchTable, Trained, flat, typed_null_table
+from recon.images.pools import Dataset, centre
+from recon.nets.mlp import MLP, three_layer
+from recon.scoring.matching import nearest, one_to_one, padded, target_decoy
+from recon.scoring.metrics import ncc
+from recon.scoring.nulls import HELD_OUT, null_candidates, null_table
+from recon.training import kkt
+
+LAYER_1 = (1.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Centred:
+    """Flat images minus the training mean (n, d): training, start partition, held out; y (n,) in {0, 1}; indices."""
+
+    train: Tensor
+    init: Tensor
+    held_out: Tensor
+    y: Tensor
+    init_y: Tensor
+    mean: Tensor
+    train_index: Tensor
+    init_index: Tensor
+    held_out_index: Tensor
+
+    @staticmethod
+    def of(context: Context, n_train: int, released: str = "train") -> Centred:
+        """As many held-out as training images.  released="init": the two partitions change places (the shadow net)."""
+        return Centred.from_data(context.dataset(n_train, n_train), context.device, released)
+
+    @staticmethod
+    def from_data(data: Dataset, device: torch.device, released: str = "train") -> Centred:
+        """The same of partitions that are drawn already."""
+        train, init = (data.train, data.init) if released == "train" else (data.init, data.train)
+        mean = train.flat.mean(0)
+        parts = {
+            name: centre(part.flat, mean).to(device)
+            for name, part in (("train", train), ("init", init), ("held_out", data.held_out))
+        }
+        return Centred(
+            **parts,
+            y=train.y.to(device),
+            init_y=init.y.to(device),
+            mean=mean.to(device),
+            train_index=train.index,
+            init_index=init.index,
+            held_out_index=data.held_out.index,
+        )
+
+    def arrays(self) -> Tensors:
+        """All that is needed to match reconstructions again."""
+        return {
+            "train_index": self.train_index,
+            "heldout_index": self.held_out_index,
+            "x_train": self.train,
+            "x_held_out": self.held_out,
+            "mean": self.mean,
+        }
+
+
+@dataclass(frozen=True)
+class ReleasedNet:
+    """A network trained to the KKT regime, with its certificate and the seconds that took."""
+
+    network: MLP
+    trained: kkt.Trained
+    certificate: kkt.Certificate
+    seconds: float
+
+    @property
+    def theta_star(self) -> Tensor:
+        """θ* (p,)."""
+        return self.trained.theta_star
+
+    def metrics(self) -> Trained:
+        """What every DecoReco result says of the training."""
+        certified = self.certificate
+        return Trained(
+            train_seconds=self.seconds,
+            log_loss=self.trained.log_loss,
+            min_normalised_margin=certified.normalised_margins.min().item(),
+            kkt_residual=certified.residual_by_layer[0].item(),
+            kkt_residual_by_layer=certified.residual_by_layer.tolist(),
+            theta_norm=self.theta_star.norm().item(),
+        )
+
+
+def train_released(context: Context, images: Centred, width: int, steps: int, offset: int = 0) -> ReleasedNet:
+    """Train Haim et al.'s three-layer net on `images.train` without weight decay.
+
+    offset: which of a chapter's networks this is; each has weights and a checkpoint of its own.  The certificate's
+    multipliers are fitted on layer 1, where the attack looks: the second layer's random start does not fade at these
+    sizes and would drown it.
+    """
+    start = time.perf_counter()
+    network = three_layer(width, images.train.shape[1])
+    weights = context.stream("kkt.weights", offset)
+    theta_init = network.flatten(network.init(weights, "small")).to(images.train.device)
+    checkpoint = context.checkpoints / f"training-{offset}.safetensors"
+    trained = kkt.train_to_kkt(network, images.train, images.y, theta_init, steps, checkpoint=checkpoint)
+    seconds = time.perf_counter() - start
+    certified = kkt.certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
+    return ReleasedNet(network, trained, certified, round(seconds, 2))
+
+
+def timed_recover(
+    context: Context, released: ReleasedNet, settings: Settings, name: str, x_init: Tensor | None = None
+) -> tuple[Recovered, Attacked]:
+    """`recover` with a checkpoint folder of its own; and what the adversary can say of it."""
+    start = time.perf_counter()
+    found = recover(
+        released.network,
+        released.theta_star,
+        settings,
+        context.stream("kkt.attack"),
+        context.checkpoints / name,
+        x_init,
+    )
+    return found, attacked(found, time.perf_counter() - start)
+
+
+def attacked(found: Recovered, seconds: float) -> Attacked:
+    """What the adversary can say: energies, the scale they chose, the dimension they searched."""
+    best = int(found.energy.argmin())
+    return Attacked(
+        recon_seconds=round(seconds, 2),
+        energy=found.energy.tolist(),
+        energy_by_layer=found.by_layer[best].tolist(),
+        multiplier_scale=found.multiplier_scale,
+        searched_dimensions=found.x_hat.shape[1] if found.basis is None else len(found.basis),
+    )
+
+
+def by_reference(found: Reconstruction, step_size: float) -> ByReference:
+    """Where `reference_recover` ended."""
+    by_layer = found.extra["accepted_by_layer"][0]
+    return ByReference(energy=found.energy.tolist(), energy_by_layer=by_layer.tolist(), step_size=step_size)
+
+
+def nulls_of(
+    context: Context, images: Centred, network: MLP, theta: Tensor, m: int, basis: Tensor | None = None
+) -> dict[str, Tensor]:
+    """`null_candidates` of a network's first layer: m images a set, in the span that was searched, if one was."""
+    return null_candidates(
+        network.unflatten(theta)["w1"],
+        images.train,
+        images.init,
+        m,
+        context.stream("kkt.nulls"),
+        basis,
+        images.init_y,
+    )
+
+
+def match_table(x_hat: Tensor, images: Centred, nulls: dict[str, Tensor]) -> MatchTable:
+    """Matches of x_hat (m, d), held-out images in their place, both in competition, the excess over the best null.
+
+    nulls: candidates that cost nothing, see `recon.scoring.nulls.null_table`.
+    """
+    table = typed_null_table(null_table(nulls, images.train, images.held_out, images.mean, x_hat))
+    top10, per_image, per_candidate = _compared(x_hat, images.train)
+    null_top10, null_per_image, null_per_candidate = _compared(x_hat, images.held_out)
+    competition = {t: target_decoy(x_hat, images.train, images.held_out, t) for t in (0.5, 0.6, 0.7)}
+    return MatchTable(
+        **flat(table),
+        null=table.nulls[HELD_OUT],
+        top10_ncc=top10,
+        null_top10_ncc=null_top10,
+        per_image_ncc_06=per_image,
+        null_per_image_ncc_06=null_per_image,
+        per_candidate_ncc_06=per_candidate,
+        null_per_candidate_ncc_06=null_per_candidate,
+        competition=Competitions(ncc_05=competition[0.5], ncc_06=competition[0.6], ncc_07=competition[0.7]),
+    )
+
+
+def _compared(x_hat: Tensor, part: Tensor) -> tuple[float, int, int]:
+    """Mean of the ten best one-to-one NCC; images of `part` with a candidate above 0.6; candidates with an image."""
+    filled = padded(x_hat, len(part))
+    top = one_to_one(part, filled).score.topk(min(10, len(part))).values.mean().item()
+    per_image = int((nearest(part, filled, "ncc").score > 0.6).sum())
+    return top, per_image, int((nearest(x_hat, part, "ncc").score > 0.6).sum())
+
+
+def ranks(x_hat: Tensor, targets: Tensor, others: Tensor, chunk: int = 1000) -> Tensor:
+    """Position, from 1, of the first of `targets` among targets and `others`, sorted by NCC to each of x_hat; (m,)."""
+    best = nearest(x_hat, targets, "ncc").score[:, None]
+    return 1 + torch.stack([(ncc(x_hat, part) > best).sum(1) for part in others.split(chunk)]).sum(0)

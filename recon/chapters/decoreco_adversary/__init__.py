@@ -1,0 +1,21 @@
+"""Chapter 12: whether the adversary can tell true reconstructions from false, by stationarity alone."""
+
+from recon.chapters.base import Experiment
+from recon.chapters.decoreco_adversary.claims import claims
+from recon.chapters.decoreco_adversary.compute import compute
+from recon.chapters.decoreco_adversary.figures import FIGURES
+from recon.chapters.decoreco_adversary.metrics import Metrics
+from recon.chapters.decoreco_adversary.sizes import SIZES
+
+DECORECO_ADVERSARY = Experiment(
+    name="decoreco-adversary",
+    chapter="12-decoreco-adversary",
+    section="1",
+    summary="can an adversary tell true from false reconstructions? ROC and precision over networks",
+    cost={"smoke": "10 s", "laptop": "4 min", "paper": "hours"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures=FIGURES,
+)

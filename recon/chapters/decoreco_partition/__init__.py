@@ -1,0 +1,21 @@
+"""Chapter 10, §4.4 and Fig. 9: DecoReco started from images that were never trained on."""
+
+from recon.chapters.base import Experiment
+from recon.chapters.decoreco_partition.claims import claims
+from recon.chapters.decoreco_partition.compute import compute
+from recon.chapters.decoreco_partition.figures import FIGURES
+from recon.chapters.decoreco_partition.metrics import Metrics
+from recon.chapters.decoreco_partition.sizes import SIZES
+
+DECORECO_PARTITION = Experiment(
+    name="decoreco-partition",
+    chapter="10-decoreco-partition",
+    section="4.4",
+    summary="DecoReco started from images that were never trained on",
+    cost={"smoke": "5 s", "laptop": "1 min", "paper": "an hour"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures=FIGURES,
+)

@@ -1,0 +1,65 @@
+"""Chapter 10's sentences, each with the paper's value, ours, the nulls and a verdict."""
+
+from __future__ import annotations
+
+from recon.chapters.decoreco_partition.metrics import Ended, Metrics
+from recon.chapters.decoreco_partition.sizes import Sizes
+from recon.chapters.tables import null_text
+from recon.scoring.nulls import clears
+from recon.store.results import Claim, verdict
+
+
+def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
+    """§4.4's sentences on Fig. 9 for the reference recipe; and what a better optimiser does from the same start."""
+    return [*_paper(metrics), _optimiser(metrics)]
+
+
+def _paper(metrics: Metrics) -> list[Claim]:
+    """ "moved" asks for some and few more than the held-out images, and holds in part if the best null has as many."""
+    m, stayed, moved = metrics.m, metrics.nearest_is_start_partition, metrics.moved_to_training
+    some_few = 0 < moved - metrics.moved_to_held_out <= 0.1 * m
+    return [
+        Claim(
+            "decoreco-partition-start",
+            "4.4, Fig. 9",
+            "Started from another CIFAR partition, most results reflect the images of the initialisation.",
+            "most (visual)",
+            f"{stayed} of {m} are nearest to an image of the start partition, {metrics.nearest_is_own_start} to "
+            "their own, by the reference recipe",
+            f"mean NCC {metrics.ncc_to_start_partition:.2f} to the start, {metrics.ncc_to_training:.2f} to "
+            f"training and {metrics.ncc_to_held_out:.2f} to held-out images",
+            verdict(stayed > 0.5 * m),
+        ),
+        Claim(
+            "decoreco-partition-moved",
+            "4.4, Fig. 9",
+            "A single training image appears among the results.",
+            "1 of those shown",
+            f"{moved} of {m} left their start for a training image, NCC above 0.6, by the reference recipe",
+            f"best null {_best_moved(metrics)}; {metrics.moved_to_held_out} for a held-out image",
+            "partly" if some_few and moved <= metrics.best_null_moved else verdict(some_few),
+        ),
+    ]
+
+
+def _optimiser(metrics: Metrics) -> Claim:
+    """Asks that both of our results clear the best null."""
+    ours, span = metrics.variants.pixels, metrics.variants.span
+    cleared = [clears(found.moved_to_training, found.best_null_moved) for found in (ours, span)]
+    return Claim(
+        "decoreco-partition-optimiser",
+        "",
+        "That the start comes back is the optimiser's doing: with Adam and logarithmic multipliers training images "
+        "replace it.",
+        "",
+        f"{ours.moved_to_training} of {metrics.m} left their start for a training image in all pixels, "
+        f"{span.moved_to_training} in the span; nearest to the start partition are still "
+        f"{ours.nearest_is_start_partition} and {span.nearest_is_start_partition}",
+        f"best null: {_best_moved(ours)} and {_best_moved(span)}; {ours.moved_to_held_out} and "
+        f"{span.moved_to_held_out} for a held-out image",
+        "finding" if all(cleared) else "partly" if any(cleared) else "not reproduced",
+    )
+
+
+def _best_moved(found: Ended) -> str:
+    return null_text(found.best_null_moved, found.best_null_moved_name)

@@ -1,0 +1,21 @@
+"""Chapter 11: energies of the truth, of other images and of reconstructions, at equal footing."""
+
+from recon.chapters.base import Experiment
+from recon.chapters.decoreco_truth.claims import claims
+from recon.chapters.decoreco_truth.compute import compute
+from recon.chapters.decoreco_truth.figures import FIGURES
+from recon.chapters.decoreco_truth.metrics import Metrics
+from recon.chapters.decoreco_truth.sizes import SIZES
+
+DECORECO_TRUTH = Experiment(
+    name="decoreco-truth",
+    chapter="11-decoreco-truth",
+    section="4.4",
+    summary="the energy of the true training set, of other images and of reconstructions, at equal footing",
+    cost={"smoke": "5 s", "laptop": "2 min", "paper": "an hour"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures=FIGURES,
+)

@@ -1,0 +1,25 @@
+"""How large chapter 11 is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recon.attacks.recover import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Equal footing: a net trained for `train_steps` into the KKT regime, and the attack's settings; it is also run
+    with as many candidates as images."""
+
+    n_train: int
+    width: int
+    train_steps: int
+    attack: Settings
+
+
+SIZES = {
+    "smoke": Sizes(n_train=20, width=64, train_steps=150, attack=Settings(m=40, restarts=1, steps=200, scale_steps=40)),
+    "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=Settings(m=200, restarts=1)),
+    "paper": Sizes(n_train=500, width=1000, train_steps=3000, attack=Settings(m=1000, restarts=1, steps=1500)),
+}

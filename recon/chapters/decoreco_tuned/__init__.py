@@ -1,0 +1,34 @@
+"""Chapter 9, §4.4 and Figs. 6 to 8: DecoReco with the tuned scale, and against the number of images."""
+
+from recon.chapters.base import Experiment
+from recon.chapters.decoreco_tuned.claims import claims, size_claims
+from recon.chapters.decoreco_tuned.compute import compute
+from recon.chapters.decoreco_tuned.compute_size import compute_size
+from recon.chapters.decoreco_tuned.figures import FIGURES, SIZE_FIGURES
+from recon.chapters.decoreco_tuned.metrics import Metrics, SizeMetrics
+from recon.chapters.decoreco_tuned.sizes import SIZE_SIZES, SIZES
+
+DECORECO_TUNED = Experiment(
+    name="decoreco-tuned",
+    chapter="09-decoreco-tuned",
+    section="4.4",
+    summary="training images out of the weights, each count with its null",
+    cost={"smoke": "5 s", "laptop": "3 min", "paper": "an hour"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures=FIGURES,
+)
+DECORECO_SIZE = Experiment(
+    name="decoreco-size",
+    chapter="09-decoreco-tuned",
+    section="4.4",
+    summary="how many training images come back, against how many there were",
+    cost={"smoke": "5 s", "laptop": "3 min", "paper": "hours"},
+    sizes=SIZE_SIZES,
+    metrics=SizeMetrics,
+    compute=compute_size,
+    claims=size_claims,
+    figures=SIZE_FIGURES,
+)

@@ -1,0 +1,69 @@
+"""Chapter 9: train, recover, and match: training images; as nulls as many held-out ones, and what needs no attack."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from recon.attacks.recover import Recovered
+from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.common import Centred, match_table, nulls_of, ranks, timed_recover, train_released
+from recon.chapters.decoreco_tuned.metrics import Metrics
+from recon.chapters.decoreco_tuned.sizes import Sizes
+from recon.chapters.tables import flat
+from recon.images.pools import ImagePool
+from recon.scoring.matching import one_to_one, padded
+from recon.scoring.nulls import null_curves
+
+TOP = 40  # reconstructions that Fig. 8 shows
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """One network, one attack; and the rank of the nearest training image among all images of the pool."""
+    images = Centred.of(context, sizes.n_train)
+    released = train_released(context, images, sizes.width, sizes.train_steps)
+    found, said = timed_recover(context, released, sizes.attack, "tuned")
+    rank = ranks(found.x_hat, images.train, gallery(context.pool, images.train_index, images.mean))
+    null_rank = ranks(found.x_hat, images.held_out, gallery(context.pool, images.held_out_index, images.mean))
+    nulls = nulls_of(context, images, released.network, released.theta_star, sizes.attack.m, found.basis)
+    metrics = Metrics(
+        n_train=sizes.n_train,
+        m=sizes.attack.m,
+        **flat(released.metrics()),
+        **flat(said),
+        **flat(match_table(found.x_hat, images, nulls)),
+        top40_rank_1=int((rank[:TOP] == 1).sum()),
+        top40_rank_at_most_10=int((rank[:TOP] <= 10).sum()),
+        null_top40_rank_at_most_10=int((null_rank[:TOP] <= 10).sum()),
+        top40_shown=min(TOP, len(rank)),
+    )
+    return Outcome(metrics, {**_candidates(found), **images.arrays(), "rank": rank, **_null_arrays(nulls, images)})
+
+
+def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
+    """Every image of the pool but those with index in `without`, centred (g, d): what ranks are taken among."""
+    rest = ~torch.isin(torch.from_numpy(pool.index), without)
+    return torch.from_numpy(pool.images)[rest].flatten(1).to(mean) / 255 - mean
+
+
+def _candidates(found: Recovered) -> Tensors:
+    return {
+        "x_hat": found.x_hat,
+        "multipliers": found.multipliers,
+        "labels": found.labels,
+        "contribution": found.contribution,
+        "agreement": found.agreement,
+        "history": found.history,
+    }
+
+
+def _null_arrays(nulls: Tensors, images: Centred, shown: int = 10) -> Tensors:
+    """Per null the sorted NCC (n,) of the training images; and of each its best candidates (≤ shown, d) with the rows
+    of the training images they match."""
+    arrays = {f"null_ncc_{name}": curve for name, curve in null_curves(nulls, images.train).items()}
+    for name, x in nulls.items():
+        candidates = padded(x, len(images.train))
+        match = one_to_one(images.train, candidates)
+        best = match.score.argsort(descending=True)[:shown]
+        arrays |= {f"null_best_{name}": candidates[match.index[best]], f"null_best_row_{name}": best}
+    return arrays

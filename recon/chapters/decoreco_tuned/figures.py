@@ -1,0 +1,137 @@
+"""Reconstructions beside their nearest images, each figure with its nulls; everything shown is x + mean, rescaled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import matplotlib.pyplot as plt
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from recon.chapters.decoreco_tuned.metrics import Metrics, SizeMetrics
+from recon.chapters.pictures import FREE_NULLS, NULL_LABELS, image_rows, on_white, shown
+from recon.scoring.matching import nearest, one_to_one
+from recon.store.results import Result
+
+TRAIN, HELD_OUT, FREE = sns.color_palette("colorblind", 3)
+
+
+def best_free(result: Result[Metrics]) -> str:
+    """The null with the most training images above NCC 0.6 among those that need no attack."""
+    counts = result.metrics.nulls
+    assert counts is not None  # only the kept run has none, and it has no arrays to draw either
+    return max(FREE_NULLS, key=lambda name: counts[name].ncc_06)
+
+
+def plot_best(result: Result[Metrics], n: int = 10) -> Figure:
+    """One-to-one matches: the n best and n around the median for training images, the n best for held-out ones; and the
+    n best of the candidates that score most without any attack."""
+    x_hat, rows, titles = result.array("x_hat"), [], []
+    for name, key, where in (
+        ("best", "x_train", 0.0),
+        ("median", "x_train", 0.5),
+        ("null: best\nheld out", "x_held_out", 0.0),
+    ):
+        images = result.array(key)
+        match = one_to_one(images, x_hat)
+        order = match.score.argsort(descending=True)
+        first = max(0, min(int(where * len(order)) - (n // 2 if where else 0), len(order) - n))
+        picked = order[first : first + n]
+        partner = "held-out\nimage" if key == "x_held_out" else "training\nimage"
+        rows += [
+            (name, shown(result, x_hat[match.index[picked]]), "black"),
+            (partner, shown(result, images[picked]), "grey"),
+        ]
+        titles += [[f"{score:.2f}" for score in match.score[picked]], []]
+    name = best_free(result)
+    rows += [
+        (f"null: best\n{FREE_NULLS[name].replace(' of ', chr(10) + 'of ')}", free_images(result, name)[:n], "black"),
+        ("training\nimage", shown(result, result.array("x_train")[result.array(f"null_best_row_{name}")[:n]]), "grey"),
+    ]
+    titles += [[f"{score:.2f}" for score in result.array(f"null_ncc_{name}")[:n]], []]
+    return image_rows(rows, titles)
+
+
+def free_images(result: Result[Metrics], name: str) -> Tensor:
+    """The best candidates of a null, at the training images' contrast, as one shows them."""
+    norm = result.array("x_train").norm(dim=1).median()
+    return shown(result, norm * normalize(result.array(f"null_best_{name}"), dim=1))
+
+
+def plot_top(result: Result[Metrics], n: int = 40, columns: int = 10) -> Figure:
+    """Fig. 8: the n candidates that contribute most, black, above their nearest training image, grey; NCC printed."""
+    x_hat, train = result.array("x_hat")[:n], result.array("x_train")
+    match = nearest(x_hat, train, "ncc")
+    rows, titles = [], []
+    for start in range(0, len(x_hat), columns):
+        part = slice(start, start + columns)
+        rows.append((f"{start + 1}–{start + len(x_hat[part])}", shown(result, x_hat[part]), "black"))
+        rows.append(("nearest", shown(result, train[match.index[part]]), "grey"))
+        titles += [[f"{score:.2f}" for score in match.score[part]], []]
+    return image_rows(rows, titles)
+
+
+def plot_scores(result: Result[Metrics], ax: Axes | None = None) -> Figure:
+    """Sorted one-to-one NCC of training images, of held-out ones, and what the best null scores without an attack."""
+    ax = ax or plt.subplots(figsize=(6.4, 3.6))[1]
+    for key, label, colour, marker in (
+        ("x_train", "training images", TRAIN, "o"),
+        ("x_held_out", "held-out images (null)", HELD_OUT, "^"),
+    ):
+        scores = one_to_one(result.array(key), result.array("x_hat")).score.sort(descending=True).values
+        ax.plot(range(1, len(scores) + 1), scores, color=colour, label=label, marker=marker, markersize=3)
+    name = best_free(result)
+    scores = result.array(f"null_ncc_{name}")
+    ax.plot(
+        range(1, len(scores) + 1), scores, color=FREE, label=f"{FREE_NULLS[name]} (null, no attack)", marker="s", ms=3
+    )
+    ax.axhline(0.6, color="0.4", linestyle=":", label="threshold 0.6")
+    ax.set(xlabel="images, best first", ylabel="NCC of the one-to-one match")
+    ax.legend(fontsize=8)
+    return on_white(ax.figure)
+
+
+def plot_size(result: Result[SizeMetrics], large: Result[Metrics] | None = None, ax: Axes | None = None) -> Figure:
+    """Share of images above NCC 0.6, one-to-one, against the number of training images; held out; and the best null.
+
+    large: a run of `decoreco-tuned` of another size and budget, drawn hollow.
+    """
+    ax = ax or plt.subplots(figsize=(6.4, 3.6))[1]
+    n_trains = result.array("n_trains").tolist()
+    for name, label, colour, marker in (
+        ("share", "training images", TRAIN, "o"),
+        ("null", "held-out images (null)", HELD_OUT, "^"),
+        ("best_null", f"best null: {names_of(result)}", FREE, "s"),
+    ):
+        ax.plot(n_trains, result.array(name), color=colour, marker=marker, label=label)
+    if large is not None:
+        n = large.metrics.n_train
+        for counts, colour, marker in (
+            (large.metrics.matches, TRAIN, "o"),
+            (large.metrics.null, HELD_OUT, "^"),
+            (large.metrics.best_null, FREE, "s"),
+        ):
+            if counts is not None:
+                ax.plot(n, counts.ncc_06 / n, color=colour, marker=marker, fillstyle="none", linestyle="")
+        n_trains.append(n)
+    ax.set(xscale="log", xlabel="number of training images", ylabel="share above NCC 0.6", ylim=(0, 1))
+    ax.set_xticks(n_trains, [str(n) for n in n_trains])
+    ax.minorticks_off()
+    ax.legend(fontsize=8)
+    return on_white(ax.figure)
+
+
+def names_of(result: Result[SizeMetrics]) -> str:
+    """Which nulls are best at the sizes of `decoreco-size`, each named once."""
+    return ", ".join(dict.fromkeys(NULL_LABELS[row.best_null_name.ncc_06] for row in result.metrics.sizes))
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+    "matches": plot_best,
+    "top40": plot_top,
+    "scores": plot_scores,
+}
+SIZE_FIGURES: dict[str, Callable[[Result[SizeMetrics]], Figure]] = {"size": plot_size}

@@ -1,0 +1,104 @@
+"""The quiz of Figs. 6 and 7 as a page element: plain HTML and a few lines of script, no kernel, usable by keyboard."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from recon.chapters.decoreco_tuned.metrics import Metrics
+from recon.chapters.pictures import shown
+from recon.scoring.matching import nearest
+from recon.store.results import Result
+
+
+@dataclass(frozen=True)
+class Option:
+    """One reconstruction (3072,) in [0, 1], its nearest training image, that one's rank, and their NCC."""
+
+    image: Tensor
+    nearest: Tensor
+    rank: int
+    ncc: float
+
+
+def choose_options(result: Result[Metrics], n: int = 5, among: int = 10, seed: int = 0) -> list[Option]:
+    """n − 1 reconstructions with a training image among their `among` nearest images, and one without, shuffled.
+
+    In both groups those that contribute most to explaining the weights; fewer options where a group is too small.
+    """
+    rank, x_hat, train = result.array("rank"), result.array("x_hat"), result.array("x_train")
+    match = nearest(x_hat, train, "ncc")
+    true, false = (rank <= among).nonzero()[:, 0][: n - 1], (rank > among).nonzero()[:, 0][:1]
+    rows = torch.cat([true, false])
+    rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))]
+    return [
+        Option(shown(result, x_hat[i]), shown(result, train[match.index[i]]), int(rank[i]), match.score[i].item())
+        for i in rows.tolist()
+    ]
+
+
+def data_uri(image: Tensor) -> str:
+    """A flat image in [0, 1] as a PNG data URI."""
+    pixels = (image.reshape(3, 32, 32).permute(1, 2, 0).clamp(0, 1) * 255).round().cpu().numpy().astype(np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def quiz_html(options: list[Option], among: int = 10, name: str = "recon-quiz") -> str:
+    """The quiz as one HTML fragment.  Without scripts the answers open as a plain <details>."""
+    cards = "".join(_card(k, option, among) for k, option in enumerate(options, start=1))
+    answers = "; ".join(
+        f"{k}: rank {option.rank}{'' if option.rank <= among else ' (the odd one)'}"
+        for k, option in enumerate(options, start=1)
+    )
+    return (
+        f'<section id="{name}" class="recon-quiz" aria-label="Quiz: which reconstruction is not a training image?">'
+        f"<style>{STYLE}</style><p><strong>Which of these is not a training image?</strong> Choose one.</p>"
+        f'<div class="cards">{cards}</div><p class="verdict" role="status" aria-live="polite"></p>'
+        f'<button type="button" class="again" hidden>Try again</button>'
+        f"<details class='plain'><summary>Answers in words</summary><p>{html.escape(answers)}</p></details>"
+        f"<script>({SCRIPT})(document.getElementById('{name}'))</script></section>"
+    )
+
+
+def _card(k: int, option: Option, among: int) -> str:
+    odd = "true" if option.rank > among else "false"
+    return (
+        f'<button type="button" class="card" data-odd="{odd}" aria-pressed="false" aria-label="Reconstruction {k}">'
+        f'<img src="{data_uri(option.image)}" alt="Reconstruction {k}" width="96" height="96">'
+        f'<span class="answer" hidden><img src="{data_uri(option.nearest)}" '
+        f'alt="Nearest training image of reconstruction {k}" width="96" height="96">'
+        f"<span>rank {option.rank}, NCC {option.ncc:.2f}</span></span></button>"
+    )
+
+
+STYLE = (
+    ".recon-quiz .cards{display:flex;flex-wrap:wrap;gap:.6rem}"
+    ".recon-quiz .card{background:none;border:3px solid #767676;border-radius:6px;padding:4px;cursor:pointer}"
+    ".recon-quiz .card{color:inherit}"
+    ".recon-quiz .card img{display:block;image-rendering:pixelated;width:96px;height:96px;margin:0}"
+    ".recon-quiz .card:focus-visible{outline:3px solid #0072b2;outline-offset:2px}"
+    ".recon-quiz .answer{display:block;margin-top:4px;font-size:.8rem}"
+    ".recon-quiz .answer[hidden]{display:none}"
+    ".recon-quiz.open .card[data-odd=true]{border-color:#d55e00;border-style:dashed}"
+    ".recon-quiz.open .card[data-odd=false]{border-color:#009e73}"
+)
+SCRIPT = (
+    "function(quiz){const cards=[...quiz.querySelectorAll('.card')],again=quiz.querySelector('.again'),"
+    "verdict=quiz.querySelector('.verdict');"
+    "const show=open=>{quiz.classList.toggle('open',open);again.hidden=!open;"
+    "cards.forEach(c=>{c.querySelector('.answer').hidden=!open;if(!open)c.setAttribute('aria-pressed','false')})};"
+    "cards.forEach((c,i)=>c.addEventListener('click',()=>{show(true);c.setAttribute('aria-pressed','true');"
+    "const odd=cards.findIndex(d=>d.dataset.odd==='true')+1;"
+    "verdict.textContent=(c.dataset.odd==='true'?'Right: ':'No: ')+'number '+odd+' has no training image among its ten "
+    "nearest images. Below each: its nearest training image, and that image\\u2019s rank.'}));"
+    "again.addEventListener('click',()=>{show(false);verdict.textContent='';cards[0].focus()})}"
+)

@@ -1,0 +1,48 @@
+"""How large chapter 9 is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recon.attacks.recover import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """§4.4, Figs. 6–8: a net trained for `train_steps` into the KKT regime, and the attack's settings."""
+
+    n_train: int
+    width: int
+    train_steps: int
+    attack: Settings
+
+
+SIZES = {
+    "smoke": Sizes(n_train=20, width=64, train_steps=150, attack=Settings(m=40, restarts=2, steps=200, scale_steps=40)),
+    "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=Settings(m=200)),
+    "paper": Sizes(n_train=500, width=1000, train_steps=3000, attack=Settings(m=1000, steps=1500)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeSizes:
+    """Matches against n_train; twice as many candidates as images, whatever `attack` says, everything else as above."""
+
+    n_trains: tuple[int, ...]
+    width: int
+    train_steps: int
+    attack: Settings
+
+
+SIZE_SIZES = {
+    "smoke": SizeSizes(
+        n_trains=(10, 20), width=64, train_steps=150, attack=Settings(m=40, restarts=1, steps=200, scale_steps=40)
+    ),
+    "laptop": SizeSizes(n_trains=(20, 50, 100, 200), width=1000, train_steps=600, attack=Settings(m=200, restarts=2)),
+    "paper": SizeSizes(
+        n_trains=(20, 50, 100, 200, 500),
+        width=1000,
+        train_steps=3000,
+        attack=Settings(m=1000, restarts=8, steps=1500),
+    ),
+}

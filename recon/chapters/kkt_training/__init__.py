@@ -1,0 +1,21 @@
+"""Chapter 5: training to the KKT regime, where homogeneous networks hold their training data; and the certificate."""
+
+from recon.chapters.base import Experiment
+from recon.chapters.kkt_training.claims import claims
+from recon.chapters.kkt_training.compute import compute
+from recon.chapters.kkt_training.figures import FIGURES
+from recon.chapters.kkt_training.metrics import Metrics
+from recon.chapters.kkt_training.sizes import SIZES
+
+KKT_TRAINING = Experiment(
+    name="kkt-training",
+    chapter="05-kkt-training",
+    section="4.4",
+    summary="training to the KKT point of the maximum-margin problem, and a certificate of arrival",
+    cost={"smoke": "5 s", "laptop": "2 min", "paper": "an hour"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures=FIGURES,
+)

@@ -1,0 +1,40 @@
+"""Chapter 13, §4.5 of Runkel et al. (2024): the landscapes of both formulations over the starts of eq. (10)."""
+
+from recon.chapters.base import Experiment
+from recon.chapters.landscape import compute_bilevel, compute_decoreco
+from recon.chapters.landscape.claims import bilevel_claims, decoreco_claims
+from recon.chapters.landscape.figures import (
+    plot_connection,
+    plot_fine,
+    plot_geometry,
+    plot_lines,
+    plot_maps,
+    plot_variants,
+)
+from recon.chapters.landscape.metrics import BilevelMetrics, DecorecoMetrics
+from recon.chapters.landscape.sizes import SIZES
+
+BILEVEL = Experiment(
+    name="landscape-bilevel",
+    chapter="13-landscape",
+    section="4.5",
+    summary="25 starts between truth, partition and noise for the affine bilevel problem, and a fine map",
+    cost={"smoke": "10 s", "laptop": "2 min", "paper": "an hour"},
+    sizes=SIZES,
+    metrics=BilevelMetrics,
+    compute=compute_bilevel.compute,
+    claims=bilevel_claims,
+    figures={"maps": plot_maps, "fine": plot_fine, "paths": plot_connection},
+)
+DECORECO = Experiment(
+    name="landscape-decoreco",
+    chapter="13-landscape",
+    section="4.5",
+    summary="the same starts for DecoReco, on its own net and on the bilevel problem's",
+    cost={"smoke": "15 s", "laptop": "5 min", "paper": "hours"},
+    sizes=SIZES,
+    metrics=DecorecoMetrics,
+    compute=compute_decoreco.compute,
+    claims=decoreco_claims,
+    figures={"maps": plot_variants, "lines": plot_lines, "geometry": plot_geometry},
+)

@@ -1,0 +1,72 @@
+"""How large chapter 13 is: both experiments have the same sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recon.attacks.recover import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """§4.5, eq. (10). n_train: images per seed; every seed has its own images, noise and network · steps, step_size,
+    momentum, tol: of the bilevel descent, as in chapter 3 · width, train_steps, descent_steps, descent_momentum,
+    attack: of the three-layer net, of the descent in all pixels, and of our attack on it · fine, fine_steps: points per
+    axis of the fine map of the affine net · pairs, points: segments between end points, and points on each ·
+    line_points: on the lines from the truth · lambdas: λ₁ and λ₂."""
+
+    n_train: int
+    seeds: int
+    steps: int
+    width: int
+    train_steps: int
+    descent_steps: int
+    attack: Settings
+    fine: int = 21
+    fine_steps: int = 600
+    pairs: int = 40
+    points: int = 11
+    line_points: int = 101
+    weight_decay: float = 1e-2
+    step_size: float = 0.3
+    momentum: float = 0.5
+    descent_momentum: float = 0.9
+    tol: float = 1e-8
+    lambdas: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+SIZES = {
+    "smoke": Sizes(
+        n_train=10,
+        seeds=2,
+        steps=100,
+        width=32,
+        train_steps=100,
+        descent_steps=30,
+        attack=Settings(m=10, restarts=1, steps=60, scale_steps=20),
+        fine=5,
+        fine_steps=30,
+        pairs=4,
+        points=5,
+        line_points=11,
+    ),
+    "laptop": Sizes(
+        n_train=40,
+        seeds=3,
+        steps=1500,
+        width=300,
+        train_steps=600,
+        descent_steps=400,
+        attack=Settings(m=40, restarts=1),
+    ),
+    "paper": Sizes(
+        n_train=100,
+        seeds=5,
+        steps=4000,
+        width=1000,
+        train_steps=1500,
+        descent_steps=2000,
+        attack=Settings(m=100, restarts=1, steps=3000),
+        fine=41,
+    ),
+}

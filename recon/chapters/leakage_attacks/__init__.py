@@ -1,0 +1,25 @@
+"""Chapter 15, §4 and Appendix E of Chen & Campbell (2022): four attacks on a gradient.
+
+On the paper's two images, by networks of its seed: `recon.chapters.leakage_common` says why no seed changes them.
+"""
+
+from recon.chapters.base import Experiment
+from recon.chapters.leakage_attacks.claims import claims
+from recon.chapters.leakage_attacks.compute import compute
+from recon.chapters.leakage_attacks.figures import FIGURES
+from recon.chapters.leakage_attacks.metrics import Metrics
+from recon.chapters.leakage_attacks.sizes import SIZES
+
+ATTACKS = Experiment(
+    name="leakage-attacks",
+    chapter="15-leakage-attacks",
+    section="C&C 4",
+    summary="R-GAP, DLG, CosineTV and Hybrid on the paper's two images, Appendix E",
+    cost={"smoke": "10 s", "laptop": "4 min", "paper": "half an hour"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures=FIGURES,
+    on_gpu=False,
+)

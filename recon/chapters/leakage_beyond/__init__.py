@@ -1,0 +1,21 @@
+"""Chapter 16: noise on the gradient, batches, other activations, and both threat models side by side."""
+
+from recon.chapters.base import Experiment
+from recon.chapters.leakage_beyond.claims import claims
+from recon.chapters.leakage_beyond.compute import compute
+from recon.chapters.leakage_beyond.figures import FIGURES
+from recon.chapters.leakage_beyond.metrics import Metrics
+from recon.chapters.leakage_beyond.sizes import SIZES
+
+BEYOND = Experiment(
+    name="leakage-beyond",
+    chapter="16-leakage-beyond",
+    section="C&C 5",
+    summary="noise, batches, activations, and what a gradient leaks against what weights leak",
+    cost={"smoke": "10 s", "laptop": "6 min", "paper": "20 min"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures=FIGURES,
+)

@@ -1,0 +1,91 @@
+"""Figures of chapter 16: noise, batches, activations, both threat models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from recon.chapters.leakage_beyond.metrics import Metrics
+from recon.chapters.pictures import image_rows, on_white
+from recon.chapters.tables import NULL_NAMES
+from recon.store.results import Result
+
+
+def plot_noise(result: Result[Metrics]) -> Figure:
+    """PSNR against noise on the gradient: mean and range over images and draws."""
+    noise = result.metrics.noise
+    figure, ax = plt.subplots(figsize=(6, 3.6))
+    sigma = np.array(noise.sigma)
+    for rows, label, colour in (
+        (noise.rgap, "R-GAP, image (range 1)", "#0173b2"),
+        (noise.features, "eq. (4), features (range 2)", "#de8f05"),
+    ):
+        values = np.array(rows)
+        ax.plot(sigma, values.mean(1), color=colour, marker="o", label=label)
+        ax.fill_between(sigma, values.min(1), values.max(1), color=colour, alpha=0.2)
+    ax.axhline(noise.grey, color="0.5", linestyle=":", label="a grey image")
+    ax.set(xscale="log", xlabel="σ / root mean square of each gradient tensor", ylabel="PSNR in dB")
+    ax.legend(fontsize=8)
+    figure.tight_layout(pad=0.4)
+    return on_white(figure)
+
+
+def plot_stages(result: Result[Metrics]) -> Figure:
+    """What one image's gradient gives away during training, in both precisions, and what the weights do."""
+    figure, ax = plt.subplots(figsize=(6, 3.2))
+    stages, weights = result.metrics.threat_models.stages, result.metrics.threat_models.weights
+    x = {stage.step: max(-stage.log_loss, 0.5) for stage in stages}
+    for values, style, label in (
+        ([stage.gradient_ncc_32 for stage in stages], "-o", "one gradient, float32"),
+        ([stage.gradient_ncc_64 for stage in stages], "--^", "one gradient, float64"),
+    ):
+        ax.plot(list(x.values()), values, style, label=label)
+    nulls = dict.fromkeys(NULL_NAMES[row.best_null_ncc_name] for row in weights)
+    for values, style, label in (
+        ([row.ncc for row in weights], "-s", "weights, training images"),
+        ([row.null_ncc for row in weights], ":s", "weights, held-out images"),
+        ([row.best_null_ncc for row in weights], "-.s", f"best null: {', '.join(nulls)}"),
+    ):
+        ax.plot([x[row.step] for row in weights], values, style, color="#029e73", label=label)
+    ax.set(xscale="log", xlabel="−log of the training loss", ylabel="mean NCC", ylim=(-0.05, 1.05))
+    ax.legend(fontsize=8)
+    figure.tight_layout(pad=0.4)
+    return on_white(figure)
+
+
+def plot_batches(result: Result[Metrics]) -> Figure:
+    """What eq. (4) returns for averaged gradients of a fully connected net: mixtures."""
+    rows = [("images", result.array("batch truth"), "grey")]
+    rows += [(f"batch of {n}", result.array(f"batch {n}"), "black") for n in result.metrics.batches.sizes]
+    width = max(len(images) for _, images, _ in rows)
+    return image_rows([(label, images[:width], frame) for label, images, frame in rows])
+
+
+def plot_activations(result: Result[Metrics]) -> Figure:
+    """Truth, and the best of each method, by activation."""
+    rows = [("original", result.array("truth"), "grey")]
+    rows += [(key, result.array(f"activation {key}"), "black") for key in result.metrics.activations.rows()]
+    return image_rows(rows)
+
+
+def plot_threat_models(result: Result[Metrics]) -> Figure:
+    """The same images: from one gradient of the untrained net, of the trained net, and from the trained weights."""
+    rows = [
+        ("training\nimage", result.array("threat truth"), "grey"),
+        ("one gradient,\nuntrained net", result.array("threat gradient, untrained"), "black"),
+        ("one gradient,\ntrained net", result.array("threat gradient, trained"), "black"),
+        ("trained\nweights", result.array("threat weights"), "black"),
+    ]
+    return image_rows(rows, [[], [], [], [f"{score:.2f}" for score in result.metrics.threat_models.ncc.weights]])
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+    "noise": plot_noise,
+    "batches": plot_batches,
+    "activations": plot_activations,
+    "threat-models": plot_threat_models,
+    "stages": plot_stages,
+}

@@ -1,0 +1,43 @@
+"""How large chapter 16 is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recon.attacks.recover import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """network: of Table 1 · noise: σ relative to each tensor's root mean square · draws: of noise at each σ · batches:
+    sizes · match_steps: of gradient matching by activation · n_train, width, train_steps, attack: of the trained
+    network whose weights are attacked · weights_at: these steps, and the last."""
+
+    network: str = "CNN2 V1"
+    noise: tuple[float, ...] = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+    draws: int = 3
+    batches: tuple[int, ...] = (2, 3, 4)
+    match_steps: int
+    n_train: int
+    width: int = 1000
+    train_steps: int = 600
+    attack: Settings
+    weights_at: tuple[int, ...] = (0, 10, 20, 50, 200)
+
+
+SIZES = {
+    "smoke": Sizes(
+        network="CNN3 V2",
+        noise=(1e-4, 1e-1),
+        draws=1,
+        batches=(2,),
+        match_steps=20,
+        n_train=20,
+        width=64,
+        train_steps=150,
+        attack=Settings(m=40, restarts=1, steps=200, scale_steps=40),
+        weights_at=(0,),
+    ),
+    "laptop": Sizes(match_steps=1000, n_train=40, attack=Settings(m=80, restarts=2)),
+    "paper": Sizes(match_steps=4800, n_train=100, attack=Settings(m=200, restarts=4)),
+}

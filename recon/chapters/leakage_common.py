@@ -1,0 +1,131 @@
+"""What the leakage chapters share: the victims' images, the networks under attack, and metrics with rows of networks.
+
+Chen & Campbell attack two named images of CIFAR-10 with networks of one named seed.  To be compared with their
+numbers these stay what they are, whatever the run's seed: nothing here obeys it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic_core import CoreSchema
+from torch import Tensor
+
+from recon.chapters.published import PRE_TRAINED
+from recon.images.pools import ImagePool
+from recon.nets.conv import SEED, TABLE_1, ConvNet, Params
+from recon.training.pretraining import EPOCHS, pretrain
+
+VICTIMS = (1, 3)  # CIFAR-10 train indices of the paper's truck and deer
+CLASSES = 10
+PRE_TRAINING_CLASSES = (1, 2)  # automobile, bird: what the paper trains the networks of two rows on
+
+
+@dataclass(frozen=True)
+class Victims:
+    """Images minus 0.5 (B, 3, 32, 32), float64, labels (B,) in 0 … 9, indices; exact: the paper's images.
+
+    The same at every seed of a run: they are the paper's.
+    """
+
+    x: Tensor
+    labels: Tensor
+    index: list[int]
+    exact: bool
+
+    @staticmethod
+    def of(pool: ImagePool, wanted: tuple[int, ...] = VICTIMS) -> Victims:
+        """By CIFAR-10 train index; on other data as many training images."""
+        exact = pool.name == "cifar10"
+        if exact:
+            row_of = {int(i): row for row, i in enumerate(pool.index)}
+            rows = [row_of[i] for i in wanted]
+        else:
+            train = np.flatnonzero(pool.part == "train")
+            rows = [int(train[k]) for k in np.linspace(0, len(train) - 1, len(wanted)).round().astype(int)]
+        labels = torch.from_numpy(pool.labels[rows])
+        return Victims(inputs(pool, rows), labels, [int(pool.index[row]) for row in rows], exact)
+
+    @staticmethod
+    def of_each_class(pool: ImagePool, count: int = CLASSES) -> Victims:
+        """The first image of each of CIFAR-10's first `count` classes; on other data as many training images."""
+        _, first = np.unique(pool.labels, return_index=True)
+        return Victims.of(pool, tuple(pool.index[np.resize(first, CLASSES)].tolist())[:count])
+
+
+class Spread:
+    """Typed metrics of which one field, a dict of rows by name, lies in `result.json` beside the other fields.
+
+    rows_field: that field's name.  What no field is named after is a row of it; rows that are there come first, and
+    fields that are None are left out.
+    """
+
+    rows_field: ClassVar[str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gathered(cls, found: Any) -> Any:
+        if not isinstance(found, dict):
+            return found
+        known = {each.name for each in fields(cls)} - {cls.rows_field}  # type: ignore[arg-type]  # dataclasses inherit
+        rows = {name: row for name, row in found.items() if name not in known}
+        return {name: found[name] for name in known & found.keys()} | {cls.rows_field: rows}
+
+    @model_serializer(mode="wrap")
+    def _spread(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found = handler(self)
+        rows = found.pop(self.rows_field)
+        return rows | {name: value for name, value in found.items() if value is not None}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        found = handler.resolve_ref_schema(handler(core))
+        rows = found["properties"].pop(cls.rows_field)
+        found["required"].remove(cls.rows_field)
+        return found | {"additionalProperties": rows["additionalProperties"]}
+
+
+def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:
+    """What the networks see: pixel/255 − 0.5, (B, 3, 32, 32) float64."""
+    return torch.from_numpy(pool.images[rows]).double() / 255 - 0.5
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """A network of Table 1, its parameters θ in float64, and how it came by them (pre-trained rows)."""
+
+    network: ConvNet
+    theta: Params
+    accuracy: float = math.nan
+    n_train: int = 0
+
+    @staticmethod
+    def of(name: str, pool: ImagePool, epochs: int = EPOCHS) -> Attacked:
+        """PyTorch's default initialisation with seed 10; "… pre-trained" are then trained on all automobiles and birds
+        of the pool (10 000 in the paper), the victims not among them; on other data on its init images."""
+        network = TABLE_1[name.removesuffix(PRE_TRAINED)]
+        theta = network.init(torch.Generator().manual_seed(SEED))
+        if not name.endswith(PRE_TRAINED):
+            return Attacked(network, double(theta))
+        cifar = pool.name == "cifar10"
+        rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
+        x, labels = inputs(pool, rows).float(), torch.from_numpy(pool.labels[rows])
+        theta = pretrain(network, theta, x, labels, epochs, torch.Generator().manual_seed(SEED))
+        accuracy = (network(theta, x).argmax(1) == labels).double().mean().item()
+        return Attacked(network, double(theta), accuracy, len(rows))
+
+
+def double(theta: Params) -> Params:
+    """θ in float64."""
+    return {name: tensor.double() for name, tensor in theta.items()}
+
+
+def pixels(x: Tensor) -> Tensor:
+    """Back to [0, 1] as flat images, for showing; (B, d)."""
+    return (x + 0.5).flatten(1).float()

@@ -1,0 +1,25 @@
+"""Chapter 14, §3.3 of Chen & Campbell (2022): gradients as linear systems, their ranks and the security metric.
+
+On the paper's two images, by networks of its seed: `recon.chapters.leakage_common` says why no seed changes them.
+"""
+
+from recon.chapters.base import Experiment
+from recon.chapters.leakage_rank.claims import claims
+from recon.chapters.leakage_rank.compute import compute
+from recon.chapters.leakage_rank.figures import plot_rank
+from recon.chapters.leakage_rank.metrics import Metrics
+from recon.chapters.leakage_rank.sizes import SIZES
+
+RANK = Experiment(
+    name="leakage-rank",
+    chapter="14-leakage-rank",
+    section="C&C 3.3",
+    summary="gradients as linear systems: rank deficiency of every layer and the security metric, Table 1",
+    cost={"smoke": "5 s", "laptop": "1 min", "paper": "1 min"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures={"rank": plot_rank},
+    on_gpu=False,
+)

@@ -1,0 +1,34 @@
+"""Chapter 7: when do weights leak?  Separation against numbers of images, widths, pixels, recipes and defences."""
+
+from recon.chapters.base import Experiment
+from recon.chapters.weights_leak.claims import recipe_claims, size_claims
+from recon.chapters.weights_leak.compute_recipes import compute_recipes
+from recon.chapters.weights_leak.compute_size import compute_size
+from recon.chapters.weights_leak.figures import RECIPE_FIGURES, SIZE_FIGURES
+from recon.chapters.weights_leak.metrics import RecipeMetrics, SizeMetrics
+from recon.chapters.weights_leak.sizes import MAP_SIZES, RECIPE_SIZES
+
+SIZE = Experiment(
+    name="separation-size",
+    chapter="07-weights-leak",
+    section="",
+    summary="how many images, how wide a network, how many pixels: where separation ends",
+    cost={"smoke": "10 s", "laptop": "8 min", "paper": "an hour"},
+    sizes=MAP_SIZES,
+    metrics=SizeMetrics,
+    compute=compute_size,
+    claims=size_claims,
+    figures=SIZE_FIGURES,
+)
+RECIPES = Experiment(
+    name="separation-recipes",
+    chapter="07-weights-leak",
+    section="",
+    summary="which habits of training leave images in the first layer, and what stops it",
+    cost={"smoke": "20 s", "laptop": "10 min", "paper": "an hour"},
+    sizes=RECIPE_SIZES,
+    metrics=RecipeMetrics,
+    compute=compute_recipes,
+    claims=recipe_claims,
+    figures=RECIPE_FIGURES,
+)

@@ -1,0 +1,61 @@
+"""Chapter 7, the limits: separation against the number of images, the width of the network, and the pixels."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from recon.attacks.separation import Released, Separated
+from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.separation_common import is_true
+from recon.chapters.weights_leak.attack import attacked, packed, unpacked
+from recon.chapters.weights_leak.images import SIDE, photograph_sets, pool_sets
+from recon.chapters.weights_leak.metrics import BySparsity, SizeCell, SizeMetrics
+from recon.chapters.weights_leak.sizes import MapSizes
+from recon.nets.mlp import three_layer
+from recon.training.kkt import train_to_kkt
+
+
+def compute_size(sizes: MapSizes, context: Context) -> Outcome[SizeMetrics]:
+    """The map over images and widths; then the same networks on images of fewer and of more pixels."""
+    names = [f"cifar-{SIDE}-{n}-{width}" for width in sizes.widths for n in sizes.ns]
+    widest = sizes.widths[-1]
+    names += [f"cifar-{side}-{n}-{widest}" for side in sizes.sides for n in sizes.side_ns]
+    names += [f"photographs-{side}-{sizes.photograph_n}-{widest}" for side in sizes.photograph_sides]
+    found = context.sweep(partial(size_unit, sizes, context), names, "sizes")
+    cells = [unpacked(found[name], SizeCell) for name in names]
+    return Outcome(SizeMetrics(max(sizes.ns), cells), {"widths": torch.tensor(sizes.widths)})
+
+
+def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:
+    """One cell, "SOURCE-SIDE-N-WIDTH": train to the KKT regime, separate, count."""
+    source, *numbers = name.split("-")
+    side, n, width = map(int, numbers)
+    sets, y = pool_sets(context, n, side) if source == "cifar" else photograph_sets(n, side)
+    sets, y = sets.to(context.device), y.to(context.device)
+    network = three_layer(width, sets.train.shape[1])
+    theta_init = network.flatten(network.init(context.stream("separation.weights"), "small")).to(sets.train)
+    trained = train_to_kkt(network, sets.train, y, theta_init, sizes.steps_per_image * n)
+    w1 = network.unflatten(trained.theta_star)["w1"]
+    found, table = attacked(sets, Released(w1), context, sizes.attack)
+    cell = SizeCell(
+        **vars(table),
+        source=source,
+        side=side,
+        pixels=side * side,
+        n_train=len(sets.train),
+        width=width,
+        log_loss=trained.log_loss,
+        certainty=by_sparsity(found, is_true(found, sets.train, sets.others)),
+    )
+    return packed(cell, SizeCell)
+
+
+def by_sparsity(found: Separated, true: Tensor) -> BySparsity:
+    """How well sparsity alone tells true candidates (r,) from false ones."""
+    both = bool(true.any() and not true.all())
+    auc = float(roc_auc_score(true.cpu().numpy(), found.sparsity.cpu().numpy())) if both else None
+    return BySparsity(len(true), int(true.sum()), auc)

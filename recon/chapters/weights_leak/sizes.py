@@ -1,0 +1,88 @@
+"""How large chapter 7 is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recon.attacks.separation import Settings
+from recon.training.recipes import Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapSizes:
+    """The limits: numbers of images and widths of the map, trained for `steps_per_image` times as many steps · sides,
+    side_ns: images averaged down to these widths in pixels, at these numbers, with the map's last width ·
+    photograph_sides, photograph_n: patches of the bundled photographs, the same scenes at several sizes."""
+
+    ns: tuple[int, ...]
+    widths: tuple[int, ...]
+    attack: Settings
+    sides: tuple[int, ...]
+    side_ns: tuple[int, ...]
+    photograph_sides: tuple[int, ...]
+    photograph_n: int
+    steps_per_image: int = 6
+
+
+MAP_SIZES = {
+    "smoke": MapSizes(
+        ns=(10, 20),
+        widths=(32, 64),
+        attack=Settings(first_rank=8, iterations=40),
+        sides=(16,),
+        side_ns=(20,),
+        photograph_sides=(16, 32),
+        photograph_n=20,
+    ),
+    "laptop": MapSizes(
+        ns=(20, 50, 100, 150, 200, 300, 500),
+        widths=(100, 400, 1000),
+        attack=Settings(),
+        sides=(16,),
+        side_ns=(20, 50, 100, 150, 200, 300),
+        photograph_sides=(16, 32, 64, 96),
+        photograph_n=100,
+    ),
+    "paper": MapSizes(
+        ns=(20, 50, 100, 150, 200, 300, 400, 500),
+        widths=(50, 100, 200, 400, 1000, 2000),
+        attack=Settings(growth=1.05),
+        sides=(8, 16, 24),
+        side_ns=(50, 100, 150, 200, 300, 500),
+        photograph_sides=(16, 32, 48, 64, 96),
+        photograph_n=100,
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeSizes:
+    """The recipes: `n_train` images; every cell changes `base`, see `recon.chapters.weights_leak.cells` · families of
+    cells that run, and how many of each · shadow_n: images of the adversary's networks, trained by `base` on the other
+    partition."""
+
+    n_train: int
+    base: Recipe
+    attack: Settings
+    families: tuple[str, ...]
+    shadow_n: tuple[int, ...]
+    limit: int | None = None
+
+
+FAMILIES = ("decay", "start", "stop", "task", "data", "defence", "convolution")
+RECIPE_SIZES = {
+    "smoke": RecipeSizes(
+        n_train=20,
+        base=Recipe(width=64, steps=150),
+        attack=Settings(first_rank=8, iterations=40, restarts=2),
+        families=("decay", "convolution"),
+        shadow_n=(20, 40),
+        limit=2,
+    ),
+    "laptop": RecipeSizes(
+        n_train=100, base=Recipe(), attack=Settings(restarts=2), families=FAMILIES, shadow_n=(100, 200)
+    ),
+    "paper": RecipeSizes(
+        n_train=100, base=Recipe(width=1000), attack=Settings(restarts=3), families=FAMILIES, shadow_n=(100, 200)
+    ),
+}

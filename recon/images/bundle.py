@@ -1,0 +1,151 @@
+"""The images of one experiment as tensors on a device: trained on, started from, held out.
+
+One noun for all chapters and the audit.  Truth: attacks never get it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recon.errors import ReconError
+from recon.images.partitions import Dataset, Partition, centre
+from recon.images.photos import at_side
+from recon.images.pool import PARTS, ImagePool
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Three sets of flat images in one dtype on one device, the classes they have, and what was subtracted from them.
+
+    train: (n, d), d = C H W, what the network is trained on · init: (k, d), the start partition, row by row of the
+    classes of `train`; nobody trains on it, so it serves nulls as "other images" · held_out: (h, d), never seen by
+    training or attack, for nulls only.
+
+    y: (n,) in {0, 1}, the classes of `train` as training takes them, in the images' dtype and on their device ·
+    init_y, held_out_y: (k,), (h,), those of the others · train_labels, init_labels, held_out_labels: (n,), (k,), (h,)
+    int64 on the CPU, the classes 0 … K − 1 · train_index, init_index, held_out_index: (n,), (k,), (h,) int64 on the
+    CPU, the numbers of the images in their pool · mean: (d,), what was subtracted from every image: the mean of `train`
+    if centred, zeros if not · shape: (C, H, W).  Every set is sorted by y, both classes alike in number, unless it
+    comes from `of_tensors` or `with_others`.
+    """
+
+    train: Tensor
+    init: Tensor
+    held_out: Tensor
+    y: Tensor
+    init_y: Tensor
+    held_out_y: Tensor
+    train_labels: Tensor
+    init_labels: Tensor
+    held_out_labels: Tensor
+    train_index: Tensor
+    init_index: Tensor
+    held_out_index: Tensor
+    mean: Tensor
+    shape: tuple[int, ...]
+
+    @staticmethod
+    def of(data: Dataset, device: torch.device, dtype: torch.dtype = torch.float32, centred: bool = True) -> Bundle:
+        """The partitions of an experiment; for a shadow network those of `data.swapped()`.
+
+        centred: subtract the mean of `data.train`, in float32 on the CPU, so that devices and dtypes agree.
+        """
+        mean = data.train.flat.mean(0) if centred else torch.zeros_like(data.train.flat[0])
+
+        def place(part: Partition) -> Tensor:
+            return (centre(part.flat, mean) if centred else part.flat).to(device, dtype)
+
+        train, init, held_out = data.train, data.init, data.held_out
+        return Bundle(
+            train=place(train),
+            init=place(init),
+            held_out=place(held_out),
+            y=train.y.to(device, dtype),
+            init_y=init.y.to(device, dtype),
+            held_out_y=held_out.y.to(device, dtype),
+            train_labels=train.labels,
+            init_labels=init.labels,
+            held_out_labels=held_out.labels,
+            train_index=train.index,
+            init_index=init.index,
+            held_out_index=held_out.index,
+            mean=mean.to(device, dtype),
+            shape=data.shape,
+        )
+
+    @staticmethod
+    def of_tensors(
+        train: Tensor,
+        init: Tensor,
+        held_out: Tensor,
+        shape: tuple[int, ...],
+        labels: tuple[Tensor, Tensor, Tensor] | None = None,
+        mean: Tensor | None = None,
+    ) -> Bundle:
+        """Flat images from elsewhere than a pool (patches, feature maps, a reader's files), on their device, minus
+        `mean` (d,) already (default 0).
+
+        labels: of the three sets, in {0, 1} if y is used, which is their copy; default 0.  Indices are the row numbers.
+        """
+        parts = (train, init, held_out)
+        kinds = [x.new_zeros(len(x)) for x in parts] if labels is None else labels
+        y = (kind.to(train) for kind in kinds)
+        whole = (kind.to("cpu", torch.int64) for kind in kinds)
+        values: dict[str, Any] = dict(zip(PER_IMAGE, (*parts, *y, *whole, *map(_numbers, parts)), strict=True))
+        return Bundle(**values, mean=torch.zeros_like(train[0]) if mean is None else mean, shape=shape)
+
+    def __len__(self) -> int:
+        """n, the number of training images."""
+        return len(self.train)
+
+    @property
+    def dim(self) -> int:
+        """d = C H W."""
+        return self.train.shape[1]
+
+    def pixels(self, x: Tensor) -> Tensor:
+        """Images (m, d) as they were before centring, (m, C, H, W): for showing, and for SSIM."""
+        return (x + self.mean.to(x)).unflatten(-1, self.shape)
+
+    def take(self, start: int, stop: int) -> Bundle:
+        """Images start … stop − 1 of each class of every set, 2 (stop − start) a set; `mean` stays as it was.
+
+        ReconError where a set does not hold as many.
+        """
+        half = min(map(len, (self.train, self.init, self.held_out))) // 2
+        if not 0 <= start <= stop <= half:
+            raise ReconError(f"images {start} … {stop - 1} of each class are wanted, and there are {half}")
+
+        def part(x: Tensor) -> Tensor:
+            return torch.cat([x[start:stop], x[len(x) // 2 :][start:stop]])
+
+        taken: dict[str, Any] = {name: part(getattr(self, name)) for name in PER_IMAGE}
+        return replace(self, **taken)
+
+    def at_side(self, side: int) -> Bundle:
+        """The same images averaged down to side × side, their mean too; ReconError for a side above H."""
+
+        def small(x: Tensor) -> Tensor:
+            return at_side(x.unflatten(1, self.shape), side).flatten(1)
+
+        images: dict[str, Any] = {name: small(getattr(self, name)) for name in PARTS}
+        return replace(self, **images, mean=small(self.mean[None])[0], shape=(self.shape[0], side, side))
+
+    def with_others(self, pool: ImagePool, rows: np.ndarray | Tensor) -> Bundle:
+        """`init` replaced by these rows (k,) of the pool, minus the same mean: more "other images" for nulls."""
+        x = centre(pool.pixels(rows).flatten(1), self.mean.cpu()).to(self.train)
+        y, labels, index = (torch.from_numpy(array[np.asarray(rows)]) for array in (pool.y, pool.labels, pool.index))
+        return replace(self, init=x, init_y=y.to(self.y), init_labels=labels, init_index=index)
+
+
+def _numbers(x: Tensor) -> Tensor:
+    return torch.arange(len(x))
+
+
+#: the fields of a `Bundle` with a row an image, in order
+PER_IMAGE = tuple(field.name for field in fields(Bundle) if field.name not in ("mean", "shape"))

@@ -1,0 +1,77 @@
+"""One pool of images, with everything an experiment may ask of it: its shape and classes travel with it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recon.errors import ReconError
+
+PARTS = ("train", "init", "held_out")
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class ImagePool:
+    """N images of one source, and which of them may play which part.
+
+    images: (N, C, H, W) uint8 · labels: (N,) int64, the class as a number in 0 … K − 1 · y: (N,) int64 in {0, 1}, the
+    two classes that networks with one output tell apart · index: (N,) int64, the number of an image in its source, each
+    once · part: (N,) of "train" | "init" | "held_out" · y_names: what y = 0 and y = 1 are · class_names: what the K
+    labels are, by default `y_names` · notice: a sentence for the page when this is a stand-in · interchangeable:
+    whether images of the other parts may be trained on, when those of "train" are used up · sha256: over pixels, y and
+    indices, hence the same for the same images wherever they came from.
+    """
+
+    name: str
+    images: np.ndarray
+    labels: np.ndarray
+    y: np.ndarray
+    index: np.ndarray
+    part: np.ndarray
+    y_names: tuple[str, str]
+    class_names: tuple[str, ...] = ()
+    notice: str = ""
+    interchangeable: bool = False
+    sha256: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        digest = hashlib.sha256()
+        for array in (self.images, self.y.astype("<i8"), self.index.astype("<i8")):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        object.__setattr__(self, "sha256", digest.hexdigest())
+        object.__setattr__(self, "class_names", self.class_names or self.y_names)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def shape(self) -> Shape:
+        """(C, H, W)."""
+        channels, height, width = self.images.shape[1:]
+        return channels, height, width
+
+    def rows(self, index: Sequence[int] | np.ndarray | Tensor) -> np.ndarray:
+        """Rows (n,) of the images with these indices (n,), in that order; ReconError if one is not in the pool."""
+        row_of = {int(i): row for row, i in enumerate(self.index)}
+        missing = [int(i) for i in index if int(i) not in row_of]
+        if missing:
+            raise ReconError(f"the pool {self.name} has no image with index {missing[0]}")
+        return np.asarray([row_of[int(i)] for i in index], dtype=np.int64)
+
+    def pixels(self, rows: Sequence[int] | np.ndarray | Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Images (n, C, H, W) of these rows (n,) in [0, 1], divided by 255 in `dtype`."""
+        return torch.from_numpy(self.images[np.asarray(rows)]).to(dtype) / 255
+
+
+def thirds(n: int) -> np.ndarray:
+    """(n,) of "train" | "init" | "held_out": n images dealt by a fixed permutation, for sources without parts."""
+    part = np.empty(n, dtype="<U8")
+    for name, rows in zip(PARTS, np.array_split(np.random.default_rng(0).permutation(n), 3), strict=True):
+        part[rows] = name
+    return part

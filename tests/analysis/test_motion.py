@@ -1,0 +1,31 @@
+"""How far a layer moved: what is left of its start, told from what was added."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from recon.analysis.motion import Motion, disturbed
+from recon.scoring.metrics import ncc
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*size, seed=0):
+    return torch.randn(*size, generator=seeded(seed))
+
+
+def test_motion_tells_what_is_left_from_what_was_added():
+    start, added = normal(30, 100, seed=1), 5 * normal(30, 2, seed=2) @ normal(2, 100, seed=3)
+    found = Motion.of(0.25 * start + added, start)
+    assert found.start_left == pytest.approx(0.25, abs=0.03)
+    assert found.added == pytest.approx((added.norm() / start.norm()).item(), rel=0.01)
+    assert found.moved == pytest.approx(((added - 0.75 * start).norm() / start.norm()).item(), rel=1e-4)
+
+
+def test_disturbed_by_a_share_of_the_root_mean_square():
+    w1 = 0.01 * normal(60, 100)
+    noise = disturbed(w1, 0.3, seeded(1)) - w1
+    assert noise.std().item() == pytest.approx(0.003, rel=0.03) and abs(ncc(noise, w1).mean()) < 0.02

@@ -1,0 +1,64 @@
+"""Eq. (4): what a fully connected layer gives away, of one image and of a batch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_networks import SMALL, some_gradient
+
+from recon.attacks.fully_connected import features_from_fully_connected
+from recon.attacks.rgap import rgap
+from recon.errors import ReconError
+from recon.released import Gradient
+
+
+def test_fully_connected_layers_give_their_input_away():
+    gradient, x = some_gradient()
+    inputs = SMALL.activation(SMALL.convs[0].apply(x, gradient.theta["w1"]))
+    inputs = SMALL.activation(SMALL.convs[1].apply(inputs, gradient.theta["w2"]))
+    torch.testing.assert_close(features_from_fully_connected(gradient), inputs.flatten(1), rtol=1e-9, atol=1e-12)
+    assert torch.equal(gradient.gradients["b3"].argmin(-1), gradient.labels)  # ∂ℓ/∂b = p − e_y: no secret
+
+
+def test_the_row_of_the_largest_bias_gradient_is_taken():
+    """Rows of tiny ∂ℓ/∂b_k are mostly noise."""
+    gradient, _ = some_gradient(count=1)
+    clean = features_from_fully_connected(gradient)
+    row = int(gradient.gradients["b3"][0].abs().argmax())
+    others = [k for k in range(SMALL.classes) if k != row]
+    gradient.gradients["w3"][0, others] += 1.0
+    assert torch.equal(features_from_fully_connected(gradient, check=False), clean)
+
+
+def test_batches_leak_a_mixture_and_are_noticed():
+    gradient, x = some_gradient(count=3)
+    mixed = Gradient.averaged(SMALL, gradient.theta, x, gradient.labels)
+    with pytest.raises(ReconError, match="more than one image"):
+        rgap(mixed)
+    each, features = gradient.gradients["b3"], features_from_fully_connected(gradient)
+    row = int(mixed.gradients["b3"][0].abs().argmax())
+    shares = each[:, row] / each[:, row].sum()
+    torch.testing.assert_close(features_from_fully_connected(mixed, check=False)[0], shares @ features)
+
+
+def test_a_bias_without_gradient_is_refused():
+    gradient, _ = some_gradient()
+    gradient.gradients["b3"].zero_()
+    with pytest.raises(ReconError, match="no gradient"):
+        features_from_fully_connected(gradient)
+
+
+def test_noise_above_a_thousandth_is_noticed_and_below_not():
+    gradient, _ = some_gradient(count=1)
+    matrix = gradient.gradients["w3"]
+    row = int(gradient.gradients["b3"][0].abs().argmax())
+    other = (row + 1) % SMALL.classes
+    for share, noticed in ((0.9e-3, False), (1.1e-3, True)):
+        extra = torch.zeros_like(matrix)
+        extra[0, other, 0] = share * matrix.norm()
+        noisy = Gradient(SMALL, gradient.theta, gradient.labels, {**gradient.gradients, "w3": matrix + extra})
+        if noticed:
+            with pytest.raises(ReconError, match="noisy"):
+                features_from_fully_connected(noisy)
+        else:
+            features_from_fully_connected(noisy)

@@ -1,0 +1,242 @@
+"""Energies of gradient matching against their definitions, and its runs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from small_networks import LOSSY, SMALL, STRIDED, some_gradient
+
+from recon.attacks import gradient_matching
+from recon.attacks.gradient_matching import (
+    GradientMatching,
+    cosine_distance,
+    cosine_distances,
+    cosine_tv,
+    cosine_tv_authors,
+    dlg,
+    hybrid,
+    seeded_start,
+    total_variation,
+)
+from recon.attacks.operators import system_of
+from recon.attacks.reconstruct import Reconstruction
+from recon.attacks.rgap import layer_by_layer, rgap
+from recon.errors import ReconError
+from recon.nets.conv import SEED, Conv, ConvNet, cross_entropy_direction
+
+
+def autograd_distances(gradient, x):
+    """Σ_j D(g_j(x), g_j) of each image, by autograd and its definition (10)."""
+    found = []
+    for b, label in enumerate(gradient.labels):
+        leaves = {name: tensor.clone().requires_grad_() for name, tensor in gradient.theta.items()}
+        loss = F.cross_entropy(gradient.network(leaves, x[b : b + 1]), label[None])
+        grads = torch.autograd.grad(loss, list(leaves.values()))
+        pairs = zip(grads, gradient.gradients.values(), strict=True)
+        found.append(sum(1 - F.cosine_similarity(g.flatten(), t[b].flatten(), dim=0) for g, t in pairs))
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("network", [SMALL, STRIDED], ids=["small", "strided"])
+def test_the_energy_is_the_sum_of_cosine_distances(network):
+    gradient, x = some_gradient(network)
+    assert GradientMatching(gradient, 1, 1e-3).energy(x).abs().max() < 1e-12
+    expected = autograd_distances(gradient, 0.5 * x)
+    assert (expected > 1e-4).all()
+    torch.testing.assert_close(GradientMatching(gradient, 1, 1e-3, alpha=3.0).energy(0.5 * x), 3 * expected)
+    chain = network.chain(gradient.theta, 0.5 * x, cross_entropy_direction(gradient.labels))
+    torch.testing.assert_close(cosine_distances(chain.layers, gradient.gradients), expected)
+    u, v = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(cosine_distance(u, v), 1 - F.cosine_similarity(u, v))
+
+
+def test_total_variation_is_the_mean_of_horizontal_plus_that_of_vertical_differences():
+    rows, columns = torch.arange(3.0)[:, None], torch.arange(4.0)
+    assert total_variation(columns.expand(1, 2, 3, 4)).item() == pytest.approx(1.0)
+    x = torch.stack([(2 * rows + 3 * columns).expand(2, 3, 4), -5 * rows.expand(2, 3, 4)])
+    torch.testing.assert_close(total_variation(x), torch.tensor([5.0, 5.0]))
+    gradient, x = some_gradient()
+    plain, smooth = (GradientMatching(gradient, 1, 1e-3, beta=beta).energy(x) for beta in (0.0, 0.7))
+    torch.testing.assert_close(smooth - plain, 0.7 * total_variation(x))
+
+
+@pytest.mark.parametrize("layer", [2, 1])
+def test_the_linear_systems_term_is_the_residual_of_the_layers_system(layer):
+    """γ ‖U_i x − V_i‖² with the dense U_i."""
+    gradient, _ = some_gradient(STRIDED, 1)
+    found = next(f for f in layer_by_layer(gradient) if f.layer == layer)
+    conv, weight, shape = STRIDED.convs[layer - 1], gradient.theta[f"w{layer}"], found.x.shape[1:]
+    system = torch.from_numpy(system_of(conv, weight, found.delta[0], tuple(shape)).dense())
+    right = torch.cat([found.z.flatten(), gradient.gradients[f"w{layer}"].flatten()])
+    attack = GradientMatching(*(gradient, 1, 1e-3), first=layer, alpha=0.0, gamma=0.3, system=(found.z, found.delta))
+    assert attack.shape == tuple(shape)
+    generator = torch.Generator().manual_seed(0)
+    for x in (found.x, torch.randn(found.x.shape, generator=generator, dtype=torch.float64)):
+        expected = 0.3 * (system @ x.flatten() - right).square().sum()
+        torch.testing.assert_close(attack.energy(x)[0], expected, rtol=1e-8, atol=1e-12)
+
+
+def test_later_layers_match_the_gradients_from_there_on():
+    """Σ_{j ≥ i}: at x_{i−1} of another image as many terms as parameter tensors from layer i on."""
+    gradient, x = some_gradient(STRIDED)
+    hidden = STRIDED.activation(STRIDED.convs[0].apply(0.5 * x, gradient.theta["w1"]))
+    parts = {name: tensor for name, tensor in gradient.theta.items() if name != "w1"}
+    found = GradientMatching(gradient, 1, 1e-3, first=2).energy(hidden)
+    whole = STRIDED.gradients(gradient.theta, 0.5 * x, gradient.labels)
+    expected = sum(cosine_distance(whole[name], gradient.gradients[name]) for name in parts)
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_step_is_pytorchs_adam_and_keeps_the_best():
+    gradient, x = some_gradient(SMALL)
+    attack = GradientMatching(gradient, 6, 0.05, beta=0.1)
+    start = 0.3 * x.flatten(1)[:, None]
+    state, leaf = attack.init(start), start.clone().requires_grad_()
+    adam, energies, visited = torch.optim.Adam([leaf], lr=0.05), [], []
+    for _ in range(6):
+        state = attack.step(state)
+        torch.testing.assert_close(state["last_x"], leaf.detach())
+        adam.zero_grad()
+        energy = attack.energy(leaf.view_as(x))
+        energies.append(energy.detach())
+        visited.append(leaf.detach().clone())
+        energy.sum().backward()
+        adam.step()
+    torch.testing.assert_close(state["x"], leaf.detach())
+    least = torch.stack(energies).min(0)
+    torch.testing.assert_close(state["accepted_energy"], least.values)
+    for b, k in enumerate(least.indices.tolist()):
+        torch.testing.assert_close(state["accepted_x"][b], visited[k][b])
+
+
+def test_signed_steps_stay_in_the_box_and_shrink_at_the_milestones():
+    gradient, x = some_gradient(SMALL)
+    attack = GradientMatching(gradient, 10, 0.1, signed=True, box=(-0.25, 0.25), milestones=(0.3, 0.5))
+    state, sizes = attack.init(torch.zeros(2, 1, x[0].numel(), dtype=torch.float64)), []
+    for _ in range(7):
+        moved = attack.step(state)
+        sizes.append((moved["x"] - state["x"]).abs().max().item())
+        state = moved
+    assert sizes[0] == pytest.approx(0.1, rel=1e-5)  # the first step of Adam on a sign: the step size itself
+    assert min(sizes[1:3]) > 0.04 and max(sizes[3:5]) < 0.0101  # from the step after 3/10 of the budget
+    assert min(sizes[3:5]) > 0.004 and max(sizes[5:]) < 0.00101
+    assert state["x"].abs().max() <= 0.25
+
+
+def test_hybrid_improves_on_the_minimum_norm_solution_and_starts_from_it(tmp_path):
+    gradient, x = some_gradient(LOSSY)
+    start = torch.cat([rgap(victim) for victim in gradient.split()])
+    found = [next(layer_by_layer(victim)) for victim in gradient.split()]
+    system = (torch.cat([f.z for f in found]), torch.cat([f.delta for f in found]))
+    attack = GradientMatching(gradient, 5, 1e-3, alpha=1.0, beta=1.0, gamma=0.05, system=system)
+    improved = hybrid(gradient, share=0.05, checkpoints=tmp_path)
+    assert (attack.energy(improved) < attack.energy(start)).all()
+    torch.testing.assert_close(improved, start, atol=0.6, rtol=0)
+    deeper, y = some_gradient(SMALL)
+    assert hybrid(deeper, share=0.001).shape == y.shape  # two layers, one after the other
+
+
+def test_hybrids_settings_go_by_layer_and_its_improvement_feeds_the_next(monkeypatch):
+    runs = []
+
+    def shrunk(attack, x_init, steps, **_):
+        """Stands for an improvement that is told from its start."""
+        runs.append((attack, steps, 0.9 * x_init))
+        energy = torch.zeros(len(x_init))
+        return Reconstruction(0.9 * x_init, energy, energy[None], steps, energy == 0)
+
+    monkeypatch.setattr(gradient_matching, "reconstruct", shrunk)
+    deep = ConvNet((Conv(3, 6), Conv(3, 8), Conv(3, 9), Conv(1, 9)), shape=(2, 8, 8), classes=4)
+    gradient, x = some_gradient(deep)
+    found = hybrid(gradient, share=0.1)
+    assert [(a.first, steps) for a, steps, _ in runs] == [(4, 100), (3, 100), (2, 800), (1, 1000)]
+    assert [(a.alpha, a.beta, a.gamma) for a, _, _ in runs] == [
+        *((10.0, 0.1, 1.0), (10.0, 0.1, 1.0)),
+        *((1.0, 1.0, 0.1), (1.0, 1.0, 0.05)),
+    ]
+    for (_, _, improved), (attack, _, _) in zip(runs, runs[1:], strict=False):
+        torch.testing.assert_close(attack.system[0].flatten(1), improved[:, 0].atanh())
+    assert torch.equal(found, runs[-1][2].view_as(x))
+
+
+@pytest.mark.parametrize("attack", [cosine_tv, cosine_tv_authors])
+def test_matching_descends_resumes_and_treats_victims_alike(attack, tmp_path, monkeypatch):
+    gradient, _ = some_gradient()
+    whole = attack(gradient, SEED, 40)
+    assert (whole.energy < whole.history[0]).all()
+    alone = attack(gradient.split()[1], SEED, 40)
+    torch.testing.assert_close(alone.x_hat[0], whole.x_hat[1], atol=1e-6, rtol=0)
+    calls, step = 0, GradientMatching.step
+
+    def interrupted(self, state):
+        nonlocal calls
+        calls += 1
+        if calls == 20:
+            raise KeyboardInterrupt
+        return step(self, state)
+
+    monkeypatch.setattr("recon.optim.loop.time.monotonic", iter(range(0, 10**6, 60)).__next__)
+    monkeypatch.setattr(GradientMatching, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        attack(gradient, SEED, 40, tmp_path / "state.safetensors")
+    resumed = attack(gradient, SEED, 40, tmp_path / "state.safetensors")
+    assert torch.equal(resumed.x_hat, whole.x_hat)
+
+
+def test_the_papers_settings_and_the_authors(monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        gradient_matching, "reconstruct", lambda attack, start, steps, **_: made.append((attack, steps))
+    )
+    gradient, _ = some_gradient()
+    cosine_tv(gradient, SEED)
+    cosine_tv_authors(gradient, SEED)
+    (paper, steps), (authors, other) = made
+    assert steps == other == 4800 and (paper.alpha, paper.step_size) == (1.0, 1e-3)
+    assert paper.beta == pytest.approx(0.01 * 4) and not paper.signed and paper.box is None  # once per tensor of θ
+    assert (authors.step_size, authors.beta, authors.signed) == (0.1, 0.01, True)
+    assert authors.box == (-0.5, 0.5) and authors.milestones == (3 / 8, 5 / 8, 7 / 8)
+
+
+def test_starts_are_the_papers():
+    torch.manual_seed(SEED)
+    expected = torch.randn(1, *SMALL.shape)
+    found = seeded_start(some_gradient()[0], SEED)
+    assert found.dtype == torch.float64 and torch.equal(found, expected.double().expand(2, -1, -1, -1))
+
+
+def test_dlg_finds_a_small_image():
+    network = ConvNet((Conv(3, 4),), shape=(1, 5, 5), classes=4)
+    gradient, x = some_gradient(network, 1)
+    found, history = dlg(gradient, SEED, 30)
+    assert history.shape == (30, 1) and history[-1] < 1e-3 * history[0]
+    assert (found - x).square().mean().item() < 0.05 < x.square().mean()
+
+
+def test_dlg_is_l_bfgs_on_squared_differences_by_double_backward():
+    network = ConvNet((Conv(3, 4),), shape=(1, 5, 5), classes=4)
+    gradient, _ = some_gradient(network, 1)
+    leaf = seeded_start(gradient, SEED).clone().requires_grad_()
+    theta = {name: tensor.clone().requires_grad_() for name, tensor in gradient.theta.items()}
+    optimiser, energies = torch.optim.LBFGS([leaf], lr=1), []
+
+    def closure():
+        optimiser.zero_grad()
+        loss = F.cross_entropy(network(theta, leaf), gradient.labels)
+        grads = torch.autograd.grad(loss, list(theta.values()), create_graph=True)
+        pairs = zip(grads, gradient.gradients.values(), strict=True)
+        value = sum((g - target[0]).square().sum() for g, target in pairs)
+        value.backward(inputs=[leaf])
+        return value
+
+    for _ in range(2):
+        energies.append(optimiser.step(closure).detach())
+    found, history = dlg(gradient, SEED, 2)
+    torch.testing.assert_close(history[:, 0], torch.stack(energies), rtol=1e-5, atol=1e-12)
+    torch.testing.assert_close(found, leaf.detach(), rtol=1e-4, atol=1e-6)
+
+
+def test_hybrid_needs_a_convolution():
+    with pytest.raises(ReconError, match="no convolution"):
+        hybrid(some_gradient(ConvNet((), shape=(1, 3, 3), classes=4), 1)[0])

@@ -1,0 +1,242 @@
+"""Chapter 6: oracles for what is counted and what is true, verdicts that turn in both directions."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from recon.attacks.separation import Separated
+from recon.chapters.base import Context
+from recon.chapters.separation.claims import claims
+from recon.chapters.separation.compute import smears
+from recon.chapters.separation.metrics import Assessed, Certainty, Counted, Metrics, Refined, Simpler, Single, Timed
+from recon.chapters.separation.sizes import SIZES
+from recon.chapters.separation_common import (
+    OTHERS,
+    THRESHOLDS,
+    NCCCounts,
+    above,
+    counts,
+    is_true,
+    other_rows,
+    others_of,
+)
+from recon.chapters.tables import Competitions, Counts, Names
+from recon.images.pools import ImagePool
+from recon.scoring.matching import Competition
+from recon.scoring.metrics import ncc
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*size, seed=0):
+    return torch.randn(*size, generator=seeded(seed))
+
+
+def context(n=12, seed=0):
+    """A pool of n images whose index is 100, 101, …, and nothing else."""
+    images = np.random.default_rng(0).integers(0, 256, (n, 3, 32, 32), dtype=np.uint8)
+    index, y = np.arange(100, 100 + n), np.arange(n) % 2
+    pool = ImagePool("toy", images, y, y, index, np.full(n, "train"), ("a", "b"))
+    return Context(pool, torch.device("cpu"), seed, Path(), None)
+
+
+def found_at(sources, mixing=None):
+    """What `separate` would return, as far as its sources go."""
+    r = len(sources)
+    mixing = torch.zeros(3, r) if mixing is None else mixing
+    return Separated(torch.cat([sources, -sources]), mixing, sources, *torch.zeros(3, r), torch.zeros(1))
+
+
+# ---------------------------------------------------------------------------------------------------------- the counts
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("m", "n"), [(5, 3), (3, 3), (2, 4)])
+def test_counts_by_trying_every_assignment(m, n, seed):
+    x_hat, images = normal(m, 5, seed=seed), normal(n, 5, seed=100 + seed)
+    filled = torch.cat([x_hat, torch.zeros(max(n - m, 0), 5)])
+    scores = torch.from_numpy(np.nan_to_num([[np.corrcoef(a, b)[0, 1] if b.any() else 0.0 for b in filled.numpy()]
+                                             for a in images.numpy()]))  # fmt: skip
+    best = max(permutations(range(len(filled)), n), key=lambda p: sum(scores[i, j].item() for i, j in enumerate(p)))
+    pairs = [scores[i, j].item() for i, j in enumerate(best)]
+    assert counts(x_hat, images) == NCCCounts(*(sum(s > t for s in pairs) for t in THRESHOLDS))
+
+
+def test_nobody_is_counted_twice():
+    image = normal(1, 50)
+    assert counts(image, torch.cat([image, image])) == NCCCounts(1, 1, 1)
+    assert counts(torch.cat([image, image]), image) == NCCCounts(1, 1, 1)
+    assert counts(-image, image) == NCCCounts(0, 0, 0)  # the sign is the candidates' affair
+
+
+def test_above_its_thresholds():
+    assert THRESHOLDS == (0.6, 0.7, 0.8)
+    assert above(torch.tensor([0.5, 0.61, 0.65, 0.75, 0.9])) == NCCCounts(ncc_06=4, ncc_07=2, ncc_08=1)
+
+
+# ------------------------------------------------------------------------------------------------ what counts as true
+
+
+def test_truth_is_near_a_training_image_and_nearer_than_any_stranger():
+    train, strangers = normal(4, 200, seed=1), normal(6, 200, seed=2)
+    near = train[0] + 0.3 * normal(200, seed=3)
+    far = train[1] + 2.0 * normal(200, seed=4)
+    sources = torch.stack([near, -near, far, strangers[2], train[3]])
+    assert is_true(found_at(sources), train, strangers).tolist() == [True, True, False, False, True]
+    nearer = torch.cat([strangers, near[None] + 0.1 * normal(1, 200, seed=5)])
+    assert is_true(found_at(sources), train, nearer).tolist() == [False, False, False, False, True]
+    assert is_true(found_at(sources), train, -nearer).tolist() == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize(("likeness", "expected"), [(0.69, False), (0.71, True)])
+def test_truth_begins_at_a_likeness(likeness, expected):
+    train = normal(1, 4000, seed=1)
+    noise = normal(1, 4000, seed=2)
+    train, noise = (x - x.mean() for x in (train, noise))
+    noise = noise - (noise @ train.mT) / (train @ train.mT) * train
+    x = likeness * train / train.norm() + (1 - likeness**2) ** 0.5 * noise / noise.norm()
+    assert ncc(x, train).item() == pytest.approx(likeness, abs=1e-4)
+    assert is_true(found_at(x), train, normal(3, 4000, seed=3)).item() is expected
+
+
+def test_nothing_found_is_nothing_true():
+    empty = is_true(found_at(torch.empty(0, 8)), normal(2, 8), normal(2, 8, seed=1))
+    assert empty.shape == (0,) and empty.dtype == torch.bool
+
+
+def test_strangers_are_not_among_the_used():
+    used = torch.tensor([100, 103, 111, 7])
+    rows = other_rows(context(), used)
+    assert sorted(rows.tolist()) == [1, 2, *range(4, 11)]
+    assert torch.equal(rows, other_rows(context(), used)) and not torch.equal(rows, other_rows(context(seed=1), used))
+    mean = torch.linspace(0, 1, 3072)
+    images = others_of(context(), used, mean)
+    expected = torch.from_numpy(context().pool.images[rows.numpy()]).flatten(1) / 255 - mean
+    assert torch.allclose(images, expected, atol=1e-6)
+
+
+def test_strangers_are_not_too_many(monkeypatch):
+    assert OTHERS == 3000
+    monkeypatch.setattr("recon.chapters.separation_common.OTHERS", 5)
+    rows = other_rows(context(), torch.tensor([100]))
+    assert len(rows.unique()) == 5 and 0 not in rows
+
+
+def test_smears_are_the_largest_rows():
+    w1 = torch.diag(torch.tensor([1.0, -5.0, 2.0, 3.0]))
+    assert torch.allclose(smears(w1, 2), torch.tensor([[0.0, -1, 0, 0], [0, 0, 0, 1]]))
+
+
+# ------------------------------------------------------------------------------------------------------------- claims
+
+
+def yardsticks(n7, n8=None):
+    return Counts(ncc_05=n7, ncc_06=n7, ncc_07=n7, ncc_08=n7 if n8 is None else n8, ncc_channel_06=n7, ssim_04=n7)
+
+
+def counted(n7, n8):
+    return Counted(matches=yardsticks(n7, n8), null=yardsticks(0), excess=yardsticks(0))
+
+
+def assessed(**change):
+    found = {
+        "auc": 0.98,
+        "tpr_at_1pct_fpr": 0.9,
+        "precision_top50": 1.0,
+        "sure": 50,
+        "precision_sure": 0.99,
+        "recall_sure": 0.6,
+        "brier": 0.1,
+        "candidates": 100,
+        "true": 80,
+        "reliability": [],
+    }
+    return Assessed(**{**found, **change})
+
+
+def chapter_6(found=(90, 80), null=(10, 2), one_stage=50, **certainty):
+    same = Names(ncc_05="span", ncc_06="span", ncc_07="span", ncc_08="span", ncc_channel_06="span", ssim_04="span")
+    chance = Competition(0, 0, 1.0, 1.0)
+    return Metrics(
+        train_seconds=1.0,
+        log_loss=-9.0,
+        min_normalised_margin=0.1,
+        kkt_residual=0.1,
+        kkt_residual_by_layer=[0.1],
+        theta_norm=1.0,
+        matches=yardsticks(*found),
+        nulls={},
+        null=yardsticks(0),
+        best_null=yardsticks(*null),
+        best_null_name=same,
+        excess=yardsticks(found[0] - null[0], found[1] - null[1]),
+        top10_ncc=0.9,
+        null_top10_ncc=0.5,
+        per_image_ncc_06=9,
+        null_per_image_ncc_06=0,
+        per_candidate_ncc_06=9,
+        null_per_candidate_ncc_06=0,
+        competition=Competitions(ncc_05=chance, ncc_06=chance, ncc_07=chance),
+        n_train=100,
+        width=10,
+        recon_seconds=1.0,
+        rank=99,
+        restarts_agree=0.9,
+        span_null=yardsticks(0),
+        simpler=Simpler(fast_ica=Timed(**vars(counted(30, 20)), seconds=1.0), one_stage=counted(60, one_stage)),
+        refined=Refined(
+            seconds=1.0,
+            separated_then_decoreco=counted(0, 0),
+            decoreco=counted(0, 0),
+            decoreco_then_separated=counted(0, 0),
+        ),
+        certainty=Certainty(
+            **vars(assessed(**certainty)),
+            networks={},
+            single=Single(sparsity=0.9, stability=0.9, share=0.9, gates=None),
+            shadows=[100],
+        ),
+    )
+
+
+def said(metrics):
+    return {claim.id: claim for claim in claims(metrics, SIZES["smoke"])}
+
+
+@pytest.mark.parametrize(
+    ("matches", "null", "expected"),
+    [(90, 10, "finding"), (90, 89, "not reproduced"), (5, 10, "not reproduced"), (5, 0, "finding"),
+     (4, 0, "not reproduced")],
+)  # fmt: skip
+def test_unmixing_is_judged_by_the_best_null(matches, null, expected):
+    claim = said(chapter_6((matches, 80), (null, 2)))["separation-unmixes"]
+    assert claim.verdict == expected
+    assert f"{matches} of 100" in claim.ours and f"{null} (" in claim.null
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, "not reproduced"),  # the adversary knows: the paper's claim does not hold
+        ({"precision_sure": 0.95, "recall_sure": 0.21}, "not reproduced"),
+        ({"precision_sure": 0.94}, "reproduced"),
+        ({"recall_sure": 0.2}, "reproduced"),
+        ({"precision_sure": None, "recall_sure": 0.0, "auc": None}, "reproduced"),
+    ],
+)
+def test_knowing_needs_precision_and_recall(change, expected):
+    claim = said(chapter_6(**change))["separation-would-know"]
+    assert claim.verdict == expected
+    assert ("not defined" in claim.ours) == (None in change.values()) and "0.80" in claim.null
+
+
+@pytest.mark.parametrize(("one_stage", "expected"), [(50, "finding"), (80, "finding"), (81, "not reproduced")])
+def test_stages_are_judged_against_one(one_stage, expected):
+    assert said(chapter_6(one_stage=one_stage))["separation-stages"].verdict == expected

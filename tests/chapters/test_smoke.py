@@ -1,0 +1,50 @@
+"""Every experiment at profile `smoke`, its metrics held to pinned numbers: what a wrong sign anywhere would move.
+
+The numbers lie in smoke/NAME.json; `RECON_PIN=1 pytest tests/chapters/test_smoke.py` writes them anew.  Within 1 %,
+counts within two; times are left out.  Results go where `$RECON_OUT` says, so that nbval finds what was computed here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from benchmarks.compare import compared
+from recon.chapters import registry
+from recon.chapters.run import run
+
+PINNED = Path(__file__).parent / "smoke"
+
+
+@pytest.fixture(scope="session")
+def out(tmp_path_factory):
+    return Path(os.environ.get("RECON_OUT") or tmp_path_factory.mktemp("smoke"))
+
+
+@pytest.mark.parametrize("name", registry())
+def test_metrics_are_what_they_were(name, out):
+    result = run(name, profile="smoke", data="photos", device="cpu", out=out)
+    metrics = json.loads((out / name / "result.json").read_text())["metrics"]
+    file = PINNED / f"{name}.json"
+    if os.environ.get("RECON_PIN"):
+        file.write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
+    found = compared(json.loads(file.read_text()), metrics)
+    assert found["numbers"] > 5 and result.claims
+    assert not {key: found[key] for key in ("differ", "gone", "new") if found.get(key)}
+
+
+def test_a_number_that_moves_is_seen():
+    old = {"a": [1.0, {"b": 40}], "c": "x", "d": True, "train_seconds": 3.0}
+    for new in (
+        {**old, "a": [1.02, {"b": 40}]},
+        {**old, "a": [1.0, {"b": 37}]},
+        {**old, "c": "y"},
+        {**old, "d": False},
+    ):
+        assert len(compared(old, new)["differ"]) == 1
+    assert not compared(old, {**old, "a": [1.001, {"b": 39}], "train_seconds": 9.0})["differ"]
+    assert compared(old, {**old, "a": [1.0]})["gone"] == ["a[1].b"]
+    assert compared(old, {**old, "e": 1})["new"] == ["e"]

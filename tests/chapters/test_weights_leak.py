@@ -1,0 +1,392 @@
+"""Chapter 7: oracles for the counts, the cells of the recipes, verdicts that turn in both directions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from recon.attacks.separation import Released, Separated, Settings
+from recon.chapters.base import Context
+from recon.chapters.separation_common import NCCCounts, counts, is_true
+from recon.chapters.weights_leak.attack import (
+    attacked,
+    count_table,
+    evidence_of,
+    packed,
+    patch_table,
+    separated_of,
+    unpacked,
+)
+from recon.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, cell_of, file_name, recipe_of
+from recon.chapters.weights_leak.claims import recipe_claims, size_claims
+from recon.chapters.weights_leak.compute_size import by_sparsity
+from recon.chapters.weights_leak.images import Sets, Task, photograph_sets
+from recon.chapters.weights_leak.metrics import BySparsity, RecipeCell, RecipeMetrics, SizeCell, SizeMetrics, Sure
+from recon.chapters.weights_leak.sizes import MAP_SIZES, RECIPE_SIZES
+from recon.images.photographs import at_side, patches
+from recon.images.pools import ImagePool
+from recon.scoring.nulls import null_candidates
+from recon.training.recipes import Recipe
+
+NCC = ("ncc_06", "ncc_07", "ncc_08")
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*size, seed=0):
+    return torch.randn(*size, generator=seeded(seed))
+
+
+def context(n=12, seed=0):
+    """A pool of n images whose index is 100, 101, …, and nothing else."""
+    images = np.random.default_rng(0).integers(0, 256, (n, 3, 32, 32), dtype=np.uint8)
+    index, y = np.arange(100, 100 + n), np.arange(n) % 2
+    pool = ImagePool("toy", images, y, y, index, np.full(n, "train"), ("a", "b"))
+    return Context(pool, torch.device("cpu"), seed, Path(), None)
+
+
+def found_at(sources, mixing=None):
+    """What `separate` would return, as far as its sources go."""
+    r = len(sources)
+    mixing = torch.zeros(3, r) if mixing is None else mixing
+    return Separated(torch.cat([sources, -sources]), mixing, sources, *torch.zeros(3, r), torch.zeros(1))
+
+
+# ---------------------------------------------------------------------------------------------------------- the counts
+
+
+def test_count_table():
+    sets = Sets(normal(6, 40, seed=1), normal(6, 40, seed=2), normal(9, 40, seed=3), (40,))
+    w1 = normal(8, 6, seed=4) @ sets.train
+    # four training images, one of them blurred beyond 0.8; one held-out
+    mixed = 0.75 * sets.train[3] + 0.66 * normal(40, seed=5) * sets.train[3].std()
+    x_hat = torch.cat([sets.train[:3], mixed[None], sets.held_out[:1]])
+    table = count_table(x_hat, sets, w1, seeded(7))
+    assert table.matches.ncc_08 == 3 and table.matches.ncc_06 == 4
+    assert table.null.ncc_08 == 1
+    sets_of_nulls = null_candidates(w1, sets.train, sets.others, 6, seeded(7))
+    for key in NCC:
+        each = {name: getattr(counts(x, sets.train), key) for name, x in sets_of_nulls.items()}
+        null, best = getattr(table.null, key), getattr(table.best_null, key)
+        assert getattr(table.span_null, key) == max(each["span"], each["mixtures"])
+        assert best == max(null, *each.values())
+        assert getattr(table.excess, key) == getattr(table.matches, key) - best
+
+
+@pytest.mark.parametrize("name", ["rows", "held_out", "means", "span"])
+def test_any_null_can_be_the_best(name):
+    """Weights whose rows are the images; candidates that are held out; others whose mean is an image; a span of one."""
+    sets = Sets(normal(4, 60, seed=1), normal(4, 60, seed=2), normal(9, 60, seed=3), (60,))
+    w1, x_hat = normal(5, 60, seed=4), normal(8, 60, seed=5)
+    if name == "rows":
+        w1 = sets.train.clone()
+    if name == "held_out":
+        x_hat = torch.cat([sets.held_out, x_hat[4:]])
+    if name == "means":
+        sets = Sets(sets.train, sets.held_out, sets.train[:1].expand(9, -1), sets.shape)
+    if name == "span":
+        w1 = normal(5, 1, seed=6) @ sets.train[:1]
+    table = count_table(x_hat, sets, w1, seeded())
+    assert table.matches.ncc_07 == 0
+    expected = 4 if name in ("rows", "held_out") else 1
+    assert table.best_null.ncc_07 >= expected and table.excess.ncc_07 <= -expected
+    assert (table.null.ncc_07 == 4) == (name == "held_out")
+    assert table.span_null.ncc_07 == (1 if name == "span" else table.span_null.ncc_07)
+
+
+def test_null_of_the_span_is_the_larger_of_two():
+    """Mixtures of two images are near them, whatever the layer; a layer of one image's span is near it, of many."""
+    few = Sets(normal(2, 60, seed=1), normal(2, 60, seed=2), normal(9, 60, seed=3), (60,))
+    assert count_table(normal(8, 60, seed=5), few, normal(5, 60, seed=4), seeded()).span_null.ncc_07 >= 1
+    many = Sets(normal(30, 200, seed=1), normal(30, 200, seed=2), normal(9, 200, seed=3), (200,))
+    w1 = normal(5, 1, seed=6) @ many.train[:1]
+    assert count_table(normal(8, 200, seed=5), many, w1, seeded()).span_null.ncc_08 == 1
+
+
+def test_as_many_nulls_as_candidates(monkeypatch):
+    """Twice as many candidates as images get twice as many tries; so do the nulls."""
+    asked = []
+    real = null_candidates
+
+    def watched(w1, train, others, m, generator):
+        asked.append(m)
+        return real(w1, train, others, m, generator)
+
+    monkeypatch.setattr("recon.chapters.weights_leak.attack.null_candidates", watched)
+    sets = Sets(normal(4, 30, seed=1), normal(4, 30, seed=2), normal(5, 30, seed=3), (30,))
+    for m in (2, 11):
+        count_table(normal(m, 30, seed=4), sets, normal(5, 30, seed=5), seeded())
+    assert asked == [4, 11]
+
+
+def test_an_attack_and_its_table():
+    """Sparse sources mixed, and found again."""
+    uniform = torch.rand(30, 600, generator=seeded(1)) - 0.5
+    x = -uniform.sign() * torch.log1p(-2 * uniform.abs())
+    sets = Sets(x[:6], x[6:12], x[12:], (600,))
+    released = Released(normal(20, 6, seed=2) @ sets.train)
+    found, table = attacked(sets, released, context(), Settings(first_rank=None, restarts=2))
+    assert table.rank == len(found.sources) == 6
+    assert table.matches.ncc_08 == 6 and table.null.ncc_06 == 0
+    expected = count_table(found.x_hat, sets, released.w1, context().stream("separation.nulls"))
+    assert vars(table) == {"rank": 6, **vars(expected)}
+    assert is_true(found, sets.train, sets.others).all()
+
+
+def test_of_a_known_start_only_the_difference_is_looked_at():
+    """By the attack, and by the nulls: here the differences' rows are the images."""
+    uniform = torch.rand(30, 600, generator=seeded(1)) - 0.5
+    x = -uniform.sign() * torch.log1p(-2 * uniform.abs())
+    sets = Sets(x[:6], x[6:12], x[12:], (600,))
+    start = 10 * normal(20, 600, seed=3)
+    added = torch.cat([6 * sets.train, normal(14, 6, seed=2) @ sets.train])
+    _, table = attacked(sets, Released(added + start, start), context(), Settings(first_rank=None, restarts=2))
+    assert table.matches.ncc_08 == table.best_null.ncc_08 == 6
+
+
+def test_patch_table_is_symmetric():
+    train, held_out = normal(5, 75, seed=1), normal(5, 75, seed=2)
+    sets = Sets(train, held_out, held_out, (3, 5, 5))
+    sources = torch.cat([train[:3], -held_out[:2], normal(1, 75, seed=3)])
+    table = patch_table(found_at(sources), sets)
+    assert table.matches == NCCCounts(3, 3, 3)
+    assert table.null == table.best_null == NCCCounts(2, 2, 2)
+    assert table.excess == NCCCounts(1, 1, 1)
+
+
+@pytest.mark.parametrize(("true", "auc"), [([1, 0, 1, 0], 0.625), ([1, 1, 1, 1], None), ([0, 0, 0, 0], None)])
+def test_sparsity_alone(true, auc):
+    found = replace(found_at(torch.eye(4)), sparsity=torch.tensor([3.0, 1.0, 1.0, 2.0]))
+    table = by_sparsity(found, torch.tensor(true).bool())
+    assert table == BySparsity(4, sum(true), auc)
+
+
+# ----------------------------------------------------------------------------------------------- images and cells
+
+
+def test_photographs_for_training_alternate_and_are_not_held_out():
+    sets, y = photograph_sets(20, 32)
+    assert y.tolist() == [0.0, 1.0] * 10 and sets.train.shape == (20, 3072) and sets.shape == (3, 32, 32)
+    assert torch.allclose(sets.train.mean(0), torch.zeros(3072), atol=1e-6)
+    images, labels, held_out = patches()
+    small = at_side(images, 32).flatten(1)
+    mean = small[~held_out & (labels == 0)][:10].mean(0) / 2 + small[~held_out & (labels == 1)][:10].mean(0) / 2
+    assert torch.allclose(sets.held_out, small[held_out] - mean, atol=1e-5)
+    assert torch.cdist(sets.train, sets.held_out).min() > 0.1
+    assert torch.equal(photograph_sets(20, 16)[1], y)  # the same scenes at every size
+    larger = photograph_sets(20, 96)[0].train.unflatten(1, (3, 96, 96))
+    assert torch.allclose(at_side(larger, 32).flatten(1), sets.train, atol=1e-5)
+
+
+def test_file_names_and_back():
+    cells = [f"{family}/{name}" for family, names in CHANGES.items() for name in names] + ["shadow/100"]
+    stems = [file_name(cell) for cell in cells]
+    assert len(set(stems)) == len(cells) and all(set(stem) <= set("abcdefghijklmnopqrstuvwxyz-0123456789")
+                                                 for stem in stems)  # fmt: skip
+    assert ["/".join(cell_of(stem)) for stem in stems] == cells
+
+
+def test_every_cell_is_a_recipe():
+    for family, names in CHANGES.items():
+        for name, change in names.items():
+            recipe = recipe_of(Recipe(steps=1500), family, name)
+            assert recipe.steps == 1500 * change.get("steps", 1)
+    assert recipe_of(Recipe(), "shadow", "100") == Recipe()
+    assert set(KNOWN_FOR) <= set(CHANGES["decay"])
+
+
+def test_others_are_for_validation_first_and_then_for_testing():
+    x = torch.arange(11.0)[:, None]
+    task = Task(Sets(x, x, x, (1,)), torch.tensor([0, 3, 1]), torch.arange(11))
+    (first, first_y), (rest, rest_y) = task.validation, task.test
+    assert first_y.tolist() == first[:, 0].tolist() == [0, 1, 2, 3, 4]
+    assert rest_y.tolist() == rest[:, 0].tolist() == [5, 6, 7, 8, 9, 10]
+    assert task.classes == 4 and replace(task, y=torch.zeros(3)).classes == 2
+    many = torch.zeros(2000, 1)
+    assert len(Task(Sets(x, x, many, (1,)), x, torch.zeros(2000)).validation[0]) == 500
+
+
+def test_packed_and_back():
+    cells = chapter_7().cells
+    tensors = packed(cells, list[RecipeCell])
+    assert tensors["json"].dtype == torch.uint8
+    assert unpacked(tensors, list[RecipeCell]) == cells
+    odd = replace(cells[0], cell="ä × ½, σ", erased=None, loss=1e-300, test_accuracy=None)
+    assert unpacked(packed(odd, RecipeCell), RecipeCell) == odd
+    assert b'"ncc_0.7"' in bytes(tensors["json"].tolist())
+
+
+def test_stored_evidence():
+    found = replace(
+        found_at(torch.eye(2)), sparsity=torch.ones(2), stability=torch.tensor([3.0, 4]), share=torch.tensor([5.0, 6])
+    )
+    stored = evidence_of(found, torch.tensor([True, False]), KNOWN[1])
+    back, true = separated_of(stored, "known")
+    assert back.sparsity.tolist() == [1, 1] and back.stability.tolist() == [3, 4] and back.share.tolist() == [5, 6]
+    assert true.tolist() == [True, False]
+
+
+# ------------------------------------------------------------------------------------------------------------- claims
+
+
+def ncc_row(n):
+    return NCCCounts(n, n, n)
+
+
+def table_of(found, null=2, excess=None):
+    row = {"matches": found, "null": 0, "span_null": 0, "best_null": null}
+    row["excess"] = found - null if excess is None else excess
+    return {"rank": 9, **{name: ncc_row(count) for name, count in row.items()}}
+
+
+def size_cell(n, width, excess, side=32, source="cifar"):
+    certainty = BySparsity(n, 0, None)
+    about = {"source": source, "side": side, "pixels": side**2, "n_train": n, "width": width, "log_loss": -9.0}
+    return SizeCell(**table_of(n, 1, excess), **about, certainty=certainty)
+
+
+def size_metrics(shares, side_shares, width=100):
+    cells = [
+        size_cell(n, w, round(share * n) if w == width else 0)
+        for w in (20, width)
+        for n, share in zip((20, 100, 400), shares, strict=True)
+    ]
+    cells.append(size_cell(400, width, 400, side=16))  # other sides do not decide
+    cells += [size_cell(50, width, round(share * 50), side, "photographs") for side, share in side_shares.items()]
+    return SizeMetrics(400, cells)
+
+
+def said_of_size(*shares):
+    return {claim.id: claim for claim in size_claims(size_metrics(*shares), MAP_SIZES["smoke"])}
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ((0.9, 0.8, 0.1), "finding"),
+        ((0.3, 0.6, 0.1), "finding"),
+        ((0.5, 0.4, 0.1), "not reproduced"),  # never more than half
+        ((0.9, 0.8, 0.6), "not reproduced"),  # no end in sight
+        ((0.1, 0.2, 0.9), "not reproduced"),
+    ],
+)
+def test_size_has_an_end(shares, expected):
+    assert said_of_size(shares, {16: 0.1, 96: 0.4})["separation-size"].verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("by_side", "expected"),
+    [
+        ({16: 0.1, 32: 0.0, 96: 0.4}, "finding"),
+        ({96: 0.4, 16: 0.1}, "finding"),
+        ({16: 0.4, 96: 0.4}, "not reproduced"),
+        ({16: 0.4, 64: 1.0, 96: 0.2}, "not reproduced"),  # the sizes between do not decide
+        ({16: 0.2, 64: 1.0, 96: 0.4}, "finding"),
+    ],
+)
+def test_pixels_help_or_not(by_side, expected):
+    claim = said_of_size((0.9, 0.5, 0.1), by_side)["separation-pixels"]
+    assert claim.verdict == expected
+    assert claim.ours.index("at 16 × 16") < claim.ours.index("at 96 × 96")
+
+
+def cell(name, erased, found, family="decay", known="unknown", null=2):
+    """The more is left of the start, the less is found; but not in those cells that the law leaves out."""
+    left = 1 / (1 + found) if known == "unknown" and family != "task" else 0.5
+    return RecipeCell(
+        **table_of(found, null),
+        family=family,
+        cell=name,
+        known=known,
+        n_train=100,
+        erased=erased,
+        moved=1.0,
+        start_left=-left,
+        added=1.0,
+        loss=0.1,
+        steps=9,
+        train_accuracy=1.0,
+        test_accuracy=0.5,
+        certainty=Sure(0, 0, 0),
+    )
+
+
+def recipes(cells):
+    return RecipeMetrics(100, cells, Recipe())
+
+
+def chapter_7():
+    cells = [
+        cell("SGD, decay 0", 0.0, 3),
+        cell("SGD, decay 0", 0.0, 60, known="known"),
+        cell("SGD, decay 0", 0.0, 1, known="known up to 10 %"),
+        cell("Adam, decay 0", 0.0, 0),
+        cell("Adam, decay 0", 0.0, 2, known="known"),
+        cell("SGD, decay 1e-3", 0.75, 0, known="known"),
+        cell("SGD, decay 1e-2", 7.5, 80),
+        cell("SGD, decay 5e-3", 3.0, 70),
+        cell("SGD, decay 1e-3", 1.0, 9),
+        cell("Adam, decay 1e-2", None, 40),
+        cell("small start", 0.0, 90, family="start"),
+        cell("base", 3.75, 0, family="task"),
+    ]
+    return recipes(cells)
+
+
+def changed(name, found, known="unknown"):
+    at = {(row.cell, row.known): row for row in chapter_7().cells}
+    row = at[name, known]
+    at[name, known] = replace(row, matches=ncc_row(found), excess=ncc_row(found - 2))
+    return recipes(list(at.values()))
+
+
+def only(wanted):
+    return recipes([row for row in chapter_7().cells if wanted(row)])
+
+
+def said(metrics):
+    return {claim.id: claim for claim in recipe_claims(metrics, RECIPE_SIZES["smoke"])}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "expected"),
+    [
+        (chapter_7(), "finding"),
+        (changed("SGD, decay 1e-2", 4), "not reproduced"),  # erased, and nothing found
+        (changed("SGD, decay 5e-3", 4), "not reproduced"),  # at the edge, erased
+        (changed("SGD, decay 0", 50), "not reproduced"),  # not erased, and found
+        (changed("Adam, decay 0", 50), "not reproduced"),
+        (changed("SGD, decay 1e-3", 90), "finding"),  # between the two: no rule
+        (changed("Adam, decay 1e-2", 90), "finding"),  # not defined: no rule
+        (only(lambda row: (row.erased or 0) < 3), "not reproduced"),  # none erased was run
+    ],
+)
+def test_the_start_must_be_erased(metrics, expected):
+    assert said(metrics)["leak-start-erased"].verdict == expected
+
+
+def test_what_is_listed_where_the_start_is_erased_and_where_it_stands():
+    claim = said(chapter_7())["leak-start-erased"]
+    assert "where erased: 80, 70; where it stands: 3, 0 of 100" in claim.ours
+    assert "left of the start: -1.00" in claim.ours
+    assert "nan" in said(recipes(chapter_7().cells[:1]))["leak-start-erased"].ours
+
+
+@pytest.mark.parametrize(
+    ("metrics", "expected"),
+    [
+        (chapter_7(), "finding"),
+        (changed("SGD, decay 0", 4, "known"), "not reproduced"),
+        (changed("Adam, decay 0", 80, "known"), "finding"),  # Adam does not decide
+        (changed("SGD, decay 0", 80, "known up to 10 %"), "finding"),
+        (only(lambda row: row.known == "unknown"), "not reproduced"),  # none was run
+    ],
+)
+def test_a_known_start_is_enough_or_not(metrics, expected):
+    assert said(metrics)["leak-known-start"].verdict == expected

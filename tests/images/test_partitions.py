@@ -1,0 +1,182 @@
+"""The seed draws images: balanced, disjoint, the same again."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recon.chapters import decoreco_adversary
+from recon.chapters.base import Context
+from recon.chapters.landscape_shared import SeedImages
+from recon.chapters.profiles import DECORECO_ADVERSARY, LANDSCAPE
+from recon.images import cifar
+from recon.images.partitions import centre, partition, partitions, uncentre
+from recon.images.registry import load_pool
+
+PARTS = ("train", "init", "held_out")
+SEEDED = settings(max_examples=40, deadline=None)
+
+
+def test_centre_round_trip():
+    x = torch.rand(4, 3072, dtype=torch.float64)
+    mean = x.mean(0)
+    assert centre(x, mean).mean(0).abs().max() < 1e-15
+    assert torch.allclose(uncentre(centre(x, mean), mean), x, atol=1e-15)
+
+
+def test_bad_counts(one_sentence):
+    pool = load_pool("photos")
+    for n in (0, 3, -2):
+        one_sentence(lambda n=n: partition(pool, n), "even and positive")
+        one_sentence(lambda n=n: partition(pool, 20, n_held_out=n), "even and positive")
+
+
+def sets(drawn):
+    return [set(getattr(drawn, part).index.tolist()) for part in PARTS]
+
+
+def all_disjoint(indices):
+    return len(set().union(*indices)) == sum(map(len, indices))
+
+
+@pytest.mark.parametrize("n", [2, 20, 100, 500, 5000])
+def test_seed_0_takes_the_first_of_each_part_and_class(cifar_pool, photo_pool, n):
+    for pool in (cifar_pool, photo_pool):
+        drawn = partition(pool, n, n_held_out=n)
+        for part in PARTS:
+            index = getattr(drawn, part).index
+            first = [pool.index[(pool.part == part) & (pool.y == label)][: len(index) // 2] for label in (0, 1)]
+            assert np.array_equal(index, np.concatenate(first))
+
+
+def test_other_seeds_train_on_other_images(cifar_pool, photo_pool):
+    for pool, n, seeds in ((cifar_pool, 100, 8), (cifar_pool, 200, 3), (cifar_pool, 500, 4), (photo_pool, 20, 3)):
+        drawn = [sets(partition(pool, n, seed=seed)) for seed in range(seeds)]
+        assert all_disjoint([train for train, _, _ in drawn])
+    for part in range(3):  # as long as no seed has used up its part, all parts are disjoint
+        assert all_disjoint([sets(partition(cifar_pool, 100, seed=seed))[part] for seed in range(4)])
+
+
+def test_training_images_come_from_other_ranges_only_when_their_own_are_used_up(cifar_pool):
+    own = set(cifar.INDEX_RANGES["train"][0])
+    first = sets(partition(cifar_pool, 500))
+    seen = set()
+    for seed in range(4):
+        train = sets(partition(cifar_pool, 500, seed=seed))[0]
+        seen |= train
+        assert seed > 0 or train <= own
+        assert not train & (first[1] | first[2])  # the start and held-out images of seed 0 are never trained on
+        for label in (0, 1):  # nothing is borrowed while a whole image is left
+            of_class = set(cifar_pool.index[cifar_pool.y == label].tolist())
+            assert own & of_class <= seen or train & of_class <= own
+    assert seen - own
+
+
+def check_partition(pool, n, seed):
+    drawn, first = (partition(pool, n, seed=s) for s in (seed, 0))
+    assert all_disjoint(sets(drawn))
+    label = dict(zip(pool.index.tolist(), pool.y.tolist(), strict=True))
+    for part in PARTS:
+        found = getattr(drawn, part)
+        assert len(found) == len(getattr(first, part))  # the same number at every seed
+        assert found.y.tolist() == [label[i] for i in found.index.tolist()] == sorted(found.y.tolist())
+        assert found.y.mean() == 0.5
+        assert all((half.diff() > 0).all() for half in found.index.chunk(2))
+    assert torch.equal(drawn.train.y, drawn.init.y)  # row i of init stands for row i of train
+    again = partition(pool, n, seed=seed)
+    assert all(torch.equal(getattr(drawn, part).x, getattr(again, part).x) for part in PARTS)
+
+
+@pytest.mark.parametrize("n", [20, 100, 200, 500])
+@pytest.mark.parametrize("seed", range(6))
+def test_sets_of_one_seed_are_disjoint_balanced_and_the_same_again(cifar_pool, photo_pool, n, seed):
+    check_partition(cifar_pool, n, seed)
+    check_partition(photo_pool, n, seed)
+
+
+@SEEDED
+@given(st.integers(1, 600), st.integers(0, 2**62 - 1) | st.integers(0, 60), st.booleans())
+def test_sets_of_any_seed_are_disjoint_balanced_and_the_same_again(cifar_pool, photo_pool, half, seed, bundled):
+    check_partition(photo_pool if bundled else cifar_pool, 2 * half, seed)
+
+
+def test_photos_keep_to_their_bands_and_other_seeds_are_other_subsets(photo_pool):
+    part_of = dict(zip(photo_pool.index.tolist(), photo_pool.part.tolist(), strict=True))
+    for seed in range(6):
+        drawn = partition(photo_pool, 60, seed=seed)
+        for part, indices in zip(PARTS, sets(drawn), strict=True):
+            assert {part_of[i] for i in indices} == {part}
+    assert sets(partition(photo_pool, 60, seed=1))[0] != sets(partition(photo_pool, 60, seed=2))[0]
+
+
+@pytest.mark.parametrize(("n", "count"), [(100, 3), (300, 3), (500, 2)])
+@pytest.mark.parametrize("seed", range(4))
+def test_several_training_sets_are_disjoint_from_each_other_and_from_what_they_share(cifar_pool, n, count, seed):
+    drawn = partitions(cifar_pool, n, count, n_held_out=n, seed=seed)
+    trained = [sets(one)[0] for one in drawn]
+    assert all_disjoint([*trained, *sets(drawn[0])[1:]])
+    assert all(torch.equal(one.init.x, drawn[0].init.x) for one in drawn)
+    if seed == 0:
+        assert torch.equal(drawn[0].train.index, partition(cifar_pool, n, n_held_out=n).train.index)
+    if n == 100:
+        before = [sets(one)[0] for one in partitions(cifar_pool, n, count, n_held_out=n, seed=seed + 1)]
+        assert all_disjoint(trained + before)
+
+
+def test_several_training_sets_where_images_are_few(photo_pool):
+    drawn = partitions(photo_pool, 500, 3)
+    assert len({len(one.train) for one in drawn}) == 1
+    assert torch.equal(drawn[0].train.index, partition(photo_pool, 500).train.index)
+    assert len({frozenset(sets(one)[0]) for one in drawn}) == 3
+
+
+def test_an_experiment_draws_by_its_seed(cifar_pool, tmp_path):
+    for seed in (0, 1, 5):
+        context = Context(cifar_pool, torch.device("cpu"), seed, tmp_path)
+        assert torch.equal(context.dataset(40).train.index, partition(cifar_pool, 40, seed=seed).train.index)
+        for one, other in zip(context.datasets(40, 2), partitions(cifar_pool, 40, 2, seed=seed), strict=True):
+            assert torch.equal(one.train.index, other.train.index)
+
+
+def test_every_network_of_the_adversary_has_images_of_its_own(cifar_pool, tmp_path, monkeypatch):
+    """And the shadow net has the start partition, the same for all."""
+    seen = []
+
+    def record(config, context, images, offset):
+        seen.append((context.seed, offset, images))
+        return (
+            {},
+            torch.zeros(2, dtype=torch.bool),
+            SimpleNamespace(x_hat=torch.zeros(2, 3072)),
+            {"span": torch.zeros(2, 3072)},
+        )
+
+    monkeypatch.setattr(decoreco_adversary, "attack_once", record)
+    for seed in (0, 1):
+        context = Context(cifar_pool, torch.device("cpu"), seed, tmp_path)
+        decoreco_adversary.run_adversary(DECORECO_ADVERSARY["laptop"], context)
+    assert [(seed, k) for seed, k, _ in seen] == [(seed, k) for seed in (0, 1) for k in range(4)]
+    assert all_disjoint([set(images.train_index.tolist()) for *_, images in seen])
+    first = partition(cifar_pool, 100, n_held_out=100)
+    assert torch.equal(seen[0][2].train_index, first.init.index)
+    assert torch.equal(seen[1][2].train_index, first.train.index)
+
+
+def test_every_seed_of_a_landscape_has_images_of_its_own_whatever_the_seed_of_the_run(cifar_pool, tmp_path):
+    config, cpu = LANDSCAPE["laptop"], torch.device("cpu")
+    drawn = [
+        SeedImages.of(Context(cifar_pool, cpu, seed, tmp_path), config, k, torch.float32)
+        for seed in (0, 1)
+        for k in range(config.seeds)
+    ]
+    assert all(len(images.truth) == config.n_train for images in drawn)
+    assert all_disjoint([set(images.train_index.tolist()) for images in drawn])
+
+
+def test_a_negative_seed_is_refused(photo_pool, one_sentence):
+    one_sentence(lambda: partition(photo_pool, 20, seed=-1), "must not be negative")

@@ -1,0 +1,235 @@
+"""Do the unit tests of the science notice a wrong line?  `make mutants`: a sample of one-line faults, by Cosmic Ray.
+
+Every fault is put into a copy of the checkout, where the tests of the faulty module run: tests/FOLDER/test_MODULE*.py,
+else all of tests/FOLDER.  A fault that they do not notice is listed with its line.  Faults in what is only said
+(annotations, the words of errors, docstrings) are none.  Survivors that change nothing, or only what is shown, are
+named in tests/mutants.yml with the reason; the report, benchmarks/mutants.json, counts them apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from queue import Queue
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("nets", "optim", "training", "attacks", "scoring", "analysis")
+TIMEOUT_S = 240
+#: too easy: they crash at once, whatever the tests say
+CRASHES = ("ZeroIterationForLoop", "ExceptionReplacer", "LShift", "RShift", "BitAnd", "BitOr", "BitXor")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault: file, the operator of Cosmic Ray and which of its places in the file, and what it does to the line."""
+
+    path: str
+    operator: str
+    occurrence: int
+    line: int
+    before: str
+    after: str
+
+
+def mutants(seed: int, count: int) -> list[Mutant]:
+    """A sample, drawn by the seed, of all that Cosmic Ray can do to the science."""
+    from cosmic_ray.commands.init import _all_work_items
+
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / "recon" / folder).glob("*.py"))]
+    os.chdir(ROOT)
+    items = [item.mutations[0] for item in _all_work_items([path.relative_to(ROOT) for path in paths], {})]
+    places = sorted((str(m.module_path), m.operator_name, m.occurrence) for m in items if not crashes(m.operator_name))
+    by_line: dict[tuple[str, int, str], Mutant] = {}
+    generator = random.Random(seed)
+    generator.shuffle(places)
+    for path, operator, occurrence in places:
+        found = mutated(path, operator, occurrence)
+        if found is not None:  # one of the ten ways to spoil an operator is enough
+            by_line.setdefault((path, found.line, operator.split("_")[0] + found.before), found)
+        if len(by_line) >= count:
+            break
+    return list(by_line.values())
+
+
+def crashes(operator: str) -> bool:
+    """Whether an operator makes what no tensor can do."""
+    return operator.endswith(CRASHES)
+
+
+def mutated(path: str, operator: str, occurrence: int) -> Mutant | None:
+    """None where the code is the same without what is only said."""
+    before = (ROOT / path).read_text(encoding="utf-8")
+    after = source_of(path, operator, occurrence)
+    if after is None or said(before) == said(after):
+        return None
+    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm=""))
+    line = int(lines[2].split()[1].removeprefix("-").split(",")[0])
+    changed = [next((text[1:].strip() for text in lines[3:] if text[0] == sign), "") for sign in "-+"]
+    return Mutant(path, operator, occurrence, line, *changed)
+
+
+def source_of(path: str, operator: str, occurrence: int) -> str | None:
+    """The file with that fault; None where there is no such place."""
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.plugins import get_operator
+
+    return mutate_code((ROOT / path).read_text(encoding="utf-8"), get_operator(operator)(), occurrence)
+
+
+def said(source: str) -> str:
+    """The code without annotations of functions, words of errors, docstrings."""
+    from recon.store.keys import _dump, _Silent
+
+    tree = _Silent().visit(ast.parse(source))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+            for argument in (*node.args.args, *node.args.kwonlyargs, *node.args.posonlyargs):
+                argument.annotation = None
+        if isinstance(node, ast.AnnAssign):
+            node.annotation = ast.Constant(None)
+    return _dump(tree)
+
+
+def tests_of(path: str) -> list[str]:
+    """The test files that mirror a module; those of its folder where it has none of its own."""
+    folder, stem = Path(path).parent.name, Path(path).stem
+    own = sorted((ROOT / "tests" / folder).glob(f"test_{stem}*.py"))
+    return [str(file.relative_to(ROOT)) for file in own] or [f"tests/{folder}"]
+
+
+def noticed(mutant: Mutant, copy: Path) -> str:
+    """ "killed", "survived" or "timeout", by the tests that run in `copy`."""
+    original = (ROOT / mutant.path).read_text(encoding="utf-8")
+    fault = source_of(mutant.path, mutant.operator, mutant.occurrence)
+    assert fault is not None
+    (copy / mutant.path).write_text(fault, encoding="utf-8")
+    process = get_context("fork").Process(target=_run_tests, args=(copy, tests_of(mutant.path)))
+    try:
+        process.start()
+        process.join(TIMEOUT_S)
+        if process.is_alive():
+            os.killpg(process.pid or 0, signal.SIGKILL)
+            process.join()
+            return "timeout"
+        return "survived" if process.exitcode == 0 else "killed"
+    finally:
+        (copy / mutant.path).write_text(original, encoding="utf-8")
+
+
+def _run_tests(copy: Path, files: list[str]) -> None:
+    """In a child of this process, which has imported what takes long and nothing of the package."""
+    import pytest
+
+    os.setpgid(0, 0)
+    os.chdir(copy)
+    sys.path.insert(0, str(copy))
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, 1)
+    os.dup2(devnull, 2)
+    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--doctest-modules", *files])
+    os._exit(int(code))
+
+
+def copies(number: int) -> Iterator[Path]:
+    """As many copies of the tracked checkout."""
+    for _ in range(number):
+        folder = Path(tempfile.mkdtemp(prefix="recon-mutants-"))
+        listed = subprocess.check_output(["git", "ls-files", "recon", "tests", "pyproject.toml"], cwd=ROOT, text=True)
+        for name in listed.splitlines():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+        yield folder
+
+
+def main() -> None:
+    """Sample, run, write the report, print it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--list", action="store_true", help="only show the sample")
+    arguments = parser.parse_args()
+    sample = mutants(arguments.seed, arguments.count)
+    if arguments.list:
+        for mutant in sample:
+            print(f"{mutant.path}:{mutant.line}: {mutant.before}  ->  {mutant.after}")
+        return
+    start = time.monotonic()
+    outcomes = run_all(sample, arguments.jobs)
+    write_report(sample, outcomes, arguments.seed, time.monotonic() - start)
+
+
+def run_all(sample: list[Mutant], jobs: int) -> list[str]:
+    """The outcome of each, a line printed for each that survives."""
+    for module in [name for name in sys.modules if name.split(".")[0] == "recon"]:
+        del sys.modules[module]  # the copy's is to be imported
+    import scipy.optimize  # noqa: F401  (what takes long to import is imported once, before the forks)
+    import skimage.metrics  # noqa: F401
+    import sklearn.linear_model  # noqa: F401
+    import torch
+    import torchvision  # noqa: F401
+
+    torch.set_num_threads(1)
+    free: Queue[Path] = Queue()
+    folders = list(copies(jobs))
+    for folder in folders:
+        free.put(folder)
+
+    def one(mutant: Mutant) -> str:
+        copy = free.get()
+        try:
+            outcome = noticed(mutant, copy)
+        finally:
+            free.put(copy)
+        if outcome != "killed":
+            print(f"{outcome}: {mutant.path}:{mutant.line}: {mutant.before}  ->  {mutant.after}", flush=True)
+        return outcome
+
+    try:
+        with ThreadPoolExecutor(jobs) as pool:
+            return list(pool.map(one, sample))
+    finally:
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_report(sample: list[Mutant], outcomes: list[str], seed: int, seconds: float) -> None:
+    """benchmarks/mutants.json: how many were noticed; every one that was not, with the reason where there is one."""
+    known = yaml.safe_load((ROOT / "tests" / "mutants.yml").read_text(encoding="utf-8")) or {}
+    left = [mutant for mutant, outcome in zip(sample, outcomes, strict=True) if outcome == "survived"]
+    survivors = [{**asdict(mutant), "why": known.get(f"{mutant.before} -> {mutant.after}", "")} for mutant in left]
+    equivalent = sum(bool(each["why"]) for each in survivors)
+    report = {
+        "seed": seed,
+        "sampled": len(sample),
+        "noticed": len(sample) - len(left),
+        "survived_and_explained": equivalent,
+        "survived": len(left) - equivalent,
+        "share_noticed": round((len(sample) - len(left)) / max(len(sample), 1), 3),
+        "minutes": round(seconds / 60, 1),
+        "survivors": survivors,
+    }
+    (ROOT / "benchmarks" / "mutants.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+    print(json.dumps({key: value for key, value in report.items() if key != "survivors"}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

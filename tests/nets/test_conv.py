@@ -1,0 +1,161 @@
+"""Convolutional networks against PyTorch's modules and torch.func."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from small_networks import CONVS, SHAPE, SMALL, STRIDED, some_images, theta_of
+from torch import nn
+
+from recon.errors import ReconError
+from recon.nets.conv import SEED, TABLE_1, Activation, Conv, ConvNet, cross_entropy_direction, weight_gradients
+
+MODULES = {"tanh": nn.Tanh, "leaky_relu": lambda: nn.LeakyReLU(0.2), "relu": nn.ReLU}
+
+
+def module_of(network: ConvNet) -> nn.Sequential:
+    """The same network as PyTorch writes it."""
+    found, channels = [], network.shape[0]
+    for conv in network.convs:
+        found += [nn.Conv2d(channels, conv.channels, conv.kernel, conv.stride, conv.padding, bias=False)]
+        found += [MODULES[network.activation.name]()]
+        channels = conv.channels
+    features = nn.Sequential(*found)(torch.zeros(1, *network.shape)).numel()
+    return nn.Sequential(*found, nn.Flatten(), nn.Linear(features, network.classes)).double()
+
+
+@pytest.mark.parametrize("network", [SMALL, STRIDED, TABLE_1["CNN4 V2"]], ids=["small", "strided", "CNN4 V2"])
+@pytest.mark.parametrize("activation", ["tanh", "leaky_relu", "relu"])
+def test_logits_and_gradients_are_those_of_a_module(network, activation):
+    """Per-image gradients of the cross-entropy, by torch.func through PyTorch's own layers."""
+    network = network.with_activation(activation)
+    theta, module = theta_of(network), module_of(network)
+    names = [name for name, _ in module.named_parameters()]
+    theirs = dict(zip(names, theta.values(), strict=True))
+    x, labels = some_images(network), torch.tensor([2, 1])
+
+    def loss(params, image, label):
+        return F.cross_entropy(torch.func.functional_call(module, params, image[None]), label[None])
+
+    expected = torch.func.vmap(torch.func.grad(loss), (None, 0, 0))(theirs, x, labels)
+    torch.testing.assert_close(network(theta, x), torch.func.functional_call(module, theirs, x), rtol=1e-10, atol=1e-13)
+    found = network.gradients(theta, x, labels)
+    assert list(found) == list(theta) == list(network.shapes())
+    for name, other in zip(names, found, strict=True):
+        torch.testing.assert_close(found[other], expected[name], rtol=1e-9, atol=1e-14)
+
+
+def test_initialisation_is_pytorchs_right_after_the_seed():
+    torch.manual_seed(SEED)
+    modules = [
+        torch.nn.Conv2d(3, 6, 4, 2, bias=False),
+        torch.nn.Conv2d(6, 3, 3, 2, bias=False),
+        torch.nn.Linear(147, 10),
+    ]
+    expected = [p for module in modules for p in module.parameters()]
+    state = torch.get_rng_state()
+    found = TABLE_1["CNN3 V2"].init(torch.Generator().manual_seed(SEED))
+    assert list(found) == ["w1", "w2", "w3", "b3"]
+    for ours, theirs in zip(found.values(), expected, strict=True):
+        assert torch.equal(ours, theirs)
+    assert torch.equal(torch.get_rng_state(), state)  # nobody else's random numbers change
+    double = TABLE_1["CNN3 V2"].init(torch.Generator().manual_seed(SEED), torch.float64)
+    assert all(torch.equal(double[name], value.double()) for name, value in found.items())  # the published draws
+
+
+@pytest.mark.parametrize("network", [SMALL, STRIDED], ids=["small", "strided"])
+def test_layers_are_inputs_and_output_gradients_of_every_layer(network):
+    """For any scalar of the outputs, against autograd with respect to each z."""
+    theta, x = theta_of(network), some_images(network)
+    direction = torch.randn(2, network.classes, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    inputs, zs, value = [], [], x
+    for i, conv in enumerate(network.convs, start=1):
+        inputs.append(F.unfold(value, conv.kernel, padding=conv.padding, stride=conv.stride))
+        zs.append(F.conv2d(value, theta[f"w{i}"], stride=conv.stride, padding=conv.padding).requires_grad_())
+        value = network.activation(zs[-1])
+    weight, bias = network.last
+    inputs.append(value.flatten(1))
+    zs.append(F.linear(inputs[-1], theta[weight], theta[bias]))
+    deltas = torch.autograd.grad((direction * zs[-1]).sum(), zs)
+    found = network.layers(theta, x, lambda logits: direction)
+    assert [(layer.weight, layer.bias, layer.shared) for layer in found] == [
+        *((f"w{i}", None, True) for i in range(1, network.depth + 1)),
+        (weight, bias, False),
+    ]
+    for layer, h, delta in zip(found, inputs, deltas, strict=True):
+        torch.testing.assert_close(layer.input, h, rtol=1e-9, atol=1e-13)
+        torch.testing.assert_close(layer.delta, delta.flatten(2) if layer.shared else delta, rtol=1e-9, atol=1e-13)
+
+
+def test_a_chain_from_a_later_layer_is_the_rest_of_the_whole():
+    theta, x = theta_of(STRIDED), some_images(STRIDED)
+    direction = cross_entropy_direction(torch.tensor([0, 2]))
+    whole = STRIDED.chain(theta, x, direction)
+    hidden = STRIDED.activation(STRIDED.convs[0].apply(x, theta["w1"]))
+    rest = STRIDED.chain(theta, hidden, direction, first=2)
+    assert [layer.weight for layer in rest.layers] == ["w2", "w3"] and len(rest.z) == 1
+    torch.testing.assert_close(rest.z[0], whole.z[1])
+    for ours, theirs in zip(rest.layers, whole.layers[1:], strict=True):
+        torch.testing.assert_close(weight_gradients(ours), weight_gradients(theirs))
+    torch.testing.assert_close(whole.z[0], STRIDED.convs[0].apply(x, theta["w1"]).flatten(2))
+
+
+@pytest.mark.parametrize("conv", CONVS, ids=str)
+def test_a_convolution_in_patches_and_backwards(conv):
+    """For any kernel, stride, padding, also where (h + 2p − k) is no multiple of the stride."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(2, *SHAPE, generator=generator, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(conv.channels, SHAPE[0], conv.kernel, conv.kernel, generator=generator, dtype=torch.float64)
+    z = conv.apply(x, weight)
+    assert tuple(z.shape[1:]) == conv.output(SHAPE)
+    delta = torch.randn(z.shape, generator=generator, dtype=torch.float64)
+    (expected,) = torch.autograd.grad((z * delta).sum(), x)
+    torch.testing.assert_close(conv.transpose(delta, weight, SHAPE), expected, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close((weight.flatten(1) @ conv.patches(x)).view_as(z), z, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["tanh", "leaky_relu", "relu"])
+def test_slope_and_inverse_of_an_activation(name):
+    sigma = Activation(name)
+    z = torch.linspace(-3, 3, 40, dtype=torch.float64).requires_grad_()  # not at 0, where ReLUs have no derivative
+    x = sigma(z)
+    (slope,) = torch.autograd.grad(x.sum(), z)
+    torch.testing.assert_close(sigma.slope(x.detach()), slope)
+    if name != "relu":
+        torch.testing.assert_close(sigma.inverse(x.detach()), z.detach(), rtol=1e-9, atol=1e-12)
+    if name == "tanh":  # what cannot have come out of it is clipped, as in the paper
+        torch.testing.assert_close(sigma.inverse(torch.tensor([-2.0, 1.0])).tanh(), torch.tensor([-0.9999, 0.9999]))
+    zero = torch.zeros(1)  # a ReLU's derivative at 0 is PyTorch's: that of the lower side
+    assert sigma.slope(zero).item() == torch.func.grad(lambda v: sigma(v).sum())(zero).item()
+
+
+def test_table_1_is_the_papers():
+    shapes = {
+        "CNN2 V1": [(6, 30, 30)],
+        "CNN2 V2": [(6, 15, 15)],
+        "CNN3 V1": [(6, 30, 30), (3, 14, 14)],
+        "CNN3 V2": [(6, 15, 15), (3, 7, 7)],
+        "CNN3 V3": [(6, 30, 30), (9, 28, 28)],
+        "CNN3 V4": [(1, 30, 30), (6, 28, 28)],
+        "CNN4 V1": [(6, 30, 30), (5, 14, 14), (3, 11, 11)],
+        "CNN4 V2": [(16, 28, 28), (6, 12, 12), (32, 12, 12)],
+    }
+    assert {name: network.image_shapes()[1:] for name, network in TABLE_1.items()} == shapes
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: Activation("sigmoid"), "unsupported activation"),
+        (lambda: Activation("relu").inverse(torch.ones(1)), "not invertible"),
+        (lambda: ConvNet((Conv(9, 2),), shape=(1, 5, 5)).shapes(), "does not fit"),
+        (lambda: ConvNet((Conv(6, 2),), shape=(1, 5, 5)).shapes(), "does not fit"),
+        (lambda: Conv(3, 0).output((1, 5, 5)), "does not fit"),
+        (lambda: Conv(3, 2, 1, -1).output((1, 9, 9)), "does not fit"),
+    ],
+)
+def test_bad_input_is_one_sentence(call, sentence):
+    with pytest.raises(ReconError, match=sentence) as caught:
+        call()
+    assert "\n" not in str(caught.value)

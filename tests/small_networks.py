@@ -1,0 +1,30 @@
+"""Convolutional networks small enough to be checked against dense algebra, and gradients of random images by them."""
+
+from __future__ import annotations
+
+import torch
+
+from recon.nets.conv import SEED, Conv, ConvNet, Params
+from recon.released import Gradient
+
+SHAPE = (2, 9, 8)
+#: with and without stride, padding, and rows and columns that no tap reads
+CONVS = [Conv(3, 4), Conv(4, 3, 2), Conv(3, 2, 2, 1), Conv(5, 3, 3, 2), Conv(2, 3, 4, 0)]
+#: wide enough to be solved exactly, and not
+SMALL = ConvNet((Conv(3, 6), Conv(3, 8)), shape=(2, 8, 8), classes=4)
+LOSSY = ConvNet((Conv(3, 3, 2),), shape=(2, 9, 9), classes=4)
+STRIDED = ConvNet((Conv(4, 6, 2), Conv(4, 5, 2, 1)), shape=(2, 13, 12), classes=3)
+
+
+def theta_of(network: ConvNet) -> Params:
+    return network.init(torch.Generator().manual_seed(SEED), torch.float64)
+
+
+def some_images(network: ConvNet, count: int = 2, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(count, *network.shape, generator=generator, dtype=torch.float64) - 0.5
+
+
+def some_gradient(network: ConvNet = SMALL, count: int = 2) -> tuple[Gradient, torch.Tensor]:
+    x = some_images(network, count)
+    return Gradient.of(network, theta_of(network), x, torch.arange(count) % network.classes), x
