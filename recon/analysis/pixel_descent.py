@@ -1,4 +1,4 @@
-"""Descent on DecoReco's energy in all pixels, from given images: what the landscape does to a start."""
+"""Descent on DecoReco's energy from given images: what the landscape does to a start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from recon.optim.descent import HeavyBall
 def descend_in_pixels(network: MLP, theta_star: Tensor, x_init: Tensor, steps: int, descent: HeavyBall) -> Tensor:
     """`steps` of descent on f(x) of `StationarityAttack` from x_init (S, n, d); theta_star (p,); the images (S, n, d).
 
-    The gradient of f lies in the row space of w1: computed there, exactly.
+    In the row space of w1 only: what of x_init lies outside neither counts nor changes.  The gradient of f has a part
+    outside, too, along the images themselves (they enter f through Σ_i λ_i y_i δ_i x_iᵀ), which this leaves out; the
+    span of w1 and x_init would hold all of it.
     """
     params = dict(network.unflatten(theta_star))
     basis = joint_span(params["w1"])

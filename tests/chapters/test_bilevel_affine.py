@@ -1,0 +1,109 @@
+"""Bilevel reconstruction of the affine net: pinned at smoke size, and how it is judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from recon.chapters.bilevel_affine.claims import claims
+from recon.chapters.bilevel_affine.metrics import Metrics, Null
+from recon.chapters.bilevel_affine.sizes import SIZES
+from recon.chapters.bilevel_common import PAPER_AFFINE, Images, Reconstructed, image_null, measured
+from recon.chapters.run import run
+
+REACHED = Reconstructed(
+    distance_sum=1e-6,
+    distance_mean=1e-9,
+    distance_relative=1e-7,
+    moved_l2=1.0,
+    nn_train_l2=12.0,
+    nn_partition_l2=1.0,
+    nn_train_ssim=0.2,
+    nearer_to_partition=1.0,
+    own_start_is_nearest=1.0,
+)
+METRICS = Metrics(
+    n_train=40,
+    steps=600,
+    weight_decay=1e-2,
+    random=replace(REACHED, nn_train_l2=17.0),
+    truth=replace(REACHED, nn_train_l2=0.0),
+    partition=REACHED,
+    null=Null(
+        held_out_nn_l2=13.0, held_out_nn_ncc=0.4, held_out_nn_ssim=0.2, other_seed_sum=1e-27, other_data_sum=17.0
+    ),
+)
+#: at smoke size on the bundled photographs
+PINNED = {
+    "random": {"distance_sum": 0.0490269, "moved_l2": 5.69777, "nn_train_l2": 17.14878, "nn_train_ssim": 0.0305767},
+    "truth": {"nn_partition_l2": 14.0342, "nn_train_ssim": 1.0, "own_start_is_nearest": 0.1},
+    "partition": {"distance_sum": 8.42441e-4, "distance_relative": 1.38021e-4, "moved_l2": 3.04944},
+}
+
+
+def verdicts(metrics):
+    return {claim.id.removeprefix("affine-"): claim.verdict for claim in claims(metrics, SIZES["smoke"])}
+
+
+def changed(start, **fields):
+    """The verdicts where one start ended otherwise."""
+    return verdicts(replace(METRICS, **{start: replace(METRICS.starts()[start], **fields)}))
+
+
+@pytest.mark.parametrize("start", ["random", "truth", "partition"])
+def test_a_distance_is_judged_by_the_papers(start):
+    name = f"distance-{start}"
+    assert changed(start, distance_sum=PAPER_AFFINE[start])[name] == "reproduced"
+    assert changed(start, distance_sum=1.001 * PAPER_AFFINE[start])[name] == "not reproduced"
+
+
+def test_images_are_judged_by_held_out_ones():
+    assert verdicts(METRICS)["random-noise"] == "reproduced"
+    assert changed("random", nn_train_l2=12.9)["random-noise"] == "not reproduced"
+    assert verdicts(METRICS)["truth-perfect"] == "reproduced"
+    assert changed("truth", nn_train_l2=2e-3)["truth-perfect"] == "not reproduced"
+    assert verdicts(METRICS)["partition-is-start"] == "reproduced"
+    assert changed("partition", nearer_to_partition=0.975)["partition-is-start"] == "not reproduced"
+    assert changed("partition", nn_train_l2=11.6)["partition-is-start"] == "not reproduced"  # below 0.9 × 13
+
+
+def test_measures_by_hand():
+    """Images of one colour each: every distance is a difference of colours times √3072."""
+    root = 3072**0.5
+
+    def flat(*values):
+        return torch.tensor(values, dtype=torch.float64)[:, None].expand(-1, 3072).clone()
+
+    images = Images(flat(0.1, 0.3), flat(0.8, 0.6), flat(0.2, 0.5), torch.zeros(2), torch.zeros(2))
+    found = measured(flat(0.2, 0.7), images.init, images, 5.0, flat(2.0)[0, :4])
+    assert (found.distance_sum, found.distance_mean, found.distance_relative) == (5.0, 1.25, 5 / 16)
+    assert found.moved_l2 == pytest.approx((0.6 + 0.1) / 2 * root)
+    assert found.nn_train_l2 == pytest.approx((0.1 + 0.4) / 2 * root)
+    assert found.nn_partition_l2 == pytest.approx((0.4 + 0.1) / 2 * root)
+    assert found.nearer_to_partition == 0.5 and found.own_start_is_nearest in (0.0, 0.5)
+    assert image_null(images).held_out_nn_l2 == pytest.approx((0.1 + 0.2) / 2 * root)
+
+
+def test_starts():
+    images = Images(*(torch.full((2, 3), value) for value in (0.1, 0.2, 0.3)), torch.zeros(2), torch.zeros(2))
+    assert images.start("truth", torch.Generator()) is images.train
+    assert images.start("partition", torch.Generator()) is images.init
+    noise = images.start("random", torch.Generator().manual_seed(0))
+    assert noise.shape == (2, 3) and 0 <= noise.min() < noise.max() <= 1
+
+
+def test_smoke_run(tmp_path):
+    result = run("bilevel-affine", profile="smoke", data="photos", device="cpu", out=tmp_path)
+    found = result.metrics
+    assert found.truth.moved_l2 <= 1e-3 and found.truth.nn_train_l2 <= 1e-3
+    assert found.partition.distance_sum <= 1e-2 * found.null.other_data_sum
+    assert found.partition.own_start_is_nearest == 1.0
+    assert found.null.other_seed_sum < 1e-20
+    for name, reached in found.starts().items():
+        for field, value in PINNED[name].items():
+            assert getattr(reached, field) == pytest.approx(value, rel=1e-4), (name, field)
+    moved = (result.array("x_hat_partition") - result.array("x_partition")).norm(dim=1).mean().item()
+    assert moved == pytest.approx(found.partition.moved_l2, rel=1e-5)
+    assert (result.array("energy")[-1].sum() - sum(r.distance_sum for r in found.starts().values())).abs() < 1e-6
