@@ -11,7 +11,7 @@ from torch import Tensor
 from recon.attacks.reconstruct import Reconstruction
 from recon.attacks.recover import Recovered, Settings, recover
 from recon.chapters.base import Context, Tensors
-from recon.chapters.tables import Attacked, ByReference, Competitions, MatchTable, Trained, flat, typed_null_table
+from recon.chapters.tables import Attacked, ByReference, Competitions, MatchTable, Trained, flat
 from recon.images.pools import Dataset, centre
 from recon.nets.mlp import MLP, three_layer
 from recon.scoring.matching import nearest, one_to_one, padded, target_decoy
@@ -170,7 +170,7 @@ def match_table(x_hat: Tensor, images: Centred, nulls: dict[str, Tensor]) -> Mat
 
     nulls: candidates that cost nothing, see `recon.scoring.nulls.null_table`.
     """
-    table = typed_null_table(null_table(nulls, images.train, images.held_out, images.mean, x_hat))
+    table = null_table(nulls, images.train, images.held_out, images.mean, x_hat)
     top10, per_image, per_candidate = _compared(x_hat, images.train)
     null_top10, null_per_image, null_per_candidate = _compared(x_hat, images.held_out)
     competition = {t: target_decoy(x_hat, images.train, images.held_out, t) for t in (0.5, 0.6, 0.7)}

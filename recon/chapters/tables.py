@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from recon.scoring.matching import Competition
+from recon.scoring.matching import ByYardstick, Competition, Counts
+from recon.scoring.nulls import NullTable
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ByYardstick(Generic[T]):
-    """One value for each of our yardsticks: NCC above 0.5 to 0.8, NCC per channel above 0.6, SSIM above 0.4."""
-
-    ncc_05: Annotated[T, Field(alias="ncc_0.5")]
-    ncc_06: Annotated[T, Field(alias="ncc_0.6")]
-    ncc_07: Annotated[T, Field(alias="ncc_0.7")]
-    ncc_08: Annotated[T, Field(alias="ncc_0.8")]
-    ncc_channel_06: Annotated[T, Field(alias="ncc_channel_0.6")]
-    ssim_04: Annotated[T, Field(alias="ssim_0.4")]
-
-
-Counts = ByYardstick[int]
 Names = ByYardstick[str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NullTable:
-    """Matches of an attack, and what scores without one; see `recon.scoring.nulls.null_table`.
-
-    matches: training images with a candidate of their own · nulls: the same of each set that cost nothing, and under
-    "held_out" held-out images with one · best_null, best_null_name: the largest of these, and whose that is · excess:
-    matches minus best_null.
-    """
-
-    matches: Counts
-    nulls: dict[str, Counts]
-    best_null: Counts
-    best_null_name: Names
-    excess: Counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +109,7 @@ def best_text(table: NullTable) -> str:
     return null_text(table.best_null.ncc_06, table.best_null_name.ncc_06)
 
 
-def labelled(values: ByYardstick[T]) -> dict[str, T]:
+def in_words(values: ByYardstick[T]) -> dict[str, T]:
     """Yardstick in words -> value, as a table on a page has it."""
     return {
         "NCC > 0.5": values.ncc_05,
@@ -155,24 +126,26 @@ def flat(table: Any) -> dict[str, Any]:
     return {each.name: getattr(table, each.name) for each in fields(table)}
 
 
-def by_yardstick(values: Mapping[str, T]) -> ByYardstick[T]:
-    """From yardstick -> value, as the keys of `result.json` name them."""
-    return ByYardstick(
-        ncc_05=values["ncc_0.5"],
-        ncc_06=values["ncc_0.6"],
-        ncc_07=values["ncc_0.7"],
-        ncc_08=values["ncc_0.8"],
-        ncc_channel_06=values["ncc_channel_0.6"],
-        ssim_04=values["ssim_0.4"],
-    )
+def typed_null_table(found: NullTable) -> NullTable:  # TRANSITION: `null_table` itself is typed
+    """The same."""
+    return found
 
 
-def typed_null_table(found: Mapping[str, Any]) -> NullTable:  # TRANSITION: until `null_table` itself is typed
-    """`recon.scoring.nulls.null_table` as a `NullTable`."""
-    return NullTable(
-        matches=by_yardstick(found["matches"]),
-        nulls={name: by_yardstick(counts) for name, counts in found["nulls"].items()},
-        best_null=by_yardstick(found["best_null"]),
-        best_null_name=by_yardstick(found["best_null_name"]),
-        excess=by_yardstick(found["excess"]),
-    )
+__all__ = [
+    "NULL_NAMES",
+    "Attacked",
+    "ByReference",
+    "ByYardstick",
+    "Compared",
+    "Competitions",
+    "Counts",
+    "MatchTable",
+    "Names",
+    "NullTable",
+    "Trained",
+    "best_text",
+    "flat",
+    "in_words",
+    "null_text",
+    "typed_null_table",
+]

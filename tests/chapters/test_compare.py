@@ -6,7 +6,7 @@ import pytest
 import torch
 from test_quiz import Collect
 
-from recon.chapters.plots.compare import choose_pairs, compare
+from recon.chapters.decoreco_tuned.compare import choose_pairs, compare
 
 FOUND = [0, 3, 4, 5, 9, 12, 13]  # by place in contribution: candidates that resemble a training image
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import torch
 
-from recon.chapters.plots.quiz import choose_options, quiz_html
+from recon.chapters.decoreco_tuned.quiz import choose_options, quiz_html
 
 
 def result():

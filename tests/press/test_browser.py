@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import torch
 
-from recon.chapters.plots.compare import Pair, compare_html
+from recon.chapters.decoreco_tuned.compare import Pair, compare_html
 from recon.press.html import build_html, toc_files
 
 fcntl = pytest.importorskip("fcntl", reason="the shared build needs POSIX file locks")

@@ -16,7 +16,7 @@ from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.common import Centred, nulls_of, train_released
 from recon.chapters.decoreco_adversary.metrics import Judged, MeanSd, Metrics
 from recon.chapters.decoreco_adversary.sizes import Sizes
-from recon.chapters.tables import NullTable, typed_null_table
+from recon.chapters.tables import NullTable
 from recon.scoring.evidence import EVIDENCE, evidence, features, shadow_classifier
 from recon.scoring.matching import nearest
 from recon.scoring.nulls import null_table
@@ -57,8 +57,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         attempt = attack_once(sizes, context, images, k)
         for name, x in attempt.nulls.items():
             null_shares.setdefault(name, []).append(is_true(x, images, sizes.threshold).float().mean().item())
-        found = null_table(attempt.nulls, images.train, images.held_out, images.mean, attempt.x_hat)
-        counts.append(typed_null_table(found))
+        counts.append(null_table(attempt.nulls, images.train, images.held_out, images.mean, attempt.x_hat))
         if _both(attempt.true):
             truth = attempt.true.cpu().numpy()
             shares.append(float(truth.mean()))

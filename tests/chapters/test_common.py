@@ -1,0 +1,131 @@
+"""What the chapters on weights share: tables against brute force, and that they read and write one JSON."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+
+import pytest
+import torch
+from pydantic import TypeAdapter, ValidationError
+
+from recon.chapters.common import Centred, match_table, ranks
+from recon.chapters.tables import Counts, MatchTable, best_text, flat, in_words, null_text
+from recon.scoring.matching import target_decoy
+
+KEYS = ("ncc_0.5", "ncc_0.6", "ncc_0.7", "ncc_0.8", "ncc_channel_0.6", "ssim_0.4")
+DIM = 3072
+
+
+def ncc(a, b):
+    return torch.corrcoef(torch.stack([a, b]))[0, 1].item()
+
+
+def normal(*shape, seed):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture(scope="module")
+def images():
+    """Three training and three held-out images, noise."""
+    train, held_out = normal(3, DIM, seed=1), normal(3, DIM, seed=2)
+    index = torch.arange(3)
+    y = torch.tensor([0.0, 1.0, 1.0])
+    return Centred(train, normal(3, DIM, seed=3), held_out, y, y, torch.zeros(DIM), index, index + 10, index + 20)
+
+
+@pytest.fixture(scope="module")
+def x_hat(images):
+    """Candidates: training image 0, well; the same again, worse; training image 1, badly; held-out 2; noise."""
+    noise = normal(5, DIM, seed=4)
+    near = torch.stack([images.train[0], images.train[0], images.train[1], images.held_out[2], torch.zeros(DIM)])
+    return near + noise * torch.tensor([0.3, 1.0, 1.6, 0.5, 1.0])[:, None]
+
+
+@pytest.fixture(scope="module")
+def table(images, x_hat):
+    return match_table(x_hat, images, {"span": normal(5, DIM, seed=5), "mixtures": images.train[:2].repeat(2, 1)})
+
+
+def scores(part, x_hat):
+    return [[ncc(image, x) for x in x_hat] for image in part]
+
+
+def assigned(part, x_hat):
+    """NCC of the best of all assignments of the images to different candidates."""
+    all_scores = scores(part, x_hat)
+    chosen = max(
+        permutations(range(len(x_hat)), len(part)), key=lambda p: sum(all_scores[i][k] for i, k in enumerate(p))
+    )
+    return [all_scores[i][k] for i, k in enumerate(chosen)]
+
+
+@pytest.mark.parametrize("part", ["train", "held_out"])
+def test_counts_are_those_of_the_best_assignment(table, images, x_hat, part):
+    counts = table.matches if part == "train" else table.null
+    found = assigned(getattr(images, part), x_hat)
+    for value, threshold in ((counts.ncc_05, 0.5), (counts.ncc_06, 0.6), (counts.ncc_07, 0.7), (counts.ncc_08, 0.8)):
+        assert value == sum(score > threshold for score in found)
+    top = table.top10_ncc if part == "train" else table.null_top10_ncc
+    assert top == pytest.approx(sum(found) / len(found), abs=1e-5)
+
+
+@pytest.mark.parametrize("part", ["train", "held_out"])
+def test_counts_that_are_not_one_to_one(table, images, x_hat, part):
+    found = torch.tensor(scores(getattr(images, part), x_hat))
+    prefix = "" if part == "train" else "null_"
+    assert getattr(table, f"{prefix}per_image_ncc_06") == int((found.amax(1) > 0.6).sum())
+    assert getattr(table, f"{prefix}per_candidate_ncc_06") == int((found.amax(0) > 0.6).sum())
+    assert part == "held_out" or table.per_candidate_ncc_06 > table.per_image_ncc_06  # two candidates share one image
+
+
+def test_nulls_excess_and_competition(table, images, x_hat):
+    assert set(table.nulls) == {"span", "mixtures", "held_out"} and table.nulls["held_out"] == table.null
+    assert table.best_null.ncc_06 == table.nulls["mixtures"].ncc_06 == 2 and table.best_null_name.ncc_06 == "mixtures"
+    assert table.excess.ncc_06 == table.matches.ncc_06 - 2
+    for found, threshold in (
+        (table.competition.ncc_05, 0.5),
+        (table.competition.ncc_06, 0.6),
+        (table.competition.ncc_07, 0.7),
+    ):
+        assert found == target_decoy(x_hat, images.train, images.held_out, threshold)
+
+
+def test_fewer_candidates_than_images(images):
+    table = match_table(images.train[:1], images, {"span": images.train[:1]})
+    assert table.matches.ncc_08 == 1 and table.per_candidate_ncc_06 == 1
+    assert table.top10_ncc == pytest.approx(1 / 3, abs=1e-5)
+
+
+def test_a_table_reads_what_it_writes(table):
+    adapter = TypeAdapter(MatchTable)
+    text = adapter.dump_json(table, by_alias=True)
+    assert adapter.validate_json(text, strict=True) == table
+    as_json = json.loads(text)
+    assert set(as_json["matches"]) == set(as_json["best_null_name"]) == set(KEYS)
+    assert {"per_image_ncc_0.6", "null_per_candidate_ncc_0.6", "top10_ncc", "competition", "excess"} <= set(as_json)
+    as_json["matches"]["ncc_0.6"] = 1.5
+    with pytest.raises(ValidationError):
+        adapter.validate_json(json.dumps(as_json), strict=True)
+
+
+def test_ranks_by_counting(x_hat, images):
+    others = normal(7, DIM, seed=6)
+    others[3] = images.train[1] + 0.1 * others[3]  # nearer to candidate 2's image than the candidate is to it
+    found = ranks(x_hat, images.train, others, chunk=2)
+    for x, rank in zip(x_hat, found.tolist(), strict=True):
+        best = max(ncc(x, image) for image in images.train)
+        assert rank == 1 + sum(ncc(x, other) > best for other in others)
+    assert found[0] == 1
+
+
+def test_words():
+    counts = Counts(*range(6))
+    assert in_words(counts)["NCC > 0.6"] == counts.ncc_06 == 1 and in_words(counts)["SSIM > 0.4"] == 5
+    assert len(in_words(counts)) == 6
+    assert null_text(14, "mixtures") == "14 (mixtures of the training images)"
+
+
+def test_best_null_in_words(table):
+    assert best_text(table) == "2 (mixtures of the training images)"
+    assert set(flat(table)) >= {"matches", "null", "competition"}

@@ -1,0 +1,98 @@
+"""Chapter 10: where results end, against brute force; each verdict in both directions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+from recon.chapters import load
+from recon.chapters.common import Centred
+from recon.chapters.decoreco_partition import DECORECO_PARTITION
+from recon.chapters.decoreco_partition.compute import where_ended
+from recon.chapters.run import run
+
+PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results" / "decoreco-partition"
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    return run("decoreco-partition", "smoke", "photos", "cpu", out=tmp_path_factory.mktemp("partition"))
+
+
+@pytest.fixture
+def metrics():
+    return load(PUBLISHED, arrays=False).metrics
+
+
+def judged(metrics):
+    claims = DECORECO_PARTITION.claims(metrics, DECORECO_PARTITION.sizes["laptop"])
+    return {claim.id.removeprefix("decoreco-partition-"): claim.verdict for claim in claims}
+
+
+@pytest.mark.parametrize(
+    ("nulls", "moved", "optimiser"), [(2, "reproduced", "finding"), (25, "partly", "not reproduced")]
+)
+def test_what_moved_is_judged_by_what_blur_moves(metrics, nulls, moved, optimiser):
+    changed = {
+        name: replace(getattr(metrics.variants, name), moved_to_training=30, best_null_moved=nulls)
+        for name in ("pixels", "span")
+    }
+    metrics = replace(
+        metrics,
+        m=100,
+        moved_to_training=5,
+        moved_to_held_out=0,
+        best_null_moved=nulls,
+        variants=replace(metrics.variants, **changed),
+    )
+    verdicts = judged(metrics)
+    assert (verdicts["moved"], verdicts["optimiser"]) == (moved, optimiser)
+    one = replace(metrics.variants.span, best_null_moved=2 if nulls == 25 else 25)
+    mixed = replace(metrics, variants=replace(metrics.variants, span=one))
+    assert judged(mixed)["optimiser"] == "partly"
+
+
+@pytest.mark.parametrize(("moved", "expected"), [(0, "not reproduced"), (10, "reproduced"), (11, "not reproduced")])
+def test_few_are_more_than_none_and_at_most_a_tenth(metrics, moved, expected):
+    metrics = replace(metrics, m=100, moved_to_training=moved, moved_to_held_out=0, best_null_moved=-1)
+    assert judged(metrics)["moved"] == expected
+
+
+@pytest.mark.parametrize(("stayed", "expected"), [(51, "reproduced"), (50, "not reproduced")])
+def test_most_are_more_than_half(metrics, stayed, expected):
+    assert judged(replace(metrics, m=100, nearest_is_start_partition=stayed))["start"] == expected
+
+
+def test_where_results_end_by_counting():
+    generator = torch.Generator().manual_seed(0)
+    train, start, held_out, noise = (torch.randn(4, 3072, generator=generator) for _ in range(4))
+    index, y = torch.arange(4), torch.tensor([0.0, 0.0, 1.0, 1.0])
+    images = Centred(train, start, held_out, y, y, torch.zeros(3072), index, index, index)
+    x_hat = torch.stack([start[0], train[2], held_out[1], start[1]]) + 0.2 * noise
+    found = where_ended(x_hat, start, images, {"span": torch.cat([train[:2], noise[:1]])})
+    assert found.nearest_is_own_start == 1  # the last is nearest to another's start
+    assert found.nearest_is_start_partition >= 2 and found.moved_to_training == found.moved_to_held_out == 1
+    assert found.nulls_moved == {"span": 2, "held_out": 1}
+    assert (found.best_null_moved, found.best_null_moved_name) == (2, "span")
+    by_hand = [max(torch.corrcoef(torch.stack([x, t]))[0, 1].item() for t in train) for x in x_hat]
+    assert found.ncc_to_training == pytest.approx(sum(by_hand) / 4, abs=1e-5)
+
+
+def test_searches_at_smoke(smoke):
+    variants = smoke.metrics.variants
+    assert variants.pixels.searched_dimensions == 3072 and variants.span.searched_dimensions < 30
+    assert variants.pixels.nearest_is_start_partition >= variants.span.nearest_is_start_partition - 2
+    for found in (variants.reference, variants.pixels, variants.span):
+        assert found.best_null_moved == max(found.nulls_moved.values()) >= found.moved_to_held_out
+    assert smoke.metrics.nulls_moved == variants.reference.nulls_moved
+
+
+def test_figures_draw(smoke):
+    for draw in DECORECO_PARTITION.figures.values():
+        figure = draw(smoke)
+        assert figure.get_facecolor() == (1, 1, 1, 1)
+        plt.close(figure)

@@ -1,0 +1,67 @@
+"""Chapter 11: energies at equal footing, and each verdict in both directions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+from recon.chapters import load
+from recon.chapters.decoreco_truth import DECORECO_TRUTH
+from recon.chapters.run import run
+
+PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results" / "decoreco-truth"
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    return run("decoreco-truth", "smoke", "photos", "cpu", out=tmp_path_factory.mktemp("truth"))
+
+
+@pytest.mark.parametrize(
+    ("after", "found", "expected"),
+    [(0.2, 0, "not reproduced"), (0.1, 0, "reproduced"), (0.05, 3, "partly"), (0.2, 3, "not reproduced")],
+)
+def test_other_images_are_as_good_only_as_they_are(after, found, expected):
+    """At an energy no higher than the truth's, and without having become training images."""
+    metrics = load(PUBLISHED, arrays=False).metrics
+    partition = replace(metrics.matches_after_attack.partition, ncc_06=found)
+    held_out = replace(metrics.null_after_attack.partition, ncc_06=0)
+    metrics = replace(
+        metrics,
+        energy_fitted=replace(metrics.energy_fitted, truth=0.1),
+        energy_after_attack=replace(metrics.energy_after_attack, partition=after),
+        matches_after_attack=replace(metrics.matches_after_attack, partition=partition),
+        null_after_attack=replace(metrics.null_after_attack, partition=held_out),
+    )
+    energy, as_good = DECORECO_TRUTH.claims(metrics, DECORECO_TRUTH.sizes["laptop"])
+    assert (energy.verdict, as_good.verdict) == ("finding", expected)
+    assert f"but {found} of its results" in as_good.ours
+
+
+def test_truth_is_not_the_minimum_but_no_other_images_come_near(smoke):
+    before, after = smoke.metrics.energy_fitted, smoke.metrics.energy_after_attack
+    assert before.truth < before.partition <= 1.0
+    assert after.truth <= before.truth * 1.001
+    assert before.named() == {"truth": before.truth, "partition": before.partition, "random": before.random}
+    assert list(after.named().values()) == [after.truth, after.partition, after.random]
+
+
+def test_columns_belong_to_their_start(smoke):
+    metrics = smoke.metrics
+    assert metrics.matches_after_attack.truth.ncc_06 == metrics.n_train  # it starts there
+    for start, null in metrics.null_after_attack.named().items():
+        assert metrics.nulls_after_attack.named()[start]["held_out"] == null
+        best, found = metrics.best_null_after_attack.named()[start], metrics.matches_after_attack.named()[start]
+        assert metrics.excess_after_attack.named()[start].ncc_06 == found.ncc_06 - best.ncc_06
+        name = metrics.best_null_name_after_attack.named()[start].ncc_06
+        assert metrics.nulls_after_attack.named()[start][name].ncc_06 == best.ncc_06
+
+
+def test_figures_draw(smoke):
+    for draw in DECORECO_TRUTH.figures.values():
+        figure = draw(smoke)
+        assert figure.get_facecolor() == (1, 1, 1, 1)
+        plt.close(figure)

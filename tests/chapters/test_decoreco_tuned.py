@@ -1,0 +1,165 @@
+"""Chapter 9: the smoke run can be matched again by anyone; each verdict in both directions; the kept run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+from recon.chapters import kept, load
+from recon.chapters.decoreco_tuned import DECORECO_SIZE, DECORECO_TUNED
+from recon.chapters.decoreco_tuned.compute import gallery
+from recon.chapters.decoreco_tuned.figures import plot_size
+from recon.chapters.run import run
+from recon.chapters.tables import in_words
+from recon.images.pools import load_pool
+from recon.scoring.matching import one_to_one
+
+PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("tuned")
+
+
+@pytest.fixture(scope="module")
+def smoke(folder):
+    return run("decoreco-tuned", "smoke", "photos", "cpu", out=folder)
+
+
+@pytest.fixture(scope="module")
+def by_size(folder):
+    return run("decoreco-size", "smoke", "photos", "cpu", out=folder)
+
+
+@pytest.fixture
+def metrics():
+    return load(PUBLISHED / "decoreco-tuned", arrays=False).metrics
+
+
+def judged(metrics):
+    return {claim.id: claim for claim in DECORECO_TUNED.claims(metrics, DECORECO_TUNED.sizes["laptop"])}
+
+
+def test_anyone_can_match_again_from_the_arrays(smoke):
+    metrics, m = smoke.metrics, smoke.made.config["attack"]["m"]
+    assert smoke.array("x_hat").shape == (m, 3072) and smoke.array("multipliers").shape == (m,)
+    assert (smoke.array("multipliers") >= 0).all()
+    assert len(smoke.array("train_index")) == len(smoke.array("heldout_index")) == metrics.n_train
+    pool = load_pool("photos")
+    row = {int(index): k for k, index in enumerate(pool.index)}
+    images = torch.stack([torch.from_numpy(pool.images[row[int(i)]]) for i in smoke.array("train_index")])
+    centred = images.flatten(1).float() / 255
+    centred = centred - centred.mean(0)
+    found = one_to_one(centred, smoke.array("x_hat"), "ncc").score
+    assert int((found > 0.6).sum()) == metrics.matches.ncc_06 > metrics.null.ncc_06
+    assert metrics.competition.ncc_06.targets > metrics.competition.ncc_06.decoys
+
+
+def test_the_best_null_is_the_largest(smoke):
+    metrics = smoke.metrics
+    assert set(metrics.nulls) == {"span", "mixtures", "rows", "directions", "means", "held_out"}
+    assert metrics.nulls["held_out"] == metrics.null
+    nulls = {name: in_words(counts) for name, counts in metrics.nulls.items()}
+    for key, best in in_words(metrics.best_null).items():
+        assert best == max(counts[key] for counts in nulls.values())
+        assert best == nulls[in_words(metrics.best_null_name)[key]][key]
+        assert in_words(metrics.excess)[key] == in_words(metrics.matches)[key] - best
+    curves = [smoke.array(f"null_ncc_{name}") for name in nulls if name != "held_out"]
+    assert all(curve.shape == (metrics.n_train,) and (curve.diff() <= 0).all() for curve in curves)
+
+
+def test_a_gallery_is_the_pool_without_these_images():
+    pool, mean = load_pool("photos"), torch.full((3072,), 0.25)
+    found = gallery(pool, torch.from_numpy(pool.index[[0, 2]]), mean)
+    assert found.shape == (len(pool.index) - 2, 3072)
+    torch.testing.assert_close(found[0] + mean, torch.from_numpy(pool.images[1]).flatten() / 255)
+
+
+@pytest.mark.parametrize(
+    ("p_value", "best", "expected"),
+    [(1e-8, 5, "reproduced"), (1e-8, 15, "not reproduced"), (1e-2, 5, "not reproduced")],
+)
+def test_an_attack_that_blur_or_chance_matches_has_recovered_nothing(metrics, p_value, best, expected):
+    """The same 30 finds, judged by the best null and by the competition."""
+    competition = replace(metrics.competition, ncc_06=replace(metrics.competition.ncc_06, p_value=p_value))
+    changed = replace(
+        metrics,
+        matches=replace(metrics.matches, ncc_06=30),
+        best_null=replace(metrics.best_null, ncc_06=best),
+        competition=competition,
+    )
+    claim = judged(changed)["decoreco-tuned-recovers"]
+    assert claim.verdict == expected and claim.null.startswith(f"{best} (")
+
+
+@pytest.mark.parametrize(
+    ("among_ten", "expected"), [(20, "not reproduced"), (21, "reproduced"), (39, "reproduced"), (40, "not reproduced")]
+)
+def test_most_are_true_and_some_are_false(metrics, among_ten, expected):
+    changed = replace(metrics, top40_rank_at_most_10=among_ten, top40_shown=40)
+    assert judged(changed)["decoreco-some-are-false"].verdict == expected
+
+
+@pytest.mark.parametrize(("shared", "expected"), [(31, "finding"), (30, "not reproduced")])
+def test_counting_flatters_where_it_counts_more(metrics, shared, expected):
+    changed = replace(metrics, matches=replace(metrics.matches, ncc_06=30), per_image_ncc_06=shared)
+    assert judged(changed)["decoreco-counting-flatters"].verdict == expected
+
+
+@pytest.mark.parametrize(("best", "expected"), [((1, 2), "finding"), ((30, 2), "not reproduced"), ((9, 2), "finding")])
+def test_size_is_judged_by_the_excess(best, expected):
+    stored = load(PUBLISHED / "decoreco-size", arrays=False).metrics
+    rows = [
+        replace(
+            stored.sizes[0],
+            n_train=n,
+            matches=replace(stored.sizes[0].matches, ncc_06=found),
+            best_null=replace(stored.sizes[0].best_null, ncc_06=null),
+            excess=replace(stored.sizes[0].excess, ncc_06=found - null),
+        )
+        for n, found, null in zip((40, 400), (35, 40), best, strict=True)
+    ]
+
+    def verdict(rows):
+        return DECORECO_SIZE.claims(replace(stored, sizes=rows), DECORECO_SIZE.sizes["laptop"])[0].verdict
+
+    assert verdict(rows) == expected
+    grown = replace(rows[1], excess=replace(rows[1].excess, ncc_06=400))
+    assert verdict([rows[0], grown]) == "not reproduced"
+
+
+def test_shares_by_size(by_size):
+    rows = by_size.metrics.sizes
+    assert by_size.array("n_trains").tolist() == [row.n_train for row in rows] == [10, 20]
+    for row, share, null in zip(rows, by_size.array("share"), by_size.array("best_null"), strict=True):
+        assert share.item() == pytest.approx(row.matches.ncc_06 / row.n_train)
+        assert null.item() == pytest.approx(row.best_null.ncc_06 / row.n_train)
+
+
+def test_the_kept_run_is_judged_by_the_one_null_it_has():
+    result, where = kept("decoreco-tuned")
+    assert result.metrics.n_train == 500 and (where / "matches.png").is_file()
+    if result.metrics.null_table() is None:
+        claim = result.claims[0]
+        assert claim.null == f"{result.metrics.null.ncc_06} of 500 held-out images" and "best null" not in claim.ours
+        assert claim.verdict == "not reproduced"
+
+
+def test_a_table_of_nulls_is_whole_or_none(metrics):
+    assert metrics.null_table().excess == metrics.excess
+    assert replace(metrics, nulls=None).null_table() is None
+
+
+def test_figures_draw(smoke, by_size):
+    figures = [draw(smoke) for draw in DECORECO_TUNED.figures.values()]
+    figures += [draw(by_size) for draw in DECORECO_SIZE.figures.values()]
+    stored = kept("decoreco-tuned")
+    figures.append(plot_size(by_size, stored and stored[0]))
+    for figure in figures:
+        assert figure.get_facecolor() == (1, 1, 1, 1)
+        plt.close(figure)
