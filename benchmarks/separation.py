@@ -16,10 +16,10 @@ import torch
 from timing import write
 from torch import Tensor
 
-from recon.attacks.recover import Settings as DecoReco
+from recon.attacks.recover import RecoverSettings as DecoReco
 from recon.attacks.recover import recover
 from recon.attacks.reference import TUNED_SCALE, reference_recover
-from recon.attacks.separation import Released, Settings, separate
+from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.chapters.base import Context
 from recon.chapters.common import Centred, match_table, nulls_of, train_released
 from recon.chapters.separation.certainty import first_layer
@@ -27,6 +27,7 @@ from recon.chapters.separation.compute import fast_ica
 from recon.chapters.separation_common import SHAPE
 from recon.images.pools import load_pool
 from recon.optim.spectrum import signal_span
+from recon.released import Weights
 
 N, WIDTH, STEPS = 100, 1000, 600
 
@@ -44,11 +45,11 @@ def attacks(context: Context, released) -> dict[str, Callable[[], Tensor]]:
         return found.x_hat[0]
 
     return {
-        "separation": lambda: separate(Released(w1), SHAPE, Settings()).x_hat,
-        "separation, 4 restarts": lambda: separate(Released(w1), SHAPE, Settings(restarts=4)).x_hat,
+        "separation": lambda: separate(FirstLayer(w1), SHAPE, SeparationSettings()).x_hat,
+        "separation, 4 restarts": lambda: separate(FirstLayer(w1), SHAPE, SeparationSettings(restarts=4)).x_hat,
         "FastICA": ica,
         "DecoReco, 1 restart": lambda: (
-            recover(network, theta, DecoReco(m=2 * N, restarts=1), context.stream("kkt.attack")).x_hat
+            recover(Weights(network, theta), DecoReco(m=2 * N, restarts=1), context.stream("kkt.attack")).x_hat
         ),
         "reference recipe, 600 steps": reference,
     }

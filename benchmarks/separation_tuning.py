@@ -15,14 +15,14 @@ import torch
 from pydantic import TypeAdapter
 from timing import write
 
-from recon.attacks.separation import Released, Settings, separate
+from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.chapters.base import Context
 from recon.chapters.common import Centred, train_released
 from recon.chapters.separation.certainty import first_layer
 from recon.chapters.separation_common import SHAPE, NCCCounts, counts
 from recon.images.pools import load_pool
 
-BASE = Settings()
+BASE = SeparationSettings()
 TRIED = {
     "chosen": {},
     "one stage": {"first_rank": None},
@@ -61,7 +61,7 @@ def main(ns: tuple[int, ...] = (100, 200)) -> None:
             w1 = first_layer(train_released(context, images, 1000, 6 * n, offset=n))
             for name, change in TRIED.items():
                 start = time.process_time()
-                found = separate(Released(w1), SHAPE, replace(BASE, **change))
+                found = separate(FirstLayer(w1), SHAPE, replace(BASE, **change))
                 rows[name][f"n = {n}"] = {
                     "train": above(counts(found.x_hat, images.train)),
                     "held_out": above(counts(found.x_hat, images.held_out)),

@@ -255,6 +255,9 @@ def _optimiser(
     make = kinds[recipe.optimiser]
     optimiser = make(module.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=fused, **momentum)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, recipe.steps)
+    follow = schedule.step if recipe.cosine else lambda: None
+    if recipe.epsilon is not None:
+        return _private(recipe, module, optimiser, n, generator), follow
 
     def update(x: Tensor, y: Tensor) -> None:
         module.train()
@@ -262,9 +265,7 @@ def _optimiser(
         loss_of(module(x), y, recipe.classes).backward()
         optimiser.step()
 
-    if recipe.epsilon is not None:
-        update = _private(recipe, module, optimiser, n, generator)
-    return update, schedule.step if recipe.cosine else lambda: None
+    return update, follow
 
 
 def _private(

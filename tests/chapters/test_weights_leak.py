@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from recon.attacks.separation import Released, Separated, Settings
+from recon.attacks.separation import FirstLayer, Separated, SeparationSettings
 from recon.chapters.base import Context
 from recon.chapters.separation_common import NCCCounts, counts, is_true
 from recon.chapters.weights_leak.attack import (
@@ -130,8 +130,8 @@ def test_an_attack_and_its_table():
     uniform = torch.rand(30, 600, generator=seeded(1)) - 0.5
     x = -uniform.sign() * torch.log1p(-2 * uniform.abs())
     sets = Sets(x[:6], x[6:12], x[12:], (600,))
-    released = Released(normal(20, 6, seed=2) @ sets.train)
-    found, table = attacked(sets, released, context(), Settings(first_rank=None, restarts=2))
+    released = FirstLayer(normal(20, 6, seed=2) @ sets.train)
+    found, table = attacked(sets, released, context(), SeparationSettings(first_rank=None, restarts=2))
     assert table.rank == len(found.sources) == 6
     assert table.matches.ncc_08 == 6 and table.null.ncc_06 == 0
     expected = count_table(found.x_hat, sets, released.w1, context().stream("separation.nulls"))
@@ -146,7 +146,9 @@ def test_of_a_known_start_only_the_difference_is_looked_at():
     sets = Sets(x[:6], x[6:12], x[12:], (600,))
     start = 10 * normal(20, 600, seed=3)
     added = torch.cat([6 * sets.train, normal(14, 6, seed=2) @ sets.train])
-    _, table = attacked(sets, Released(added + start, start), context(), Settings(first_rank=None, restarts=2))
+    _, table = attacked(
+        sets, FirstLayer(added + start, start), context(), SeparationSettings(first_rank=None, restarts=2)
+    )
     assert table.matches.ncc_08 == table.best_null.ncc_08 == 6
 
 

@@ -9,12 +9,14 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from recon.attacks.separation import Released, Separated, separate
+from recon.attacks.separation import FirstLayer, Separated, separate
 from recon.chapters.base import Context
 from recon.chapters.common import Centred, ReleasedNet, train_released
 from recon.chapters.separation.metrics import Assessed, Certainty, Single
 from recon.chapters.separation.sizes import Sizes
 from recon.chapters.separation_common import SHAPE, is_true, others_of
+from recon.chapters.tables import flat
+from recon.released import Weights
 from recon.scoring.certainty import EVIDENCE, assessed, calibrated, evidence, gate_agreement, probability
 
 SHADOW_OFFSET = 500  # of the adversary's networks: added to their number of images
@@ -47,9 +49,9 @@ def certainty(
     judged += [attacked(sizes, context, n) for n in sizes.harder_n]
     said = [probability(model, each.found) for each in judged]
     probabilities, truth = torch.cat(said), torch.cat([each.true for each in judged])
-    networks = {f"n = {each.n_train}": Assessed(**assessed(p, each.true)) for each, p in zip(judged, said, strict=True)}
+    networks = {f"n = {each.n_train}": assessment(p, each.true) for each, p in zip(judged, said, strict=True)}
     metrics = Certainty(
-        **assessed(probabilities, truth),
+        **flat(assessment(probabilities, truth)),
         networks=networks,
         single=single_auc(judged, truth),
         shadows=list(sizes.shadow_n),
@@ -69,7 +71,7 @@ def attacked(sizes: Sizes, context: Context, n: int, shadow: bool = False) -> Ju
     offset = SHADOW_OFFSET + n if shadow else n
     released = train_released(context, images, sizes.width, sizes.steps(n), offset)
     w1 = first_layer(released)
-    found = separate(Released(w1), SHAPE, sizes.attack, context.stream("separation.attack"))
+    found = separate(FirstLayer(w1), SHAPE, sizes.attack, context.stream("separation.attack"))
     return judge(context, images, released, found)
 
 
@@ -82,8 +84,14 @@ def judge(context: Context, images: Centred, released: ReleasedNet, found: Separ
 def single_auc(judged: list[Judged], truth: Tensor) -> Single:
     """AUC of sparsity, stability, share, and of the agreement with the network's own gates, each alone."""
     columns = np.concatenate([evidence(each.found) for each in judged])
-    gates = torch.cat([gate_agreement(each.released.network, each.released.theta_star, each.found) for each in judged])
-    signals = {**dict(zip(EVIDENCE, columns.T, strict=True)), "gates": gates.detach().cpu().numpy()}
+    gates = torch.cat([gates_of(each) for each in judged])
+    signals = {**dict(zip(EVIDENCE, columns.T, strict=True)), "gates": gates.cpu().numpy()}
     if truth.all() or not truth.any():
         return Single(**dict.fromkeys(signals))
     return Single(**{name: float(roc_auc_score(truth.cpu().numpy(), values)) for name, values in signals.items()})
+
+
+def gates_of(judged: Judged) -> Tensor:
+    """Agreement of each candidate (r,) with the network's own gates."""
+    weights = Weights(judged.released.network, judged.released.theta_star)
+    return gate_agreement(weights, judged.found.sources, judged.found.mixing).detach()

@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.recover import recover
-from recon.attacks.separation import Released, Separated, derivatives, separate
+from recon.attacks.separation import FirstLayer, Separated, derivatives, separate
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.common import Centred, ReleasedNet, match_table, nulls_of, train_released
 from recon.chapters.separation.certainty import certainty, first_layer
@@ -21,6 +21,7 @@ from recon.chapters.separation.metrics import Counted, Metrics, Refined, Simpler
 from recon.chapters.separation.sizes import Sizes
 from recon.chapters.separation_common import SHAPE
 from recon.chapters.tables import Counts, MatchTable, flat
+from recon.released import Weights
 from recon.scoring.matching import one_to_one, padded
 
 SMEARS = 10
@@ -32,7 +33,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     released = train_released(context, images, sizes.width, sizes.train_steps)
     w1 = first_layer(released)
     start = time.perf_counter()
-    found = separate(Released(w1), SHAPE, sizes.attack, context.stream("separation.attack"))
+    found = separate(FirstLayer(w1), SHAPE, sizes.attack, context.stream("separation.attack"))
     seconds = time.perf_counter() - start
     nulls = nulls_of(context, images, released.network, released.theta_star, len(found.x_hat), found.basis)
     table = match_table(found.x_hat, images, nulls)
@@ -98,7 +99,7 @@ def best_null_images(train: Tensor, nulls: Tensors) -> Tensors:
 def simpler(found: Separated, w1: Tensor, sizes: Sizes, context: Context, images: Centred, nulls: Tensors) -> Simpler:
     """The same count by scikit-learn's FastICA in all directions at once, and by our contrast without stages."""
     one_stage = replace(sizes.attack, first_rank=None, restarts=1)
-    at_once = separate(Released(w1), SHAPE, one_stage, context.stream("separation.attack")).x_hat
+    at_once = separate(FirstLayer(w1), SHAPE, one_stage, context.stream("separation.attack")).x_hat
     ica, seconds = fast_ica(found.basis, context.seed)
     by_ica = match_table(torch.cat([ica, -ica]), images, nulls)
     return Simpler(
@@ -124,19 +125,18 @@ def refined(
     found: Separated, released: ReleasedNet, sizes: Sizes, context: Context, images: Centred, nulls: Tensors
 ) -> tuple[Refined, Tensor]:
     """DecoReco begun at the separated images; DecoReco from noise; separation of what DecoReco's candidates span."""
-    network, theta, attack = released.network, released.theta_star, sizes.refine
+    weights, attack = Weights(released.network, released.theta_star), sizes.refine
     start = time.perf_counter()
     better = recover(
-        network,
-        theta,
+        weights,
         replace(attack, distinct=1.0, project=True),
         context.stream("kkt.attack"),
         context.checkpoints / "refined",
         start_of(found, attack.m, images),
     )
     seconds = time.perf_counter() - start
-    noise = recover(network, theta, attack, context.stream("kkt.attack"), context.checkpoints / "noise")
-    both = separate(Released(noise.x_hat), SHAPE, sizes.attack, context.stream("separation.attack"))
+    noise = recover(weights, attack, context.stream("kkt.attack"), context.checkpoints / "noise")
+    both = separate(FirstLayer(noise.x_hat), SHAPE, sizes.attack, context.stream("separation.attack"))
     metrics = Refined(
         seconds=round(seconds, 2),
         separated_then_decoreco=counted(match_table(better.x_hat, images, nulls)),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.attacks.recover import Settings as DecoReco
-from recon.attacks.separation import Settings as Unmixing
+from recon.attacks.recover import RecoverSettings
+from recon.attacks.separation import SeparationSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,9 +18,9 @@ class Sizes:
     n_train: int
     width: int
     train_steps: int
-    attack: Unmixing
-    refine: DecoReco
-    noise: DecoReco
+    attack: SeparationSettings
+    refine: RecoverSettings
+    noise: RecoverSettings
     shadow_n: tuple[int, ...]
     harder_n: tuple[int, ...]
 
@@ -34,9 +34,9 @@ SIZES = {
         n_train=20,
         width=64,
         train_steps=150,
-        attack=Unmixing(first_rank=8, iterations=40, restarts=2),
-        refine=DecoReco(m=80, restarts=1, steps=60, step_x=2e-3, scale_steps=20, multiplier_scales=(1e-2,)),
-        noise=DecoReco(m=40, restarts=1, steps=60, scale_steps=20, multiplier_scales=(1e-2,)),
+        attack=SeparationSettings(first_rank=8, iterations=40, restarts=2),
+        refine=RecoverSettings(m=80, restarts=1, steps=60, step_x=2e-3, scale_steps=20, multiplier_scales=(1e-2,)),
+        noise=RecoverSettings(m=40, restarts=1, steps=60, scale_steps=20, multiplier_scales=(1e-2,)),
         shadow_n=(20, 40),
         harder_n=(40,),
     ),
@@ -44,9 +44,9 @@ SIZES = {
         n_train=100,
         width=1000,
         train_steps=600,
-        attack=Unmixing(restarts=4),
-        refine=DecoReco(m=400, restarts=1, steps=150, step_x=2e-3, scale_steps=30),
-        noise=DecoReco(m=200, restarts=1, steps=400, scale_steps=50),
+        attack=SeparationSettings(restarts=4),
+        refine=RecoverSettings(m=400, restarts=1, steps=150, step_x=2e-3, scale_steps=30),
+        noise=RecoverSettings(m=200, restarts=1, steps=400, scale_steps=50),
         shadow_n=(100, 200),
         harder_n=(200,),
     ),
@@ -54,9 +54,9 @@ SIZES = {
         n_train=500,
         width=1000,
         train_steps=3000,
-        attack=Unmixing(growth=1.05, restarts=4),
-        refine=DecoReco(m=2000, restarts=1, steps=300, step_x=2e-3, scale_steps=30),
-        noise=DecoReco(m=1000, restarts=1, steps=1500),
+        attack=SeparationSettings(growth=1.05, restarts=4),
+        refine=RecoverSettings(m=2000, restarts=1, steps=300, step_x=2e-3, scale_steps=30),
+        noise=RecoverSettings(m=1000, restarts=1, steps=1500),
         shadow_n=(200, 500),
         harder_n=(200,),
     ),

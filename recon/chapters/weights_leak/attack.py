@@ -9,7 +9,7 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from recon.attacks.separation import Released, Separated, Settings, separate
+from recon.attacks.separation import FirstLayer, Separated, SeparationSettings, separate
 from recon.chapters.base import Context, Tensors
 from recon.chapters.separation_common import NCCCounts, above, counts, each
 from recon.chapters.weights_leak.images import Sets
@@ -20,10 +20,12 @@ from recon.scoring.nulls import null_candidates
 T = TypeVar("T")
 
 
-def attacked(sets: Sets, released: Released, context: Context, settings: Settings) -> tuple[Separated, Attacked]:
+def attacked(
+    sets: Sets, released: FirstLayer, context: Context, settings: SeparationSettings
+) -> tuple[Separated, Attacked]:
     """`separate`, and the `count_table` of what it found."""
     update = released.update  # once: κ takes a singular value decomposition
-    found = separate(Released(update), sets.shape, settings, context.stream("separation.attack"))
+    found = separate(FirstLayer(update), sets.shape, settings, context.stream("separation.attack"))
     table = count_table(found.x_hat, sets, update, context.stream("separation.nulls"))
     return found, Attacked(**vars(table), rank=len(found.basis))
 

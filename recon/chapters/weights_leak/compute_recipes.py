@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from recon.analysis.motion import Motion, disturbed
-from recon.attacks.separation import Released
+from recon.attacks.separation import FirstLayer
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.separation_common import SHAPE, is_true
 from recon.chapters.weights_leak.attack import attacked, evidence_of, packed, patch_table, separated_of, unpacked
@@ -60,7 +60,7 @@ def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
     ended, test_accuracy = ending(recipe, trained), released_accuracy(trained, w1, task)
     rows, evidence = [], Tensors()
     for known in KNOWN if name in KNOWN_FOR else KNOWN[:1]:
-        found, table = attacked(task.sets, Released(w1, start[known]), context, sizes.attack)
+        found, table = attacked(task.sets, FirstLayer(w1, start[known]), context, sizes.attack)
         row = RecipeRow(
             **vars(table),
             **vars(ended),
@@ -114,7 +114,7 @@ def convolution_unit(sizes: RecipeSizes, context: Context, name: str) -> Tensors
     trained = train(recipe, sets.train, task.y, context.stream("separation.weights"), module=module)
     if not dense:
         sets = cut(sets, generator)
-    found, table = attacked(sets, Released(trained.w1), context, sizes.attack)
+    found, table = attacked(sets, FirstLayer(trained.w1), context, sizes.attack)
     if not dense:
         table = Attacked(**vars(patch_table(found, sets)), rank=table.rank)
     row = RecipeRow(

@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from recon.attacks.separation import Released, Separated
+from recon.attacks.separation import FirstLayer, Separated
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.separation_common import is_true
 from recon.chapters.weights_leak.attack import attacked, packed, unpacked
@@ -40,7 +40,7 @@ def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:
     theta_init = network.flatten(network.init(context.stream("separation.weights"), "small")).to(sets.train)
     trained = train_to_kkt(network, sets.train, y, theta_init, sizes.steps_per_image * n)
     w1 = network.unflatten(trained.theta_star)["w1"]
-    found, table = attacked(sets, Released(w1), context, sizes.attack)
+    found, table = attacked(sets, FirstLayer(w1), context, sizes.attack)
     cell = SizeCell(
         **vars(table),
         source=source,

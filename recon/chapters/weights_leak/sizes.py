@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.attacks.separation import Settings
+from recon.attacks.separation import SeparationSettings
 from recon.training.recipes import Recipe
 
 
@@ -16,7 +16,7 @@ class MapSizes:
 
     ns: tuple[int, ...]
     widths: tuple[int, ...]
-    attack: Settings
+    attack: SeparationSettings
     sides: tuple[int, ...]
     side_ns: tuple[int, ...]
     photograph_sides: tuple[int, ...]
@@ -28,7 +28,7 @@ MAP_SIZES = {
     "smoke": MapSizes(
         ns=(10, 20),
         widths=(32, 64),
-        attack=Settings(first_rank=8, iterations=40),
+        attack=SeparationSettings(first_rank=8, iterations=40),
         sides=(16,),
         side_ns=(20,),
         photograph_sides=(16, 32),
@@ -37,7 +37,7 @@ MAP_SIZES = {
     "laptop": MapSizes(
         ns=(20, 50, 100, 150, 200, 300, 500),
         widths=(100, 400, 1000),
-        attack=Settings(),
+        attack=SeparationSettings(),
         sides=(16,),
         side_ns=(20, 50, 100, 150, 200, 300),
         photograph_sides=(16, 32, 64, 96),
@@ -46,7 +46,7 @@ MAP_SIZES = {
     "paper": MapSizes(
         ns=(20, 50, 100, 150, 200, 300, 400, 500),
         widths=(50, 100, 200, 400, 1000, 2000),
-        attack=Settings(growth=1.05),
+        attack=SeparationSettings(growth=1.05),
         sides=(8, 16, 24),
         side_ns=(50, 100, 150, 200, 300, 500),
         photograph_sides=(16, 32, 48, 64, 96),
@@ -63,7 +63,7 @@ class RecipeSizes:
 
     n_train: int
     base: Recipe
-    attack: Settings
+    attack: SeparationSettings
     families: tuple[str, ...]
     shadow_n: tuple[int, ...]
     limit: int | None = None
@@ -74,15 +74,19 @@ RECIPE_SIZES = {
     "smoke": RecipeSizes(
         n_train=20,
         base=Recipe(width=64, steps=150),
-        attack=Settings(first_rank=8, iterations=40, restarts=2),
+        attack=SeparationSettings(first_rank=8, iterations=40, restarts=2),
         families=("decay", "convolution"),
         shadow_n=(20, 40),
         limit=2,
     ),
     "laptop": RecipeSizes(
-        n_train=100, base=Recipe(), attack=Settings(restarts=2), families=FAMILIES, shadow_n=(100, 200)
+        n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=FAMILIES, shadow_n=(100, 200)
     ),
     "paper": RecipeSizes(
-        n_train=100, base=Recipe(width=1000), attack=Settings(restarts=3), families=FAMILIES, shadow_n=(100, 200)
+        n_train=100,
+        base=Recipe(width=1000),
+        attack=SeparationSettings(restarts=3),
+        families=FAMILIES,
+        shadow_n=(100, 200),
     ),
 }
