@@ -7,13 +7,13 @@ import shutil
 
 import pytest
 import yaml
+from recon.press.pages import Sources, catalogue, checked, escaped, fill, part, spread
+from recon.store.ledger import FILE, accounted, entries, peak_memory_mb
 
 from recon.cli import main
 from recon.errors import ReconError
 from recon.press import pages
-from recon.press.pages import Sources, catalogue, checked, escaped, fill, part, spread
 from recon.press.publish import ROOT, keep
-from recon.store.ledger import FILE, accounted, entries, peak_memory_mb
 from recon.store.results import load_result
 
 PUBLISHED = ROOT / "book" / "executed"

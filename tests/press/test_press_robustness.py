@@ -93,7 +93,7 @@ KEPT = {
     "an experiment that is a path": (lambda m: m.update(experiment="../../../escaped"), "unknown experiment"),
     "an absolute path": (lambda m: m.update(experiment="/tmp/escaped"), "unknown experiment"),
     "no experiment": (lambda m: m.update(experiment=""), "unknown experiment"),
-    "an experiment that is a list": (lambda m: m.update(experiment=[]), "damaged"),
+    "an experiment that is a list": (lambda m: m.update(experiment=[]), "unknown experiment"),
     "smoke": (lambda m: m, "are kept, not smoke"),
     "data that is text": (lambda m: m.update(data="cifar10"), "damaged"),
 }
@@ -156,7 +156,7 @@ def test_what_is_no_figure_is_not_kept(repo, store):  # noqa: F811
     os.mkfifo(store / NAME / "pipe.png")
     (store / NAME / "nowhere.png").symlink_to("nowhere")
     (store / NAME / "new\nline.png").write_bytes(b"png")
-    assert sorted(tree(publish.keep(store / NAME, repo))) == ["new\nline.png", "result.json"]
+    assert sorted(tree(publish.keep(store / NAME, repo))) == ["new\nline.png", "result.json", "schema.json"]
 
 
 def test_a_damaged_result_is_not_published(repo, edition, store):  # noqa: F811

@@ -2,67 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
+import shutil
+import signal
+import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import nbformat
 import pytest
 import torch
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbformat.v4 import new_markdown_cell, new_notebook, new_output
+from tiny import POOL, chapter, pretend, repo, write  # noqa: F401  (repo is a fixture)
 
+from recon.chapters import ROOT, load
 from recon.errors import ReconError
+from recon.press import edition as editions
 from recon.press import html, publish, runner, stamps
+from recon.press.edition import build_edition, chapters_of, write_references
 from recon.press.html import lays_out
-from recon.press.runner import ReconRunError
-from recon.store.results import Result, save_result
-
-PARAMETERS = 'profile = "laptop"\ndata = "auto"\nseed = 0\ndevice = "auto"'
-CONFIG = 'title: Tiny\nauthor: Nobody\nlogo: ""\nonly_build_toc_files: true\nexecute:\n  execute_notebooks: "off"\n'
-POOL = SimpleNamespace(name="cifar10", sha256="0" * 64, notice="")
-
-
-def chapter(*code: str, parameters: str = PARAMETERS, title: str = "# A chapter"):
-    cells = [new_markdown_cell(title), new_code_cell(parameters, metadata={"tags": ["parameters"]})]
-    kernelspec = {"name": "python3", "language": "python", "display_name": "whatever"}
-    return new_notebook(cells=cells + [new_code_cell(c) for c in code], metadata={"kernelspec": kernelspec})
-
-
-@pytest.fixture
-def repo(tmp_path, monkeypatch):
-    """A repository with one chapter, on pretended CIFAR-10 and committed code."""
-    root = tmp_path / "repo"
-    for folder in ("notebooks", "book/executed", "build"):
-        (root / folder).mkdir(parents=True)
-    (root / "_config.yml").write_text(CONFIG)
-    (root / "_toc.yml").write_text("format: jb-book\nroot: book/index\nchapters:\n- file: book/executed/01-one\n")
-    (root / "book/index.md").write_text("# Tiny\n\nSee {doc}`executed/01-one`.\n")
-    write(root, "01-one", chapter("print(profile, data, seed, device)"))
-    monkeypatch.setattr(publish, "_load_pool", lambda data, data_root: POOL)
-    monkeypatch.setattr(stamps, "source_hash", lambda nb, profile: "code")
-    monkeypatch.setattr(stamps, "commit", lambda root: "abc1234")
-    monkeypatch.setattr(stamps, "describe_device", lambda device: "cpu (2 cores)")
-    return root
-
-
-def write(root, name, nb, folder="notebooks"):
-    path = root / folder / f"{name}.ipynb"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(nb, path)
-    return path
-
-
-def pretend(root, profile="laptop", data="cifar10", **stamp):
-    """An edition as if executed, without a kernel."""
-    for source in publish.chapters_of(root):
-        original = nbformat.read(source, as_version=4)
-        nb = nbformat.from_dict(original)
-        pool = SimpleNamespace(name=data, sha256="0" * 64, notice="")
-        for number, cell in enumerate(c for c in nb.cells if c.cell_type == "code"):
-            cell.execution_count = number + 1
-        stamps.put_stamp(nb, stamps.make_stamp(root, original, profile, pool, 0, "cpu") | stamp)
-        write(root, source.stem, nb, f"build/{profile}-{data}/executed")
-    return root / "build" / f"{profile}-{data}"
+from recon.press.runner import ReconRunError, read_notebook
+from recon.press.stamps import Edition
+from recon.store import machine
+from recon.store.results import save_result
 
 
 def code_cells(nb):
@@ -90,12 +55,14 @@ def test_a_file_that_is_no_notebook_is_bad_input(tmp_path):
 
 
 def test_unknown_profile_chapter_and_missing_notebooks_are_bad_input(repo, tmp_path):
+    with pytest.raises(ReconError, match="jobs must be at least 1, not 0"):
+        Edition(jobs=0)
     with pytest.raises(ReconError, match="unknown profile 'huge'"):
-        publish.build_edition("huge", root=repo)
+        Edition("huge")
     with pytest.raises(ReconError, match="unknown chapter '09-none'"):
-        publish.build_edition(root=repo, chapters=["09-none"])
+        build_edition(Edition(), repo, ["09-none"])
     with pytest.raises(ReconError, match="no notebooks"):
-        publish.chapters_of(tmp_path)
+        chapters_of(tmp_path)
 
 
 # ---------------------------------------------------------------------------------- one execution
@@ -111,10 +78,10 @@ def test_an_edition_from_end_to_end(repo, monkeypatch):
     )
     write(repo, "01-one", chapter(*code))
     pool = SimpleNamespace(name="photos", sha256="f" * 64, notice=f"Not CIFAR-10 ({os.path.expanduser('~')}/x).")
-    monkeypatch.setattr(publish, "_load_pool", lambda data, data_root: pool)
+    monkeypatch.setattr(editions, "load_pool", lambda data, data_root: pool)
     # the test's own source shows sys.executable
-    monkeypatch.setattr(publish, "check_no_paths", lambda nb, name, root: None)
-    edition = publish.build_edition("smoke", seed=3, root=repo)
+    monkeypatch.setattr(editions, "check_no_paths", lambda nb, name, root: None)
+    edition = build_edition(Edition("smoke", seed=3), repo)
 
     assert edition == repo / "build" / "smoke-photos"
     nb = nbformat.read(edition / "executed" / "01-one.ipynb", as_version=4)
@@ -126,7 +93,11 @@ def test_an_edition_from_end_to_end(repo, monkeypatch):
 
     stamp = nb.metadata.recon
     assert (stamp.profile, stamp.data.name, stamp.seed, stamp.commit) == ("smoke", "photos", 3, "abc1234")
-    assert stamp.seconds > 0 and stamp.date.endswith("UTC") and set(stamp.versions) == {"python", "torch", "recon"}
+    assert (
+        stamp.seconds > 0
+        and stamp.date.endswith("UTC")
+        and set(stamp.versions) == {"python", "torch", "numpy", "recon"}
+    )
     assert stamp.notice == "Not CIFAR-10 (~/x)." and stamp.notice in nb.cells[1].source
     assert "How this page was made" in nb.cells[-1].source and "abc1234" in nb.cells[-1].source
     assert "Not CIFAR-10" in (edition / "html" / "book" / "executed" / "01-one.html").read_text()
@@ -149,7 +120,7 @@ def test_a_failing_chapter_is_one_line_and_old_pages_stay(repo, code):
     write(repo, "01-one", chapter(code, "print('later')"))
     chapters = None if code == "1 / 0" else ["01-one"]
     with pytest.raises(ReconRunError, match=FAILURES[code]) as failure:
-        publish.build_edition("laptop", root=repo, chapters=chapters, timeout=3)
+        build_edition(Edition(timeout=3), repo, chapters)
     assert "\n" not in str(failure.value)
     assert {path: path.read_bytes() for path in (edition / "executed").iterdir()} == before
     assert (edition / "failed" / "01-one.ipynb").exists() and (edition / "html").exists()
@@ -158,7 +129,7 @@ def test_a_failing_chapter_is_one_line_and_old_pages_stay(repo, code):
 def test_a_page_that_shows_a_path_of_the_machine_is_refused(repo):
     write(repo, "01-one", chapter("import os; print(os.getcwd())"))
     with pytest.raises(ReconRunError, match="01-one shows a path of this machine in cell 3"):
-        publish.build_edition(root=repo)
+        build_edition(Edition(), repo)
     assert not (repo / "build/laptop-cifar10/executed").exists()
 
 
@@ -201,15 +172,21 @@ def test_publish_promotes_pages_and_small_results(repo):
     edition = pretend(repo)
     result = edition / "results" / "linear"
     save_result(result_at("laptop"), result)
+    shutil.copytree(result, result.with_name("linear-0123"))  # at sizes of the reader's own
     (result / "checkpoint.pt").write_bytes(b"0")
     write(repo, "00-gone", chapter(), "book/executed")
     target = publish.publish(None, repo)
     assert target == repo / "book" / "executed"
     found = sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
-    assert found == ["01-one.ipynb", "results/linear/result.json"]
+    assert found == ["01-one.ipynb", "results/linear/result.json", "results/linear/schema.json"]
+    made, schema = (
+        json.loads((target / "results" / "linear" / f"{name}.json").read_text()) for name in ("result", "schema")
+    )
+    assert set(schema["required"]) <= set(made) <= set(schema["properties"]) | {"sha256", "arrays_sha256"}
+    assert set(schema["properties"]["metrics"]["required"]) <= set(made["metrics"])
+    assert made["claims"] and not result_at("laptop").claims  # by today's code
     assert sorted(path.name for path in target.parent.iterdir()) == ["executed", "index.md"]
     assert publish.publish("laptop-cifar10", repo) == target
-    assert publish.stale_pages(target, repo) == []
 
 
 def spoil_missing(repo):
@@ -270,18 +247,42 @@ def test_publish_refuses_mixed_stamps_unknown_names_and_nothing(repo):
 
 
 def test_references_keep_the_injected_cell_and_no_stamp(repo):
-    folder = publish.write_references(repo)
+    folder = write_references(repo)
     nb = nbformat.read(folder / "01-one.ipynb", as_version=4)
     assert code_cells(nb)[2].outputs[0].text == "smoke photos 0 cpu\n"
     assert code_cells(nb)[1].metadata.tags[0] == "injected-parameters"
     assert list(nb.metadata.recon) == ["notebook_sha256"] and nb.cells[-1].cell_type == "code"
-    assert publish.stale_pages(folder, repo) == []
+    assert stale(folder, repo) == []
     write(repo, "01-one", chapter("print('changed')"))
-    assert publish.stale_pages(folder, repo) == ["01-one"]
+    assert stale(folder, repo) == ["01-one"]
+
+
+def stale(folder, root):
+    """Chapters whose page in `folder` is missing, or was made from another version of the notebook."""
+
+    def fresh(source):
+        page = folder / source.name
+        made = read_notebook(page).metadata.get("recon", {}) if page.exists() else {}
+        return made.get("notebook_sha256") == stamps.notebook_sha256(read_notebook(source))
+
+    return [source.stem for source in chapters_of(root) if not fresh(source)]
 
 
 def test_the_committed_references_belong_to_the_current_notebooks():
-    assert publish.stale_pages(publish.ROOT / "tests" / "reference") == [], "run make references"
+    assert stale(ROOT / "tests" / "reference", ROOT) == [], "run make references"
+
+
+@pytest.mark.parametrize("folder", ["book/executed", "tests/reference"])
+def test_no_printed_check_has_failed(folder):
+    """A line of output that ends in False says that something did not hold: a check is an assert instead."""
+    pages = sorted((ROOT / folder).glob("*.ipynb"))
+    assert pages
+    for page in pages:
+        for cell in read_notebook(page).cells:
+            for output in cell.get("outputs", []):
+                text = output.get("text", "") + output.get("data", {}).get("text/plain", "")
+                failed = [line for line in text.splitlines() if line.rstrip(" .)").endswith("False")]
+                assert not failed, f"{page.name}: {failed[0]}"
 
 
 def test_a_broken_reference_fails_the_build_and_the_old_book_stays(repo):
@@ -300,16 +301,16 @@ def test_a_broken_reference_fails_the_build_and_the_old_book_stays(repo):
 
 
 def test_commit_is_unknown_outside_git_and_dirty_with_changes(tmp_path):
-    assert stamps.commit(tmp_path) == "unknown"
+    assert machine.commit(tmp_path) == "unknown"
     (tmp_path / "recon").mkdir()
     (tmp_path / "recon" / "a.py").write_text("1")
     identity = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "core.hooksPath=none")
     for command in (("init", "-q"), ("add", "."), (*identity, "commit", "-q", "-m", "first")):
-        stamps._git(tmp_path, *command)
-    clean = stamps.commit(tmp_path)
+        machine._git(tmp_path, *command)
+    clean = machine.commit(tmp_path)
     assert len(clean) >= 7 and not clean.endswith("-dirty")
     (tmp_path / "recon" / "a.py").write_text("2")
-    assert stamps.commit(tmp_path) == clean + "-dirty"
+    assert machine.commit(tmp_path) == clean + "-dirty"
 
 
 def test_the_notebook_hash_sees_sources_only():
@@ -319,42 +320,45 @@ def test_the_notebook_hash_sees_sources_only():
     assert stamps.notebook_sha256(nb) != stamps.notebook_sha256(chapter("x = 2"))
 
 
-def result_at(profile):
-    """An empty result on CIFAR-10."""
-    data = {"name": "cifar10", "sha256": "", "n": 0, "notice": ""}
-    provenance = ("decoreco-tuned", profile, data, 0, "cpu", {}, "abc", 1.0, {}, [])
-    return Result(*provenance, key="k", config={}, arrays={"x_hat": torch.zeros(2)})
+def result_at(profile, **made):
+    """The published result of chapter 1 without its claims, as if made otherwise."""
+    found = load(ROOT / "book" / "executed" / "results" / "linear", arrays=False)
+    provenance = dataclasses.replace(found.made, profile=profile, claims=[], **made)
+    return dataclasses.replace(found, made=provenance, arrays={"x_hat": torch.zeros(2)})
 
 
 def test_keep_takes_only_results_at_the_papers_size(repo):
     """Figures and result.json, no arrays; and not what an edition could hold."""
-    folder = repo / "some" / "decoreco-tuned"
+    folder = repo / "some" / "linear"
     save_result(result_at("laptop"), folder)
     with pytest.raises(ReconError, match="are kept, not laptop"):
         publish.keep(folder, repo)
     save_result(result_at("paper"), folder)
     (folder / "matches.png").write_bytes(b"png")
     target = publish.keep(folder, repo)
-    assert sorted(path.name for path in target.iterdir()) == ["matches.png", "result.json"]
-    assert target == repo / "book" / "paper-size" / "decoreco-tuned"
+    assert sorted(path.name for path in target.iterdir()) == ["matches.png", "result.json", "schema.json"]
+    assert target == repo / "book" / "paper-size" / "linear"
     with pytest.raises(ReconError, match="there is no result"):
         publish.keep(repo / "nowhere", repo)
+    save_result(result_at("paper", overrides={"n_train": 3}), folder)
+    with pytest.raises(ReconError, match="sizes of its own"):
+        publish.keep(folder, repo)
 
 
 def test_chapters_asked_for_one_by_one_are_kept_one_by_one(repo, monkeypatch):
     """A later failure costs none of the chapters that are done."""
     original = (repo / "notebooks" / "01-one.ipynb").read_text(encoding="utf-8")
     (repo / "notebooks" / "02-two.ipynb").write_text(original, encoding="utf-8")
-    real = publish.execute
+    real = editions.execute
 
     def second_fails(source, *rest):
         if source.stem == "02-two":
             raise ReconRunError("chapter 02-two failed")
         return real(source, *rest)
 
-    monkeypatch.setattr(publish, "execute", second_fails)
+    monkeypatch.setattr(editions, "execute", second_fails)
     with pytest.raises(ReconRunError):
-        publish.build_edition("laptop", root=repo, chapters=["01-one", "02-two"])
+        build_edition(Edition(jobs=1), repo, ["01-one", "02-two"])
     assert [page.name for page in (repo / "build" / "laptop-cifar10" / "executed").glob("*.ipynb")] == ["01-one.ipynb"]
 
 
@@ -365,3 +369,112 @@ def test_code_that_only_lays_numbers_out_is_folded_and_the_experiment_is_not():
     assert not lays_out(cell('result = recon.run("linear")', metadata=ignored))
     assert not lays_out(cell("plots.plot_rank(result)"))
     assert not lays_out(nbformat.v4.new_markdown_cell("text", metadata=ignored))
+
+
+# ------------------------------------------------------------------------------- side by side, and killed
+
+MEET = """
+import pathlib, time
+here = pathlib.Path('{folder}')
+(here / '{own}').touch()
+end = time.monotonic() + 30
+while not (here / '{other}').exists() and time.monotonic() < end:
+    time.sleep(0.05)
+assert (here / '{other}').exists(), 'alone'
+print(__import__('os').environ['OMP_NUM_THREADS'])
+"""
+
+
+def test_two_chapters_run_at_once(repo, tmp_path, monkeypatch):
+    """Each waits for the other; one after the other they would wait for good."""
+    monkeypatch.setattr(editions, "check_no_paths", lambda nb, name, root: None)  # the tests' own folder is shown
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(editions, "cores", lambda: 4)
+    for own, other in (("01-one", "02-two"), ("02-two", "01-one")):
+        write(repo, own, chapter(MEET.format(folder=tmp_path, own=own, other=other)))
+    folder = build_edition(Edition(jobs=2), repo, ["01-one", "02-two"])
+    pages = [read_notebook(folder / "executed" / f"{name}.ipynb") for name in ("01-one", "02-two")]
+    assert [code_cells(nb)[-1].outputs[0].text for nb in pages] == ["2\n", "2\n"]
+
+
+def test_experiments_that_chapters_share_are_run_by_one_after_the_other(repo, monkeypatch):
+    running, most = [], []
+
+    def one_at_a_time(source, target, *_):
+        running.append(source)
+        most.append(len(running))
+        time.sleep(0.2)
+        running.remove(source)
+        return chapter()
+
+    for name in ("01-one", "02-two", "03-three"):
+        write(repo, name, chapter('if False:\n    recon.run("linear")'))
+    monkeypatch.setattr(editions, "execute", one_at_a_time)
+    build_edition(Edition(jobs=3), repo, ["01-one", "02-two", "03-three"])
+    assert most == [1, 1, 1]
+
+
+def test_the_longest_chapter_is_begun_first(repo, monkeypatch):
+    begun = []
+    save_result(result_at("laptop", seconds=500.0), repo / "build" / "laptop-cifar10" / "results" / "linear")
+    write(repo, "02-two", chapter('if False:\n    recon.run("linear")'))
+    monkeypatch.setattr(editions, "execute", lambda source, *_: begun.append(source.stem) or chapter())
+    build_edition(Edition(jobs=1), repo, ["01-one", "02-two"])
+    assert begun == ["02-two", "01-one"]
+
+
+def test_one_failure_is_told_and_what_is_under_way_is_kept(repo):
+    write(repo, "02-two", chapter("import time; time.sleep(3)", "print('done')"))
+    write(repo, "01-one", chapter("1 / 0"))
+    with pytest.raises(ReconRunError, match="chapter 01-one failed in cell 3: ZeroDivisionError"):
+        build_edition(Edition(jobs=2), repo, ["01-one", "02-two"])
+    assert not list((repo / "build" / "laptop-cifar10").glob(".*"))
+
+
+KILLED = """
+import sys
+sys.path.insert(0, {tests!r})
+import pytest, tiny
+from pathlib import Path
+from recon.press import edition, stamps
+patch = pytest.MonkeyPatch()
+patch.setattr(edition, "load_pool", lambda data, data_root: tiny.POOL)
+patch.setattr(stamps, "source_hash", lambda nb, profile: "code")
+edition.build_edition(stamps.Edition(jobs=2), Path({root!r}), ["01-one"])
+"""
+
+
+def test_a_killed_run_leaves_nothing_for_good_and_takes_its_kernels_along(repo, tmp_path):
+    """SIGKILL in the middle of a cell; the next run removes what is left, under the lock that died with the first."""
+    note = tmp_path / "kernel"
+    write(repo, "01-one", chapter(f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"))
+    script = KILLED.format(tests=str(ROOT / "tests"), root=str(repo))
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
+    edition = repo / "build" / "laptop-cifar10"
+    wait_for(lambda: note.exists() and note.read_text() and list(edition.glob(".run-*")))
+    with pytest.raises(ReconError, match="another run is at work in"):
+        build_edition(Edition(), repo, ["01-one"])
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert list(edition.glob(".run-*"))
+    (edition / "executed").mkdir()
+    (edition / "executed" / ".01-one.ipynb.abcd").touch()
+    wait_for(lambda: not alive(int(note.read_text())))
+    write(repo, "01-one", chapter("print('done')"))
+    build_edition(Edition(), repo, ["01-one"])
+    assert not list(edition.glob(".*")) and [p.name for p in (edition / "executed").iterdir()] == ["01-one.ipynb"]
+
+
+def wait_for(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[:1]

@@ -3,60 +3,106 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
+from dataclasses import dataclass
+from typing import Annotated
 
 import pytest
 import torch
+from pydantic import Field
 
 from recon.chapters import registry
 from recon.errors import ReconError
 from recon.store import results
+from recon.store.keys import result_key
 from recon.store.results import (
     Claim,
+    Data,
+    Provenance,
     Result,
     find_result,
     load_result,
     load_tensors,
-    result_key,
     save_result,
     save_tensors,
+    schema,
 )
+
+
+@dataclass(frozen=True)
+class Score:
+    above: Annotated[int, Field(alias="ncc_0.6")]
+    by_n: dict[int, float]
+
+
+@dataclass(frozen=True)
+class Metrics:
+    m: float
+    whole: int = 1
+    pair: tuple[int, int] = (1, 2)
+    score: Score | None = None
 
 
 def example(key="k"):
     claim = Claim("a", "4.3", "A sentence.", "1", "2", "3", "reproduced")
     arrays = {"x": torch.arange(6.0).reshape(2, 3), "index": torch.tensor([3, 1])}
-    return Result(
-        "toy",
-        "smoke",
-        {"name": "photos", "n": 2, "notice": ""},
-        0,
-        "cpu",
-        {},
-        "abc",
-        1.5,
-        {"m": 0.1},
-        [claim],
-        key,
-        {"n": 2},
-        arrays,
-    )
+    made = Provenance("toy", "smoke", Data("photos", "d", 2), 0, "cpu", {}, "abc", 1.5, key, {"n": 2}, [claim])
+    return Result(Metrics(0.1, score=Score(3, {10: 0.5})), arrays, made)
+
+
+def read(folder, arrays=True):
+    return load_result(folder, Metrics, arrays)
+
+
+def find(folder, key):
+    return find_result(folder, key, Metrics)
 
 
 def test_round_trip(tmp_path):
     save_result(example(), tmp_path)
-    back = load_result(tmp_path)
-    assert {k: v for k, v in vars(back).items() if k != "arrays"} == {
-        k: v for k, v in vars(example()).items() if k != "arrays"
-    }
+    back = read(tmp_path)
+    assert (back.metrics, back.made) == (example().metrics, example().made)
     assert all(torch.equal(back.array(name), array) for name, array in example().arrays.items())
     with pytest.raises(KeyError, match="only index, x"):
         back.array("y")
+    assert json.loads((tmp_path / "result.json").read_text())["metrics"]["score"]["ncc_0.6"] == 3
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("m", "0.1"),
+        ("m", None),
+        ("whole", 1.5),
+        ("whole", True),
+        ("pair", [1]),
+        ("score", {"ncc_0.6": 1}),
+        ("score", 3),
+    ],
+)
+def test_metrics_of_another_type_are_damage_and_the_field_is_named(tmp_path, part, value):
+    save_result(example(), tmp_path)
+    meta = json.loads((tmp_path / "result.json").read_text())
+    meta["metrics"][part] = value
+    del meta["sha256"]
+    (tmp_path / "result.json").write_text(json.dumps(meta))
+    with pytest.raises(ReconError, match=f"is damaged: {part}") as caught:
+        read(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_schema_names_what_a_result_holds(tmp_path):
+    found = schema(Metrics)
+    assert {"metrics", "experiment", "data", "claims"} <= set(found["required"])
+    assert found["properties"]["metrics"]["required"] == ["m"]
+    assert found["$defs"]["Score"]["required"] == ["ncc_0.6", "by_n"]
+    assert {"Claim", "Data", "Score"} <= set(found["$defs"])
 
 
 @pytest.mark.parametrize("name", list(registry()))
 def test_key_changes_with_every_field(name):
-    config = registry()[name].configs["smoke"]
+    config = registry()[name].sizes["smoke"]
     keys = {result_key(name, config, 0, "cpu", "d", "code")}
     variants = 1
     for field in dataclasses.fields(config):
@@ -64,6 +110,10 @@ def test_key_changes_with_every_field(name):
         if dataclasses.is_dataclass(value):
             inner = next(f.name for f in dataclasses.fields(value) if isinstance(getattr(value, f.name), int | float))
             changed = dataclasses.replace(value, **{inner: getattr(value, inner) + 2})
+        elif isinstance(value, dict):
+            changed = {**value, "more": 1}
+        elif value is None or isinstance(value, bool):
+            changed = 1.5
         else:
             changed = (*value, 0.5) if isinstance(value, tuple) else value + (" " if isinstance(value, str) else 1)
         keys.add(result_key(name, dataclasses.replace(config, **{field.name: changed}), 0, "cpu", "d", "code"))
@@ -81,14 +131,14 @@ def test_damage_is_noticed_and_computed_again(tmp_path):
         "arrays.safetensors": lambda b: b"\xff" * 8 + b[8:],
     }.items():
         save_result(example(), tmp_path)
-        assert find_result(tmp_path, "k") is not None and find_result(tmp_path, "other") is None
+        assert find(tmp_path, "k") is not None and find(tmp_path, "other") is None
         path = tmp_path / name
         path.write_bytes(spoil(path.read_bytes()))
-        assert find_result(tmp_path, "k") is None
+        assert find(tmp_path, "k") is None
         with pytest.raises(ReconError, match="damaged"):
-            load_result(tmp_path)
+            read(tmp_path)
     with pytest.raises(ReconError, match="there is no result"):
-        load_result(tmp_path / "nowhere")
+        read(tmp_path / "nowhere")
 
 
 def test_failed_write_keeps_the_old_file(tmp_path):
@@ -114,17 +164,17 @@ def test_killed_between_arrays_and_json_mixes_no_two_runs(tmp_path, monkeypatch)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(results.json, "dumps", interrupt)
         save_result(other_example(), tmp_path)
-    assert torch.equal(find_result(tmp_path, "k").array("x"), example().arrays["x"])  # nothing was in place yet
+    assert torch.equal(find(tmp_path, "k").array("x"), example().arrays["x"])  # nothing was in place yet
     replace = os.replace
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(os, "replace", lambda a, b: interrupt() if b.name == "result.json" else replace(a, b))
         save_result(other_example(), tmp_path)
-    assert load_result(tmp_path, arrays=False).key == "k"  # the old text is whole, but its arrays are gone:
-    assert find_result(tmp_path, "k") is None and find_result(tmp_path, "other") is None
+    assert read(tmp_path, arrays=False).made.key == "k"  # the old text is whole, but its arrays are gone:
+    assert find(tmp_path, "k") is None and find(tmp_path, "other") is None
     with pytest.raises(ReconError, match="belongs to another run"):
-        load_result(tmp_path)
+        read(tmp_path)
     save_result(other_example(), tmp_path)
-    assert torch.equal(find_result(tmp_path, "other").array("x"), other_example().arrays["x"])
+    assert torch.equal(find(tmp_path, "other").array("x"), other_example().arrays["x"])
 
 
 def test_killed_while_writing_arrays_leaves_the_old_result(tmp_path, monkeypatch):
@@ -162,9 +212,9 @@ def test_every_damage_is_one_sentence(tmp_path, name, spoil):
     save_result(example(), tmp_path)
     path = tmp_path / name
     path.write_bytes(spoil(path.read_bytes()))
-    assert find_result(tmp_path, "k") is None
+    assert find(tmp_path, "k") is None
     with pytest.raises(ReconError) as caught:
-        load_result(tmp_path)
+        read(tmp_path)
     assert "damaged" in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -174,7 +224,7 @@ def test_flipped_pixel_is_noticed(tmp_path):
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 4]))
     with pytest.raises(ReconError, match="damaged: its checksum"):
-        load_result(tmp_path)
+        read(tmp_path)
 
 
 def test_impossible_verdict_and_missing_arrays_are_damage(tmp_path):
@@ -183,16 +233,16 @@ def test_impossible_verdict_and_missing_arrays_are_damage(tmp_path):
     whole = path.read_text()
     path.write_text(whole.replace('"reproduced"', '"probably"'))
     with pytest.raises(ReconError, match="damaged"):
-        load_result(tmp_path)
+        read(tmp_path)
     path.write_text(whole)
     (tmp_path / "arrays.safetensors").unlink()
-    assert find_result(tmp_path, "k") is None
-    assert load_result(tmp_path, arrays=False).arrays == {}  # as in the published edition
+    assert find(tmp_path, "k") is None
+    assert read(tmp_path, arrays=False).arrays == {}  # as in the published edition
 
 
 def test_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    assert find_result(tmp_path / "file", "k") is None
+    assert find(tmp_path / "file", "k") is None
     with pytest.raises(ReconError, match="cannot be written") as caught:
         save_result(example(), tmp_path / "file")
     assert "\n" not in str(caught.value)
