@@ -14,7 +14,7 @@ import torch
 
 from recon import cli
 from recon.chapters import registry, run
-from recon.images.pools import SUBSET_FILE
+from recon.images.cifar import SUBSET_FILE
 from recon.optim.descent import HeavyBall
 from recon.store.results import load_tensors
 

@@ -11,7 +11,6 @@ horizontal plus that of vertical neighbours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -144,7 +143,7 @@ def seeded_start(gradient: Gradient, seed: int) -> Tensor:
 
 
 def cosine_tv(
-    gradient: Gradient, seed: int, steps: int = COSINE_STEPS, checkpoint: Path | None = None
+    gradient: Gradient, seed: int, steps: int = COSINE_STEPS, checkpoint: Checkpoint | None = None
 ) -> Reconstruction:
     """CosineTV as the paper runs it: Adam 1e-3, TV weighted 0.01 once per parameter tensor; x̂ (B, 1, d)."""
     attack = GradientMatching(gradient, steps, 1e-3, beta=0.01 * len(gradient.gradients))
@@ -153,7 +152,7 @@ def cosine_tv(
 
 
 def cosine_tv_authors(
-    gradient: Gradient, seed: int, steps: int = COSINE_STEPS, checkpoint: Path | None = None
+    gradient: Gradient, seed: int, steps: int = COSINE_STEPS, checkpoint: Checkpoint | None = None
 ) -> Reconstruction:
     """CosineTV in the setting of its own authors: Adam 0.1 on the gradient's sign, boxed, step size divided by ten at
     3/8, 5/8 and 7/8 of the budget, TV weight 0.01 once; x̂ (B, 1, d)."""
@@ -168,7 +167,7 @@ def cosine_tv_authors(
 HYBRID = ((10_000, 1.0, 1.0, 0.05), (8_000, 1.0, 1.0, 0.1), (1_000, 10.0, 0.1, 1.0))
 
 
-def hybrid(gradient: Gradient, share: float = 1.0, checkpoints: Path | None = None) -> Tensor:
+def hybrid(gradient: Gradient, share: float = 1.0, checkpoints: Checkpoints | None = None) -> Tensor:
     """Hybrid, eq. (16): from the last layer to the first, each started from the minimum-norm solution of eq. (8) and
     improved by gradient matching; images (B, c, h, w).  share: of the published steps.
 
@@ -186,7 +185,7 @@ def hybrid(gradient: Gradient, share: float = 1.0, checkpoints: Path | None = No
         found = [chain.send(image[None]) for chain, image in zip(chains, x, strict=True)]
 
 
-def improve(gradient: Gradient, found: list[LayerSystem], share: float, checkpoints: Path | None) -> Tensor:
+def improve(gradient: Gradient, found: list[LayerSystem], share: float, checkpoints: Checkpoints | None) -> Tensor:
     """One layer of Hybrid: x_{i−1} of all victims (B, c, h, w)."""
     layer = found[0].layer
     like = gradient.theta[f"w{layer}"]
@@ -194,8 +193,8 @@ def improve(gradient: Gradient, found: list[LayerSystem], share: float, checkpoi
     steps = max(1, round(share * published))
     start, z, delta = (torch.cat([getattr(f, name) for f in found]).to(like) for name in ("x", "z", "delta"))
     attack = GradientMatching(gradient, steps, 1e-3, layer, alpha, beta, gamma, (z, delta))
-    file = checkpoints / f"hybrid-{layer}.safetensors" if checkpoints is not None else None
-    result = reconstruct(attack, start.flatten(1)[:, None], steps, checkpoint=file, label=f"hybrid, layer {layer}")
+    checkpoint = checkpoints.at(f"hybrid-{layer}") if checkpoints is not None else None
+    result = reconstruct(attack, start.flatten(1)[:, None], steps, checkpoint=checkpoint, label=f"hybrid, layer {layer}")
     return result.x_hat.view_as(start)
 
 

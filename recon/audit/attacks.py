@@ -19,7 +19,7 @@ from recon.attacks import separation
 from recon.attacks.decoreco import image_span
 from recon.attacks.recover import Settings, recover
 from recon.attacks.separation import Released, separate
-from recon.attacks.stationarity import layer_norms
+from recon.nets.gram import layer_norms
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
 from recon.store.keys import code_hash, result_key

@@ -26,7 +26,7 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from recon.attacks.recover import Settings
-from recon.attacks.stationarity import gram, layer_norms
+from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP
 from recon.optim.spectrum import signal_span
 from recon.scoring.matching import SSIM_THRESHOLD, Match, one_to_one, padded, rescale, target_decoy

@@ -25,7 +25,7 @@ from nbformat import NotebookNode
 
 from recon.chapters import ROOT
 from recon.errors import ReconError
-from recon.images.pools import load_pool
+from recon.images.registry import load_pool
 from recon.press import stamps
 from recon.press.html import build_html
 from recon.press.runner import (

@@ -16,14 +16,14 @@ from nbformat import NotebookNode
 from recon.chapters import PROFILES, code_of, experiment, page_code_of
 from recon.chapters.run import check_seed
 from recon.errors import ReconError
-from recon.images.pools import ImagePool
+from recon.images.pool import ImagePool
 from recon.store.keys import code_hash, imported
 from recon.store.machine import commit, device_name, resolve_device, versions
 
 
 @dataclass(frozen=True)
 class Edition:
-    """What an edition is made with: the chapters' parameters; data_root: as `recon.images.pools.load_pool` · jobs:
+    """What an edition is made with: the chapters' parameters; data_root: as `recon.images.registry.load_pool` · jobs:
     chapters at a time, None for as many as there are cores · timeout: seconds that a cell may take."""
 
     profile: str = "laptop"

@@ -8,7 +8,7 @@ import time
 import torch
 from torch import Tensor
 
-from recon.attacks.stationarity import gram, layer_norms
+from recon.nets.gram import gram, layer_norms
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.common import LAYER_1, Centred
 from recon.chapters.kkt_training.metrics import Decayed, Metrics, Observed, Run

@@ -16,7 +16,7 @@ from recon.chapters.leakage_attacks.metrics import Attacks, Error, Images, Metri
 from recon.chapters.leakage_attacks.sizes import Sizes
 from recon.chapters.leakage_common import Attacked, Victims, pixels
 from recon.chapters.published import DIVERGED, LABELS, PRE_TRAINED
-from recon.images.pools import ImagePool
+from recon.images.pool import ImagePool
 from recon.nets.conv import SEED
 from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
