@@ -298,7 +298,6 @@ __all__ = [
     "InverseProduct",
     "LBFGSInner",
     "QuasiNewton",
-    "Released",
     "Woodbury",
     "conjugate_gradient",
     "hypergradient",

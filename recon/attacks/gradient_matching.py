@@ -20,7 +20,9 @@ from recon.attacks.rgap import LayerSystem, layer_by_layer
 from recon.errors import ReconError
 from recon.nets.conv import Params, cross_entropy_direction, weight_gradients
 from recon.nets.network import LayerPass
-from recon.optim.descent import Adam, State, rows
+from recon.optim.descent import Adam
+from recon.optim.loop import Checkpoint, Checkpoints
+from recon.optim.tree import State, keep, unevaluated
 from recon.released import Gradient
 
 BETAS, EPS = (0.9, 0.999), 1e-8  # PyTorch's defaults of Adam, which the paper uses
@@ -85,18 +87,14 @@ class GradientMatching:
         """(c, h, w) of x."""
         return self.gradient.network.image_shapes()[self.first - 1]
 
+    @property
+    def optimiser(self) -> Adam:
+        """What moves x."""
+        return Adam(self.step_size, BETAS, EPS)
+
     def init(self, x_init: Tensor) -> State:
         """State at x_init (B, 1, c·h·w): B sets of one flat image, as `reconstruct` has it."""
-        infinite = torch.full((len(x_init),), torch.inf, dtype=x_init.dtype, device=x_init.device)
-        adam = {f"adam_{key}": value for key, value in Adam(self.step_size).init(x_init).items()}
-        return {
-            "x": x_init.clone(),
-            "k": torch.zeros((), dtype=torch.int64),
-            "accepted_x": x_init.clone(),
-            "accepted_energy": infinite,
-            "last_x": x_init.clone(),
-            **adam,
-        }
+        return {"adam": self.optimiser.init(x_init), "accepted": unevaluated(x_init)}
 
     def energy(self, x: Tensor) -> Tensor:
         """Of x (B, c, h, w); (B,)."""
@@ -115,24 +113,18 @@ class GradientMatching:
 
     def step(self, state: State) -> State:
         """Evaluate, keep the best by energy, move."""
-        x, k = state["x"], int(state["k"]) + 1
+        x, k = state["adam"]["x"], int(state["adam"]["taken"]) + 1
         leaf = x.detach().requires_grad_()
         with torch.enable_grad():
             energy = self.energy(leaf.reshape(len(x), *self.shape))
         (grad,) = torch.autograd.grad(energy.sum(), leaf)
-        grad = grad.sign() if self.signed else grad
-        better = energy.detach() < state["accepted_energy"]
+        energy, grad = energy.detach(), grad.sign() if self.signed else grad
+        accepted = keep(energy < state["accepted"]["energy"], {"x": x, "energy": energy}, state["accepted"])
         factor = 0.1 ** sum(k > share * self.steps for share in self.milestones)
-        adam = {key.removeprefix("adam_"): value for key, value in state.items() if key.startswith("adam_")}
-        moved, adam = Adam(self.step_size, BETAS, EPS).update(adam, x, grad, k, factor)
-        return {
-            "x": moved if self.box is None else moved.clamp(*self.box),
-            "k": state["k"] + 1,
-            "accepted_x": torch.where(rows(better, x), x, state["accepted_x"]),
-            "accepted_energy": torch.where(better, energy.detach(), state["accepted_energy"]),
-            "last_x": x,
-            **{f"adam_{key}": value for key, value in adam.items()},
-        }
+        adam = self.optimiser.step(state["adam"], energy, grad, factor)
+        if self.box is not None:
+            adam["x"] = adam["x"].clamp(*self.box)
+        return {"adam": adam, "accepted": accepted}
 
 
 def seeded_start(gradient: Gradient, seed: int) -> Tensor:
@@ -193,8 +185,8 @@ def improve(gradient: Gradient, found: list[LayerSystem], share: float, checkpoi
     steps = max(1, round(share * published))
     start, z, delta = (torch.cat([getattr(f, name) for f in found]).to(like) for name in ("x", "z", "delta"))
     attack = GradientMatching(gradient, steps, 1e-3, layer, alpha, beta, gamma, (z, delta))
-    checkpoint = checkpoints.at(f"hybrid-{layer}") if checkpoints is not None else None
-    result = reconstruct(attack, start.flatten(1)[:, None], steps, checkpoint=checkpoint, label=f"hybrid, layer {layer}")
+    kept = checkpoints.at(f"hybrid-{layer}") if checkpoints is not None else None
+    result = reconstruct(attack, start.flatten(1)[:, None], steps, checkpoint=kept, label=f"hybrid, layer {layer}")
     return result.x_hat.view_as(start)
 
 
