@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from recon import __version__
 from recon.errors import ReconError
-from recon.images.pools import SOURCES
+from recon.images.registry import SOURCES
 
 PROFILES = ("smoke", "laptop", "paper")
 

@@ -11,7 +11,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from recon.images.pools import Dataset, ImagePool, partition, partitions
+from recon.images.partitions import Dataset, partition, partitions
+from recon.images.pool import ImagePool
 from recon.optim.streams import stream
 from recon.store.results import Claim, Result
 

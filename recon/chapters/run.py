@@ -16,7 +16,8 @@ import torch
 from recon.chapters import ROOT, code_of, experiment, sizes_of
 from recon.chapters.base import Context, Experiment, Tensors
 from recon.errors import ReconError
-from recon.images.pools import ImagePool, load_pool
+from recon.images.pool import ImagePool
+from recon.images.registry import load_pool
 from recon.store.files import atomic_path, check_writable, only_one
 from recon.store.keys import result_key
 from recon.store.machine import commit, device_name, gpu_memory_mb, peak_memory_mb, resolve_device, versions

@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 from recon.chapters import PROFILES, code_of, experiment, page_code_of
 from recon.chapters.run import check_seed
 from recon.errors import ReconError
-from recon.images.pools import ImagePool
+from recon.images.pool import ImagePool
 from recon.store.keys import code_hash, imported
 from recon.store.machine import commit, device_name, resolve_device, versions
 
