@@ -25,7 +25,7 @@ import torch
 from scipy.stats import t as student
 from torch import Tensor
 
-from recon.attacks.recover import Settings
+from recon.attacks.recover import RecoverSettings
 from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP
 from recon.optim.spectrum import signal_span
@@ -181,7 +181,7 @@ def first_layer(
     network: MLP,
     theta_star: Tensor,
     found: dict[str, Tensor],
-    settings: Settings | None,
+    settings: RecoverSettings | None,
     train: Tensor,
     held_out: Tensor,
 ) -> dict[str, Any]:

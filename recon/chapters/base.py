@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from recon.images.partitions import Dataset, partition, partitions
 from recon.images.pool import ImagePool
+from recon.optim.loop import Checkpoints
 from recon.optim.streams import stream
 from recon.store.results import Claim, Result
 
@@ -35,7 +35,7 @@ class Context:
     pool: ImagePool
     device: torch.device
     seed: int
-    checkpoints: Path
+    checkpoints: Checkpoints
     sweep: Sweep
 
     def stream(self, name: str, index: int = 0) -> torch.Generator:

@@ -14,6 +14,7 @@ from recon.chapters.base import Context, Tensors
 from recon.chapters.tables import Attacked, ByReference, Competitions, MatchTable, Trained, flat
 from recon.images.partitions import Dataset, centre
 from recon.nets.mlp import MLP, three_layer
+from recon.released import Weights
 from recon.scoring.matching import nearest, one_to_one, padded, target_decoy
 from recon.scoring.metrics import ncc
 from recon.scoring.nulls import HELD_OUT, null_candidates, null_table
@@ -85,6 +86,11 @@ class ReleasedNet:
         """θ* (p,)."""
         return self.trained.theta_star
 
+    @property
+    def weights(self) -> Weights:
+        """What is released: the network and θ*."""
+        return Weights(self.network, self.theta_star)
+
     def metrics(self) -> Trained:
         """What every DecoReco result says of the training."""
         certified = self.certificate
@@ -109,8 +115,8 @@ def train_released(context: Context, images: Centred, width: int, steps: int, of
     network = three_layer(width, images.train.shape[1])
     weights = context.stream("kkt.weights", offset)
     theta_init = network.flatten(network.init(weights, "small")).to(images.train.device)
-    checkpoint = context.checkpoints / f"training-{offset}.safetensors"
-    trained = kkt.train_to_kkt(network, images.train, images.y, theta_init, steps, checkpoint=checkpoint)
+    checkpoint = context.checkpoints.at(f"training-{offset}")
+    trained = kkt.train_to_kkt(network, images.train, images.y, theta_init, kkt.KKTSettings(steps), checkpoint)
     seconds = time.perf_counter() - start
     certified = kkt.certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
     return ReleasedNet(network, trained, certified, round(seconds, 2))
@@ -121,14 +127,7 @@ def timed_recover(
 ) -> tuple[Recovered, Attacked]:
     """`recover` with a checkpoint folder of its own; and what the adversary can say of it."""
     start = time.perf_counter()
-    found = recover(
-        released.network,
-        released.theta_star,
-        settings,
-        context.stream("kkt.attack"),
-        context.checkpoints / name,
-        x_init,
-    )
+    found = recover(released.weights, settings, context.stream("kkt.attack"), context.checkpoints.inside(name), x_init)
     return found, attacked(found, time.perf_counter() - start)
 
 
@@ -145,8 +144,8 @@ def attacked(found: Recovered, seconds: float) -> Attacked:
 
 
 def by_reference(found: Reconstruction, step_size: float) -> ByReference:
-    """Where `reference_recover` ended."""
-    by_layer = found.extra["accepted_by_layer"][0]
+    """Where `recover_by_recipe` ended."""
+    by_layer = found.accepted["by_layer"][0]
     return ByReference(energy=found.energy.tolist(), energy_by_layer=by_layer.tolist(), step_size=step_size)
 
 

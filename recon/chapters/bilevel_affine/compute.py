@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from recon.attacks.bilevel import AffineInner, BilevelAttack, Released, Woodbury, outer_energy
+from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury, outer_energy
 from recon.attacks.reconstruct import reconstruct
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.bilevel_affine.metrics import Metrics, Null
@@ -14,6 +14,7 @@ from recon.chapters.bilevel_affine.sizes import Sizes
 from recon.chapters.bilevel_common import BOX, STARTS, Images, image_null, measured
 from recon.nets.mlp import affine
 from recon.optim.descent import HeavyBall
+from recon.released import Weights
 from recon.training.inner import Objective, solve_affine
 
 
@@ -25,12 +26,12 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     theta_star = solve_affine(objective, images.train[None]).theta[0]
     x_init = torch.stack([images.start(name, context.stream("affine.start")) for name in STARTS])
     attack = BilevelAttack(
-        Released(objective.network, theta_star, images.y, sizes.weight_decay),
+        Weights(objective.network, theta_star, y=images.y, weight_decay=sizes.weight_decay),
         AffineInner(),
         Woodbury(),
         HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX),
     )
-    found = reconstruct(attack, x_init, sizes.steps, sizes.tol, context.checkpoints / "affine.safetensors")
+    found = reconstruct(attack, x_init, sizes.steps, sizes.tol, context.checkpoints.at("affine"))
     reached = {
         name: measured(found.x_hat[row], x_init[row], images, found.energy[row].item(), theta_star)
         for row, name in enumerate(STARTS)

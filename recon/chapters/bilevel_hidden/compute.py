@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from recon.attacks.bilevel import BilevelAttack, GaussNewton, LBFGSInner, Released, outer_energy
+from recon.attacks.bilevel import BilevelAttack, GaussNewton, LBFGSInner, outer_energy
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.bilevel_common import BOX, STARTS, Images, Reconstructed, image_null, measured
@@ -26,7 +26,8 @@ from recon.chapters.bilevel_hidden.metrics import (
 from recon.chapters.bilevel_hidden.sizes import Sizes
 from recon.nets.mlp import MLP, one_hidden
 from recon.optim.descent import HeavyBall
-from recon.training.inner import InnerSolution, Objective, solve_lbfgs
+from recon.released import Weights
+from recon.training.inner import INNER, InnerSolution, Objective, solve_lbfgs
 
 INNER_STARTS = ("uniform", "theta_star")
 
@@ -109,12 +110,12 @@ def _runs(sizes: Sizes, context: Context, images: Images, weight_decay: float) -
     theta_star = torch.stack([trained.theta[run.seed] for run in plan])
     x_init = torch.stack([images.start(run.start, context.stream("hidden.start", run.seed)) for run in plan])
     attack = BilevelAttack(
-        Released(objective.network, theta_star, images.y, weight_decay),
+        Weights(objective.network, theta_star, y=images.y, weight_decay=weight_decay),
         LBFGSInner(torch.stack([theta_0[run.inner][run.seed] for run in plan]), sizes.inner_first, sizes.inner_next),
         GaussNewton(),
         HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX),
     )
-    checkpoint = context.checkpoints / f"hidden-{weight_decay}.safetensors"
+    checkpoint = context.checkpoints.at(f"hidden-{weight_decay}")
     found = reconstruct(attack, x_init, sizes.steps, sizes.tol, checkpoint)
     reached = [
         measured(found.x_hat[k], x_init[k], images, found.energy[k].item(), theta_star[k]) for k in range(len(plan))
@@ -142,7 +143,9 @@ def _weights(network: MLP, scheme: str, context: Context, stream: str, seeds: Se
 def _trained(objective: Objective, x: Tensor, seeds: Sequence[int], sizes: Sizes, context: Context) -> InnerSolution:
     """A network per seed on images x (n, d), to the minimum."""
     theta_init = _weights(objective.network, "default", context, "hidden.weights", seeds)
-    return solve_lbfgs(objective, x.expand(len(seeds), -1, -1), theta_init, tol=1e-6, max_iter=sizes.train_iterations)
+    return solve_lbfgs(
+        objective, x.expand(len(seeds), -1, -1), theta_init, replace(INNER, tol=1e-6, max_iter=sizes.train_iterations)
+    )
 
 
 def mean_and_sd(rows: list[Reconstructed]) -> MeanReconstructed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,8 +12,8 @@ from recon.chapters.collapse.metrics import Decayed, Metrics
 from recon.chapters.collapse.sizes import Sizes
 from recon.images.partitions import Dataset, centre, uncentre
 from recon.nets.mlp import MLP, one_hidden
-from recon.training.inner import Objective, solve_lbfgs
-from recon.training.kkt import train_to_kkt
+from recon.training.inner import INNER, Objective, solve_lbfgs
+from recon.training.kkt import KKTSettings, train_to_kkt
 
 
 def stationarity(objective: Objective, theta: Tensor, x: Tensor, y: Tensor) -> float:
@@ -85,7 +85,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     train, y, m = images.train, images.y, len(images.train)
     network = one_hidden(sizes.width, train.shape[1])
     theta_init = network.flatten(network.init(context.stream("collapse.weights")))
-    trained = train_to_kkt(network, train.float(), y.float(), theta_init, sizes.steps, goal=sizes.goal)
+    trained = train_to_kkt(network, train.float(), y.float(), theta_init, KKTSettings(sizes.steps, sizes.goal))
     theta = trained.theta_star.double()
     objective = Objective(network, y, 0.0)
     margins = (2 * y - 1) * network(network.unflatten(theta), train)
@@ -128,7 +128,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 def _with_decay(objective: Objective, theta_init: Tensor, images: Centred) -> Decayed:
     """The same for a network trained with weight decay, to its minimum."""
     train, m = images.train, len(images.train)
-    theta = solve_lbfgs(objective, train[None], theta_init.double()[None], tol=1e-8, max_iter=500).theta[0]
+    theta = solve_lbfgs(objective, train[None], theta_init.double()[None], replace(INNER, tol=1e-8)).theta[0]
     return Decayed(
         weight_decay=objective.weight_decay,
         objective_true=stationarity(objective, theta, train, images.y),

@@ -11,13 +11,13 @@ from sklearn.metrics import average_precision_score, precision_recall_curve, roc
 from sklearn.pipeline import Pipeline
 from torch import Tensor
 
-from recon.attacks.recover import recover
+from recon.attacks.recover import energy_gradient, recover
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.common import Centred, nulls_of, train_released
 from recon.chapters.decoreco_adversary.metrics import Judged, MeanSd, Metrics
 from recon.chapters.decoreco_adversary.sizes import Sizes
 from recon.chapters.tables import NullTable
-from recon.scoring.evidence import EVIDENCE, evidence, features, shadow_classifier
+from recon.scoring.evidence import EVIDENCE, evidence, features, shadow_classifier, sharpness
 from recon.scoring.matching import nearest
 from recon.scoring.nulls import null_table
 
@@ -80,14 +80,11 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 def attack_once(sizes: Sizes, context: Context, images: Centred, k: int) -> Attempt:
     """Train network k, recover, measure."""
     released = train_released(context, images, sizes.width, sizes.train_steps, k)
-    found = recover(
-        released.network,
-        released.theta_star,
-        sizes.attack,
-        context.stream("kkt.attack_again", k),
-        context.checkpoints / f"attack-{k}",
-    )
-    measured = evidence(released.network, released.theta_star, found, sizes.attack.alpha, sizes.attack.layer_weights)
+    weights, stream = released.weights, context.stream("kkt.attack_again", k)
+    found = recover(weights, sizes.attack, stream, context.checkpoints.inside(f"attack-{k}"))
+    margins = found.labels * weights.network(weights.params, found.x_hat)
+    curvature = sharpness(energy_gradient(weights, found, sizes.attack), found.x_hat)
+    measured = evidence(found, margins, curvature)
     nulls = nulls_of(context, images, released.network, released.theta_star, len(found.x_hat), found.basis)
     return Attempt(measured, is_true(found.x_hat, images, sizes.threshold), found.x_hat, nulls)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from recon.attacks.reference import reference_recover
+from recon.attacks.reference import RecipeSettings, recover_by_recipe
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.common import (
     Centred,
@@ -50,11 +50,9 @@ def _by_reference(
     sizes: Sizes, context: Context, images: Centred, released: ReleasedNet, x_init: Tensor
 ) -> tuple[ReferenceSearch, Tensor]:
     """The reference recipe: its matches, and its candidates (m, d)."""
-    found, step_size = reference_recover(
-        *(released.network, released.theta_star, sizes.attack.m, sizes.reference_steps, 0.0),
-        context.stream("kkt.attack"),
-        context.checkpoints / "reference.safetensors",
-        x_init=x_init,
+    recipe = RecipeSettings(sizes.attack.m, sizes.reference_steps, 0.0)
+    found, step_size = recover_by_recipe(
+        released.weights, recipe, context.stream("kkt.attack"), context.checkpoints.at("reference"), x_init
     )
     x_hat = found.x_hat[0]
     nulls = nulls_of(context, images, released.network, released.theta_star, sizes.attack.m)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from recon.attacks.recover import Recovered
-from recon.attacks.reference import TUNED_SCALE, reference_recover
+from recon.attacks.reference import TUNED_SCALE, RecipeSettings, recover_by_recipe
 from recon.chapters.base import Context, Outcome
 from recon.chapters.common import (
     Centred,
@@ -57,10 +57,9 @@ def _by_reference(
     sizes: Sizes, context: Context, images: Centred, released: ReleasedNet, scale: float
 ) -> tuple[ReferenceSearch, Tensor]:
     """The reference recipe from scale · N(0, 1): its matches, and its candidates (m, d)."""
-    found, step_size = reference_recover(
-        *(released.network, released.theta_star, sizes.attack.m, sizes.reference_steps, scale),
-        context.stream("kkt.attack"),
-        context.checkpoints / f"reference-{scale}.safetensors",
+    recipe = RecipeSettings(sizes.attack.m, sizes.reference_steps, scale)
+    found, step_size = recover_by_recipe(
+        released.weights, recipe, context.stream("kkt.attack"), context.checkpoints.at(f"reference-{scale}")
     )
     x_hat = found.x_hat[0]
     nulls = nulls_of(context, images, released.network, released.theta_star, sizes.attack.m)

@@ -43,10 +43,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     truth = _attempt("truth", settings, context, images, released, x_train)
     partition = _attempt("partition", settings, context, images, released, x_init)
     random = _attempt("random", settings, context, images, released, None)
-    full = recover(
-        *(released.network, released.theta_star, sizes.attack, context.stream("kkt.attack")),
-        context.checkpoints / "full",
-    )
+    full = recover(released.weights, sizes.attack, context.stream("kkt.attack"), context.checkpoints.inside("full"))
     after = EnergiesAfter(
         truth=truth.energy,
         partition=partition.energy,
@@ -69,11 +66,7 @@ def fitted_energy(released: ReleasedNet, x: Tensor, y: Tensor, alpha: float) -> 
 def _attempt(
     name: str, settings: RecoverSettings, context: Context, images: Centred, released: ReleasedNet, start: Tensor | None
 ) -> Attempt:
-    found = recover(
-        *(released.network, released.theta_star, settings, context.stream("kkt.attack")),
-        context.checkpoints / name,
-        start,
-    )
+    found = recover(released.weights, settings, context.stream("kkt.attack"), context.checkpoints.inside(name), start)
     energy = fitted_energy(released, found.x_hat, (found.labels + 1) / 2, settings.alpha)
     nulls = nulls_of(context, images, released.network, released.theta_star, len(found.x_hat), found.basis)
     table = match_table(found.x_hat, images, nulls)

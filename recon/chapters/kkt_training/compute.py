@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -14,8 +15,8 @@ from recon.chapters.kkt_training.metrics import Decayed, Metrics, Observed, Run
 from recon.chapters.kkt_training.sizes import Sizes
 from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP, three_layer
-from recon.training.inner import Objective, solve_lbfgs
-from recon.training.kkt import Trained, certificate, train_to_kkt
+from recon.training.inner import INNER, Objective, solve_lbfgs
+from recon.training.kkt import KKTSettings, Observer, Trained, certificate, train_to_kkt
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
@@ -52,13 +53,10 @@ def _train(method: str, network: MLP, images: Centred, sizes: Sizes, context: Co
         seen.append((k, found.normalised_margins.min().item(), found.residual_by_layer[0].item()))
 
     start = time.perf_counter()
-    trained = train_to_kkt(
-        *(network, images.train, images.y, theta_init, sizes.steps),
-        method=method,
-        step_size=sizes.reference_step_size if method == "gradient-descent" else None,
-        observe=observe,
-        observe_at=observation_steps(sizes.steps),
-    )
+    step_size = sizes.reference_step_size if method == "gradient-descent" else None
+    settings = KKTSettings(sizes.steps, method=method, step_size=step_size)
+    observer = Observer(observation_steps(sizes.steps), observe)
+    trained = train_to_kkt(network, images.train, images.y, theta_init, settings, observer=observer)
     seconds = time.perf_counter() - start
     rows = [
         Observed(step=k, min_normalised_margin=margin, kkt_residual=left, log_loss=trained.history[k - 1].item())
@@ -94,7 +92,7 @@ def _regression(sizes: Sizes, context: Context, images: Centred) -> Decayed:
     theta = network.flatten(network.init(weights, "small", torch.float64)).to(images.train.device)
     x, y = images.train.double(), images.y.double()
     objective = Objective(network, y, sizes.weight_decay, "mse")
-    found = solve_lbfgs(objective, x[None], theta[None], tol=1e-7, max_iter=sizes.decay_iterations)
+    found = solve_lbfgs(objective, x[None], theta[None], replace(INNER, tol=1e-7, max_iter=sizes.decay_iterations))
     theta = found.theta[0]
     residuals = network(network.unflatten(theta), x) - (2 * y - 1)
     implied = -residuals / (len(y) * sizes.weight_decay)

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from recon.analysis.basins import crossing, different_starts, random_pairs, set_distances
-from recon.analysis.landscape import barrier, curvature, joint_span, mixed_starts, roughness, segment
-from recon.attacks.bilevel import Released
+from recon.analysis.landscape import barrier, curvature, mixed_starts, roughness, segment
 from recon.chapters.base import Context, Tensors
 from recon.chapters.landscape.metrics import BySet, Crossing, Crossings, Curvature, Ends, Geometry, Grid
 from recon.chapters.landscape.sizes import Sizes
 from recon.images.partitions import Partition
 from recon.nets.mlp import affine
+from recon.optim.subspace import Subspace
+from recon.released import Weights
 from recon.training.inner import Objective, solve_affine
 
 SETS = ("truth", "partition", "random")
@@ -89,12 +90,12 @@ class Problem:
         return images - self.offset
 
 
-def affine_released(images: SeedImages, sizes: Sizes) -> Released:
+def affine_released(images: SeedImages, sizes: Sizes) -> Weights:
     """θ* of the affine net, exactly trained on one seed's images."""
     network = affine(images.truth.shape[1])
     objective = Objective(network, images.y, sizes.weight_decay)
     theta_star = solve_affine(objective, images.truth[None]).theta[0]
-    return Released(network, theta_star, images.y, sizes.weight_decay)
+    return Weights(network, theta_star, y=images.y, weight_decay=sizes.weight_decay)
 
 
 def corner_rows(sizes: Sizes) -> list[int]:
@@ -121,7 +122,7 @@ def measure(problem: Problem, x_hat: Tensor, starts: Tensor, energy: Tensor, siz
     pairs = random_pairs(len(rows), sizes.pairs, generator)
     paths = [problem.energy(segment(ends[rows[i]], ends[rows[j]], sizes.points)) for i, j in pairs]
     found["barrier"] = barrier(torch.stack(paths)) / noise
-    basis = joint_span(*(problem.placed(members).double() for members in sets.values()))
+    basis = Subspace.spanned_by(*(problem.placed(members).double() for members in sets.values())).basis
     curved = [_curvature(problem, ends[row], basis, generator) for row in corner_rows(sizes)]
     found["curvature"] = torch.stack(curved) / noise
     return found

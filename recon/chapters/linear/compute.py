@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from recon.analysis.solution_set import Projection, jacobian_rank, project, residual
+from recon.analysis.solution_set import Projection, ProjectionSettings, SolutionSet, jacobian_rank, residual
 from recon.chapters.base import Context, Outcome
 from recon.chapters.linear.metrics import Counted, Kernel, Metrics, Moved, Trivial
 from recon.chapters.linear.sizes import Sizes
@@ -75,17 +75,8 @@ def _project(
             bar.update(iteration - bar.n)
             bar.set_postfix(residual=f"{norm:.0e}")
 
-        return project(
-            x_init,
-            objective.y,
-            theta_star,
-            objective.weight_decay,
-            -mean,
-            1 - mean,
-            tol=sizes.tol,
-            max_iter=sizes.iterations,
-            progress=progress,
-        )
+        solutions = SolutionSet(objective.y, theta_star, objective.weight_decay, -mean, 1 - mean)
+        return solutions.project(x_init, ProjectionSettings(sizes.tol, sizes.iterations), progress)
 
 
 def _measure(

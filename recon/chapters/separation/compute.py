@@ -131,11 +131,11 @@ def refined(
         weights,
         replace(attack, distinct=1.0, project=True),
         context.stream("kkt.attack"),
-        context.checkpoints / "refined",
+        context.checkpoints.inside("refined"),
         start_of(found, attack.m, images),
     )
     seconds = time.perf_counter() - start
-    noise = recover(weights, attack, context.stream("kkt.attack"), context.checkpoints / "noise")
+    noise = recover(weights, attack, context.stream("kkt.attack"), context.checkpoints.inside("noise"))
     both = separate(FirstLayer(noise.x_hat), SHAPE, sizes.attack, context.stream("separation.attack"))
     metrics = Refined(
         seconds=round(seconds, 2),

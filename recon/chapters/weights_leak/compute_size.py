@@ -16,7 +16,7 @@ from recon.chapters.weights_leak.images import SIDE, photograph_sets, pool_sets
 from recon.chapters.weights_leak.metrics import BySparsity, SizeCell, SizeMetrics
 from recon.chapters.weights_leak.sizes import MapSizes
 from recon.nets.mlp import three_layer
-from recon.training.kkt import train_to_kkt
+from recon.training.kkt import KKTSettings, train_to_kkt
 
 
 def compute_size(sizes: MapSizes, context: Context) -> Outcome[SizeMetrics]:
@@ -38,7 +38,7 @@ def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:
     sets, y = sets.to(context.device), y.to(context.device)
     network = three_layer(width, sets.train.shape[1])
     theta_init = network.flatten(network.init(context.stream("separation.weights"), "small")).to(sets.train)
-    trained = train_to_kkt(network, sets.train, y, theta_init, sizes.steps_per_image * n)
+    trained = train_to_kkt(network, sets.train, y, theta_init, KKTSettings(sizes.steps_per_image * n))
     w1 = network.unflatten(trained.theta_star)["w1"]
     found, table = attacked(sets, FirstLayer(w1), context, sizes.attack)
     cell = SizeCell(
