@@ -1,22 +1,20 @@
-"""Exit codes, one-line errors, identical repeats, and a run that survives SIGKILL."""
+"""Exit codes, one-line errors, identical repeats."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
 
 from recon import cli
-from recon.chapters import registry, run
-from recon.images.cifar import SUBSET_FILE
-from recon.optim.descent import HeavyBall
-from recon.store.results import load_tensors
+from recon.chapters import registry
+from recon.chapters.run import run
+from recon.images.pools import SUBSET_FILE
+from recon.store.results import as_json
 
 
 @pytest.mark.parametrize(
@@ -58,7 +56,7 @@ def test_keyboard_interrupt_is_one_line_and_exit_code_1(monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("recon.chapters.run", interrupted)
+    monkeypatch.setattr("recon.chapters.run.run", interrupted)
     assert cli.main(["run", "linear"]) == 1
     assert "goes on from the last checkpoint" in capsys.readouterr().err
 
@@ -77,7 +75,7 @@ def test_an_unexpected_failure_is_one_line_and_exit_code_1(monkeypatch, capsys):
     def fail(*_, **__):
         raise RuntimeError("the disk\nis on fire")
 
-    monkeypatch.setattr("recon.chapters.run", fail)
+    monkeypatch.setattr("recon.chapters.run.run", fail)
     assert cli.main(["run", "linear"]) == 1
     assert "RuntimeError: the disk is on fire" in capsys.readouterr().err
 
@@ -92,6 +90,10 @@ def test_list_names_everything(capsys):
 
 RUN = ("run", "bilevel-affine", "--profile", "smoke", "--data", "photos", "--device", "cpu")
 CHAPTER = "bilevel-affine"
+
+
+def as_dict(result):
+    return json.loads(as_json(result))["metrics"]
 
 
 def text_of(out):
@@ -119,26 +121,26 @@ def test_run_writes_the_contract_and_claims_reads_it(calm, capsys):
 
 
 def test_second_run_is_served_from_disk(calm, monkeypatch):
-    from recon import chapters as experiments
-
     before = (calm / CHAPTER / "result.json").stat().st_mtime_ns
+    chosen = registry()[CHAPTER]
 
     def again(*_):
         pytest.fail("computed again")
 
-    again.__module__ = registry()[CHAPTER].run.__module__  # the same code as far as the key can tell
-    computed = dataclasses.replace(registry()[CHAPTER], run=again)
-    monkeypatch.setattr(experiments, "registry", lambda: {CHAPTER: computed})
-    again = experiments.run(CHAPTER, "smoke", "photos", "cpu", out=calm)
-    assert again.metrics == text_of(calm)["metrics"]
+    again.__module__, again.__name__ = chosen.compute.__module__, chosen.compute.__name__  # the same code to the key
+    again.__qualname__ = chosen.compute.__qualname__
+    computed = dataclasses.replace(chosen, compute=again)
+    monkeypatch.setattr("recon.chapters.registry", lambda: {CHAPTER: computed})
+    found = run(CHAPTER, "smoke", "photos", "cpu", out=calm)
+    assert as_dict(found) == text_of(calm)["metrics"]
     assert (calm / CHAPTER / "result.json").stat().st_mtime_ns == before
     with pytest.raises(pytest.fail.Exception, match="computed again"):  # another seed is another result
-        experiments.run(CHAPTER, "smoke", "photos", "cpu", seed=1, out=calm)
+        run(CHAPTER, "smoke", "photos", "cpu", seed=1, out=calm)
 
 
 def test_same_seed_computed_again_gives_identical_metrics(calm, tmp_path):
     again = run(CHAPTER, "smoke", "photos", "cpu", out=tmp_path)
-    assert json.loads(json.dumps(again.metrics)) == text_of(calm)["metrics"]
+    assert as_dict(again) == text_of(calm)["metrics"]
 
 
 def test_damaged_result_is_computed_again_and_claims_says_so(calm, tmp_path, capsys):
@@ -147,54 +149,6 @@ def test_damaged_result_is_computed_again_and_claims_says_so(calm, tmp_path, cap
     assert cli.main(["claims", "--out", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert "damaged" in error and error.count("\n") == 1
-
-
-#: The program, but with a checkpoint after every iteration instead of every 20 s.
-EAGER = """
-import sys, time
-from recon import cli
-from recon.optim import descent
-from recon.attacks import reconstruct
-names = reconstruct.reconstruct.__code__.co_varnames
-defaults = dict(zip(names[: reconstruct.reconstruct.__code__.co_argcount][::-1],
-                    reconstruct.reconstruct.__defaults__[::-1]))
-assert "every_s" in defaults
-defaults["every_s"] = 0.0
-reconstruct.reconstruct.__defaults__ = tuple(defaults[n] for n in names if n in defaults)
-sys.exit(cli.main(sys.argv[1:]))
-"""
-
-
-@pytest.mark.slow
-def test_sigkill_and_again_gives_the_same_metrics(calm, tmp_path, monkeypatch):
-    """Killed twice in the loop, the run goes on from its checkpoint to the undisturbed metrics."""
-    checkpoints = tmp_path / CHAPTER
-
-    def steps_done():
-        found = list(checkpoints.glob("checkpoint-*/affine.safetensors"))
-        return len(load_tensors(found[0])["history"]) if found else 0
-
-    def killed_after(steps):
-        command = [sys.executable, "-c", EAGER, *RUN, "--out", str(tmp_path)]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        give_up = time.monotonic() + 120
-        while steps_done() < steps and process.poll() is None and time.monotonic() < give_up:
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL and not (checkpoints / "result.json").exists()
-        return steps_done()
-
-    first = killed_after(5)
-    second = killed_after(first + 5)
-    assert 5 <= first < second
-    taken = []
-    step = HeavyBall.step
-    monkeypatch.setattr(HeavyBall, "step", lambda *a: taken.append(1) or step(*a))
-    assert cli.main([*RUN, "--out", str(tmp_path)]) == 0
-    assert text_of(tmp_path)["metrics"] == text_of(calm)["metrics"]
-    assert 0 < len(taken) <= registry()[CHAPTER].configs["smoke"].steps - second
-    assert not list(checkpoints.glob("checkpoint-*"))
 
 
 def test_module_runs_as_a_program_without_a_traceback(tmp_path):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import resource
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ from toys import NAME, RUN, call, calm, contents, refused, stage  # noqa: F401  
 
 from recon import cli
 from recon.chapters import ROOT
+from recon.chapters.run import run
 
 # ------------------------------------------------------------------------------------------------ the arguments
 
@@ -59,6 +62,17 @@ ARGUMENTS = {
     (*RUN, "--scheduler", ""): "must not be empty",
     (*RUN, "--scheduler", "nonsense://x"): "no Dask scheduler answers",
     (*RUN, "--scheduler", "tcp://127.0.0.1:1"): "no Dask scheduler answers",
+    (*RUN, "--set", "stepz=3"): "toy has no size 'stepz': did you mean 'steps'?",
+    (*RUN, "--set", "steps"): "must be FIELD=VALUE, not 'steps'",
+    (*RUN, "--set", "=3"): "must be FIELD=VALUE",
+    (*RUN, "--set", "steps=many"): "steps of toy cannot be 'many'",
+    (*RUN, "--set", "steps=1.5"): "steps of toy cannot be 1.5",
+    (*RUN, "--set", "part.facto=1"): "part of toy has no size 'facto': did you mean 'factor'?",
+    (*RUN, "--set", "steps.more=1"): "steps of toy is a value without fields",
+    (*RUN, "--set", "seed=1"): "'seed' is no size but an option of its own",
+    (*RUN, "--set", "steps=" + "[" * 100_000): "steps of toy cannot be",
+    (*RUN, "--device", "cuda:x"): "unknown device 'cuda:x'",
+    ("book", "--jobs", "0"): "number of jobs must be at least 1",
     ("book", "--seed", "-1"): "must not be negative",
     ("book", "--device", "tpu"): "unknown device 'tpu'",
     ("book", "--data-root", "nowhere"): "does not exist",
@@ -81,6 +95,23 @@ def test_bad_arguments_are_one_line_and_exit_code_2(arguments, monkeypatch, tmp_
     monkeypatch.setattr("recon.store.sweep.CONNECT_TIMEOUT_S", 0.3)
     refused(arguments, ARGUMENTS[arguments])
     assert not list(tmp_path.glob("*/*/result.json"))
+
+
+def test_sizes_of_the_readers_own_lie_beside_the_plain_result(tmp_path, calm):
+    out = tmp_path / "out"
+    assert call(*RUN, "--out", str(out))[0] == 0
+    code, printed, _ = call(
+        *RUN, "--out", str(out), "--set", "steps=3", "--set", "part.factor=0.25", "--set", 'part.names=["b"]'
+    )
+    assert code == 0
+    path = Path(printed.splitlines()[-1])
+    made = json.loads(path.read_text())
+    assert made["config"] == {"steps": 3, "rule": "half", "part": {"factor": 0.25, "names": ["b"]}}
+    assert made["overrides"] == {"steps": 3, "part.factor": 0.25, "part.names": ["b"]}
+    assert len(made["metrics"]["energies"]) == 3 and made["key"] in path.parent.name
+    assert contents(out) == contents(calm)  # still there, and as it was
+    again = run(NAME, "smoke", "photos", "cpu", out=out, steps=3, **{"part.factor": 0.25, "part.names": ("b",)})
+    assert again.made.key == made["key"] and again.made.seconds == made["seconds"]  # found, not computed
 
 
 def test_a_gpu_that_is_not_there_is_refused():

@@ -29,8 +29,11 @@ from recon import cli
 from recon.chapters import run as running
 from recon.chapters.base import Context, Experiment, Outcome
 from recon.errors import ReconError
-from recon.images import pools as data
-from recon.optim.loop import iterate
+from recon.images import photos as photographs
+from recon.images.pool import ImagePool
+from recon.images.registry import load_pool
+from recon.optim.loop import LoopSettings, iterate
+from recon.store.checkpoints import Checkpoints
 from recon.store.results import Claim, load_result
 
 if not Path("/proc/self/statm").is_file():
@@ -76,18 +79,17 @@ def compute(sizes: Sizes, context: Context, at_step: Callable[[int], object]) ->
     start = torch.randn(1, 500, generator=torch.Generator().manual_seed(context.seed))
 
     def step(state: dict) -> dict:
-        x = state["accepted_x"] * sizes.part.factor
-        return {"accepted_x": x, "accepted_energy": (x**2).sum(1)}
+        x = state["accepted"]["x"] * sizes.part.factor
+        return {"accepted": {"x": x, "energy": (x**2).sum(1)}}
 
     state, history = iterate(
-        lambda: {"accepted_x": start, "accepted_energy": (start**2).sum(1)},
+        lambda: {"accepted": {"x": start, "energy": (start**2).sum(1)}},
         step,
-        sizes.steps,
-        checkpoint=context.checkpoints / "loop.safetensors",
-        every_s=-1.0,
+        LoopSettings(sizes.steps, every_s=-1.0),
+        checkpoint=Checkpoints(context.checkpoints).at("loop"),
         observe=lambda k, state: at_step(k),
     )
-    x = state["accepted_x"] + sum(run["x"].repeat(5) for run in runs.values())
+    x = state["accepted"]["x"] + sum(run["x"].repeat(5) for run in runs.values())
     return Outcome(Metrics(2, x.double().sum().item(), history.flatten().tolist()), {"x": x, "history": history})
 
 
@@ -114,8 +116,8 @@ def register(monkeypatch: pytest.MonkeyPatch, *experiments: Experiment[Any, Any]
 
 
 @functools.cache
-def photos() -> data.ImagePool:
-    return data.load_pool("photos")
+def photos() -> ImagePool:
+    return load_pool("photos")
 
 
 @pytest.fixture(autouse=True)
@@ -127,10 +129,10 @@ def stage(monkeypatch, tmp_path):
         raise AssertionError(f"this took longer than {LIMIT_S} s")
 
     play(monkeypatch)
-    monkeypatch.setattr(data, "_photos", lambda: pool)
+    monkeypatch.setattr(photographs, "load", lambda: pool)
     monkeypatch.setattr(running, "commit", lambda root: "abc1234")  # this and the next save time
     monkeypatch.setattr(running, "code_of", lambda experiment: "code")
-    monkeypatch.setattr(data, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr("recon.images.files.cache_folder", lambda: tmp_path / "cache")
     monkeypatch.setattr("torchvision.datasets.utils._urlretrieve", no_route)
     monkeypatch.delenv("RECON_DATA", raising=False)
     monkeypatch.setenv("RECON_OUT", str(tmp_path / "default out"))

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.nets.gram import gram, layer_norms, output_direction
+from recon.nets.gram import output_direction
 from recon.nets.mlp import MLP, Passes
 from recon.nets.network import Network, Params
 

@@ -19,8 +19,8 @@ from recon.attacks import separation
 from recon.attacks.decoreco import image_span
 from recon.attacks.recover import Settings, recover
 from recon.attacks.separation import Released, separate
-from recon.nets.gram import layer_norms
 from recon.errors import ReconError
+from recon.nets.gram import layer_norms
 from recon.nets.mlp import MLP
 from recon.store.keys import code_hash, result_key
 from recon.store.results import checkpoint_folder, load_tensors, save_tensors

@@ -63,7 +63,8 @@ def build_edition(settings: Edition, root: Path = ROOT, chapters: Sequence[str] 
         check_parameters(source, {})
     pool = load_pool(settings.data, settings.data_root)
     edition = root / "build" / f"{settings.profile}-{pool.name}"
-    parameters = {"profile": settings.profile, "data": pool.name, "seed": settings.seed, "device": settings.device}
+    data = pool.name if settings.data == "auto" else settings.data  # no kernel looks for itself
+    parameters = {"profile": settings.profile, "data": data, "seed": settings.seed, "device": settings.device}
     env = {"RECON_OUT": str(edition / "results"), **_data_environment(settings.data_root)}
     _log(f"edition {edition.name}: {len(sources)} chapters" + (f" — {pool.notice}" if pool.notice else ""))
     pages: dict[str, NotebookNode] = {}

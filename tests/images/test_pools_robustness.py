@@ -13,7 +13,7 @@ import pytest
 from torchvision.datasets import CIFAR10
 from toys import ANY, FOLDER, NAME, call, refused, stage  # noqa: F401  (stage is a fixture)
 
-from recon.images import pools as data
+from recon.images import cifar as data
 
 # --------------------------------------------------------------------------------------------- CIFAR-10
 

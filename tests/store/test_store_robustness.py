@@ -146,6 +146,26 @@ def test_an_interrupted_run_goes_on(unfinished, calm, monkeypatch):
     assert steps == [4, 5, 6] and contents(unfinished.parents[1]) == contents(calm)
 
 
+def test_killed_twice_in_the_middle_of_its_loop_a_run_goes_on_from_there(tmp_path, calm, monkeypatch):
+    """SIGKILL after step 2 and after step 4: each run takes the steps that are left, and the result is the calm one."""
+    out, taken = tmp_path / "out", []
+    for step, begins in ((2, 1), (4, 3)):
+
+        def deadly(k: int, step: int = step, begins: int = begins) -> None:
+            assert k >= begins, "a step was done again"
+            if k == step + 1:  # the checkpoint of `step` is on disk, this one's is not
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        play(monkeypatch, deadly)
+        code = os.waitstatus_to_exitcode(os.waitpid(fork(lambda: call(*RUN, "--out", str(out))[0]), 0)[1])
+        assert code == -signal.SIGKILL and not (out / NAME / "result.json").exists()
+        (checkpoint,) = (out / NAME).glob("checkpoint-*/loop.safetensors")
+        assert len(load_tensors(checkpoint)["history"]) == step
+    play(monkeypatch, taken.append)
+    assert call(*RUN, "--out", str(out))[0] == 0
+    assert taken == [5, 6] and contents(out) == contents(calm)
+
+
 @pytest.mark.parametrize(("name", "how"), UNFINISHED)
 def test_a_damaged_checkpoint_costs_time_and_nothing_else(unfinished, calm, name, how):
     (ANY | TENSORS)[how](unfinished / name)
