@@ -46,7 +46,7 @@ class Training:
         seen = [k for k in STAGES if k < sizes.train_steps]
         observer = Observer(seen, lambda k, theta: stages.update({k: theta.clone()}))
         settings = KKTSettings(sizes.train_steps)
-        end = train_to_kkt(network, images.train, images.y, theta_init, settings, observe=observer)
+        end = train_to_kkt(network, images.train, images.y, theta_init, settings, observer=observer)
         stages[sizes.train_steps] = end.theta_star
         shown = torch.linspace(0, sizes.n_train - 1, 2 * SHOWN).round().long()
         return Training(network, images, stages, shown)
@@ -96,7 +96,7 @@ def weights_attacked(
     """DecoReco on the weights of one step, and its nulls; the candidates matched with the images shown, rescaled, and
     their NCC."""
     images, network, theta = training.images, training.network, training.stages[step]
-    checkpoints = context.checkpoints / f"weights-{step}"
+    checkpoints = context.checkpoints.inside(f"weights-{step}")
     found = recover(Weights(network, theta), sizes.attack, context.stream("kkt.attack"), checkpoints)
     matched, null = one_to_one(images.train, found.x_hat), one_to_one(images.held_out, found.x_hat)
     nulls = nulls_of(context, images, network, theta, len(found.x_hat), found.basis)
