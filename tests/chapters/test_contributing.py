@@ -11,9 +11,9 @@ import sys
 
 import nbformat
 import pytest
+from recon.press.pages import catalogue
 
 from recon.press.html import toc_files
-from recon.press.pages import catalogue
 from recon.press.publish import ROOT
 from recon.press.runner import execute
 
