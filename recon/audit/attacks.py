@@ -15,13 +15,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from recon.attacks import separation
 from recon.attacks.decoreco import image_span
-from recon.attacks.recover import Settings, recover
-from recon.attacks.separation import Released, separate
-from recon.attacks.stationarity import layer_norms
+from recon.attacks.recover import RecoverSettings, recover
+from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.errors import ReconError
+from recon.nets.gram import layer_norms
 from recon.nets.mlp import MLP
+from recon.released import Weights
 from recon.store.keys import code_hash, result_key
 from recon.store.results import checkpoint_folder, load_tensors, save_tensors
 
@@ -46,7 +46,7 @@ class Attempt:
     how: str = ""
     why_not: str | None = None
     seconds: float = 0.0
-    settings: Settings | None = None
+    settings: RecoverSettings | None = None
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
 
@@ -84,12 +84,12 @@ def by_separation(w1: Tensor, shape: tuple[int, ...], n_train: int, seed: int, f
     if len(shape) != 3 or min(shape[1:]) < 2:
         why_not = f"Images of {' × '.join(map(str, shape))} numbers have no neighbouring pixels in both directions."
         return Attempt("separation", nothing, why_not=why_not)
-    settings = separation.Settings(rank=min(n_train, MAX_CANDIDATES))
+    settings = SeparationSettings(rank=min(n_train, MAX_CANDIDATES))
     code = code_hash([("attacks.separation", "separate")])
     key = result_key("audit", settings, seed, w1.device.type, _digest(w1, shape), code)
 
     def compute() -> dict[str, Tensor]:
-        found = separate(Released(w1), shape, settings, torch.Generator().manual_seed(seed))
+        found = separate(FirstLayer(w1), shape, settings, torch.Generator().manual_seed(seed))
         return {"x_hat": found.x_hat, "share": found.share}
 
     kept, seconds = _kept(folder, "sources", key, compute, w1.device)
@@ -131,7 +131,7 @@ def by_decoreco(network: MLP, theta_star: Tensor, n_train: int, profile: str, se
     return Attempt("decoreco", found["x_hat"], how, seconds=seconds, settings=settings, tensors=found)
 
 
-def settings_for(network: MLP, theta_star: Tensor, n_train: int, profile: str) -> Settings | None:
+def settings_for(network: MLP, theta_star: Tensor, n_train: int, profile: str) -> RecoverSettings | None:
     """Two candidates per training image, up to a limit; the first layer only, as in `recover`; in the `image_span`
     where the weights show one, else in all of pixel space; multipliers around `multiplier_unit`, None without one."""
     restarts, steps, scale_steps = BUDGETS[profile]
@@ -141,7 +141,7 @@ def settings_for(network: MLP, theta_star: Tensor, n_train: int, profile: str) -
     unit = multiplier_unit(network, theta_star, m, basis if project else None)
     if not 0 < unit < float("inf"):
         return None
-    return Settings(
+    return RecoverSettings(
         m=m,
         restarts=restarts,
         steps=steps,
@@ -166,7 +166,7 @@ def multiplier_unit(network: MLP, theta_star: Tensor, m: int, basis: Tensor | No
 
 
 def decoreco(
-    network: MLP, theta_star: Tensor, settings: Settings, seed: int, folder: Path
+    network: MLP, theta_star: Tensor, settings: RecoverSettings, seed: int, folder: Path
 ) -> tuple[dict[str, Tensor], float]:
     """`recover`, kept: x_hat (m, d), multipliers, labels, contribution, agreement (m,), energy (restarts,), by_layer
     (restarts, L), basis (r, d; r = 0 for all of pixel space), multiplier_scale; and the seconds it took.
@@ -179,7 +179,7 @@ def decoreco(
     checkpoints = checkpoint_folder(folder, key)
 
     def compute() -> dict[str, Tensor]:
-        found = recover(network, theta_star, settings, torch.Generator().manual_seed(seed), checkpoints)
+        found = recover(Weights(network, theta_star), settings, torch.Generator().manual_seed(seed), checkpoints)
         names = ("x_hat", "multipliers", "labels", "contribution", "agreement", "energy", "by_layer")
         return {
             **{name: getattr(found, name) for name in names},

@@ -25,8 +25,8 @@ import torch
 from scipy.stats import t as student
 from torch import Tensor
 
-from recon.attacks.recover import Settings
-from recon.attacks.stationarity import gram, layer_norms
+from recon.attacks.recover import RecoverSettings
+from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP
 from recon.optim.spectrum import signal_span
 from recon.scoring.matching import SSIM_THRESHOLD, Match, one_to_one, padded, rescale, target_decoy
@@ -181,7 +181,7 @@ def first_layer(
     network: MLP,
     theta_star: Tensor,
     found: dict[str, Tensor],
-    settings: Settings | None,
+    settings: RecoverSettings | None,
     train: Tensor,
     held_out: Tensor,
 ) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from recon.nets.mlp import MLP, three_layer
 from recon.optim import loop
 from recon.scoring.matching import target_decoy
 from recon.scoring.nulls import null_candidates
+from recon.store import checkpoints
 from recon.training.kkt import train_to_kkt
 
 N, SIDE, WIDTH = 10, 8, 200
@@ -234,8 +235,8 @@ def test_a_killed_run_goes_on_to_the_same_report_and_a_finished_one_is_found(tra
     whole = audit(*arguments, tmp_path / "whole", **options)
     (tmp_path / "killed" / "checkpoint-500").mkdir(parents=True)  # somebody else's
 
-    saves = iter(range(70))
-    save = loop.save_tensors
+    saves = iter(range(40))
+    save = checkpoints.save_tensors
 
     def dying(*state):
         if next(saves, None) is None:
@@ -244,10 +245,10 @@ def test_a_killed_run_goes_on_to_the_same_report_and_a_finished_one_is_found(tra
 
     with monkeypatch.context() as patch:
         patch.setattr(loop.time, "monotonic", iter(range(0, 10**6, 100)).__next__)  # a checkpoint each step
-        patch.setattr(loop, "save_tensors", dying)
+        patch.setattr(checkpoints, "save_tensors", dying)
         with pytest.raises(KeyboardInterrupt):
             audit(*arguments, tmp_path / "killed", **options)
-    assert len(list((tmp_path / "killed").glob("*/checkpoint-*/restart-*"))) == 2
+    assert len(list((tmp_path / "killed").glob("*/checkpoint-*/restarts-*"))) == 1
     resumed = audit(*arguments, tmp_path / "killed", **options)
     assert timeless(resumed) == timeless(whole)
     assert not list((tmp_path / "killed").glob("*/checkpoint-*")) and (tmp_path / "killed" / "checkpoint-500").is_dir()
