@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recon.attacks.recover import Settings
-from recon.attacks.separation import Settings as Unmixing
-from recon.training.recipes import Recipe
 
 PROFILES = ("smoke", "laptop", "paper")
 

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 
+import nbformat
 import pytest
 import yaml
 
@@ -20,7 +21,7 @@ from recon.press.runner import ReconRunError
 sys.path.append(str(ROOT / "book" / "_ext"))
 
 import recon_parts  # noqa: E402
-from recon_parts import Sources, checked, escaped, part, spread  # noqa: E402
+from recon_parts import Sources, checked, escaped, lays_out, part, spread  # noqa: E402
 
 PUBLISHED = ROOT / "book" / "executed"
 SOURCES = Sources(ROOT, PUBLISHED / "results", sorted(PUBLISHED.glob("*.ipynb")))
@@ -219,3 +220,12 @@ def test_the_command_line_has_what_the_page_has(capsys):
         (row.claim.id, row.claim.ours, row.claim.null, row.result.made.profile) for row in rows
     )
     assert len(found) - len(measured) == len(catalogue(ROOT)["not_attempted"])
+
+
+def test_code_that_only_lays_numbers_out_is_folded_and_the_experiment_is_not():
+    cell = nbformat.v4.new_code_cell
+    ignored = {"tags": ["nbval-ignore-output"]}
+    assert lays_out(cell("Markdown(f'{x}')", metadata=ignored))
+    assert not lays_out(cell('result = recon.run("linear")', metadata=ignored))
+    assert not lays_out(cell("plots.plot_rank(result)"))
+    assert not lays_out(nbformat.v4.new_markdown_cell("text", metadata=ignored))
