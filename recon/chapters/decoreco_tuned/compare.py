@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from recon.chapters.decoreco_tuned.metrics import Metrics
-from recon.chapters.decoreco_tuned.quiz import data_uri
+from recon.chapters.decoreco_tuned.quiz import data_uri, static
 from recon.chapters.pictures import shown
 from recon.scoring.matching import nearest
 from recon.store.results import Result
@@ -78,11 +78,12 @@ def compare(result: Result[Metrics], n: int = 3) -> str:
 
 def compare_html(pairs: list[Pair], threshold: float = 0.6, note: str = "", name: str = "recon-compare") -> str:
     """The sliders as one HTML fragment.  Without scripts both images of a pair stand side by side."""
+    style, script = static("compare.css"), static("compare.js")
     figures = "".join(_figure(pair, threshold) for pair in pairs)
     return (
         f'<section id="{name}" class="recon-compare" aria-label="Reconstructions over their nearest training images">'
-        f'<style>{STYLE}</style><div class="pairs">{figures}</div><p class="note">{html.escape(note)}</p>'
-        f"<script>({SCRIPT})(document.getElementById('{name}'))</script></section>"
+        f'<style>{style}</style><div class="pairs">{figures}</div><p class="note">{html.escape(note)}</p>'
+        f"<script>({script})(document.getElementById('{name}'))</script></section>"
     )
 
 
@@ -98,28 +99,3 @@ def _figure(pair: Pair, threshold: float) -> str:
         f'<input type="range" min="0" max="100" step="5" value="50" hidden aria-label="Reconstruction shown, {said}">'
         f"<figcaption>{said.capitalize()}: <strong>{verdict}</strong>, NCC {pair.ncc:.2f}</figcaption></figure>"
     )
-
-
-STYLE = (
-    ".recon-compare .pairs{display:flex;flex-wrap:wrap;gap:1rem}"
-    ".recon-compare .pair{margin:0;padding:0;width:336px;max-width:100%}.recon-compare.live .pair{width:160px}"
-    ".recon-compare .stage{display:flex;gap:16px;position:relative}"
-    ".recon-compare .stage img{display:block;image-rendering:pixelated;width:160px;height:160px;margin:0;padding:0}"
-    ".recon-compare.live .stage{width:160px;height:160px;--cut:50%}"
-    ".recon-compare.live .stage img{position:absolute;inset:0}"
-    ".recon-compare.live .over{z-index:1;clip-path:inset(0 calc(100% - var(--cut)) 0 0)}"
-    ".recon-compare.live .stage::after{content:'';position:absolute;z-index:2;top:0;bottom:0;"
-    "left:calc(var(--cut) - 1px);width:2px;background:#fff;box-shadow:0 0 0 1px #000}"
-    ".recon-compare .ends{display:flex;justify-content:space-between;font-size:.8rem}"
-    ".recon-compare input{width:100%;margin:0;accent-color:#0072b2}"
-    ".recon-compare input[hidden]{display:none}"
-    ".recon-compare input:focus-visible{outline:3px solid #0072b2;outline-offset:2px}"
-    ".recon-compare figcaption{font-size:.85rem;text-align:left}"
-)
-SCRIPT = (
-    "function(all){all.classList.add('live');all.querySelectorAll('.pair').forEach(pair=>{"
-    "const range=pair.querySelector('input'),stage=pair.querySelector('.stage');range.hidden=false;"
-    "const show=()=>{stage.style.setProperty('--cut',range.value+'%');"
-    "range.setAttribute('aria-valuetext',range.value+' % reconstruction')};"
-    "range.addEventListener('input',show);show()})}"
-)

@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from recon.chapters import ROOT
 from recon.chapters.decoreco_tuned.metrics import Metrics
 from recon.chapters.pictures import shown
 from recon.scoring.matching import nearest
@@ -44,6 +45,11 @@ def choose_options(result: Result[Metrics], n: int = 5, among: int = 10, seed: i
     ]
 
 
+def static(name: str) -> str:
+    """A file of `book/_static`, to be put into a fragment: so that it also works in a notebook, without the book."""
+    return (ROOT / "book" / "_static" / name).read_text(encoding="utf-8").strip()
+
+
 def data_uri(image: Tensor) -> str:
     """A flat image in [0, 1] as a PNG data URI."""
     pixels = (image.reshape(3, 32, 32).permute(1, 2, 0).clamp(0, 1) * 255).round().cpu().numpy().astype(np.uint8)
@@ -54,6 +60,7 @@ def data_uri(image: Tensor) -> str:
 
 def quiz_html(options: list[Option], among: int = 10, name: str = "recon-quiz") -> str:
     """The quiz as one HTML fragment.  Without scripts the answers open as a plain <details>."""
+    style, script = static("quiz.css"), static("quiz.js")
     cards = "".join(_card(k, option, among) for k, option in enumerate(options, start=1))
     answers = "; ".join(
         f"{k}: rank {option.rank}{'' if option.rank <= among else ' (the odd one)'}"
@@ -61,11 +68,11 @@ def quiz_html(options: list[Option], among: int = 10, name: str = "recon-quiz") 
     )
     return (
         f'<section id="{name}" class="recon-quiz" aria-label="Quiz: which reconstruction is not a training image?">'
-        f"<style>{STYLE}</style><p><strong>Which of these is not a training image?</strong> Choose one.</p>"
+        f"<style>{style}</style><p><strong>Which of these is not a training image?</strong> Choose one.</p>"
         f'<div class="cards">{cards}</div><p class="verdict" role="status" aria-live="polite"></p>'
         f'<button type="button" class="again" hidden>Try again</button>'
         f"<details class='plain'><summary>Answers in words</summary><p>{html.escape(answers)}</p></details>"
-        f"<script>({SCRIPT})(document.getElementById('{name}'))</script></section>"
+        f"<script>({script})(document.getElementById('{name}'))</script></section>"
     )
 
 
@@ -78,27 +85,3 @@ def _card(k: int, option: Option, among: int) -> str:
         f'alt="Nearest training image of reconstruction {k}" width="96" height="96">'
         f"<span>rank {option.rank}, NCC {option.ncc:.2f}</span></span></button>"
     )
-
-
-STYLE = (
-    ".recon-quiz .cards{display:flex;flex-wrap:wrap;gap:.6rem}"
-    ".recon-quiz .card{background:none;border:3px solid #767676;border-radius:6px;padding:4px;cursor:pointer}"
-    ".recon-quiz .card{color:inherit}"
-    ".recon-quiz .card img{display:block;image-rendering:pixelated;width:96px;height:96px;margin:0}"
-    ".recon-quiz .card:focus-visible{outline:3px solid #0072b2;outline-offset:2px}"
-    ".recon-quiz .answer{display:block;margin-top:4px;font-size:.8rem}"
-    ".recon-quiz .answer[hidden]{display:none}"
-    ".recon-quiz.open .card[data-odd=true]{border-color:#d55e00;border-style:dashed}"
-    ".recon-quiz.open .card[data-odd=false]{border-color:#009e73}"
-)
-SCRIPT = (
-    "function(quiz){const cards=[...quiz.querySelectorAll('.card')],again=quiz.querySelector('.again'),"
-    "verdict=quiz.querySelector('.verdict');"
-    "const show=open=>{quiz.classList.toggle('open',open);again.hidden=!open;"
-    "cards.forEach(c=>{c.querySelector('.answer').hidden=!open;if(!open)c.setAttribute('aria-pressed','false')})};"
-    "cards.forEach((c,i)=>c.addEventListener('click',()=>{show(true);c.setAttribute('aria-pressed','true');"
-    "const odd=cards.findIndex(d=>d.dataset.odd==='true')+1;"
-    "verdict.textContent=(c.dataset.odd==='true'?'Right: ':'No: ')+'number '+odd+' has no training image among its ten "
-    "nearest images. Below each: its nearest training image, and that image\\u2019s rank.'}));"
-    "again.addEventListener('click',()=>{show(false);verdict.textContent='';cards[0].focus()})}"
-)
