@@ -22,7 +22,8 @@ from timing import write
 from recon.audit.attacks import by_rows
 from recon.audit.audit import FOLDER, audit
 from recon.audit.scoring import DECISIVE, DRAWS, LEVEL, LOOKS, THRESHOLDS, Nulls, blur_p, excess, score
-from recon.images.pools import Dataset, load
+from recon.images.LOAD import load
+from recon.images.partitions import Dataset
 from recon.nets.mlp import MLP, three_layer
 from recon.scoring.matching import target_decoy
 from recon.scoring.nulls import null_candidates

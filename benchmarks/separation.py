@@ -25,7 +25,7 @@ from recon.chapters.common import Centred, match_table, nulls_of, train_released
 from recon.chapters.separation.certainty import first_layer
 from recon.chapters.separation.compute import fast_ica
 from recon.chapters.separation_common import SHAPE
-from recon.images.pools import load_pool
+from recon.images.registry import load_pool
 from recon.optim.spectrum import signal_span
 from recon.released import Weights
 

@@ -20,7 +20,7 @@ from recon.chapters.base import Context
 from recon.chapters.common import Centred, train_released
 from recon.chapters.separation.certainty import first_layer
 from recon.chapters.separation_common import SHAPE, NCCCounts, counts
-from recon.images.pools import load_pool
+from recon.images.registry import load_pool
 
 BASE = SeparationSettings()
 TRIED = {

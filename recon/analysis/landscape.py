@@ -45,19 +45,13 @@ def mixed_starts(truth: Tensor, partition: Tensor, random: Tensor, lambda1: Tens
     return two * (one * truth + (1 - one) * partition) + (1 - two) * random
 
 
-def joint_span(*rows: Tensor) -> Tensor:
-    """TRANSITION: the basis of `Subspace.spanned_by`, computed in the rows' own precision."""
-    return Subspace.spanned_by(*rows, dtype=rows[0].dtype).basis
-
-
-def in_span(released: Weights, space: Subspace | Tensor) -> Weights:
+def in_span(released: Weights, space: Subspace) -> Weights:
     """The affine bilevel problem in coordinates of the subspace; exact if it holds start and θ*.
 
     theta_star (p,) or (S, p), the subspace's basis (r, d) or (S, r, d).  ReconError for any other network.
     """
     if released.network.depth != 1:
         raise ReconError("only the affine net's bilevel problem stays in the span of its images and θ*")
-    space = Subspace(space) if isinstance(space, Tensor) else space  # TRANSITION: a basis
     network, theta = reduced(released.network, released.theta_star, space)
     return replace(released, network=network, theta_star=theta, theta_init=None)
 
@@ -218,7 +212,6 @@ __all__ = [
     "StationarityAttack",
     "in_chunks",
     "in_span",
-    "joint_span",
     "mixed_starts",
     "roughness",
     "segment",

@@ -223,22 +223,6 @@ class SolutionSet:
         return None
 
 
-def project(
-    x_init: Tensor,
-    y: Tensor,
-    theta: Tensor,
-    weight_decay: float,
-    lower: Tensor,
-    upper: Tensor,
-    tol: float = 1e-14,
-    max_iter: int = 40,
-    progress: Callable[[int, float], None] | None = None,
-) -> Projection:
-    """TRANSITION: `SolutionSet.project`."""
-    onto = SolutionSet(y, theta, weight_decay, lower, upper)
-    return onto.project(x_init, ProjectionSettings(tol, max_iter), progress)
-
-
 @dataclass(frozen=True)
 class _State:
     """X_k with its multipliers u, F(X_k) and ‖F(X_k)‖₂."""

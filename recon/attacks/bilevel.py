@@ -18,26 +18,10 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.nets.mlp import MLP
 from recon.optim.descent import HeavyBall
 from recon.optim.tree import State, dot, keep
 from recon.released import Weights
 from recon.training.inner import INNER, InnerSolution, Objective, solve_affine, solve_lbfgs, with_ones
-
-
-class Released(Weights):
-    """TRANSITION: `Weights` with the labels as its third argument."""
-
-    def __init__(
-        self,
-        network: MLP,
-        theta_star: Tensor,
-        y: Tensor | None = None,
-        weight_decay: float = 0.0,
-        theta_init: Tensor | None = None,
-        n_train: int | None = None,
-    ) -> None:
-        super().__init__(network, theta_star, theta_init, y, weight_decay, n_train)
 
 
 def outer_energy(theta_star: Tensor, theta: Tensor) -> Tensor:
@@ -314,7 +298,6 @@ __all__ = [
     "InverseProduct",
     "LBFGSInner",
     "QuasiNewton",
-    "Released",
     "Woodbury",
     "conjugate_gradient",
     "hypergradient",

@@ -10,8 +10,7 @@ The attack sees the network, θ* and the labels that it gives its own candidates
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -28,7 +27,7 @@ from recon.released import Weights
 MULTIPLIERS = ("log", "free", "unsigned")
 
 
-@dataclass(frozen=True, init=False)  # TRANSITION: init
+@dataclass(frozen=True)
 class DecoReco:
     """Minimise the energy above over S restarts at once, each with m candidates.
 
@@ -54,16 +53,6 @@ class DecoReco:
     lambda_min: float = 0.0
     lambda_weight: float = 0.0
     space: Subspace | None = field(default=None, repr=False)
-
-    def __init__(self, weights: Weights | MLP, *arguments: Any, **settings: Any) -> None:
-        """TRANSITION: also (network, θ*, labels, …); else what the dataclass would write."""
-        if isinstance(weights, MLP):
-            weights, arguments = Weights(weights, arguments[0]), arguments[1:]
-        values = {one.name: one.default for one in fields(self) if one.default is not MISSING}
-        values |= dict(zip([one.name for one in fields(self)], (weights, *arguments), strict=False)) | settings
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        self.__post_init__()
 
     @property
     def network(self) -> MLP:
@@ -156,7 +145,6 @@ class DecoReco:
 
         R differs by the constant ‖w1 − w1 BᵀB‖², what no image in the span of B can explain.
         """
-        space = Subspace(space) if isinstance(space, Tensor) else space  # TRANSITION: a basis (r, d)
         network, theta_star = reduced(self.network, self.theta_star, space)
         weights = replace(self.weights, network=network, theta_star=theta_star, theta_init=None)
         return replace(self, weights=weights, space=space)

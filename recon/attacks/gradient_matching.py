@@ -11,7 +11,6 @@ horizontal plus that of vertical neighbours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -19,9 +18,12 @@ from torch import Tensor
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.rgap import LayerSystem, layer_by_layer
 from recon.errors import ReconError
-from recon.nets.conv import Params, cross_entropy_direction, weight_gradients
-from recon.nets.network import LayerPass
-from recon.optim.descent import Adam, State, rows
+from recon.nets.conv import cross_entropy_direction
+from recon.nets.gram import per_image_gradients
+from recon.nets.network import LayerPass, Params
+from recon.optim.descent import Adam
+from recon.optim.loop import Checkpoint, Checkpoints
+from recon.optim.tree import State, keep, unevaluated
 from recon.released import Gradient
 
 BETAS, EPS = (0.9, 0.999), 1e-8  # PyTorch's defaults of Adam, which the paper uses
@@ -50,8 +52,8 @@ def cosine_distances(layers: list[LayerPass], targets: Params) -> Tensor:
     """Σ_j D of eq. (10) between the gradients of these layers, the fully connected one last, and `targets`; (B,)."""
     *convolutions, last = layers
     total = outer_distance(last.delta, last.input, targets[last.weight])
-    for layer in convolutions:
-        total = total + cosine_distance(weight_gradients(layer), targets[layer.weight])
+    for name, gradient in per_image_gradients(convolutions).items():
+        total = total + cosine_distance(gradient, targets[name])
     return total if last.bias is None else total + cosine_distance(last.delta, targets[last.bias])
 
 
@@ -86,18 +88,14 @@ class GradientMatching:
         """(c, h, w) of x."""
         return self.gradient.network.image_shapes()[self.first - 1]
 
+    @property
+    def optimiser(self) -> Adam:
+        """What moves x."""
+        return Adam(self.step_size, BETAS, EPS)
+
     def init(self, x_init: Tensor) -> State:
         """State at x_init (B, 1, c·h·w): B sets of one flat image, as `reconstruct` has it."""
-        infinite = torch.full((len(x_init),), torch.inf, dtype=x_init.dtype, device=x_init.device)
-        adam = {f"adam_{key}": value for key, value in Adam(self.step_size).init(x_init).items()}
-        return {
-            "x": x_init.clone(),
-            "k": torch.zeros((), dtype=torch.int64),
-            "accepted_x": x_init.clone(),
-            "accepted_energy": infinite,
-            "last_x": x_init.clone(),
-            **adam,
-        }
+        return {"adam": self.optimiser.init(x_init), "accepted": unevaluated(x_init)}
 
     def energy(self, x: Tensor) -> Tensor:
         """Of x (B, c, h, w); (B,)."""
@@ -116,24 +114,18 @@ class GradientMatching:
 
     def step(self, state: State) -> State:
         """Evaluate, keep the best by energy, move."""
-        x, k = state["x"], int(state["k"]) + 1
+        x, k = state["adam"]["x"], int(state["adam"]["taken"]) + 1
         leaf = x.detach().requires_grad_()
         with torch.enable_grad():
             energy = self.energy(leaf.reshape(len(x), *self.shape))
         (grad,) = torch.autograd.grad(energy.sum(), leaf)
-        grad = grad.sign() if self.signed else grad
-        better = energy.detach() < state["accepted_energy"]
+        energy, grad = energy.detach(), grad.sign() if self.signed else grad
+        accepted = keep(energy < state["accepted"]["energy"], {"x": x, "energy": energy}, state["accepted"])
         factor = 0.1 ** sum(k > share * self.steps for share in self.milestones)
-        adam = {key.removeprefix("adam_"): value for key, value in state.items() if key.startswith("adam_")}
-        moved, adam = Adam(self.step_size, BETAS, EPS).update(adam, x, grad, k, factor)
-        return {
-            "x": moved if self.box is None else moved.clamp(*self.box),
-            "k": state["k"] + 1,
-            "accepted_x": torch.where(rows(better, x), x, state["accepted_x"]),
-            "accepted_energy": torch.where(better, energy.detach(), state["accepted_energy"]),
-            "last_x": x,
-            **{f"adam_{key}": value for key, value in adam.items()},
-        }
+        adam = self.optimiser.step(state["adam"], energy, grad, factor)
+        if self.box is not None:
+            adam["x"] = adam["x"].clamp(*self.box)
+        return {"adam": adam, "accepted": accepted}
 
 
 def seeded_start(gradient: Gradient, seed: int) -> Tensor:
@@ -144,7 +136,7 @@ def seeded_start(gradient: Gradient, seed: int) -> Tensor:
 
 
 def cosine_tv(
-    gradient: Gradient, seed: int, steps: int = COSINE_STEPS, checkpoint: Path | None = None
+    gradient: Gradient, seed: int, steps: int = COSINE_STEPS, checkpoint: Checkpoint | None = None
 ) -> Reconstruction:
     """CosineTV as the paper runs it: Adam 1e-3, TV weighted 0.01 once per parameter tensor; x̂ (B, 1, d)."""
     attack = GradientMatching(gradient, steps, 1e-3, beta=0.01 * len(gradient.gradients))
@@ -153,7 +145,7 @@ def cosine_tv(
 
 
 def cosine_tv_authors(
-    gradient: Gradient, seed: int, steps: int = COSINE_STEPS, checkpoint: Path | None = None
+    gradient: Gradient, seed: int, steps: int = COSINE_STEPS, checkpoint: Checkpoint | None = None
 ) -> Reconstruction:
     """CosineTV in the setting of its own authors: Adam 0.1 on the gradient's sign, boxed, step size divided by ten at
     3/8, 5/8 and 7/8 of the budget, TV weight 0.01 once; x̂ (B, 1, d)."""
@@ -168,7 +160,7 @@ def cosine_tv_authors(
 HYBRID = ((10_000, 1.0, 1.0, 0.05), (8_000, 1.0, 1.0, 0.1), (1_000, 10.0, 0.1, 1.0))
 
 
-def hybrid(gradient: Gradient, share: float = 1.0, checkpoints: Path | None = None) -> Tensor:
+def hybrid(gradient: Gradient, share: float = 1.0, checkpoints: Checkpoints | None = None) -> Tensor:
     """Hybrid, eq. (16): from the last layer to the first, each started from the minimum-norm solution of eq. (8) and
     improved by gradient matching; images (B, c, h, w).  share: of the published steps.
 
@@ -186,7 +178,7 @@ def hybrid(gradient: Gradient, share: float = 1.0, checkpoints: Path | None = No
         found = [chain.send(image[None]) for chain, image in zip(chains, x, strict=True)]
 
 
-def improve(gradient: Gradient, found: list[LayerSystem], share: float, checkpoints: Path | None) -> Tensor:
+def improve(gradient: Gradient, found: list[LayerSystem], share: float, checkpoints: Checkpoints | None) -> Tensor:
     """One layer of Hybrid: x_{i−1} of all victims (B, c, h, w)."""
     layer = found[0].layer
     like = gradient.theta[f"w{layer}"]
@@ -194,8 +186,8 @@ def improve(gradient: Gradient, found: list[LayerSystem], share: float, checkpoi
     steps = max(1, round(share * published))
     start, z, delta = (torch.cat([getattr(f, name) for f in found]).to(like) for name in ("x", "z", "delta"))
     attack = GradientMatching(gradient, steps, 1e-3, layer, alpha, beta, gamma, (z, delta))
-    file = checkpoints / f"hybrid-{layer}.safetensors" if checkpoints is not None else None
-    result = reconstruct(attack, start.flatten(1)[:, None], steps, checkpoint=file, label=f"hybrid, layer {layer}")
+    kept = checkpoints.at(f"hybrid-{layer}") if checkpoints is not None else None
+    result = reconstruct(attack, start.flatten(1)[:, None], steps, checkpoint=kept, label=f"hybrid, layer {layer}")
     return result.x_hat.view_as(start)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.optim.loop import Checkpoint, LoopSettings, accepted, iterate
+from recon.optim.loop import Checkpoint, LoopSettings, iterate
 from recon.optim.tree import State
 
 
@@ -34,10 +33,6 @@ class Reconstruction:
     converged: Tensor
     accepted: State = field(default_factory=dict)
 
-    @property
-    def extra(self) -> State:
-        """TRANSITION: `accepted`, each name with a prefix."""
-        return {f"accepted_{name}": value for name, value in self.accepted.items()}
 
 
 def reconstruct(
@@ -45,7 +40,7 @@ def reconstruct(
     x_init: Tensor,
     steps: int,
     tol: float = 0.0,
-    checkpoint: Checkpoint | Path | None = None,
+    checkpoint: Checkpoint | None = None,
     every_s: float = 20.0,
     label: str = "reconstruct",
 ) -> Reconstruction:
@@ -60,6 +55,6 @@ def reconstruct(
         raise ReconError("x_init holds numbers that are not finite")
     settings = LoopSettings(steps, tol, x_init.device, label, every_s)
     state, history = iterate(lambda: attack.init(x_init), attack.step, settings, checkpoint)
-    kept = dict(accepted(state))
+    kept = dict(state["accepted"])
     x_hat, energy = kept.pop("x"), kept.pop("energy")
     return Reconstruction(x_hat, energy, history, len(history), energy <= tol, kept)

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -79,27 +76,14 @@ class Recovered:
     basis: Tensor | None
 
 
-def _also_of_a_loose_pair(attack: Callable[..., Recovered]) -> Callable[..., Recovered]:
-    """TRANSITION: (network, θ*, …) instead of (weights, …)."""
-
-    @wraps(attack)
-    def adapted(*given: Any, **named: Any) -> Recovered:
-        if given and isinstance(given[0], MLP):
-            given = (Weights(given[0], given[1]), *given[2:])
-        return attack(*given, **named)
-
-    return adapted
-
-
-@_also_of_a_loose_pair
 def recover(
     weights: Weights,
     settings: RecoverSettings,
     generator: torch.Generator,
-    checkpoints: Path | None = None,
+    checkpoints: Checkpoints | None = None,
     x_init: Tensor | None = None,
 ) -> Recovered:
-    """The whole attack on a binary classifier θ* (p,).  Unfinished restarts go on from the folder `checkpoints`.
+    """The whole attack on a binary classifier θ* (p,).  Unfinished restarts go on from `checkpoints`.
 
     x_init (m, d): start of every restart, −1 labels first; default noise, `random_start`.  Uses θ* alone of the
     weights; ReconError for more than one θ*.
@@ -117,8 +101,8 @@ def recover(
         attack = tuned_attack(network, theta_star, labels, torch.cat(units) * scale, steps, settings)
         if basis is not None:
             attack, start = attack.restricted(basis), start @ basis.mT
-        file = checkpoints / f"{name}.safetensors" if checkpoints is not None and name else None
-        return reconstruct(attack, start, steps, checkpoint=file, label=name or "scale")
+        checkpoint = checkpoints.at(name) if checkpoints is not None and name else None
+        return reconstruct(attack, start, steps, checkpoint=checkpoint, label=name or "scale")
 
     scale = choose_scale(settings, lambda value: run(seeds[-1:], value, settings.scale_steps, None).energy.item())
     size = AT_ONCE_ON_CPU if theta_star.device.type == "cpu" else settings.restarts
@@ -217,7 +201,7 @@ def pool(
     """All restarts' candidates together: the m of them that explain θ* best and differ, merged with their like."""
     x = torch.cat([result.x_hat for result in found])
     x = x if basis is None else x @ basis
-    multipliers = torch.cat([result.extra["accepted_multipliers"] for result in found])
+    multipliers = torch.cat([result.accepted["multipliers"] for result in found])
     labels = half_and_half(settings.per_restart, x.device, x.dtype)
     whole = tuned_attack(weights.network, weights.theta_star, labels, multipliers, settings.steps, settings)
     by_layer = [
@@ -257,5 +241,3 @@ def energy_gradient(weights: Weights, found: Recovered, settings: RecoverSetting
 
     return gradient
 
-
-Settings = RecoverSettings  # TRANSITION

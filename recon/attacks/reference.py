@@ -9,14 +9,12 @@ the one with the lowest energy after a short run is taken.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from recon.attacks.decoreco import DecoReco, half_and_half
 from recon.attacks.reconstruct import Reconstruction, reconstruct
-from recon.nets.mlp import MLP
 from recon.optim.descent import SGD
 from recon.optim.loop import Checkpoint
 from recon.released import Weights
@@ -56,7 +54,7 @@ def recover_by_recipe(
     weights: Weights,
     settings: RecipeSettings,
     generator: torch.Generator,
-    checkpoint: Checkpoint | Path | None = None,
+    checkpoint: Checkpoint | None = None,
     x_init: Tensor | None = None,
 ) -> tuple[Reconstruction, float]:
     """x ~ init_scale · N(0, 1) or x_init (m, d), λ ~ U[0, 1); (reconstruction (1, m, d), step size used)."""
@@ -66,25 +64,9 @@ def recover_by_recipe(
     noise = settings.init_scale * torch.randn(1, m, weights.network.dim, generator=generator)
     start = noise.to(theta_star) if x_init is None else x_init[None]
 
-    def run(step_x: float, count: int, checkpoint: Checkpoint | Path | None = None) -> Reconstruction:
+    def run(step_x: float, count: int, checkpoint: Checkpoint | None = None) -> Reconstruction:
         attack = recipe_attack(weights, labels, unit, count, step_x)
         return reconstruct(attack, start, count, checkpoint=checkpoint, label="reference recipe")
 
     step_x = min(STEP_SIZES, key=lambda size: run(size, settings.trial_steps).energy.item())
     return run(step_x, settings.steps, checkpoint), step_x
-
-
-def reference_recover(
-    network: MLP,
-    theta_star: Tensor,
-    m: int,
-    steps: int,
-    init_scale: float,
-    generator: torch.Generator,
-    checkpoint: Path | None = None,
-    trial_steps: int = 50,
-    x_init: Tensor | None = None,
-) -> tuple[Reconstruction, float]:
-    """TRANSITION: `recover_by_recipe`."""
-    settings = RecipeSettings(m, steps, init_scale, trial_steps)
-    return recover_by_recipe(Weights(network, theta_star), settings, generator, checkpoint, x_init)

@@ -310,5 +310,3 @@ def _nothing(update: Tensor, restarts: int) -> Separated:
     )
 
 
-Settings = SeparationSettings  # TRANSITION
-Released = FirstLayer  # TRANSITION

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.nets.gram import gram, layer_norms, output_direction
+from recon.nets.gram import output_direction
 from recon.nets.mlp import MLP, Passes
 from recon.nets.network import Network, Params
 
@@ -176,7 +176,3 @@ def _check(network: MLP, x: Tensor, c: Tensor, form: str, layer_weights: tuple[f
         )
     if layer_weights is not None and len(layer_weights) != network.depth:
         raise ReconError(f"layer_weights must have {network.depth} numbers, not {len(layer_weights)}")
-
-
-# TRANSITION: gram, layer_norms and output_direction have moved to recon.nets.gram
-__all__ = ["Stationarity", "gram", "layer_norms", "output_direction", "stationarity", "stationarity_by_autograd"]

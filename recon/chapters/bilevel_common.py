@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from recon.chapters.base import Context
-from recon.images.pools import Dataset
+from recon.images.partitions import Dataset
 from recon.scoring.matching import nearest
 
 STARTS = ("random", "truth", "partition")

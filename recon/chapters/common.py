@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from recon.attacks.reconstruct import Reconstruction
-from recon.attacks.recover import Recovered, Settings, recover
+from recon.attacks.recover import Recovered, RecoverSettings, recover
 from recon.chapters.base import Context, Tensors
 from recon.chapters.tables import Attacked, ByReference, Competitions, MatchTable, Trained, flat
-from recon.images.pools import Dataset, centre
+from recon.images.partitions import Dataset, centre
 from recon.nets.mlp import MLP, three_layer
 from recon.scoring.matching import nearest, one_to_one, padded, target_decoy
 from recon.scoring.metrics import ncc
@@ -117,7 +117,7 @@ def train_released(context: Context, images: Centred, width: int, steps: int, of
 
 
 def timed_recover(
-    context: Context, released: ReleasedNet, settings: Settings, name: str, x_init: Tensor | None = None
+    context: Context, released: ReleasedNet, settings: RecoverSettings, name: str, x_init: Tensor | None = None
 ) -> tuple[Recovered, Attacked]:
     """`recover` with a checkpoint folder of its own; and what the adversary can say of it."""
     start = time.perf_counter()

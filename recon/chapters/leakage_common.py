@@ -18,7 +18,7 @@ from pydantic_core import CoreSchema
 from torch import Tensor
 
 from recon.chapters.published import PRE_TRAINED
-from recon.images.pools import ImagePool
+from recon.images.pool import ImagePool
 from recon.nets.conv import SEED, TABLE_1, ConvNet, Params
 from recon.training.pretraining import EPOCHS, pretrain
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recon.attacks.separation import Separated
 from recon.chapters.base import Context
-from recon.images.pools import centre
+from recon.images.partitions import centre
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.metrics import ncc
 

@@ -15,7 +15,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from recon.optim.lbfgs import CurvaturePairs, LBFGSResult, lbfgs  # TRANSITION: they were here
 from recon.optim.tree import State, chosen, dot, keep, rows, unevaluated
 
 
@@ -108,33 +107,16 @@ class Adam:
 
     def step(self, state: State, energy: Tensor, grad: Tensor, factor: float = 1.0) -> State:
         """The next point, with step size η · factor; the energy does not matter."""
-        x, moments = self.update(state, state["x"], grad, int(state["taken"]) + 1, factor)
-        return {"x": x, **moments, "taken": state["taken"] + 1}
-
-    def update(self, state: State, p: Tensor, grad: Tensor, k: int, factor: float = 1.0) -> tuple[Tensor, State]:
-        """TRANSITION: as `step`, for attacks that keep p and k = 1, 2, … themselves."""
         b1, b2 = self.betas
+        taken = state["taken"] + 1
+        k = int(taken)
         mean = torch.lerp(grad, state["mean"], b1)
         square = torch.lerp(grad.square(), state["square"], b2)
         step = mean / (1 - b1**k) / ((square / (1 - b2**k)).sqrt() + self.eps)
-        return p - self.step_size * factor * step, {"mean": mean, "square": square}
+        return {"x": state["x"] - self.step_size * factor * step, "mean": mean, "square": square, "taken": taken}
 
 
 def cosine(k: int, steps: int, final: float = 0.05) -> float:
     """Schedule factor: from 1 down to `final` over `steps`, along half a cosine."""
     return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * min(k / steps, 1.0)))
 
-
-__all__ = [
-    "SGD",
-    "Adam",
-    "CurvaturePairs",
-    "HeavyBall",
-    "LBFGSResult",
-    "Optimiser",
-    "State",
-    "cosine",
-    "dot",
-    "lbfgs",
-    "rows",
-]

@@ -6,8 +6,7 @@ Those pairs are the quasi-Newton inverse Hessian of eq. (7).  Every row of a bat
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -75,14 +74,12 @@ def lbfgs(
     settings: LBFGSSettings = LBFGSSettings(),
     pairs: CurvaturePairs | None = None,
     callback: Callable[[int, Tensor, Tensor], None] | None = None,
-    **changes: Any,
 ) -> LBFGSResult:
     """Minimise S functions at once by limited-memory BFGS with Armijo backtracking, each row with its own step.
 
     value_and_grad: (S, p) -> ((S,), (S, p)) · pairs: curvature from an earlier, nearby problem to begin with ·
     callback(iteration, energy, ‖∇E‖₂) after each.  Rows do not influence each other but through `max_iter`.
     """
-    settings = replace(settings, **changes)  # TRANSITION: tol=, max_iter=, … as keywords
     pairs = pairs or CurvaturePairs()
     energy, grad = value_and_grad(theta)
     stuck = torch.zeros_like(energy, dtype=torch.bool)

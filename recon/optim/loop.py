@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import torch
@@ -24,6 +23,18 @@ class Checkpoint(Protocol):
         ...
 
     def save(self, tree: State) -> None: ...
+
+
+class Checkpoints(Protocol):
+    """Places for the checkpoints of a run's parts, by name."""
+
+    def at(self, name: str) -> Checkpoint:
+        """The checkpoint `name`."""
+        ...
+
+    def inside(self, name: str) -> Checkpoints:
+        """Those of a part that has parts itself."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,7 @@ def iterate(
     init: Callable[[], State],
     step: Callable[[State], State],
     settings: LoopSettings,
-    checkpoint: Checkpoint | Path | None = None,
+    checkpoint: Checkpoint | None = None,
     observe: Callable[[int, State], None] | None = None,
 ) -> tuple[State, Tensor]:
     """Apply `step` until every row's accepted energy is ≤ tol, or `steps` times; (last state, energies (steps, S)).
@@ -64,10 +75,6 @@ def iterate(
     energies go every `every_s` seconds, and from which an interrupted run goes on to the same answer.
     observe(k, state) is called after step k.
     """
-    if isinstance(checkpoint, Path):  # TRANSITION
-        from recon.store.checkpoints import FileCheckpoint
-
-        checkpoint = FileCheckpoint(checkpoint)
     state, history = _resume(checkpoint, settings.device)
     state = init() if state is None else state
     saved = time.monotonic()
@@ -107,7 +114,7 @@ def _stretch(
     count = 1 if observe is not None else min(settings.stretch, settings.steps - taken)
     for _ in range(count):
         state = step(state)
-        energies.append(accepted(state)["energy"].clone())
+        energies.append(state["accepted"]["energy"].clone())
     if observe is not None:
         observe(taken + 1, state)
     done = (torch.stack(energies[:-1]) <= settings.tol).all(dim=1).tolist() if count > 1 else []
@@ -117,14 +124,6 @@ def _stretch(
     for _ in range(needed):
         start = step(start)
     return start, energies[:needed]
-
-
-def accepted(state: State) -> State:
-    """What a state has accepted: x, energy and whatever else belongs to them."""
-    if "accepted" in state:
-        return state["accepted"]
-    found = {name.partition("_")[2]: value for name, value in state.items() if name.startswith("accepted_")}
-    return found  # TRANSITION: attacks with flat states
 
 
 def _resume(checkpoint: Checkpoint | None, device: torch.device | str) -> tuple[State | None, list[Tensor]]:

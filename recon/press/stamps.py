@@ -23,7 +23,7 @@ from recon.store.machine import commit, device_name, resolve_device, versions
 
 @dataclass(frozen=True)
 class Edition:
-    """What an edition is made with: the chapters' parameters; data_root: as `recon.images.pools.load_pool` · jobs:
+    """What an edition is made with: the chapters' parameters; data_root: as `recon.images.registry.load_pool` · jobs:
     chapters at a time, None for as many as there are cores · timeout: seconds that a cell may take."""
 
     profile: str = "laptop"

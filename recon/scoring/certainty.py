@@ -7,7 +7,7 @@ Evidence is measured on the candidates alone.  Which values mean "true" is learn
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -19,7 +19,6 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from recon.errors import ReconError
-from recon.nets.mlp import MLP
 from recon.released import Weights
 
 EVIDENCE = ("sparsity", "stability", "share")
@@ -116,9 +115,6 @@ def gate_agreement(weights: Weights, sources: Tensor, mixing: Tensor) -> Tensor:
     zero at units that are silent.  The image's sign and size are unknown, so the best of both signs and `SIZES` counts.
     ReconError for a network without a hidden layer.
     """
-    if isinstance(weights, MLP):  # TRANSITION: (network, θ*, found)
-        given: Any = mixing
-        weights, sources, mixing = Weights(weights, sources), given.sources, given.mixing
     if weights.network.depth < 2:
         raise ReconError("a network without a hidden layer has no gates")
     unit = normalize(sources, dim=1)

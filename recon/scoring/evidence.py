@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from importlib import import_module
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -13,8 +11,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
-
-from recon.nets.mlp import MLP
 
 EVIDENCE = ("contribution", "multiplier", "norm", "margin", "agreement", "sharpness")
 
@@ -43,26 +39,6 @@ class Candidates(Protocol):
         ...
 
 
-def _also_of_a_network(measure: Callable[..., dict[str, Tensor]]) -> Callable[..., dict[str, Tensor]]:
-    """TRANSITION: (network, θ*, found, alpha, layer_weights) instead of (found, margins, curvature)."""
-
-    @wraps(measure)
-    def adapted(*given: Any, **named: Any) -> dict[str, Tensor]:
-        if not (given and isinstance(given[0], MLP)):
-            return measure(*given, **named)
-        network, theta_star, found, alpha, layer_weights = given
-        stationarity = import_module("recon.attacks.stationarity").stationarity
-        theta, options = network.unflatten(theta_star), {"alpha": alpha, "layer_weights": layer_weights}
-
-        def gradient(x: Tensor) -> Tensor:
-            return stationarity(network, theta, x, found.multipliers * found.labels, **options).grad_x
-
-        return measure(found, found.labels * network(theta, found.x_hat), sharpness(gradient, found.x_hat))
-
-    return adapted
-
-
-@_also_of_a_network
 def evidence(found: Candidates, margins: Tensor, curvature: Tensor) -> dict[str, Tensor]:
     """Six numbers per candidate, each (m,), larger meaning "rather true".
 

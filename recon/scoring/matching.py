@@ -132,7 +132,7 @@ SSIM_THRESHOLD = 0.4
 
 
 @dataclass(frozen=True)
-class ByYardstick(dict, Generic[T]):  # TRANSITION: no dict, once nobody asks for table["ncc_0.6"]
+class ByYardstick(Generic[T]):
     """One value for each of the rules by which an image counts as matched: a metric and the threshold it must exceed.
 
     ncc_05 … ncc_08: NCC over the whole image · ncc_channel_06: mean NCC of the channels · ssim_04: SSIM.  In JSON the
@@ -145,9 +145,6 @@ class ByYardstick(dict, Generic[T]):  # TRANSITION: no dict, once nobody asks fo
     ncc_08: Annotated[T, Field(alias="ncc_0.8")]
     ncc_channel_06: Annotated[T, Field(alias="ncc_channel_0.6")]
     ssim_04: Annotated[T, Field(alias="ssim_0.4")]
-
-    def __post_init__(self) -> None:  # TRANSITION
-        self.update(self.labelled())
 
     def labelled(self) -> Iterator[tuple[str, T]]:
         """("ncc_0.5", value), … in the order of the fields."""

@@ -82,7 +82,7 @@ def means(x: Tensor, count: int, generator: torch.Generator, labels: Tensor | No
 
 
 @dataclass(frozen=True)
-class NullTable(dict):  # TRANSITION: no dict, once nobody asks for table["excess"]
+class NullTable:
     """What an attack finds above what finds itself.
 
     matches: of the attack's candidates with the training images · nulls: name of a set of null candidates -> its
@@ -95,9 +95,6 @@ class NullTable(dict):  # TRANSITION: no dict, once nobody asks for table["exces
     best_null: Counts
     best_null_name: ByYardstick[str]
     excess: Counts
-
-    def __post_init__(self) -> None:  # TRANSITION
-        self.update(vars(self))
 
 
 def null_table(

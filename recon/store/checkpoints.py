@@ -37,3 +37,7 @@ class Checkpoints:
     def at(self, name: str) -> FileCheckpoint:
         """The checkpoint `name`."""
         return FileCheckpoint(self.folder / f"{name}.safetensors")
+
+    def inside(self, name: str) -> Checkpoints:
+        """Those of a part that has parts itself."""
+        return Checkpoints(self.folder / name)

@@ -7,7 +7,6 @@ with L the logistic loss and y in {0, 1}.  Leading batch dimensions are independ
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -177,13 +176,11 @@ def solve_lbfgs(
     x: Tensor,
     theta: Tensor,
     settings: LBFGSSettings = INNER,
-    **changes: Any,
 ) -> InnerSolution:
     """Minimise E over θ for any network, from `theta` (S, p), until ‖∇_θ E‖₂ ≤ tol or max_iter.
 
     Works in the row space of x where that is smaller and the weight decay positive; the minimisers are the same.
     """
-    settings = replace(settings, **changes)  # TRANSITION: tol=, max_iter=, … as keywords
     if objective.weight_decay > 0 and x.shape[-2] < x.shape[-1]:
         space = RowSpace.of(objective, x)
         small, inputs = space.objective, space.coordinates

@@ -13,16 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from scipy.optimize import nnls
 from torch import Tensor
 
-from recon.attacks.stationarity import gram, layer_norms  # TRANSITION: recon.nets.gram
 from recon.errors import ReconError
+from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP, Params
 from recon.optim.descent import SGD, HeavyBall, Optimiser
 from recon.optim.loop import Checkpoint, LoopSettings, iterate
@@ -102,10 +100,9 @@ def train_to_kkt(
     x: Tensor,
     y: Tensor,
     theta_init: Tensor,
-    settings: KKTSettings | int | None = None,
-    checkpoint: Checkpoint | Path | None = None,
-    observe: Observer | Callable[[int, Tensor], None] | None = None,
-    **old: Any,
+    settings: KKTSettings,
+    checkpoint: Checkpoint | None = None,
+    observer: Observer | None = None,
 ) -> Trained:
     """Full-batch training without weight decay, until log E ≤ goal (‖θ‖ grows without bound) or for `steps`.
 
@@ -113,7 +110,6 @@ def train_to_kkt(
     moves within the span of the n images alone, so everything is computed, exactly, in n coordinates instead of d (only
     the 3 % rule does not see what lies outside).  Raises ReconError for shapes or labels that do not fit.
     """
-    settings, observer = _switched(settings, observe, old)
     _check(network, x, y, theta_init)
     small, inputs, start = network, x, theta_init
     lift: Callable[[Tensor], Tensor] = lambda theta: theta  # noqa: E731
@@ -153,16 +149,6 @@ def _descent(network: MLP, x: Tensor, y: Tensor, settings: KKTSettings) -> Calla
         return {"accepted": {"x": state["x"], "energy": value, "grad": grad}, **moved}
 
     return step
-
-
-def _switched(
-    settings: KKTSettings | int | None, observe: Observer | Callable[[int, Tensor], None] | None, old: dict[str, Any]
-) -> tuple[KKTSettings, Observer | None]:
-    """TRANSITION: steps, goal, method, step_size and observe, observe_at as keywords."""
-    at = old.pop("observe_at", ())
-    if isinstance(settings, int) or settings is None:
-        settings = KKTSettings(settings if settings is not None else old.pop("steps"), **old)
-    return settings, observe if isinstance(observe, Observer) or observe is None else Observer(at, observe)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import torch
 
 from recon.attacks.decoreco import DecoReco, half_and_half, image_span
 from recon.attacks.reconstruct import reconstruct
-from recon.attacks.recover import Settings, agreement, contribution, merge, recover, select
+from recon.attacks.recover import RecoverSettings, agreement, contribution, merge, recover, select
 from recon.attacks.stationarity import stationarity
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, three_layer
@@ -212,7 +212,7 @@ def test_resumed_attack_equals_an_uninterrupted_one(tmp_path, monkeypatch):
 def test_recover_finds_the_images_of_a_small_net(tmp_path):
     """End to end, with a null: far above what fresh images of the same kind score."""
     network, theta, x, _ = released(n=4, d=60, width=200, steps=600)
-    settings = Settings(m=8, restarts=3, steps=600, scale_steps=60)
+    settings = RecoverSettings(m=8, restarts=3, steps=600, scale_steps=60)
     found = recover(network, theta, settings, torch.Generator().manual_seed(0), tmp_path)
     fresh = torch.randn(4, 60, generator=torch.Generator().manual_seed(9))
 
@@ -265,7 +265,7 @@ def test_agreement_counts_other_restarts_with_the_same_label():
 
 def test_evidence_and_shadow_classifier(tmp_path):
     network, theta, _, _ = released(n=4, d=60, width=60)
-    settings = Settings(m=8, restarts=2, steps=60, multiplier_scales=(0.01,))
+    settings = RecoverSettings(m=8, restarts=2, steps=60, multiplier_scales=(0.01,))
     found = recover(network, theta, settings, torch.Generator().manual_seed(0))
     measured = evidence(network, theta, found, settings.alpha, settings.layer_weights)
     assert tuple(measured) == EVIDENCE

@@ -24,6 +24,7 @@ from recon.attacks.reconstruct import Reconstruction
 from recon.attacks.rgap import layer_by_layer, rgap
 from recon.errors import ReconError
 from recon.nets.conv import SEED, Conv, ConvNet, cross_entropy_direction
+from recon.store.checkpoints import Checkpoints, FileCheckpoint
 
 
 def autograd_distances(gradient, x):
@@ -95,19 +96,19 @@ def test_a_step_is_pytorchs_adam_and_keeps_the_best():
     state, leaf = attack.init(start), start.clone().requires_grad_()
     adam, energies, visited = torch.optim.Adam([leaf], lr=0.05), [], []
     for _ in range(6):
+        torch.testing.assert_close(state["adam"]["x"], leaf.detach())
         state = attack.step(state)
-        torch.testing.assert_close(state["last_x"], leaf.detach())
         adam.zero_grad()
         energy = attack.energy(leaf.view_as(x))
         energies.append(energy.detach())
         visited.append(leaf.detach().clone())
         energy.sum().backward()
         adam.step()
-    torch.testing.assert_close(state["x"], leaf.detach())
+    torch.testing.assert_close(state["adam"]["x"], leaf.detach())
     least = torch.stack(energies).min(0)
-    torch.testing.assert_close(state["accepted_energy"], least.values)
+    torch.testing.assert_close(state["accepted"]["energy"], least.values)
     for b, k in enumerate(least.indices.tolist()):
-        torch.testing.assert_close(state["accepted_x"][b], visited[k][b])
+        torch.testing.assert_close(state["accepted"]["x"][b], visited[k][b])
 
 
 def test_signed_steps_stay_in_the_box_and_shrink_at_the_milestones():
@@ -116,12 +117,12 @@ def test_signed_steps_stay_in_the_box_and_shrink_at_the_milestones():
     state, sizes = attack.init(torch.zeros(2, 1, x[0].numel(), dtype=torch.float64)), []
     for _ in range(7):
         moved = attack.step(state)
-        sizes.append((moved["x"] - state["x"]).abs().max().item())
+        sizes.append((moved["adam"]["x"] - state["adam"]["x"]).abs().max().item())
         state = moved
     assert sizes[0] == pytest.approx(0.1, rel=1e-5)  # the first step of Adam on a sign: the step size itself
     assert min(sizes[1:3]) > 0.04 and max(sizes[3:5]) < 0.0101  # from the step after 3/10 of the budget
     assert min(sizes[3:5]) > 0.004 and max(sizes[5:]) < 0.00101
-    assert state["x"].abs().max() <= 0.25
+    assert state["adam"]["x"].abs().max() <= 0.25
 
 
 def test_hybrid_improves_on_the_minimum_norm_solution_and_starts_from_it(tmp_path):
@@ -130,7 +131,7 @@ def test_hybrid_improves_on_the_minimum_norm_solution_and_starts_from_it(tmp_pat
     found = [next(layer_by_layer(victim)) for victim in gradient.split()]
     system = (torch.cat([f.z for f in found]), torch.cat([f.delta for f in found]))
     attack = GradientMatching(gradient, 5, 1e-3, alpha=1.0, beta=1.0, gamma=0.05, system=system)
-    improved = hybrid(gradient, share=0.05, checkpoints=tmp_path)
+    improved = hybrid(gradient, share=0.05, checkpoints=Checkpoints(tmp_path))
     assert (attack.energy(improved) < attack.energy(start)).all()
     torch.testing.assert_close(improved, start, atol=0.6, rtol=0)
     deeper, y = some_gradient(SMALL)
@@ -179,8 +180,8 @@ def test_matching_descends_resumes_and_treats_victims_alike(attack, tmp_path, mo
     monkeypatch.setattr("recon.optim.loop.time.monotonic", iter(range(0, 10**6, 60)).__next__)
     monkeypatch.setattr(GradientMatching, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        attack(gradient, SEED, 40, tmp_path / "state.safetensors")
-    resumed = attack(gradient, SEED, 40, tmp_path / "state.safetensors")
+        attack(gradient, SEED, 40, FileCheckpoint(tmp_path / "state.safetensors"))
+    resumed = attack(gradient, SEED, 40, FileCheckpoint(tmp_path / "state.safetensors"))
     assert torch.equal(resumed.x_hat, whole.x_hat)
 
 

@@ -42,6 +42,16 @@ def test_refinement_takes_the_ridges_effect_away(rows):
     np.testing.assert_allclose(minimum_norm(system, u @ x), x, atol=1e-8)
 
 
+def test_what_the_system_cannot_reach_does_not_drown_the_solution():
+    """A wide system that loses rank, and a right-hand side far out of its range."""
+    rng = np.random.default_rng(0)
+    half, away = rng.standard_normal((6, 20)), 1e6 * rng.standard_normal(6)
+    x = half.T @ rng.standard_normal(6)
+    system = System(sparse.csr_array(half), sparse.csr_array(half))
+    v = np.concatenate([half @ x + away, half @ x - away])
+    np.testing.assert_allclose(minimum_norm(system, v), x, atol=1e-6 * np.abs(x).max())
+
+
 @pytest.mark.parametrize("activation", ["tanh", "leaky_relu"])
 def test_rgap_is_exact_where_the_rank_is_full_and_minimum_norm_where_not(activation):
     gradient, x = some_gradient(SMALL.with_activation(activation))

@@ -30,7 +30,7 @@ from recon.attacks.separation import (
     whitened,
 )
 from recon.errors import ReconError
-from recon.images.pools import load_pool
+from recon.images.registry import load_pool
 from recon.nets.mlp import MLP
 from recon.optim.spectrum import signal_span
 from recon.released import Weights

@@ -24,7 +24,7 @@ from recon.audit.inputs import load_images, load_weights, mean_image, parse_arch
 from recon.audit.page import NAMES
 from recon.audit.scoring import DRAWS, LEVEL, LOOKS, NULLS, THRESHOLDS, Nulls, blur_p, excess, matches, score
 from recon.errors import ReconError
-from recon.images.pools import load
+from recon.images.LOAD import load
 from recon.nets.mlp import MLP, three_layer
 from recon.optim import loop
 from recon.scoring.matching import target_decoy

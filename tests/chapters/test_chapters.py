@@ -14,7 +14,7 @@ from recon.chapters import registry, run
 from recon.chapters.decoreco import partition_claims, random_claims, size_claims, tuned_claims
 from recon.chapters.leakage import deviation
 from recon.chapters.leakage_beyond import threat_claim
-from recon.images.pools import load_pool
+from recon.images.registry import load_pool
 from recon.scoring.matching import one_to_one
 from recon.store.results import kept
 

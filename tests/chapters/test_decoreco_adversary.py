@@ -18,7 +18,8 @@ from recon.chapters.decoreco_adversary import DECORECO_ADVERSARY
 from recon.chapters.decoreco_adversary.compute import Attempt, is_true, judge, mean_sd, summary
 from recon.chapters.decoreco_adversary.metrics import MeanSd
 from recon.chapters.run import run
-from recon.images.pools import load_pool, partition
+from recon.images.partitions import partition
+from recon.images.registry import load_pool
 
 PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results" / "decoreco-adversary"
 SMOKE = DECORECO_ADVERSARY.sizes["smoke"]

@@ -15,7 +15,7 @@ from recon.chapters.decoreco_tuned.compute import gallery
 from recon.chapters.decoreco_tuned.figures import plot_size
 from recon.chapters.run import run
 from recon.chapters.tables import in_words
-from recon.images.pools import load_pool
+from recon.images.registry import load_pool
 from recon.scoring.matching import one_to_one
 
 PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results"

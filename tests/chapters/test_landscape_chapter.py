@@ -14,7 +14,7 @@ from recon.chapters.landscape.metrics import BilevelMetrics, BySet, DecorecoMetr
 from recon.chapters.landscape.shared import SeedImages, summarise
 from recon.chapters.landscape.sizes import SIZES
 from recon.chapters.run import run
-from recon.images.pools import load_pool
+from recon.images.registry import load_pool
 from recon.store.results import load_result
 
 PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results"

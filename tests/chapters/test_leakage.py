@@ -22,7 +22,7 @@ from recon.chapters.leakage_rank.claims import claims as rank_claims
 from recon.chapters.leakage_rank.claims import predicted
 from recon.chapters.leakage_rank.compute import correlations
 from recon.chapters.published import METHODS, PUBLISHED, PUBLISHED_RANK
-from recon.images.pools import load_pool
+from recon.images.registry import load_pool
 from recon.scoring.metrics import mse, psnr
 from recon.store.results import schema
 

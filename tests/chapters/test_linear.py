@@ -9,7 +9,7 @@ import torch
 
 from recon.chapters.base import Context
 from recon.chapters.linear import EXPERIMENT, anscombe, counting
-from recon.images.pools import load_pool
+from recon.images.registry import load_pool
 from recon.nets.mlp import affine
 from recon.training.inner import Objective, solve_affine, with_ones
 

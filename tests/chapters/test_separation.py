@@ -26,7 +26,7 @@ from recon.chapters.separation_common import (
     others_of,
 )
 from recon.chapters.tables import Competitions, Counts, Names
-from recon.images.pools import ImagePool
+from recon.images.pool import ImagePool
 from recon.scoring.matching import Competition
 from recon.scoring.metrics import ncc
 

@@ -27,8 +27,8 @@ from recon.chapters.weights_leak.compute_size import by_sparsity
 from recon.chapters.weights_leak.images import Sets, Task, photograph_sets
 from recon.chapters.weights_leak.metrics import BySparsity, RecipeCell, RecipeMetrics, SizeCell, SizeMetrics, Sure
 from recon.chapters.weights_leak.sizes import MAP_SIZES, RECIPE_SIZES
-from recon.images.photographs import at_side, patches
-from recon.images.pools import ImagePool
+from recon.images.photos import at_side, patches
+from recon.images.pool import ImagePool
 from recon.scoring.nulls import null_candidates
 from recon.training.recipes import Recipe
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.collapse.metrics import Decayed, Metrics
 from recon.chapters.collapse.sizes import Sizes
-from recon.images.pools import Dataset, centre, uncentre
+from recon.images.partitions import Dataset, centre, uncentre
 from recon.nets.mlp import MLP, one_hidden
 from recon.training.inner import Objective, solve_lbfgs
 from recon.training.kkt import train_to_kkt

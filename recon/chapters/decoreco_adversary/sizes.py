@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.attacks.recover import Settings
+from recon.attacks.recover import RecoverSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,7 @@ class Sizes:
     width: int
     train_steps: int
     networks: int
-    attack: Settings
+    attack: RecoverSettings
     threshold: float = 0.6
 
 
@@ -26,10 +26,10 @@ SIZES = {
         width=64,
         train_steps=150,
         networks=2,
-        attack=Settings(m=40, restarts=2, steps=200, scale_steps=40),
+        attack=RecoverSettings(m=40, restarts=2, steps=200, scale_steps=40),
     ),
-    "laptop": Sizes(n_train=100, width=500, train_steps=600, networks=3, attack=Settings(m=200, restarts=4)),
+    "laptop": Sizes(n_train=100, width=500, train_steps=600, networks=3, attack=RecoverSettings(m=200, restarts=4)),
     "paper": Sizes(
-        n_train=500, width=1000, train_steps=3000, networks=3, attack=Settings(m=1000, restarts=4, steps=1500)
+        n_train=500, width=1000, train_steps=3000, networks=3, attack=RecoverSettings(m=1000, restarts=4, steps=1500)
     ),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.attacks.recover import Settings
+from recon.attacks.recover import RecoverSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +15,7 @@ class Sizes:
     n_train: int
     width: int
     train_steps: int
-    attack: Settings
+    attack: RecoverSettings
     reference_steps: int = 600
 
 
@@ -24,15 +24,15 @@ SIZES = {
         n_train=20,
         width=64,
         train_steps=150,
-        attack=Settings(m=40, restarts=1, steps=200, scale_steps=40, init_scale=1.0),
+        attack=RecoverSettings(m=40, restarts=1, steps=200, scale_steps=40, init_scale=1.0),
         reference_steps=100,
     ),
-    "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=Settings(m=200, restarts=1, init_scale=1.0)),
+    "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=RecoverSettings(m=200, restarts=1, init_scale=1.0)),
     "paper": Sizes(
         n_train=500,
         width=1000,
         train_steps=3000,
-        attack=Settings(m=1000, restarts=1, steps=1500, init_scale=1.0),
+        attack=RecoverSettings(m=1000, restarts=1, steps=1500, init_scale=1.0),
         reference_steps=50_000,
     ),
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from recon.attacks.recover import Settings, recover
+from recon.attacks.recover import RecoverSettings, recover
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.common import LAYER_1, Centred, ReleasedNet, match_table, nulls_of, train_released
 from recon.chapters.decoreco_truth.metrics import ByStart, EnergiesAfter, Metrics
@@ -67,7 +67,7 @@ def fitted_energy(released: ReleasedNet, x: Tensor, y: Tensor, alpha: float) -> 
 
 
 def _attempt(
-    name: str, settings: Settings, context: Context, images: Centred, released: ReleasedNet, start: Tensor | None
+    name: str, settings: RecoverSettings, context: Context, images: Centred, released: ReleasedNet, start: Tensor | None
 ) -> Attempt:
     found = recover(
         *(released.network, released.theta_star, settings, context.stream("kkt.attack")),

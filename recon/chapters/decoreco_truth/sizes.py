@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.attacks.recover import Settings
+from recon.attacks.recover import RecoverSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,11 +15,11 @@ class Sizes:
     n_train: int
     width: int
     train_steps: int
-    attack: Settings
+    attack: RecoverSettings
 
 
 SIZES = {
-    "smoke": Sizes(n_train=20, width=64, train_steps=150, attack=Settings(m=40, restarts=1, steps=200, scale_steps=40)),
-    "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=Settings(m=200, restarts=1)),
-    "paper": Sizes(n_train=500, width=1000, train_steps=3000, attack=Settings(m=1000, restarts=1, steps=1500)),
+    "smoke": Sizes(n_train=20, width=64, train_steps=150, attack=RecoverSettings(m=40, restarts=1, steps=200, scale_steps=40)),
+    "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=RecoverSettings(m=200, restarts=1)),
+    "paper": Sizes(n_train=500, width=1000, train_steps=3000, attack=RecoverSettings(m=1000, restarts=1, steps=1500)),
 }

@@ -11,7 +11,7 @@ from recon.chapters.common import Centred, match_table, nulls_of, ranks, timed_r
 from recon.chapters.decoreco_tuned.metrics import Metrics
 from recon.chapters.decoreco_tuned.sizes import Sizes
 from recon.chapters.tables import flat
-from recon.images.pools import ImagePool
+from recon.images.pool import ImagePool
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.nulls import null_curves
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.attacks.recover import Settings
+from recon.attacks.recover import RecoverSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,13 +14,13 @@ class Sizes:
     n_train: int
     width: int
     train_steps: int
-    attack: Settings
+    attack: RecoverSettings
 
 
 SIZES = {
-    "smoke": Sizes(n_train=20, width=64, train_steps=150, attack=Settings(m=40, restarts=2, steps=200, scale_steps=40)),
-    "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=Settings(m=200)),
-    "paper": Sizes(n_train=500, width=1000, train_steps=3000, attack=Settings(m=1000, steps=1500)),
+    "smoke": Sizes(n_train=20, width=64, train_steps=150, attack=RecoverSettings(m=40, restarts=2, steps=200, scale_steps=40)),
+    "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=RecoverSettings(m=200)),
+    "paper": Sizes(n_train=500, width=1000, train_steps=3000, attack=RecoverSettings(m=1000, steps=1500)),
 }
 
 
@@ -31,18 +31,18 @@ class SizeSizes:
     n_trains: tuple[int, ...]
     width: int
     train_steps: int
-    attack: Settings
+    attack: RecoverSettings
 
 
 SIZE_SIZES = {
     "smoke": SizeSizes(
-        n_trains=(10, 20), width=64, train_steps=150, attack=Settings(m=40, restarts=1, steps=200, scale_steps=40)
+        n_trains=(10, 20), width=64, train_steps=150, attack=RecoverSettings(m=40, restarts=1, steps=200, scale_steps=40)
     ),
-    "laptop": SizeSizes(n_trains=(20, 50, 100, 200), width=1000, train_steps=600, attack=Settings(m=200, restarts=2)),
+    "laptop": SizeSizes(n_trains=(20, 50, 100, 200), width=1000, train_steps=600, attack=RecoverSettings(m=200, restarts=2)),
     "paper": SizeSizes(
         n_trains=(20, 50, 100, 200, 500),
         width=1000,
         train_steps=3000,
-        attack=Settings(m=1000, restarts=8, steps=1500),
+        attack=RecoverSettings(m=1000, restarts=8, steps=1500),
     ),
 }

@@ -8,11 +8,11 @@ import time
 import torch
 from torch import Tensor
 
-from recon.attacks.stationarity import gram, layer_norms
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.common import LAYER_1, Centred
 from recon.chapters.kkt_training.metrics import Decayed, Metrics, Observed, Run
 from recon.chapters.kkt_training.sizes import Sizes
+from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP, three_layer
 from recon.training.inner import Objective, solve_lbfgs
 from recon.training.kkt import Trained, certificate, train_to_kkt

@@ -18,7 +18,7 @@ from recon.attacks.bilevel import Released
 from recon.chapters.base import Context, Tensors
 from recon.chapters.landscape.metrics import BySet, Crossing, Crossings, Curvature, Ends, Geometry, Grid
 from recon.chapters.landscape.sizes import Sizes
-from recon.images.pools import Partition
+from recon.images.partitions import Partition
 from recon.nets.mlp import affine
 from recon.training.inner import Objective, solve_affine
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.attacks.recover import Settings
+from recon.attacks.recover import RecoverSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Sizes:
     width: int
     train_steps: int
     descent_steps: int
-    attack: Settings
+    attack: RecoverSettings
     fine: int = 21
     fine_steps: int = 600
     pairs: int = 40
@@ -43,7 +43,7 @@ SIZES = {
         width=32,
         train_steps=100,
         descent_steps=30,
-        attack=Settings(m=10, restarts=1, steps=60, scale_steps=20),
+        attack=RecoverSettings(m=10, restarts=1, steps=60, scale_steps=20),
         fine=5,
         fine_steps=30,
         pairs=4,
@@ -57,7 +57,7 @@ SIZES = {
         width=300,
         train_steps=600,
         descent_steps=400,
-        attack=Settings(m=40, restarts=1),
+        attack=RecoverSettings(m=40, restarts=1),
     ),
     "paper": Sizes(
         n_train=100,
@@ -66,7 +66,7 @@ SIZES = {
         width=1000,
         train_steps=1500,
         descent_steps=2000,
-        attack=Settings(m=100, restarts=1, steps=3000),
+        attack=RecoverSettings(m=100, restarts=1, steps=3000),
         fine=41,
     ),
 }

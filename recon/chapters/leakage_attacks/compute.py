@@ -16,7 +16,7 @@ from recon.chapters.leakage_attacks.metrics import Attacks, Error, Images, Metri
 from recon.chapters.leakage_attacks.sizes import Sizes
 from recon.chapters.leakage_common import Attacked, Victims, pixels
 from recon.chapters.published import DIVERGED, LABELS, PRE_TRAINED
-from recon.images.pools import ImagePool
+from recon.images.pool import ImagePool
 from recon.nets.conv import SEED
 from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
@@ -64,12 +64,12 @@ def attacks(gradient: Gradient, sizes: Sizes, context: Context, name: str) -> di
         return found
     single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
     steps = max(1, round(sizes.share * COSINE_STEPS))
-    folder = context.checkpoints / name.replace(" ", "-")
-    found["cosine_tv"] = lambda: cosine_tv(single, SEED, steps, folder / "cosine.safetensors").x_hat.view(shape)
-    found["cosine_tv_authors"] = lambda: cosine_tv_authors(
-        single, SEED, steps, folder / "cosine-authors.safetensors"
-    ).x_hat.view(shape)
-    found["hybrid"] = lambda: hybrid(single, sizes.share, folder)
+    kept = context.checkpoints.inside(name.replace(" ", "-"))
+    found["cosine_tv"] = lambda: cosine_tv(single, SEED, steps, kept.at("cosine")).x_hat.view(shape)
+    found["cosine_tv_authors"] = lambda: cosine_tv_authors(single, SEED, steps, kept.at("cosine-authors")).x_hat.view(
+        shape
+    )
+    found["hybrid"] = lambda: hybrid(single, sizes.share, kept)
     if sizes.dlg_steps:
         found["dlg"] = lambda: dlg(single, SEED, sizes.dlg_steps)[0]
     return found

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from recon.chapters.tables import NullTable
+from recon.scoring.nulls import NullTable
 
 
 @dataclass(frozen=True, kw_only=True)

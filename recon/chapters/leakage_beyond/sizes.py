@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.attacks.recover import Settings
+from recon.attacks.recover import RecoverSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Sizes:
     n_train: int
     width: int = 1000
     train_steps: int = 600
-    attack: Settings
+    attack: RecoverSettings
     weights_at: tuple[int, ...] = (0, 10, 20, 50, 200)
 
 
@@ -35,9 +35,9 @@ SIZES = {
         n_train=20,
         width=64,
         train_steps=150,
-        attack=Settings(m=40, restarts=1, steps=200, scale_steps=40),
+        attack=RecoverSettings(m=40, restarts=1, steps=200, scale_steps=40),
         weights_at=(0,),
     ),
-    "laptop": Sizes(match_steps=1000, n_train=40, attack=Settings(m=80, restarts=2)),
-    "paper": Sizes(match_steps=4800, n_train=100, attack=Settings(m=200, restarts=4)),
+    "laptop": Sizes(match_steps=1000, n_train=40, attack=RecoverSettings(m=80, restarts=2)),
+    "paper": Sizes(match_steps=4800, n_train=100, attack=RecoverSettings(m=200, restarts=4)),
 }

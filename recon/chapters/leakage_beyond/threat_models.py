@@ -12,12 +12,13 @@ from recon.chapters.base import Context, Tensors
 from recon.chapters.common import Centred, nulls_of
 from recon.chapters.leakage_beyond.metrics import ReadOut, Stage, ThreatModels, WeightsAttacked
 from recon.chapters.leakage_beyond.sizes import Sizes
-from recon.chapters.tables import flat, typed_null_table
+from recon.chapters.tables import flat
 from recon.nets.mlp import MLP, Params, three_layer
+from recon.released import Weights
 from recon.scoring.matching import one_to_one, rescale
 from recon.scoring.metrics import ncc
 from recon.scoring.nulls import null_curves, null_table
-from recon.training.kkt import log_logistic_loss, margins, train_to_kkt
+from recon.training.kkt import KKTSettings, Observer, log_logistic_loss, margins, train_to_kkt
 
 SHOWN = 4
 STAGES = (10, 20, 25, 30, 40, 50, 100, 200, 400)  # steps of training at which the gradient is attacked
@@ -42,11 +43,10 @@ class Training:
         network = three_layer(sizes.width, images.train.shape[1])
         theta_init = network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train)
         stages: dict[int, Tensor] = {0: theta_init}
-        end = train_to_kkt(
-            *(network, images.train, images.y, theta_init, sizes.train_steps),
-            observe=lambda k, theta: stages.update({k: theta.clone()}),
-            observe_at=[k for k in STAGES if k < sizes.train_steps],
-        )
+        seen = [k for k in STAGES if k < sizes.train_steps]
+        observer = Observer(seen, lambda k, theta: stages.update({k: theta.clone()}))
+        settings = KKTSettings(sizes.train_steps)
+        end = train_to_kkt(network, images.train, images.y, theta_init, settings, observer=observer)
         stages[sizes.train_steps] = end.theta_star
         shown = torch.linspace(0, sizes.n_train - 1, 2 * SHOWN).round().long()
         return Training(network, images, stages, shown)
@@ -96,13 +96,14 @@ def weights_attacked(
     """DecoReco on the weights of one step, and its nulls; the candidates matched with the images shown, rescaled, and
     their NCC."""
     images, network, theta = training.images, training.network, training.stages[step]
-    found = recover(network, theta, sizes.attack, context.stream("kkt.attack"), context.checkpoints / f"weights-{step}")
+    checkpoints = context.checkpoints.inside(f"weights-{step}")
+    found = recover(Weights(network, theta), sizes.attack, context.stream("kkt.attack"), checkpoints)
     matched, null = one_to_one(images.train, found.x_hat), one_to_one(images.held_out, found.x_hat)
     nulls = nulls_of(context, images, network, theta, len(found.x_hat), found.basis)
     null_ncc = {name: curve.mean().item() for name, curve in null_curves(nulls, images.train).items()}
     null_ncc["held_out"] = null.score.mean().item()
     best = max(null_ncc, key=lambda name: null_ncc[name])
-    table = typed_null_table(null_table(nulls, images.train, images.held_out, images.mean, found.x_hat))
+    table = null_table(nulls, images.train, images.held_out, images.mean, found.x_hat)
     row = WeightsAttacked(
         **flat(table),
         step=step,

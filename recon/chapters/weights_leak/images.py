@@ -11,7 +11,7 @@ from torch import Tensor
 from recon.chapters.base import Context
 from recon.chapters.common import Centred
 from recon.chapters.separation_common import SHAPE, other_rows, others_of
-from recon.images.photographs import at_side, patches
+from recon.images.photos import at_side, patches
 
 SIDE = SHAPE[1]
 MOST_FOR_VALIDATION = 500
