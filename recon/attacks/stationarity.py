@@ -86,8 +86,8 @@ def stationarity(
             h_bar[layer - 1] += scale * p.reached[layer - 1]
         elif by_gram:
             first_scale = scale
-    weights = [theta[weight] for weight, _ in network.names]
-    grad_x = _to_images(p, weights, delta_bar, h_bar, alpha, first_scale)
+    matrices = [theta[weight] for weight, _ in network.names]
+    grad_x = _to_images(p, matrices, delta_bar, h_bar, alpha, first_scale)
     return Stationarity(torch.stack(by_layer, dim=-1), grad_x, grad_c)
 
 

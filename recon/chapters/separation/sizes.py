@@ -10,8 +10,8 @@ from recon.attacks.separation import SeparationSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """A net trained for `train_steps` into the KKT regime · attack: of the separation · refine, noise: DecoReco begun
-    at its result, each source with both signs and labels, in small steps; and at noise · shadow_n, harder_n: images in
+    """A net trained for `train_steps` into the KKT regime · attack: of the separation · refine: DecoReco in small
+    steps, begun at its result, each source with both signs and labels, and at noise · shadow_n, harder_n: images in
     the adversary's own networks, on which certainty is calibrated, and in those, beside the first, on which it is
     assessed; steps grow with them."""
 
