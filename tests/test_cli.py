@@ -13,7 +13,7 @@ import torch
 from recon import cli
 from recon.chapters import registry
 from recon.chapters.run import run
-from recon.images.pools import SUBSET_FILE
+from recon.images.cifar import SUBSET_FILE
 from recon.store.results import as_json
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from recon.analysis.landscape import bilevel_energy, in_span, joint_span, segment
-from recon.analysis.solution_set import project
-from recon.attacks.bilevel import Released
+from recon.analysis.landscape import bilevel_energy, in_span, segment
+from recon.analysis.solution_set import SolutionSet
+from recon.optim.subspace import Subspace
+from recon.released import Weights
 
 
 @dataclass(frozen=True)
@@ -30,19 +30,18 @@ class Connection:
     bend: Tensor
 
 
-def connection(released: Released, start: Tensor, end: Tensor, points: int) -> Connection:
+def connection(released: Weights, start: Tensor, end: Tensor, points: int) -> Connection:
     """From the images `start` (n, d) to `end` (n, d), at `points` equidistant places, both ends included.
 
     All in the span of both and θ*, where the problem is exact; see `recon.analysis.landscape`.
     """
-    basis = joint_span(start, end, released.theta_star[None, :-1])
-    small = in_span(released, basis)
-    straight = segment(start @ basis.mT, end @ basis.mT, points)
+    assert released.y is not None
+    space = Subspace.spanned_by(start, end, released.theta_star[None, :-1])
+    small = in_span(released, space)
+    straight = segment(space.reduce(start), space.reduce(end), points)
     bound = torch.full_like(straight[0], torch.inf)
-    onto = partial(
-        project, y=released.y, theta=small.theta_star, weight_decay=released.weight_decay, lower=-bound, upper=bound
-    )
-    found = [onto(x) for x in straight]
+    solutions = SolutionSet(released.y, small.theta_star, released.weight_decay, -bound, bound)
+    found = [solutions.project(x) for x in straight]
     curve = torch.stack([point.x for point in found])
     return Connection(
         straight=bilevel_energy(small, straight),

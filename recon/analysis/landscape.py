@@ -19,8 +19,9 @@ from torch import Tensor
 
 from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury, outer_energy
 from recon.attacks.reconstruct import Reconstruction, reconstruct
-from recon.attacks.stationarity import gram, stationarity
+from recon.attacks.stationarity import stationarity
 from recon.errors import ReconError
+from recon.nets.gram import gram
 from recon.nets.mlp import MLP
 from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace, reduced

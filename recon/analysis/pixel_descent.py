@@ -1,29 +1,28 @@
-"""Descent on DecoReco's energy from given images: what the landscape does to a start."""
+"""Descent on DecoReco's energy from given images, in all pixels: what the landscape does to a start."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from recon.analysis.landscape import StationarityAttack, joint_span
+from recon.analysis.landscape import StationarityAttack
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.reconstruct import reconstruct
-from recon.nets.mlp import MLP
 from recon.optim.descent import HeavyBall
+from recon.optim.subspace import Subspace, reduced
+from recon.released import Weights
 
 
-def descend_in_pixels(network: MLP, theta_star: Tensor, x_init: Tensor, steps: int, descent: HeavyBall) -> Tensor:
-    """`steps` of descent on f(x) of `StationarityAttack` from x_init (S, n, d); theta_star (p,); the images (S, n, d).
+def descend_in_pixels(
+    weights: Weights, x_init: Tensor, spanning: list[Tensor], steps: int, descent: HeavyBall
+) -> Tensor:
+    """`steps` of descent on f(x) of `StationarityAttack` from x_init (S, n, d), θ* (p,); the images (S, n, d).
 
-    In the row space of w1 only: what of x_init lies outside neither counts nor changes.  The gradient of f has a part
-    outside, too, along the images themselves (they enter f through Σ_i λ_i y_i δ_i x_iᵀ), which this leaves out; the
-    span of w1 and x_init would hold all of it.
+    spanning: tensors (k, d) whose rows span those of x_init.  The gradient of f is a combination of rows of W1 and of
+    the images themselves, which enter f through Σ_i λ_i y_i δ_i x_iᵀ.  So nothing ever leaves the span of W1 and the
+    starts, and the descent in coordinates of that span is the one in all pixels.
     """
-    params = dict(network.unflatten(theta_star))
-    basis = joint_span(params["w1"])
-    small = network.with_inputs(len(basis))
-    theta = small.flatten({**params, "w1": params["w1"] @ basis.mT})
+    space = Subspace.spanned_by(weights.params["w1"], *spanning)
+    small, theta = reduced(weights.network, weights.theta_star, space)
     labels = half_and_half(x_init.shape[1], x_init.device, x_init.dtype)
     attack = StationarityAttack(small, theta, labels, descent)
-    start = x_init @ basis.mT
-    found = reconstruct(attack, start, steps, label="landscape")
-    return x_init + (found.x_hat - start) @ basis
+    return space.lift(reconstruct(attack, space.reduce(x_init), steps, label="landscape").x_hat)

@@ -65,7 +65,7 @@ class DecoReco:
         return self.weights.theta_star
 
     def __post_init__(self) -> None:
-        check_released(self.network, self.theta_star)
+        check_released(self.weights)
         m = len(self.labels)
         if m == 0 or (self.network.widths[-1] == 1 and m % 2):
             raise ReconError(f"the number of candidates must be even and positive, not {m}")
@@ -140,7 +140,7 @@ class DecoReco:
             grad_multipliers = grad_multipliers - 2 * self.lambda_weight * short
         return found.by_layer, energy, grad_x, grad_multipliers
 
-    def restricted(self, space: Subspace | Tensor) -> DecoReco:
+    def restricted(self, space: Subspace) -> DecoReco:
         """The same attack on coordinates (r,) in a subspace of the images.
 
         R differs by the constant ‖w1 − w1 BᵀB‖², what no image in the span of B can explain.
@@ -150,12 +150,10 @@ class DecoReco:
         return replace(self, weights=weights, space=space)
 
 
-def check_released(network: MLP, theta_star: Tensor) -> None:
-    """ReconError unless θ* (p,) fits the network and is finite."""
-    if theta_star.shape != (network.n_params,):
-        raise ReconError(f"θ* has shape {tuple(theta_star.shape)}, the network {network.n_params} parameters")
-    if not torch.isfinite(theta_star).all():
-        raise ReconError("θ* holds numbers that are not finite")
+def check_released(weights: Weights) -> None:
+    """ReconError for more than one θ*."""
+    if weights.theta_star.dim() != 1:
+        raise ReconError(f"one θ* is wanted, not {tuple(weights.theta_star.shape)}")
 
 
 def half_and_half(m: int, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Tensor:
@@ -165,12 +163,12 @@ def half_and_half(m: int, device: torch.device | str = "cpu", dtype: torch.dtype
     return torch.tensor([-1.0, 1.0], dtype=dtype, device=device).repeat_interleave(m // 2)
 
 
-def image_span(network: MLP, theta_star: Tensor) -> Tensor:
-    """Orthonormal rows (r, d), r ≥ 1, that span what training added to the first layer: nearly the span of the images.
+def image_span(weights: Weights) -> Subspace:
+    """What training added to the first layer, r ≥ 1 dimensions: nearly the span of the images.
 
-    `signal_span` of w1; its first direction where nothing stands out.  Needs no image: θ* alone.
+    `signal_span` of its weights; their first direction where nothing stands out.  Needs no image: θ* alone.
     """
-    check_released(network, theta_star)
-    w = network.unflatten(theta_star)["w1"]
+    check_released(weights)
+    w = weights.params[weights.network.names[0][0]]
     span = signal_span(w)
-    return span if len(span) else torch.linalg.svd(w.double(), full_matrices=False).Vh[:1].to(w.dtype)
+    return Subspace(span if len(span) else torch.linalg.svd(w.double(), full_matrices=False).Vh[:1].to(w.dtype))

@@ -34,7 +34,6 @@ class Reconstruction:
     accepted: State = field(default_factory=dict)
 
 
-
 def reconstruct(
     attack: Attack,
     x_init: Tensor,

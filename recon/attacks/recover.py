@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from recon.attacks.decoreco import DecoReco, half_and_half, image_span
+from recon.attacks.decoreco import DecoReco, check_released, half_and_half, image_span
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.stationarity import stationarity
-from recon.errors import ReconError
 from recon.nets.gram import gram
-from recon.nets.mlp import MLP
 from recon.optim.descent import Adam
+from recon.optim.loop import Checkpoints
 from recon.released import Weights
 
 AT_ONCE_ON_CPU = 2  # restarts in one batch: more of them leave the cache and cost time there, on a GPU they save it
@@ -89,18 +88,17 @@ def recover(
     weights; ReconError for more than one θ*.
     """
     network, theta_star = weights.network, weights.theta_star
-    if theta_star.dim() != 1:
-        raise ReconError(f"one θ* is wanted, not {tuple(theta_star.shape)}")
     labels = half_and_half(settings.per_restart, theta_star.device, theta_star.dtype)
-    basis = image_span(network, theta_star) if settings.project else None
+    check_released(weights)
+    space = image_span(weights) if settings.project else None
     seeds = torch.randint(2**31, (settings.restarts + 1,), generator=generator).tolist()
 
     def run(own: list[int], scale: float, steps: int, name: str | None) -> Reconstruction:
         starts, units = zip(*(random_start(settings, network.dim, theta_star, seed) for seed in own), strict=True)
         start = torch.cat(starts) if x_init is None else x_init.repeat(len(own), 1, 1)
-        attack = tuned_attack(network, theta_star, labels, torch.cat(units) * scale, steps, settings)
-        if basis is not None:
-            attack, start = attack.restricted(basis), start @ basis.mT
+        attack = tuned_attack(weights, labels, torch.cat(units) * scale, steps, settings)
+        if space is not None:
+            attack, start = attack.restricted(space), space.reduce(start)
         checkpoint = checkpoints.at(name) if checkpoints is not None and name else None
         return reconstruct(attack, start, steps, checkpoint=checkpoint, label=name or "scale")
 
@@ -110,7 +108,7 @@ def recover(
     found = [
         run([seeds[r] for r in batch], scale, settings.steps, f"restarts-{batch[0]}-{batch[-1]}") for batch in batches
     ]
-    return pool(weights, found, basis, settings, scale)
+    return pool(weights, found, None if space is None else space.basis, settings, scale)
 
 
 def random_start(settings: RecoverSettings, dim: int, like: Tensor, seed: int) -> tuple[Tensor, Tensor]:
@@ -121,12 +119,11 @@ def random_start(settings: RecoverSettings, dim: int, like: Tensor, seed: int) -
 
 
 def tuned_attack(
-    network: MLP, theta_star: Tensor, labels: Tensor, multipliers: Tensor, steps: int, settings: RecoverSettings
+    weights: Weights, labels: Tensor, multipliers: Tensor, steps: int, settings: RecoverSettings
 ) -> DecoReco:
     """`DecoReco` with logarithmic multipliers, Adam and these settings."""
     return DecoReco(
-        network,
-        theta_star,
+        weights,
         labels,
         multipliers,
         steps,
@@ -203,7 +200,7 @@ def pool(
     x = x if basis is None else x @ basis
     multipliers = torch.cat([result.accepted["multipliers"] for result in found])
     labels = half_and_half(settings.per_restart, x.device, x.dtype)
-    whole = tuned_attack(weights.network, weights.theta_star, labels, multipliers, settings.steps, settings)
+    whole = tuned_attack(weights, labels, multipliers, settings.steps, settings)
     by_layer = [
         stationarity(weights.network, weights.params, x[r], signed, alpha=settings.alpha).by_layer
         for r, signed in enumerate(multipliers * labels)
@@ -240,4 +237,3 @@ def energy_gradient(weights: Weights, found: Recovered, settings: RecoverSetting
         ).grad_x
 
     return gradient
-

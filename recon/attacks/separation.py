@@ -308,5 +308,3 @@ def _nothing(update: Tensor, restarts: int) -> Separated:
     return Separated(
         none, update.new_empty(len(update), 0), none, empty, empty, empty, update.new_full((restarts,), torch.nan)
     )
-
-

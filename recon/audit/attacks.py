@@ -22,6 +22,7 @@ from recon.errors import ReconError
 from recon.nets.gram import layer_norms
 from recon.nets.mlp import MLP
 from recon.released import Weights
+from recon.store.checkpoints import Checkpoints
 from recon.store.keys import code_hash, result_key
 from recon.store.results import checkpoint_folder, load_tensors, save_tensors
 
@@ -136,7 +137,7 @@ def settings_for(network: MLP, theta_star: Tensor, n_train: int, profile: str) -
     where the weights show one, else in all of pixel space; multipliers around `multiplier_unit`, None without one."""
     restarts, steps, scale_steps = BUDGETS[profile]
     m = min(2 * n_train, MAX_CANDIDATES)
-    basis = image_span(network, theta_star)
+    basis = image_span(Weights(network, theta_star)).basis
     project = len(basis) > 1  # 1 means that nothing stands out from noise
     unit = multiplier_unit(network, theta_star, m, basis if project else None)
     if not 0 < unit < float("inf"):
@@ -179,7 +180,8 @@ def decoreco(
     checkpoints = checkpoint_folder(folder, key)
 
     def compute() -> dict[str, Tensor]:
-        found = recover(Weights(network, theta_star), settings, torch.Generator().manual_seed(seed), checkpoints)
+        generator = torch.Generator().manual_seed(seed)
+        found = recover(Weights(network, theta_star), settings, generator, Checkpoints(checkpoints))
         names = ("x_hat", "multipliers", "labels", "contribution", "agreement", "energy", "by_layer")
         return {
             **{name: getattr(found, name) for name in names},

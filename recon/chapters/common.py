@@ -12,8 +12,9 @@ from recon.attacks.reconstruct import Reconstruction
 from recon.attacks.recover import Recovered, RecoverSettings, recover
 from recon.chapters.base import Context, Tensors
 from recon.chapters.tables import Attacked, ByReference, Competitions, MatchTable, Trained, flat
-from recon.images.partitions import Dataset, centre
+from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, three_layer
+from recon.released import Weights
 from recon.scoring.matching import nearest, one_to_one, padded, target_decoy
 from recon.scoring.metrics import ncc
 from recon.scoring.nulls import HELD_OUT, null_candidates, null_table
@@ -22,53 +23,15 @@ from recon.training import kkt
 LAYER_1 = (1.0, 0.0, 0.0)
 
 
-@dataclass(frozen=True)
-class Centred:
-    """Flat images minus the training mean (n, d): training, start partition, held out; y (n,) in {0, 1}; indices."""
-
-    train: Tensor
-    init: Tensor
-    held_out: Tensor
-    y: Tensor
-    init_y: Tensor
-    mean: Tensor
-    train_index: Tensor
-    init_index: Tensor
-    held_out_index: Tensor
-
-    @staticmethod
-    def of(context: Context, n_train: int, released: str = "train") -> Centred:
-        """As many held-out as training images.  released="init": the two partitions change places (the shadow net)."""
-        return Centred.from_data(context.dataset(n_train, n_train), context.device, released)
-
-    @staticmethod
-    def from_data(data: Dataset, device: torch.device, released: str = "train") -> Centred:
-        """The same of partitions that are drawn already."""
-        train, init = (data.train, data.init) if released == "train" else (data.init, data.train)
-        mean = train.flat.mean(0)
-        parts = {
-            name: centre(part.flat, mean).to(device)
-            for name, part in (("train", train), ("init", init), ("held_out", data.held_out))
-        }
-        return Centred(
-            **parts,
-            y=train.y.to(device),
-            init_y=init.y.to(device),
-            mean=mean.to(device),
-            train_index=train.index,
-            init_index=init.index,
-            held_out_index=data.held_out.index,
-        )
-
-    def arrays(self) -> Tensors:
-        """All that is needed to match reconstructions again."""
-        return {
-            "train_index": self.train_index,
-            "heldout_index": self.held_out_index,
-            "x_train": self.train,
-            "x_held_out": self.held_out,
-            "mean": self.mean,
-        }
+def kept_arrays(images: Bundle) -> Tensors:
+    """All that is needed to match reconstructions again."""
+    return {
+        "train_index": images.train_index,
+        "heldout_index": images.held_out_index,
+        "x_train": images.train,
+        "x_held_out": images.held_out,
+        "mean": images.mean,
+    }
 
 
 @dataclass(frozen=True)
@@ -85,6 +48,11 @@ class ReleasedNet:
         """θ* (p,)."""
         return self.trained.theta_star
 
+    @property
+    def weights(self) -> Weights:
+        """What is released: the network and θ*."""
+        return Weights(self.network, self.theta_star)
+
     def metrics(self) -> Trained:
         """What every DecoReco result says of the training."""
         certified = self.certificate
@@ -98,7 +66,7 @@ class ReleasedNet:
         )
 
 
-def train_released(context: Context, images: Centred, width: int, steps: int, offset: int = 0) -> ReleasedNet:
+def train_released(context: Context, images: Bundle, width: int, steps: int, offset: int = 0) -> ReleasedNet:
     """Train Haim et al.'s three-layer net on `images.train` without weight decay.
 
     offset: which of a chapter's networks this is; each has weights and a checkpoint of its own.  The certificate's
@@ -109,8 +77,8 @@ def train_released(context: Context, images: Centred, width: int, steps: int, of
     network = three_layer(width, images.train.shape[1])
     weights = context.stream("kkt.weights", offset)
     theta_init = network.flatten(network.init(weights, "small")).to(images.train.device)
-    checkpoint = context.checkpoints / f"training-{offset}.safetensors"
-    trained = kkt.train_to_kkt(network, images.train, images.y, theta_init, steps, checkpoint=checkpoint)
+    checkpoint = context.checkpoints.at(f"training-{offset}")
+    trained = kkt.train_to_kkt(network, images.train, images.y, theta_init, kkt.KKTSettings(steps), checkpoint)
     seconds = time.perf_counter() - start
     certified = kkt.certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
     return ReleasedNet(network, trained, certified, round(seconds, 2))
@@ -121,14 +89,7 @@ def timed_recover(
 ) -> tuple[Recovered, Attacked]:
     """`recover` with a checkpoint folder of its own; and what the adversary can say of it."""
     start = time.perf_counter()
-    found = recover(
-        released.network,
-        released.theta_star,
-        settings,
-        context.stream("kkt.attack"),
-        context.checkpoints / name,
-        x_init,
-    )
+    found = recover(released.weights, settings, context.stream("kkt.attack"), context.checkpoints.inside(name), x_init)
     return found, attacked(found, time.perf_counter() - start)
 
 
@@ -145,13 +106,13 @@ def attacked(found: Recovered, seconds: float) -> Attacked:
 
 
 def by_reference(found: Reconstruction, step_size: float) -> ByReference:
-    """Where `reference_recover` ended."""
-    by_layer = found.extra["accepted_by_layer"][0]
+    """Where `recover_by_recipe` ended."""
+    by_layer = found.accepted["by_layer"][0]
     return ByReference(energy=found.energy.tolist(), energy_by_layer=by_layer.tolist(), step_size=step_size)
 
 
 def nulls_of(
-    context: Context, images: Centred, network: MLP, theta: Tensor, m: int, basis: Tensor | None = None
+    context: Context, images: Bundle, network: MLP, theta: Tensor, m: int, basis: Tensor | None = None
 ) -> dict[str, Tensor]:
     """`null_candidates` of a network's first layer: m images a set, in the span that was searched, if one was."""
     return null_candidates(
@@ -165,12 +126,12 @@ def nulls_of(
     )
 
 
-def match_table(x_hat: Tensor, images: Centred, nulls: dict[str, Tensor]) -> MatchTable:
+def match_table(x_hat: Tensor, images: Bundle, nulls: dict[str, Tensor]) -> MatchTable:
     """Matches of x_hat (m, d), held-out images in their place, both in competition, the excess over the best null.
 
     nulls: candidates that cost nothing, see `recon.scoring.nulls.null_table`.
     """
-    table = null_table(nulls, images.train, images.held_out, images.mean, x_hat)
+    table = null_table(nulls, images.train, images.held_out, images.mean, x_hat, images.shape)
     top10, per_image, per_candidate = _compared(x_hat, images.train)
     null_top10, null_per_image, null_per_candidate = _compared(x_hat, images.held_out)
     competition = {t: target_decoy(x_hat, images.train, images.held_out, t) for t in (0.5, 0.6, 0.7)}

@@ -18,6 +18,7 @@ from recon.chapters.base import Context, Experiment, Tensors
 from recon.errors import ReconError
 from recon.images.pool import ImagePool
 from recon.images.registry import load_pool
+from recon.store.checkpoints import Checkpoints
 from recon.store.files import atomic_path, check_writable, only_one
 from recon.store.keys import result_key
 from recon.store.machine import commit, device_name, gpu_memory_mb, peak_memory_mb, resolve_device, versions
@@ -66,7 +67,7 @@ def run(
         checkpoints = checkpoint_folder(folder, key)
         made = partial(Provenance, name, profile, seed=seed, device=device_name(computing), key=key, overrides=sizes)
         swept = partial(_swept, checkpoints=checkpoints, workers=workers, scheduler=scheduler)
-        context = Context(pool, computing, seed, checkpoints, swept)
+        context = Context(pool, computing, seed, Checkpoints(checkpoints), swept)
         result = _computed(chosen, config, context, made)
         save_result(result, folder)
         shutil.rmtree(checkpoints, ignore_errors=True)

@@ -126,11 +126,6 @@ def flat(table: Any) -> dict[str, Any]:
     return {each.name: getattr(table, each.name) for each in fields(table)}
 
 
-def typed_null_table(found: NullTable) -> NullTable:  # TRANSITION: `null_table` itself is typed
-    """The same."""
-    return found
-
-
 __all__ = [
     "NULL_NAMES",
     "Attacked",
@@ -147,5 +142,4 @@ __all__ = [
     "flat",
     "in_words",
     "null_text",
-    "typed_null_table",
 ]

@@ -119,4 +119,3 @@ class Adam:
 def cosine(k: int, steps: int, final: float = 0.05) -> float:
     """Schedule factor: from 1 down to `final` over `steps`, along half a cosine."""
     return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * min(k / steps, 1.0)))
-

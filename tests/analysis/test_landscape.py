@@ -25,7 +25,6 @@ from recon.analysis.landscape import (
 from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.reconstruct import Reconstruction, reconstruct
-from recon.chapters.landscape_shared import crossing, different_starts, random_pairs
 from recon.errors import ReconError
 from recon.nets.mlp import affine, three_layer
 from recon.optim.descent import HeavyBall
@@ -210,13 +209,3 @@ def test_curvature_of_a_quadratic():
     x = torch.ones(3, 4, dtype=torch.float64)
     found = curvature(lambda p: 2.5 * p.flatten(1).square().sum(1), x, 0.3, 5, torch.Generator().manual_seed(0))
     assert math.isclose(found.item(), 5.0 * 0.09, rel_tol=1e-9)
-
-
-def test_crossing_and_pairs():
-    grid = (0.0, 0.5, 1.0)
-    assert crossing(grid, torch.tensor([4.0, 1.0, 0.0]), torch.tensor([0.0, 3.0, 4.0])) == pytest.approx(1 / 3)
-    assert crossing(grid, torch.tensor([1.0, 1.0, 1.0]), torch.tensor([2.0, 2.0, 2.0])) is None
-    assert different_starts(grid) == [0, 1, 2, 4, 5, 7, 8]
-    pairs = random_pairs(5, 4, torch.Generator().manual_seed(0))
-    assert len(set(pairs)) == 4 and all(i < j < 5 for i, j in pairs)
-    assert len(random_pairs(3, 10, torch.Generator())) == 3

@@ -24,13 +24,14 @@ from recon.audit.inputs import load_images, load_weights, mean_image, parse_arch
 from recon.audit.page import NAMES
 from recon.audit.scoring import DRAWS, LEVEL, LOOKS, NULLS, THRESHOLDS, Nulls, blur_p, excess, matches, score
 from recon.errors import ReconError
-from recon.images.LOAD import load
+from recon.images.partitions import partition
+from recon.images.registry import load_pool
 from recon.nets.mlp import MLP, three_layer
 from recon.optim import loop
 from recon.scoring.matching import target_decoy
 from recon.scoring.nulls import null_candidates
 from recon.store import checkpoints
-from recon.training.kkt import train_to_kkt
+from recon.training.kkt import KKTSettings, train_to_kkt
 
 N, SIDE, WIDTH = 10, 8, 200
 DIM = 3 * SIDE * SIDE
@@ -64,7 +65,7 @@ def trained(network, start, data, tmp_path_factory):
     """A net in the KKT regime, at a training loss of e^-20."""
     train, _ = load_images(data, DIM)
     x = train.flat - mean_image(train, "image")
-    theta = train_to_kkt(network, x, torch.arange(N).float() % 2, start, 300, goal=-20.0).theta_star
+    theta = train_to_kkt(network, x, torch.arange(N).float() % 2, start, KKTSettings(300, -20.0)).theta_star
     return write(network.unflatten(theta), tmp_path_factory.mktemp("weights") / "trained.safetensors")
 
 
@@ -147,7 +148,7 @@ def adam(network, x, y, goal):
 def test_a_small_start_and_adam_leak_by_separation(tmp_path, monkeypatch):
     """Adam leaves the span of the images: DecoReco finds next to nothing, and separation finds photographs."""
     monkeypatch.setitem(module.BUDGETS, "smoke", (1, 5, 2))
-    photos = load("photos", 30, 30)
+    photos = partition(load_pool("photos"), 30, n_held_out=30)
     network = three_layer(200)
     theta = adam(network, photos.train.flat - photos.train.flat.mean(0), photos.train.y, 1e-6)
     file = write(network.unflatten(theta), tmp_path / "w.safetensors")

@@ -6,31 +6,33 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from recon.attacks.bilevel import AffineInner, BilevelAttack, Released, Woodbury, outer_energy
+from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury, outer_energy
 from recon.attacks.reconstruct import reconstruct
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.bilevel_affine.metrics import Metrics, Null
 from recon.chapters.bilevel_affine.sizes import Sizes
-from recon.chapters.bilevel_common import BOX, STARTS, Images, image_null, measured
+from recon.chapters.bilevel_common import BOX, STARTS, image_null, measured, start_of
+from recon.images.bundle import Bundle
 from recon.nets.mlp import affine
 from recon.optim.descent import HeavyBall
+from recon.released import Weights
 from recon.training.inner import Objective, solve_affine
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """All three starts as one batch, float64, exact inner solves and exact inverse Hessians."""
     data = context.dataset(sizes.n_train, sizes.n_held_out)
-    images = Images.of(data, context, torch.float64)
+    images = Bundle.of(data, context.device, torch.float64, centred=False)
     objective = Objective(affine(images.train.shape[1]), images.y, sizes.weight_decay)
     theta_star = solve_affine(objective, images.train[None]).theta[0]
-    x_init = torch.stack([images.start(name, context.stream("affine.start")) for name in STARTS])
+    x_init = torch.stack([start_of(images, name, context.stream("affine.start")) for name in STARTS])
     attack = BilevelAttack(
-        Released(objective.network, theta_star, images.y, sizes.weight_decay),
+        Weights(objective.network, theta_star, y=images.y, weight_decay=sizes.weight_decay),
         AffineInner(),
         Woodbury(),
         HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX),
     )
-    found = reconstruct(attack, x_init, sizes.steps, sizes.tol, context.checkpoints / "affine.safetensors")
+    found = reconstruct(attack, x_init, sizes.steps, sizes.tol, context.checkpoints.at("affine"))
     reached = {
         name: measured(found.x_hat[row], x_init[row], images, found.energy[row].item(), theta_star)
         for row, name in enumerate(STARTS)
@@ -56,7 +58,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, arrays)
 
 
-def _null(objective: Objective, theta_star: Tensor, images: Images, context: Context) -> Null:
+def _null(objective: Objective, theta_star: Tensor, images: Bundle, context: Context) -> Null:
     """The minimiser is unique: another seed for θ⁰ gives the same θ.  Measured, not assumed: the logits of a random
     θ⁰."""
     logits = torch.randn(1, len(images.y), generator=context.stream("affine.other_labels"), dtype=torch.float64)

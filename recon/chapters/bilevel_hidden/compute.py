@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from recon.attacks.bilevel import BilevelAttack, GaussNewton, LBFGSInner, Released, outer_energy
+from recon.attacks.bilevel import BilevelAttack, GaussNewton, LBFGSInner, outer_energy
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.bilevel_common import BOX, STARTS, Images, Reconstructed, image_null, measured
+from recon.chapters.bilevel_common import BOX, STARTS, Reconstructed, image_null, measured, start_of
 from recon.chapters.bilevel_hidden.metrics import (
     AtDecay,
     ByInnerStart,
@@ -24,9 +24,11 @@ from recon.chapters.bilevel_hidden.metrics import (
     NullAtWidth,
 )
 from recon.chapters.bilevel_hidden.sizes import Sizes
+from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, one_hidden
 from recon.optim.descent import HeavyBall
-from recon.training.inner import InnerSolution, Objective, solve_lbfgs
+from recon.released import Weights
+from recon.training.inner import INNER, InnerSolution, Objective, solve_lbfgs
 
 INNER_STARTS = ("uniform", "theta_star")
 
@@ -34,7 +36,7 @@ INNER_STARTS = ("uniform", "theta_star")
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every weight decay in turn; the first is reported at top level, with the inner start of the paper (uniform)."""
     data = context.dataset(sizes.n_train, sizes.n_held_out)
-    images = Images.of(data, context, torch.float32)
+    images = Bundle.of(data, context.device, torch.float32, centred=False)
     by_decay = {decay: _runs(sizes, context, images, decay) for decay in sizes.weight_decays}
     runs = by_decay[sizes.weight_decays[0]]
     main = runs.metrics
@@ -97,7 +99,7 @@ def _rows(plan: list[Run], inner: str, start: str) -> list[int]:
     return [k for k, run in enumerate(plan) if (run.inner, run.start) == (inner, start)]
 
 
-def _runs(sizes: Sizes, context: Context, images: Images, weight_decay: float) -> Runs:
+def _runs(sizes: Sizes, context: Context, images: Bundle, weight_decay: float) -> Runs:
     """All on the run's images: these seeds are of starts and weights, for the null is two networks that share their
     data."""
     objective = Objective(one_hidden(sizes.width, images.train.shape[1]), images.y, weight_decay)
@@ -107,14 +109,14 @@ def _runs(sizes: Sizes, context: Context, images: Images, weight_decay: float) -
     uniform = _weights(objective.network, "uniform", context, "hidden.inner_start", seeds)
     theta_0 = {"uniform": uniform, "theta_star": trained.theta}
     theta_star = torch.stack([trained.theta[run.seed] for run in plan])
-    x_init = torch.stack([images.start(run.start, context.stream("hidden.start", run.seed)) for run in plan])
+    x_init = torch.stack([start_of(images, run.start, context.stream("hidden.start", run.seed)) for run in plan])
     attack = BilevelAttack(
-        Released(objective.network, theta_star, images.y, weight_decay),
+        Weights(objective.network, theta_star, y=images.y, weight_decay=weight_decay),
         LBFGSInner(torch.stack([theta_0[run.inner][run.seed] for run in plan]), sizes.inner_first, sizes.inner_next),
         GaussNewton(),
         HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX),
     )
-    checkpoint = context.checkpoints / f"hidden-{weight_decay}.safetensors"
+    checkpoint = context.checkpoints.at(f"hidden-{weight_decay}")
     found = reconstruct(attack, x_init, sizes.steps, sizes.tol, checkpoint)
     reached = [
         measured(found.x_hat[k], x_init[k], images, found.energy[k].item(), theta_star[k]) for k in range(len(plan))
@@ -142,7 +144,9 @@ def _weights(network: MLP, scheme: str, context: Context, stream: str, seeds: Se
 def _trained(objective: Objective, x: Tensor, seeds: Sequence[int], sizes: Sizes, context: Context) -> InnerSolution:
     """A network per seed on images x (n, d), to the minimum."""
     theta_init = _weights(objective.network, "default", context, "hidden.weights", seeds)
-    return solve_lbfgs(objective, x.expand(len(seeds), -1, -1), theta_init, tol=1e-6, max_iter=sizes.train_iterations)
+    return solve_lbfgs(
+        objective, x.expand(len(seeds), -1, -1), theta_init, replace(INNER, tol=1e-6, max_iter=sizes.train_iterations)
+    )
 
 
 def mean_and_sd(rows: list[Reconstructed]) -> MeanReconstructed:
@@ -158,7 +162,7 @@ def mean_and_sd(rows: list[Reconstructed]) -> MeanReconstructed:
 # ------------------------------------------------------------------------------------------------------- nulls
 
 
-def _null(objective: Objective, theta_star: Tensor, images: Images, sizes: Sizes, context: Context) -> Null:
+def _null(objective: Objective, theta_star: Tensor, images: Bundle, sizes: Sizes, context: Context) -> Null:
     """How far networks are apart that nobody attacked: θ* (S, p) of all seeds, and those trained on other data."""
     network, seeds = objective.network, range(sizes.seeds)
     elsewhere = Objective(network, images.held_out_y, objective.weight_decay)
@@ -175,7 +179,7 @@ def _null(objective: Objective, theta_star: Tensor, images: Images, sizes: Sizes
     )
 
 
-def _null_at_width(sizes: Sizes, context: Context, images: Images, width: int) -> NullAtWidth:
+def _null_at_width(sizes: Sizes, context: Context, images: Bundle, width: int) -> NullAtWidth:
     """Two seeds, the first weight decay."""
     network = one_hidden(width, images.train.shape[1])
     objective = Objective(network, images.y, sizes.weight_decays[0])

@@ -27,7 +27,9 @@ SIZES = {
         attack=RecoverSettings(m=40, restarts=1, steps=200, scale_steps=40, init_scale=1.0),
         reference_steps=100,
     ),
-    "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=RecoverSettings(m=200, restarts=1, init_scale=1.0)),
+    "laptop": Sizes(
+        n_train=100, width=1000, train_steps=600, attack=RecoverSettings(m=200, restarts=1, init_scale=1.0)
+    ),
     "paper": Sizes(
         n_train=500,
         width=1000,

@@ -18,7 +18,9 @@ class Sizes:
 
 
 SIZES = {
-    "smoke": Sizes(n_train=20, width=64, train_steps=150, attack=RecoverSettings(m=40, restarts=2, steps=200, scale_steps=40)),
+    "smoke": Sizes(
+        n_train=20, width=64, train_steps=150, attack=RecoverSettings(m=40, restarts=2, steps=200, scale_steps=40)
+    ),
     "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=RecoverSettings(m=200)),
     "paper": Sizes(n_train=500, width=1000, train_steps=3000, attack=RecoverSettings(m=1000, steps=1500)),
 }
@@ -36,9 +38,14 @@ class SizeSizes:
 
 SIZE_SIZES = {
     "smoke": SizeSizes(
-        n_trains=(10, 20), width=64, train_steps=150, attack=RecoverSettings(m=40, restarts=1, steps=200, scale_steps=40)
+        n_trains=(10, 20),
+        width=64,
+        train_steps=150,
+        attack=RecoverSettings(m=40, restarts=1, steps=200, scale_steps=40),
     ),
-    "laptop": SizeSizes(n_trains=(20, 50, 100, 200), width=1000, train_steps=600, attack=RecoverSettings(m=200, restarts=2)),
+    "laptop": SizeSizes(
+        n_trains=(20, 50, 100, 200), width=1000, train_steps=600, attack=RecoverSettings(m=200, restarts=2)
+    ),
     "paper": SizeSizes(
         n_trains=(20, 50, 100, 200, 500),
         width=1000,

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.common import LAYER_1, Centred
+from recon.chapters.common import LAYER_1
 from recon.chapters.kkt_training.metrics import Decayed, Metrics, Observed, Run
 from recon.chapters.kkt_training.sizes import Sizes
+from recon.images.bundle import Bundle
 from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP, three_layer
-from recon.training.inner import Objective, solve_lbfgs
-from recon.training.kkt import Trained, certificate, train_to_kkt
+from recon.training.inner import INNER, Objective, solve_lbfgs
+from recon.training.kkt import KKTSettings, Observer, Trained, certificate, train_to_kkt
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Both methods from the same θ⁰, observed on the way; then regression with weight decay."""
-    images = Centred.of(context, sizes.n_train)
+    images = context.images(sizes.n_train)
     network = three_layer(sizes.width, images.train.shape[1])
     ours, trained = _train("loss-scaled", network, images, sizes, context)
     reference, by_descent = _train("gradient-descent", network, images, sizes, context)
@@ -42,7 +44,7 @@ def observation_steps(steps: int, points: int = 14) -> tuple[int, ...]:
     return tuple(sorted({round(math.exp(v)) for v in torch.linspace(0, math.log(steps), points).tolist()}))
 
 
-def _train(method: str, network: MLP, images: Centred, sizes: Sizes, context: Context) -> tuple[Run, Trained]:
+def _train(method: str, network: MLP, images: Bundle, sizes: Sizes, context: Context) -> tuple[Run, Trained]:
     weights = context.stream("kkt.weights")
     theta_init = network.flatten(network.init(weights, "small")).to(images.train.device)
     seen: list[tuple[int, float, float]] = []
@@ -52,13 +54,10 @@ def _train(method: str, network: MLP, images: Centred, sizes: Sizes, context: Co
         seen.append((k, found.normalised_margins.min().item(), found.residual_by_layer[0].item()))
 
     start = time.perf_counter()
-    trained = train_to_kkt(
-        *(network, images.train, images.y, theta_init, sizes.steps),
-        method=method,
-        step_size=sizes.reference_step_size if method == "gradient-descent" else None,
-        observe=observe,
-        observe_at=observation_steps(sizes.steps),
-    )
+    step_size = sizes.reference_step_size if method == "gradient-descent" else None
+    settings = KKTSettings(sizes.steps, method=method, step_size=step_size)
+    observer = Observer(observation_steps(sizes.steps), observe)
+    trained = train_to_kkt(network, images.train, images.y, theta_init, settings, observer=observer)
     seconds = time.perf_counter() - start
     rows = [
         Observed(step=k, min_normalised_margin=margin, kkt_residual=left, log_loss=trained.history[k - 1].item())
@@ -72,7 +71,7 @@ def _first_below(trained: Trained, goal: float) -> int:
     return int(below[0]) + 1 if len(below) else -1
 
 
-def _final_arrays(network: MLP, trained: Trained, images: Centred) -> Tensors:
+def _final_arrays(network: MLP, trained: Trained, images: Bundle) -> Tensors:
     """Multipliers and margins at the end: who supports the margin."""
     found = certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
     return {
@@ -85,7 +84,7 @@ def _final_arrays(network: MLP, trained: Trained, images: Centred) -> Tensors:
     }
 
 
-def _regression(sizes: Sizes, context: Context, images: Centred) -> Decayed:
+def _regression(sizes: Sizes, context: Context, images: Bundle) -> Decayed:
     """Buzaglo et al.'s variant: MSE to ±1 with weight decay.  There λ_i = −ℓ'_i/(n·wd), any sign, and the residual is
     the training gradient: ‖θ − Σ λ_i ∇Φ_i‖ = ‖∇E‖/wd, an identity that checks all of the machinery.  Multipliers
     fitted afterwards minimise that residual, so they leave no more."""
@@ -94,7 +93,7 @@ def _regression(sizes: Sizes, context: Context, images: Centred) -> Decayed:
     theta = network.flatten(network.init(weights, "small", torch.float64)).to(images.train.device)
     x, y = images.train.double(), images.y.double()
     objective = Objective(network, y, sizes.weight_decay, "mse")
-    found = solve_lbfgs(objective, x[None], theta[None], tol=1e-7, max_iter=sizes.decay_iterations)
+    found = solve_lbfgs(objective, x[None], theta[None], replace(INNER, tol=1e-7, max_iter=sizes.decay_iterations))
     theta = found.theta[0]
     residuals = network(network.unflatten(theta), x) - (2 * y - 1)
     implied = -residuals / (len(y) * sizes.weight_decay)

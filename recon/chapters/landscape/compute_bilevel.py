@@ -12,12 +12,10 @@ from recon.analysis.connection import connection
 from recon.analysis.landscape import (
     bilevel_energy,
     in_span,
-    joint_span,
     mixed_starts,
     stationarity_energy,
     sweep_bilevel,
 )
-from recon.attacks.bilevel import Released
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.landscape.metrics import BilevelMetrics, Connections, Route
 from recon.chapters.landscape.shared import (
@@ -31,6 +29,8 @@ from recon.chapters.landscape.shared import (
 )
 from recon.chapters.landscape.sizes import Sizes
 from recon.optim.descent import HeavyBall
+from recon.optim.subspace import Subspace
+from recon.released import Weights
 
 CONNECTION = ("straight_partition", "straight_random", "curve_partition", "curve_random")
 
@@ -70,7 +70,9 @@ def bilevel_run(sizes: Sizes, context: Context, seed: int) -> Tensors:
     problem = Problem(images, torch.zeros_like(images.truth[0]), partial(bilevel_energy, released))
     size = released.theta_star.square().sum()
     measured = measure(problem, found.x_hat, starts, found.energy / size, sizes, seed)
-    measured |= {f"start_{key}": value for key, value in set_distances(starts.float(), images.sets()).items()}
+    measured |= {
+        f"start_{key}": value for key, value in set_distances(starts.float(), images.sets(), images.shape).items()
+    }
     measured |= {"converged": found.converged, "steps": torch.tensor(found.steps)}
     measured |= {"null": images.null_distance()}
     return measured | _connections(released, images, found.x_hat, sizes)
@@ -81,7 +83,7 @@ def _descent(sizes: Sizes) -> HeavyBall:
     return HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol)
 
 
-def _connections(released: Released, images: SeedImages, x_hat: Tensor, sizes: Sizes) -> Tensors:
+def _connections(released: Weights, images: SeedImages, x_hat: Tensor, sizes: Sizes) -> Tensors:
     """From the truth to the end points of partition and noise: the straight segment, and its nearest points on the
     exact solution set (chapter 1), which is a curve at energy zero if neighbours stay neighbours."""
     found: Tensors = {}
@@ -111,8 +113,8 @@ def fine_run(sizes: Sizes, context: Context) -> Tensors:
     images = SeedImages.of(context, sizes, 0, torch.float64)
     released = affine_released(images, sizes)
     sets = images.sets()
-    basis = joint_span(*sets.values(), released.theta_star[None, :-1])
-    small, places = in_span(released, basis), {name: members @ basis.mT for name, members in sets.items()}
+    space = Subspace.spanned_by(*sets.values(), released.theta_star[None, :-1])
+    small, places = in_span(released, space), {name: space.reduce(members) for name, members in sets.items()}
     grid = torch.linspace(0, 1, sizes.fine)
     starts = mixed_starts(places["truth"], places["partition"], places["random"], grid, grid).flatten(0, 1)
     found = sweep_bilevel(small, starts, sizes.fine_steps, _descent(sizes))

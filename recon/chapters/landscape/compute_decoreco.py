@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from recon.analysis.basins import set_distances
-from recon.analysis.landscape import StationarityAttack, in_span, joint_span, stationarity_energy
+from recon.analysis.landscape import StationarityAttack, in_span, stationarity_energy
 from recon.analysis.pixel_descent import descend_in_pixels
 from recon.attacks.decoreco import half_and_half, image_span
 from recon.attacks.reconstruct import Reconstruction, reconstruct
@@ -30,8 +30,10 @@ from recon.chapters.landscape.shared import (
 from recon.chapters.landscape.sizes import Sizes
 from recon.nets.mlp import MLP, three_layer
 from recon.optim.descent import HeavyBall
+from recon.optim.subspace import Subspace
+from recon.released import Weights
 from recon.scoring.matching import nearest
-from recon.training.kkt import train_to_kkt
+from recon.training.kkt import KKTSettings, train_to_kkt
 
 METHODS = ("bilevel", "pixels", "span", "affine")
 
@@ -99,16 +101,17 @@ def three_layer_run(sizes: Sizes, context: Context, method: str, seed: int) -> T
     starts = images.starts(sizes.lambdas)
     if method == "pixels":
         descent = HeavyBall(0.01, sizes.descent_momentum)
-        x_hat = mean + descend_in_pixels(network, theta_star, starts - mean, sizes.descent_steps, descent)
+        spanning, weights = [members - mean for members in images.sets().values()], Weights(network, theta_star)
+        x_hat = mean + descend_in_pixels(weights, starts - mean, spanning, sizes.descent_steps, descent)
     else:
         generator = context.stream("landscape.directions", seed)
-        x_hat = mean + by_our_attack(network, theta_star, starts - mean, sizes, generator)
+        x_hat = mean + by_our_attack(Weights(network, theta_star), starts - mean, sizes, generator)
     energy = problem.energy(x_hat - mean)
     found = measure(problem, x_hat, starts, energy, sizes, seed)
     if method == "span":  # where this attack begins: what the weights see of the start, and no more
-        basis = image_span(network, theta_star)
-        projected = mean + (starts - mean) @ basis.mT @ basis
-        found |= {f"start_{key}": value for key, value in set_distances(projected, images.sets()).items()}
+        space = image_span(Weights(network, theta_star))
+        projected = mean + space.lift(space.reduce(starts - mean))
+        found |= {f"start_{key}": value for key, value in set_distances(projected, images.sets(), images.shape).items()}
         found["start_ncc"] = ncc_to_truth(projected - mean, images.truth - mean)
     found["ncc"] = ncc_to_truth(x_hat - mean, images.truth - mean)
     return found | {"null_ncc": ncc_to_truth((images.held_out - mean)[None], images.truth - mean)}
@@ -123,40 +126,41 @@ def trained_net(sizes: Sizes, context: Context, x: Tensor, y: Tensor, seed: int)
     """Haim et al.'s net near its KKT point, as in the DecoReco chapters."""
     network = three_layer(sizes.width, x.shape[1])
     theta_init = network.flatten(network.init(context.stream("landscape.weights", seed), "small")).to(x)
-    return network, train_to_kkt(network, x, y, theta_init, sizes.train_steps).theta_star
+    return network, train_to_kkt(network, x, y, theta_init, KKTSettings(sizes.train_steps)).theta_star
 
 
-def by_our_attack(network: MLP, theta_star: Tensor, x_init: Tensor, sizes: Sizes, generator: torch.Generator) -> Tensor:
+def by_our_attack(weights: Weights, x_init: Tensor, sizes: Sizes, generator: torch.Generator) -> Tensor:
     """The attack of the tuned chapter from these starts; the multipliers' scale has the lowest energy from noise."""
     settings = replace(sizes.attack, m=x_init.shape[1])
-    basis = image_span(network, theta_star)
+    space = image_span(weights)
     labels = half_and_half(settings.m, x_init.device, x_init.dtype)
-    _, unit = random_start(settings, network.dim, theta_star, int(torch.randint(2**31, (1,), generator=generator)))
+    seed = int(torch.randint(2**31, (1,), generator=generator))
+    _, unit = random_start(settings, weights.network.dim, weights.theta_star, seed)
 
     def run(scale: float, steps: int) -> Reconstruction:
         multipliers = (unit * scale).expand(len(x_init), -1)
-        attack = tuned_attack(network, theta_star, labels, multipliers, steps, settings).restricted(basis)
-        return reconstruct(attack, x_init @ basis.mT, steps, label="landscape")
+        attack = tuned_attack(weights, labels, multipliers, steps, settings).restricted(space)
+        return reconstruct(attack, space.reduce(x_init), steps, label="landscape")
 
     noise = 0  # row of (λ₁, λ₂) = (0, 0): the scale must not be chosen where the truth is near
     scale = choose_scale(settings, lambda value: run(value, settings.scale_steps).energy[noise].item())
-    return run(scale, settings.steps).x_hat @ basis
+    return space.lift(run(scale, settings.steps).x_hat)
 
 
 def affine_run(sizes: Sizes, context: Context, seed: int) -> Tensors:
     """DecoReco's energy on the bilevel sweep's affine net: θ* = Σ λ_i y_i x̄_i holds there exactly, at the truth."""
     images = SeedImages.of(context, sizes, seed, torch.float64)
     released = affine_released(images, sizes)
-    basis = joint_span(*images.sets().values(), released.theta_star[None, :-1])
-    small = in_span(released, basis)
+    space = Subspace.spanned_by(*images.sets().values(), released.theta_star[None, :-1])
+    small = in_span(released, space)
     starts = images.starts(sizes.lambdas)
     labels = half_and_half(len(images.y), starts.device, starts.dtype)
     attack = StationarityAttack(small.network, small.theta_star, labels, HeavyBall(sizes.step_size, sizes.momentum))
-    found = reconstruct(attack, starts @ basis.mT, sizes.steps, label="landscape")
+    found = reconstruct(attack, space.reduce(starts), sizes.steps, label="landscape")
     problem = Problem(
         images,
         torch.zeros_like(images.truth[0]),
-        lambda x: stationarity_energy(small.network, small.theta_star, x @ basis.mT, images.y),
+        lambda x: stationarity_energy(small.network, small.theta_star, space.reduce(x), images.y),
     )
-    x_hat = found.x_hat @ basis
+    x_hat = space.lift(found.x_hat)
     return measure(problem, x_hat, starts, problem.energy(x_hat), sizes, seed)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from recon.analysis.solution_set import Projection, jacobian_rank, project, residual
+from recon.analysis.solution_set import Projection, ProjectionSettings, SolutionSet, jacobian_rank, residual
 from recon.chapters.base import Context, Outcome
 from recon.chapters.linear.metrics import Counted, Kernel, Metrics, Moved, Trivial
 from recon.chapters.linear.sizes import Sizes
@@ -75,17 +75,8 @@ def _project(
             bar.update(iteration - bar.n)
             bar.set_postfix(residual=f"{norm:.0e}")
 
-        return project(
-            x_init,
-            objective.y,
-            theta_star,
-            objective.weight_decay,
-            -mean,
-            1 - mean,
-            tol=sizes.tol,
-            max_iter=sizes.iterations,
-            progress=progress,
-        )
+        solutions = SolutionSet(objective.y, theta_star, objective.weight_decay, -mean, 1 - mean)
+        return solutions.project(x_init, ProjectionSettings(sizes.tol, sizes.iterations), progress)
 
 
 def _measure(
@@ -145,7 +136,7 @@ def counting(n: int, dim: int) -> list[Counted]:
     haim = MLP((3072, 1000, 1000, 1)).n_params
     rows = [
         ("affine, this chapter", n, dim, dim + 1),
-        ("one hidden layer, 6144 (Runkel et al.; n assumed)", 500, 3072, one_hidden(6144).n_params),
+        ("one hidden layer, 6144 (Runkel et al.; n assumed)", 500, 3072, one_hidden(6144, 3072).n_params),
         ("three layers, 1000-1000 (Haim et al., n = 500)", 500, 3072, haim),
     ]
     return [

@@ -1,1 +1,0 @@
-"""Figures: `plot_*(result, ax=None)` functions that see results, never models."""

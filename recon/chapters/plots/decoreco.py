@@ -1,3 +1,0 @@
-"""TRANSITION: for `recon.chapters.plots.leakage`."""
-
-from recon.chapters.pictures import NULL_LABELS  # noqa: F401
