@@ -149,7 +149,7 @@ def test_a_small_start_and_adam_leak_by_separation(tmp_path, monkeypatch):
     """Adam leaves the span of the images: DecoReco finds next to nothing, and separation finds photographs."""
     monkeypatch.setitem(module.BUDGETS, "smoke", (1, 5, 2))
     photos = partition(load_pool("photos"), 30, n_held_out=30)
-    network = three_layer(200)
+    network = three_layer(200, 3072)
     theta = adam(network, photos.train.flat - photos.train.flat.mean(0), photos.train.y, 1e-6)
     file = write(network.unflatten(theta), tmp_path / "w.safetensors")
     parts = {name: (getattr(photos, name).x * 255).round().byte().numpy() for name in ("train", "held_out")}
@@ -348,7 +348,8 @@ def by_construction(n, m, seed=0, dim=3072):
     """Training and held-out images of white noise, and as many candidates of noise."""
     generator = torch.Generator().manual_seed(seed)
     train, held_out, noise = (torch.randn(k, dim, generator=generator) for k in (n, n, m))
-    return Nulls.of(torch.randn(n, n, generator=generator) @ train, train, held_out, seed), noise
+    shape = (3, 32, 32) if dim == 3072 else ()
+    return Nulls.of(torch.randn(n, n, generator=generator) @ train, train, held_out, seed, shape), noise
 
 
 def test_scoring_by_construction():
