@@ -237,10 +237,10 @@ def test_contribution_is_the_norm_of_the_gradient():
         params = network.unflatten(attack.theta_star)
         zero = {name: value for name, value in params.items()}
         with_i, without = (
-            stationarity(network, zero, x, coefficients, alpha=30.0).energy
+            stationarity(Weights(network, network.flatten(zero)), x, coefficients, alpha=30.0).energy
             for coefficients in (c, torch.zeros(4, dtype=F64))
         )
-        minus = stationarity(network, zero, x, -c, alpha=30.0).energy
+        minus = stationarity(Weights(network, network.flatten(zero)), x, -c, alpha=30.0).energy
         norm2 = (with_i + minus - 2 * without) / 2  # ‖θ − v‖² + ‖θ + v‖² − 2‖θ‖² = 2‖v‖²
         assert found[i].item() == pytest.approx(norm2.sqrt().item(), rel=1e-8)
 

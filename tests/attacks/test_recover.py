@@ -58,7 +58,9 @@ def test_restarts_are_runs_of_their_own_by_their_seeds(weights, project, monkeyp
         images = space.lift(expected.x_hat[0]) if project else expected.x_hat[0]
         multipliers = expected.accepted["multipliers"][0]
         params, signed = weights.params, multipliers * labels
-        by_layer = stationarity(weights.network, params, images, signed, alpha=settings.alpha).by_layer
+        by_layer = stationarity(
+            Weights(weights.network, weights.network.flatten(params)), images, signed, alpha=settings.alpha
+        ).by_layer
         torch.testing.assert_close(found.by_layer[restart], by_layer, rtol=1e-8, atol=1e-12)
         for rank in (found.restart == restart).nonzero()[:, 0].tolist():
             torch.testing.assert_close(found.multipliers[rank], multipliers[found.row[rank]], rtol=1e-8, atol=0)
@@ -119,7 +121,7 @@ def test_gradient_at_what_was_found(weights):
 
     def energy(images):
         signed, options = found.multipliers * found.labels, {"alpha": 100.0, "layer_weights": (1.0, 0.0, 0.0)}
-        return stationarity(weights.network, weights.params, images, signed, **options)
+        return stationarity(weights, images, signed, **options)
 
     assert torch.equal(gradient(x + v), energy(x + v).grad_x)
     assert not torch.equal(gradient(x + v), gradient(x))
