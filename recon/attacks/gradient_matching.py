@@ -18,8 +18,9 @@ from torch import Tensor
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.rgap import LayerSystem, layer_by_layer
 from recon.errors import ReconError
-from recon.nets.conv import Params, cross_entropy_direction, weight_gradients
-from recon.nets.network import LayerPass
+from recon.nets.conv import cross_entropy_direction
+from recon.nets.gram import per_image_gradients
+from recon.nets.network import LayerPass, Params
 from recon.optim.descent import Adam
 from recon.optim.loop import Checkpoint, Checkpoints
 from recon.optim.tree import State, keep, unevaluated
@@ -51,8 +52,8 @@ def cosine_distances(layers: list[LayerPass], targets: Params) -> Tensor:
     """Σ_j D of eq. (10) between the gradients of these layers, the fully connected one last, and `targets`; (B,)."""
     *convolutions, last = layers
     total = outer_distance(last.delta, last.input, targets[last.weight])
-    for layer in convolutions:
-        total = total + cosine_distance(weight_gradients(layer), targets[layer.weight])
+    for name, gradient in per_image_gradients(convolutions).items():
+        total = total + cosine_distance(gradient, targets[name])
     return total if last.bias is None else total + cosine_distance(last.delta, targets[last.bias])
 
 

@@ -77,7 +77,7 @@ def audit(
     report["images"]["scored"] = n = min(len(train), len(held_out))
     parts = {"train": _subset(train, n, seed), "held_out": _subset(held_out, n, seed)}
     centred = {name: part.flat.to(torch_device) - subtracted for name, part in parts.items()}
-    nulls = Nulls.of(network.unflatten(theta_star)["w1"], centred["train"], centred["held_out"], seed)
+    nulls = Nulls.of(network.unflatten(theta_star)["w1"], centred["train"], centred["held_out"], seed, shape)
     report["result"] = score({attempt.name: attempt.x_hat for attempt in tried}, nulls, subtracted)
     for attempt in tried:
         report["result"]["attacks"][attempt.name] |= _about(attempt)

@@ -30,6 +30,7 @@ from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP
 from recon.optim.spectrum import signal_span
 from recon.scoring.matching import SSIM_THRESHOLD, Match, one_to_one, padded, rescale, target_decoy
+from recon.scoring.metrics import WINDOW
 from recon.scoring.nulls import null_candidates
 from recon.training.kkt import certificate
 
@@ -55,6 +56,8 @@ RULE = (
 class Nulls:
     """What costs nothing.  w1 (r, d), its span; train, held_out (n, d), centred alike; seed of what is drawn.
 
+    shape: (C, H, W) of the images, () if they are none.
+
     basis (k, d): the strongest of the directions that stand out of w1, at most n; None where none does.
     """
 
@@ -63,14 +66,15 @@ class Nulls:
     train: Tensor
     held_out: Tensor
     seed: int
+    shape: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, w1: Tensor, train: Tensor, held_out: Tensor, seed: int) -> Nulls:
+    def of(cls, w1: Tensor, train: Tensor, held_out: Tensor, seed: int, shape: tuple[int, ...] = ()) -> Nulls:
         """w1 (h, d) becomes its n largest singular values times their directions: the same mixtures, from less."""
         n = len(train)
         basis = signal_span(w1)[:n]
         _, values, directions = torch.linalg.svd(w1, full_matrices=False)
-        return cls((values[:, None] * directions)[:n], basis if len(basis) else None, train, held_out, seed)
+        return cls((values[:, None] * directions)[:n], basis if len(basis) else None, train, held_out, seed, shape)
 
     def excess(self, m: int, draws: int = DRAWS) -> dict[str, Tensor]:
         """name -> (draws, len(THRESHOLDS)): training minus held-out images found by m candidates that demix nothing."""
@@ -112,7 +116,8 @@ def score(found: dict[str, Tensor], nulls: Nulls, mean: Tensor) -> dict[str, Any
     """Counts, nulls and p-values of every attack at every threshold, and the verdict.
 
     found: name of the attack -> its candidates (m, d) · mean (d,), of the nulls' images.  At the top level the row that
-    decides: that of the smallest p, of the largest excess where several share it.  SSIM only for 3 × 32 × 32.
+    decides: that of the smallest p, of the largest excess where several share it.  SSIM where the images are
+    as large as its window.
     """
     by_size: dict[int, dict[str, Tensor]] = {}
     attacks = {}
@@ -148,9 +153,9 @@ def rows(x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor], mean: Tensor) -> 
         against = {"null": hardest, "null_mean": draws.mean().item(), "null_max": int(draws.max())}
         row |= against | {"null_p": p[hardest], "p": max(row["p_value"], p[hardest])}
         table.append({"metric": "NCC", "threshold": threshold, **row})
-    if nulls.train.shape[1] == 3072 and len(x_hat):
+    if len(nulls.shape) == 3 and min(nulls.shape[1:]) >= WINDOW and len(x_hat):
         train, held_out = nulls.train + mean, nulls.held_out + mean
-        by_ssim = target_decoy(rescale(x_hat + mean), train, held_out, SSIM_THRESHOLD, "ssim")
+        by_ssim = target_decoy(rescale(x_hat + mean), train, held_out, SSIM_THRESHOLD, "ssim", nulls.shape)
         table.append({"metric": "SSIM", "threshold": SSIM_THRESHOLD, **vars(by_ssim)})
     return table
 

@@ -10,6 +10,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from recon.images.bundle import Bundle
 from recon.images.partitions import Dataset, partition, partitions
 from recon.images.pool import ImagePool
 from recon.optim.loop import Checkpoints
@@ -45,6 +46,12 @@ class Context:
     def dataset(self, n_train: int, n_held_out: int = 200) -> Dataset:
         """The partitions of this experiment, drawn by its seed."""
         return partition(self.pool, n_train, n_held_out=n_held_out, seed=self.seed)
+
+    def images(self, n_train: int, swapped: bool = False) -> Bundle:
+        """Those images on this device, minus the training mean, as many held out as trained on.  swapped: training and
+        start partition change places, for a shadow network."""
+        data = self.dataset(n_train, n_train)
+        return Bundle.of(data.swapped() if swapped else data, self.device)
 
     def datasets(self, n_train: int, sets: int, n_held_out: int = 200) -> list[Dataset]:
         """`sets` of them with training images of their own."""

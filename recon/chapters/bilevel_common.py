@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from recon.chapters.base import Context
-from recon.images.partitions import Dataset
+from recon.images.bundle import Bundle
 from recon.scoring.matching import nearest
 
 STARTS = ("random", "truth", "partition")
@@ -18,36 +17,11 @@ PAPER_HIDDEN = {"random": 6.1157e-5, "truth": 1.7055e-3, "partition": 6.3629e-3}
 BOX = (0.0, 1.0)  # that pixels lie in [0, 1] is no secret
 
 
-@dataclass(frozen=True)
-class Images:
-    """The three partitions as flat images (n, d) of one dtype on one device, and labels of `train`, `held_out`."""
-
-    train: Tensor
-    init: Tensor
-    held_out: Tensor
-    y: Tensor
-    held_out_y: Tensor
-
-    @staticmethod
-    def of(data: Dataset, context: Context, dtype: torch.dtype) -> Images:
-        """Move what is needed."""
-
-        def place(tensor: Tensor) -> Tensor:
-            return tensor.to(context.device, dtype)
-
-        return Images(
-            place(data.train.flat),
-            place(data.init.flat),
-            place(data.held_out.flat),
-            place(data.train.y),
-            place(data.held_out.y),
-        )
-
-    def start(self, name: str, generator: torch.Generator) -> Tensor:
-        """Start (a) U(0, 1), (b) the training images, (c) the other partition; (n, d)."""
-        if name == "random":
-            return torch.rand(self.train.shape, generator=generator, dtype=self.train.dtype).to(self.train.device)
-        return self.train if name == "truth" else self.init
+def start_of(images: Bundle, name: str, generator: torch.Generator) -> Tensor:
+    """Start (a) U(0, 1), (b) the training images, (c) the other partition; (n, d)."""
+    if name == "random":
+        return torch.rand(images.train.shape, generator=generator, dtype=images.train.dtype).to(images.train.device)
+    return images.train if name == "truth" else images.init
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +29,9 @@ class Reconstructed:
     """One start's end.
 
     distance: ‖θ* − θ‖² as a sum, as a mean per parameter, and relative to ‖θ*‖² · the rest are means over images:
-    moved_l2 from the start; nn_…: to the nearest training, or start partition's, image, L2 in pixel units over all 3072
-    values, or SSIM · shares: nearer to the start partition than to the training images; whose nearest image of the
-    partition is the one in its own row, which is where start (c) began.
+    moved_l2 from the start; nn_…: to the nearest training, or start partition's, image, L2 over all
+    values in [0, 1], or SSIM · shares: nearer to the start partition than to the training images; whose nearest image
+    of the partition is the one in its own row, which is where start (c) began.
     """
 
     distance_sum: float
@@ -71,7 +45,7 @@ class Reconstructed:
     own_start_is_nearest: float
 
 
-def measured(x_hat: Tensor, x_init: Tensor, images: Images, energy: float, theta_star: Tensor) -> Reconstructed:
+def measured(x_hat: Tensor, x_init: Tensor, images: Bundle, energy: float, theta_star: Tensor) -> Reconstructed:
     """The reconstructions x_hat (n, d) from x_init; energy: their ‖θ* − θ(x_hat)‖²."""
     to_train, to_init = nearest(x_hat, images.train, "l2"), nearest(x_hat, images.init, "l2")
     return Reconstructed(
@@ -81,7 +55,7 @@ def measured(x_hat: Tensor, x_init: Tensor, images: Images, energy: float, theta
         moved_l2=(x_hat - x_init).norm(dim=-1).mean().item(),
         nn_train_l2=to_train.score.mean().item(),
         nn_partition_l2=to_init.score.mean().item(),
-        nn_train_ssim=nearest(x_hat, images.train, "ssim").score.mean().item(),
+        nn_train_ssim=nearest(x_hat, images.train, "ssim", images.shape).score.mean().item(),
         nearer_to_partition=(to_init.score < to_train.score).double().mean().item(),
         own_start_is_nearest=(to_init.index == torch.arange(len(x_hat), device=x_hat.device)).double().mean().item(),
     )
@@ -97,10 +71,10 @@ class ImageNull:
     held_out_nn_ssim: float
 
 
-def image_null(images: Images) -> ImageNull:
+def image_null(images: Bundle) -> ImageNull:
     """By each metric on its own."""
 
     def score(metric: str) -> float:
-        return nearest(images.held_out, images.train, metric).score.mean().item()
+        return nearest(images.held_out, images.train, metric, images.shape).score.mean().item()
 
     return ImageNull(held_out_nn_l2=score("l2"), held_out_nn_ncc=score("ncc"), held_out_nn_ssim=score("ssim"))

@@ -12,7 +12,7 @@ from recon.attacks.reconstruct import Reconstruction
 from recon.attacks.recover import Recovered, RecoverSettings, recover
 from recon.chapters.base import Context, Tensors
 from recon.chapters.tables import Attacked, ByReference, Competitions, MatchTable, Trained, flat
-from recon.images.partitions import Dataset, centre
+from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, three_layer
 from recon.released import Weights
 from recon.scoring.matching import nearest, one_to_one, padded, target_decoy
@@ -23,53 +23,15 @@ from recon.training import kkt
 LAYER_1 = (1.0, 0.0, 0.0)
 
 
-@dataclass(frozen=True)
-class Centred:
-    """Flat images minus the training mean (n, d): training, start partition, held out; y (n,) in {0, 1}; indices."""
-
-    train: Tensor
-    init: Tensor
-    held_out: Tensor
-    y: Tensor
-    init_y: Tensor
-    mean: Tensor
-    train_index: Tensor
-    init_index: Tensor
-    held_out_index: Tensor
-
-    @staticmethod
-    def of(context: Context, n_train: int, released: str = "train") -> Centred:
-        """As many held-out as training images.  released="init": the two partitions change places (the shadow net)."""
-        return Centred.from_data(context.dataset(n_train, n_train), context.device, released)
-
-    @staticmethod
-    def from_data(data: Dataset, device: torch.device, released: str = "train") -> Centred:
-        """The same of partitions that are drawn already."""
-        train, init = (data.train, data.init) if released == "train" else (data.init, data.train)
-        mean = train.flat.mean(0)
-        parts = {
-            name: centre(part.flat, mean).to(device)
-            for name, part in (("train", train), ("init", init), ("held_out", data.held_out))
-        }
-        return Centred(
-            **parts,
-            y=train.y.to(device),
-            init_y=init.y.to(device),
-            mean=mean.to(device),
-            train_index=train.index,
-            init_index=init.index,
-            held_out_index=data.held_out.index,
-        )
-
-    def arrays(self) -> Tensors:
-        """All that is needed to match reconstructions again."""
-        return {
-            "train_index": self.train_index,
-            "heldout_index": self.held_out_index,
-            "x_train": self.train,
-            "x_held_out": self.held_out,
-            "mean": self.mean,
-        }
+def kept_arrays(images: Bundle) -> Tensors:
+    """All that is needed to match reconstructions again."""
+    return {
+        "train_index": images.train_index,
+        "heldout_index": images.held_out_index,
+        "x_train": images.train,
+        "x_held_out": images.held_out,
+        "mean": images.mean,
+    }
 
 
 @dataclass(frozen=True)
@@ -104,7 +66,7 @@ class ReleasedNet:
         )
 
 
-def train_released(context: Context, images: Centred, width: int, steps: int, offset: int = 0) -> ReleasedNet:
+def train_released(context: Context, images: Bundle, width: int, steps: int, offset: int = 0) -> ReleasedNet:
     """Train Haim et al.'s three-layer net on `images.train` without weight decay.
 
     offset: which of a chapter's networks this is; each has weights and a checkpoint of its own.  The certificate's
@@ -150,7 +112,7 @@ def by_reference(found: Reconstruction, step_size: float) -> ByReference:
 
 
 def nulls_of(
-    context: Context, images: Centred, network: MLP, theta: Tensor, m: int, basis: Tensor | None = None
+    context: Context, images: Bundle, network: MLP, theta: Tensor, m: int, basis: Tensor | None = None
 ) -> dict[str, Tensor]:
     """`null_candidates` of a network's first layer: m images a set, in the span that was searched, if one was."""
     return null_candidates(
@@ -164,12 +126,12 @@ def nulls_of(
     )
 
 
-def match_table(x_hat: Tensor, images: Centred, nulls: dict[str, Tensor]) -> MatchTable:
+def match_table(x_hat: Tensor, images: Bundle, nulls: dict[str, Tensor]) -> MatchTable:
     """Matches of x_hat (m, d), held-out images in their place, both in competition, the excess over the best null.
 
     nulls: candidates that cost nothing, see `recon.scoring.nulls.null_table`.
     """
-    table = null_table(nulls, images.train, images.held_out, images.mean, x_hat)
+    table = null_table(nulls, images.train, images.held_out, images.mean, x_hat, images.shape)
     top10, per_image, per_candidate = _compared(x_hat, images.train)
     null_top10, null_per_image, null_per_candidate = _compared(x_hat, images.held_out)
     competition = {t: target_decoy(x_hat, images.train, images.held_out, t) for t in (0.5, 0.6, 0.7)}

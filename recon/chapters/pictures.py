@@ -12,6 +12,7 @@ from matplotlib.figure import Figure, FigureBase
 from torch import Tensor
 
 from recon.chapters.tables import MatchTable
+from recon.images.pool import shape_of
 from recon.scoring.matching import rescale
 from recon.store.results import Result
 
@@ -37,10 +38,16 @@ def count_label(label: str, found: MatchTable) -> str:
     return f"{label}\n{found.matches.ncc_06}, best null {found.best_null.ncc_06}"
 
 
+def as_pixels(image: Tensor) -> np.ndarray:
+    """(H, W, C) in [0, 1], for matplotlib and Pillow, of one image (C, H, W) or, if it is square, flat."""
+    image = image.detach().cpu().float()
+    shape = image.shape if image.dim() == 3 else shape_of(image.numel())
+    return image.reshape(shape).permute(1, 2, 0).clamp(0, 1).numpy()
+
+
 def show_image(ax: Axes, image: Tensor, frame: str = "none", title: str = "") -> Axes:
-    """One image, (3, 32, 32) or flat (3072,), clipped to [0, 1], in a frame."""
-    pixels = np.clip(image.detach().cpu().float().reshape(3, 32, 32).permute(1, 2, 0).numpy(), 0, 1)
-    ax.imshow(pixels, interpolation="nearest")
+    """One image, flat or (C, H, W), clipped to [0, 1], in a frame; a flat one is square."""
+    ax.imshow(as_pixels(image), interpolation="nearest", cmap="gray", vmin=0, vmax=1)
     ax.set(xticks=[], yticks=[])
     for spine in ax.spines.values():
         spine.set(edgecolor=FRAMES[frame], linewidth=0 if frame == "none" else 2.5)
@@ -59,7 +66,7 @@ def on_white(figure: FigureBase | None) -> Figure:
 def image_rows(
     rows: Sequence[tuple[str, Tensor, str]], titles: Sequence[Sequence[str]] | None = None, size: float = 0.95
 ) -> Figure:
-    """A figure of labelled rows: (label, images (k, 3072), frame); titles[r][c] is printed above an image."""
+    """A figure of labelled rows: (label, images (k, d), frame); titles[r][c] is printed above an image."""
     n_columns = max(len(images) for _, images, _ in rows)
     figure, axes = plt.subplots(
         len(rows), n_columns, figsize=(size * n_columns + 1.6, (size + 0.2) * len(rows)), squeeze=False

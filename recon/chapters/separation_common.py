@@ -16,7 +16,6 @@ from recon.images.partitions import centre
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.metrics import ncc
 
-SHAPE = (3, 32, 32)
 TRUE_NCC = 0.7  # a candidate is true above this with a training image, if no other image is nearer
 OTHERS = 3000
 THRESHOLDS = (0.6, 0.7, 0.8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,19 @@ from recon.errors import ReconError
 
 PARTS = ("train", "init", "held_out")
 Shape = tuple[int, int, int]
+
+
+def shape_of(dim: int) -> Shape:
+    """(C, H, W) of a flat square image of `dim` numbers, in colour where that is possible.
+
+    >>> shape_of(3072), shape_of(64)
+    ((3, 32, 32), (1, 8, 8))
+    """
+    for channels in (3, 1):
+        side = math.isqrt(dim // channels)
+        if channels * side * side == dim:
+            return channels, side, side
+    raise ReconError(f"{dim} numbers are no square image")
 
 
 @dataclass(frozen=True)

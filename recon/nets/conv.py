@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recon.errors import ReconError
+from recon.nets.gram import per_image_gradients
 from recon.nets.network import Direction, LayerPass, Params
 
 SLOPE = 0.2  # slope of LeakyReLU for z < 0
@@ -183,12 +184,8 @@ class ConvNet:
 
     def gradients(self, theta: Params, x: Tensor, labels: Tensor) -> Params:
         """∇_θ ℓ of each image's own cross-entropy: named as θ, each tensor with a leading dimension B."""
-        shapes, found = self.shapes(), {}
-        for layer in self.layers(theta, x, cross_entropy_direction(labels)):
-            found[layer.weight] = weight_gradients(layer).view(-1, *shapes[layer.weight])
-            if layer.bias is not None:
-                found[layer.bias] = layer.delta
-        return found
+        found = per_image_gradients(self.layers(theta, x, cross_entropy_direction(labels)))
+        return {name: found[name].view(-1, *shape) for name, shape in self.shapes().items()}
 
     def with_activation(self, name: str) -> ConvNet:
         """The same layers with another activation."""
@@ -198,13 +195,6 @@ class ConvNet:
 def cross_entropy_direction(labels: Tensor) -> Direction:
     """∂ℓ/∂logits = softmax − e_y, the cross-entropy ℓ of each image by itself; labels (B,)."""
     return lambda logits: logits.softmax(-1) - F.one_hot(labels, logits.shape[-1]).to(logits.dtype)
-
-
-def weight_gradients(layer: LayerPass) -> Tensor:
-    """∇_W Φ of each image by itself, (B, out, in): δ hᵀ, of a convolution K x = δ · patches, summed over positions."""
-    if layer.shared:
-        return layer.delta @ layer.input.mT
-    return layer.delta.unsqueeze(-1) * layer.input.unsqueeze(-2)
 
 
 def _table(*convs: tuple[int, int, int, int]) -> ConvNet:

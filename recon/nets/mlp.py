@@ -181,17 +181,17 @@ class MLP:
         return {n: v.unflatten(-1, s) for (n, s), v in zip(self.shapes().items(), pieces, strict=True)}
 
 
-def affine(dim: int = 3072) -> MLP:
+def affine(dim: int) -> MLP:
     """Eq. (8): Φ(x; θ) = x θ_wᵀ + θ_b."""
     return MLP((dim, 1))
 
 
-def one_hidden(width: int = 6144, dim: int = 3072, smoothing: float | None = None) -> MLP:
+def one_hidden(width: int, dim: int, smoothing: float | None = None) -> MLP:
     """Eq. (9): Φ(x; θ) = σ(x θ_w1ᵀ + θ_b1) θ_w2ᵀ + θ_b2 with σ = ReLU; the paper's width is 6144."""
     return MLP((dim, width, 1), smoothing=smoothing)
 
 
-def three_layer(width: int = 1000, dim: int = 3072, outputs: int = 1) -> MLP:
+def three_layer(width: int, dim: int, outputs: int = 1) -> MLP:
     """The net of Haim et al. (2022): three linear layers, a bias on the first only, hence homogeneous of degree 3.
 
     >>> three_layer(width=10, dim=4).shapes()

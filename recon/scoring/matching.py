@@ -17,7 +17,7 @@ from torch import Tensor, from_numpy
 
 from recon.errors import ReconError
 from recon.scoring import metrics
-from recon.scoring.metrics import CIFAR_SHAPE, Shape
+from recon.scoring.metrics import Shape
 
 #: name -> (pairwise function of two sets of rows and their shape (C, H, W), whether larger is more alike)
 METRICS: dict[str, tuple[Callable[[Tensor, Tensor, Shape], Tensor], bool]] = {
@@ -47,7 +47,7 @@ def _pairs(a: Tensor, b: Tensor, metric: str, shape: Shape) -> tuple[Tensor, boo
     return pairwise(a, b, shape), larger
 
 
-def nearest(a: Tensor, b: Tensor, metric: str = "l2", shape: Shape = CIFAR_SHAPE) -> Match:
+def nearest(a: Tensor, b: Tensor, metric: str = "l2", shape: Shape = ()) -> Match:
     """For each image of `a` (m, d) the most alike of `b` (n, d); one image of b may serve several of a.
 
     metric: "l2" (smaller is nearer), "ncc", "ncc_channel" or "ssim" (larger is nearer); the last two
@@ -59,7 +59,7 @@ def nearest(a: Tensor, b: Tensor, metric: str = "l2", shape: Shape = CIFAR_SHAPE
     return Match(best.indices, best.values)
 
 
-def one_to_one(a: Tensor, b: Tensor, metric: str = "ncc", shape: Shape = CIFAR_SHAPE) -> Match:
+def one_to_one(a: Tensor, b: Tensor, metric: str = "ncc", shape: Shape = ()) -> Match:
     """The assignment of images of `a` to different images of `b` (m ≤ n) with the best total score.
 
     Solved by SciPy's linear_sum_assignment.  Unlike `nearest`, nobody is counted twice.
@@ -98,7 +98,7 @@ def target_decoy(
     held_out: Tensor,
     threshold: float,
     metric: str = "ncc",
-    shape: Shape = CIFAR_SHAPE,
+    shape: Shape = (),
 ) -> Competition:
     """Assign candidates (m, d) one-to-one over n training and n held-out images together; count pairs above threshold.
 
@@ -175,7 +175,7 @@ def padded(x: Tensor, n: int) -> Tensor:
     return torch.cat([x, x.new_zeros(max(n - len(x), 0), x.shape[1])])
 
 
-def match_counts(x_hat: Tensor, images: Tensor, mean: Tensor, shape: Shape = CIFAR_SHAPE) -> Counts:
+def match_counts(x_hat: Tensor, images: Tensor, mean: Tensor, shape: Shape) -> Counts:
     """How many of `images` (n, d) have a candidate of their own in x_hat (m, d), by each of our yardsticks.
 
     Both are centred by `mean` (d,); shape: (C, H, W).  NCC compares them so, over the whole image or per channel; SSIM

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from recon.errors import ReconError
 
-Shape = tuple[int, int, int]
-CIFAR_SHAPE = (3, 32, 32)  # TRANSITION: callers will pass the shape of their images
+Shape = tuple[int, ...]
 WINDOW = 7  # scikit-image's default window
 
 
@@ -41,7 +40,7 @@ def ncc(a: Tensor, b: Tensor) -> Tensor:
     return (_standardise(a) @ _standardise(b).mT).clamp(-1, 1)
 
 
-def ncc_channel(a: Tensor, b: Tensor, shape: Shape = CIFAR_SHAPE) -> Tensor:
+def ncc_channel(a: Tensor, b: Tensor, shape: Shape) -> Tensor:
     """The mean over the C channels of their normalised cross-correlations, (m, n) in [−1, 1].
 
     Blind to brightness and contrast of each channel.  The distance of Haim et al. (2022), the squared L2 between images
@@ -67,7 +66,7 @@ def _window_means(side: int, like: Tensor) -> Tensor:
     return ((places >= 0) & (places < WINDOW)).to(like.dtype) / WINDOW
 
 
-def ssim(a: Tensor, b: Tensor, shape: Shape = CIFAR_SHAPE, chunk: int = 16) -> Tensor:
+def ssim(a: Tensor, b: Tensor, shape: Shape, chunk: int = 16) -> Tensor:
     """Mean structural similarity (Wang et al. 2004), (m, n) in [−1, 1], for data range 1.
 
     scikit-image's `structural_similarity(..., data_range=1, channel_axis=0)`: uniform 7 × 7 window, sample

@@ -16,7 +16,7 @@ from torch.nn.functional import normalize
 
 from recon.errors import ReconError
 from recon.scoring.matching import ByYardstick, Counts, match_counts, one_to_one, padded
-from recon.scoring.metrics import CIFAR_SHAPE, Shape
+from recon.scoring.metrics import Shape
 
 NULLS = ("span", "mixtures", "rows", "directions", "means")
 HELD_OUT = "held_out"
@@ -103,7 +103,7 @@ def null_table(
     held_out: Tensor,
     mean: Tensor,
     x_hat: Tensor,
-    shape: Shape = CIFAR_SHAPE,
+    shape: Shape,
 ) -> NullTable:
     """What no attack scores by `match_counts`, and what the attack's x_hat (m, d) scores above it.
 

@@ -12,7 +12,7 @@ STRIDE = 2
 MAPS = 8  # of the fixed convolution
 KERNELS = 64  # of the trained one
 
-Shape = tuple[int, int, int]
+Shape = tuple[int, ...]
 
 
 def random_features(images: list[Tensor], shape: Shape, generator: torch.Generator) -> tuple[list[Tensor], Shape]:

@@ -24,6 +24,7 @@ from recon.attacks.reconstruct import Reconstruction
 from recon.attacks.rgap import layer_by_layer, rgap
 from recon.errors import ReconError
 from recon.nets.conv import SEED, Conv, ConvNet, cross_entropy_direction
+from recon.store.checkpoints import Checkpoints, FileCheckpoint
 
 
 def autograd_distances(gradient, x):
@@ -130,7 +131,7 @@ def test_hybrid_improves_on_the_minimum_norm_solution_and_starts_from_it(tmp_pat
     found = [next(layer_by_layer(victim)) for victim in gradient.split()]
     system = (torch.cat([f.z for f in found]), torch.cat([f.delta for f in found]))
     attack = GradientMatching(gradient, 5, 1e-3, alpha=1.0, beta=1.0, gamma=0.05, system=system)
-    improved = hybrid(gradient, share=0.05, checkpoints=tmp_path)
+    improved = hybrid(gradient, share=0.05, checkpoints=Checkpoints(tmp_path))
     assert (attack.energy(improved) < attack.energy(start)).all()
     torch.testing.assert_close(improved, start, atol=0.6, rtol=0)
     deeper, y = some_gradient(SMALL)
@@ -179,8 +180,8 @@ def test_matching_descends_resumes_and_treats_victims_alike(attack, tmp_path, mo
     monkeypatch.setattr("recon.optim.loop.time.monotonic", iter(range(0, 10**6, 60)).__next__)
     monkeypatch.setattr(GradientMatching, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        attack(gradient, SEED, 40, tmp_path / "state.safetensors")
-    resumed = attack(gradient, SEED, 40, tmp_path / "state.safetensors")
+        attack(gradient, SEED, 40, FileCheckpoint(tmp_path / "state.safetensors"))
+    resumed = attack(gradient, SEED, 40, FileCheckpoint(tmp_path / "state.safetensors"))
     assert torch.equal(resumed.x_hat, whole.x_hat)
 
 

@@ -11,7 +11,8 @@ from recon.attacks.reconstruct import reconstruct
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.bilevel_affine.metrics import Metrics, Null
 from recon.chapters.bilevel_affine.sizes import Sizes
-from recon.chapters.bilevel_common import BOX, STARTS, Images, image_null, measured
+from recon.chapters.bilevel_common import BOX, STARTS, image_null, measured, start_of
+from recon.images.bundle import Bundle
 from recon.nets.mlp import affine
 from recon.optim.descent import HeavyBall
 from recon.released import Weights
@@ -21,10 +22,10 @@ from recon.training.inner import Objective, solve_affine
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """All three starts as one batch, float64, exact inner solves and exact inverse Hessians."""
     data = context.dataset(sizes.n_train, sizes.n_held_out)
-    images = Images.of(data, context, torch.float64)
+    images = Bundle.of(data, context.device, torch.float64, centred=False)
     objective = Objective(affine(images.train.shape[1]), images.y, sizes.weight_decay)
     theta_star = solve_affine(objective, images.train[None]).theta[0]
-    x_init = torch.stack([images.start(name, context.stream("affine.start")) for name in STARTS])
+    x_init = torch.stack([start_of(images, name, context.stream("affine.start")) for name in STARTS])
     attack = BilevelAttack(
         Weights(objective.network, theta_star, y=images.y, weight_decay=sizes.weight_decay),
         AffineInner(),
@@ -57,7 +58,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, arrays)
 
 
-def _null(objective: Objective, theta_star: Tensor, images: Images, context: Context) -> Null:
+def _null(objective: Objective, theta_star: Tensor, images: Bundle, context: Context) -> Null:
     """The minimiser is unique: another seed for θ⁰ gives the same θ.  Measured, not assumed: the logits of a random
     θ⁰."""
     logits = torch.randn(1, len(images.y), generator=context.stream("affine.other_labels"), dtype=torch.float64)

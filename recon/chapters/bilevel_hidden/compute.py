@@ -13,7 +13,7 @@ from torch import Tensor
 from recon.attacks.bilevel import BilevelAttack, GaussNewton, LBFGSInner, outer_energy
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.bilevel_common import BOX, STARTS, Images, Reconstructed, image_null, measured
+from recon.chapters.bilevel_common import BOX, STARTS, Reconstructed, image_null, measured, start_of
 from recon.chapters.bilevel_hidden.metrics import (
     AtDecay,
     ByInnerStart,
@@ -24,6 +24,7 @@ from recon.chapters.bilevel_hidden.metrics import (
     NullAtWidth,
 )
 from recon.chapters.bilevel_hidden.sizes import Sizes
+from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, one_hidden
 from recon.optim.descent import HeavyBall
 from recon.released import Weights
@@ -35,7 +36,7 @@ INNER_STARTS = ("uniform", "theta_star")
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every weight decay in turn; the first is reported at top level, with the inner start of the paper (uniform)."""
     data = context.dataset(sizes.n_train, sizes.n_held_out)
-    images = Images.of(data, context, torch.float32)
+    images = Bundle.of(data, context.device, torch.float32, centred=False)
     by_decay = {decay: _runs(sizes, context, images, decay) for decay in sizes.weight_decays}
     runs = by_decay[sizes.weight_decays[0]]
     main = runs.metrics
@@ -98,7 +99,7 @@ def _rows(plan: list[Run], inner: str, start: str) -> list[int]:
     return [k for k, run in enumerate(plan) if (run.inner, run.start) == (inner, start)]
 
 
-def _runs(sizes: Sizes, context: Context, images: Images, weight_decay: float) -> Runs:
+def _runs(sizes: Sizes, context: Context, images: Bundle, weight_decay: float) -> Runs:
     """All on the run's images: these seeds are of starts and weights, for the null is two networks that share their
     data."""
     objective = Objective(one_hidden(sizes.width, images.train.shape[1]), images.y, weight_decay)
@@ -108,7 +109,7 @@ def _runs(sizes: Sizes, context: Context, images: Images, weight_decay: float) -
     uniform = _weights(objective.network, "uniform", context, "hidden.inner_start", seeds)
     theta_0 = {"uniform": uniform, "theta_star": trained.theta}
     theta_star = torch.stack([trained.theta[run.seed] for run in plan])
-    x_init = torch.stack([images.start(run.start, context.stream("hidden.start", run.seed)) for run in plan])
+    x_init = torch.stack([start_of(images, run.start, context.stream("hidden.start", run.seed)) for run in plan])
     attack = BilevelAttack(
         Weights(objective.network, theta_star, y=images.y, weight_decay=weight_decay),
         LBFGSInner(torch.stack([theta_0[run.inner][run.seed] for run in plan]), sizes.inner_first, sizes.inner_next),
@@ -161,7 +162,7 @@ def mean_and_sd(rows: list[Reconstructed]) -> MeanReconstructed:
 # ------------------------------------------------------------------------------------------------------- nulls
 
 
-def _null(objective: Objective, theta_star: Tensor, images: Images, sizes: Sizes, context: Context) -> Null:
+def _null(objective: Objective, theta_star: Tensor, images: Bundle, sizes: Sizes, context: Context) -> Null:
     """How far networks are apart that nobody attacked: θ* (S, p) of all seeds, and those trained on other data."""
     network, seeds = objective.network, range(sizes.seeds)
     elsewhere = Objective(network, images.held_out_y, objective.weight_decay)
@@ -178,7 +179,7 @@ def _null(objective: Objective, theta_star: Tensor, images: Images, sizes: Sizes
     )
 
 
-def _null_at_width(sizes: Sizes, context: Context, images: Images, width: int) -> NullAtWidth:
+def _null_at_width(sizes: Sizes, context: Context, images: Bundle, width: int) -> NullAtWidth:
     """Two seeds, the first weight decay."""
     network = one_hidden(width, images.train.shape[1])
     objective = Objective(network, images.y, sizes.weight_decays[0])

@@ -56,7 +56,7 @@ def repeated(objective: Objective, theta: Tensor, x: Tensor, m: int) -> tuple[fl
 
 
 @dataclass(frozen=True)
-class Centred:
+class Kinds:
     """Flat images (n, d) in float64, minus the training mean: training images and their labels, held out, noise."""
 
     mean: Tensor
@@ -66,12 +66,12 @@ class Centred:
     noise: Tensor
 
     @staticmethod
-    def of(data: Dataset, context: Context) -> Centred:
+    def of(data: Dataset, context: Context) -> Kinds:
         """As many noise images ~ U(0, 1) as there are held-out ones."""
         mean, y = data.train.flat.double().mean(0), data.train.y.double()
         train, held_out = (centre(part.flat.double(), mean) for part in (data.train, data.held_out))
         drawn = torch.rand(held_out.shape, generator=context.stream("collapse.noise"), dtype=torch.float64)
-        return Centred(mean, y, train, held_out, centre(drawn, mean))
+        return Kinds(mean, y, train, held_out, centre(drawn, mean))
 
     def kinds(self) -> dict[str, Tensor]:
         """The three sets by name."""
@@ -81,7 +81,7 @@ class Centred:
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Train without weight decay to high confidence, and once more with it; then repeat single examples."""
     data = context.dataset(sizes.n_train, sizes.n_held_out)
-    images = Centred.of(data, context)
+    images = Kinds.of(data, context)
     train, y, m = images.train, images.y, len(images.train)
     network = one_hidden(sizes.width, train.shape[1])
     theta_init = network.flatten(network.init(context.stream("collapse.weights")))
@@ -125,7 +125,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, arrays)
 
 
-def _with_decay(objective: Objective, theta_init: Tensor, images: Centred) -> Decayed:
+def _with_decay(objective: Objective, theta_init: Tensor, images: Kinds) -> Decayed:
     """The same for a network trained with weight decay, to its minimum."""
     train, m = images.train, len(images.train)
     theta = solve_lbfgs(objective, train[None], theta_init.double()[None], replace(INNER, tol=1e-8)).theta[0]

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from recon.attacks.recover import energy_gradient, recover
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.common import Centred, nulls_of, train_released
+from recon.chapters.common import nulls_of, train_released
 from recon.chapters.decoreco_adversary.metrics import Judged, MeanSd, Metrics
 from recon.chapters.decoreco_adversary.sizes import Sizes
 from recon.chapters.tables import NullTable
+from recon.images.bundle import Bundle
 from recon.scoring.evidence import EVIDENCE, evidence, features, shadow_classifier, sharpness
 from recon.scoring.matching import nearest
 from recon.scoring.nulls import null_table
@@ -46,18 +47,20 @@ class Judgement:
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """The shadow net's answers are known to the adversary; those of the released nets score them only."""
     sets = context.datasets(sizes.n_train, sizes.networks, sizes.n_train)
-    shadow = attack_once(sizes, context, Centred.from_data(sets[0], context.device, released="init"), 0)
+    shadow = attack_once(sizes, context, Bundle.of(sets[0].swapped(), context.device), 0)
     model = shadow_classifier(shadow.measured, shadow.true) if _both(shadow.true) else None
     shares: list[float] = []
     null_shares: dict[str, list[float]] = {}
     counts: list[NullTable] = []
     judged: dict[str, list[Judgement]] = {name: [] for name in (*EVIDENCE, "combined")}
     for k, data in enumerate(sets, start=1):
-        images = Centred.from_data(data, context.device)
+        images = Bundle.of(data, context.device)
         attempt = attack_once(sizes, context, images, k)
         for name, x in attempt.nulls.items():
             null_shares.setdefault(name, []).append(is_true(x, images, sizes.threshold).float().mean().item())
-        counts.append(null_table(attempt.nulls, images.train, images.held_out, images.mean, attempt.x_hat))
+        counts.append(
+            null_table(attempt.nulls, images.train, images.held_out, images.mean, attempt.x_hat, images.shape)
+        )
         if _both(attempt.true):
             truth = attempt.true.cpu().numpy()
             shares.append(float(truth.mean()))
@@ -77,7 +80,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, _curves(judged))
 
 
-def attack_once(sizes: Sizes, context: Context, images: Centred, k: int) -> Attempt:
+def attack_once(sizes: Sizes, context: Context, images: Bundle, k: int) -> Attempt:
     """Train network k, recover, measure."""
     released = train_released(context, images, sizes.width, sizes.train_steps, k)
     weights, stream = released.weights, context.stream("kkt.attack_again", k)
@@ -89,7 +92,7 @@ def attack_once(sizes: Sizes, context: Context, images: Centred, k: int) -> Atte
     return Attempt(measured, is_true(found.x_hat, images, sizes.threshold), found.x_hat, nulls)
 
 
-def is_true(x: Tensor, images: Centred, threshold: float) -> Tensor:
+def is_true(x: Tensor, images: Bundle, threshold: float) -> Tensor:
     """Which of the candidates (m, d) have NCC above the threshold with a training image, and less with any held-out."""
     score = nearest(x, images.train, "ncc").score
     return (score > threshold) & (score > nearest(x, images.held_out, "ncc").score)

@@ -11,9 +11,9 @@ from torch import Tensor
 from recon.attacks.reference import RecipeSettings, recover_by_recipe
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.common import (
-    Centred,
     ReleasedNet,
     by_reference,
+    kept_arrays,
     match_table,
     nulls_of,
     timed_recover,
@@ -22,13 +22,14 @@ from recon.chapters.common import (
 from recon.chapters.decoreco_partition.metrics import Ended, Metrics, ReferenceSearch, Search, Variants
 from recon.chapters.decoreco_partition.sizes import Sizes
 from recon.chapters.tables import flat
+from recon.images.bundle import Bundle
 from recon.scoring.matching import nearest
 from recon.scoring.nulls import HELD_OUT
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Three searches on one network from the same photographs."""
-    images = Centred.of(context, sizes.n_train)
+    images = context.images(sizes.n_train)
     released = train_released(context, images, sizes.width, sizes.train_steps)
     order = images.init_y.argsort(stable=True)  # the attack's labels: −1 first
     x_init = images.init[order]
@@ -43,11 +44,11 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         variants=Variants(reference=reference, pixels=pixels, span=span),
     )
     starts = {"x_init": x_init, "partition_index": images.init_index[order.cpu()]}
-    return Outcome(metrics, {"x_hat_reference": x_reference, **in_pixels, **in_span, **images.arrays(), **starts})
+    return Outcome(metrics, {"x_hat_reference": x_reference, **in_pixels, **in_span, **kept_arrays(images), **starts})
 
 
 def _by_reference(
-    sizes: Sizes, context: Context, images: Centred, released: ReleasedNet, x_init: Tensor
+    sizes: Sizes, context: Context, images: Bundle, released: ReleasedNet, x_init: Tensor
 ) -> tuple[ReferenceSearch, Tensor]:
     """The reference recipe: its matches, and its candidates (m, d)."""
     recipe = RecipeSettings(sizes.attack.m, sizes.reference_steps, 0.0)
@@ -61,7 +62,7 @@ def _by_reference(
 
 
 def _ours(
-    sizes: Sizes, context: Context, images: Centred, released: ReleasedNet, x_init: Tensor, variant: str
+    sizes: Sizes, context: Context, images: Bundle, released: ReleasedNet, x_init: Tensor, variant: str
 ) -> tuple[Search, Tensors]:
     """Our attack, in all "pixels" or in the "span": its matches and arrays."""
     settings = replace(sizes.attack, project=variant == "span", distinct=1.0)
@@ -77,7 +78,7 @@ def _ours(
     return Search(**flat(said), **flat(table), **flat(ended)), arrays
 
 
-def where_ended(x_hat: Tensor, x_init: Tensor, images: Centred, nulls: dict[str, Tensor]) -> Ended:
+def where_ended(x_hat: Tensor, x_init: Tensor, images: Bundle, nulls: dict[str, Tensor]) -> Ended:
     """Of results x_hat (m, d), and row by row where each began, x_init (m, d)."""
     to_any = nearest(x_hat, torch.cat([x_init, images.train]), "ncc").index
     to_init, to_train = nearest(x_hat, x_init, "ncc"), nearest(x_hat, images.train, "ncc")

@@ -10,9 +10,9 @@ from recon.attacks.recover import Recovered
 from recon.attacks.reference import TUNED_SCALE, RecipeSettings, recover_by_recipe
 from recon.chapters.base import Context, Outcome
 from recon.chapters.common import (
-    Centred,
     ReleasedNet,
     by_reference,
+    kept_arrays,
     match_table,
     nulls_of,
     timed_recover,
@@ -21,12 +21,13 @@ from recon.chapters.common import (
 from recon.chapters.decoreco_random.metrics import Metrics, ReferenceSearch, Search, Variants
 from recon.chapters.decoreco_random.sizes import Sizes
 from recon.chapters.tables import flat
+from recon.images.bundle import Bundle
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """All searches on one network.  The reference recipe also from its tuned scale, with the same budget, so that one
     sees what the scale does there."""
-    images = Centred.of(context, sizes.n_train)
+    images = context.images(sizes.n_train)
     released = train_released(context, images, sizes.width, sizes.train_steps)
     reference, x_reference = _by_reference(sizes, context, images, released, sizes.attack.init_scale)
     from_tuned, x_from_tuned = _by_reference(sizes, context, images, released, TUNED_SCALE)
@@ -50,11 +51,11 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     metrics = Metrics(
         n_train=sizes.n_train, m=sizes.attack.m, **flat(released.metrics()), **flat(reference), variants=variants
     )
-    return Outcome(metrics, arrays | images.arrays())
+    return Outcome(metrics, arrays | kept_arrays(images))
 
 
 def _by_reference(
-    sizes: Sizes, context: Context, images: Centred, released: ReleasedNet, scale: float
+    sizes: Sizes, context: Context, images: Bundle, released: ReleasedNet, scale: float
 ) -> tuple[ReferenceSearch, Tensor]:
     """The reference recipe from scale · N(0, 1): its matches, and its candidates (m, d)."""
     recipe = RecipeSettings(sizes.attack.m, sizes.reference_steps, scale)
@@ -68,7 +69,7 @@ def _by_reference(
 
 
 def _ours(
-    sizes: Sizes, context: Context, images: Centred, released: ReleasedNet, variant: str
+    sizes: Sizes, context: Context, images: Bundle, released: ReleasedNet, variant: str
 ) -> tuple[Search, Recovered]:
     """Our attack, in all "pixels" or in the "span"."""
     settings = replace(sizes.attack, project=variant == "span")

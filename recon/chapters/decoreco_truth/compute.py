@@ -10,10 +10,11 @@ from torch import Tensor
 
 from recon.attacks.recover import RecoverSettings, recover
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.common import LAYER_1, Centred, ReleasedNet, match_table, nulls_of, train_released
+from recon.chapters.common import LAYER_1, ReleasedNet, match_table, nulls_of, train_released
 from recon.chapters.decoreco_truth.metrics import ByStart, EnergiesAfter, Metrics
 from recon.chapters.decoreco_truth.sizes import Sizes
 from recon.chapters.tables import MatchTable, flat
+from recon.images.bundle import Bundle
 from recon.training.kkt import certificate
 
 
@@ -28,7 +29,7 @@ class Attempt:
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Three sets of images at equal number and budget; and the attack as it is usually run."""
-    images = Centred.of(context, sizes.n_train)
+    images = context.images(sizes.n_train)
     released = train_released(context, images, sizes.width, sizes.train_steps)
     alpha = sizes.attack.alpha
     noise = torch.rand(images.train.shape, generator=context.stream("kkt.noise")).to(images.mean) - images.mean
@@ -64,7 +65,7 @@ def fitted_energy(released: ReleasedNet, x: Tensor, y: Tensor, alpha: float) -> 
 
 
 def _attempt(
-    name: str, settings: RecoverSettings, context: Context, images: Centred, released: ReleasedNet, start: Tensor | None
+    name: str, settings: RecoverSettings, context: Context, images: Bundle, released: ReleasedNet, start: Tensor | None
 ) -> Attempt:
     found = recover(released.weights, settings, context.stream("kkt.attack"), context.checkpoints.inside(name), start)
     energy = fitted_energy(released, found.x_hat, (found.labels + 1) / 2, settings.alpha)

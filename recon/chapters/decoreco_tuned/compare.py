@@ -17,7 +17,7 @@ from recon.store.results import Result
 
 @dataclass(frozen=True)
 class Pair:
-    """A reconstruction (3072,) in [0, 1], its nearest training image, their NCC, and its place by contribution."""
+    """A reconstruction (d,) in [0, 1], its nearest training image, their NCC, and its place by contribution."""
 
     image: Tensor
     nearest: Tensor

@@ -7,10 +7,11 @@ from torch import Tensor
 
 from recon.attacks.recover import Recovered
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.common import Centred, match_table, nulls_of, ranks, timed_recover, train_released
+from recon.chapters.common import kept_arrays, match_table, nulls_of, ranks, timed_recover, train_released
 from recon.chapters.decoreco_tuned.metrics import Metrics
 from recon.chapters.decoreco_tuned.sizes import Sizes
 from recon.chapters.tables import flat
+from recon.images.bundle import Bundle
 from recon.images.pool import ImagePool
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.nulls import null_curves
@@ -20,7 +21,7 @@ TOP = 40  # reconstructions that Fig. 8 shows
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """One network, one attack; and the rank of the nearest training image among all images of the pool."""
-    images = Centred.of(context, sizes.n_train)
+    images = context.images(sizes.n_train)
     released = train_released(context, images, sizes.width, sizes.train_steps)
     found, said = timed_recover(context, released, sizes.attack, "tuned")
     rank = ranks(found.x_hat, images.train, gallery(context.pool, images.train_index, images.mean))
@@ -37,7 +38,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         null_top40_rank_at_most_10=int((null_rank[:TOP] <= 10).sum()),
         top40_shown=min(TOP, len(rank)),
     )
-    return Outcome(metrics, {**_candidates(found), **images.arrays(), "rank": rank, **_null_arrays(nulls, images)})
+    return Outcome(metrics, {**_candidates(found), **kept_arrays(images), "rank": rank, **_null_arrays(nulls, images)})
 
 
 def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
@@ -57,7 +58,7 @@ def _candidates(found: Recovered) -> Tensors:
     }
 
 
-def _null_arrays(nulls: Tensors, images: Centred, shown: int = 10) -> Tensors:
+def _null_arrays(nulls: Tensors, images: Bundle, shown: int = 10) -> Tensors:
     """Per null the sorted NCC (n,) of the training images; and of each its best candidates (≤ shown, d) with the rows
     of the training images they match."""
     arrays = {f"null_ncc_{name}": curve for name, curve in null_curves(nulls, images.train).items()}

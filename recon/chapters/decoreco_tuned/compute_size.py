@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from recon.chapters.base import Context, Outcome
-from recon.chapters.common import Centred, match_table, nulls_of, timed_recover, train_released
+from recon.chapters.common import match_table, nulls_of, timed_recover, train_released
 from recon.chapters.decoreco_tuned.metrics import SizeMetrics, SizeRow
 from recon.chapters.decoreco_tuned.sizes import SizeSizes
 from recon.chapters.tables import flat
@@ -26,7 +26,7 @@ def compute_size(sizes: SizeSizes, context: Context) -> Outcome[SizeMetrics]:
 
 
 def _row(sizes: SizeSizes, context: Context, n_train: int) -> SizeRow:
-    images = Centred.of(context, n_train)
+    images = context.images(n_train)
     released = train_released(context, images, sizes.width, sizes.train_steps, offset=n_train)
     settings = replace(sizes.attack, m=2 * n_train)
     found, said = timed_recover(context, released, settings, f"n-{n_train}")

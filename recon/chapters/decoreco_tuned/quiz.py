@@ -14,14 +14,14 @@ from torch import Tensor
 
 from recon.chapters import ROOT
 from recon.chapters.decoreco_tuned.metrics import Metrics
-from recon.chapters.pictures import shown
+from recon.chapters.pictures import as_pixels, shown
 from recon.scoring.matching import nearest
 from recon.store.results import Result
 
 
 @dataclass(frozen=True)
 class Option:
-    """One reconstruction (3072,) in [0, 1], its nearest training image, that one's rank, and their NCC."""
+    """One reconstruction (d,) in [0, 1], its nearest training image, that one's rank, and their NCC."""
 
     image: Tensor
     nearest: Tensor
@@ -52,7 +52,7 @@ def static(name: str) -> str:
 
 def data_uri(image: Tensor) -> str:
     """A flat image in [0, 1] as a PNG data URI."""
-    pixels = (image.reshape(3, 32, 32).permute(1, 2, 0).clamp(0, 1) * 255).round().cpu().numpy().astype(np.uint8)
+    pixels = (as_pixels(image) * 255).round().astype(np.uint8)
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, format="PNG")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

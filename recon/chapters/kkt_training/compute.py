@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.common import LAYER_1, Centred
+from recon.chapters.common import LAYER_1
 from recon.chapters.kkt_training.metrics import Decayed, Metrics, Observed, Run
 from recon.chapters.kkt_training.sizes import Sizes
+from recon.images.bundle import Bundle
 from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP, three_layer
 from recon.training.inner import INNER, Objective, solve_lbfgs
@@ -21,7 +22,7 @@ from recon.training.kkt import KKTSettings, Observer, Trained, certificate, trai
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Both methods from the same θ⁰, observed on the way; then regression with weight decay."""
-    images = Centred.of(context, sizes.n_train)
+    images = context.images(sizes.n_train)
     network = three_layer(sizes.width, images.train.shape[1])
     ours, trained = _train("loss-scaled", network, images, sizes, context)
     reference, by_descent = _train("gradient-descent", network, images, sizes, context)
@@ -43,7 +44,7 @@ def observation_steps(steps: int, points: int = 14) -> tuple[int, ...]:
     return tuple(sorted({round(math.exp(v)) for v in torch.linspace(0, math.log(steps), points).tolist()}))
 
 
-def _train(method: str, network: MLP, images: Centred, sizes: Sizes, context: Context) -> tuple[Run, Trained]:
+def _train(method: str, network: MLP, images: Bundle, sizes: Sizes, context: Context) -> tuple[Run, Trained]:
     weights = context.stream("kkt.weights")
     theta_init = network.flatten(network.init(weights, "small")).to(images.train.device)
     seen: list[tuple[int, float, float]] = []
@@ -70,7 +71,7 @@ def _first_below(trained: Trained, goal: float) -> int:
     return int(below[0]) + 1 if len(below) else -1
 
 
-def _final_arrays(network: MLP, trained: Trained, images: Centred) -> Tensors:
+def _final_arrays(network: MLP, trained: Trained, images: Bundle) -> Tensors:
     """Multipliers and margins at the end: who supports the margin."""
     found = certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
     return {
@@ -83,7 +84,7 @@ def _final_arrays(network: MLP, trained: Trained, images: Centred) -> Tensors:
     }
 
 
-def _regression(sizes: Sizes, context: Context, images: Centred) -> Decayed:
+def _regression(sizes: Sizes, context: Context, images: Bundle) -> Decayed:
     """Buzaglo et al.'s variant: MSE to ±1 with weight decay.  There λ_i = −ℓ'_i/(n·wd), any sign, and the residual is
     the training gradient: ‖θ − Σ λ_i ∇Φ_i‖ = ‖∇E‖/wd, an identity that checks all of the machinery.  Multipliers
     fitted afterwards minimise that residual, so they leave no more."""

@@ -70,7 +70,9 @@ def bilevel_run(sizes: Sizes, context: Context, seed: int) -> Tensors:
     problem = Problem(images, torch.zeros_like(images.truth[0]), partial(bilevel_energy, released))
     size = released.theta_star.square().sum()
     measured = measure(problem, found.x_hat, starts, found.energy / size, sizes, seed)
-    measured |= {f"start_{key}": value for key, value in set_distances(starts.float(), images.sets()).items()}
+    measured |= {
+        f"start_{key}": value for key, value in set_distances(starts.float(), images.sets(), images.shape).items()
+    }
     measured |= {"converged": found.converged, "steps": torch.tensor(found.steps)}
     measured |= {"null": images.null_distance()}
     return measured | _connections(released, images, found.x_hat, sizes)

@@ -111,7 +111,7 @@ def three_layer_run(sizes: Sizes, context: Context, method: str, seed: int) -> T
     if method == "span":  # where this attack begins: what the weights see of the start, and no more
         space = image_span(Weights(network, theta_star))
         projected = mean + space.lift(space.reduce(starts - mean))
-        found |= {f"start_{key}": value for key, value in set_distances(projected, images.sets()).items()}
+        found |= {f"start_{key}": value for key, value in set_distances(projected, images.sets(), images.shape).items()}
         found["start_ncc"] = ncc_to_truth(projected - mean, images.truth - mean)
     found["ncc"] = ncc_to_truth(x_hat - mean, images.truth - mean)
     return found | {"null_ncc": ncc_to_truth((images.held_out - mean)[None], images.truth - mean)}

@@ -17,7 +17,7 @@ from recon.analysis.landscape import barrier, curvature, mixed_starts, roughness
 from recon.chapters.base import Context, Tensors
 from recon.chapters.landscape.metrics import BySet, Crossing, Crossings, Curvature, Ends, Geometry, Grid
 from recon.chapters.landscape.sizes import Sizes
-from recon.images.partitions import Partition
+from recon.images.bundle import Bundle
 from recon.nets.mlp import affine
 from recon.optim.subspace import Subspace
 from recon.released import Weights
@@ -31,7 +31,8 @@ DIRECTIONS, RADIUS = 8, 0.5  # of the curvature: random directions, L2 length pe
 
 @dataclass(frozen=True)
 class SeedImages:
-    """Flat images (n, d) in [0, 1] of one seed: truth, partition, random ~ U(0, 1), held out; labels y of the truth.
+    """Flat images (n, d) in [0, 1] of one seed: truth, partition, random ~ U(0, 1), held out; labels y of the truth;
+    shape (C, H, W).
 
     Rows are sorted by label, 0 first; the partition has the same labels row by row.
     """
@@ -42,6 +43,7 @@ class SeedImages:
     held_out: Tensor
     y: Tensor
     train_index: Tensor
+    shape: tuple[int, ...]
 
     @staticmethod
     def of(context: Context, sizes: Sizes, seed: int, dtype: torch.dtype) -> SeedImages:
@@ -50,17 +52,11 @@ class SeedImages:
         wanted = sizes.n_train * sizes.seeds
         data = context.dataset(wanted, wanted)
         half = min(sizes.n_train, min(map(len, (data.train, data.init, data.held_out))) // sizes.seeds) // 2
-        rows = torch.arange(seed * half, (seed + 1) * half)
-
-        def take(part: Partition) -> Tensor:  # both classes have as many images
-            return torch.cat([rows, rows + len(part) // 2])
-
-        images = [part.flat[take(part)].to(context.device, dtype) for part in (data.train, data.init, data.held_out)]
+        images = Bundle.of(data, context.device, dtype, centred=False).take(seed * half, (seed + 1) * half)
         generator = context.stream("landscape.start", seed)
-        noise = torch.rand(2 * half, images[0].shape[1], generator=generator, dtype=torch.float64)
-        y = data.train.y[take(data.train)].to(context.device, dtype)
-        index = data.train.index[take(data.train)]
-        return SeedImages(images[0], images[1], noise.to(images[0]), images[2], y, index)
+        noise = torch.rand(images.train.shape, generator=generator, dtype=torch.float64).to(images.train)
+        kept = (images.held_out, images.y, images.train_index, images.shape)
+        return SeedImages(images.train, images.init, noise, *kept)
 
     def sets(self) -> dict[str, Tensor]:
         """The three sets by name."""
@@ -73,7 +69,7 @@ class SeedImages:
 
     def null_distance(self) -> Tensor:
         """Distance to the truth of images that no training saw."""
-        return set_distances(self.held_out[None].float(), self.sets())["truth"]
+        return set_distances(self.held_out[None].float(), self.sets(), self.shape)["truth"]
 
 
 @dataclass(frozen=True)
@@ -110,7 +106,7 @@ def corner_rows(sizes: Sizes) -> list[int]:
 def measure(problem: Problem, x_hat: Tensor, starts: Tensor, energy: Tensor, sizes: Sizes, seed: int) -> Tensors:
     """Distances and energies of the end points x_hat (S, n, d) in pixels; and the landscape between them."""
     sets = problem.images.sets()
-    found = {**set_distances(x_hat.float(), sets), "energy": energy}
+    found = {**set_distances(x_hat.float(), sets, problem.images.shape), "energy": energy}
     found["start_energy"] = problem.energy(problem.placed(starts))
     for name in ("partition", "random"):
         line = segment(problem.placed(sets["truth"]), problem.placed(sets[name]), sizes.line_points)

@@ -64,12 +64,12 @@ def attacks(gradient: Gradient, sizes: Sizes, context: Context, name: str) -> di
         return found
     single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
     steps = max(1, round(sizes.share * COSINE_STEPS))
-    folder = context.checkpoints.inside(name.replace(" ", "-"))
-    found["cosine_tv"] = lambda: cosine_tv(single, SEED, steps, folder.at("cosine")).x_hat.view(shape)
-    found["cosine_tv_authors"] = lambda: cosine_tv_authors(single, SEED, steps, folder.at("cosine-authors")).x_hat.view(
+    kept = context.checkpoints.inside(name.replace(" ", "-"))
+    found["cosine_tv"] = lambda: cosine_tv(single, SEED, steps, kept.at("cosine")).x_hat.view(shape)
+    found["cosine_tv_authors"] = lambda: cosine_tv_authors(single, SEED, steps, kept.at("cosine-authors")).x_hat.view(
         shape
     )
-    found["hybrid"] = lambda: hybrid(single, sizes.share, folder)
+    found["hybrid"] = lambda: hybrid(single, sizes.share, kept)
     if sizes.dlg_steps:
         found["dlg"] = lambda: dlg(single, SEED, sizes.dlg_steps)[0]
     return found

@@ -111,9 +111,10 @@ def activations(attacked: Attacked, found: Victims, sizes: Sizes, context: Conte
         gradient = Gradient.of(network, attacked.theta, found.x, found.labels)
         if name != "relu":
             images[f"{name}, R-GAP"] = torch.cat([rgap(victim) for victim in gradient.split()])
-        file = context.checkpoints.at(f"activation-{name}")
+        checkpoint = context.checkpoints.at(f"activation-{name}")
         single = gradient.to(torch.float32)
-        images[f"{name}, matching"] = cosine_tv_authors(single, SEED, sizes.match_steps, file).x_hat.view_as(found.x)
+        matched = cosine_tv_authors(single, SEED, sizes.match_steps, checkpoint)
+        images[f"{name}, matching"] = matched.x_hat.view_as(found.x)
     errors = {key: mse(x.double(), found.x).mean().item() for key, x in images.items()}
     table = Activations(
         tanh_rgap=errors["tanh, R-GAP"],

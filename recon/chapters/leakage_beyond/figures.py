@@ -9,8 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from recon.chapters.leakage_beyond.metrics import Metrics
-from recon.chapters.pictures import image_rows, on_white
-from recon.chapters.tables import NULL_NAMES
+from recon.chapters.pictures import NULL_LABELS, image_rows, on_white
 from recon.store.results import Result
 
 
@@ -43,7 +42,7 @@ def plot_stages(result: Result[Metrics]) -> Figure:
         ([stage.gradient_ncc_64 for stage in stages], "--^", "one gradient, float64"),
     ):
         ax.plot(list(x.values()), values, style, label=label)
-    nulls = dict.fromkeys(NULL_NAMES[row.best_null_ncc_name] for row in weights)
+    nulls = dict.fromkeys(NULL_LABELS[row.best_null_ncc_name] for row in weights)
     for values, style, label in (
         ([row.ncc for row in weights], "-s", "weights, training images"),
         ([row.null_ncc for row in weights], ":s", "weights, held-out images"),

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from recon.attacks.recover import recover
 from recon.chapters.base import Context, Tensors
-from recon.chapters.common import Centred, nulls_of
+from recon.chapters.common import nulls_of
 from recon.chapters.leakage_beyond.metrics import ReadOut, Stage, ThreatModels, WeightsAttacked
 from recon.chapters.leakage_beyond.sizes import Sizes
 from recon.chapters.tables import flat
+from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, Params, three_layer
 from recon.released import Weights
 from recon.scoring.matching import one_to_one, rescale
@@ -32,14 +33,14 @@ class Training:
     """
 
     network: MLP
-    images: Centred
+    images: Bundle
     stages: dict[int, Tensor]
     shown: Tensor
 
     @staticmethod
     def of(context: Context, sizes: Sizes) -> Training:
         """Of a three-layer net, from the start to `train_steps`."""
-        images = Centred.of(context, sizes.n_train)
+        images = context.images(sizes.n_train)
         network = three_layer(sizes.width, images.train.shape[1])
         theta_init = network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train)
         stages: dict[int, Tensor] = {0: theta_init}
@@ -103,7 +104,7 @@ def weights_attacked(
     null_ncc = {name: curve.mean().item() for name, curve in null_curves(nulls, images.train).items()}
     null_ncc["held_out"] = null.score.mean().item()
     best = max(null_ncc, key=lambda name: null_ncc[name])
-    table = null_table(nulls, images.train, images.held_out, images.mean, found.x_hat)
+    table = null_table(nulls, images.train, images.held_out, images.mean, found.x_hat, images.shape)
     row = WeightsAttacked(
         **flat(table),
         step=step,

@@ -136,7 +136,7 @@ def counting(n: int, dim: int) -> list[Counted]:
     haim = MLP((3072, 1000, 1000, 1)).n_params
     rows = [
         ("affine, this chapter", n, dim, dim + 1),
-        ("one hidden layer, 6144 (Runkel et al.; n assumed)", 500, 3072, one_hidden(6144).n_params),
+        ("one hidden layer, 6144 (Runkel et al.; n assumed)", 500, 3072, one_hidden(6144, 3072).n_params),
         ("three layers, 1000-1000 (Haim et al., n = 500)", 500, 3072, haim),
     ]
     return [

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from recon.attacks.separation import FirstLayer, Separated, separate
 from recon.chapters.base import Context
-from recon.chapters.common import Centred, ReleasedNet, train_released
+from recon.chapters.common import ReleasedNet, train_released
 from recon.chapters.separation.metrics import Assessed, Certainty, Single
 from recon.chapters.separation.sizes import Sizes
-from recon.chapters.separation_common import SHAPE, is_true, others_of
+from recon.chapters.separation_common import is_true, others_of
 from recon.chapters.tables import flat
+from recon.images.bundle import Bundle
 from recon.released import Weights
 from recon.scoring.certainty import EVIDENCE, assessed, calibrated, evidence, gate_agreement, probability
 
@@ -38,7 +39,7 @@ def first_layer(released: ReleasedNet) -> Tensor:
 
 
 def certainty(
-    sizes: Sizes, context: Context, images: Centred, released: ReleasedNet, found: Separated
+    sizes: Sizes, context: Context, images: Bundle, released: ReleasedNet, found: Separated
 ) -> tuple[Certainty, Tensor, Tensor]:
     """Calibrated on shadow networks, trained on the other partition; assessed on this network and on one that holds
     more images, where separation begins to fail: metrics, then probability and truth of every candidate, this network's
@@ -67,15 +68,15 @@ def assessment(said: Tensor, true: Tensor) -> Assessed:
 
 def attacked(sizes: Sizes, context: Context, n: int, shadow: bool = False) -> Judged:
     """A network of n images, trained and separated; a shadow network is trained on the adversary's own."""
-    images = Centred.of(context, n, released="init" if shadow else "train")
+    images = context.images(n, swapped=shadow)
     offset = SHADOW_OFFSET + n if shadow else n
     released = train_released(context, images, sizes.width, sizes.steps(n), offset)
     w1 = first_layer(released)
-    found = separate(FirstLayer(w1), SHAPE, sizes.attack, context.stream("separation.attack"))
+    found = separate(FirstLayer(w1), images.shape, sizes.attack, context.stream("separation.attack"))
     return judge(context, images, released, found)
 
 
-def judge(context: Context, images: Centred, released: ReleasedNet, found: Separated) -> Judged:
+def judge(context: Context, images: Bundle, released: ReleasedNet, found: Separated) -> Judged:
     """Truth, by the images and others that nobody trained on."""
     true = is_true(found, images.train, others_of(context, images.train_index, images.mean))
     return Judged(released, len(images.train), found, true)

@@ -15,12 +15,12 @@ from recon.attacks.decoreco import half_and_half
 from recon.attacks.recover import recover
 from recon.attacks.separation import FirstLayer, Separated, derivatives, separate
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.common import Centred, ReleasedNet, match_table, nulls_of, train_released
+from recon.chapters.common import ReleasedNet, kept_arrays, match_table, nulls_of, train_released
 from recon.chapters.separation.certainty import certainty, first_layer
 from recon.chapters.separation.metrics import Counted, Metrics, Refined, Simpler, Timed
 from recon.chapters.separation.sizes import Sizes
-from recon.chapters.separation_common import SHAPE
 from recon.chapters.tables import Counts, MatchTable, flat
+from recon.images.bundle import Bundle
 from recon.released import Weights
 from recon.scoring.matching import one_to_one, padded
 
@@ -29,11 +29,11 @@ SMEARS = 10
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Train, separate, count; the same by simpler means; refined by stationarity; and how sure the adversary can be."""
-    images = Centred.of(context, sizes.n_train)
+    images = context.images(sizes.n_train)
     released = train_released(context, images, sizes.width, sizes.train_steps)
     w1 = first_layer(released)
     start = time.perf_counter()
-    found = separate(FirstLayer(w1), SHAPE, sizes.attack, context.stream("separation.attack"))
+    found = separate(FirstLayer(w1), images.shape, sizes.attack, context.stream("separation.attack"))
     seconds = time.perf_counter() - start
     nulls = nulls_of(context, images, released.network, released.theta_star, len(found.x_hat), found.basis)
     table = match_table(found.x_hat, images, nulls)
@@ -63,7 +63,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         "share": found.share,
         "x_hat_refined": better,
         "smears": smears(w1, SMEARS),
-        **images.arrays(),
+        **kept_arrays(images),
         **best_null_images(images.train, nulls),
     }
     return Outcome(metrics, arrays)
@@ -96,11 +96,11 @@ def best_null_images(train: Tensor, nulls: Tensors) -> Tensors:
 # ------------------------------------------------------------------------------------------------ simpler attacks
 
 
-def simpler(found: Separated, w1: Tensor, sizes: Sizes, context: Context, images: Centred, nulls: Tensors) -> Simpler:
+def simpler(found: Separated, w1: Tensor, sizes: Sizes, context: Context, images: Bundle, nulls: Tensors) -> Simpler:
     """The same count by scikit-learn's FastICA in all directions at once, and by our contrast without stages."""
     one_stage = replace(sizes.attack, first_rank=None, restarts=1)
-    at_once = separate(FirstLayer(w1), SHAPE, one_stage, context.stream("separation.attack")).x_hat
-    ica, seconds = fast_ica(found.basis, context.seed)
+    at_once = separate(FirstLayer(w1), images.shape, one_stage, context.stream("separation.attack")).x_hat
+    ica, seconds = fast_ica(found.basis, images.shape, context.seed)
     by_ica = match_table(torch.cat([ica, -ica]), images, nulls)
     return Simpler(
         fast_ica=Timed(**flat(counted(by_ica)), seconds=round(seconds, 2)),
@@ -108,10 +108,10 @@ def simpler(found: Separated, w1: Tensor, sizes: Sizes, context: Context, images
     )
 
 
-def fast_ica(basis: Tensor, seed: int) -> tuple[Tensor, float]:
+def fast_ica(basis: Tensor, shape: tuple[int, ...], seed: int) -> tuple[Tensor, float]:
     """Sources (r, d) by scikit-learn's FastICA on the derivatives of the basis (r, d), as it comes; and its seconds."""
     start = time.perf_counter()
-    observed = derivatives(basis.cpu(), SHAPE).flatten(1).numpy().T
+    observed = derivatives(basis.cpu(), shape).flatten(1).numpy().T
     model = FastICA(len(basis), whiten="unit-variance", random_state=seed % 2**32, tol=1e-3, max_iter=300)
     model.fit(observed)
     unmixing = torch.from_numpy(model.components_.astype(np.float32)).to(basis)
@@ -122,7 +122,7 @@ def fast_ica(basis: Tensor, seed: int) -> tuple[Tensor, float]:
 
 
 def refined(
-    found: Separated, released: ReleasedNet, sizes: Sizes, context: Context, images: Centred, nulls: Tensors
+    found: Separated, released: ReleasedNet, sizes: Sizes, context: Context, images: Bundle, nulls: Tensors
 ) -> tuple[Refined, Tensor]:
     """DecoReco begun at the separated images; DecoReco from noise; separation of what DecoReco's candidates span."""
     weights, attack = Weights(released.network, released.theta_star), sizes.refine
@@ -136,7 +136,7 @@ def refined(
     )
     seconds = time.perf_counter() - start
     noise = recover(weights, attack, context.stream("kkt.attack"), context.checkpoints.inside("noise"))
-    both = separate(FirstLayer(noise.x_hat), SHAPE, sizes.attack, context.stream("separation.attack"))
+    both = separate(FirstLayer(noise.x_hat), images.shape, sizes.attack, context.stream("separation.attack"))
     metrics = Refined(
         seconds=round(seconds, 2),
         separated_then_decoreco=counted(match_table(better.x_hat, images, nulls)),
@@ -146,7 +146,7 @@ def refined(
     return metrics, better.x_hat
 
 
-def start_of(found: Separated, m: int, images: Centred) -> Tensor:
+def start_of(found: Separated, m: int, images: Bundle) -> Tensor:
     """x_init (m, d) of DecoReco, labels −1 first: every source with both signs, once for each label, as far as m goes.
 
     Their size is that of a centred photograph; rows that are missing are zero.

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from recon.chapters.pictures import FRAMES, image_rows, on_white
+from recon.chapters.pictures import FRAMES, as_pixels, image_rows, on_white
 from recon.chapters.separation.metrics import Metrics
 from recon.chapters.tables import NULL_NAMES
 from recon.scoring.matching import one_to_one, padded
@@ -42,8 +42,9 @@ def matched(result: Result[Metrics], key: str, x_hat: str = "x_hat") -> tuple[Te
 
 
 def mosaic(rows: list[tuple[Tensor, str]], columns: int, gap: int = 2) -> np.ndarray:
-    """Pairs of rows of flat colour images as one picture (H, W, 3): (images (n, 3072), frame), line by line."""
-    side, n = 32 + 2 * gap, len(rows[0][0])
+    """Pairs of rows of flat colour images as one picture (H, W, 3): (images (n, d), frame), line by line."""
+    n, inner = len(rows[0][0]), as_pixels(rows[0][0][0]).shape[0]
+    side = inner + 2 * gap
     lines = -(-n // columns)
     canvas = np.ones((lines * (len(rows) * side + 2 * gap), columns * side, 3))
     for k in range(n):
@@ -52,8 +53,8 @@ def mosaic(rows: list[tuple[Tensor, str]], columns: int, gap: int = 2) -> np.nda
             top, left = line * (len(rows) * side + 2 * gap) + r * side, column * side
             colour = tuple(int(FRAMES[frame][i : i + 2], 16) / 255 for i in (1, 3, 5))
             canvas[top : top + side, left : left + side] = colour
-            pixels = images[k].detach().cpu().reshape(3, 32, 32).permute(1, 2, 0).numpy()
-            canvas[top + gap : top + gap + 32, left + gap : left + gap + 32] = pixels
+            pixels = as_pixels(images[k])
+            canvas[top + gap : top + gap + inner, left + gap : left + gap + inner] = pixels
     return canvas
 
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from recon.attacks.separation import FirstLayer, Separated, SeparationSettings, separate
 from recon.chapters.base import Context, Tensors
 from recon.chapters.separation_common import NCCCounts, above, counts, each
-from recon.chapters.weights_leak.images import Sets
 from recon.chapters.weights_leak.metrics import Attacked, CountTable
+from recon.images.bundle import Bundle
 from recon.scoring.metrics import ncc
 from recon.scoring.nulls import null_candidates
 
@@ -21,21 +21,21 @@ T = TypeVar("T")
 
 
 def attacked(
-    sets: Sets, released: FirstLayer, context: Context, settings: SeparationSettings
+    images: Bundle, released: FirstLayer, context: Context, settings: SeparationSettings
 ) -> tuple[Separated, Attacked]:
     """`separate`, and the `count_table` of what it found."""
     update = released.update  # once: κ takes a singular value decomposition
-    found = separate(FirstLayer(update), sets.shape, settings, context.stream("separation.attack"))
-    table = count_table(found.x_hat, sets, update, context.stream("separation.nulls"))
+    found = separate(FirstLayer(update), images.shape, settings, context.stream("separation.attack"))
+    table = count_table(found.x_hat, images, update, context.stream("separation.nulls"))
     return found, Attacked(**vars(table), rank=len(found.basis))
 
 
-def count_table(x_hat: Tensor, sets: Sets, w1: Tensor, generator: torch.Generator) -> CountTable:
+def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, generator: torch.Generator) -> CountTable:
     """The counts of candidates (m, d), and of `null_candidates` of the layer (h, d): as many as candidates or images,
     whichever are more.  Needs no particular image size."""
-    candidates = null_candidates(w1, sets.train, sets.others, max(len(x_hat), len(sets.train)), generator)
-    free = {name: counts(x, sets.train) for name, x in candidates.items()}
-    matches, null = counts(x_hat, sets.train), counts(x_hat, sets.held_out)
+    candidates = null_candidates(w1, images.train, images.init, max(len(x_hat), len(images.train)), generator)
+    free = {name: counts(x, images.train) for name, x in candidates.items()}
+    matches, null = counts(x_hat, images.train), counts(x_hat, images.held_out)
     best = each(max, null, *free.values())
     return CountTable(
         matches=matches,
@@ -46,11 +46,11 @@ def count_table(x_hat: Tensor, sets: Sets, w1: Tensor, generator: torch.Generato
     )
 
 
-def patch_table(found: Separated, sets: Sets) -> CountTable:
+def patch_table(found: Separated, images: Bundle) -> CountTable:
     """Candidates whose nearest patch, of as many training as held-out ones, is of training, above each NCC; null:
     one of the held out.  What is no more than the null is no training patch read out."""
-    k = min(len(sets.train), len(sets.held_out))
-    train, held_out = (ncc(found.sources, x[:k]).abs().amax(1) for x in (sets.train, sets.held_out))
+    k = min(len(images.train), len(images.held_out))
+    train, held_out = (ncc(found.sources, x[:k]).abs().amax(1) for x in (images.train, images.held_out))
     matches, null = above(train[train > held_out]), above(held_out[held_out >= train])
     return CountTable(matches=matches, null=null, span_null=null, best_null=null, excess=_excess(matches, null))
 

@@ -12,12 +12,13 @@ from torch import Tensor
 from recon.analysis.motion import Motion, disturbed
 from recon.attacks.separation import FirstLayer
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.separation_common import SHAPE, is_true
+from recon.chapters.separation_common import is_true
 from recon.chapters.weights_leak.attack import attacked, evidence_of, packed, patch_table, separated_of, unpacked
 from recon.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, SHADOW, cell_of, file_name, recipe_of
-from recon.chapters.weights_leak.images import Sets, Task, data_task, pool_task
+from recon.chapters.weights_leak.images import Task, data_task, pool_task
 from recon.chapters.weights_leak.metrics import Attacked, Ending, RecipeCell, RecipeMetrics, RecipeRow, Sure
 from recon.chapters.weights_leak.sizes import RecipeSizes
+from recon.images.bundle import Bundle
 from recon.scoring.certainty import SURE, calibrated, probability
 from recon.training.convolution import KERNEL, patches_of, random_features, small_cnn
 from recon.training.early_stopping import early_stopping
@@ -51,7 +52,7 @@ def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
     task = task_of(sizes, context, family, name)
     recipe = replace(recipe, classes=task.classes) if family == "data" else recipe
     stop = early_stopping(*task.validation) if name.startswith("early stopping") else None
-    trained = train(recipe, task.sets.train, task.y, context.stream("separation.weights"), task.sets.shape, stop)
+    trained = train(recipe, task.images.train, task.y, context.stream("separation.weights"), task.images.shape, stop)
     w1 = trained.w1
     if name.startswith("noise"):
         w1 = disturbed(w1, float(name.split()[1]), context.stream("separation.noise"))
@@ -60,7 +61,7 @@ def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
     ended, test_accuracy = ending(recipe, trained), released_accuracy(trained, w1, task)
     rows, evidence = [], Tensors()
     for known in KNOWN if name in KNOWN_FOR else KNOWN[:1]:
-        found, table = attacked(task.sets, FirstLayer(w1, start[known]), context, sizes.attack)
+        found, table = attacked(task.images, FirstLayer(w1, start[known]), context, sizes.attack)
         row = RecipeRow(
             **vars(table),
             **vars(ended),
@@ -71,7 +72,7 @@ def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
             test_accuracy=test_accuracy,
         )
         rows.append(row)
-        evidence |= evidence_of(found, is_true(found, task.sets.train, task.sets.others), known)
+        evidence |= evidence_of(found, is_true(found, task.images.train, task.images.init), known)
     return {**packed(rows, list[RecipeRow]), **evidence}
 
 
@@ -80,7 +81,7 @@ def task_of(sizes: RecipeSizes, context: Context, family: str, name: str) -> Tas
     if family == "data":
         return data_task(name, sizes.n_train, context)
     if family == SHADOW:
-        return pool_task(context, int(name), sizes.base.classes, released="init")
+        return pool_task(context, int(name), sizes.base.classes, swapped=True)
     return pool_task(context, sizes.n_train, recipe_of(sizes.base, family, name).classes)
 
 
@@ -109,14 +110,14 @@ def convolution_unit(sizes: RecipeSizes, context: Context, name: str) -> Tensors
     task = pool_task(context, sizes.n_train, recipe.classes)
     generator = context.stream("separation.convolution")
     dense = name.startswith("dense")
-    sets = mapped(task.sets, generator) if dense else task.sets
-    module = None if dense else small_cnn(SHAPE, generator)
-    trained = train(recipe, sets.train, task.y, context.stream("separation.weights"), module=module)
+    images = mapped(task.images, generator) if dense else task.images
+    module = None if dense else small_cnn(images.shape, generator)
+    trained = train(recipe, images.train, task.y, context.stream("separation.weights"), module=module)
     if not dense:
-        sets = cut(sets, generator)
-    found, table = attacked(sets, FirstLayer(trained.w1), context, sizes.attack)
+        images = cut(images, generator)
+    found, table = attacked(images, FirstLayer(trained.w1), context, sizes.attack)
     if not dense:
-        table = Attacked(**vars(patch_table(found, sets)), rank=table.rank)
+        table = Attacked(**vars(patch_table(found, images)), rank=table.rank)
     row = RecipeRow(
         **vars(table),
         **vars(ending(recipe, trained)),
@@ -126,18 +127,22 @@ def convolution_unit(sizes: RecipeSizes, context: Context, name: str) -> Tensors
         n_train=sizes.n_train,
         test_accuracy=None,
     )
-    true = is_true(found, sets.train, sets.others)
+    true = is_true(found, images.train, images.init)
     return {**packed([row], list[RecipeRow]), **evidence_of(found, true, KNOWN[0])}
 
 
-def mapped(sets: Sets, generator: torch.Generator) -> Sets:
+def mapped(images: Bundle, generator: torch.Generator) -> Bundle:
     """Feature maps of a fixed random convolution, minus their mean."""
-    parts, shape = random_features([sets.train, sets.held_out, sets.others], SHAPE, generator)
-    mean = parts[0].mean(0)
-    return Sets(parts[0] - mean, parts[1] - mean, parts[2] - mean, shape)
+    (train, held_out, others), shape = random_features(_sets(images), images.shape, generator)
+    mean = train.mean(0)
+    return Bundle.of_tensors(train - mean, others - mean, held_out - mean, shape, mean=mean)
 
 
-def cut(sets: Sets, generator: torch.Generator) -> Sets:
+def cut(images: Bundle, generator: torch.Generator) -> Bundle:
     """Patches as the convolution sees them."""
-    parts = [patches_of(x, SHAPE, generator) for x in (sets.train, sets.held_out, sets.others)]
-    return Sets(parts[0], parts[1], parts[2], (SHAPE[0], KERNEL, KERNEL))
+    train, held_out, others = (patches_of(x, images.shape, generator) for x in _sets(images))
+    return Bundle.of_tensors(train, others, held_out, (images.shape[0], KERNEL, KERNEL))
+
+
+def _sets(images: Bundle) -> list[Tensor]:
+    return [images.train, images.held_out, images.init]

@@ -12,7 +12,7 @@ from recon.attacks.separation import FirstLayer, Separated
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.separation_common import is_true
 from recon.chapters.weights_leak.attack import attacked, packed, unpacked
-from recon.chapters.weights_leak.images import SIDE, photograph_sets, pool_sets
+from recon.chapters.weights_leak.images import photograph_images
 from recon.chapters.weights_leak.metrics import BySparsity, SizeCell, SizeMetrics
 from recon.chapters.weights_leak.sizes import MapSizes
 from recon.nets.mlp import three_layer
@@ -21,7 +21,7 @@ from recon.training.kkt import KKTSettings, train_to_kkt
 
 def compute_size(sizes: MapSizes, context: Context) -> Outcome[SizeMetrics]:
     """The map over images and widths; then the same networks on images of fewer and of more pixels."""
-    names = [f"cifar-{SIDE}-{n}-{width}" for width in sizes.widths for n in sizes.ns]
+    names = [f"cifar-{context.pool.shape[1]}-{n}-{width}" for width in sizes.widths for n in sizes.ns]
     widest = sizes.widths[-1]
     names += [f"cifar-{side}-{n}-{widest}" for side in sizes.sides for n in sizes.side_ns]
     names += [f"photographs-{side}-{sizes.photograph_n}-{widest}" for side in sizes.photograph_sides]
@@ -34,22 +34,22 @@ def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:
     """One cell, "SOURCE-SIDE-N-WIDTH": train to the KKT regime, separate, count."""
     source, *numbers = name.split("-")
     side, n, width = map(int, numbers)
-    sets, y = pool_sets(context, n, side) if source == "cifar" else photograph_sets(n, side)
-    sets, y = sets.to(context.device), y.to(context.device)
-    network = three_layer(width, sets.train.shape[1])
-    theta_init = network.flatten(network.init(context.stream("separation.weights"), "small")).to(sets.train)
-    trained = train_to_kkt(network, sets.train, y, theta_init, KKTSettings(sizes.steps_per_image * n))
+    pool = source == "cifar"
+    images = context.images(n).at_side(side) if pool else photograph_images(n, side, context.device)
+    network = three_layer(width, images.dim)
+    theta_init = network.flatten(network.init(context.stream("separation.weights"), "small")).to(images.train)
+    trained = train_to_kkt(network, images.train, images.y, theta_init, KKTSettings(sizes.steps_per_image * n))
     w1 = network.unflatten(trained.theta_star)["w1"]
-    found, table = attacked(sets, FirstLayer(w1), context, sizes.attack)
+    found, table = attacked(images, FirstLayer(w1), context, sizes.attack)
     cell = SizeCell(
         **vars(table),
         source=source,
         side=side,
         pixels=side * side,
-        n_train=len(sets.train),
+        n_train=len(images),
         width=width,
         log_loss=trained.log_loss,
-        certainty=by_sparsity(found, is_true(found, sets.train, sets.others)),
+        certainty=by_sparsity(found, is_true(found, images.train, images.init)),
     )
     return packed(cell, SizeCell)
 
