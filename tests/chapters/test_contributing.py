@@ -8,14 +8,15 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 import pytest
 
+from recon.chapters import ROOT
+from recon.chapters.catalogue import catalogue
 from recon.press.html import toc_files
-from recon.press.pages import catalogue
-from recon.press.publish import ROOT
-from recon.press.runner import execute
+from recon.press.runner import execute, kernels
 
 PAGE = (ROOT / "book" / "contributing.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"```\{code-block\} \w+\n:caption: (\S+)\n\n(.*?)```", PAGE, re.DOTALL))
@@ -45,6 +46,7 @@ def copy(tmp_path):
         shutil.copy2(ROOT / name, tmp_path / name)
     for name, text in FILES.items():
         path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
         if name.endswith(".ipynb"):
             nbformat.write(notebook(text), path)
         elif name == "_toc.yml":
@@ -58,7 +60,7 @@ def copy(tmp_path):
 
 
 def test_a_chapter_is_added_in_three_steps(copy):
-    assert len(FILES) == 4
+    assert len(FILES) == 9
     env = {**os.environ, "PYTHONPATH": str(copy)}
     run = [sys.executable, "-m", "recon.cli"]
     listed = subprocess.run([*run, "list"], cwd=copy, env=env, capture_output=True, text=True, check=True)
@@ -68,11 +70,14 @@ def test_a_chapter_is_added_in_three_steps(copy):
     subprocess.run([*run, "run", "guess", *options], cwd=copy, env=env, capture_output=True, text=True, check=True)
     assert json.loads((out / "guess" / "result.json").read_text())["claims"][0]["id"] == "guess-mean"
     assert (out / "guess" / "scores.png").stat().st_size > 1000
+    more = [*run, "run", "guess", *options, "--set", "n_train=30"]
+    printed = subprocess.run(more, cwd=copy, env=env, capture_output=True, text=True, check=True).stdout
+    assert json.loads(Path(printed.splitlines()[-1]).read_text())["metrics"]["n_train"] == 30
     assert "book/executed/17-guess" in toc_files(copy / "_toc.yml")
     assert catalogue(copy)["ours"][0] == "guess-mean"
     parameters = {"profile": "smoke", "data": "photos", "seed": 0, "device": "cpu"}
-    environment = {"PYTHONPATH": str(copy), "RECON_OUT": str(out)}
-    page = execute(copy / "notebooks" / "17-guess.ipynb", copy / "17-guess.ipynb", parameters, environment)
+    with kernels(copy / "work", {"PYTHONPATH": str(copy), "RECON_OUT": str(out)}):
+        page = execute(copy / "notebooks" / "17-guess.ipynb", copy / "17-guess.ipynb", parameters)
     outputs = [output for cell in page.cells for output in cell.get("outputs", [])]
     assert any("training images: 20" in output.get("text", "") for output in outputs)
     assert any("image/png" in output.get("data", {}) for output in outputs)
