@@ -22,13 +22,13 @@ from timing import write
 from recon.audit.attacks import by_rows
 from recon.audit.audit import FOLDER, audit
 from recon.audit.scoring import DECISIVE, DRAWS, LEVEL, LOOKS, THRESHOLDS, Nulls, blur_p, excess, score
-from recon.images.LOAD import load
-from recon.images.partitions import Dataset
+from recon.images.partitions import Dataset, partition
+from recon.images.registry import load_pool
 from recon.nets.mlp import MLP, three_layer
 from recon.scoring.matching import target_decoy
 from recon.scoring.nulls import null_candidates
 from recon.store.results import load_tensors, save_tensors
-from recon.training.kkt import train_to_kkt
+from recon.training.kkt import KKTSettings, train_to_kkt
 
 ALARM_DRAWS, BLUR_DRAWS = 150, 50
 
@@ -57,7 +57,7 @@ class Case:
 def to_kkt(network: MLP, x: torch.Tensor, y: torch.Tensor, goal: float) -> torch.Tensor:
     """From the small start until log E ≤ goal, 600 steps at most."""
     start = network.flatten(network.init(torch.Generator().manual_seed(0), "small"))
-    return train_to_kkt(network, x, y, start, 600, goal=goal).theta_star
+    return train_to_kkt(network, x, y, start, KKTSettings(600, goal)).theta_star
 
 
 def ordinary(
@@ -98,8 +98,9 @@ def cases() -> dict[str, Case]:
     """By name."""
     found = {}
     for n, width in ((40, 400), (50, 300)):
-        data, network = load("cifar10", n, n), three_layer(width)
+        data = partition(load_pool("cifar10"), n, n_held_out=n)
         x, y = data.train.flat - data.train.flat.mean(0), data.train.y
+        network = three_layer(width, x.shape[1])
         trained = {
             "small start, log E = -6800": lambda net, x, y: to_kkt(net, x, y, -6800.0),
             "small start, log E = -10": lambda net, x, y: to_kkt(net, x, y, -10.0),
@@ -201,7 +202,7 @@ def p_values(x_hat: torch.Tensor, nulls: Nulls, null: dict[str, torch.Tensor]) -
 
 
 def main() -> None:
-    unseen = load("cifar10", 1000, 1000).held_out.flat[50:]
+    unseen = partition(load_pool("cifar10"), 1000, n_held_out=1000).held_out.flat[50:]
     trained = cases()
     report = {name: audited(case, unseen) for name, case in trained.items()}
     blurred = {name: blur_alarms(trained[name]) for name in ("small start, log E = -6800", "small start, Adam")}

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from timing import seconds, write
 
@@ -16,15 +18,15 @@ from recon.attacks.bilevel import (
     AffineInner,
     BilevelAttack,
     ConjugateGradient,
-    Released,
     Woodbury,
     hypergradient,
     unrolled_hypergradient,
 )
 from recon.attacks.reconstruct import reconstruct
 from recon.nets.mlp import affine, one_hidden
-from recon.optim.descent import lbfgs
-from recon.training.inner import Objective, solve_affine, solve_lbfgs
+from recon.optim.lbfgs import lbfgs
+from recon.released import Weights
+from recon.training.inner import INNER, Objective, solve_affine, solve_lbfgs
 
 N, D, WEIGHT_DECAY, ACCURACY = 40, 3072, 5e-2, 1e-6
 
@@ -73,9 +75,8 @@ def implicit_against_unrolled() -> dict:
 
 def batch_against_loop(starts: int = 25, steps: int = 20) -> dict:
     objective, x, theta_star = toy(starts)
-    attack = BilevelAttack(
-        Released(objective.network, theta_star, objective.y, WEIGHT_DECAY), AffineInner(), Woodbury()
-    )
+    released = Weights(objective.network, theta_star, y=objective.y, weight_decay=WEIGHT_DECAY)
+    attack = BilevelAttack(released, AffineInner(), Woodbury())
     batch = seconds(lambda: reconstruct(attack, x, steps), repeat=2)
     loop = seconds(lambda: [reconstruct(attack, x[row : row + 1], steps) for row in range(starts)], repeat=2)
     return {"starts": starts, "seconds": {"batch": batch, "loop": loop}, "ratio_loop_over_batch": loop / batch}
@@ -84,12 +85,11 @@ def batch_against_loop(starts: int = 25, steps: int = 20) -> dict:
 def row_space_against_all_coordinates(width: int = 64, iterations: int = 30) -> dict:
     _, x, _ = toy()
     x = x.float()
-    objective = Objective(one_hidden(width), (torch.arange(N) >= N // 2).float(), 1e-3)
+    objective = Objective(one_hidden(width, D), (torch.arange(N) >= N // 2).float(), 1e-3)
     theta = objective.network.flatten(objective.network.init(torch.Generator().manual_seed(1)))[None]
-    small = seconds(lambda: solve_lbfgs(objective, x, theta, tol=0.0, max_iter=iterations))
-    full = seconds(
-        lambda: lbfgs(lambda t: objective.value_and_grad(t, x), theta, tol=0.0, max_iter=iterations, history=20)
-    )
+    settings = replace(INNER, tol=0.0, max_iter=iterations)
+    small = seconds(lambda: solve_lbfgs(objective, x, theta, settings))
+    full = seconds(lambda: lbfgs(lambda t: objective.value_and_grad(t, x), theta, settings))
     return {"seconds": {"row_space": small, "all": full}, "ratio_all_over_row_space": full / small}
 
 

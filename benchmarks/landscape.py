@@ -16,24 +16,25 @@ import torch
 from timing import side_by_side, write
 
 from recon.analysis.landscape import WORKING_COPIES, mixed_starts, sweep_bilevel
-from recon.attacks.bilevel import AffineInner, BilevelAttack, Released, Woodbury
+from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
 from recon.attacks.reconstruct import reconstruct
 from recon.nets.mlp import affine
 from recon.optim.descent import HeavyBall
+from recon.released import Weights
 from recon.training.inner import Objective, solve_affine
 
 N, D, WEIGHT_DECAY, STEPS = 40, 3072, 1e-2, 30
 DESCENT = HeavyBall(0.3, 0.5)
 
 
-def problem() -> tuple[Released, torch.Tensor]:
+def problem() -> tuple[Weights, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     truth, partition, noise = torch.rand(3, N, D, generator=generator, dtype=torch.float64)
     y = (torch.arange(N) >= N // 2).double()
     theta = solve_affine(Objective(affine(D), y, WEIGHT_DECAY), truth[None]).theta[0]
     grid = torch.linspace(0, 1, 5)
     starts = mixed_starts(truth, partition, noise, grid, grid).flatten(0, 1)
-    return Released(affine(D), theta, y, WEIGHT_DECAY), starts
+    return Weights(affine(D), theta, y=y, weight_decay=WEIGHT_DECAY), starts
 
 
 def memory_of_a_batch(times: int = 8) -> tuple[float, float]:

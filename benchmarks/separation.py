@@ -18,38 +18,38 @@ from torch import Tensor
 
 from recon.attacks.recover import RecoverSettings as DecoReco
 from recon.attacks.recover import recover
-from recon.attacks.reference import TUNED_SCALE, reference_recover
+from recon.attacks.reference import TUNED_SCALE, RecipeSettings, recover_by_recipe
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.chapters.base import Context
-from recon.chapters.common import Centred, match_table, nulls_of, train_released
+from recon.chapters.common import ReleasedNet, match_table, nulls_of, train_released
 from recon.chapters.separation.certainty import first_layer
 from recon.chapters.separation.compute import fast_ica
-from recon.chapters.separation_common import SHAPE
 from recon.images.registry import load_pool
 from recon.optim.spectrum import signal_span
-from recon.released import Weights
+from recon.store.checkpoints import Checkpoints
 
 N, WIDTH, STEPS = 100, 1000, 600
 
 
-def attacks(context: Context, released) -> dict[str, Callable[[], Tensor]]:
+def attacks(context: Context, released: ReleasedNet, shape: tuple[int, ...]) -> dict[str, Callable[[], Tensor]]:
     """Name -> an attack that returns its candidates (m, d)."""
-    network, theta, w1 = released.network, released.theta_star, first_layer(released)
+    weights, w1 = released.weights, first_layer(released)
 
     def ica() -> Tensor:
-        sources, _ = fast_ica(signal_span(w1), context.seed)
+        sources, _ = fast_ica(signal_span(w1), shape, context.seed)
         return torch.cat([sources, -sources])
 
     def reference() -> Tensor:
-        found, _ = reference_recover(network, theta, 2 * N, STEPS, TUNED_SCALE, context.stream("kkt.attack"), None)
+        settings = RecipeSettings(2 * N, STEPS, TUNED_SCALE)
+        found, _ = recover_by_recipe(weights, settings, context.stream("kkt.attack"))
         return found.x_hat[0]
 
     return {
-        "separation": lambda: separate(FirstLayer(w1), SHAPE, SeparationSettings()).x_hat,
-        "separation, 4 restarts": lambda: separate(FirstLayer(w1), SHAPE, SeparationSettings(restarts=4)).x_hat,
+        "separation": lambda: separate(FirstLayer(w1), shape, SeparationSettings()).x_hat,
+        "separation, 4 restarts": lambda: separate(FirstLayer(w1), shape, SeparationSettings(restarts=4)).x_hat,
         "FastICA": ica,
         "DecoReco, 1 restart": lambda: (
-            recover(Weights(network, theta), DecoReco(m=2 * N, restarts=1), context.stream("kkt.attack")).x_hat
+            recover(weights, DecoReco(m=2 * N, restarts=1), context.stream("kkt.attack")).x_hat
         ),
         "reference recipe, 600 steps": reference,
     }
@@ -64,11 +64,11 @@ def main() -> None:
     torch.set_flush_denormal(True)
     torch.set_num_threads(1)  # threads that wait would count as CPU seconds
     with TemporaryDirectory() as folder:
-        context = Context(load_pool("cifar10"), torch.device("cpu"), 0, Path(folder), one_by_one)
-        images = Centred.of(context, N)
+        context = Context(load_pool("cifar10"), torch.device("cpu"), 0, Checkpoints(Path(folder)), one_by_one)
+        images = context.images(N)
         released = train_released(context, images, WIDTH, STEPS)
         rows = {}
-        for name, attack in attacks(context, released).items():
+        for name, attack in attacks(context, released, images.shape).items():
             start = time.process_time()
             x_hat = attack()
             cpu = time.process_time() - start

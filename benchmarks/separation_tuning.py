@@ -17,10 +17,11 @@ from timing import write
 
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.chapters.base import Context
-from recon.chapters.common import Centred, train_released
+from recon.chapters.common import train_released
 from recon.chapters.separation.certainty import first_layer
-from recon.chapters.separation_common import SHAPE, NCCCounts, counts
+from recon.chapters.separation_common import NCCCounts, counts
 from recon.images.registry import load_pool
+from recon.store.checkpoints import Checkpoints
 
 BASE = SeparationSettings()
 TRIED = {
@@ -55,13 +56,13 @@ def main(ns: tuple[int, ...] = (100, 200)) -> None:
     torch.set_flush_denormal(True)
     rows: dict[str, dict] = {name: {"settings": asdict(replace(BASE, **change))} for name, change in TRIED.items()}
     with TemporaryDirectory() as folder:
-        context = Context(load_pool("cifar10"), torch.device("cpu"), 0, Path(folder), one_by_one)
+        context = Context(load_pool("cifar10"), torch.device("cpu"), 0, Checkpoints(Path(folder)), one_by_one)
         for n in ns:
-            images = Centred.of(context, n, released="init")
+            images = context.images(n, swapped=True)
             w1 = first_layer(train_released(context, images, 1000, 6 * n, offset=n))
             for name, change in TRIED.items():
                 start = time.process_time()
-                found = separate(FirstLayer(w1), SHAPE, replace(BASE, **change))
+                found = separate(FirstLayer(w1), images.shape, replace(BASE, **change))
                 rows[name][f"n = {n}"] = {
                     "train": above(counts(found.x_hat, images.train)),
                     "held_out": above(counts(found.x_hat, images.held_out)),

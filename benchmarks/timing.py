@@ -10,9 +10,8 @@ from pathlib import Path
 
 import torch
 
-from recon.chapters import device_name
 from recon.store.files import atomic_path
-from recon.store.results import versions
+from recon.store.machine import device_name, versions
 
 
 def seconds(call: Callable[[], object], repeat: int = 3) -> float:
