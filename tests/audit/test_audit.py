@@ -30,6 +30,7 @@ from recon.nets.mlp import MLP, three_layer
 from recon.optim import loop
 from recon.scoring.matching import target_decoy
 from recon.scoring.nulls import null_candidates
+from recon.store import checkpoints
 from recon.training.kkt import KKTSettings, train_to_kkt
 
 N, SIDE, WIDTH = 10, 8, 200
@@ -229,14 +230,14 @@ def test_html_agrees_with_json_and_stands_alone(leaking):
 
 
 def test_a_killed_run_goes_on_to_the_same_report_and_a_finished_one_is_found(trained, data, tmp_path, monkeypatch):
-    monkeypatch.setitem(module.BUDGETS, "smoke", (2, 60, 10))
+    monkeypatch.setitem(module.BUDGETS, "smoke", (3, 60, 10))  # two restarts at once, then the third
     arguments = (trained, ARCH, data)
     options = {"profile": "smoke", "device": "cpu"}
     whole = audit(*arguments, tmp_path / "whole", **options)
     (tmp_path / "killed" / "checkpoint-500").mkdir(parents=True)  # somebody else's
 
     saves = iter(range(70))
-    save = loop.save_tensors
+    save = checkpoints.save_tensors
 
     def dying(*state):
         if next(saves, None) is None:
@@ -245,7 +246,7 @@ def test_a_killed_run_goes_on_to_the_same_report_and_a_finished_one_is_found(tra
 
     with monkeypatch.context() as patch:
         patch.setattr(loop.time, "monotonic", iter(range(0, 10**6, 100)).__next__)  # a checkpoint each step
-        patch.setattr(loop, "save_tensors", dying)
+        patch.setattr(checkpoints, "save_tensors", dying)
         with pytest.raises(KeyboardInterrupt):
             audit(*arguments, tmp_path / "killed", **options)
     assert len(list((tmp_path / "killed").glob("*/checkpoint-*/restart-*"))) == 2
