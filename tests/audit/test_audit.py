@@ -249,7 +249,7 @@ def test_a_killed_run_goes_on_to_the_same_report_and_a_finished_one_is_found(tra
         patch.setattr(checkpoints, "save_tensors", dying)
         with pytest.raises(KeyboardInterrupt):
             audit(*arguments, tmp_path / "killed", **options)
-    assert len(list((tmp_path / "killed").glob("*/checkpoint-*/restart-*"))) == 2
+    assert len(list((tmp_path / "killed").glob("*/checkpoint-*/restarts-*"))) == 2
     resumed = audit(*arguments, tmp_path / "killed", **options)
     assert timeless(resumed) == timeless(whole)
     assert not list((tmp_path / "killed").glob("*/checkpoint-*")) and (tmp_path / "killed" / "checkpoint-500").is_dir()

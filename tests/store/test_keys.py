@@ -9,7 +9,6 @@ import random
 import shutil
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -155,29 +154,35 @@ def test_a_name_that_is_nowhere_is_no_endless_search(toy):
 # ----------------------------------------------------------------------------------- every experiment, on a copy
 
 
+class Reader(dict[tuple[str, Path], keys._Module]):
+    """In the place of `keys._read`: a file is read once, until it is edited."""
+
+    def __call__(self, dotted: str, package: Path) -> keys._Module:
+        if (dotted, package) not in self:
+            self[dotted, package] = keys._Module(dotted, package)
+        return self[dotted, package]
+
+    cache_clear = dict.clear
+
+    def edited(self, file: Path) -> None:
+        for dotted, package in list(self):
+            path = package / dotted.replace(".", "/")
+            if file in (path.with_suffix(".py"), path / "__init__.py"):
+                del self[dotted, package]
+
+
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
-    """A copy of the package, of which a file is read again only when it was edited: this saves a minute."""
+    """A copy of the package, of which a file is read again only when it was edited by `write`."""
     package = shutil.copytree(keys.PACKAGE, tmp_path / "recon", ignore=shutil.ignore_patterns("__pycache__"))
-    read: dict[Path, tuple[str, keys._Module]] = {}
-
-    def once(dotted: str, package: Path) -> keys._Module:
-        file = package / f"{dotted.replace('.', '/')}.py"
-        file = file if file.is_file() else package / dotted.replace(".", "/") / "__init__.py"
-        text = file.read_text() if file.is_file() else ""
-        if read.get(file, ("", None))[0] != text or file not in read:
-            read[file] = text, keys._Module(dotted, package)
-        return read[file][1]
-
-    monkeypatch.setattr(keys, "_read", once)
+    monkeypatch.setattr(keys, "_read", Reader())
     yield package
     keys.forget()
 
 
 def write(path: Path, text: str) -> None:
     path.write_text(text)
-    keys._read.cache_clear()
-    keys._is_module.cache_clear()
+    keys._read.edited(path)
 
 
 def root_of(name: str) -> keys.Name:
@@ -220,8 +225,7 @@ def test_wording_changes_no_key(copy):
         of_it = path.name in ("claims.py", "figures.py", "pictures.py") or (said and path.name == "__init__.py")
         text = reworded(path, all_texts=of_it)
         assert text != path.read_text()
-        path.write_text(text)
-    write(path, text)
+        write(path, text)
     assert hashes(copy) == before
 
 
