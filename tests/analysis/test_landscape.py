@@ -153,7 +153,9 @@ def test_stationarity_attack_fits_multipliers_and_descends(network, share):
     generator = torch.Generator().manual_seed(1)
     theta = network.flatten(network.init(generator, dtype=torch.float64))
     x = torch.randn(1, N, D, generator=generator, dtype=torch.float64)
-    attack = StationarityAttack(Weights(network, theta), half_and_half(N, dtype=torch.float64), HeavyBall(0.01), alpha=1e4)
+    attack = StationarityAttack(
+        Weights(network, theta), half_and_half(N, dtype=torch.float64), HeavyBall(0.01), alpha=1e4
+    )
     fitted = attack.fit(x, torch.zeros(1, N, dtype=torch.float64), 5000)
     y = (attack.labels + 1) / 2
     theta_1 = sum(value.square().sum() for name, value in network.unflatten(theta).items() if name.endswith("1"))
@@ -170,7 +172,9 @@ def test_multipliers_are_taken_back_with_a_rejected_step():
     generator = torch.Generator().manual_seed(2)
     theta = network.flatten(network.init(generator, dtype=torch.float64))
     x = torch.randn(2, N, D, generator=generator, dtype=torch.float64)
-    attack = StationarityAttack(Weights(network, theta), half_and_half(N, dtype=torch.float64), HeavyBall(0.01), refits=2)
+    attack = StationarityAttack(
+        Weights(network, theta), half_and_half(N, dtype=torch.float64), HeavyBall(0.01), refits=2
+    )
     first = attack.step(attack.init(x))
     proposal = torch.stack([first["x"][0], 100 * x[1]])
     after = attack.step({**first, "x": proposal})

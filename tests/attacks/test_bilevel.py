@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -24,7 +26,7 @@ from recon.nets.mlp import MLP, affine
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
 from recon.released import Weights
-from recon.training.inner import InnerSolution, Objective, solve_affine, solve_lbfgs
+from recon.training.inner import INNER, InnerSolution, Objective, solve_affine, solve_lbfgs
 
 N, D, WD = 6, 9, 0.05
 
@@ -155,9 +157,8 @@ def test_gauss_newton_is_woodbury_for_the_affine_net():
 def test_quasi_newton_improves_on_the_identity_and_states_its_residual():
     network = affine(D)
     objective, x, _, theta_star = toy(network)
-    solution = solve_lbfgs(
-        objective, x, torch.zeros(2, network.n_params, dtype=x.dtype), replace(INNER, tol=1e-10, history=50)
-    )
+    start = torch.zeros(2, network.n_params, dtype=x.dtype)
+    solution = solve_lbfgs(objective, x, start, replace(INNER, tol=1e-10, history=50))
     v = 2 * (solution.theta - theta_star)
     product = QuasiNewton()(objective, x, solution, v)
     exact = Woodbury()(objective, x, solution, v).p

@@ -9,8 +9,9 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from recon.chapters.common import Centred, match_table, ranks
+from recon.chapters.common import match_table, ranks
 from recon.chapters.tables import Counts, MatchTable, best_text, flat, in_words, null_text
+from recon.images.bundle import Bundle
 from recon.scoring.matching import target_decoy
 
 KEYS = ("ncc_0.5", "ncc_0.6", "ncc_0.7", "ncc_0.8", "ncc_channel_0.6", "ssim_0.4")
@@ -29,9 +30,7 @@ def normal(*shape, seed):
 def images():
     """Three training and three held-out images, noise."""
     train, held_out = normal(3, DIM, seed=1), normal(3, DIM, seed=2)
-    index = torch.arange(3)
-    y = torch.tensor([0.0, 1.0, 1.0])
-    return Centred(train, normal(3, DIM, seed=3), held_out, y, y, torch.zeros(DIM), index, index + 10, index + 20)
+    return Bundle.of_tensors(train, normal(3, DIM, seed=3), held_out, (3, 32, 32))
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ import torch
 
 from recon.chapters import load
 from recon.chapters.base import Context
-from recon.chapters.common import Centred
 from recon.chapters.decoreco_adversary import DECORECO_ADVERSARY
 from recon.chapters.decoreco_adversary.compute import Attempt, is_true, judge, mean_sd, summary
 from recon.chapters.decoreco_adversary.metrics import MeanSd
 from recon.chapters.run import run
+from recon.images.bundle import Bundle
 from recon.images.partitions import partition
 from recon.images.registry import load_pool
 
@@ -87,8 +87,7 @@ def test_mean_and_spread():
 def test_true_is_near_a_training_image_and_nearer_than_to_any_other():
     generator = torch.Generator().manual_seed(0)
     train, held_out, noise = (torch.randn(3, 3072, generator=generator) for _ in range(3))
-    index, y = torch.arange(3), torch.zeros(3)
-    images = Centred(train, train, held_out, y, y, torch.zeros(3072), index, index, index)
+    images = Bundle.of_tensors(train, train, held_out, (3, 32, 32))
     x = torch.stack([train[0], 2 * train[1] + 1.9 * held_out[1], train[1] + 2 * held_out[1], train[2] + 3 * noise[2]])
     assert is_true(x, images, 0.6).tolist() == [True, True, False, False]
 

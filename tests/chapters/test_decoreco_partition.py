@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from recon.chapters import load
-from recon.chapters.common import Centred
 from recon.chapters.decoreco_partition import DECORECO_PARTITION
 from recon.chapters.decoreco_partition.compute import where_ended
 from recon.chapters.run import run
+from recon.images.bundle import Bundle
 
 PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results" / "decoreco-partition"
 
@@ -70,8 +70,7 @@ def test_most_are_more_than_half(metrics, stayed, expected):
 def test_where_results_end_by_counting():
     generator = torch.Generator().manual_seed(0)
     train, start, held_out, noise = (torch.randn(4, 3072, generator=generator) for _ in range(4))
-    index, y = torch.arange(4), torch.tensor([0.0, 0.0, 1.0, 1.0])
-    images = Centred(train, start, held_out, y, y, torch.zeros(3072), index, index, index)
+    images = Bundle.of_tensors(train, start, held_out, (3, 32, 32))
     x_hat = torch.stack([start[0], train[2], held_out[1], start[1]]) + 0.2 * noise
     found = where_ended(x_hat, start, images, {"span": torch.cat([train[:2], noise[:1]])})
     assert found.nearest_is_own_start == 1  # the last is nearest to another's start

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recon.chapters.landscape_shared import SeedImages
-from recon.chapters.profiles import DECORECO_ADVERSARY, LANDSCAPE
 
-from recon.chapters import decoreco_adversary
-from recon.chapters.base import Context
 from recon.images import cifar
 from recon.images.partitions import centre, partition, partitions, uncentre
 from recon.images.registry import load_pool
@@ -133,49 +127,6 @@ def test_several_training_sets_where_images_are_few(photo_pool):
     assert len({len(one.train) for one in drawn}) == 1
     assert torch.equal(drawn[0].train.index, partition(photo_pool, 500).train.index)
     assert len({frozenset(sets(one)[0]) for one in drawn}) == 3
-
-
-def test_an_experiment_draws_by_its_seed(cifar_pool, tmp_path):
-    for seed in (0, 1, 5):
-        context = Context(cifar_pool, torch.device("cpu"), seed, tmp_path)
-        assert torch.equal(context.dataset(40).train.index, partition(cifar_pool, 40, seed=seed).train.index)
-        for one, other in zip(context.datasets(40, 2), partitions(cifar_pool, 40, 2, seed=seed), strict=True):
-            assert torch.equal(one.train.index, other.train.index)
-
-
-def test_every_network_of_the_adversary_has_images_of_its_own(cifar_pool, tmp_path, monkeypatch):
-    """And the shadow net has the start partition, the same for all."""
-    seen = []
-
-    def record(config, context, images, offset):
-        seen.append((context.seed, offset, images))
-        return (
-            {},
-            torch.zeros(2, dtype=torch.bool),
-            SimpleNamespace(x_hat=torch.zeros(2, 3072)),
-            {"span": torch.zeros(2, 3072)},
-        )
-
-    monkeypatch.setattr(decoreco_adversary, "attack_once", record)
-    for seed in (0, 1):
-        context = Context(cifar_pool, torch.device("cpu"), seed, tmp_path)
-        decoreco_adversary.run_adversary(DECORECO_ADVERSARY["laptop"], context)
-    assert [(seed, k) for seed, k, _ in seen] == [(seed, k) for seed in (0, 1) for k in range(4)]
-    assert all_disjoint([set(images.train_index.tolist()) for *_, images in seen])
-    first = partition(cifar_pool, 100, n_held_out=100)
-    assert torch.equal(seen[0][2].train_index, first.init.index)
-    assert torch.equal(seen[1][2].train_index, first.train.index)
-
-
-def test_every_seed_of_a_landscape_has_images_of_its_own_whatever_the_seed_of_the_run(cifar_pool, tmp_path):
-    config, cpu = LANDSCAPE["laptop"], torch.device("cpu")
-    drawn = [
-        SeedImages.of(Context(cifar_pool, cpu, seed, tmp_path), config, k, torch.float32)
-        for seed in (0, 1)
-        for k in range(config.seeds)
-    ]
-    assert all(len(images.truth) == config.n_train for images in drawn)
-    assert all_disjoint([set(images.train_index.tolist()) for images in drawn])
 
 
 def test_a_negative_seed_is_refused(photo_pool, one_sentence):

@@ -1,0 +1,26 @@
+"""What an experiment runs with: images and generators by its seed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from recon.chapters.base import Context
+from recon.images.partitions import partition, partitions
+from recon.images.registry import load_pool
+from recon.optim.streams import stream
+from recon.store.checkpoints import Checkpoints
+
+
+@pytest.mark.parametrize("seed", [0, 1, 5])
+def test_an_experiment_draws_by_its_seed(seed, tmp_path):
+    pool = load_pool("photos")
+    context = Context(pool, torch.device("cpu"), seed, Checkpoints(tmp_path), lambda unit, names, label: {})
+    drawn, expected = context.dataset(40, 20), partition(pool, 40, n_held_out=20, seed=seed)
+    for part in ("train", "init", "held_out"):
+        assert torch.equal(getattr(drawn, part).index, getattr(expected, part).index)
+    for one, other in zip(context.datasets(40, 2), partitions(pool, 40, 2, seed=seed), strict=True):
+        assert torch.equal(one.train.index, other.train.index)
+    numbers = torch.rand(5, generator=context.stream("kkt.weights", 3))
+    assert torch.equal(numbers, torch.rand(5, generator=stream(seed, "kkt.weights", 3)))
+    assert torch.equal(numbers, torch.rand(5, generator=context.stream("kkt.weights", 3)))  # a fresh one at each call
