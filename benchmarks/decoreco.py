@@ -17,6 +17,7 @@ import torch
 from timing import seconds, side_by_side, write
 from torch.utils.flop_counter import FlopCounterMode
 
+from recon.released import Weights
 from recon.attacks.stationarity import stationarity
 from recon.nets.mlp import MLP, three_layer
 from recon.training.inner import Objective
@@ -76,11 +77,11 @@ def steps() -> list[dict]:
         for m in (100, 1000):
             network, theta, x, c = problem(m, 3072, dtype)
             span = problem(m, m // 2, dtype)
-            ours = stationarity(network, theta, x, c, alpha=ALPHA)
+            ours = stationarity(Weights(network, network.flatten(theta)), x, c, alpha=ALPHA)
             plain = double_backward(network, theta, x, c)
             error = ((ours.grad_x - plain[1]).norm() / plain[1].norm()).item()
             with FlopCounterMode(display=False) as counter:
-                stationarity(network, theta, x, c, alpha=ALPHA)
+                stationarity(Weights(network, network.flatten(theta)), x, c, alpha=ALPHA)
             best = side_by_side(
                 {
                     "gemm": GEMM[dtype],

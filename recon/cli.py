@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -121,12 +122,16 @@ def _parser() -> argparse.ArgumentParser:
     _settings(option)
     option("--jobs", type=int, metavar="N", help="chapters at a time (default: as many as there are cores)")
 
-    command("render", _render, "HTML of the published edition, without executing")
+    command("render", _calls("publish", "render"), "HTML of the published edition, without executing")
 
-    option = command("publish", _publish, "promote an edition on CIFAR-10 into book/executed/")
+    option = command(
+        "publish", _calls("publish", "publish", "edition"), "promote an edition on CIFAR-10 into book/executed/"
+    )
     option("edition", type=_path, nargs="?", help="a name under build/ or a folder (default: the newest)")
 
-    option = command("keep", _keep, "take a result at profile paper, or at another seed, into the book")
+    option = command(
+        "keep", _calls("publish", "keep", "folder"), "take a result at profile paper, or at another seed, into the book"
+    )
     option("folder", type=_path, metavar="DIR", help="the folder of its result.json")
 
     option = command("audit", _audit, "how much of its training set does your own network give away?")
@@ -137,7 +142,11 @@ def _parser() -> argparse.ArgumentParser:
     option("--mean", default="image", metavar="image|channel|none", help="what training subtracted")
     _budget(option)
 
-    option = command("references", _references, "recompute the smoke references that nbval compares with")
+    option = command(
+        "references",
+        _calls("edition", "write_references", "chapters", "jobs"),
+        "recompute the smoke references that nbval compares with",
+    )
     option("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear")
     option("--jobs", type=int, metavar="N", help="chapters at a time (default: as many as there are cores)")
 
@@ -160,6 +169,17 @@ def _budget(option: Callable[..., Any]) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ commands
+
+
+def _calls(module: str, function: str, *names: str) -> Callable[[argparse.Namespace], None]:
+    """A command that is one function of the press, with these arguments; it prints the path that comes back."""
+
+    def command(arguments: argparse.Namespace) -> None:
+        given = {name: getattr(arguments, name) for name in names}
+        call = getattr(import_module(f"recon.press.{module}"), function)
+        _print(call(**{name: None if value == [] else value for name, value in given.items()}))
+
+    return command
 
 
 def _list(_: argparse.Namespace) -> None:
@@ -195,24 +215,6 @@ def _book(arguments: argparse.Namespace) -> None:
     _print(build_edition(settings, chapters=arguments.chapters or None))
 
 
-def _render(_: argparse.Namespace) -> None:
-    from recon.press.publish import render
-
-    _print(render())
-
-
-def _publish(arguments: argparse.Namespace) -> None:
-    from recon.press.publish import publish
-
-    _print(publish(arguments.edition))
-
-
-def _keep(arguments: argparse.Namespace) -> None:
-    from recon.press.publish import keep
-
-    _print(keep(arguments.folder))
-
-
 def _audit(arguments: argparse.Namespace) -> None:
     from recon.audit.audit import audit
 
@@ -221,12 +223,6 @@ def _audit(arguments: argparse.Namespace) -> None:
     report = audit(Path(arguments.weights), arguments.arch, Path(arguments.data), out, **settings)
     _print(report["summary"])
     _print(out / "report.html")
-
-
-def _references(arguments: argparse.Namespace) -> None:
-    from recon.press.edition import write_references
-
-    _print(write_references(chapters=arguments.chapters or None, jobs=arguments.jobs))
 
 
 def _claims(arguments: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ Attacks take this and nothing else of the victim's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -44,6 +44,15 @@ class Weights:
                 raise ReconError(f"{name} holds numbers that are not finite")
         if self.theta_init is not None and self.theta_init.shape != self.theta_star.shape:
             raise ReconError(f"θ⁰ has shape {tuple(self.theta_init.shape)}, θ* {tuple(self.theta_star.shape)}")
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Weights:
+        """The same on another device, or in another precision: attacks compute where and in what θ* is."""
+        moved = {
+            name: tensor.to(device=device, dtype=dtype)
+            for name, tensor in (("theta_star", self.theta_star), ("theta_init", self.theta_init), ("y", self.y))
+            if tensor is not None
+        }
+        return replace(self, **moved)  # type: ignore[arg-type]
 
     @property
     def params(self) -> Params:

@@ -33,7 +33,6 @@ from recon.images import photos as photographs
 from recon.images.pool import ImagePool
 from recon.images.registry import load_pool
 from recon.optim.loop import LoopSettings, iterate
-from recon.store.checkpoints import Checkpoints
 from recon.store.results import Claim, load_result
 
 if not Path("/proc/self/statm").is_file():
@@ -86,7 +85,7 @@ def compute(sizes: Sizes, context: Context, at_step: Callable[[int], object]) ->
         lambda: {"accepted": {"x": start, "energy": (start**2).sum(1)}},
         step,
         LoopSettings(sizes.steps, every_s=-1.0),
-        checkpoint=Checkpoints(context.checkpoints).at("loop"),
+        checkpoint=context.checkpoints.at("loop"),
         observe=lambda k, state: at_step(k),
     )
     x = state["accepted"]["x"] + sum(run["x"].repeat(5) for run in runs.values())

@@ -17,6 +17,7 @@ from typing import Any
 import nbformat
 from docutils import nodes
 from docutils.statemachine import StringList
+from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -26,6 +27,8 @@ from recon.chapters.catalogue import PAPERS, Row, catalogue, rows
 from recon.errors import ReconError
 from recon.store.results import Result
 
+RUN_IT = "*Run this page:* download the notebook above, or `recon book {}` in a checkout of the project."
+EXECUTED = "book/executed/"
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+\-.!|$<>~^:@])")
 
@@ -264,13 +267,37 @@ def _plain_block(block: str) -> str:
     return "".join(f"`{each}`" if each[:1] == "`" else re.sub(r"([\\*_|`])", r"\\\1", each) for each in pieces)
 
 
+# ----------------------------------------------------------------------------------------------------- chapters
+
+
+def lays_out(cell: NotebookNode) -> bool:
+    """Whether a code cell only puts numbers into words, tables or pages: its code is folded away, one click from view.
+
+    Those are the cells whose output nbval does not compare, but for the one that runs the experiment.
+    """
+    tags = cell.metadata.get("tags", [])
+    return cell.cell_type == "code" and "nbval-ignore-output" in tags and "recon.run(" not in cell.source
+
+
+def laid_out(_app: Sphinx, docname: str, source: list[str]) -> None:
+    """Before an executed chapter is read: plumbing folded away, and how to run it said at its end."""
+    if docname.startswith(EXECUTED):
+        nb = nbformat.reads(source[0], as_version=4)
+        for cell in filter(lays_out, nb.cells):
+            cell.metadata.tags.append("hide-input")
+        text = RUN_IT.format(docname.removeprefix(EXECUTED))
+        nb.cells.append(nbformat.v4.new_markdown_cell(text, id="recon-run-it"))
+        source[0] = nbformat.writes(nb)
+
+
 PARTS = {"contents": contents, "verdicts": verdicts, "not-attempted": not_attempted, "chapters": chapter_table}
 
 
 def setup(app: Sphinx) -> dict:
-    """The directive, and docstrings as they are typed."""
+    """The directive, docstrings as they are typed, and chapters as they are read."""
     app.add_directive("recon", Recon)
     app.setup_extension("sphinx.ext.autodoc")
     app.setup_extension("sphinx.ext.napoleon")
     app.connect("autodoc-process-docstring", plain)
+    app.connect("source-read", laid_out)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

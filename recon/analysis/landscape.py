@@ -109,11 +109,10 @@ class StationarityAttack:
         f(x) = min_{λ≥0} ‖θ_1 − Σ_i λ_i y_i ∇_{θ_1} Φ(x_i; θ*)‖²,   ∇f = ∂R/∂x at the minimising λ (envelope theorem).
 
     λ(x) takes the place of θ(x) in eq. (7): fitted before the first step, then refined `refits` times a step from where
-    it was.  theta_star (p,) · labels (n,) in {−1, 1}.
+    it was.  weights: θ* (p,) · labels (n,) in {−1, 1}.
     """
 
-    network: MLP
-    theta_star: Tensor
+    weights: Weights
     labels: Tensor
     descent: HeavyBall
     alpha: float = 100.0
@@ -122,7 +121,7 @@ class StationarityAttack:
     @property
     def layer_weights(self) -> tuple[float, ...]:
         """Only the first layer counts."""
-        return (1.0,) + (0.0,) * (self.network.depth - 1)
+        return (1.0,) + (0.0,) * (self.weights.network.depth - 1)
 
     def init(self, x_init: Tensor) -> State:
         """State at x_init (S, n, d)."""
@@ -131,8 +130,7 @@ class StationarityAttack:
 
     def fit(self, x: Tensor, multipliers: Tensor, iterations: int) -> Tensor:
         """λ ≥ 0 (S, n) by accelerated projected gradient descent (Beck & Teboulle 2009) from `multipliers`."""
-        theta = self.network.unflatten(self.theta_star)
-        matrices, products = gram(self.network, theta, x, alpha=self.alpha)
+        matrices, products = gram(self.weights.network, self.weights.params, x, alpha=self.alpha)
         k = self.labels[:, None] * matrices[0] * self.labels
         b = self.labels * products[0]
         size = torch.linalg.matrix_norm(k, ord=torch.inf)[:, None].clamp_min(torch.finfo(x.dtype).tiny)
@@ -148,10 +146,8 @@ class StationarityAttack:
         """Refine λ, evaluate R and ∂R/∂x, accept or take back the step."""
         x = state["x"]
         multipliers = self.fit(x, state["multipliers"], self.refits)
-        theta = self.network.unflatten(self.theta_star)
-        found = stationarity(
-            *(self.network, theta, x, multipliers * self.labels), alpha=self.alpha, layer_weights=self.layer_weights
-        )
+        coefficients = multipliers * self.labels
+        found = stationarity(self.weights, x, coefficients, alpha=self.alpha, layer_weights=self.layer_weights)
         better = found.energy < state["accepted"]["energy"]
         kept = keep(better, {"multipliers": multipliers}, state)
         return {**self.descent.step(state, found.energy, found.grad_x), **kept}

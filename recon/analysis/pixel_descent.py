@@ -24,5 +24,5 @@ def descend_in_pixels(
     space = Subspace.spanned_by(weights.params["w1"], *spanning)
     small, theta = reduced(weights.network, weights.theta_star, space)
     labels = half_and_half(x_init.shape[1], x_init.device, x_init.dtype)
-    attack = StationarityAttack(small, theta, labels, descent)
+    attack = StationarityAttack(Weights(small, theta), labels, descent)
     return space.lift(reconstruct(attack, space.reduce(x_init), steps, label="landscape").x_hat)

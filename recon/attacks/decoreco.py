@@ -120,8 +120,7 @@ class DecoReco:
         several = self.network.widths[-1] > 1
         sign = torch.ones_like(multipliers) if several or self.multipliers == "unsigned" else self.labels
         found = stationarity(
-            self.network,
-            self.network.unflatten(self.theta_star),
+            self.weights,
             x,
             multipliers * sign,
             alpha=self.alpha,

@@ -202,7 +202,7 @@ def pool(
     labels = half_and_half(settings.per_restart, x.device, x.dtype)
     whole = tuned_attack(weights, labels, multipliers, settings.steps, settings)
     by_layer = [
-        stationarity(weights.network, weights.params, x[r], signed, alpha=settings.alpha).by_layer
+        stationarity(weights, x[r], signed, alpha=settings.alpha).by_layer
         for r, signed in enumerate(multipliers * labels)
     ]
     share = torch.stack([contribution(whole, *pair) for pair in zip(x, multipliers, strict=True)]).flatten()
@@ -231,7 +231,7 @@ def energy_gradient(weights: Weights, found: Recovered, settings: RecoverSetting
     def gradient(x: Tensor) -> Tensor:
         coefficients = found.multipliers * found.labels
         return stationarity(
-            *(weights.network, weights.params, x, coefficients),
+            *(weights, x, coefficients),
             alpha=settings.alpha,
             layer_weights=settings.layer_weights,
         ).grad_x

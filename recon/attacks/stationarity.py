@@ -25,6 +25,7 @@ from recon.errors import ReconError
 from recon.nets.gram import output_direction
 from recon.nets.mlp import MLP, Passes
 from recon.nets.network import Network, Params
+from recon.released import Weights
 
 FORMS = ("auto", "direct", "gram")
 
@@ -44,8 +45,7 @@ class Stationarity:
 
 
 def stationarity(
-    network: MLP,
-    theta: Params,
+    weights: Weights,
     x: Tensor,
     c: Tensor,
     *,
@@ -61,6 +61,7 @@ def stationarity(
     "gram" · labels (m,) of a net with several outputs: Φ is then the margin Φ_y − max_{j≠y} Φ_j (Buzaglo et al.).
     Raises ReconError for shapes that do not fit.
     """
+    network, theta = weights.network, weights.params
     _check(network, x, c, form, layer_weights)
     omega = layer_weights or (1.0,) * network.depth
     alpha = alpha if network.smoothing is None else network.smoothing
@@ -85,8 +86,8 @@ def stationarity(
             h_bar[layer - 1] += scale * p.reached[layer - 1]
         elif by_gram:
             first_scale = scale
-    weights = [theta[weight] for weight, _ in network.names]
-    grad_x = _to_images(p, weights, delta_bar, h_bar, alpha, first_scale)
+    matrices = [theta[weight] for weight, _ in network.names]
+    grad_x = _to_images(p, matrices, delta_bar, h_bar, alpha, first_scale)
     return Stationarity(torch.stack(by_layer, dim=-1), grad_x, grad_c)
 
 

@@ -10,15 +10,12 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import nbformat
 import yaml
-from nbformat import NotebookNode
 
 from recon.errors import ReconError
 from recon.press.runner import ReconRunError, fault, read_notebook
 
 EXECUTED = "book/executed/"
-RUN_IT = "*Run this page:* download the notebook above, or `recon book {}` in a checkout of the project."
 STRICT = ("-n", "-W", "--keep-going")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 JUPYTER_BOOK = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
@@ -96,25 +93,11 @@ def _stage(root: Path, pages: list[Path], results: Path, stage: Path) -> None:
         shutil.copy2(root / name, stage / name)
     (stage / EXECUTED).mkdir()
     for page in pages:
-        nb = read_notebook(page)
-        for cell in nb.cells:
-            if lays_out(cell):
-                cell.metadata.tags.append("hide-input")
-        nb.cells.append(nbformat.v4.new_markdown_cell(RUN_IT.format(page.stem), id="recon-run-it"))
-        nbformat.write(nb, stage / EXECUTED / page.name)
+        shutil.copyfile(page, stage / EXECUTED / page.name)
     for path in results.glob("*/result.json"):
         copy = stage / EXECUTED / "results" / path.parent.name / path.name
         copy.parent.mkdir(parents=True)
         shutil.copyfile(path, copy)
-
-
-def lays_out(cell: NotebookNode) -> bool:
-    """Whether a code cell only puts numbers into words, tables or pages: its code is folded away, one click from view.
-
-    Those are the cells whose output nbval does not compare, but for the one that runs the experiment.
-    """
-    tags = cell.metadata.get("tags", [])
-    return cell.cell_type == "code" and "nbval-ignore-output" in tags and "recon.run(" not in cell.source
 
 
 def _first_complaint(output: str) -> str:

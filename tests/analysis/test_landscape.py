@@ -25,7 +25,6 @@ from recon.analysis.landscape import (
 from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.reconstruct import Reconstruction, reconstruct
-from recon.chapters.landscape_shared import crossing, different_starts, random_pairs
 from recon.errors import ReconError
 from recon.nets.mlp import affine, three_layer
 from recon.optim.descent import HeavyBall
@@ -154,7 +153,7 @@ def test_stationarity_attack_fits_multipliers_and_descends(network, share):
     generator = torch.Generator().manual_seed(1)
     theta = network.flatten(network.init(generator, dtype=torch.float64))
     x = torch.randn(1, N, D, generator=generator, dtype=torch.float64)
-    attack = StationarityAttack(network, theta, half_and_half(N, dtype=torch.float64), HeavyBall(0.01), alpha=1e4)
+    attack = StationarityAttack(Weights(network, theta), half_and_half(N, dtype=torch.float64), HeavyBall(0.01), alpha=1e4)
     fitted = attack.fit(x, torch.zeros(1, N, dtype=torch.float64), 5000)
     y = (attack.labels + 1) / 2
     theta_1 = sum(value.square().sum() for name, value in network.unflatten(theta).items() if name.endswith("1"))
@@ -171,7 +170,7 @@ def test_multipliers_are_taken_back_with_a_rejected_step():
     generator = torch.Generator().manual_seed(2)
     theta = network.flatten(network.init(generator, dtype=torch.float64))
     x = torch.randn(2, N, D, generator=generator, dtype=torch.float64)
-    attack = StationarityAttack(network, theta, half_and_half(N, dtype=torch.float64), HeavyBall(0.01), refits=2)
+    attack = StationarityAttack(Weights(network, theta), half_and_half(N, dtype=torch.float64), HeavyBall(0.01), refits=2)
     first = attack.step(attack.init(x))
     proposal = torch.stack([first["x"][0], 100 * x[1]])
     after = attack.step({**first, "x": proposal})
@@ -187,7 +186,7 @@ def test_gradient_of_the_fitted_energy_is_that_at_fixed_multipliers():
     generator = torch.Generator().manual_seed(2)
     theta = network.flatten(network.init(generator, dtype=torch.float64))
     x = torch.randn(1, N, D, generator=generator, dtype=torch.float64)
-    attack = StationarityAttack(network, theta, half_and_half(N, dtype=torch.float64), HeavyBall(0.01))
+    attack = StationarityAttack(Weights(network, theta), half_and_half(N, dtype=torch.float64), HeavyBall(0.01))
     state = attack.step({**attack.init(x), "multipliers": attack.fit(x, torch.zeros_like(x[..., 0]), 20_000)})
     change = 1e-5 * torch.randn(x.shape, generator=generator, dtype=torch.float64)
     y = (attack.labels + 1) / 2
@@ -210,13 +209,3 @@ def test_curvature_of_a_quadratic():
     x = torch.ones(3, 4, dtype=torch.float64)
     found = curvature(lambda p: 2.5 * p.flatten(1).square().sum(1), x, 0.3, 5, torch.Generator().manual_seed(0))
     assert math.isclose(found.item(), 5.0 * 0.09, rel_tol=1e-9)
-
-
-def test_crossing_and_pairs():
-    grid = (0.0, 0.5, 1.0)
-    assert crossing(grid, torch.tensor([4.0, 1.0, 0.0]), torch.tensor([0.0, 3.0, 4.0])) == pytest.approx(1 / 3)
-    assert crossing(grid, torch.tensor([1.0, 1.0, 1.0]), torch.tensor([2.0, 2.0, 2.0])) is None
-    assert different_starts(grid) == [0, 1, 2, 4, 5, 7, 8]
-    pairs = random_pairs(5, 4, torch.Generator().manual_seed(0))
-    assert len(set(pairs)) == 4 and all(i < j < 5 for i, j in pairs)
-    assert len(random_pairs(3, 10, torch.Generator())) == 3

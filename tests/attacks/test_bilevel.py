@@ -155,7 +155,9 @@ def test_gauss_newton_is_woodbury_for_the_affine_net():
 def test_quasi_newton_improves_on_the_identity_and_states_its_residual():
     network = affine(D)
     objective, x, _, theta_star = toy(network)
-    solution = solve_lbfgs(objective, x, torch.zeros(2, network.n_params, dtype=x.dtype), tol=1e-10, history=50)
+    solution = solve_lbfgs(
+        objective, x, torch.zeros(2, network.n_params, dtype=x.dtype), replace(INNER, tol=1e-10, history=50)
+    )
     v = 2 * (solution.theta - theta_star)
     product = QuasiNewton()(objective, x, solution, v)
     exact = Woodbury()(objective, x, solution, v).p

@@ -8,7 +8,7 @@ import torch
 
 from recon.attacks.decoreco import DecoReco, half_and_half, image_span
 from recon.attacks.reconstruct import reconstruct
-from recon.attacks.recover import RecoverSettings, agreement, contribution, merge, recover, select
+from recon.attacks.recover import RecoverSettings, agreement, contribution, energy_gradient, merge, recover, select
 from recon.attacks.stationarity import stationarity
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, three_layer
@@ -16,8 +16,8 @@ from recon.optim import loop
 from recon.optim.descent import SGD, Adam
 from recon.optim.subspace import Subspace
 from recon.released import Weights
-from recon.scoring.evidence import EVIDENCE, evidence, features, shadow_classifier
-from recon.store.checkpoints import FileCheckpoint
+from recon.scoring.evidence import EVIDENCE, evidence, features, shadow_classifier, sharpness
+from recon.store.checkpoints import Checkpoints, FileCheckpoint
 from recon.training.kkt import KKTSettings, train_to_kkt
 
 F64 = torch.float64
@@ -62,7 +62,7 @@ def attack_on(network, theta, m=4, starts=1, steps=30, **settings):
 
 def test_span_of_the_images_is_found_from_the_weights():
     network, theta, x, _ = released()
-    basis = image_span(network, theta)
+    basis = image_span(Weights(network, theta)).basis
     assert basis.shape[0] == len(x)
     assert torch.allclose(basis @ basis.mT, torch.eye(len(basis)), atol=1e-5)
     assert (x - x @ basis.mT @ basis).norm() < 1e-2 * x.norm()
@@ -70,9 +70,9 @@ def test_span_of_the_images_is_found_from_the_weights():
 
 def test_restricted_energy_differs_by_a_constant_only():
     network, theta, _, _ = released()
-    basis = image_span(network, theta)
-    attack = attack_on(network, theta, starts=2)
-    small = attack.restricted(Subspace(basis))
+    space = image_span(Weights(network, theta))
+    attack, basis = attack_on(network, theta, starts=2), space.basis
+    small = attack.restricted(space)
     coordinates = torch.randn(2, 4, len(basis), generator=torch.Generator().manual_seed(6))
     full = attack.value_and_grad(coordinates @ basis, attack.multipliers_init)
     cut = small.value_and_grad(coordinates, attack.multipliers_init)
@@ -213,7 +213,7 @@ def test_recover_finds_the_images_of_a_small_net(tmp_path):
     """End to end, with a null: far above what fresh images of the same kind score."""
     network, theta, x, _ = released(n=4, d=60, width=200, steps=600)
     settings = RecoverSettings(m=8, restarts=3, steps=600, scale_steps=60)
-    found = recover(network, theta, settings, torch.Generator().manual_seed(0), tmp_path)
+    found = recover(Weights(network, theta), settings, torch.Generator().manual_seed(0), Checkpoints(tmp_path))
     fresh = torch.randn(4, 60, generator=torch.Generator().manual_seed(9))
 
     def best(images):
@@ -221,7 +221,7 @@ def test_recover_finds_the_images_of_a_small_net(tmp_path):
 
     assert (best(x) > 0.85).all() and best(fresh).max() < 0.7
     assert (found.contribution.diff() <= 1e-6).all()
-    again = recover(network, theta, settings, torch.Generator().manual_seed(0))
+    again = recover(Weights(network, theta), settings, torch.Generator().manual_seed(0))
     assert torch.equal(again.x_hat, found.x_hat) and found.x_hat.shape == (8, 60)
     assert found.multiplier_scale in settings.multiplier_scales
 
@@ -237,10 +237,10 @@ def test_contribution_is_the_norm_of_the_gradient():
         params = network.unflatten(attack.theta_star)
         zero = {name: value for name, value in params.items()}
         with_i, without = (
-            stationarity(network, zero, x, coefficients, alpha=30.0).energy
+            stationarity(Weights(network, network.flatten(zero)), x, coefficients, alpha=30.0).energy
             for coefficients in (c, torch.zeros(4, dtype=F64))
         )
-        minus = stationarity(network, zero, x, -c, alpha=30.0).energy
+        minus = stationarity(Weights(network, network.flatten(zero)), x, -c, alpha=30.0).energy
         norm2 = (with_i + minus - 2 * without) / 2  # ‖θ − v‖² + ‖θ + v‖² − 2‖θ‖² = 2‖v‖²
         assert found[i].item() == pytest.approx(norm2.sqrt().item(), rel=1e-8)
 
@@ -263,11 +263,13 @@ def test_agreement_counts_other_restarts_with_the_same_label():
     assert found[1] < 0.3
 
 
-def test_evidence_and_shadow_classifier(tmp_path):
+def test_evidence_and_shadow_classifier():
     network, theta, _, _ = released(n=4, d=60, width=60)
     settings = RecoverSettings(m=8, restarts=2, steps=60, multiplier_scales=(0.01,))
-    found = recover(network, theta, settings, torch.Generator().manual_seed(0))
-    measured = evidence(network, theta, found, settings.alpha, settings.layer_weights)
+    weights = Weights(network, theta)
+    found = recover(weights, settings, torch.Generator().manual_seed(0))
+    margins = found.labels * network(weights.params, found.x_hat)
+    measured = evidence(found, margins, sharpness(energy_gradient(weights, found, settings), found.x_hat))
     assert tuple(measured) == EVIDENCE
     assert all(value.shape == (8,) and torch.isfinite(value).all() for value in measured.values())
     true = found.contribution > found.contribution.median()
@@ -279,7 +281,7 @@ def test_evidence_and_shadow_classifier(tmp_path):
     ("change", "sentence"),
     [
         ({"weights": lambda theta: theta[:1]}, "θ\\* has shape"),
-        ({"weights": lambda theta: theta.repeat(2, 1)}, "θ\\* has shape"),
+        ({"weights": lambda theta: theta.repeat(2, 1)}, "one θ\\* is wanted"),
         ({"weights": lambda theta: theta * torch.nan}, "not finite"),
         ({"labels": torch.ones(3)}, "even and positive"),
         ({"labels": torch.ones(0)}, "even and positive"),

@@ -14,7 +14,9 @@ from recon.errors import ReconError
 from recon.nets.mlp import three_layer
 from recon.optim import loop
 from recon.released import Weights
-from recon.training.kkt import train_to_kkt
+from recon.store import checkpoints
+from recon.store.checkpoints import Checkpoints
+from recon.training.kkt import KKTSettings, train_to_kkt
 
 SETTINGS = RecoverSettings(m=4, restarts=5, steps=25, scale_steps=4, multiplier_scales=(1e-2, 1e-1))
 
@@ -25,7 +27,7 @@ def weights():
     network = three_layer(20, 15)
     x, y = torch.randn(3, 15, generator=generator), torch.tensor([0.0, 1.0, 1.0])
     theta = network.flatten(network.init(generator, "small"))
-    return Weights(network, train_to_kkt(network, x, y, theta, 100, goal=-100.0).theta_star.double())
+    return Weights(network, train_to_kkt(network, x, y, theta, KKTSettings(100, -100.0)).theta_star.double())
 
 
 def seeded():
@@ -38,14 +40,14 @@ def test_restarts_are_runs_of_their_own_by_their_seeds(weights, project, monkeyp
     settings = RecoverSettings(**{**vars(SETTINGS), "project": project})
     found = recover(weights, settings, seeded())
     labels = half_and_half(4, dtype=torch.float64)
-    basis = image_span(weights.network, weights.theta_star)
+    space = image_span(weights)
     seeds = torch.randint(2**31, (6,), generator=seeded()).tolist()
 
     def alone(seed, scale, steps):
         start, unit = random_start(settings, 15, weights.theta_star, seed)
-        attack = tuned_attack(weights.network, weights.theta_star, labels, unit * scale, steps, settings)
+        attack = tuned_attack(weights, labels, unit * scale, steps, settings)
         if project:
-            attack, start = attack.restricted(basis), start @ basis.mT
+            attack, start = attack.restricted(space), space.reduce(start)
         return reconstruct(attack, start, steps)
 
     ends = {scale: alone(seeds[5], scale, 4).energy.item() for scale in settings.multiplier_scales}
@@ -53,10 +55,12 @@ def test_restarts_are_runs_of_their_own_by_their_seeds(weights, project, monkeyp
     for restart in range(5):
         expected = alone(seeds[restart], found.multiplier_scale, 25)
         torch.testing.assert_close(found.history[:, restart], expected.history[:, 0], rtol=1e-9, atol=1e-12)
-        images = expected.x_hat[0] @ basis if project else expected.x_hat[0]
-        multipliers = expected.extra["accepted_multipliers"][0]
+        images = space.lift(expected.x_hat[0]) if project else expected.x_hat[0]
+        multipliers = expected.accepted["multipliers"][0]
         params, signed = weights.params, multipliers * labels
-        by_layer = stationarity(weights.network, params, images, signed, alpha=settings.alpha).by_layer
+        by_layer = stationarity(
+            Weights(weights.network, weights.network.flatten(params)), images, signed, alpha=settings.alpha
+        ).by_layer
         torch.testing.assert_close(found.by_layer[restart], by_layer, rtol=1e-8, atol=1e-12)
         for rank in (found.restart == restart).nonzero()[:, 0].tolist():
             torch.testing.assert_close(found.multipliers[rank], multipliers[found.row[rank]], rtol=1e-8, atol=0)
@@ -88,7 +92,7 @@ def test_random_start_by_hand():
 
 def test_resumed_restarts_give_the_uninterrupted_answer(weights, tmp_path, monkeypatch):
     whole = recover(weights, SETTINGS, seeded())
-    saves, save = iter(range(40)), loop.save_tensors
+    saves, save = iter(range(40)), checkpoints.save_tensors
 
     def dying(*state):
         if next(saves, None) is None:
@@ -97,17 +101,12 @@ def test_resumed_restarts_give_the_uninterrupted_answer(weights, tmp_path, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(loop.time, "monotonic", iter(range(0, 10**6, 100)).__next__)  # a checkpoint each step
-        patch.setattr(loop, "save_tensors", dying)
+        patch.setattr(checkpoints, "save_tensors", dying)
         with pytest.raises(KeyboardInterrupt):
-            recover(weights, SETTINGS, seeded(), tmp_path)
+            recover(weights, SETTINGS, seeded(), Checkpoints(tmp_path))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["restarts-0-1.safetensors", "restarts-2-3.safetensors"]
-    resumed = recover(weights, SETTINGS, seeded(), tmp_path)
+    resumed = recover(weights, SETTINGS, seeded(), Checkpoints(tmp_path))
     assert torch.equal(resumed.x_hat, whole.x_hat) and torch.equal(resumed.history, whole.history)
-
-
-def test_the_loose_pair_still_does(weights):
-    pair = recover(weights.network, weights.theta_star, SETTINGS, seeded(), checkpoints=None)
-    assert torch.equal(pair.x_hat, recover(weights=weights, settings=SETTINGS, generator=seeded()).x_hat)
 
 
 def test_one_network_at_a_time(weights):
@@ -122,7 +121,7 @@ def test_gradient_at_what_was_found(weights):
 
     def energy(images):
         signed, options = found.multipliers * found.labels, {"alpha": 100.0, "layer_weights": (1.0, 0.0, 0.0)}
-        return stationarity(weights.network, weights.params, images, signed, **options)
+        return stationarity(weights, images, signed, **options)
 
     assert torch.equal(gradient(x + v), energy(x + v).grad_x)
     assert not torch.equal(gradient(x + v), gradient(x))

@@ -9,6 +9,7 @@ from recon.errors import ReconError
 from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP
 from recon.nets.module import ModuleNetwork
+from recon.released import Weights
 
 NETWORKS = {
     "affine": MLP((7, 1)),
@@ -94,7 +95,9 @@ def test_gradient_equals_double_backward(name, form):
     network, theta, x, c, labels = problem(name)
     weights = (1.0, 0.5, 2.0, 0.25)[: network.depth]
     alpha = ALPHA
-    found = stationarity(network, theta, x, c, alpha=alpha, layer_weights=weights, form=form, labels=labels)
+    found = stationarity(
+        Weights(network, network.flatten(theta)), x, c, alpha=alpha, layer_weights=weights, form=form, labels=labels
+    )
     by_layer, grad_x, grad_c = by_double_backward(network, theta, x, c, weights, labels)
     for ours, theirs in ((found.by_layer, by_layer), (found.grad_x, grad_x), (found.grad_c, grad_c)):
         assert (ours - theirs).norm() <= 1e-10 * theirs.norm()
@@ -107,7 +110,7 @@ def test_closed_form_equals_autograd_through_the_module(name, form):
     module = sequential(network)
     named = dict(zip(module.shapes(), theta.values(), strict=True))
     expected = stationarity_by_autograd(module, named, x, c, labels=labels)
-    found = stationarity(network, theta, x, c, alpha=ALPHA, form=form, labels=labels)
+    found = stationarity(Weights(network, network.flatten(theta)), x, c, alpha=ALPHA, form=form, labels=labels)
     counts = [sum(name is not None for name in pair) for pair in network.names]
     by_layer = torch.stack([part.sum() for part in expected.by_layer.split(counts)])
     for ours, theirs in (
@@ -124,7 +127,7 @@ def test_autograd_takes_an_mlp_as_it_is():
     for name in ("smooth", "five outputs"):
         network, theta, x, c, labels = problem(name)
         found = stationarity_by_autograd(network, theta, x, c, labels=labels)
-        expected = stationarity(network, theta, x, c, alpha=1e6, labels=labels)
+        expected = stationarity(Weights(network, network.flatten(theta)), x, c, alpha=1e6, labels=labels)
         assert torch.allclose(found.energy, expected.energy, rtol=1e-8)
         assert torch.allclose(found.grad_c, expected.grad_c, rtol=1e-8)
         assert not found.energy.requires_grad and not any(value.requires_grad for value in theta.values())
@@ -139,9 +142,13 @@ def test_forms_are_chosen_by_their_cost(form):
     m = 25 if form == "gram" else 26  # 2m (40 + 30) < 3 · 40 · 30
     x, c = torch.randn(m, 30, generator=generator), torch.randn(m, generator=generator)
     options = {"layer_weights": (1.0, 0.0)}
-    chosen, other = (stationarity(network, theta, x, c, form=kind, **options) for kind in ("auto", form))
+    chosen, other = (
+        stationarity(Weights(network, network.flatten(theta)), x, c, form=kind, **options) for kind in ("auto", form)
+    )
     assert torch.equal(chosen.grad_x, other.grad_x) and torch.equal(chosen.by_layer, other.by_layer)
-    third = stationarity(network, theta, x, c, form="direct" if form == "gram" else "gram", **options)
+    third = stationarity(
+        Weights(network, network.flatten(theta)), x, c, form="direct" if form == "gram" else "gram", **options
+    )
     assert not torch.equal(chosen.grad_x, third.grad_x)
 
 
@@ -149,9 +156,11 @@ def test_forms_are_chosen_by_their_cost(form):
 def test_batch_equals_single_runs(form):
     network, theta, x, c, _ = problem("three layers")
     other = (x.flip(0) * 0.7, c.flip(0) * 1.3)
-    batch = stationarity(network, theta, torch.stack([x, other[0]]), torch.stack([c, other[1]]), form=form)
+    batch = stationarity(
+        Weights(network, network.flatten(theta)), torch.stack([x, other[0]]), torch.stack([c, other[1]]), form=form
+    )
     for row, (one_x, one_c) in enumerate(((x, c), other)):
-        single = stationarity(network, theta, one_x, one_c, form=form)
+        single = stationarity(Weights(network, network.flatten(theta)), one_x, one_c, form=form)
         assert torch.allclose(batch.by_layer[row], single.by_layer, rtol=1e-12)
         assert torch.allclose(batch.grad_x[row], single.grad_x, rtol=1e-12, atol=1e-14)
         assert torch.allclose(batch.grad_c[row], single.grad_c, rtol=1e-12, atol=1e-14)
@@ -160,15 +169,15 @@ def test_batch_equals_single_runs(form):
 def test_gram_matrices_give_the_objective():
     network, theta, x, c, _ = problem("all biases")
     matrices, products = gram(network, theta, x, alpha=ALPHA)
-    expected = stationarity(network, theta, x, c, alpha=ALPHA).by_layer
+    expected = stationarity(Weights(network, network.flatten(theta)), x, c, alpha=ALPHA).by_layer
     found = layer_norms(network, theta) - 2 * products @ c + torch.einsum("i,lij,j->l", c, matrices, c)
     assert torch.allclose(found, expected, rtol=1e-12)
 
 
 def test_a_skipped_layer_does_not_count():
     network, theta, x, c, _ = problem("three layers")
-    first = stationarity(network, theta, x, c, layer_weights=(1.0, 0.0, 0.0))
-    every = stationarity(network, theta, x, c)
+    first = stationarity(Weights(network, network.flatten(theta)), x, c, layer_weights=(1.0, 0.0, 0.0))
+    every = stationarity(Weights(network, network.flatten(theta)), x, c)
     assert first.by_layer[0] == every.by_layer[0] and first.by_layer[1:].abs().max() == 0
     assert not torch.allclose(first.grad_x, every.grad_x)
 
@@ -186,10 +195,10 @@ def test_bad_input_is_one_sentence(change, sentence):
     network, theta, x, c, _ = problem("three layers")
     arguments = {"x": x, "c": c, **change}
     with pytest.raises(ReconError, match=sentence):
-        stationarity(network, theta, **arguments)
+        stationarity(Weights(network, network.flatten(theta)), **arguments)
 
 
 def test_several_outputs_need_labels():
     network, theta, x, c, _ = problem("five outputs")
     with pytest.raises(ReconError, match="labels"):
-        stationarity(network, theta, x, c)
+        stationarity(Weights(network, network.flatten(theta)), x, c)

@@ -24,12 +24,14 @@ from recon.audit.inputs import load_images, load_weights, mean_image, parse_arch
 from recon.audit.page import NAMES
 from recon.audit.scoring import DRAWS, LEVEL, LOOKS, NULLS, THRESHOLDS, Nulls, blur_p, excess, matches, score
 from recon.errors import ReconError
-from recon.images.LOAD import load
+from recon.images.partitions import partition
+from recon.images.registry import load_pool
 from recon.nets.mlp import MLP, three_layer
 from recon.optim import loop
 from recon.scoring.matching import target_decoy
 from recon.scoring.nulls import null_candidates
-from recon.training.kkt import train_to_kkt
+from recon.store import checkpoints
+from recon.training.kkt import KKTSettings, train_to_kkt
 
 N, SIDE, WIDTH = 10, 8, 200
 DIM = 3 * SIDE * SIDE
@@ -63,7 +65,7 @@ def trained(network, start, data, tmp_path_factory):
     """A net in the KKT regime, at a training loss of e^-20."""
     train, _ = load_images(data, DIM)
     x = train.flat - mean_image(train, "image")
-    theta = train_to_kkt(network, x, torch.arange(N).float() % 2, start, 300, goal=-20.0).theta_star
+    theta = train_to_kkt(network, x, torch.arange(N).float() % 2, start, KKTSettings(300, -20.0)).theta_star
     return write(network.unflatten(theta), tmp_path_factory.mktemp("weights") / "trained.safetensors")
 
 
@@ -146,8 +148,8 @@ def adam(network, x, y, goal):
 def test_a_small_start_and_adam_leak_by_separation(tmp_path, monkeypatch):
     """Adam leaves the span of the images: DecoReco finds next to nothing, and separation finds photographs."""
     monkeypatch.setitem(module.BUDGETS, "smoke", (1, 5, 2))
-    photos = load("photos", 30, 30)
-    network = three_layer(200)
+    photos = partition(load_pool("photos"), 30, n_held_out=30)
+    network = three_layer(200, 3072)
     theta = adam(network, photos.train.flat - photos.train.flat.mean(0), photos.train.y, 1e-6)
     file = write(network.unflatten(theta), tmp_path / "w.safetensors")
     parts = {name: (getattr(photos, name).x * 255).round().byte().numpy() for name in ("train", "held_out")}
@@ -234,8 +236,8 @@ def test_a_killed_run_goes_on_to_the_same_report_and_a_finished_one_is_found(tra
     whole = audit(*arguments, tmp_path / "whole", **options)
     (tmp_path / "killed" / "checkpoint-500").mkdir(parents=True)  # somebody else's
 
-    saves = iter(range(70))
-    save = loop.save_tensors
+    saves = iter(range(40))
+    save = checkpoints.save_tensors
 
     def dying(*state):
         if next(saves, None) is None:
@@ -244,10 +246,10 @@ def test_a_killed_run_goes_on_to_the_same_report_and_a_finished_one_is_found(tra
 
     with monkeypatch.context() as patch:
         patch.setattr(loop.time, "monotonic", iter(range(0, 10**6, 100)).__next__)  # a checkpoint each step
-        patch.setattr(loop, "save_tensors", dying)
+        patch.setattr(checkpoints, "save_tensors", dying)
         with pytest.raises(KeyboardInterrupt):
             audit(*arguments, tmp_path / "killed", **options)
-    assert len(list((tmp_path / "killed").glob("*/checkpoint-*/restart-*"))) == 2
+    assert len(list((tmp_path / "killed").glob("*/checkpoint-*/restarts-*"))) == 1
     resumed = audit(*arguments, tmp_path / "killed", **options)
     assert timeless(resumed) == timeless(whole)
     assert not list((tmp_path / "killed").glob("*/checkpoint-*")) and (tmp_path / "killed" / "checkpoint-500").is_dir()
@@ -346,7 +348,8 @@ def by_construction(n, m, seed=0, dim=3072):
     """Training and held-out images of white noise, and as many candidates of noise."""
     generator = torch.Generator().manual_seed(seed)
     train, held_out, noise = (torch.randn(k, dim, generator=generator) for k in (n, n, m))
-    return Nulls.of(torch.randn(n, n, generator=generator) @ train, train, held_out, seed), noise
+    shape = (3, 32, 32) if dim == 3072 else ()
+    return Nulls.of(torch.randn(n, n, generator=generator) @ train, train, held_out, seed, shape), noise
 
 
 def test_scoring_by_construction():

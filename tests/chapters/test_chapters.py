@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from recon.chapters.decoreco import partition_claims, random_claims, size_claims, tuned_claims
+from recon.chapters.leakage import deviation
 
 from recon.chapters import published as papers
 from recon.chapters import registry, run
-from recon.chapters.decoreco import partition_claims, random_claims, size_claims, tuned_claims
-from recon.chapters.leakage import deviation
 from recon.chapters.leakage_beyond import threat_claim
 from recon.images.registry import load_pool
 from recon.scoring.matching import one_to_one

@@ -9,11 +9,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recon.chapters.landscape_shared import SeedImages
+from recon.chapters.profiles import DECORECO_ADVERSARY, LANDSCAPE
 
 from recon.chapters import decoreco_adversary
 from recon.chapters.base import Context
-from recon.chapters.landscape_shared import SeedImages
-from recon.chapters.profiles import DECORECO_ADVERSARY, LANDSCAPE
 from recon.images import cifar
 from recon.images.partitions import centre, partition, partitions, uncentre
 from recon.images.registry import load_pool

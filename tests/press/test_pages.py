@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 
+import nbformat
 import pytest
 import yaml
-from recon.press.pages import Sources, catalogue, checked, escaped, fill, part, spread
-from recon.store.ledger import FILE, accounted, entries, peak_memory_mb
 
+from recon.chapters import ROOT, load
+from recon.chapters.catalogue import PAPERS, catalogue
 from recon.cli import main
 from recon.errors import ReconError
-from recon.press import pages
-from recon.press.publish import ROOT, keep
-from recon.store.results import load_result
+from recon.press.html import build_html
+from recon.press.publish import keep
+from recon.press.runner import ReconRunError
+
+sys.path.append(str(ROOT / "book" / "_ext"))
+
+import recon_parts  # noqa: E402
+from recon_parts import Sources, checked, escaped, lays_out, part, spread  # noqa: E402
 
 PUBLISHED = ROOT / "book" / "executed"
 SOURCES = Sources(ROOT, PUBLISHED / "results", sorted(PUBLISHED.glob("*.ipynb")))
@@ -33,7 +40,7 @@ def copy(tmp_path):
 def test_the_catalogue_is_long_enough_and_every_claim_has_its_result():
     listed = catalogue(ROOT)
     assert len(listed["runkel2024"]) >= 25 and len(listed["chen2022"]) >= 10 and len(listed["ours"]) >= 10
-    ids = [name for paper in pages.PAPERS for name in listed[paper]]
+    ids = [name for paper in PAPERS for name in listed[paper]]
     assert len(ids) == len(set(ids))
     found = checked(SOURCES)
     assert {row.claim.id for rows in found.values() for row in rows} == set(ids)
@@ -68,7 +75,7 @@ def test_a_damaged_catalogue_is_one_sentence(copy):
 
 def test_the_table_says_what_the_result_says():
     table = part("claims/runkel2024", SOURCES)
-    claims = {claim.id: claim for claim in load_result(PUBLISHED / "results" / "collapse", arrays=False).claims}
+    claims = {claim.id: claim for claim in load(PUBLISHED / "results" / "collapse", arrays=False).claims}
     (line,) = [row for row in table.splitlines() if escaped(claims["collapse-repeated-heldout"].sentence[:40]) in row]
     assert escaped(claims["collapse-repeated-heldout"].null) in line and "**reproduced**" in line
     assert "(executed/02-collapse)" in line and "laptop" in line
@@ -109,16 +116,6 @@ def test_text_stays_text():
     assert "|" not in escaped(nasty).replace("\\|", "")
 
 
-def test_marks_are_filled_and_unknown_ones_refused(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("before\n\n% recon: not-attempted\n\nafter\n")
-    fill(tmp_path, SOURCES)
-    assert page.read_text().startswith("before\n\n| Paper |") and page.read_text().endswith("|\n\nafter\n")
-    page.write_text("% recon: claims/nobody\n")
-    with pytest.raises(ReconError, match="asks for the part 'claims/nobody'"):
-        fill(tmp_path, SOURCES)
-
-
 def test_contents_and_status_have_a_row_for_every_chapter():
     for name in ("contents", "chapters"):
         table = part(name, SOURCES)
@@ -129,34 +126,70 @@ def test_contents_and_status_have_a_row_for_every_chapter():
     assert all("?" in line for line in part("contents", SOURCES).splitlines()[2:])
 
 
-def test_the_reference_has_every_public_name():
-    text = part("reference", SOURCES)
-    for name in ("def recover", "reconstruct(", "class Leak(", "rgap(", "target_decoy(", "audit("):
-        assert name.removeprefix("def ") in text, name
-    assert "## recon.attacks.operators" in text and "recon.chapters" not in text.split("\n## ")[0]
+CONFIG = """title: Tiny
+author: Nobody
+logo: ""
+only_build_toc_files: true
+execute: {execute_notebooks: "off"}
+sphinx:
+  local_extensions: {recon_parts: book/_ext}
+  config: {nitpick_ignore_regex: [["py:(class|obj)", ".*"]]}
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """A book with one page, on the published results."""
+    root = tmp_path / "tiny"
+    shutil.copytree(ROOT / "book" / "_ext", root / "book" / "_ext", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PUBLISHED / "results", root / "book" / "executed" / "results")
+    shutil.copy2(ROOT / "book" / "claims.yml", root / "book")
+    (root / "_config.yml").write_text(CONFIG)
+    (root / "_toc.yml").write_text("format: jb-book\nroot: book/index\n")
+    return root
+
+
+def built(root, text):
+    (root / "book" / "index.md").write_text(f"# Tiny\n\n{text}\n")
+    return build_html(root, root / "book" / "executed", root / "html", root / "html.log") / "book" / "index.html"
+
+
+def test_the_directive_writes_its_part_and_an_unknown_one_fails_the_build(tiny):
+    html = built(tiny, "before\n\n```{recon} not-attempted\n```\n\nafter").read_text()
+    sentence = catalogue(ROOT)["not_attempted"][0]["sentence"]
+    assert html.index("before") < html.index(sentence) < html.index("<p>after")
+    with pytest.raises(ReconRunError, match="asks for the part 'claims/nobody'"):
+        built(tiny, "```{recon} claims/nobody\n```")
+
+
+def test_the_reference_has_every_public_name_and_docstrings_as_they_are_typed(tiny, monkeypatch):
+    html = built(tiny, "```{recon} reference\n```").read_text()
+    for module in recon_parts.modules():
+        assert f'id="{module.replace(".", "-").replace("_", "-")}"' in html, module
+    for name in ("attacks.recover.recover", "attacks.rgap.rgap", "scoring.matching.target_decoy", "audit.audit.audit"):
+        assert f'id="recon.{name}"' in html, name
+    assert "‖θ_1‖²" in html and "recon.chapters.linear" not in html
+
+
+@pytest.mark.parametrize(
+    ("typed", "markup"),
+    [
+        ("λ_i ∇Φ(x_i) of |W| and *args", "λ\\_i ∇Φ(x\\_i) of \\|W\\| and \\*args"),
+        ("`recover` as in `a_b`", "``recover`` as in ``a_b``"),
+        (">>> f(1)\n2", ">>> f(1)\n2"),
+        ("  x = 1\n  y = 2", "::\n\n     x = 1\n     y = 2"),
+    ],
+)
+def test_docstrings_are_no_markup(typed, markup):
+    lines = ["First.", "", *typed.split("\n")]
+    recon_parts.plain(None, "function", "f", None, None, lines)
+    assert "\n".join(lines) == f"First.\n\n{markup}\n"
 
 
 def test_every_page_of_the_book_is_in_the_table_of_contents():
     listed = (ROOT / "_toc.yml").read_text()
     for page in (ROOT / "book").glob("*.md"):
         assert f"book/{page.stem}\n" in listed, page.name
-
-
-def test_the_ledger_counts_failures_and_survives_damage(tmp_path):
-    for error in (None, ValueError, KeyboardInterrupt):
-        try:
-            with accounted(tmp_path, "collapse", "smoke", "photos", 0):
-                if error:
-                    raise error
-        except (ValueError, KeyboardInterrupt):
-            pass
-    assert [entry.outcome for entry in entries(tmp_path)] == ["done", "failed", "interrupted"]
-    with (tmp_path / FILE).open("a") as file:
-        file.write('{"half": \n[1]\nnull\n')
-    assert len(entries(tmp_path)) == 3
-    table = part("compute", Sources(ROOT, tmp_path, []))
-    assert "| failed | 1 |" in table and "| done | 1 |" in table
-    assert peak_memory_mb() > 50
 
 
 def test_keep_takes_other_seeds_at_profile_laptop_only(copy, tmp_path):
@@ -184,6 +217,15 @@ def test_the_command_line_has_what_the_page_has(capsys):
     rows = [row for group in checked(SOURCES).values() for row in group]
     measured = [row for row in found if row["verdict"] != "not attempted"]
     assert sorted((r["id"], r["ours"], r["null"], r["profile"]) for r in measured) == sorted(
-        (row.claim.id, row.claim.ours, row.claim.null, row.result.profile) for row in rows
+        (row.claim.id, row.claim.ours, row.claim.null, row.result.made.profile) for row in rows
     )
     assert len(found) - len(measured) == len(catalogue(ROOT)["not_attempted"])
+
+
+def test_code_that_only_lays_numbers_out_is_folded_and_the_experiment_is_not():
+    cell = nbformat.v4.new_code_cell
+    ignored = {"tags": ["nbval-ignore-output"]}
+    assert lays_out(cell("Markdown(f'{x}')", metadata=ignored))
+    assert not lays_out(cell('result = recon.run("linear")', metadata=ignored))
+    assert not lays_out(cell("plots.plot_rank(result)"))
+    assert not lays_out(nbformat.v4.new_markdown_cell("text", metadata=ignored))

@@ -23,7 +23,6 @@ from recon.errors import ReconError
 from recon.press import edition as editions
 from recon.press import html, publish, runner, stamps
 from recon.press.edition import build_edition, chapters_of, write_references
-from recon.press.html import lays_out
 from recon.press.runner import ReconRunError, read_notebook
 from recon.press.stamps import Edition
 from recon.store import machine
@@ -360,15 +359,6 @@ def test_chapters_asked_for_one_by_one_are_kept_one_by_one(repo, monkeypatch):
     with pytest.raises(ReconRunError):
         build_edition(Edition(jobs=1), repo, ["01-one", "02-two"])
     assert [page.name for page in (repo / "build" / "laptop-cifar10" / "executed").glob("*.ipynb")] == ["01-one.ipynb"]
-
-
-def test_code_that_only_lays_numbers_out_is_folded_and_the_experiment_is_not():
-    cell = nbformat.v4.new_code_cell
-    ignored = {"tags": ["nbval-ignore-output"]}
-    assert lays_out(cell("Markdown(f'{x}')", metadata=ignored))
-    assert not lays_out(cell('result = recon.run("linear")', metadata=ignored))
-    assert not lays_out(cell("plots.plot_rank(result)"))
-    assert not lays_out(nbformat.v4.new_markdown_cell("text", metadata=ignored))
 
 
 # ------------------------------------------------------------------------------- side by side, and killed

@@ -7,9 +7,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from recon.attacks.recover import RecoverSettings, energy_gradient, recover
-from recon.nets.mlp import three_layer
-from recon.released import Weights
 from recon.scoring.evidence import EVIDENCE, evidence, features, shadow_classifier, sharpness
 
 F64 = torch.float64
@@ -50,17 +47,6 @@ def test_sharpness_averages_other_directions_and_candidates_out():
     x = torch.randn(3, 4, generator=generator, dtype=F64)
     found = sharpness(lambda x: (hessian @ x.flatten()).view_as(x), x, probes=4000)
     torch.testing.assert_close(found, hessian.diagonal().view(3, 4).mean(1), rtol=0, atol=0.15)
-
-
-def test_a_network_and_its_weights_still_do():
-    network = three_layer(20, 12)
-    weights = Weights(network, network.flatten(network.init(torch.Generator().manual_seed(0))))
-    settings = RecoverSettings(m=4, restarts=2, steps=5, multiplier_scales=(0.01,))
-    found = recover(weights, settings, torch.Generator().manual_seed(0))
-    old = evidence(network, weights.theta_star, found, settings.alpha, settings.layer_weights)
-    curvature = sharpness(energy_gradient(weights, found, settings), found.x_hat)
-    new = evidence(found, found.labels * network(weights.params, found.x_hat), curvature)
-    assert all(torch.equal(old[name], new[name]) for name in EVIDENCE)
 
 
 def test_features_are_ranks_in_the_order_of_the_evidence():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,8 +13,8 @@ from recon.errors import ReconError
 from recon.nets.mlp import MLP, affine
 from recon.optim.lbfgs import LBFGSSettings
 from recon.released import Weights
-from recon.training.inner import Objective, RowSpace, solve_affine, solve_lbfgs
-from recon.training.kkt import log_logistic_loss, train_to_kkt
+from recon.training.inner import INNER, Objective, RowSpace, solve_affine, solve_lbfgs
+from recon.training.kkt import KKTSettings, log_logistic_loss, train_to_kkt
 
 
 def problem(n=12, d=20):
@@ -26,7 +27,7 @@ def test_affine_newton_lbfgs_and_scikit_learn_agree():
     x, y = problem()
     objective = Objective(affine(20), y, 0.03)
     newton = solve_affine(objective, x)
-    quasi = solve_lbfgs(objective, x, torch.ones(1, 21, dtype=x.dtype), tol=1e-10)
+    quasi = solve_lbfgs(objective, x, torch.ones(1, 21, dtype=x.dtype), replace(INNER, tol=1e-10))
     assert newton.grad_norm.item() < 1e-10 and (newton.theta - quasi.theta).norm() < 1e-6
     oracle = LogisticRegression(C=1 / (len(y) * 0.03), fit_intercept=False, tol=1e-12, max_iter=10000)
     oracle.fit(torch.cat([x[0], torch.ones(len(y), 1)], 1).numpy(), y.numpy())
@@ -47,7 +48,8 @@ def test_minimiser_lies_in_the_row_space():
     x, y = problem(n=6)
     network = MLP((20, 3, 1), smoothing=5.0)
     objective = Objective(network, y, 0.05)
-    theta = solve_lbfgs(objective, x, 0.3 * torch.ones(1, network.n_params, dtype=x.dtype), tol=1e-9, max_iter=3000)
+    start = 0.3 * torch.ones(1, network.n_params, dtype=x.dtype)
+    theta = solve_lbfgs(objective, x, start, replace(INNER, tol=1e-9, max_iter=3000))
     assert objective.grad(theta.theta, x).norm() < 1e-8  # stationary in the full space, found in the small one
 
 
@@ -67,7 +69,7 @@ def test_descent_to_kkt_finds_the_maximum_margin_direction():
     x = torch.tensor([[1.0, 2.0], [1.0, -2.0], [-1.0, 2.0], [-1.0, -2.0]], dtype=torch.float64)
     y = torch.tensor([1.0, 1.0, 0.0, 0.0], dtype=torch.float64)
     network = MLP((2, 1), bias=(False,))
-    trained = train_to_kkt(network, x, y, torch.tensor([0.1, 0.5], dtype=torch.float64), steps=400)
+    trained = train_to_kkt(network, x, y, torch.tensor([0.1, 0.5], dtype=torch.float64), KKTSettings(400))
     direction = trained.theta_star / trained.theta_star.norm()
     assert direction[0].item() == pytest.approx(1.0, abs=1e-3)
     assert trained.log_loss < -50 and (trained.history.diff() <= 0).all()
@@ -76,7 +78,7 @@ def test_descent_to_kkt_finds_the_maximum_margin_direction():
 def test_training_stops_at_its_goal():
     x, y = problem()
     network = affine(20)
-    trained = train_to_kkt(network, x[0], y, torch.zeros(21, dtype=x.dtype), steps=500, goal=-3.0)
+    trained = train_to_kkt(network, x[0], y, torch.zeros(21, dtype=x.dtype), KKTSettings(500, -3.0))
     assert trained.converged and trained.log_loss <= -3.0 and len(trained.history) < 500
 
 

@@ -71,7 +71,7 @@ def test_the_certificate_falls_as_training_goes_on():
     def look(k, theta):
         seen.append(certificate(network, theta, x, y, layer_weights=LAYER_1).residual_by_layer[0])
 
-    train_to_kkt(network, x, y.double(), theta, KKTSettings(300, goal=-1e9), observe=Observer((3, 15, 150), look))
+    train_to_kkt(network, x, y.double(), theta, KKTSettings(300, goal=-1e9), observer=Observer((3, 15, 150), look))
     assert len(seen) == 3
     assert seen[0] > seen[1] > seen[2] and seen[2] < 0.3
     found = certificate(network, train_to_kkt(network, x, y, theta, KKTSettings(300)).theta_star, x, y)
@@ -169,7 +169,7 @@ def test_no_step_is_longer_than_three_percent():
     network, x, y, theta = problem(n=14)  # no coordinates, so that the weights' norm is seen whole
     steps = []
     observer = Observer(range(1, 61), lambda k, theta: steps.append(theta))
-    train_to_kkt(network, x, y, theta, KKTSettings(60), observe=observer)
+    train_to_kkt(network, x, y, theta, KKTSettings(60), observer=observer)
     lengths = [((b - a).norm() / a.norm().clamp_min(1.0)).item() for a, b in zip(steps, steps[1:], strict=False)]
     assert len(steps) == 60 and 0.029 < max(lengths) <= 0.03 * (1 + 1e-9)
 

@@ -155,7 +155,7 @@ def affine_run(sizes: Sizes, context: Context, seed: int) -> Tensors:
     small = in_span(released, space)
     starts = images.starts(sizes.lambdas)
     labels = half_and_half(len(images.y), starts.device, starts.dtype)
-    attack = StationarityAttack(small.network, small.theta_star, labels, HeavyBall(sizes.step_size, sizes.momentum))
+    attack = StationarityAttack(small, labels, HeavyBall(sizes.step_size, sizes.momentum))
     found = reconstruct(attack, space.reduce(starts), sizes.steps, label="landscape")
     problem = Problem(
         images,

@@ -10,8 +10,8 @@ from recon.attacks.separation import SeparationSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """A net trained for `train_steps` into the KKT regime · attack: of the separation · refine, noise: DecoReco begun
-    at its result, each source with both signs and labels, in small steps; and at noise · shadow_n, harder_n: images in
+    """A net trained for `train_steps` into the KKT regime · attack: of the separation · refine: DecoReco in small
+    steps, begun at its result, each source with both signs and labels, and at noise · shadow_n, harder_n: images in
     the adversary's own networks, on which certainty is calibrated, and in those, beside the first, on which it is
     assessed; steps grow with them."""
 
@@ -20,7 +20,6 @@ class Sizes:
     train_steps: int
     attack: SeparationSettings
     refine: RecoverSettings
-    noise: RecoverSettings
     shadow_n: tuple[int, ...]
     harder_n: tuple[int, ...]
 
@@ -36,7 +35,6 @@ SIZES = {
         train_steps=150,
         attack=SeparationSettings(first_rank=8, iterations=40, restarts=2),
         refine=RecoverSettings(m=80, restarts=1, steps=60, step_x=2e-3, scale_steps=20, multiplier_scales=(1e-2,)),
-        noise=RecoverSettings(m=40, restarts=1, steps=60, scale_steps=20, multiplier_scales=(1e-2,)),
         shadow_n=(20, 40),
         harder_n=(40,),
     ),
@@ -46,7 +44,6 @@ SIZES = {
         train_steps=600,
         attack=SeparationSettings(restarts=4),
         refine=RecoverSettings(m=400, restarts=1, steps=150, step_x=2e-3, scale_steps=30),
-        noise=RecoverSettings(m=200, restarts=1, steps=400, scale_steps=50),
         shadow_n=(100, 200),
         harder_n=(200,),
     ),
@@ -56,7 +53,6 @@ SIZES = {
         train_steps=3000,
         attack=SeparationSettings(growth=1.05, restarts=4),
         refine=RecoverSettings(m=2000, restarts=1, steps=300, step_x=2e-3, scale_steps=30),
-        noise=RecoverSettings(m=1000, restarts=1, steps=1500),
         shadow_n=(200, 500),
         harder_n=(200,),
     ),
