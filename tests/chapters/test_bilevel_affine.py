@@ -10,8 +10,9 @@ import torch
 from recon.chapters.bilevel_affine.claims import claims
 from recon.chapters.bilevel_affine.metrics import Metrics, Null
 from recon.chapters.bilevel_affine.sizes import SIZES
-from recon.chapters.bilevel_common import PAPER_AFFINE, Images, Reconstructed, image_null, measured
+from recon.chapters.bilevel_common import PAPER_AFFINE, Reconstructed, image_null, measured, start_of
 from recon.chapters.run import run
+from recon.images.bundle import Bundle
 
 REACHED = Reconstructed(
     distance_sum=1e-6,
@@ -76,7 +77,7 @@ def test_measures_by_hand():
     def flat(*values):
         return torch.tensor(values, dtype=torch.float64)[:, None].expand(-1, 3072).clone()
 
-    images = Images(flat(0.1, 0.3), flat(0.8, 0.6), flat(0.2, 0.5), torch.zeros(2), torch.zeros(2))
+    images = Bundle.of_tensors(flat(0.1, 0.3), flat(0.8, 0.6), flat(0.2, 0.5), (3, 32, 32))
     found = measured(flat(0.2, 0.7), images.init, images, 5.0, flat(2.0)[0, :4])
     assert (found.distance_sum, found.distance_mean, found.distance_relative) == (5.0, 1.25, 5 / 16)
     assert found.moved_l2 == pytest.approx((0.6 + 0.1) / 2 * root)
@@ -87,10 +88,10 @@ def test_measures_by_hand():
 
 
 def test_starts():
-    images = Images(*(torch.full((2, 3), value) for value in (0.1, 0.2, 0.3)), torch.zeros(2), torch.zeros(2))
-    assert images.start("truth", torch.Generator()) is images.train
-    assert images.start("partition", torch.Generator()) is images.init
-    noise = images.start("random", torch.Generator().manual_seed(0))
+    images = Bundle.of_tensors(*(torch.full((2, 3), value) for value in (0.1, 0.2, 0.3)), (3,))
+    assert start_of(images, "truth", torch.Generator()) is images.train
+    assert start_of(images, "partition", torch.Generator()) is images.init
+    noise = start_of(images, "random", torch.Generator().manual_seed(0))
     assert noise.shape == (2, 3) and 0 <= noise.min() < noise.max() <= 1
 
 

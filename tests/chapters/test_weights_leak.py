@@ -24,15 +24,21 @@ from recon.chapters.weights_leak.attack import (
 from recon.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, cell_of, file_name, recipe_of
 from recon.chapters.weights_leak.claims import recipe_claims, size_claims
 from recon.chapters.weights_leak.compute_size import by_sparsity
-from recon.chapters.weights_leak.images import Sets, Task, photograph_sets
+from recon.chapters.weights_leak.images import Task, photograph_images
 from recon.chapters.weights_leak.metrics import BySparsity, RecipeCell, RecipeMetrics, SizeCell, SizeMetrics, Sure
 from recon.chapters.weights_leak.sizes import MAP_SIZES, RECIPE_SIZES
+from recon.images.bundle import Bundle
 from recon.images.photos import at_side, patches
 from recon.images.pool import ImagePool
 from recon.scoring.nulls import null_candidates
 from recon.training.recipes import Recipe
 
 NCC = ("ncc_06", "ncc_07", "ncc_08")
+
+
+def bundle(train, held_out, others, shape):
+    """Images without labels."""
+    return Bundle.of_tensors(train, others, held_out, shape)
 
 
 def seeded(seed=0):
@@ -62,7 +68,7 @@ def found_at(sources, mixing=None):
 
 
 def test_count_table():
-    sets = Sets(normal(6, 40, seed=1), normal(6, 40, seed=2), normal(9, 40, seed=3), (40,))
+    sets = bundle(normal(6, 40, seed=1), normal(6, 40, seed=2), normal(9, 40, seed=3), (40,))
     w1 = normal(8, 6, seed=4) @ sets.train
     # four training images, one of them blurred beyond 0.8; one held-out
     mixed = 0.75 * sets.train[3] + 0.66 * normal(40, seed=5) * sets.train[3].std()
@@ -70,7 +76,7 @@ def test_count_table():
     table = count_table(x_hat, sets, w1, seeded(7))
     assert table.matches.ncc_08 == 3 and table.matches.ncc_06 == 4
     assert table.null.ncc_08 == 1
-    sets_of_nulls = null_candidates(w1, sets.train, sets.others, 6, seeded(7))
+    sets_of_nulls = null_candidates(w1, sets.train, sets.init, 6, seeded(7))
     for key in NCC:
         each = {name: getattr(counts(x, sets.train), key) for name, x in sets_of_nulls.items()}
         null, best = getattr(table.null, key), getattr(table.best_null, key)
@@ -82,14 +88,14 @@ def test_count_table():
 @pytest.mark.parametrize("name", ["rows", "held_out", "means", "span"])
 def test_any_null_can_be_the_best(name):
     """Weights whose rows are the images; candidates that are held out; others whose mean is an image; a span of one."""
-    sets = Sets(normal(4, 60, seed=1), normal(4, 60, seed=2), normal(9, 60, seed=3), (60,))
+    sets = bundle(normal(4, 60, seed=1), normal(4, 60, seed=2), normal(9, 60, seed=3), (60,))
     w1, x_hat = normal(5, 60, seed=4), normal(8, 60, seed=5)
     if name == "rows":
         w1 = sets.train.clone()
     if name == "held_out":
         x_hat = torch.cat([sets.held_out, x_hat[4:]])
     if name == "means":
-        sets = Sets(sets.train, sets.held_out, sets.train[:1].expand(9, -1), sets.shape)
+        sets = bundle(sets.train, sets.held_out, sets.train[:1].expand(9, -1), sets.shape)
     if name == "span":
         w1 = normal(5, 1, seed=6) @ sets.train[:1]
     table = count_table(x_hat, sets, w1, seeded())
@@ -102,9 +108,9 @@ def test_any_null_can_be_the_best(name):
 
 def test_null_of_the_span_is_the_larger_of_two():
     """Mixtures of two images are near them, whatever the layer; a layer of one image's span is near it, of many."""
-    few = Sets(normal(2, 60, seed=1), normal(2, 60, seed=2), normal(9, 60, seed=3), (60,))
+    few = bundle(normal(2, 60, seed=1), normal(2, 60, seed=2), normal(9, 60, seed=3), (60,))
     assert count_table(normal(8, 60, seed=5), few, normal(5, 60, seed=4), seeded()).span_null.ncc_07 >= 1
-    many = Sets(normal(30, 200, seed=1), normal(30, 200, seed=2), normal(9, 200, seed=3), (200,))
+    many = bundle(normal(30, 200, seed=1), normal(30, 200, seed=2), normal(9, 200, seed=3), (200,))
     w1 = normal(5, 1, seed=6) @ many.train[:1]
     assert count_table(normal(8, 200, seed=5), many, w1, seeded()).span_null.ncc_08 == 1
 
@@ -119,7 +125,7 @@ def test_as_many_nulls_as_candidates(monkeypatch):
         return real(w1, train, others, m, generator)
 
     monkeypatch.setattr("recon.chapters.weights_leak.attack.null_candidates", watched)
-    sets = Sets(normal(4, 30, seed=1), normal(4, 30, seed=2), normal(5, 30, seed=3), (30,))
+    sets = bundle(normal(4, 30, seed=1), normal(4, 30, seed=2), normal(5, 30, seed=3), (30,))
     for m in (2, 11):
         count_table(normal(m, 30, seed=4), sets, normal(5, 30, seed=5), seeded())
     assert asked == [4, 11]
@@ -129,21 +135,21 @@ def test_an_attack_and_its_table():
     """Sparse sources mixed, and found again."""
     uniform = torch.rand(30, 600, generator=seeded(1)) - 0.5
     x = -uniform.sign() * torch.log1p(-2 * uniform.abs())
-    sets = Sets(x[:6], x[6:12], x[12:], (600,))
+    sets = bundle(x[:6], x[6:12], x[12:], (600,))
     released = FirstLayer(normal(20, 6, seed=2) @ sets.train)
     found, table = attacked(sets, released, context(), SeparationSettings(first_rank=None, restarts=2))
     assert table.rank == len(found.sources) == 6
     assert table.matches.ncc_08 == 6 and table.null.ncc_06 == 0
     expected = count_table(found.x_hat, sets, released.w1, context().stream("separation.nulls"))
     assert vars(table) == {"rank": 6, **vars(expected)}
-    assert is_true(found, sets.train, sets.others).all()
+    assert is_true(found, sets.train, sets.init).all()
 
 
 def test_of_a_known_start_only_the_difference_is_looked_at():
     """By the attack, and by the nulls: here the differences' rows are the images."""
     uniform = torch.rand(30, 600, generator=seeded(1)) - 0.5
     x = -uniform.sign() * torch.log1p(-2 * uniform.abs())
-    sets = Sets(x[:6], x[6:12], x[12:], (600,))
+    sets = bundle(x[:6], x[6:12], x[12:], (600,))
     start = 10 * normal(20, 600, seed=3)
     added = torch.cat([6 * sets.train, normal(14, 6, seed=2) @ sets.train])
     _, table = attacked(
@@ -154,7 +160,7 @@ def test_of_a_known_start_only_the_difference_is_looked_at():
 
 def test_patch_table_is_symmetric():
     train, held_out = normal(5, 75, seed=1), normal(5, 75, seed=2)
-    sets = Sets(train, held_out, held_out, (3, 5, 5))
+    sets = bundle(train, held_out, held_out, (3, 5, 5))
     sources = torch.cat([train[:3], -held_out[:2], normal(1, 75, seed=3)])
     table = patch_table(found_at(sources), sets)
     assert table.matches == NCCCounts(3, 3, 3)
@@ -173,16 +179,16 @@ def test_sparsity_alone(true, auc):
 
 
 def test_photographs_for_training_alternate_and_are_not_held_out():
-    sets, y = photograph_sets(20, 32)
-    assert y.tolist() == [0.0, 1.0] * 10 and sets.train.shape == (20, 3072) and sets.shape == (3, 32, 32)
+    sets = photograph_images(20, 32, torch.device("cpu"))
+    assert sets.y.tolist() == [0.0, 1.0] * 10 and sets.train.shape == (20, 3072) and sets.shape == (3, 32, 32)
     assert torch.allclose(sets.train.mean(0), torch.zeros(3072), atol=1e-6)
     images, labels, held_out = patches()
     small = at_side(images, 32).flatten(1)
     mean = small[~held_out & (labels == 0)][:10].mean(0) / 2 + small[~held_out & (labels == 1)][:10].mean(0) / 2
     assert torch.allclose(sets.held_out, small[held_out] - mean, atol=1e-5)
     assert torch.cdist(sets.train, sets.held_out).min() > 0.1
-    assert torch.equal(photograph_sets(20, 16)[1], y)  # the same scenes at every size
-    larger = photograph_sets(20, 96)[0].train.unflatten(1, (3, 96, 96))
+    assert torch.equal(photograph_images(20, 16, torch.device("cpu")).y, sets.y)  # the same scenes at every size
+    larger = photograph_images(20, 96, torch.device("cpu")).train.unflatten(1, (3, 96, 96))
     assert torch.allclose(at_side(larger, 32).flatten(1), sets.train, atol=1e-5)
 
 
@@ -205,13 +211,13 @@ def test_every_cell_is_a_recipe():
 
 def test_others_are_for_validation_first_and_then_for_testing():
     x = torch.arange(11.0)[:, None]
-    task = Task(Sets(x, x, x, (1,)), torch.tensor([0, 3, 1]), torch.arange(11))
+    task = Task(bundle(x, x, x, (1,)), torch.tensor([0, 3, 1]), torch.arange(11))
     (first, first_y), (rest, rest_y) = task.validation, task.test
     assert first_y.tolist() == first[:, 0].tolist() == [0, 1, 2, 3, 4]
     assert rest_y.tolist() == rest[:, 0].tolist() == [5, 6, 7, 8, 9, 10]
     assert task.classes == 4 and replace(task, y=torch.zeros(3)).classes == 2
     many = torch.zeros(2000, 1)
-    assert len(Task(Sets(x, x, many, (1,)), x, torch.zeros(2000)).validation[0]) == 500
+    assert len(Task(bundle(x, x, many, (1,)), x, torch.zeros(2000)).validation[0]) == 500
 
 
 def test_packed_and_back():

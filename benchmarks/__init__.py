@@ -1,0 +1,1 @@
+"""What is timed, against what, side by side in one run."""
