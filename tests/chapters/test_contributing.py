@@ -13,6 +13,8 @@ import nbformat
 import pytest
 from recon.press.pages import catalogue
 
+from recon.chapters import ROOT
+from recon.chapters.catalogue import catalogue
 from recon.press.html import toc_files
 from recon.press.publish import ROOT
 from recon.press.runner import execute
