@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 import pytest
 import torch
 from small_networks import SMALL, some_gradient
+from torch.nn.functional import normalize
 
 from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
 from recon.attacks.decoreco import DecoReco, half_and_half
@@ -67,7 +68,7 @@ def test_separation():
     settings = SeparationSettings(restarts=2, iterations=300, tol=1e-6)  # to the end, whatever the signs of the SVD
 
     def attack(layer):
-        sources = separate(layer, (1000,), settings, seeded()).sources
+        sources = normalize(separate(layer, (1000,), settings, seeded()).sources, dim=1)
         return sources * sources.sum(1, keepdim=True).sign()
 
     alike(attack, first)
@@ -79,9 +80,7 @@ def test_decoreco(weights):
     def attack(released):
         theta = released.theta_star
         unit = torch.full((2, 4), 0.1).to(theta)
-        chosen = DecoReco(
-            released, half_and_half(4, theta.device, theta.dtype), unit, 30, layer_weights=(1.0, 0.0, 0.0)
-        )
+        chosen = DecoReco(released, half_and_half(4, theta.device, theta.dtype), unit, 30)
         return reconstruct(chosen, start.to(theta), 30).x_hat
 
     alike(attack, weights)
