@@ -27,7 +27,7 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Notebooks under nbval never see your results: theirs are those that `make test` has just computed, or new ones."""
+    """Notebooks under nbval never see your results: only those that `make test` has just computed, or new ones."""
     if not config.getoption("nbval", default=False):
         return
     if "RECON_SMOKE_OUT" in os.environ:

@@ -1,8 +1,8 @@
 """Every experiment at profile `smoke`, its metrics held to pinned numbers: what a wrong sign anywhere would move.
 
 The numbers lie in smoke/NAME.json; `RECON_PIN=1 pytest tests/chapters/test_smoke.py` writes them anew.  Within 1 %,
-counts within two; times are left out.  Results go where `$RECON_SMOKE_OUT` says (see the Makefile), so that nbval finds what was
-computed here.
+counts within two; times are left out.  Results go where `$RECON_SMOKE_OUT` says (see the Makefile), so that nbval finds
+what was computed here.
 """
 
 from __future__ import annotations
