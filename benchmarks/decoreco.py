@@ -17,9 +17,9 @@ import torch
 from timing import seconds, side_by_side, write
 from torch.utils.flop_counter import FlopCounterMode
 
-from recon.released import Weights
 from recon.attacks.stationarity import stationarity
 from recon.nets.mlp import MLP, three_layer
+from recon.released import Weights
 from recon.training.inner import Objective
 
 ALPHA = 20.0
