@@ -76,16 +76,18 @@ def steps() -> list[dict]:
     for dtype in (torch.float32, torch.float64):
         for m in (100, 1000):
             network, theta, x, c = problem(m, 3072, dtype)
-            span = problem(m, m // 2, dtype)
-            ours = stationarity(Weights(network, network.flatten(theta)), x, c, alpha=ALPHA)
+            weights = Weights(network, network.flatten(theta))
+            small, small_theta, *coordinates = problem(m, m // 2, dtype)
+            span = (Weights(small, small.flatten(small_theta)), *coordinates)
+            ours = stationarity(weights, x, c, alpha=ALPHA)
             plain = double_backward(network, theta, x, c)
             error = ((ours.grad_x - plain[1]).norm() / plain[1].norm()).item()
             with FlopCounterMode(display=False) as counter:
-                stationarity(Weights(network, network.flatten(theta)), x, c, alpha=ALPHA)
+                stationarity(weights, x, c, alpha=ALPHA)
             best = side_by_side(
                 {
                     "gemm": GEMM[dtype],
-                    "ours": lambda p=(network, theta, x, c): stationarity(*p, alpha=ALPHA),
+                    "ours": lambda p=(weights, x, c): stationarity(*p, alpha=ALPHA),
                     "double_backward": lambda p=(network, theta, x, c): double_backward(*p),
                     "ours_in_the_span": lambda p=span: stationarity(*p, alpha=ALPHA, layer_weights=(1.0, 0.0, 0.0)),
                 }
