@@ -11,12 +11,10 @@ import sys
 
 import nbformat
 import pytest
-from recon.press.pages import catalogue
 
 from recon.chapters import ROOT
 from recon.chapters.catalogue import catalogue
 from recon.press.html import toc_files
-from recon.press.publish import ROOT
 from recon.press.runner import execute
 
 PAGE = (ROOT / "book" / "contributing.md").read_text(encoding="utf-8")

@@ -7,14 +7,13 @@ import shutil
 
 import pytest
 import yaml
-from recon.press.pages import Sources, catalogue, checked, escaped, fill, part, spread
-from recon.store.ledger import FILE, accounted, entries, peak_memory_mb
+from recon_parts import Sources, checked, escaped, modules, part, plain, spread
 
+from recon.chapters import ROOT, load
+from recon.chapters.catalogue import PAPERS, catalogue
 from recon.cli import main
 from recon.errors import ReconError
-from recon.press import pages
-from recon.press.publish import ROOT, keep
-from recon.store.results import load_result
+from recon.press.publish import keep
 
 PUBLISHED = ROOT / "book" / "executed"
 SOURCES = Sources(ROOT, PUBLISHED / "results", sorted(PUBLISHED.glob("*.ipynb")))
@@ -33,7 +32,7 @@ def copy(tmp_path):
 def test_the_catalogue_is_long_enough_and_every_claim_has_its_result():
     listed = catalogue(ROOT)
     assert len(listed["runkel2024"]) >= 25 and len(listed["chen2022"]) >= 10 and len(listed["ours"]) >= 10
-    ids = [name for paper in pages.PAPERS for name in listed[paper]]
+    ids = [name for paper in PAPERS for name in listed[paper]]
     assert len(ids) == len(set(ids))
     found = checked(SOURCES)
     assert {row.claim.id for rows in found.values() for row in rows} == set(ids)
@@ -68,7 +67,7 @@ def test_a_damaged_catalogue_is_one_sentence(copy):
 
 def test_the_table_says_what_the_result_says():
     table = part("claims/runkel2024", SOURCES)
-    claims = {claim.id: claim for claim in load_result(PUBLISHED / "results" / "collapse", arrays=False).claims}
+    claims = {claim.id: claim for claim in load(PUBLISHED / "results" / "collapse", arrays=False).claims}
     (line,) = [row for row in table.splitlines() if escaped(claims["collapse-repeated-heldout"].sentence[:40]) in row]
     assert escaped(claims["collapse-repeated-heldout"].null) in line and "**reproduced**" in line
     assert "(executed/02-collapse)" in line and "laptop" in line
@@ -109,16 +108,6 @@ def test_text_stays_text():
     assert "|" not in escaped(nasty).replace("\\|", "")
 
 
-def test_marks_are_filled_and_unknown_ones_refused(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("before\n\n% recon: not-attempted\n\nafter\n")
-    fill(tmp_path, SOURCES)
-    assert page.read_text().startswith("before\n\n| Paper |") and page.read_text().endswith("|\n\nafter\n")
-    page.write_text("% recon: claims/nobody\n")
-    with pytest.raises(ReconError, match="asks for the part 'claims/nobody'"):
-        fill(tmp_path, SOURCES)
-
-
 def test_contents_and_status_have_a_row_for_every_chapter():
     for name in ("contents", "chapters"):
         table = part(name, SOURCES)
@@ -129,34 +118,10 @@ def test_contents_and_status_have_a_row_for_every_chapter():
     assert all("?" in line for line in part("contents", SOURCES).splitlines()[2:])
 
 
-def test_the_reference_has_every_public_name():
-    text = part("reference", SOURCES)
-    for name in ("def recover", "reconstruct(", "class Leak(", "rgap(", "target_decoy(", "audit("):
-        assert name.removeprefix("def ") in text, name
-    assert "## recon.attacks.operators" in text and "recon.chapters" not in text.split("\n## ")[0]
-
-
 def test_every_page_of_the_book_is_in_the_table_of_contents():
     listed = (ROOT / "_toc.yml").read_text()
     for page in (ROOT / "book").glob("*.md"):
         assert f"book/{page.stem}\n" in listed, page.name
-
-
-def test_the_ledger_counts_failures_and_survives_damage(tmp_path):
-    for error in (None, ValueError, KeyboardInterrupt):
-        try:
-            with accounted(tmp_path, "collapse", "smoke", "photos", 0):
-                if error:
-                    raise error
-        except (ValueError, KeyboardInterrupt):
-            pass
-    assert [entry.outcome for entry in entries(tmp_path)] == ["done", "failed", "interrupted"]
-    with (tmp_path / FILE).open("a") as file:
-        file.write('{"half": \n[1]\nnull\n')
-    assert len(entries(tmp_path)) == 3
-    table = part("compute", Sources(ROOT, tmp_path, []))
-    assert "| failed | 1 |" in table and "| done | 1 |" in table
-    assert peak_memory_mb() > 50
 
 
 def test_keep_takes_other_seeds_at_profile_laptop_only(copy, tmp_path):
@@ -184,6 +149,26 @@ def test_the_command_line_has_what_the_page_has(capsys):
     rows = [row for group in checked(SOURCES).values() for row in group]
     measured = [row for row in found if row["verdict"] != "not attempted"]
     assert sorted((r["id"], r["ours"], r["null"], r["profile"]) for r in measured) == sorted(
-        (row.claim.id, row.claim.ours, row.claim.null, row.result.profile) for row in rows
+        (row.claim.id, row.claim.ours, row.claim.null, row.result.made.profile) for row in rows
     )
     assert len(found) - len(measured) == len(catalogue(ROOT)["not_attempted"])
+
+
+def test_an_unknown_part_is_refused():
+    for name in ("claims/nobody", "nonsense"):
+        with pytest.raises(ReconError, match=f"asks for the part '{name}'"):
+            part(name, SOURCES)
+
+
+def test_the_reference_has_every_module_but_the_chapters_and_the_command_line():
+    files = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in (ROOT / "recon").rglob("*.py")}
+    expected = {name for name in files if not name.endswith("__init__") and "chapters" not in name}
+    assert set(modules()) == expected - {"recon.cli"} and len(modules()) > 40
+
+
+def test_docstrings_stay_text_but_for_code_doctests_and_what_is_indented():
+    lines = ["R = |a*|, θ_1 and `x_i`.", "", "    E = *2*", "", ">>> f(1)", "2"]
+    plain(None, "", "", None, {}, lines)
+    text = "\n".join(lines)
+    assert text.startswith("R = \\|a\\*\\|, θ\\_1 and ``x_i``.")
+    assert "::\n\n       E = *2*" in text and ">>> f(1)\n2" in text
