@@ -101,7 +101,7 @@ def test_a_second_run_is_found_on_disk(result, out, monkeypatch):
 
 
 def test_arrays_come_back_from_wherever_they_were_computed(tmp_path, monkeypatch, result):
-    """ "meta" stands for an accelerator that this machine may not have."""
+    """A class of its own stands for an accelerator that this machine may not have."""
     moved = []
 
     class Elsewhere(torch.Tensor):

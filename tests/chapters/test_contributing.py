@@ -45,6 +45,7 @@ def copy(tmp_path):
         shutil.copy2(ROOT / name, tmp_path / name)
     for name, text in FILES.items():
         path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         if name.endswith(".ipynb"):
             nbformat.write(notebook(text), path)
         elif name == "_toc.yml":
@@ -58,7 +59,6 @@ def copy(tmp_path):
 
 
 def test_a_chapter_is_added_in_three_steps(copy):
-    assert len(FILES) == 4
     env = {**os.environ, "PYTHONPATH": str(copy)}
     run = [sys.executable, "-m", "recon.cli"]
     listed = subprocess.run([*run, "list"], cwd=copy, env=env, capture_output=True, text=True, check=True)
