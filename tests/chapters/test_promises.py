@@ -1,0 +1,55 @@
+"""The thresholds that earlier issues set, on the committed CIFAR-10 results at the laptop profile or better."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recon.chapters import load
+
+PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results"
+
+
+@pytest.fixture
+def metrics():
+    def of(name):
+        result = load(PUBLISHED / name, arrays=False)
+        assert result.made.data.name == "cifar10" and result.made.profile in ("laptop", "paper")
+        return result.metrics
+
+    return of
+
+
+def test_linear_and_collapse(metrics):
+    moved = metrics("linear").counterfactual
+    assert moved.n >= 500 and moved.relative_theta_error <= 1e-8 and moved.mean_change_l2 <= 0.5
+    assert moved.solution_dim == moved.n * 3072 - moved.jacobian_rank
+    collapse = metrics("collapse")
+    assert max(collapse.objective_repeated_train, collapse.objective_repeated_heldout) <= collapse.objective_true
+
+
+def test_bilevel(metrics):
+    affine = metrics("bilevel-affine")
+    assert affine.n_train >= 40 and metrics("bilevel-hidden").seeds >= 3
+    assert affine.random.distance_sum <= 1.2e-3 and affine.partition.distance_sum <= 1.2e-3
+    assert affine.truth.moved_l2 <= 1e-3 and affine.truth.nn_train_l2 <= 1e-3
+    assert affine.partition.nearer_to_partition == 1.0
+    assert affine.random.nn_train_l2 > affine.null.held_out_nn_l2
+
+
+def test_decoreco(metrics):
+    tuned, random, partition = (metrics(f"decoreco-{name}") for name in ("tuned", "random", "partition"))
+    assert tuned.n_train == 100 and tuned.m == 200
+    assert tuned.matches.ncc_06 >= 30 and tuned.null.ncc_06 <= 2
+    assert tuned.competition.ncc_06.p_value < 1e-6 and tuned.top10_ncc >= 0.82 > tuned.null_top10_ncc
+    assert random.matches.ncc_06 - random.null.ncc_06 <= 3
+    assert partition.nearest_is_start_partition > partition.m / 2
+    pixels = partition.variants.pixels
+    assert pixels.moved_to_training > 5 * pixels.moved_to_held_out
+    assert metrics("decoreco-adversary").networks >= 3
+
+
+def test_separation(metrics):
+    found = metrics("separation")
+    assert found.n_train == 100 and found.matches.ncc_07 >= 90 and found.best_null.ncc_07 <= 10
