@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recon.chapters import load
+from recon.chapters import kept, load, published
+from recon.chapters.leakage_attacks.claims import as_published
 
 PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results"
 
@@ -53,3 +54,26 @@ def test_decoreco(metrics):
 def test_separation(metrics):
     found = metrics("separation")
     assert found.n_train == 100 and found.matches.ncc_07 >= 90 and found.best_null.ncc_07 <= 10
+
+
+def test_landscapes(metrics):
+    bilevel, compared = metrics("landscape-bilevel"), metrics("landscape-decoreco").variants.methods()
+    to_truth, route = bilevel.distance.truth, bilevel.connection.random
+    assert bilevel.seeds >= 3 and bilevel.converged == 1.0
+    assert to_truth[-1][-1] < 1e-6 < to_truth[-1][-2]
+    assert route.curve < 1e-12 < 1e-2 < route.straight and route.largest_step < 1.5
+    for found in compared.values():
+        rows = found.distance.truth
+        assert all(row[0] == pytest.approx(rows[0][0], rel=1e-3) for row in rows)  # λ₂ = 0: noise, whatever λ₁
+
+
+def test_leakage(metrics):
+    ranks, attacks = metrics("leakage-rank").networks, metrics("leakage-attacks").networks
+    for name, (deficiencies, c) in published.PUBLISHED_RANK.items():
+        assert ranks[name].rd == ranks[name].generic_rd == list(deficiencies) and ranks[name].c == c
+    for name, row in published.PUBLISHED.items():
+        if not name.endswith(published.PRE_TRAINED):  # our own variant
+            assert as_published(attacks[name].methods["rgap"], row["rgap"]), name
+    full = kept("leakage-attacks")
+    verdicts = {claim.id: claim.verdict for claim in full[0].claims}
+    assert all(verdicts[f"leakage-{name}"] == "reproduced" for name in ("rgap", "dlg", "cosine-tv", "hybrid"))
