@@ -26,6 +26,7 @@ import safetensors.torch
 import torch
 
 from recon import cli
+from recon.chapters import catalogue  # noqa: F401  (before `register` replaces what it imports)
 from recon.chapters import run as running
 from recon.chapters.base import Context, Experiment, Outcome
 from recon.errors import ReconError

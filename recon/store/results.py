@@ -145,6 +145,14 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
+def find_tensors(path: Path) -> dict[str, Tensor] | None:
+    """What is in a file; None if there is none, or none that can be read: it will be computed again."""
+    try:
+        return load_tensors(path)
+    except ReconError:
+        return None
+
+
 def _checksum(tensors: dict[str, Tensor]) -> str:
     """Of names, types, shapes and values."""
     digest = hashlib.sha256()
