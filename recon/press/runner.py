@@ -97,13 +97,10 @@ def kernels(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
 
     folder: takes their description.
     """
-    from ipykernel.kernelspec import get_kernel_dict
+    from ipykernel.kernelspec import write_kernel_spec
 
-    spec = folder / "kernels" / KERNEL / "kernel.json"
-    spec.parent.mkdir(parents=True)
-    kernel = get_kernel_dict()  # argv starts with sys.executable
-    kernel["argv"].append("--IPKernelApp.log_level=ERROR")  # a warning about the local transport is not the reader's
-    spec.write_text(json.dumps(kernel))
+    quiet = ["--IPKernelApp.log_level=ERROR"]  # a warning about the local transport is not the reader's
+    write_kernel_spec(folder / "kernels" / KERNEL, extra_arguments=quiet)  # of sys.executable
     before = dict(os.environ)
     os.environ.update(env, JUPYTER_PATH=os.pathsep.join(filter(None, (str(folder), before.get("JUPYTER_PATH")))))
     try:
