@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,9 +24,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a § is no reason to fail where the terminal knows ASCII alone
         sys.stdout.reconfigure(errors="backslashreplace")
-    arguments = _parser().parse_args(argv)
+    arguments = vars(_parser().parse_args(argv))
+    command, traceback = arguments.pop("command"), arguments.pop("traceback")
     try:
-        arguments.command(arguments)
+        command(**arguments)
     except ReconError as error:
         print(f"recon: {_one_line(error)}", file=sys.stderr)
         return 2
@@ -36,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("recon: there is not enough memory on this machine for what was asked", file=sys.stderr)
         return 1
     except Exception as error:  # the run failed: a sentence for the user, the traceback for whoever asks
-        if arguments.traceback:
+        if traceback:
             raise
         print(f"recon: {type(error).__name__}: {_one_line(error)} (--traceback shows where)", file=sys.stderr)
         return 1
@@ -102,9 +104,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--traceback", action="store_true", help="show where an unexpected failure happened")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(name: str, does: Callable[[argparse.Namespace], None], about: str) -> Callable[..., Any]:
+    def command(name: str, does: Callable[..., None], about: str) -> Callable[..., Any]:
         added = commands.add_parser(name, help=about)
-        added.set_defaults(command=does)
+        added.set_defaults(command=does)  # the names of its options are the names of its arguments
         return added.add_argument
 
     command("list", _list, "experiments: chapter, paper section, cost per profile")
@@ -120,18 +122,16 @@ def _parser() -> argparse.ArgumentParser:
     option = command("book", _book, "all chapters through papermill, then HTML, as an edition of its own")
     option("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear; then no HTML")
     _settings(option)
-    option("--jobs", type=int, metavar="N", help="chapters at a time (default: as many as there are cores)")
+    _jobs(option)
 
-    command("render", _calls("publish", "render"), "HTML of the published edition, without executing")
+    command("render", partial(_press, "publish", "render"), "HTML of the published edition, without executing")
 
-    option = command(
-        "publish", _calls("publish", "publish", "edition"), "promote an edition on CIFAR-10 into book/executed/"
-    )
+    promote = partial(_press, "publish", "publish")
+    option = command("publish", promote, "promote an edition on CIFAR-10 into book/executed/")
     option("edition", type=_path, nargs="?", help="a name under build/ or a folder (default: the newest)")
 
-    option = command(
-        "keep", _calls("publish", "keep", "folder"), "take a result at profile paper, or at another seed, into the book"
-    )
+    keep = partial(_press, "publish", "keep")
+    option = command("keep", keep, "take a result at profile paper, or at another seed, into the book")
     option("folder", type=_path, metavar="DIR", help="the folder of its result.json")
 
     option = command("audit", _audit, "how much of its training set does your own network give away?")
@@ -142,16 +142,13 @@ def _parser() -> argparse.ArgumentParser:
     option("--mean", default="image", metavar="image|channel|none", help="what training subtracted")
     _budget(option)
 
-    option = command(
-        "references",
-        _calls("edition", "write_references", "chapters", "jobs"),
-        "recompute the smoke references that nbval compares with",
-    )
+    references = partial(_press, "edition", "write_references")
+    option = command("references", references, "recompute the smoke references that nbval compares with")
     option("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear")
-    option("--jobs", type=int, metavar="N", help="chapters at a time (default: as many as there are cores)")
+    _jobs(option)
 
     option = command("claims", _claims, "every claim: paper value, ours, null, verdict, chapter")
-    option("--json", action="store_true", help="as JSON")
+    option("--json", dest="as_json", action="store_true", help="as JSON")
     option("--out", type=_path, metavar="DIR", help="results to read (default: the published edition's)")
     return parser
 
@@ -168,21 +165,19 @@ def _budget(option: Callable[..., Any]) -> None:
     option("--seed", type=int, default=0)
 
 
+def _jobs(option: Callable[..., Any]) -> None:
+    option("--jobs", type=int, metavar="N", help="chapters at a time (default: as many as there are cores)")
+
+
 # ------------------------------------------------------------------------------------------------ commands
 
 
-def _calls(module: str, function: str, *names: str) -> Callable[[argparse.Namespace], None]:
-    """A command that is one function of the press, with these arguments; it prints the path that comes back."""
-
-    def command(arguments: argparse.Namespace) -> None:
-        given = {name: getattr(arguments, name) for name in names}
-        call = getattr(import_module(f"recon.press.{module}"), function)
-        _print(call(**{name: None if value == [] else value for name, value in given.items()}))
-
-    return command
+def _press(module: str, function: str, **arguments: Any) -> None:
+    """One function of the press; the path that it returns is printed."""
+    _print(getattr(import_module(f"recon.press.{module}"), function)(**arguments))
 
 
-def _list(_: argparse.Namespace) -> None:
+def _list() -> None:
     from recon.chapters import registry
 
     for experiment in registry().values():
@@ -190,15 +185,14 @@ def _list(_: argparse.Namespace) -> None:
         _print(f"{experiment.name:16} {experiment.chapter:20} {experiment.section:6} {cost:52} {experiment.summary}")
 
 
-def _run(arguments: argparse.Namespace) -> None:
+def _run(**arguments: Any) -> None:
     from recon.chapters.run import folder_of, run, save_figures
 
-    names = ("profile", "data", "device", "seed", "out", "data_root", "workers", "scheduler")
-    sizes = dict(arguments.set)
-    if both := sorted(sizes.keys() & {"name", *names}):
+    sizes = dict(arguments.pop("set"))
+    if both := sorted(sizes.keys() & arguments.keys()):
         raise ReconError(f"'{both[0]}' is no size but an option of its own (recon run --help)")
-    result = run(arguments.name, **{name: getattr(arguments, name) for name in names}, **sizes)
-    folder = folder_of(result, arguments.out)
+    result = run(**arguments, **sizes)
+    folder = folder_of(result, arguments["out"])
     save_figures(result, folder)
     if result.made.data.notice:
         print(f"recon: {result.made.data.notice}", file=sys.stderr)
@@ -207,31 +201,26 @@ def _run(arguments: argparse.Namespace) -> None:
     _print(folder / "result.json")
 
 
-def _book(arguments: argparse.Namespace) -> None:
+def _book(chapters: list[str], **settings: Any) -> None:
     from recon.press.edition import Edition, build_edition
 
-    names = ("profile", "data", "device", "seed", "data_root", "jobs")
-    settings = Edition(**{name: getattr(arguments, name) for name in names})
-    _print(build_edition(settings, chapters=arguments.chapters or None))
+    _print(build_edition(Edition(**settings), chapters=chapters))
 
 
-def _audit(arguments: argparse.Namespace) -> None:
+def _audit(weights: str, arch: str, data: str, out: str, **settings: Any) -> None:
     from recon.audit.audit import audit
 
-    out, names = Path(arguments.out), ("profile", "seed", "device", "mean")
-    settings = {name: getattr(arguments, name) for name in names}
-    report = audit(Path(arguments.weights), arguments.arch, Path(arguments.data), out, **settings)
-    _print(report["summary"])
-    _print(out / "report.html")
+    _print(audit(Path(weights), arch, Path(data), Path(out), **settings)["summary"])
+    _print(Path(out) / "report.html")
 
 
-def _claims(arguments: argparse.Namespace) -> None:
+def _claims(as_json: bool, out: str | None) -> None:
     from recon.chapters import ROOT
     from recon.chapters.catalogue import in_words, records
 
-    results = Path(arguments.out) if arguments.out else ROOT / "book" / "executed" / "results"
-    found = records(results, ROOT, published=not arguments.out)
-    _print(json.dumps(found, indent=1, ensure_ascii=False) if arguments.json else "\n".join(map(in_words, found)))
+    results = Path(out) if out else ROOT / "book" / "executed" / "results"
+    found = records(results, ROOT, published=not out)
+    _print(json.dumps(found, indent=1, ensure_ascii=False) if as_json else "\n".join(map(in_words, found)))
 
 
 if __name__ == "__main__":
