@@ -9,8 +9,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NoReturn
 
 from recon import __version__
@@ -62,9 +62,6 @@ def _print(text: object) -> None:
             raise
 
 
-# ------------------------------------------------------------------------------------------------ arguments
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"recon: {_one_line(message)} ({self.prog} --help shows the usage)\n")
@@ -103,49 +100,51 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"recon {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an unexpected failure happened")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    budget, images, chapters = (argparse.ArgumentParser(add_help=False) for _ in range(3))
+    budget.add_argument("--profile", choices=PROFILES, default="laptop")
+    budget.add_argument("--device", default="auto", metavar="auto|cpu|cuda|cuda:N")
+    budget.add_argument("--seed", type=int, default=0)
+    images.add_argument("--data", default="auto", metavar="|".join(SOURCES))
+    images.add_argument("--data-root", type=_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
+    chapters.add_argument("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear (then no HTML)")
+    chapters.add_argument("--jobs", type=int, metavar="N", help="how many at a time (default: as many as cores)")
 
-    def command(name: str, does: Callable[..., None], about: str) -> Callable[..., Any]:
-        added = commands.add_parser(name, help=about)
+    def command(
+        name: str, does: Callable[..., None], about: str, *shared: argparse.ArgumentParser
+    ) -> Callable[..., argparse.Action]:
+        added = commands.add_parser(name, help=about, parents=shared)
         added.set_defaults(command=does)  # the names of its options are the names of its arguments
         return added.add_argument
 
     command("list", _list, "experiments: chapter, paper section, cost per profile")
 
-    option = command("run", _run, "run one experiment, or find its result on disk")
+    option = command("run", _run, "run one experiment, or find its result on disk", images, budget)
     option("name", metavar="NAME")
-    _settings(option)
     option("--set", type=_size, action="append", default=[], metavar="FIELD=VALUE", help="one of its sizes; repeatable")
     option("--out", type=_path, metavar="DIR", help="results go to DIR/NAME (default build/results/…)")
     option("--workers", type=int, default=1, metavar="N", help="processes for a sweep of runs")
     option("--scheduler", type=_text, metavar="ADDRESS", help="Dask scheduler whose workers a sweep uses instead")
 
-    option = command("book", _book, "all chapters through papermill, then HTML, as an edition of its own")
-    option("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear; then no HTML")
-    _settings(option)
-    _jobs(option)
+    command("book", _book, "all chapters through papermill, then HTML, as an edition", chapters, images, budget)
+    command("render", partial(_press, "publish.render"), "HTML of the published edition, without executing")
 
-    command("render", partial(_press, "publish", "render"), "HTML of the published edition, without executing")
-
-    promote = partial(_press, "publish", "publish")
-    option = command("publish", promote, "promote an edition on CIFAR-10 into book/executed/")
+    publish = partial(_press, "publish.publish")
+    option = command("publish", publish, "promote an edition on CIFAR-10 into book/executed/")
     option("edition", type=_path, nargs="?", help="a name under build/ or a folder (default: the newest)")
 
-    keep = partial(_press, "publish", "keep")
+    keep = partial(_press, "publish.keep")
     option = command("keep", keep, "take a result at profile paper, or at another seed, into the book")
     option("folder", type=_path, metavar="DIR", help="the folder of its result.json")
 
-    option = command("audit", _audit, "how much of its training set does your own network give away?")
+    option = command("audit", _audit, "how much of its training set does your own network give away?", budget)
     option("--weights", type=_path, required=True, metavar="FILE", help="safetensors of a ReLU MLP, one logit")
     option("--arch", type=_text, required=True, metavar="WIDTHS", help="for example 3072-1000-1000-1")
     option("--data", type=_path, required=True, metavar="DIR", help="train/ and held_out/, or .npz")
     option("--out", type=_path, default="recon-audit", metavar="DIR", help="where the report goes")
     option("--mean", default="image", metavar="image|channel|none", help="what training subtracted")
-    _budget(option)
 
-    references = partial(_press, "edition", "write_references")
-    option = command("references", references, "recompute the smoke references that nbval compares with")
-    option("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear")
-    _jobs(option)
+    references = partial(_press, "edition.write_references")
+    command("references", references, "recompute the smoke references that nbval compares with", chapters)
 
     option = command("claims", _claims, "every claim: paper value, ours, null, verdict, chapter")
     option("--json", dest="as_json", action="store_true", help="as JSON")
@@ -153,28 +152,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _settings(option: Callable[..., Any]) -> None:
-    option("--data", default="auto", metavar="|".join(SOURCES))
-    option("--data-root", type=_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
-    _budget(option)
-
-
-def _budget(option: Callable[..., Any]) -> None:
-    option("--profile", choices=PROFILES, default="laptop")
-    option("--device", default="auto", metavar="auto|cpu|cuda|cuda:N")
-    option("--seed", type=int, default=0)
-
-
-def _jobs(option: Callable[..., Any]) -> None:
-    option("--jobs", type=int, metavar="N", help="chapters at a time (default: as many as there are cores)")
-
-
-# ------------------------------------------------------------------------------------------------ commands
-
-
-def _press(module: str, function: str, **arguments: Any) -> None:
+def _press(function: str, **arguments: Any) -> None:
     """One function of the press; the path that it returns is printed."""
-    _print(getattr(import_module(f"recon.press.{module}"), function)(**arguments))
+    _print(resolve_name(f"recon.press.{function}")(**arguments))
 
 
 def _list() -> None:

@@ -27,19 +27,9 @@ from nbformat import NotebookNode
 from recon.chapters import ROOT
 from recon.errors import ReconError
 from recon.images.registry import load_pool
-from recon.press import stamps
+from recon.press import runner, stamps
 from recon.press.html import build_html
-from recon.press.runner import (
-    PARAMETERS,
-    ReconRunError,
-    check_no_paths,
-    check_parameters,
-    end_kernels,
-    execute,
-    kernels,
-    read_notebook,
-    save,
-)
+from recon.press.runner import ReconRunError, read_notebook
 from recon.press.stamps import Edition
 from recon.store.files import only_one
 from recon.store.results import read_json
@@ -64,7 +54,7 @@ def build_edition(settings: Edition, root: Path = ROOT, chapters: Sequence[str] 
     """
     sources = chapters_of(root, chapters)
     for source in sources:
-        check_parameters(source, {})
+        runner.check_parameters(source, {})
     pool = load_pool(settings.data, settings.data_root)
     edition = root / "build" / f"{settings.profile}-{pool.name}"
     if settings.data == "auto":
@@ -126,7 +116,7 @@ def executed(
     """
     jobs = min(settings.jobs or cpu_count(), len(sources))
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cpu_count() // jobs))
-    parameters = {name: getattr(settings, name) for name in PARAMETERS}
+    parameters = {name: getattr(settings, name) for name in runner.PARAMETERS}
     needs = {source: stamps.experiments_in(read_notebook(source)) for source in sources}
     locks = {name: Lock() for names in needs.values() for name in names}
 
@@ -136,7 +126,7 @@ def executed(
                 held.enter_context(locks[name])
             start = time.perf_counter()
             try:
-                nb = execute(source, target, parameters, settings.timeout)
+                nb = runner.execute(source, target, parameters, settings.timeout)
             except ReconRunError:
                 _log(f"{source.stem} failed" + ("; what is under way is still done" if jobs > 1 else ""))
                 if target.exists():
@@ -147,23 +137,20 @@ def executed(
 
     with TemporaryDirectory(dir=work, prefix=".run-") as run:
         env = {"OMP_NUM_THREADS": threads, "RECON_OUT": os.path.join(run, "results"), **env}
-        with kernels(Path(run), env), ThreadPoolExecutor(jobs) as pool:
+        with runner.kernels(Path(run), env), ThreadPoolExecutor(jobs) as pool:
             futures = [pool.submit(one, source, Path(run, source.name)) for source in sources]
             try:
                 for number, future in enumerate(as_completed(futures), 1):
                     source, nb, seconds = future.result()
                     stamps.put_stamp(nb, stamp(source, seconds))
-                    check_no_paths(nb, source.stem, source.parents[1])
+                    runner.check_no_paths(nb, source.stem, source.parents[1])
                     _log(f"[{number}/{len(sources)}] {source.stem} done in {seconds:.0f} s")
                     yield source.name, nb
             except BaseException as error:
                 pool.shutdown(wait=False, cancel_futures=True)
                 if not isinstance(error, ReconRunError):
-                    end_kernels()
+                    runner.end_kernels()
                 raise
-
-
-# ------------------------------------------------------------------------------------------------ helpers
 
 
 def _seconds(source: Path, places: Iterable[Path]) -> float:
@@ -181,7 +168,7 @@ def _replace_pages(folder: Path, pages: dict[str, NotebookNode], keep: bool = Fa
     """Write `pages`; unless `keep`, remove pages of chapters that no longer exist."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, nb in pages.items():
-        save(nb, folder / name)
+        runner.save(nb, folder / name)
     for page in folder.glob("*.ipynb"):
         if not keep and page.name not in pages:
             page.unlink()

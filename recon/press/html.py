@@ -94,8 +94,7 @@ def _first_complaint(output: str) -> str:
 
 def swap(new: Path, target: Path) -> None:
     """Put the folder `new` in the place of `target`, which comes back if that fails; see `put_back`."""
-    put_back(target)
-    old = _old(target)
+    old = put_back(target)
     shutil.rmtree(old, ignore_errors=True)
     if target.exists():
         target.rename(old)
@@ -106,11 +105,9 @@ def swap(new: Path, target: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def put_back(target: Path) -> None:
-    """Undo a `swap` that was killed half-way, when `target` is aside and nothing is in its place."""
-    if _old(target).exists() and not target.exists():
-        _old(target).rename(target)
-
-
-def _old(target: Path) -> Path:
-    return target.with_name(f".{target.name}.old")
+def put_back(target: Path) -> Path:
+    """Undo a `swap` that was killed or failed half-way, when `target` is aside; returns where that is."""
+    old = target.with_name(f".{target.name}.old")
+    if old.exists() and not target.exists():
+        old.rename(target)
+    return old

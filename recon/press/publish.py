@@ -79,9 +79,6 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
     return target
 
 
-# ------------------------------------------------------------------------------------------------ helpers
-
-
 def _copy_result(folder: Path, target: Path) -> None:
     """`result.json`, its claims made by today's code, and the schema that it keeps to.
 

@@ -1,8 +1,7 @@
 """Run one notebook: parameters checked first, a fresh kernel of *this* interpreter, a clean page or one clear line.
 
-papermill does the executing.  What it leaves to its caller is here: an unknown parameter is an error, a dead kernel or
-a timed-out cell is a failure although papermill's own marks say otherwise, and a page carries neither paths of the
-machine nor times that change with every run.
+papermill does the executing; here is what it leaves to its caller: unknown parameters, dead kernels, cells that took
+too long, and pages without paths of the machine or times that change with every run.
 """
 
 from __future__ import annotations
@@ -93,10 +92,7 @@ def execute(source: Path, target: Path, parameters: Mapping[str, object], timeou
 
 @contextmanager
 def kernels(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
-    """Kernels started inside get `env` and run `sys.executable`, whatever kernels the user has registered.
-
-    folder: takes their description.
-    """
+    """Kernels started inside get `env` and run `sys.executable`, whatever the user has registered; `folder` says so."""
     from ipykernel.kernelspec import write_kernel_spec
 
     quiet = ["--IPKernelApp.log_level=ERROR"]  # a warning about the local transport is not the reader's

@@ -1,6 +1,5 @@
-"""Many independent runs: in this process, on its cores, or on a Dask cluster; the results are the same.
+"""Many independent runs, through joblib: in this process, on its cores, or on a Dask cluster; the results are the same.
 
-joblib is the engine: its processes on one machine, Dask through joblib's backend where a scheduler's address is given.
 Every finished run is stored at once, so that a killed worker, or a killed sweep, loses what was under way and no more.
 """
 

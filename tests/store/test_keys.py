@@ -123,13 +123,19 @@ EDITS = {
 }
 
 
+def forget() -> None:
+    """Read every file again: it was edited."""
+    keys._read.cache_clear()
+    keys._is_module.cache_clear()
+
+
 @pytest.fixture
 def toy(tmp_path):
     for name, text in TOY.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     yield tmp_path
-    keys.forget()
+    forget()
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda e: f"{e[0]}: {e[2]}")
@@ -137,7 +143,7 @@ def test_hash_follows_names_and_nothing_else(toy, edit):
     file, old, new = edit
 
     def hashed() -> str:
-        keys.forget()
+        forget()
         return keys.code_hash([("chapters.toy", "compute")], toy)
 
     before = hashed()
@@ -161,13 +167,12 @@ def copy(tmp_path, monkeypatch):
     package = shutil.copytree(keys.PACKAGE, tmp_path / "recon", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(keys, "_read", cache(keys._Module))
     yield package
-    keys.forget()
+    forget()
 
 
 def write(path: Path, text: str) -> None:
     path.write_text(text)
-    keys._read.cache_clear()
-    keys._is_module.cache_clear()
+    forget()
 
 
 def root_of(name: str) -> keys.Name:
