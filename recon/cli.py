@@ -26,23 +26,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     arguments = vars(_parser().parse_args(argv))
     command, traceback = arguments.pop("command"), arguments.pop("traceback")
+    code = 1
     try:
         command(**arguments)
+        return 0
     except ReconError as error:
-        print(f"recon: {_one_line(error)}", file=sys.stderr)
-        return 2
+        code, said = 2, _one_line(error)
     except KeyboardInterrupt:
-        print("recon: interrupted; the next run goes on from the last checkpoint", file=sys.stderr)
-        return 1
+        said = "interrupted; the next run goes on from the last checkpoint"
     except MemoryError:
-        print("recon: there is not enough memory on this machine for what was asked", file=sys.stderr)
-        return 1
+        said = "there is not enough memory on this machine for what was asked"
     except Exception as error:  # the run failed: a sentence for the user, the traceback for whoever asks
         if traceback:
             raise
-        print(f"recon: {type(error).__name__}: {_one_line(error)} (--traceback shows where)", file=sys.stderr)
-        return 1
-    return 0
+        said = f"{type(error).__name__}: {_one_line(error)} (--traceback shows where)"
+    print(f"recon: {said}", file=sys.stderr)
+    return code
 
 
 def _one_line(error: object) -> str:
@@ -100,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"recon {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an unexpected failure happened")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    budget, images, chapters = (argparse.ArgumentParser(add_help=False) for _ in range(3))
+    budget, images, chapters = (_Parser(add_help=False) for _ in range(3))
     budget.add_argument("--profile", choices=PROFILES, default="laptop")
     budget.add_argument("--device", default="auto", metavar="auto|cpu|cuda|cuda:N")
     budget.add_argument("--seed", type=int, default=0)
@@ -109,9 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     chapters.add_argument("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear (then no HTML)")
     chapters.add_argument("--jobs", type=int, metavar="N", help="how many at a time (default: as many as cores)")
 
-    def command(
-        name: str, does: Callable[..., None], about: str, *shared: argparse.ArgumentParser
-    ) -> Callable[..., argparse.Action]:
+    def command(name: str, does: Callable[..., None], about: str, *shared: _Parser) -> Callable[..., argparse.Action]:
         added = commands.add_parser(name, help=about, parents=shared)
         added.set_defaults(command=does)  # the names of its options are the names of its arguments
         return added.add_argument

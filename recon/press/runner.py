@@ -175,18 +175,11 @@ def _where_and_what(error: Exception, target: Path) -> str:
         return f"in cell {error.cell_index}: {error.ename}: {_one_line(error.evalue)}"
     kind = {"DeadKernelError": "the kernel died", "CellTimeoutError": "the cell took too long"}
     what = kind.get(type(error).__name__, f"{type(error).__name__}: {_one_line(str(error))}")
-    cell = _last_started(target)
-    return f"before its first cell: {what}" if cell is None else f"in cell {cell}: {what}"
-
-
-def _last_started(target: Path) -> int | None:
-    """Index of the last cell that papermill had begun when it gave up."""
-    try:
-        cells = read_notebook(target).cells
-    except ReconError:
-        return None
-    started = [i for i, cell in enumerate(cells) if cell.metadata.get("papermill", {}).get("start_time")]
-    return max(started, default=None)
+    started = []
+    with suppress(ReconError):  # papermill notes when it begins a cell
+        cells = enumerate(read_notebook(target).cells)
+        started = [i for i, cell in cells if cell.metadata.get("papermill", {}).get("start_time")]
+    return f"in cell {started[-1]}: {what}" if started else f"before its first cell: {what}"
 
 
 def _one_line(text: str) -> str:

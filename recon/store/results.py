@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -139,10 +140,9 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 def find_tensors(path: Path) -> dict[str, Tensor] | None:
     """What is in a file; None if there is none, or none that can be read: it will be computed again."""
-    try:
+    with suppress(ReconError):
         return load_tensors(path)
-    except ReconError:
-        return None
+    return None
 
 
 def _checksum(tensors: dict[str, Tensor]) -> str:
@@ -242,11 +242,10 @@ def schema(metrics: type[Any]) -> dict[str, Any]:
 
 def find_result(folder: Path, key: str, metrics: type[M]) -> Result[M] | None:
     """The result in `folder` if it is readable and has this key, else None: it will be computed again."""
-    try:
-        result = load_result(folder, metrics)
-    except ReconError:
-        return None
-    return result if result.made.key == key else None
+    with suppress(ReconError):
+        if (result := load_result(folder, metrics)).made.key == key:
+            return result
+    return None
 
 
 def checkpoint_folder(folder: Path, key: str) -> Path:
