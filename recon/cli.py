@@ -8,8 +8,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NoReturn
 
 from recon import __version__
@@ -23,24 +24,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a § is no reason to fail where the terminal knows ASCII alone
         sys.stdout.reconfigure(errors="backslashreplace")
-    arguments = _parser().parse_args(argv)
+    arguments = vars(_parser().parse_args(argv))
+    command, traceback = arguments.pop("command"), arguments.pop("traceback")
+    code = 1
     try:
-        arguments.command(arguments)
+        command(**arguments)
+        return 0
     except ReconError as error:
-        print(f"recon: {_one_line(error)}", file=sys.stderr)
-        return 2
+        code, said = 2, _one_line(error)
     except KeyboardInterrupt:
-        print("recon: interrupted; the next run goes on from the last checkpoint", file=sys.stderr)
-        return 1
+        said = "interrupted; the next run goes on from the last checkpoint"
     except MemoryError:
-        print("recon: there is not enough memory on this machine for what was asked", file=sys.stderr)
-        return 1
+        said = "there is not enough memory on this machine for what was asked"
     except Exception as error:  # the run failed: a sentence for the user, the traceback for whoever asks
-        if arguments.traceback:
+        if traceback:
             raise
-        print(f"recon: {type(error).__name__}: {_one_line(error)} (--traceback shows where)", file=sys.stderr)
-        return 1
-    return 0
+        said = f"{type(error).__name__}: {_one_line(error)} (--traceback shows where)"
+    print(f"recon: {said}", file=sys.stderr)
+    return code
 
 
 def _one_line(error: object) -> str:
@@ -58,9 +59,6 @@ def _print(text: object) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if not isinstance(error, BrokenPipeError):
             raise
-
-
-# ------------------------------------------------------------------------------------------------ arguments
 
 
 class _Parser(argparse.ArgumentParser):
@@ -101,88 +99,62 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"recon {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an unexpected failure happened")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    budget, images, chapters = (_Parser(add_help=False) for _ in range(3))
+    budget.add_argument("--profile", choices=PROFILES, default="laptop")
+    budget.add_argument("--device", default="auto", metavar="auto|cpu|cuda|cuda:N")
+    budget.add_argument("--seed", type=int, default=0)
+    images.add_argument("--data", default="auto", metavar="|".join(SOURCES))
+    images.add_argument("--data-root", type=_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
+    chapters.add_argument("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear (then no HTML)")
+    chapters.add_argument("--jobs", type=int, metavar="N", help="how many at a time (default: as many as cores)")
 
-    def command(name: str, does: Callable[[argparse.Namespace], None], about: str) -> Callable[..., Any]:
-        added = commands.add_parser(name, help=about)
-        added.set_defaults(command=does)
+    def command(name: str, does: Callable[..., None], about: str, *shared: _Parser) -> Callable[..., argparse.Action]:
+        added = commands.add_parser(name, help=about, parents=shared)
+        added.set_defaults(command=does)  # the names of its options are the names of its arguments
         return added.add_argument
 
     command("list", _list, "experiments: chapter, paper section, cost per profile")
 
-    option = command("run", _run, "run one experiment, or find its result on disk")
+    option = command("run", _run, "run one experiment, or find its result on disk", images, budget)
     option("name", metavar="NAME")
-    _settings(option)
     option("--set", type=_size, action="append", default=[], metavar="FIELD=VALUE", help="one of its sizes; repeatable")
     option("--out", type=_path, metavar="DIR", help="results go to DIR/NAME (default build/results/…)")
     option("--workers", type=int, default=1, metavar="N", help="processes for a sweep of runs")
     option("--scheduler", type=_text, metavar="ADDRESS", help="Dask scheduler whose workers a sweep uses instead")
 
-    option = command("book", _book, "all chapters through papermill, then HTML, as an edition of its own")
-    option("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear; then no HTML")
-    _settings(option)
-    option("--jobs", type=int, metavar="N", help="chapters at a time (default: as many as there are cores)")
+    command("book", _book, "all chapters through papermill, then HTML, as an edition", chapters, images, budget)
+    command("render", partial(_press, "publish.render"), "HTML of the published edition, without executing")
 
-    command("render", _calls("publish", "render"), "HTML of the published edition, without executing")
-
-    option = command(
-        "publish", _calls("publish", "publish", "edition"), "promote an edition on CIFAR-10 into book/executed/"
-    )
+    publish = partial(_press, "publish.publish")
+    option = command("publish", publish, "promote an edition on CIFAR-10 into book/executed/")
     option("edition", type=_path, nargs="?", help="a name under build/ or a folder (default: the newest)")
 
-    option = command(
-        "keep", _calls("publish", "keep", "folder"), "take a result at profile paper, or at another seed, into the book"
-    )
+    keep = partial(_press, "publish.keep")
+    option = command("keep", keep, "take a result at profile paper, or at another seed, into the book")
     option("folder", type=_path, metavar="DIR", help="the folder of its result.json")
 
-    option = command("audit", _audit, "how much of its training set does your own network give away?")
+    option = command("audit", _audit, "how much of its training set does your own network give away?", budget)
     option("--weights", type=_path, required=True, metavar="FILE", help="safetensors of a ReLU MLP, one logit")
     option("--arch", type=_text, required=True, metavar="WIDTHS", help="for example 3072-1000-1000-1")
     option("--data", type=_path, required=True, metavar="DIR", help="train/ and held_out/, or .npz")
     option("--out", type=_path, default="recon-audit", metavar="DIR", help="where the report goes")
     option("--mean", default="image", metavar="image|channel|none", help="what training subtracted")
-    _budget(option)
 
-    option = command(
-        "references",
-        _calls("edition", "write_references", "chapters", "jobs"),
-        "recompute the smoke references that nbval compares with",
-    )
-    option("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear")
-    option("--jobs", type=int, metavar="N", help="chapters at a time (default: as many as there are cores)")
+    references = partial(_press, "edition.write_references")
+    command("references", references, "recompute the smoke references that nbval compares with", chapters)
 
     option = command("claims", _claims, "every claim: paper value, ours, null, verdict, chapter")
-    option("--json", action="store_true", help="as JSON")
+    option("--json", dest="as_json", action="store_true", help="as JSON")
     option("--out", type=_path, metavar="DIR", help="results to read (default: the published edition's)")
     return parser
 
 
-def _settings(option: Callable[..., Any]) -> None:
-    option("--data", default="auto", metavar="|".join(SOURCES))
-    option("--data-root", type=_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
-    _budget(option)
+def _press(function: str, **arguments: Any) -> None:
+    """One function of the press; the path that it returns is printed."""
+    _print(resolve_name(f"recon.press.{function}")(**arguments))
 
 
-def _budget(option: Callable[..., Any]) -> None:
-    option("--profile", choices=PROFILES, default="laptop")
-    option("--device", default="auto", metavar="auto|cpu|cuda|cuda:N")
-    option("--seed", type=int, default=0)
-
-
-# ------------------------------------------------------------------------------------------------ commands
-
-
-def _calls(module: str, function: str, *names: str) -> Callable[[argparse.Namespace], None]:
-    """A command that is one function of the press, with these arguments; it prints the path that comes back."""
-
-    def command(arguments: argparse.Namespace) -> None:
-        given = {name: getattr(arguments, name) for name in names}
-        call = getattr(import_module(f"recon.press.{module}"), function)
-        _print(call(**{name: None if value == [] else value for name, value in given.items()}))
-
-    return command
-
-
-def _list(_: argparse.Namespace) -> None:
+def _list() -> None:
     from recon.chapters import registry
 
     for experiment in registry().values():
@@ -190,15 +162,14 @@ def _list(_: argparse.Namespace) -> None:
         _print(f"{experiment.name:16} {experiment.chapter:20} {experiment.section:6} {cost:52} {experiment.summary}")
 
 
-def _run(arguments: argparse.Namespace) -> None:
+def _run(**arguments: Any) -> None:
     from recon.chapters.run import folder_of, run, save_figures
 
-    names = ("profile", "data", "device", "seed", "out", "data_root", "workers", "scheduler")
-    sizes = dict(arguments.set)
-    if both := sorted(sizes.keys() & {"name", *names}):
+    sizes = dict(arguments.pop("set"))
+    if both := sorted(sizes.keys() & arguments.keys()):
         raise ReconError(f"'{both[0]}' is no size but an option of its own (recon run --help)")
-    result = run(arguments.name, **{name: getattr(arguments, name) for name in names}, **sizes)
-    folder = folder_of(result, arguments.out)
+    result = run(**arguments, **sizes)
+    folder = folder_of(result, arguments["out"])
     save_figures(result, folder)
     if result.made.data.notice:
         print(f"recon: {result.made.data.notice}", file=sys.stderr)
@@ -207,31 +178,26 @@ def _run(arguments: argparse.Namespace) -> None:
     _print(folder / "result.json")
 
 
-def _book(arguments: argparse.Namespace) -> None:
+def _book(chapters: list[str], **settings: Any) -> None:
     from recon.press.edition import Edition, build_edition
 
-    names = ("profile", "data", "device", "seed", "data_root", "jobs")
-    settings = Edition(**{name: getattr(arguments, name) for name in names})
-    _print(build_edition(settings, chapters=arguments.chapters or None))
+    _print(build_edition(Edition(**settings), chapters=chapters))
 
 
-def _audit(arguments: argparse.Namespace) -> None:
+def _audit(weights: str, arch: str, data: str, out: str, **settings: Any) -> None:
     from recon.audit.audit import audit
 
-    out, names = Path(arguments.out), ("profile", "seed", "device", "mean")
-    settings = {name: getattr(arguments, name) for name in names}
-    report = audit(Path(arguments.weights), arguments.arch, Path(arguments.data), out, **settings)
-    _print(report["summary"])
-    _print(out / "report.html")
+    _print(audit(Path(weights), arch, Path(data), Path(out), **settings)["summary"])
+    _print(Path(out) / "report.html")
 
 
-def _claims(arguments: argparse.Namespace) -> None:
+def _claims(as_json: bool, out: str | None) -> None:
     from recon.chapters import ROOT
     from recon.chapters.catalogue import in_words, records
 
-    results = Path(arguments.out) if arguments.out else ROOT / "book" / "executed" / "results"
-    found = records(results, ROOT, published=not arguments.out)
-    _print(json.dumps(found, indent=1, ensure_ascii=False) if arguments.json else "\n".join(map(in_words, found)))
+    results = Path(out) if out else ROOT / "book" / "executed" / "results"
+    found = records(results, ROOT, published=not out)
+    _print(json.dumps(found, indent=1, ensure_ascii=False) if as_json else "\n".join(map(in_words, found)))
 
 
 if __name__ == "__main__":

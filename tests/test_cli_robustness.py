@@ -162,7 +162,7 @@ def test_terminals_that_know_ascii_alone(calm, monkeypatch):
 LONG_OUTPUT = """
 import sys
 from recon import cli
-cli._list = lambda _: cli._print("x" * 99999) or cli._print("y")
+cli._list = lambda: cli._print("x" * 99999) or cli._print("y")
 sys.exit(cli.main(["list"]))
 """
 

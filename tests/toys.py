@@ -25,8 +25,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from recon import chapters, cli
-from recon.chapters import catalogue
+from recon import cli
+from recon.chapters import catalogue  # noqa: F401  (before `register` replaces what it imports)
 from recon.chapters import run as running
 from recon.chapters.base import Context, Experiment, Outcome
 from recon.errors import ReconError
@@ -34,7 +34,6 @@ from recon.images import photos as photographs
 from recon.images.pool import ImagePool
 from recon.images.registry import load_pool
 from recon.optim.loop import LoopSettings, iterate
-from recon.press import publish
 from recon.store.results import Claim, load_result
 
 if not Path("/proc/self/statm").is_file():
@@ -112,8 +111,8 @@ def play(monkeypatch: pytest.MonkeyPatch, at_step: Callable[[int], object] = lam
 def register(monkeypatch: pytest.MonkeyPatch, *experiments: Experiment[Any, Any]) -> None:
     """These are all the experiments there are."""
     found = {each.name: each for each in experiments}
-    for module in (chapters, catalogue, publish):  # imported already, or they would keep the toys' for good
-        monkeypatch.setattr(module, "registry", lambda: found)
+    for module in ("recon.chapters", "recon.chapters.catalogue", "recon.press.publish"):
+        monkeypatch.setattr(f"{module}.registry", lambda: found)
 
 
 @functools.cache

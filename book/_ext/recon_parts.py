@@ -279,14 +279,35 @@ def lays_out(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and "nbval-ignore-output" in tags and "recon.run(" not in cell.source
 
 
+def stamp_table(nb: NotebookNode) -> str:
+    """How a page was made, from the stamp in its metadata, folded; nothing without one."""
+    stamp = nb.metadata.get("recon")
+    if not stamp:
+        return ""
+    rows = {
+        "Commit": f"`{stamp['commit']}`",
+        "Profile": f"`{stamp['profile']}`",
+        "Data": f"`{stamp['data']['name']}`, sha256 `{stamp['data']['sha256'][:16]}`",
+        "Seed": stamp["seed"],
+        "Device": stamp["device"],
+        "Versions": ", ".join(f"{name} {number}" for name, number in stamp["versions"].items()),
+        "Wall time": f"{stamp['seconds']:.0f} s, stored results reused",
+        "Date": stamp["date"],
+    }
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+    head = "```{admonition} How this page was made\n:class: note dropdown\n\n| What | Value |\n|---|---|"
+    return f"{head}\n{table}\n```"
+
+
 def laid_out(_app: Sphinx, docname: str, source: list[str]) -> None:
-    """Before an executed chapter is read: plumbing folded away, and how to run it said at its end."""
+    """Before an executed chapter is read: plumbing folded away; at its end, how to run it and how it was made."""
     if docname.startswith(EXECUTED):
         nb = nbformat.reads(source[0], as_version=4)
         for cell in filter(lays_out, nb.cells):
             cell.metadata.tags.append("hide-input")
-        text = RUN_IT.format(docname.removeprefix(EXECUTED))
-        nb.cells.append(nbformat.v4.new_markdown_cell(text, id="recon-run-it"))
+        foot = {"recon-stamp": stamp_table(nb), "recon-run-it": RUN_IT.format(docname.removeprefix(EXECUTED))}
+        nb.cells = [cell for cell in nb.cells if cell.id not in foot]  # older pages hold the table themselves
+        nb.cells += [nbformat.v4.new_markdown_cell(text, id=name) for name, text in foot.items() if text]
         source[0] = nbformat.writes(nb)
 
 

@@ -60,10 +60,11 @@ def run(
     folder = output_folder(out, profile, pool.name) / _name(name, key, sizes)
     if (stored := find_result(folder, key, chosen.metrics)) is not None:
         return _today(stored, chosen, config)
-    with only_one(folder):
+    files = (*FILES, *(f"{stem}.png" for stem in chosen.figures))
+    with only_one(folder, *(f".{name}.*" for name in files)):
         if (stored := find_result(folder, key, chosen.metrics)) is not None:  # another run has just been faster
             return _today(stored, chosen, config)
-        check_writable(folder, (*FILES, *(f"{stem}.png" for stem in chosen.figures)))
+        check_writable(folder, files)
         checkpoints = checkpoint_folder(folder, key)
         made = partial(Provenance, name, profile, seed=seed, device=device_name(computing), key=key, overrides=sizes)
         swept = partial(_swept, checkpoints=checkpoints, workers=workers, scheduler=scheduler)

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import yaml
+from sphinx_external_toc.parsing import MalformedError, parse_toc_yaml
 
 from recon.errors import ReconError
 from recon.press.runner import ReconRunError, fault, read_notebook
@@ -37,27 +38,12 @@ def check_toc(root: Path, executed: Path) -> list[Path]:
 
 
 def toc_files(toc: Path) -> list[str]:
-    """Every document that a Jupyter Book table of contents names, without suffix."""
-
-    seen: set[int] = set()  # YAML's aliases make loops, and a few lines that unfold to billions
-
-    def walk(part: object) -> list[str]:
-        if isinstance(part, list | dict):
-            if id(part) in seen:
-                return []
-            seen.add(id(part))
-        if isinstance(part, list):
-            return [name for item in part for name in walk(item)]
-        if isinstance(part, dict):
-            own = [str(part[key]) for key in ("root", "file") if key in part]
-            return own + [name for value in part.values() for name in walk(value)]
-        return []
-
+    """Every document that a Jupyter Book table of contents names, without suffix; ReconError if it cannot be read."""
     if not toc.is_file():
         raise ReconError(f"there is no table of contents {toc}")
     try:
-        found = walk(yaml.safe_load(toc.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
+        found = list(parse_toc_yaml(toc))
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, MalformedError, yaml.YAMLError) as error:
         raise ReconError(f"{toc} cannot be read: {' '.join(str(error).split())}") from error
     return [name.removesuffix(".ipynb").removesuffix(".md") for name in found]
 
@@ -90,14 +76,14 @@ def _stage(root: Path, pages: list[Path], results: Path, stage: Path) -> None:
     """The source tree of the book with `pages` as its executed chapters, and what the experiments found."""
     shutil.copytree(root / "book", stage / "book", ignore=shutil.ignore_patterns("executed", ".executed.*"))
     for name in ("_config.yml", "_toc.yml"):
-        shutil.copy2(root / name, stage / name)
+        shutil.copy(root / name, stage)
     (stage / EXECUTED).mkdir()
     for page in pages:
-        shutil.copyfile(page, stage / EXECUTED / page.name)
+        shutil.copy(page, stage / EXECUTED)
     for path in results.glob("*/result.json"):
-        copy = stage / EXECUTED / "results" / path.parent.name / path.name
-        copy.parent.mkdir(parents=True)
-        shutil.copyfile(path, copy)
+        copy = stage / EXECUTED / "results" / path.parent.name
+        copy.mkdir(parents=True)
+        shutil.copy(path, copy)
 
 
 def _first_complaint(output: str) -> str:
@@ -108,24 +94,20 @@ def _first_complaint(output: str) -> str:
 
 def swap(new: Path, target: Path) -> None:
     """Put the folder `new` in the place of `target`, which comes back if that fails; see `put_back`."""
-    put_back(target)
-    old = _old(target)
+    old = put_back(target)
     shutil.rmtree(old, ignore_errors=True)
     if target.exists():
         target.rename(old)
     try:
         new.rename(target)
-    except OSError:
+    finally:
         put_back(target)
-        raise
     shutil.rmtree(old, ignore_errors=True)
 
 
-def put_back(target: Path) -> None:
-    """Undo a `swap` that was killed half-way, when `target` is aside and nothing is in its place."""
-    if _old(target).exists() and not target.exists():
-        _old(target).rename(target)
-
-
-def _old(target: Path) -> Path:
-    return target.with_name(f".{target.name}.old")
+def put_back(target: Path) -> Path:
+    """Undo a `swap` that was killed or failed half-way, when `target` is aside; returns where that is."""
+    old = target.with_name(f".{target.name}.old")
+    if old.exists() and not target.exists():
+        old.rename(target)
+    return old

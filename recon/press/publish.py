@@ -15,7 +15,7 @@ from recon.press import stamps
 from recon.press.edition import chapters_of
 from recon.press.html import build_html, check_toc, put_back, swap
 from recon.press.runner import fault, read_notebook
-from recon.store.files import atomic_path, only_one, remove_leftovers
+from recon.store.files import atomic_path, only_one
 from recon.store.results import as_json, read_json, schema
 
 PUBLISHABLE = ("laptop", "paper")
@@ -24,8 +24,7 @@ PUBLISHABLE = ("laptop", "paper")
 def render(root: Path = ROOT) -> Path:
     """HTML of the published edition into build/published/html, without executing; return that folder."""
     out = root / "build" / "published"
-    with only_one(out):
-        remove_leftovers(out, ".html-*")
+    with only_one(out, ".html-*"):
         return build_html(root, root / "book" / "executed", out / "html", out / "html.log")
 
 
@@ -36,17 +35,16 @@ def publish(edition: str | Path | None = None, root: Path = ROOT) -> Path:
     profile, mixed, or made from uncommitted code, or holds a damaged result; book/executed/ is then untouched.
     """
     target = root / "book" / "executed"
+    new = target.with_name(".executed.new")
     folder = _find_edition(edition, root)
     if (folder / "executed").resolve() == target.resolve():
         raise ReconError(f"{folder} is where the published edition lies: name the edition to publish")
-    with only_one(folder), only_one(target.parent):
+    with only_one(folder), only_one(target.parent, new.name):
         put_back(target)
         pages = _publishable_pages(folder, root)
-        new = target.with_name(".executed.new")
-        remove_leftovers(target.parent, new.name)
-        new.mkdir(parents=True)
-        for name in pages:
-            shutil.copy2(folder / "executed" / name, new / name)
+        new.mkdir()
+        for page in pages:
+            shutil.copy2(page, new)
         for name in registry():
             if os.path.lexists(folder / "results" / name / "result.json"):
                 _copy_result(folder / "results" / name, new / "results" / name)
@@ -62,9 +60,10 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
     gives as a range.  ReconError for anything else, or a folder without a result.
     """
     folder, made = Path(folder), load(Path(folder), arrays=False).made
-    found = (made.profile, made.data.name)
+    found, figures = (made.profile, made.data.name), []
     if found == ("paper", "cifar10") and not made.overrides:
         target = root / "book" / "paper-size" / made.experiment
+        figures = sorted(path for path in folder.glob("*.png") if path.is_file())
     elif found == ("laptop", "cifar10") and made.seed and not made.overrides:
         target = root / "book" / "seeds" / made.experiment / f"seed-{made.seed}"
     else:
@@ -73,14 +72,11 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
             f"not {found[0]} on {found[1]} with seed {made.seed}" + (" and sizes of its own" if made.overrides else "")
         )
     with only_one(root / "book"):
-        for path in sorted(path for path in folder.glob("*.png") if path.is_file() and made.profile == "paper"):
+        for path in figures:
             with atomic_path(target / path.name) as temporary:
                 shutil.copyfile(path, temporary)
         _copy_result(folder, target)
     return target
-
-
-# ------------------------------------------------------------------------------------------------ helpers
 
 
 def _copy_result(folder: Path, target: Path) -> None:
@@ -103,16 +99,15 @@ def _find_edition(edition: str | Path | None, root: Path) -> Path:
             if (folder / "executed").is_dir():
                 return folder
         raise ReconError(f"there is no edition '{edition}': give a folder under build/ that `recon book` made")
-    candidates = [root / "build" / f"{profile}-cifar10" / "executed" for profile in PUBLISHABLE]
-    newest = {f: max((page.lstat().st_mtime for page in f.glob("*.ipynb")), default=0.0) for f in candidates}
-    if not any(newest.values()):
+    pages = [page for name in PUBLISHABLE for page in root.glob(f"build/{name}-cifar10/executed/*.ipynb")]
+    if not pages:
         raise ReconError("there is no edition on CIFAR-10 to publish: run `recon book --data cifar10` first")
-    return max(candidates, key=newest.__getitem__).parent
+    return max(pages, key=lambda page: page.lstat().st_mtime).parents[1]
 
 
-def _publishable_pages(folder: Path, root: Path) -> list[str]:
-    """Names of the edition's pages, or ReconError with the first reason not to publish."""
-    seen = set()
+def _publishable_pages(folder: Path, root: Path) -> list[Path]:
+    """The edition's pages, or ReconError with the first reason not to publish."""
+    seen, pages = set(), []
     for source in chapters_of(root):
         page = folder / "executed" / source.name
         if not os.path.lexists(page):
@@ -122,10 +117,11 @@ def _publishable_pages(folder: Path, root: Path) -> list[str]:
             raise ReconError(f"edition {folder.name} is not published: chapter {source.stem} {reason}")
         stamp = nb.metadata.recon
         seen.add((stamp.profile, stamp.seed, stamp.data.sha256))
+        pages.append(page)
     if len(seen) > 1:
         raise ReconError(f"edition {folder.name} is not published: its chapters mix profiles, seeds or data")
     check_toc(root, folder / "executed")
-    return [source.name for source in chapters_of(root)]
+    return pages
 
 
 def _refusal(nb: NotebookNode, source: Path) -> str | None:

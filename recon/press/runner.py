@@ -1,8 +1,7 @@
 """Run one notebook: parameters checked first, a fresh kernel of *this* interpreter, a clean page or one clear line.
 
-papermill does the executing.  What it leaves to its caller is here: an unknown parameter is an error, a dead kernel or
-a timed-out cell is a failure although papermill's own marks say otherwise, and a page carries neither paths of the
-machine nor times that change with every run.
+papermill does the executing; here is what it leaves to its caller: unknown parameters, dead kernels, cells that took
+too long, and pages without paths of the machine or times that change with every run.
 """
 
 from __future__ import annotations
@@ -93,17 +92,11 @@ def execute(source: Path, target: Path, parameters: Mapping[str, object], timeou
 
 @contextmanager
 def kernels(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
-    """Kernels started inside get `env` and run `sys.executable`, whatever kernels the user has registered.
+    """Kernels started inside get `env` and run `sys.executable`, whatever the user has registered; `folder` says so."""
+    from ipykernel.kernelspec import write_kernel_spec
 
-    folder: takes their description.
-    """
-    from ipykernel.kernelspec import get_kernel_dict
-
-    spec = folder / "kernels" / KERNEL / "kernel.json"
-    spec.parent.mkdir(parents=True)
-    kernel = get_kernel_dict()  # argv starts with sys.executable
-    kernel["argv"].append("--IPKernelApp.log_level=ERROR")  # a warning about the local transport is not the reader's
-    spec.write_text(json.dumps(kernel))
+    quiet = ["--IPKernelApp.log_level=ERROR"]  # a warning about the local transport is not the reader's
+    write_kernel_spec(folder / "kernels" / KERNEL, extra_arguments=quiet)  # of sys.executable
     before = dict(os.environ)
     os.environ.update(env, JUPYTER_PATH=os.pathsep.join(filter(None, (str(folder), before.get("JUPYTER_PATH")))))
     try:
@@ -182,18 +175,11 @@ def _where_and_what(error: Exception, target: Path) -> str:
         return f"in cell {error.cell_index}: {error.ename}: {_one_line(error.evalue)}"
     kind = {"DeadKernelError": "the kernel died", "CellTimeoutError": "the cell took too long"}
     what = kind.get(type(error).__name__, f"{type(error).__name__}: {_one_line(str(error))}")
-    cell = _last_started(target)
-    return f"before its first cell: {what}" if cell is None else f"in cell {cell}: {what}"
-
-
-def _last_started(target: Path) -> int | None:
-    """Index of the last cell that papermill had begun when it gave up."""
-    try:
-        cells = read_notebook(target).cells
-    except ReconError:
-        return None
-    started = [i for i, cell in enumerate(cells) if cell.metadata.get("papermill", {}).get("start_time")]
-    return max(started, default=None)
+    started = []
+    with suppress(ReconError):  # papermill notes when it begins a cell
+        cells = enumerate(read_notebook(target).cells)
+        started = [i for i, cell in cells if cell.metadata.get("papermill", {}).get("start_time")]
+    return f"in cell {started[-1]}: {what}" if started else f"before its first cell: {what}"
 
 
 def _one_line(text: str) -> str:

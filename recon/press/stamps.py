@@ -1,4 +1,4 @@
-"""How a page was made: written into the notebook's metadata (`recon`) and, for the reader, at the foot of the page."""
+"""How a page was made, in the notebook's metadata (`recon`), which book/_ext shows at the foot of the page."""
 
 from __future__ import annotations
 
@@ -98,21 +98,8 @@ def stamp_of(nb: NotebookNode) -> NotebookNode | None:
 
 
 def put_stamp(nb: NotebookNode, stamp: dict) -> None:
-    """Stamp an executed notebook in place: metadata, a table at the foot, the notice (if any) under the title."""
+    """Stamp an executed notebook in place: its metadata, and the notice (if any) under its title."""
     nb.metadata["recon"] = nbformat.from_dict(stamp)
-    cell = nbformat.v4.new_markdown_cell
-    if stamp["notice"]:
-        nb.cells.insert(1, cell(f"```{{warning}}\n{stamp['notice']}\n```", id="recon-notice"))
-    rows = {
-        "Commit": f"`{stamp['commit']}`",
-        "Profile": f"`{stamp['profile']}`",
-        "Data": f"`{stamp['data']['name']}`, sha256 `{stamp['data']['sha256'][:16]}`",
-        "Seed": stamp["seed"],
-        "Device": stamp["device"],
-        "Versions": ", ".join(f"{name} {number}" for name, number in stamp["versions"].items()),
-        "Wall time": f"{stamp['seconds']:.0f} s, stored results reused",
-        "Date": stamp["date"],
-    }
-    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
-    head = "```{admonition} How this page was made\n:class: note dropdown\n\n| What | Value |\n|---|---|\n"
-    nb.cells.append(cell(f"{head}{table}\n```", id="recon-stamp"))
+    if stamp.get("notice"):
+        warning = f"```{{warning}}\n{stamp['notice']}\n```"
+        nb.cells.insert(1, nbformat.v4.new_markdown_cell(warning, id="recon-notice"))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from recon.errors import ReconError
 from recon.optim.tree import State, flattened, unflattened
-from recon.store.results import load_tensors, save_tensors
+from recon.store.results import find_tensors, save_tensors
 
 
 @dataclass(frozen=True)
@@ -18,10 +17,8 @@ class FileCheckpoint:
 
     def load(self) -> State | None:
         """What was saved last; None if there is no file, or none that can be read."""
-        try:
-            return unflattened(load_tensors(self.path)) if self.path.is_file() else None
-        except ReconError:
-            return None
+        found = find_tensors(self.path)
+        return None if found is None else unflattened(found)
 
     def save(self, tree: State) -> None:
         """Replace what was saved before; ReconError where that is impossible."""

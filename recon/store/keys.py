@@ -1,8 +1,7 @@
 """What a result depends on: its sizes, seed, device, images, and the code that computes it, definition by definition.
 
-From an experiment's `compute` the hash follows every name that is used, in whatever module it is defined: functions,
-classes (all of a class, and what its fields are typed with), constants.  What is not reached does not count: claims,
-figures, the command line.  Of what is reached, docstrings, comments and the words of errors do not count either.
+From an experiment's `compute` the hash follows every name that is used, in whatever module it is defined.  What is not
+reached does not count, nor do docstrings, comments and the words of errors in what is.
 """
 
 from __future__ import annotations
@@ -101,12 +100,6 @@ class _Module:
             return [self.imports[name]]
         inner = f"{self.dotted}.{name}".strip(".")
         return [(inner, "")] if _is_module(inner, self.package) else []
-
-
-def forget() -> None:
-    """Read every file again: for whoever edits code and asks for its hash in one process."""
-    _read.cache_clear()
-    _is_module.cache_clear()
 
 
 @lru_cache(maxsize=1024)

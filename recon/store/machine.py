@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from joblib import cpu_count
 
 from recon import __version__
 from recon.errors import ReconError
@@ -18,7 +18,7 @@ from recon.errors import ReconError
 def resolve_device(device: str) -> torch.device:
     """ "auto" (the GPU if there is one), "cpu", "cuda" or "cuda:1"; ReconError for an unknown or absent device."""
     if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     kind, _, number = device.partition(":")
     if device != "cpu" and (kind != "cuda" or (":" in device and not (number.isascii() and number.isdecimal()))):
         raise ReconError(f"unknown device '{device}': choose auto, cpu, cuda or cuda:N")
@@ -29,14 +29,9 @@ def resolve_device(device: str) -> torch.device:
     return torch.device(device)
 
 
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def device_name(device: torch.device) -> str:
     """A device in words, without the name of the machine: "cpu (2 cores)" or the GPU's."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({cores()} cores)"
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({cpu_count()} cores)"
 
 
 def versions() -> dict[str, str]:

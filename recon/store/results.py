@@ -1,7 +1,6 @@
 """Results on disk: `result.json` + `arrays.safetensors`, written atomically and found again by key.
 
-Every file holds a checksum of what it says, so that no flipped bit is taken for a number.  Metrics are typed: each
-experiment has a frozen dataclass of its own, to which pydantic holds what is read.
+Each holds a checksum of what it says.  pydantic holds what is read to the experiment's own dataclass of metrics.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import hashlib
 import json
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -57,8 +57,7 @@ def verdict(holds: bool) -> str:
 
 @dataclass(frozen=True)
 class Data:
-    """Which images a result was computed on: name and checksum of the pool, n of them trained on, and a sentence where
-    they stand in for others."""
+    """Images of a result: name and checksum of their pool, n trained on, a sentence where they stand in for others."""
 
     name: str
     sha256: str
@@ -110,9 +109,6 @@ class Result(Generic[M]):
         return self.arrays[name]
 
 
-# ------------------------------------------------------------------------------------------------ tensors
-
-
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     """Atomically write tensors as safetensors, with their checksum; ReconError where that is impossible."""
     with atomic_path(path) as temporary:
@@ -128,13 +124,10 @@ def _write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Read safetensors; ReconError for a damaged file.
-
-    Cloned, since in the file tensors lie where they may and sums over unaligned memory round differently: a resumed
-    run would differ from an uninterrupted one in the last digits.
-    """
+    """Read safetensors; ReconError for a damaged file."""
     try:
         _check_is_file(path)
+        # cloned: sums over the file's unaligned memory round differently, and so would a resumed run
         with safetensors.safe_open(path, "pt") as file:  # opened once: another process may replace it any moment
             metadata = file.metadata()
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  (no mapping)
@@ -143,6 +136,13 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     if metadata is not None and metadata.get("sha256") != _checksum(tensors):  # older files have no metadata
         raise ReconError(f"{path} is damaged: its checksum is not that of its tensors")
     return tensors
+
+
+def find_tensors(path: Path) -> dict[str, Tensor] | None:
+    """What is in a file; None if there is none, or none that can be read: it will be computed again."""
+    with suppress(ReconError):
+        return load_tensors(path)
+    return None
 
 
 def _checksum(tensors: dict[str, Tensor]) -> str:
@@ -155,15 +155,9 @@ def _checksum(tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-# ------------------------------------------------------------------------------------------------ results
-
-
 def save_result(result: Result[Any], folder: Path) -> Path:
-    """Write both files, then put both in place: arrays first, `result.json` last, with the checksum of its arrays.
-
-    So a full disk costs no older result, and a result that can be read is complete, also after a kill between the two.
-    ReconError where it cannot be written.
-    """
+    """Write both files, then put arrays in place, then `result.json` with their checksum: a full disk costs no older
+    result, a kill leaves none that is mixed.  ReconError where it cannot be written."""
     with atomic_path(folder / "result.json") as text, atomic_path(folder / "arrays.safetensors") as arrays:
         _write_tensors(result.arrays, arrays)
         text.write_text(as_json(result, _sha256(arrays)), encoding="utf-8")
@@ -212,10 +206,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M]:
-    """Read a result with metrics of this type; ReconError where it is missing or damaged, or says something else.
-
-    The published edition keeps no arrays.
-    """
+    """Read a result with metrics of this type; ReconError where it is missing or damaged, or says something else."""
     path = folder / "result.json"
     meta = read_json(path)
     expected = meta.pop("arrays_sha256", None)
@@ -251,11 +242,10 @@ def schema(metrics: type[Any]) -> dict[str, Any]:
 
 def find_result(folder: Path, key: str, metrics: type[M]) -> Result[M] | None:
     """The result in `folder` if it is readable and has this key, else None: it will be computed again."""
-    try:
-        result = load_result(folder, metrics)
-    except ReconError:
-        return None
-    return result if result.made.key == key else None
+    with suppress(ReconError):
+        if (result := load_result(folder, metrics)).made.key == key:
+            return result
+    return None
 
 
 def checkpoint_folder(folder: Path, key: str) -> Path:

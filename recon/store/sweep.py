@@ -1,12 +1,10 @@
-"""Many independent runs: in this process, on its cores, or on a Dask cluster; the results are the same.
+"""Many independent runs, through joblib: in this process, on its cores, or on a Dask cluster; the results are the same.
 
-joblib is the engine: its processes on one machine, Dask through joblib's backend where a scheduler's address is given.
 Every finished run is stored at once, so that a killed worker, or a killed sweep, loses what was under way and no more.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +16,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from recon.errors import ReconError
-from recon.store.results import load_tensors, save_tensors
+from recon.store.results import find_tensors, save_tensors
 
 ATTEMPTS = 3  # at tasks whose worker died
 CONNECT_TIMEOUT_S = 10
@@ -43,34 +41,26 @@ def sweep(
     """
     if workers < 1:
         raise ReconError(f"the number of workers must be at least 1, not {workers}")
-    found = {name: tensors for name in names if (tensors := _stored(folder / f"{name}.safetensors")) is not None}
-    with _engine(workers, scheduler), tqdm(total=len(names), initial=len(found), desc=label, **_bar()) as bar:
+    found = {name: kept for name in names if (kept := find_tensors(folder / f"{name}.safetensors")) is not None}
+    shown = {"desc": label, "leave": False, "disable": None}  # None: on terminals only
+    with _engine(workers, scheduler) as deaths, tqdm(total=len(names), initial=len(found), **shown) as bar:
         for _ in range(ATTEMPTS):
             todo = [name for name in names if name not in found]
             if not todo:
                 break
+            engine = Parallel(n_jobs=-1 if scheduler else min(workers, len(todo)), return_as="generator_unordered")
             try:
-                for name, tensors in _run(unit, todo, workers, scheduler):
+                for name, tensors in engine(delayed(_on_one_thread)(unit, name) for name in todo):
                     save_tensors(tensors, folder / f"{name}.safetensors")
                     found[name] = tensors
                     bar.update()
-            except _deaths(scheduler):  # out of memory, or killed: what it had is done again
+            except deaths:  # out of memory, or killed: what it had is done again
                 continue
     if len(found) < len(names):
         raise ReconError(
             f"workers died {ATTEMPTS} times; {len(found)} of {len(names)} runs are stored: try fewer workers"
         )
     return {name: found[name] for name in names}
-
-
-def _run(
-    unit: Callable[[str], Tensors], names: list[str], workers: int, scheduler: str | None
-) -> Iterator[tuple[str, Tensors]]:
-    jobs = (delayed(_on_one_thread)(unit, name) for name in names)
-    if scheduler is None:
-        yield from Parallel(n_jobs=min(workers, len(names)), return_as="generator_unordered")(jobs)
-    else:
-        yield from Parallel(n_jobs=-1, return_as="generator_unordered")(jobs)
 
 
 def _on_one_thread(unit: Callable[[str], Tensors], name: str) -> tuple[str, Tensors]:
@@ -84,13 +74,14 @@ def _on_one_thread(unit: Callable[[str], Tensors], name: str) -> tuple[str, Tens
 
 
 @contextmanager
-def _engine(workers: int, scheduler: str | None) -> Iterator[None]:
+def _engine(workers: int, scheduler: str | None) -> Iterator[tuple[type[Exception], ...]]:
+    """What `Parallel` runs on inside; gives the errors that say that a worker died."""
     if scheduler is None:
         with parallel_config(backend="loky" if workers > 1 else "sequential"):
-            yield
+            yield (TerminatedWorkerError,)
         return
     try:
-        from distributed import Client
+        from distributed import Client, KilledWorker
     except ImportError as error:
         raise ReconError("a scheduler's address needs Dask: pip install 'recon[cluster]'") from error
     try:
@@ -98,23 +89,4 @@ def _engine(workers: int, scheduler: str | None) -> Iterator[None]:
     except (OSError, ValueError) as error:
         raise ReconError(f"no Dask scheduler answers at {scheduler}: {error}") from error
     with client, parallel_config(backend="dask"):
-        yield
-
-
-def _deaths(scheduler: str | None) -> tuple[type[Exception], ...]:
-    if scheduler is None:
-        return (TerminatedWorkerError,)
-    from distributed.scheduler import KilledWorker
-
-    return (TerminatedWorkerError, KilledWorker)
-
-
-def _stored(path: Path) -> Tensors | None:
-    try:
-        return load_tensors(path) if path.is_file() else None
-    except ReconError:  # damaged: computed again
-        return None
-
-
-def _bar() -> dict:
-    return {"disable": not sys.stderr.isatty(), "leave": False}
+        yield TerminatedWorkerError, KilledWorker

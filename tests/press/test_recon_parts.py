@@ -222,6 +222,17 @@ def test_the_command_line_has_what_the_page_has(capsys):
     assert len(found) - len(measured) == len(catalogue(ROOT)["not_attempted"])
 
 
+def test_every_page_says_once_how_it_was_made_and_how_to_run_it():
+    for page in SOURCES.chapters:
+        source = [page.read_text(encoding="utf-8")]
+        recon_parts.laid_out(None, f"book/executed/{page.stem}", source)
+        nb = nbformat.reads(source[0], as_version=4)
+        made, run = [cell.source for cell in nb.cells[-2:]]
+        stamp = nb.metadata.recon
+        assert f"`{stamp.commit}`" in made and stamp.date in made and f"`recon book {page.stem}`" in run
+        assert sum("How this page was made" in cell.source for cell in nb.cells) == 1
+
+
 def test_code_that_only_lays_numbers_out_is_folded_and_the_experiment_is_not():
     cell = nbformat.v4.new_code_cell
     ignored = {"tags": ["nbval-ignore-output"]}

@@ -9,6 +9,7 @@ import random
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -122,13 +123,19 @@ EDITS = {
 }
 
 
+def forget() -> None:
+    """Read every file again: it was edited."""
+    keys._read.cache_clear()
+    keys._is_module.cache_clear()
+
+
 @pytest.fixture
 def toy(tmp_path):
     for name, text in TOY.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     yield tmp_path
-    keys.forget()
+    forget()
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda e: f"{e[0]}: {e[2]}")
@@ -136,7 +143,7 @@ def test_hash_follows_names_and_nothing_else(toy, edit):
     file, old, new = edit
 
     def hashed() -> str:
-        keys.forget()
+        forget()
         return keys.code_hash([("chapters.toy", "compute")], toy)
 
     before = hashed()
@@ -154,35 +161,18 @@ def test_a_name_that_is_nowhere_is_no_endless_search(toy):
 # ----------------------------------------------------------------------------------- every experiment, on a copy
 
 
-class Reader(dict[tuple[str, Path], keys._Module]):
-    """In the place of `keys._read`: a file is read once, until it is edited."""
-
-    def __call__(self, dotted: str, package: Path) -> keys._Module:
-        if (dotted, package) not in self:
-            self[dotted, package] = keys._Module(dotted, package)
-        return self[dotted, package]
-
-    cache_clear = dict.clear
-
-    def edited(self, file: Path) -> None:
-        for dotted, package in list(self):
-            path = package / dotted.replace(".", "/")
-            if file in (path.with_suffix(".py"), path / "__init__.py"):
-                del self[dotted, package]
-
-
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
     """A copy of the package, of which a file is read again only when it was edited by `write`."""
     package = shutil.copytree(keys.PACKAGE, tmp_path / "recon", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(keys, "_read", Reader())
+    monkeypatch.setattr(keys, "_read", cache(keys._Module))
     yield package
-    keys.forget()
+    forget()
 
 
 def write(path: Path, text: str) -> None:
     path.write_text(text)
-    keys._read.edited(path)
+    forget()
 
 
 def root_of(name: str) -> keys.Name:
@@ -225,7 +215,8 @@ def test_wording_changes_no_key(copy):
         of_it = path.name in ("claims.py", "figures.py", "pictures.py") or (said and path.name == "__init__.py")
         text = reworded(path, all_texts=of_it)
         assert text != path.read_text()
-        write(path, text)
+        path.write_text(text)
+    write(path, text)
     assert hashes(copy) == before
 
 
