@@ -49,8 +49,10 @@ def chapters_of(root: Path = ROOT, names: Iterable[str] | None = None) -> list[P
 def build_edition(settings: Edition, root: Path = ROOT, chapters: Sequence[str] | None = None) -> Path:
     """Execute the chapters and build their HTML; return the edition's folder.
 
-    chapters: names (`01-linear`) of a subset, which then skips the HTML.  ReconError for bad input, before anything
-    runs; ReconRunError (one line) for a failing chapter or book, with the edition's old pages untouched.
+    Pages that would come out as they are (same notebook, code, sizes, images, device and versions) are not executed
+    again.  chapters: names (`01-linear`) of a subset, which always is, and which skips the HTML.  ReconError for bad
+    input, before anything runs; ReconRunError (one line) for a failing chapter or book, with the edition's old pages
+    untouched.
     """
     sources = chapters_of(root, chapters)
     for source in sources:
@@ -63,12 +65,15 @@ def build_edition(settings: Edition, root: Path = ROOT, chapters: Sequence[str] 
     if data_root := settings.data_root or os.environ.get("RECON_DATA"):
         env["RECON_DATA"] = str(Path(data_root).expanduser().resolve())  # kernels run in notebooks/
     _log(f"edition {edition.name}: {len(sources)} chapters" + (f" — {pool.notice}" if pool.notice else ""))
-    pages: dict[str, NotebookNode] = {}
     with only_one(edition, ".run-*", ".html-*", "executed/.*.ipynb.*"):
         (edition / "results").mkdir(exist_ok=True)
         marks = {source: stamps.make_stamp(root, read_notebook(source), settings, pool) for source in sources}
         places = (edition / "results", root / "book" / "executed" / "results")
         longest = sorted(sources, key=lambda source: -_seconds(source, places))  # first, so that none is waited for
+        pages = {} if chapters else dict(_fresh_pages(edition, marks))
+        if pages:
+            _log(f"{len(pages)} of them are as they would be")
+        longest = [source for source in longest if source.name not in pages]
 
         def stamp(source: Path, seconds: float) -> dict:
             return marks[source] | {"seconds": round(seconds, 1)}
@@ -114,7 +119,7 @@ def executed(
     when those under way are done, and no other is begun.  Experiments that two chapters share are not run by both at
     once: the store would refuse the second.
     """
-    jobs = min(settings.jobs or cpu_count(), len(sources))
+    jobs = max(1, min(settings.jobs or cpu_count(), len(sources)))
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cpu_count() // jobs))
     parameters = {name: getattr(settings, name) for name in runner.PARAMETERS}
     needs = {source: stamps.experiments_in(read_notebook(source)) for source in sources}
@@ -151,6 +156,16 @@ def executed(
                 if not isinstance(error, ReconRunError):
                     runner.end_kernels()
                 raise
+
+
+def _fresh_pages(edition: Path, marks: Mapping[Path, dict]) -> Iterator[tuple[str, NotebookNode]]:
+    """Pages of an earlier run that another one would not change, with the results that they show."""
+    for source, mark in marks.items():
+        with suppress(ReconError):
+            page = read_notebook(edition / "executed" / source.name)
+            shown = [edition / "results" / name / "result.json" for name in stamps.experiments_in(page)]
+            if runner.fault(page) is None and stamps.made_alike(page, mark) and all(map(Path.is_file, shown)):
+                yield source.name, page
 
 
 def _seconds(source: Path, places: Iterable[Path]) -> float:

@@ -97,6 +97,15 @@ def stamp_of(nb: NotebookNode) -> NotebookNode | None:
     return nbformat.from_dict(stamp) if complete else None
 
 
+def made_alike(page: NotebookNode, stamp: dict) -> bool:
+    """Whether a page with this stamp would show what `page` shows: all is the same but when, how fast, and a commit
+    that was clean."""
+    old = stamp_of(page)
+    if old is None or old.commit == "unknown" or old.commit.endswith("-dirty"):
+        return False
+    return all(old.get(name) == value for name, value in stamp.items() if name not in ("commit", "seconds", "date"))
+
+
 def put_stamp(nb: NotebookNode, stamp: dict) -> None:
     """Stamp an executed notebook in place: its metadata, and the notice (if any) under its title."""
     nb.metadata["recon"] = nbformat.from_dict(stamp)

@@ -102,6 +102,40 @@ def test_an_edition_from_end_to_end(repo, monkeypatch):
     assert sorted(path.name for path in edition.iterdir()) == ["executed", "html", "html.log", "results"]
 
 
+def test_only_what_would_come_out_otherwise_is_executed_again(repo, monkeypatch):
+    monkeypatch.setattr(editions, "build_html", lambda *arguments: None)
+    write(repo, "01-one", chapter("import time; print(time.time())"))
+    write(repo, "02-two", chapter("import time; print(time.time())"))
+
+    def shown(chapters=None, seed=0):
+        folder = build_edition(Edition("smoke", device="cpu", seed=seed), repo, chapters) / "executed"
+        pages = [nbformat.read(folder / f"{name}.ipynb", as_version=4) for name in ("01-one", "02-two")]
+        return [code_cells(page)[2].outputs[0].text for page in pages]
+
+    first = shown()
+    assert shown() == first
+    assert shown(chapters=["01-one"])[0] != first[0], "what is asked for by name is executed"
+    again = shown()
+    write(repo, "02-two", chapter("import time; print(time.time(), 2)"))
+    edited = shown()
+    assert edited[0] == again[0] and edited[1].endswith(" 2\n")
+    assert shown(seed=1)[0] != edited[0]
+    before = shown(seed=1)
+    monkeypatch.setattr(stamps, "source_hash", lambda nb, profile: "other code")
+    assert shown(seed=1)[0] != before[0]
+
+
+@pytest.mark.parametrize("commit", ["unknown", "abc1234-dirty"])
+def test_a_page_of_uncommitted_code_is_executed_again(repo, commit):
+    edition = pretend(repo, commit=commit)
+    page = read_notebook(edition / "executed" / "01-one.ipynb")
+    stamp = dict(page.metadata.recon)
+    assert not stamps.made_alike(page, stamp)
+    page.metadata.recon.commit = "fff0000"
+    assert stamps.made_alike(page, {**stamp, "commit": "abc1234", "seconds": 5.0, "date": "today"})
+    assert not stamps.made_alike(page, {**stamp, "device": "another"})
+
+
 FAILURES = {
     "1 / 0": r"chapter 01-one failed in cell 3: ZeroDivisionError: division by zero",
     "import os; os._exit(1)": r"chapter 01-one failed in cell 3: the kernel died",
