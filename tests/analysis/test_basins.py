@@ -24,10 +24,10 @@ def test_set_distances_by_a_loop():
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(2, 3, 3072, generator=generator)
     sets = {"truth": torch.rand(4, 3072, generator=generator), "random": torch.rand(2, 3072, generator=generator)}
-    found = set_distances(x, sets)
+    found = set_distances(x, sets, (3, 32, 32))
     for name, members in sets.items():
         for start in range(2):
-            alike = [members[ssim(image[None], members)[0].argmax()] for image in x[start]]
+            alike = [members[ssim(image[None], members, (3, 32, 32))[0].argmax()] for image in x[start]]
             by_ssim = torch.stack([(image - other).norm() for image, other in zip(x[start], alike, strict=True)])
             by_l2 = torch.stack([(image - members).norm(dim=1).min() for image in x[start]])
             torch.testing.assert_close(found[name][start], by_ssim.mean())

@@ -19,7 +19,7 @@ def test_descent_in_the_span_of_weights_and_starts_is_the_one_in_all_pixels():
     theta = network.flatten(network.init(generator, dtype=torch.float64))
     x = torch.randn(2, 4, 30, generator=generator, dtype=torch.float64)
     descent = HeavyBall(0.01, 0.9)
-    attack = StationarityAttack(network, theta, half_and_half(4, dtype=torch.float64), descent)
+    attack = StationarityAttack(Weights(network, theta), half_and_half(4, dtype=torch.float64), descent)
     plain = reconstruct(attack, x, 25).x_hat
     assert (plain - x).abs().max() > 1e-3  # it moved
     found = descend_in_pixels(Weights(network, theta), x, list(x), 25, descent)

@@ -24,7 +24,7 @@ def weights():
 
 def objective(weights, labels, x, multipliers):
     """Haim et al.: ‖θ − (1/m) Σ λ_i y_i ∇Φ_i‖² + Σ relu(|x| − 1)² + 5 Σ relu(λ_min − λ_i)²."""
-    found = stationarity(weights.network, weights.params, x, multipliers * labels / M, alpha=19.14455)
+    found = stationarity(weights, x, multipliers * labels / M, alpha=19.14455)
     outside = (x.abs() - 1).clamp_min(0).square().sum()
     return found.energy + outside + 5 * (0.498303 - multipliers).clamp_min(0).square().sum()
 

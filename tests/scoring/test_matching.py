@@ -26,6 +26,8 @@ from recon.scoring.matching import (
     target_decoy,
 )
 
+SHAPE = (3, 32, 32)
+
 
 def images(n, seed=0):
     """Random images with some structure, (n, 3072) float64 in [0, 1]."""
@@ -39,9 +41,9 @@ def images(n, seed=0):
 def test_nearest_equals_brute_force(metric):
     a, b = images(5), images(7, seed=1)
     pairwise, larger = METRICS[metric]
-    match = nearest(a, b, metric)
+    match = nearest(a, b, metric, SHAPE)
     for i in range(5):
-        scores = [pairwise(a[i : i + 1], b[j : j + 1], metrics.CIFAR_SHAPE).item() for j in range(7)]
+        scores = [pairwise(a[i : i + 1], b[j : j + 1], SHAPE).item() for j in range(7)]
         best = max(scores) if larger else min(scores)
         assert match.score[i].item() == pytest.approx(best, abs=1e-9)
         assert match.index[i].item() == scores.index(best) or scores[match.index[i]] == pytest.approx(best)
@@ -50,7 +52,7 @@ def test_nearest_equals_brute_force(metric):
 @pytest.mark.parametrize("metric", METRICS)
 def test_self_match(metric):
     a = images(6)
-    match = nearest(a, a, metric)
+    match = nearest(a, a, metric, SHAPE)
     assert torch.equal(match.index, torch.arange(6))
     assert torch.allclose(match.score, torch.full((6,), 0.0 if metric == "l2" else 1.0, dtype=a.dtype), atol=1e-12)
     if metric == "l2":
@@ -62,7 +64,7 @@ def test_matching_follows_a_permutation(metric):
     a, b = images(5), images(7, seed=1)
     order = torch.randperm(5, generator=torch.Generator().manual_seed(2))
     for match in (nearest, one_to_one):
-        assert torch.equal(match(a[order], b, metric).index, match(a, b, metric).index[order])
+        assert torch.equal(match(a[order], b, metric, SHAPE).index, match(a, b, metric, SHAPE).index[order])
 
 
 def test_one_to_one_is_the_best_assignment():
@@ -120,9 +122,9 @@ def test_match_counts_are_one_to_one():
     train = images(5)
     mean = train.mean(0)
     centred = train - mean
-    counts = match_counts(centred[:1].repeat(10, 1), centred, mean)
+    counts = match_counts(centred[:1].repeat(10, 1), centred, mean, SHAPE)
     assert counts.ncc_06 == 1 and counts.ssim_04 <= 2
-    perfect = match_counts(centred, centred, mean)
+    perfect = match_counts(centred, centred, mean, SHAPE)
     assert perfect.ncc_06 == perfect.ssim_04 == 5
 
 
@@ -131,14 +133,14 @@ def test_match_counts_of_fewer_candidates_than_images():
     train = images(5)
     mean = train.mean(0)
     centred = train - mean
-    two = match_counts(centred[:2], centred, mean)
+    two = match_counts(centred[:2], centred, mean, SHAPE)
     assert two.ncc_08 == two.ncc_channel_06 == two.ssim_04 == 2
-    assert match_counts(padded(centred[:2], 9), centred, mean) == two
+    assert match_counts(padded(centred[:2], 9), centred, mean, SHAPE) == two
     assert padded(centred, 3) is not centred and torch.equal(padded(centred, 3), centred)
     for none in (centred[:0], torch.zeros_like(centred)):
-        assert match_counts(none, centred, mean) == Counts(0, 0, 0, 0, 0, 0)
+        assert match_counts(none, centred, mean, SHAPE) == Counts(0, 0, 0, 0, 0, 0)
     grey = images(1).mean() + 0 * mean  # the mean itself must not be counted, though it resembles every image here
-    assert match_counts(torch.zeros_like(centred), train[:1].repeat(5, 1) - grey, grey).ssim_04 == 0
+    assert match_counts(torch.zeros_like(centred), train[:1].repeat(5, 1) - grey, grey, SHAPE).ssim_04 == 0
 
 
 def test_mixtures_of_training_images_break_the_p_value():

@@ -10,6 +10,7 @@ from recon.errors import ReconError
 from recon.scoring.matching import Counts, match_counts
 from recon.scoring.nulls import NULLS, NullTable, clears, means, null_candidates, null_curves, null_table
 
+SHAPE = (3, 32, 32)
 DIM = 3072
 
 
@@ -106,7 +107,7 @@ def test_degenerate_weights(w1):
     for n in (1, 6):
         train, held_out = noise(n, 1), noise(n, 4)
         found = candidates(w1=w1, train=train)
-        table = null_table(found, train, held_out, torch.full((DIM,), 0.5), noise(2, 9))
+        table = null_table(found, train, held_out, torch.full((DIM,), 0.5), noise(2, 9), SHAPE)
         for name in ("span", "rows", "directions"):
             assert table.nulls[name] == Counts(0, 0, 0, 0, 0, 0)
             assert bool(found[name].any()) == bool(w1.any())
@@ -117,8 +118,8 @@ def test_excess_is_matches_minus_the_best_null():
     train, held_out, mean = noise(6, 1), noise(6, 4), torch.full((DIM,), 0.5)
     sets = {"good": torch.cat([train[:2], noise(4, 9)]), "better": train[:4], "bad": noise(6, 5)}
     x_hat = torch.cat([train[:5], held_out[:1]])
-    table = null_table(sets, train, held_out, mean, x_hat)
-    assert table.matches == match_counts(x_hat, train, mean)
+    table = null_table(sets, train, held_out, mean, x_hat, SHAPE)
+    assert table.matches == match_counts(x_hat, train, mean, SHAPE)
     assert {name: counts.ncc_06 for name, counts in table.nulls.items()} == {
         "good": 2,
         "better": 4,
@@ -136,14 +137,14 @@ def test_excess_is_matches_minus_the_best_null():
         assert excess == dict(table.matches.labelled())[label] - max(counts.values())
     assert table.excess.ncc_06 == 1
     assert TypeAdapter(NullTable).validate_json(TypeAdapter(NullTable).dump_json(table, by_alias=True)) == table
-    swapped = null_table(sets, train, held_out, mean, held_out)  # an attack that returns the wrong images
+    swapped = null_table(sets, train, held_out, mean, held_out, SHAPE)  # an attack that returns the wrong images
     assert swapped.best_null_name.ncc_06 == "held_out" and swapped.excess.ncc_06 == -6
 
 
 def test_contrast_of_a_null_does_not_matter():
     """Rows of w1 may be tiny or huge: SSIM sees them at the training images' contrast."""
     train, held_out, mean = noise(6, 1) / 10, noise(6, 4) / 10, torch.full((DIM,), 0.5)
-    tables = [null_table({"same": c * train}, train, held_out, mean, held_out) for c in (1e-6, 1.0, 1e6)]
+    tables = [null_table({"same": c * train}, train, held_out, mean, held_out, SHAPE) for c in (1e-6, 1.0, 1e6)]
     assert tables[0].nulls["same"] == tables[1].nulls["same"] == tables[2].nulls["same"]
     assert tables[0].nulls["same"].ssim_04 == 6
 
@@ -152,7 +153,7 @@ def test_blur_of_few_training_images_scores_where_nothing_was_demixed():
     """The reason for all this: the nulls in the span beat held-out images by far, which look like no null at all."""
     train, held_out, mean = noise(3, 1), noise(3, 4), torch.full((DIM,), 0.5)
     mixing = torch.randn(50, 3, generator=torch.Generator().manual_seed(5))
-    table = null_table(candidates(w1=mixing @ train, train=train), train, held_out, mean, noise(12, 6))
+    table = null_table(candidates(w1=mixing @ train, train=train), train, held_out, mean, noise(12, 6), SHAPE)
     assert table.nulls["span"].ncc_06 == table.nulls["mixtures"].ncc_06 == 3
     assert table.nulls["held_out"].ncc_06 == 0
 
@@ -171,7 +172,7 @@ def test_bad_shapes():
 
 def test_of_equal_nulls_the_first_is_named():
     train, held_out, mean = noise(4, 1), noise(4, 4), torch.full((DIM,), 0.5)
-    table = null_table({"one": train[:2], "two": train[2:]}, train, held_out, mean, held_out[:2])
+    table = null_table({"one": train[:2], "two": train[2:]}, train, held_out, mean, held_out[:2], SHAPE)
     assert [table.nulls[name].ncc_06 for name in ("one", "two", "held_out")] == [2, 2, 2]
     assert table.best_null_name.ncc_06 == "one"
 
@@ -199,8 +200,10 @@ def test_nulls_get_the_median_norm_of_the_training_images():
     mean = torch.rand(DIM, generator=torch.Generator().manual_seed(3))
     train = noise(5, 1) * torch.tensor([0.1, 0.1, 0.1, 0.1, 50.0])[:, None]
     null = train[:4] / train[:4].norm(dim=1, keepdim=True)
-    table = null_table({"same": 7 * null}, train, noise(5, 4), mean, train)
-    expected, loud = (match_counts(norm * null, train, mean) for norm in (train.norm(dim=1).median(), train[4].norm()))
+    table = null_table({"same": 7 * null}, train, noise(5, 4), mean, train, SHAPE)
+    expected, loud = (
+        match_counts(norm * null, train, mean, SHAPE) for norm in (train.norm(dim=1).median(), train[4].norm())
+    )
     assert table.nulls["same"] == expected != loud
 
 
@@ -210,12 +213,12 @@ def test_every_set_is_shown_with_the_mean_that_was_subtracted():
     train, held_out = noise(4, 1) / 5, noise(4, 4) / 5
     blurred = {"near": train + 0.8 * noise(4, 5) / 5}
     x_hat = held_out + 0.8 * noise(4, 6) / 5
-    table = null_table(blurred, train, held_out, mean, x_hat)
+    table = null_table(blurred, train, held_out, mean, x_hat, SHAPE)
     stretched = train.norm(dim=1).median() * torch.nn.functional.normalize(blurred["near"], dim=1)
-    assert table.nulls["near"] == match_counts(stretched, train, mean)
-    assert table.nulls["near"] != match_counts(stretched, train, blurred["near"].mean(0))
-    assert table.nulls["held_out"] == match_counts(x_hat, held_out, mean)
-    assert table.nulls["held_out"] != match_counts(x_hat, held_out, held_out.mean(0))
+    assert table.nulls["near"] == match_counts(stretched, train, mean, SHAPE)
+    assert table.nulls["near"] != match_counts(stretched, train, blurred["near"].mean(0), SHAPE)
+    assert table.nulls["held_out"] == match_counts(x_hat, held_out, mean, SHAPE)
+    assert table.nulls["held_out"] != match_counts(x_hat, held_out, held_out.mean(0), SHAPE)
 
 
 def test_half_of_an_odd_number_is_rounded_up():
