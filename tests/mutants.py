@@ -74,10 +74,13 @@ def crashes(operator: str) -> bool:
 
 
 def mutated(path: str, operator: str, occurrence: int) -> Mutant | None:
-    """None where the code is the same without what is only said."""
+    """None where the code is the same without what is only said, or no code at all."""
     before = (ROOT / path).read_text(encoding="utf-8")
     after = source_of(path, operator, occurrence)
-    if after is None or said(before) == said(after):
+    try:
+        if after is None or said(before) == said(after):
+            return None
+    except SyntaxError:
         return None
     lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm=""))
     line = int(lines[2].split()[1].removeprefix("-").split(",")[0])
