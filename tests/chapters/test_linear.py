@@ -34,7 +34,7 @@ def test_arrays_suffice_to_retrain(smoke):
     x, y, theta = (smoke.array(name) for name in ("counterfactual_x", "y", "theta_star"))
     assert x.dtype == torch.float64 and x.shape == (len(y), 3072) and theta.shape == (3073,)
     decay = smoke.metrics.counterfactual.weight_decay
-    objective = Objective(affine(), y, decay)
+    objective = Objective(affine(3072), y, decay)
     assert (solve_affine(objective, x.unsqueeze(0)).theta[0] - theta).norm() <= 1e-8 * theta.norm()
     model = LogisticRegression(C=1 / (len(y) * decay), fit_intercept=False, tol=1e-10, max_iter=5000)
     model.fit(with_ones(x).numpy(), y.numpy())
