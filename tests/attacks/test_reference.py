@@ -86,7 +86,7 @@ def test_starts_are_noise_of_the_scale_or_those_given(weights):
 
 
 def test_the_published_values():
-    """Of Haim et al.'s CIFAR-10 run, as their public repository gives them; the step sizes are this package's choice."""
+    """Of Haim et al.'s CIFAR-10 run, as their public code gives them; the step sizes are this package's choice."""
     assert (module.ALPHA, module.LAMBDA_MIN, module.STEP_MULTIPLIERS) == (19.14455, 0.498303, 1e-4)
     assert module.TUNED_SCALE == 8.857493e-4
     assert module.STEP_SIZES == (0.5, 0.05, 0.005, 0.0005)
