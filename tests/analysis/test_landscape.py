@@ -213,3 +213,20 @@ def test_curvature_of_a_quadratic():
     x = torch.ones(3, 4, dtype=torch.float64)
     found = curvature(lambda p: 2.5 * p.flatten(1).square().sum(1), x, 0.3, 5, torch.Generator().manual_seed(0))
     assert math.isclose(found.item(), 5.0 * 0.09, rel_tol=1e-9)
+
+
+def test_minima_are_where_a_path_turns_up():
+    """Not where it goes on falling, not on a plateau, not at its ends."""
+    for energy, count in (
+        ([3.0, 2.0, 1.0, 0.0], 0),
+        ([3.0, 2.0, 1.0, 2.0, 3.0], 1),
+        ([3.0, 1.0, 1.0, 2.0], 0),
+        ([3.0, 1.0, 2.0, 0.0, 1.0, 0.5], 2),
+        ([0.0, 1.0, 2.0], 0),
+        ([1.0, 1.0, 1.0], 0),
+    ):
+        variation, minima = roughness(torch.tensor(energy))
+        pairs = list(zip(energy, energy[1:], strict=False))
+        spread = max(energy) - min(energy)
+        assert minima.item() == count
+        assert variation.item() == pytest.approx(sum(abs(b - a) for a, b in pairs) / spread if spread else 0.0)

@@ -140,3 +140,153 @@ def test_a_step_that_clips_every_pixel_does_not_end_in_an_error(problem, monkeyp
     x_init = x_train + 0.05 * (x_other - x_train)
     found = solution_set.SolutionSet(y, theta, DECAY, lower, upper).project(x_init)
     assert len(calls) > 2 and found.converged and not found.anchored
+
+
+# ----------------------------------------------------------------------------- normal equations, against dense algebra
+
+
+def few_images(n=6, d=20, sizes=1.0, seed=4):
+    """x, soft labels with σ(z) − y = `sizes` times numbers of order one, θ, free pixels, b: 2n < d + 1."""
+    generator = torch.Generator().manual_seed(seed)
+    x, free = torch.randn(n, d, generator=generator, dtype=torch.float64), torch.rand(n, d, generator=generator) < 0.8
+    theta = torch.randn(d + 1, generator=generator, dtype=torch.float64)
+    r = sizes * (0.5 + torch.rand(n, generator=generator, dtype=torch.float64))
+    b = torch.randn(d + 1, generator=generator, dtype=torch.float64)
+    return x, torch.sigmoid(with_ones(x) @ theta) - r, theta, free, b
+
+
+def dense_normal(x, y, theta, free):
+    """J M Jᵀ with J by autograd."""
+    jacobian = torch.autograd.functional.jacobian(lambda x: solution_set.residual(x, y, theta, DECAY), x).flatten(1)
+    return (jacobian * free.flatten()) @ jacobian.mT
+
+
+@pytest.fixture
+def by_cholesky(monkeypatch):
+    """Every call of `_solve_spd`."""
+    calls, solve = [], solution_set._solve_spd
+    monkeypatch.setattr(solution_set, "_solve_spd", lambda *a: calls.append(1) or solve(*a))
+    return calls
+
+
+@pytest.mark.parametrize(("n", "d", "dense"), [(6, 20, 0), (2, 5, 0), (9, 18, 0), (10, 19, 1), (12, 20, 1), (5, 9, 1)])
+@pytest.mark.parametrize("sizes", [1.0, 1e-3])
+def test_normal_equations_are_solved_by_either_way(n, d, dense, sizes, by_cholesky):
+    """Woodbury's identity for 2n < d + 1, where J M Jᵀ itself is not formed; the bias has no unknowns of its own."""
+    x, y, theta, _, b = few_images(n, d, sizes)
+    everything = torch.ones(n, d, dtype=torch.bool)
+    expected = torch.linalg.solve(dense_normal(x, y, theta, everything), b)
+    for free in (None, everything):
+        found = solution_set.solve_normal(x, y, theta, free, b)
+        assert (found - expected).norm() < 1e-5 * expected.norm()
+        rest = dense_normal(x, y, theta, everything) @ found - b
+        assert rest.norm() < 1e-7 * b.norm()
+    assert len(by_cholesky) == 2 * dense
+
+
+def test_normal_equations_with_clipped_pixels(by_cholesky):
+    x, y, theta, free, b = few_images()
+    free[0] = True  # every pixel is free in some image
+    matrix = dense_normal(x, y, theta, free)
+    assert (matrix @ solution_set.solve_normal(x, y, theta, free, b) - b).norm() < 1e-8 * b.norm()
+    assert not by_cholesky
+
+
+@pytest.mark.parametrize("pixel", [0, 7, 19])
+@pytest.mark.parametrize(("share", "dense"), [(0.0, True), (1e-4, True), (1e-2, False)])
+def test_a_pixel_that_is_nearly_clipped_everywhere_goes_by_cholesky(pixel, share, dense, by_cholesky):
+    """Its diagonal entry r_0²/n² is then below 1e-6 of the mean one, and its reciprocal worth nothing."""
+    x, y, theta, free, b = few_images()
+    free[:], free[1:, pixel] = True, False
+    r = torch.sigmoid(with_ones(x) @ theta) - y
+    y = y + torch.tensor([1.0] + [0.0] * 5, dtype=y.dtype) * (1 - share) * r  # r_0 shrinks to its share
+    free[0, pixel] = share > 0
+    b = dense_normal(x, y, theta, free) @ b  # so that it has a solution
+    found = solution_set.solve_normal(x, y, theta, free, b)
+    assert (dense_normal(x, y, theta, free) @ found - b).norm() < 1e-6 * b.norm()
+    assert bool(by_cholesky) == dense
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_a_singular_system_gets_the_smallest_ridge_that_helps(scale):
+    b = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    for entry, ridge in ((2.0, 0.0), (0.0, 1e-14), (-1e-13, 1e-12), (-1e-11, 1e-10), (-2e-9, 1e-8)):
+        diagonal = scale * torch.tensor([1.0, 1.0, entry], dtype=torch.float64)
+        expected = b / (diagonal + ridge * diagonal.mean())
+        torch.testing.assert_close(solution_set._solve_spd(diagonal.diag(), b), expected, rtol=1e-9, atol=0)
+    with pytest.raises(ReconError, match="too few free pixels"):
+        solution_set._solve_spd(scale * torch.tensor([1.0, 1.0, -1e-6], dtype=torch.float64).diag(), b)
+
+
+@pytest.mark.parametrize(
+    ("norms", "taken"),
+    [
+        ([0.69], 0),
+        ([0.71, 0.84], 1),
+        ([0.71, 0.86, 0.92], 2),
+        ([0.71, 0.86, 0.93, 0.962], 3),
+        ([0.99] * 5 + [0.9905], 5),
+        ([2.0] * 7 + [0.9976], 7),
+        ([2.0] * 7 + [0.9978], None),
+    ],
+)
+def test_a_step_is_halved_until_it_lowers_the_norm_by_three_tenths_of_it(problem, norms, taken):
+    """Armijo: ‖F‖ ≤ (1 − 0.3 · step) ‖F_k‖ of the first such step 1, ½, … 1/128."""
+    x, other, y, theta, lower, upper = problem
+    left = iter(norms)
+
+    class Told(solution_set.SolutionSet):
+        def _at(self, x, u):
+            return solution_set._State(x, u, torch.zeros_like(u), next(left))
+
+    state = solution_set._State(x, torch.zeros_like(theta), torch.zeros_like(theta), 1.0)
+    u = torch.ones_like(theta)
+    wide = Told(y, theta, DECAY, lower - 10, upper + 10)
+    found = wide._line_search(state, u, 1e-9, other)
+    if taken is None:
+        assert found is None
+        return
+    assert torch.equal(found.u, 0.5**taken * u) and next(left, None) is None
+    expected = other + 0.5**taken * solution_set.adjoint(x, y, theta, u)
+    torch.testing.assert_close(found.x, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_step_that_stays_accurate_enough_is_taken_whole(problem):
+    x, _, y, theta, lower, upper = problem
+    state = solution_set._State(x, torch.zeros_like(theta), torch.zeros_like(theta), 1e-20)
+    found = solution_set.SolutionSet(y, theta, DECAY, lower, upper)._line_search(state, 0 * theta, 1e-6, x)
+    assert found is not None and 1e-20 < found.norm <= 1e-6 and torch.equal(found.u, 0 * theta)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 6])
+def test_rank_is_that_of_the_dense_jacobian(n):
+    """Also where few images cannot matter for every equation."""
+    x, y, theta, _, _ = few_images(n)
+    jacobian = torch.autograd.functional.jacobian(lambda x: solution_set.residual(x, y, theta, DECAY), x).flatten(1)
+    assert solution_set.jacobian_rank(x, y, theta) == int(torch.linalg.matrix_rank(jacobian)) == min(n * 20, 21)
+
+
+def test_an_adjoint_is_the_jacobians_transpose():
+    x, y, theta, _, b = few_images()
+    jacobian = torch.autograd.functional.jacobian(lambda x: solution_set.residual(x, y, theta, DECAY), x).flatten(1)
+    torch.testing.assert_close(solution_set.adjoint(x, y, theta, b).flatten(), jacobian.mT @ b, rtol=1e-10, atol=1e-12)
+    assert (solution_set.ProjectionSettings().tol, solution_set.ProjectionSettings().max_iter) == (1e-14, 40)
+
+
+@pytest.mark.parametrize("n", [4, 12])
+def test_a_projection_reports_and_stops_at_its_iterations(n):
+    """Of few images, by Woodbury's identity, and of many."""
+    generator = torch.Generator().manual_seed(0)
+    train = torch.rand(n, D, generator=generator, dtype=torch.float64) - 0.5
+    y = (torch.arange(n) % 2).double()
+    theta = retrain(train, y)
+    start = train + 0.03 * torch.randn(n, D, generator=generator, dtype=torch.float64)
+    wide, seen = solution_set.SolutionSet(y, theta, DECAY, -5 * torch.ones(D).double(), 5 * torch.ones(D).double()), []
+    found = wide.project(start, progress=lambda *each: seen.append(each))
+    assert found.converged and found.anchored and found.optimality < 1e-8
+    assert [k for k, _ in seen] == list(range(1, found.iterations + 1)) and seen[-1][1] == found.residual_norm
+    wanted = start + solution_set.adjoint(found.x, y, theta, found.multipliers)
+    torch.testing.assert_close(found.x, wanted, rtol=0, atol=1e-8)
+    short = wide.project(start, solution_set.ProjectionSettings(max_iter=1))
+    assert short.iterations == 1 and not short.converged and short.residual_norm > found.residual_norm
+    assert wide.project(start, solution_set.ProjectionSettings(max_iter=0)).iterations == 0

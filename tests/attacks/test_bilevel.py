@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from recon.attacks import bilevel
 from recon.attacks.bilevel import (
     AffineInner,
     BilevelAttack,
@@ -282,3 +283,103 @@ def test_the_inner_problem_gets_its_first_and_then_its_next_iterations():
     torch.testing.assert_close(carried["theta"], solve_lbfgs(objective, x, start, LBFGSSettings(0.0, 6, 20)).theta)
     solution, after = inner.solve(objective, x, carried)
     assert solution.iterations == 2 and torch.equal(after["theta"], solution.theta)
+
+
+# --------------------------------------------------------------------------------- conjugate gradients, by the textbook
+
+
+def textbook(matrix, v, steps):
+    """Hestenes & Stiefel (1952) for one right-hand side: the iterates p_0 … p_steps and the norms of v − A p_k."""
+    p, r = torch.zeros_like(v), v.clone()
+    d, iterates, norms = r.clone(), [p], [r.norm().item()]
+    for _ in range(steps):
+        alpha = (r @ r) / (d @ matrix @ d)
+        p, new = p + alpha * d, r - alpha * matrix @ d
+        d, r = new + (new @ new) / (r @ r) * d, new
+        iterates.append(p)
+        norms.append(r.norm().item())
+    return iterates, norms
+
+
+def systems(rows=3, size=12):
+    """A positive definite matrix with a spread spectrum, and right-hand sides of very different sizes."""
+    generator = torch.Generator().manual_seed(0)
+    q = torch.linalg.qr(torch.randn(size, size, generator=generator, dtype=torch.float64)).Q
+    matrix = (q * torch.logspace(0, 1, size, dtype=torch.float64)) @ q.mT
+    v = torch.randn(rows, size, generator=generator, dtype=torch.float64)
+    return (matrix + matrix.mT) / 2, v * torch.tensor([[1e-4], [1.0], [1e4]], dtype=torch.float64)[:rows]
+
+
+@pytest.mark.parametrize("tol", [0.3, 1e-2, 1e-5, 1e-8])
+@pytest.mark.parametrize("row", range(3))
+def test_cg_stops_at_the_first_iterate_within_its_tolerance(tol, row):
+    matrix, v = systems()
+    iterates, norms = textbook(matrix, v[row], 14)
+    expected = next(k for k, norm in enumerate(norms) if norm <= tol * norms[0])
+    found = conjugate_gradient(lambda p: p @ matrix, v[row : row + 1], tol)
+    assert found.iterations == expected > 0
+    torch.testing.assert_close(found.p[0], iterates[expected], rtol=1e-6, atol=1e-9 * norms[0])
+    left = ((found.p[0] @ matrix - v[row]).norm() / v[row].norm()).item()
+    assert found.residual.item() == pytest.approx(left, rel=1e-9) and left <= tol * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("tol", [0.3, 1e-5])
+def test_rows_of_cg_stop_on_their_own(tol):
+    """A row that is done stays where it was while others go on."""
+    matrix, v = systems()
+    v[1] = torch.linalg.eigh(matrix).eigenvectors[:, 3]  # solved in one step
+    together = conjugate_gradient(lambda p: p @ matrix, v, tol)
+    alone = [conjugate_gradient(lambda p: p @ matrix, v[row : row + 1], tol) for row in range(3)]
+    torch.testing.assert_close(together.p, torch.cat([each.p for each in alone]), rtol=1e-9, atol=1e-12)
+    assert together.iterations == max(each.iterations for each in alone) > alone[1].iterations == 1
+
+
+@pytest.mark.parametrize("max_iter", [0, 1, 4, 300])
+def test_cg_stops_at_its_last_iteration(max_iter):
+    diagonal = torch.logspace(0, 9, 400, dtype=torch.float64)
+    found = conjugate_gradient(lambda p: diagonal * p, torch.ones(1, 400, dtype=torch.float64), 1e-14, max_iter)
+    assert found.iterations == max_iter and found.residual.item() > 1e-10
+    assert bool(found.p.any()) == (max_iter > 0)
+
+
+def test_cg_of_nothing_is_nothing():
+    found = conjugate_gradient(lambda p: 2 * p, torch.zeros(2, 3, dtype=torch.float64))
+    assert found.iterations == 0 and not found.p.any() and found.residual.tolist() == [0.0, 0.0]
+
+
+def test_a_row_of_negative_curvature_keeps_what_it_had():
+    """Truncated: the iterate before the bad direction, the other row being solved."""
+    diagonal = torch.tensor([[1.0, 1.0, 1.0, -4.0], [1.0, 2.0, 3.0, 4.0]], dtype=torch.float64)
+    v = torch.tensor([[1.0, 1.0, 1.0, 0.5], [1.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
+    found = conjugate_gradient(lambda p: diagonal * p, v)
+    iterates, _ = textbook(diagonal[0].diag(), v[0], 1)
+    torch.testing.assert_close(found.p[0], iterates[1])
+    torch.testing.assert_close(found.p[1], v[1] / diagonal[1])
+
+
+def test_the_iterations_and_the_tolerance_of_a_conjugate_gradient_are_its_own():
+    objective, x, solution, theta_star = toy(smooth_net(), starts=1)
+    v = 2 * (solution.theta - theta_star)
+    exact = ConjugateGradient(1e-13, 500)(objective, x, solution, v)
+    short, rough = (ConjugateGradient(*each)(objective, x, solution, v) for each in ((1e-13, 3), (0.1, 500)))
+    assert short.iterations == 3 < exact.iterations and exact.residual < 1e-10
+    assert rough.iterations < exact.iterations and 1e-10 < rough.residual.item() <= 0.1
+    assert (ConjugateGradient().tol, ConjugateGradient().max_iter) == (1e-10, 200)
+
+
+@pytest.mark.parametrize("curvature", [1.0, 1e-3])
+def test_woodbury_is_the_dense_inverse(curvature):
+    generator = torch.Generator().manual_seed(0)
+    jacobian = torch.randn(2, 4, 7, generator=generator, dtype=torch.float64)
+    weights = curvature * torch.rand(2, 4, generator=generator, dtype=torch.float64)
+    v = torch.randn(2, 7, generator=generator, dtype=torch.float64)
+    for row in range(2):
+        matrix = jacobian[row].mT @ weights[row].diag() @ jacobian[row] / 4 + 0.03 * torch.eye(7, dtype=torch.float64)
+        found = bilevel._woodbury(jacobian, weights, 0.03, v)[row]
+        torch.testing.assert_close(found, torch.linalg.solve(matrix, v[row]), rtol=1e-10, atol=1e-12)
+
+
+def test_settings_of_the_inner_problem_in_the_book():
+    """What the stored results were computed with."""
+    inner = LBFGSInner(torch.zeros(1, 3))
+    assert (inner.first, inner.next, inner.tol, AffineInner().tol) == (500, 10, 1e-5, 1e-10)

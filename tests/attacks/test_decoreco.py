@@ -288,8 +288,15 @@ def test_evidence_and_shadow_classifier():
         ({"labels": torch.tensor([0.0, 1.0, 0.0, 1.0])}, "−1 or 1"),
         ({"multipliers": "positive"}, "unknown multipliers"),
         ({"multipliers_init": torch.ones(4)}, "multipliers_init"),
+        ({"multipliers_init": torch.ones(1, 3)}, "multipliers_init"),
+        ({"multipliers_init": torch.ones(1, 5)}, "multipliers_init"),
+        ({"multipliers_init": torch.ones(1, 1, 4)}, "multipliers_init"),
+        ({"multipliers_init": torch.tensor([[1.0, 1.0, 0.0, 1.0]])}, "start positive"),
         ({"multipliers_init": torch.zeros(1, 4)}, "start positive"),
         ({"alpha": 0.0}, "must be positive"),
+        ({"alpha": -1.0}, "must be positive"),
+        ({"steps": 0}, "must be positive"),
+        ({"steps": -1}, "must be positive"),
     ],
 )
 def test_bad_input_is_one_sentence(change, sentence):

@@ -241,3 +241,32 @@ def test_dlg_is_l_bfgs_on_squared_differences_by_double_backward():
 def test_hybrid_needs_a_convolution():
     with pytest.raises(ReconError, match="no convolution"):
         hybrid(some_gradient(ConvNet((), shape=(1, 3, 3), classes=4), 1)[0])
+
+
+def test_published_steps():
+    """Chen & Campbell's Hybrid by layer as (steps, α, β, γ), CosineTV's budget, DLG's 300 as in Zhu et al. (2019)."""
+    assert gradient_matching.HYBRID == (
+        (10_000, 1.0, 1.0, 0.05),
+        (8_000, 1.0, 1.0, 0.1),
+        (1_000, 10.0, 0.1, 1.0),
+    )
+    assert (gradient_matching.COSINE_STEPS, gradient_matching.DLG_STEPS) == (4800, 300)
+
+
+def test_dlg_runs_its_budget_of_twenty_inner_steps(monkeypatch):
+    made, taken = [], []
+
+    class Counted(torch.optim.LBFGS):
+        def __init__(self, params, **settings):
+            made.append(settings)
+            super().__init__(params, **settings)
+
+        def step(self, closure):
+            taken.append(self.param_groups[0]["max_iter"])
+            return torch.zeros(())
+
+    monkeypatch.setattr(torch.optim, "LBFGS", Counted)
+    gradient, x = some_gradient()
+    found, history = dlg(gradient, SEED)
+    assert made == [{"lr": 1}] * 2 and taken == [20] * 600
+    assert history.shape == (300, 2) and torch.equal(found, seeded_start(gradient, SEED)) and found.shape == x.shape

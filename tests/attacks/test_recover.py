@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 import torch
 
 from recon.attacks import recover as module
 from recon.attacks.decoreco import half_and_half, image_span
 from recon.attacks.reconstruct import reconstruct
-from recon.attacks.recover import RecoverSettings, energy_gradient, random_start, recover, tuned_attack
+from recon.attacks.recover import (
+    RecoverSettings,
+    agreement,
+    choose_scale,
+    contribution,
+    energy_gradient,
+    merge,
+    random_start,
+    recover,
+    select,
+    tuned_attack,
+)
 from recon.attacks.stationarity import stationarity
 from recon.errors import ReconError
 from recon.nets.mlp import three_layer
@@ -125,3 +139,151 @@ def test_gradient_at_what_was_found(weights):
 
     assert torch.equal(gradient(x + v), energy(x + v).grad_x)
     assert not torch.equal(gradient(x + v), gradient(x))
+
+
+# ------------------------------------------------------------------------------- pooling, against loops over candidates
+
+
+def pooled(restarts=4, own=5, dim=12, seed=7):
+    """x (P, d), contributions, labels, restart: noisy copies of a few patterns, of either label, and one constant."""
+    generator = torch.Generator().manual_seed(seed)
+    patterns = torch.randn(3, dim, generator=generator, dtype=torch.float64)
+    kind = torch.randint(3, (restarts * own,), generator=generator)
+    noise = torch.randn(restarts * own, dim, generator=generator, dtype=torch.float64)
+    x = patterns[kind] + torch.linspace(0.1, 1.0, len(kind), dtype=torch.float64)[:, None] * noise
+    x[3] = 0.25  # correlates with nothing
+    labels = torch.where(torch.rand(len(kind), generator=generator) < 0.5, -1.0, 1.0).double()
+    share = torch.rand(len(kind), generator=generator, dtype=torch.float64) + 0.1
+    return x, share, labels, torch.arange(restarts).repeat_interleave(own)
+
+
+def correlations(x):
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.nan_to_num(np.corrcoef(x.numpy()))
+
+
+@pytest.mark.parametrize("restarts", [1, 2, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_agreement_is_the_mean_best_correlation_with_the_other_restarts(restarts, seed):
+    x, _, labels, restart = pooled(restarts, seed=seed)
+    c, found = correlations(x), agreement(x, labels, restart)
+    for i in range(len(x)):
+        total = 0.0
+        for r in range(restarts):
+            same = [c[i, j] for j in range(len(x)) if restart[j] == r and labels[j] == labels[i]]
+            total += 0.0 if r == restart[i] else max([0.0, *same])
+        assert found[i].item() == pytest.approx(total / max(restarts - 1, 1), abs=1e-12)
+    assert found[3] == 0 and ((found > 0.3).any() if restarts > 1 else not found.any())
+
+
+def test_agreement_of_copies_is_one_and_of_opposites_none():
+    x = torch.randn(1, 8, generator=seeded(), dtype=torch.float64)
+    labels, restart = torch.tensor([1.0, 1.0]), torch.tensor([0, 1])
+    assert agreement(torch.cat([x, 3 * x + 1]), labels, restart).tolist() == pytest.approx([1.0, 1.0])
+    assert agreement(torch.cat([x, -x]), labels, restart).tolist() == [0.0, 0.0]
+    assert agreement(torch.cat([x, x]), torch.tensor([1.0, -1.0]), restart).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("distinct", [-1.0, 0.0, 0.3, 0.6, 0.9, 1.1])
+@pytest.mark.parametrize("m", [1, 2, 3, 5, 9, 20])
+def test_selection_is_greedy_and_filled_up(m, distinct):
+    """The best first, then the best that is unlike all before it; the best of the rest where there are too few."""
+    x, share, _, _ = pooled()
+    c, left, chosen = correlations(x), sorted(range(len(x)), key=lambda i: -share[i]), []
+    while left and len(chosen) < m:
+        i = left.pop(0)
+        if all(c[i, j] <= distinct for j in chosen):
+            chosen.append(i)
+    rest = sorted((i for i in range(len(x)) if i not in chosen), key=lambda i: -share[i])
+    chosen += rest[: m - len(chosen)]
+    found = select(x, share, m, distinct).tolist()
+    assert found == sorted(chosen, key=lambda i: -share[i]) and len(found) == m
+
+
+@pytest.mark.parametrize("alike", [-0.5, 0.3, 0.6, 0.95, 1.1])
+@pytest.mark.parametrize("seed", range(3))
+def test_merging_is_a_mean_weighted_by_contributions(alike, seed):
+    x, share, labels, restart = pooled(seed=seed)
+    rows, c = torch.tensor([0, 4, 19, 8, 11]), correlations(x)
+    found, partners = merge(x, share, labels, restart, rows, alike), 0
+    for k, i in enumerate(rows.tolist()):
+        parts = [i]
+        for r in range(4):
+            same = [j for j in range(len(x)) if restart[j] == r and labels[j] == labels[i]]
+            best = max(same, key=lambda j: c[i, j], default=None)
+            if r != restart[i] and best is not None and c[i, best] > alike:
+                parts.append(best)
+        expected = sum(share[j] * x[j] for j in parts) / sum(share[j] for j in parts)
+        torch.testing.assert_close(found[k], expected, rtol=1e-12, atol=1e-12)
+        partners += len(parts) - 1
+    assert (partners == 0) if alike > 1 else (partners > 0 or alike > 0.9)
+
+
+def test_merging_what_contributes_nothing_is_finite():
+    x, share, labels, restart = pooled()
+    assert not merge(x, 0 * share, labels, restart, torch.arange(3), 0.5).any()
+
+
+@pytest.mark.parametrize("layer_weights", [(1.0, 0.0, 0.0), (1.0, 0.3, 2.0)])
+def test_a_contribution_is_the_norm_of_a_gradient(weights, layer_weights):
+    """λ_i ‖∇_θ Φ(x_i)‖ over the layers that count, the derivative of ReLU being a step that alpha makes steep."""
+    settings = RecoverSettings(m=4, layer_weights=layer_weights, alpha=1e9)
+    labels = half_and_half(4, dtype=torch.float64)
+    multipliers = torch.tensor([[0.5, 1.0, 0.1, 3.0]], dtype=torch.float64)
+    attack = tuned_attack(weights, labels, multipliers, 5, settings)
+    x = torch.randn(4, 15, generator=seeded(), dtype=torch.float64)
+    found = contribution(attack, x, multipliers[0])
+    for i in range(4):
+        params = {name: value.clone().requires_grad_() for name, value in weights.params.items()}
+        grads = dict(
+            zip(params, torch.autograd.grad(weights.network(params, x[i : i + 1])[0], params.values()), strict=True)
+        )
+        square = sum(layer_weights[int(name[1:]) - 1] * g.square().sum().item() for name, g in grads.items())
+        assert found[i].item() == pytest.approx(multipliers[0, i].item() * math.sqrt(square), rel=1e-9)
+
+
+def test_the_scale_of_the_lowest_energy_is_taken_and_one_alone_is_not_tried():
+    energies = {1e-3: 2.0, 3e-3: 0.5, 1e-2: 0.7, 3e-2: 3.0}
+    assert choose_scale(RecoverSettings(m=4), energies.__getitem__) == 3e-3
+    assert choose_scale(RecoverSettings(m=4, multiplier_scales=(0.4,)), {}.__getitem__) == 0.4
+
+
+def test_settings_of_the_book():
+    """What the stored results were computed with."""
+    assert vars(RecoverSettings(m=6)) == {
+        "m": 6,
+        "restarts": 8,
+        "steps": 1000,
+        "init_scale": 0.01,
+        "multiplier_scales": (0.001, 0.003, 0.01, 0.03),
+        "scale_steps": 200,
+        "step_x": 0.02,
+        "step_multipliers": 0.01,
+        "alpha": 100.0,
+        "layer_weights": (1.0, 0.0, 0.0),
+        "distinct": 0.6,
+        "alike": 0.8,
+        "project": True,
+        "candidates": None,
+    }
+    assert RecoverSettings(m=6).per_restart == 6 and RecoverSettings(m=6, candidates=9).per_restart == 9
+    assert module.AT_ONCE_ON_CPU == 2
+
+
+def test_the_tuned_attack_has_the_settings_it_is_given(weights):
+    settings = RecoverSettings(m=4, step_x=0.3, step_multipliers=0.7, alpha=5.0, layer_weights=(1.0, 2.0, 3.0))
+    multipliers = torch.rand(1, 4, generator=seeded(), dtype=torch.float64)
+    labels = half_and_half(4, dtype=torch.float64)
+    attack = tuned_attack(weights, labels, multipliers, 9, settings)
+    assert (attack.optimiser_x, attack.optimiser_multipliers) == (module.Adam(0.3), module.Adam(0.7))
+    assert (attack.alpha, attack.layer_weights, attack.steps) == (5.0, (1.0, 2.0, 3.0), 9)
+    assert attack.multipliers_init is multipliers and attack.labels is labels
+
+
+def test_more_candidates_than_are_wanted(weights):
+    """The m that contribute most and differ, of all that the restarts had; rows counted within a restart."""
+    settings = RecoverSettings(**{**vars(SETTINGS), "m": 3, "candidates": 6, "restarts": 3})
+    found = recover(weights, settings, seeded())
+    assert found.x_hat.shape == (3, 15) and (found.contribution.diff() <= 0).all()
+    assert (found.restart < 3).all() and (found.row < 6).all()
+    assert torch.equal(found.labels, half_and_half(6, dtype=torch.float64)[found.row])

@@ -83,3 +83,33 @@ def test_starts_are_noise_of_the_scale_or_those_given(weights):
     settings = RecipeSettings(m=M, steps=1, init_scale=0.3, trial_steps=1)
     found, _ = recover_by_recipe(weights, settings, torch.Generator().manual_seed(0), None, given)
     assert torch.equal(found.x_hat[0], given)
+
+
+def test_the_published_values():
+    """Of Haim et al.'s CIFAR-10 run, as their public code gives them; the step sizes are this package's choice."""
+    assert (module.ALPHA, module.LAMBDA_MIN, module.STEP_MULTIPLIERS) == (19.14455, 0.498303, 1e-4)
+    assert module.TUNED_SCALE == 8.857493e-4
+    assert module.STEP_SIZES == (0.5, 0.05, 0.005, 0.0005)
+    assert RecipeSettings(m=M, steps=3, init_scale=0.1).trial_steps == 50
+
+
+@pytest.mark.parametrize("best", range(4))
+def test_every_step_size_is_tried_for_as_long_as_the_trial(weights, monkeypatch, best):
+    """The trials and the run itself, from one start, with what stands for their energies."""
+    runs = []
+
+    def run(attack, start, steps, **_):
+        runs.append((attack.optimiser_x, attack.optimiser_multipliers, steps, start))
+        energy = torch.tensor([abs(module.STEP_SIZES.index(attack.optimiser_x.step_size) - best) + 1.0])
+        return module.Reconstruction(start, energy, energy[None], steps, energy == 0)
+
+    monkeypatch.setattr(module, "reconstruct", run)
+    settings = RecipeSettings(m=M, steps=12, init_scale=0.3, trial_steps=3)
+    _, step = recover_by_recipe(weights, settings, torch.Generator().manual_seed(0))
+    assert step == module.STEP_SIZES[best]
+    tried = [*module.STEP_SIZES, step]
+    assert [(x, steps) for x, _, steps, _ in runs] == [
+        (module.SGD(size, 0.9), 12 if k == 4 else 3) for k, size in enumerate(tried)
+    ]
+    assert all(multipliers == module.SGD(1e-4 / M**2, 0.9) for _, multipliers, _, _ in runs)
+    assert all(torch.equal(start, runs[0][3]) for *_, start in runs)

@@ -160,3 +160,12 @@ def test_bad_input_is_one_sentence(call, sentence):
     with pytest.raises(ReconError, match=sentence) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["tanh", "leaky_relu", "relu"])
+def test_names_count_by_their_letters(name):
+    """Also those read from a file, which are not the same object as a literal."""
+    z = torch.linspace(-3, 3, 8)
+    read, literal = Activation("".join(list(name))), Activation(name)
+    assert read == literal and torch.equal(read(z), literal(z))
+    assert torch.equal(read.slope(read(z)), literal.slope(literal(z)))

@@ -105,3 +105,13 @@ def test_mse_is_a_mean_over_all_but_the_rows():
     a, b = images(3).reshape(3, 3, 32, 32), images(3, seed=1).reshape(3, 3, 32, 32)
     expected = [np.mean((x.numpy() - y.numpy()) ** 2) for x, y in zip(a, b, strict=True)]
     assert np.allclose(metrics.mse(a, b), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_correlations_stay_in_their_range_despite_rounding(dtype):
+    """Images against themselves and their negatives."""
+    x = torch.randn(400, 48, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    for found in (metrics.ncc(x, x), metrics.ncc_channel(x, x, (3, 4, 4))):
+        assert found.max() == 1 and torch.allclose(found.diagonal(), torch.ones(400, dtype=dtype))
+    for found in (metrics.ncc(x, -x), metrics.ncc_channel(x, -x, (3, 4, 4))):
+        assert found.min() == -1 and torch.allclose(found.diagonal(), -torch.ones(400, dtype=dtype))

@@ -225,3 +225,31 @@ def test_half_of_an_odd_number_is_rounded_up():
     others = noise(7, 2)
     weights = means(others, 2, torch.Generator().manual_seed(0))[1] @ torch.linalg.pinv(others)
     assert torch.allclose(weights.sort().values, torch.tensor([0.0] * 3 + [0.25] * 4), atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_directions_are_those_above_a_millionth_of_the_strongest(scale):
+    basis = torch.linalg.qr(noise(4, 7).double().mT).Q.mT
+    w1 = scale * torch.diag(torch.tensor([1.0, 1e-5, 1e-7, 1e-9], dtype=torch.float64)) @ basis
+    x = candidates(w1=w1, m=8)["directions"]
+    assert x[:4].any(1).all() and not x[4:].any()
+    torch.testing.assert_close((x[[0, 2]] @ basis[:2].mT).abs(), torch.eye(2, dtype=torch.float64), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("labels", [None, "own"])
+def test_means_of_one_image_and_of_none(labels):
+    one, none = noise(1, 2), torch.zeros(0, DIM)
+    for x, expected in ((one, one.expand(3, -1)), (none, none)):
+        own = None if labels is None else torch.zeros(len(x))
+        assert torch.equal(means(x, 3, torch.Generator().manual_seed(0), own), expected)
+    assert not candidates(others=none)["means"].any() and candidates(others=none)["means"].shape == (12, DIM)
+
+
+def test_mixtures_and_the_span_are_drawn_by_hand():
+    """z X / √n and z w1 Bᵀ B, z the generator's normal numbers, the span's first."""
+    train, w1, basis = noise(6, 1), noise(5, 3), torch.linalg.qr(noise(3, 7).mT).Q.mT
+    found = candidates(w1=w1, train=train, basis=basis, m=4)
+    own = torch.Generator().manual_seed(0)
+    z, other = torch.randn(4, 5, generator=own), torch.randn(4, 6, generator=own)
+    torch.testing.assert_close(found["span"], z @ w1 @ basis.mT @ basis, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found["mixtures"], other @ train / 6**0.5, rtol=1e-4, atol=1e-4)

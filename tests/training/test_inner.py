@@ -13,7 +13,7 @@ from recon.errors import ReconError
 from recon.nets.mlp import MLP, affine
 from recon.optim.lbfgs import LBFGSSettings
 from recon.released import Weights
-from recon.training.inner import INNER, Objective, RowSpace, solve_affine, solve_lbfgs
+from recon.training.inner import INNER, Objective, RowSpace, solve_affine, solve_lbfgs, with_ones
 from recon.training.kkt import KKTSettings, log_logistic_loss, train_to_kkt
 
 
@@ -139,3 +139,53 @@ def test_row_space_coordinates_are_exact_and_only_used_with_decay():
     assert solve_lbfgs(Objective(network, y, 0.0), x, theta, LBFGSSettings(1e-6, 7)).space is None
     assert solve_lbfgs(Objective(network, y.repeat(4), 0.05), x.repeat(1, 4, 1), theta).space is None
     torch.testing.assert_close(decayed.space.subspace.lift(decayed.space.coordinates), x)
+
+
+@pytest.mark.parametrize("y", [[0.0, 2.0], [0.5, 1.0], [-1.0, 1.0]])
+def test_labels_of_an_objective(y):
+    with pytest.raises(ReconError, match="labels must be 0 or 1"):
+        Objective(affine(3), torch.tensor(y), 0.1)
+
+
+def test_bad_objectives_are_one_sentence():
+    y = torch.tensor([0.0, 1.0])
+    x = torch.zeros(1, 2, 3)
+    assert Objective(affine(3), y, 0.0).weight_decay == 0  # allowed, but for Newton's method
+    for make, sentence in (
+        (lambda: Objective(affine(3), y, -0.1), "must not be negative"),
+        (lambda: Objective(affine(3), y, 0.1, "hinge"), "unknown loss"),
+        (lambda: solve_affine(Objective(affine(3), y, 0.0), x), "positive weight decay"),
+        (lambda: solve_affine(Objective(affine(3), y, 0.1, "mse"), x), "logistic loss"),
+        (lambda: solve_affine(Objective(MLP((3, 2, 1)), y, 0.1), x), "affine network"),
+    ):
+        with pytest.raises(ReconError, match=sentence):
+            make()
+
+
+def test_newton_in_the_logits_by_a_dense_newton_in_theta():
+    """Iterate by iterate the two differ, their minimiser does not; the tolerance is of the logits' step."""
+    x, y = problem(n=5, d=4)
+    objective, theta = Objective(affine(4), y, 0.2), torch.zeros(1, 5, dtype=x.dtype)
+    for _ in range(20):
+        hessian = torch.autograd.functional.hessian(lambda t: objective.value(t, x).sum(), theta)[0, :, 0]
+        theta = theta - torch.linalg.solve(hessian, objective.grad(theta, x)[0])[None]
+    torch.testing.assert_close(solve_affine(objective, x).theta, theta, rtol=1e-9, atol=1e-12)
+    iterations = [solve_affine(objective, x, tol=tol).iterations for tol in (1e9, 1e-1, 1e-12)]
+    assert iterations[0] == 1 < iterations[1] < iterations[2] < 10
+    torch.testing.assert_close(with_ones(x)[..., :-1], x)
+    assert with_ones(x).shape == (1, 5, 5) and (with_ones(x)[..., -1] == 1).all()
+
+
+def test_gradients_leave_their_arguments_alone_and_flow_only_on_demand():
+    x, y = problem(n=5, d=4)
+    objective, theta = Objective(affine(4), y, 0.2), torch.ones(1, 5, dtype=x.dtype)
+    grad = objective.grad(theta, x)
+    value, again = objective.value_and_grad(theta, x)
+    assert not (grad.requires_grad or value.requires_grad or again.requires_grad)
+    images = x.clone().requires_grad_()
+    flowing = objective.grad(theta.clone(), images, create_graph=True)
+    mixed = torch.autograd.grad(flowing[0, 0], images)[0]
+    step = torch.zeros_like(x)
+    step[0, 2, 1] = 1e-6
+    slope = (objective.grad(theta, x + step) - objective.grad(theta, x - step))[0, 0] / 2e-6
+    assert mixed[0, 2, 1].item() == pytest.approx(slope.item(), rel=1e-6)

@@ -9,10 +9,11 @@ from scipy.optimize import nnls
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, three_layer
 from recon.optim import loop
+from recon.optim.descent import SGD, HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
 from recon.store.checkpoints import FileCheckpoint
 from recon.training.inner import Objective, solve_lbfgs
-from recon.training.kkt import KKTSettings, Observer, certificate, margins, train_to_kkt
+from recon.training.kkt import KKTSettings, Observer, certificate, log_logistic_loss, margins, train_to_kkt
 
 F64 = torch.float64
 LAYER_1 = (1.0, 0.0, 0.0)
@@ -192,3 +193,82 @@ def test_bad_input_is_one_sentence(change, sentence):
     with pytest.raises(ReconError, match=sentence):
         settings = KKTSettings(3, method=arguments.pop("method", "loss-scaled"))
         train_to_kkt(network, settings=settings, **arguments)
+
+
+@pytest.mark.parametrize("method", ["loss-scaled", "gradient-descent"])
+def test_training_ends_at_its_goal_and_says_so(method):
+    network, x, y, theta = problem()
+    settings = KKTSettings(3000, goal=-0.8, method=method, step_size=0.5)
+    trained = train_to_kkt(network, x, y, theta, settings)
+    assert trained.converged is True and trained.log_loss <= -0.8 and len(trained.history) < 3000
+    assert (trained.history[:-1] > -0.8).all() and trained.history[-1] <= -0.8
+    short = train_to_kkt(network, x, y, theta, KKTSettings(3, goal=-0.8, method=method, step_size=0.5))
+    assert short.converged is False and short.log_loss > -0.8 and len(short.history) == 3
+    assert torch.equal(trained.theta_init, theta)
+
+
+def test_settings_of_the_two_methods():
+    settings = KKTSettings(7)
+    assert vars(settings) == {"steps": 7, "goal": -1e4, "method": "loss-scaled", "step_size": None}
+    assert settings.optimiser == HeavyBall(1.0, tol=-1e4, max_relative_step=0.03)
+    assert KKTSettings(7, -5.0, step_size=0.2).optimiser == HeavyBall(0.2, tol=-5.0, max_relative_step=0.03)
+    assert KKTSettings(7, method="gradient-descent").optimiser == SGD(0.01)
+    assert KKTSettings(7, method="gradient-descent", step_size=0.2).optimiser == SGD(0.2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+def test_the_log_loss_is_that_of_the_sum_of_losses(dtype):
+    """Against logarithms of exact sums where they do not underflow, on both sides of the branch at 20, and slopes."""
+    for values in ([-30.0, 3.0, 25.0], [19.9, 20.1, 19.0], [-1.0], [40.0, 41.0], [0.0, 0.0, 5.0, 21.0]):
+        m = torch.tensor(values, dtype=dtype, requires_grad=True)
+        losses = [math.log1p(math.exp(-v)) if v > -700 else -v for v in values]
+        found = log_logistic_loss(m)
+        assert found.item() == pytest.approx(math.log(sum(losses) / len(losses)), rel=1e-5, abs=1e-6)
+        slopes = torch.autograd.grad(found, m)[0].tolist()
+        expected = [-1 / (1 + math.exp(v)) / sum(losses) for v in values]
+        assert slopes == pytest.approx(expected, rel=1e-4)
+    both = log_logistic_loss(torch.tensor([[1.0, 2.0], [500.0, 700.0]], dtype=dtype))
+    assert both.shape == (2,) and both[1].item() == pytest.approx(-500 - math.log(2))
+
+
+def test_margins_by_hand():
+    network, x, y, theta = problem()
+    outputs = network(network.unflatten(theta), x)
+    expected = [o if label == 1 else -o for o, label in zip(outputs.tolist(), y.tolist(), strict=True)]
+    assert margins(network, network.unflatten(theta), x, y).tolist() == pytest.approx(expected)
+    network, x, y, theta = problem(outputs=3)
+    outputs = network(network.unflatten(1e2 * theta), x).tolist()
+    found = margins(network, network.unflatten(1e2 * theta), x, y).tolist()
+    for row, label, value in zip(outputs, y.int().tolist(), found, strict=True):
+        others = sum(math.exp(o) for k, o in enumerate(row) if k != label)
+        assert value == pytest.approx(row[label] - math.log(others))
+
+
+def test_signs_of_the_multipliers_are_free_where_they_are_unsigned():
+    """Without signs the coefficients are plain least squares of θ on ∇Φ_i."""
+    network, x, y, theta = problem()
+    theta = 10 * theta
+    gradients, _ = layer_gradients(network, theta, x, torch.ones_like(y))  # of Φ itself
+    matrix, own = torch.cat(gradients, 1).mT, torch.cat([v.flatten() for v in network.unflatten(theta).values()])
+    expected = torch.linalg.lstsq(matrix, own).solution
+    found = certificate(network, theta, x, y, unsigned=True)
+    torch.testing.assert_close(found.multipliers, expected, rtol=1e-4, atol=1e-6)
+    assert found.residual == pytest.approx(((own - matrix @ expected).norm() / own.norm()).item(), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"y": torch.zeros(5, dtype=F64)},
+        {"x": torch.ones(12, dtype=F64)},
+        {"y": torch.zeros(6, 1, dtype=F64)},
+        {"theta_init": torch.full((12 * 7 + 7 + 49 + 7,), torch.inf, dtype=F64)},
+        {"theta_init": torch.zeros(1, 12 * 7 + 7 + 49 + 7, dtype=F64)},
+        {"y": torch.full((6,), 0.5, dtype=F64)},
+    ],
+)
+def test_more_bad_input(change):
+    network, x, y, theta = problem()
+    with pytest.raises(ReconError):
+        train_to_kkt(network, settings=KKTSettings(2), **{"x": x, "y": y, "theta_init": theta, **change})
+    assert len(train_to_kkt(network, x[:1], y[:1], theta, KKTSettings(2)).history) == 2  # one image is not equal to any

@@ -14,6 +14,7 @@ from opacus.accountants.utils import get_noise_multiplier
 from torch import nn
 
 from recon.errors import ReconError
+from recon.training import recipes
 from recon.training.recipes import Dropout, Recipe, accuracy, build, first_weight, loss_of, train
 
 F64 = torch.float64
@@ -456,3 +457,38 @@ def test_labels_that_do_not_fit(x, y, message):
 def test_augmentation_needs_a_shape(shape):
     with pytest.raises(ReconError, match="shape"):
         train(replace(PLAIN, augment=("flip",)), torch.zeros(4, 75), labels(4), seeded(), shape)
+
+
+# ---------------------------------------------------------------------------------------------------------- settings
+
+
+def test_the_recipe_of_the_book_unless_it_says_otherwise():
+    """What the stored results were trained with."""
+    assert vars(Recipe()) == {
+        "width": 400,
+        "depth": 3,
+        "classes": 2,
+        "bias": True,
+        "start": "default",
+        "start_scale": 1.0,
+        "optimiser": "sgd",
+        "lr": 0.1,
+        "momentum": 0.9,
+        "batch": 32,
+        "weight_decay": 1e-2,
+        "cosine": True,
+        "steps": 1000,
+        "stop_loss": None,
+        "label_noise": 0.0,
+        "augment": (),
+        "dropout": 0.0,
+        "epsilon": None,
+        "clip": 1.0,
+    }
+
+
+def test_a_generator_stays_on_its_own_device():
+    generator = seeded(3)
+    before = generator.get_state()
+    assert recipes._on(torch.device("cpu"), generator) is generator
+    assert torch.equal(generator.get_state(), before)  # and nothing is drawn for that
