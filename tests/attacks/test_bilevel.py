@@ -379,7 +379,12 @@ def test_woodbury_is_the_dense_inverse(curvature):
         torch.testing.assert_close(found, torch.linalg.solve(matrix, v[row]), rtol=1e-10, atol=1e-12)
 
 
-def test_settings_of_the_inner_problem_in_the_book():
-    """What the stored results were computed with."""
+def test_settings_of_the_inner_problem_in_the_book(monkeypatch):
+    """What the stored results were computed with; warm starts give up on kinks after eight halvings."""
+    used, (objective, x, solution, _) = [], toy()
+    monkeypatch.setattr(bilevel, "solve_lbfgs", lambda *each: used.append(each[3]) or solution)
+    warm = LBFGSInner(solution.theta)
+    warm.solve(objective, x, warm.init(objective, x))
+    assert used == [replace(INNER, tol=1e-5, max_iter=500), replace(INNER, tol=1e-5, max_iter=10, halvings=8)]
     inner = LBFGSInner(torch.zeros(1, 3))
     assert (inner.first, inner.next, inner.tol, AffineInner().tol) == (500, 10, 1e-5, 1e-10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -224,13 +225,13 @@ def test_merging_what_contributes_nothing_is_finite():
     assert not merge(x, 0 * share, labels, restart, torch.arange(3), 0.5).any()
 
 
-@pytest.mark.parametrize("layer_weights", [(1.0, 0.0, 0.0), (1.0, 0.3, 2.0)])
+@pytest.mark.parametrize("layer_weights", [(1.0, 0.0, 0.0), (1.0, 0.3, 2.0), None])
 def test_a_contribution_is_the_norm_of_a_gradient(weights, layer_weights):
     """λ_i ‖∇_θ Φ(x_i)‖ over the layers that count, the derivative of ReLU being a step that alpha makes steep."""
-    settings = RecoverSettings(m=4, layer_weights=layer_weights, alpha=1e9)
+    settings = RecoverSettings(m=4, alpha=1e9)
     labels = half_and_half(4, dtype=torch.float64)
     multipliers = torch.tensor([[0.5, 1.0, 0.1, 3.0]], dtype=torch.float64)
-    attack = tuned_attack(weights, labels, multipliers, 5, settings)
+    attack = replace(tuned_attack(weights, labels, multipliers, 5, settings), layer_weights=layer_weights)
     x = torch.randn(4, 15, generator=seeded(), dtype=torch.float64)
     found = contribution(attack, x, multipliers[0])
     for i in range(4):
@@ -238,7 +239,9 @@ def test_a_contribution_is_the_norm_of_a_gradient(weights, layer_weights):
         grads = dict(
             zip(params, torch.autograd.grad(weights.network(params, x[i : i + 1])[0], params.values()), strict=True)
         )
-        square = sum(layer_weights[int(name[1:]) - 1] * g.square().sum().item() for name, g in grads.items())
+        square = sum(
+            (layer_weights or (1, 1, 1))[int(name[1:]) - 1] * g.square().sum().item() for name, g in grads.items()
+        )
         assert found[i].item() == pytest.approx(multipliers[0, i].item() * math.sqrt(square), rel=1e-9)
 
 

@@ -169,3 +169,8 @@ def test_names_count_by_their_letters(name):
     read, literal = Activation("".join(list(name))), Activation(name)
     assert read == literal and torch.equal(read(z), literal(z))
     assert torch.equal(read.slope(read(z)), literal.slope(literal(z)))
+    if name == "relu":
+        with pytest.raises(ReconError, match="not invertible"):
+            read.inverse(z)
+    else:
+        torch.testing.assert_close(read.inverse(read(z)), z, rtol=1e-3, atol=1e-3)

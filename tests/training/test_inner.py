@@ -189,3 +189,7 @@ def test_gradients_leave_their_arguments_alone_and_flow_only_on_demand():
     step[0, 2, 1] = 1e-6
     slope = (objective.grad(theta, x + step) - objective.grad(theta, x - step))[0, 0] / 2e-6
     assert mixed[0, 2, 1].item() == pytest.approx(slope.item(), rel=1e-6)
+
+
+def test_the_inner_solver_of_the_book():
+    assert LBFGSSettings(tol=1e-5, history=20) == INNER
