@@ -72,7 +72,8 @@ class Experiment(Generic[S, M]):
 
     chapter: stem of its notebook · section: of the paper · cost: per profile, in words · sizes: per profile · metrics:
     their type · compute: sizes and context to metrics and arrays, all that the key covers · claims: from metrics and
-    sizes · figures: file stem -> figure of a result · on_gpu: whether it computes on a GPU where there is one.
+    sizes · figures: file stem -> figure of a result · on_gpu: whether it computes on a GPU where there is one ·
+    shape: (C, H, W) of the images that it needs, None for any.
     """
 
     name: str
@@ -86,3 +87,4 @@ class Experiment(Generic[S, M]):
     claims: Callable[[M, S], list[Claim]]
     figures: Mapping[str, Callable[[Result[M]], Figure]]
     on_gpu: bool = True
+    shape: tuple[int, int, int] | None = None

@@ -56,6 +56,8 @@ def run(
         raise ReconError(f"the number of workers must be at least 1, not {workers}")
     computing = resolve_device(device if chosen.on_gpu else "cpu")
     pool = load_pool(data, data_root)
+    if chosen.shape not in (None, pool.shape):
+        raise ReconError(f"{name} needs images of shape {chosen.shape}, and those of {pool.name} are {pool.shape}")
     key = result_key(name, config, seed, computing.type, pool.sha256, code_of(chosen))
     folder = output_folder(out, profile, pool.name) / _name(name, key, sizes)
     if (stored := find_result(folder, key, chosen.metrics)) is not None:

@@ -80,6 +80,13 @@ def test_a_run_gives_typed_metrics_and_tensors_on_the_cpu(result):
     assert result.made.config == asdict(registry()["collapse"].sizes["smoke"])
 
 
+@pytest.mark.parametrize("name", [name for name, chosen in registry().items() if chosen.shape])
+def test_images_of_another_shape_are_bad_input(name, tmp_path):
+    with pytest.raises(ReconError, match=r"needs images of shape \(3, 32, 32\), and those of digits are \(1, 8, 8\)"):
+        run(name, profile="smoke", data="digits", device="cpu", out=tmp_path)
+    assert registry()["linear"].shape is None
+
+
 def test_a_second_run_is_found_on_disk(result, out, monkeypatch):
     computed = []
 

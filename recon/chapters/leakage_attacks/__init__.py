@@ -9,6 +9,7 @@ from recon.chapters.leakage_attacks.compute import compute
 from recon.chapters.leakage_attacks.figures import FIGURES
 from recon.chapters.leakage_attacks.metrics import Metrics
 from recon.chapters.leakage_attacks.sizes import SIZES
+from recon.nets.conv import TABLE_1
 
 ATTACKS = Experiment(
     name="leakage-attacks",
@@ -22,4 +23,5 @@ ATTACKS = Experiment(
     claims=claims,
     figures=FIGURES,
     on_gpu=False,
+    shape=TABLE_1["CNN2 V1"].shape,
 )

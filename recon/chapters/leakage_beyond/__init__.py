@@ -6,6 +6,7 @@ from recon.chapters.leakage_beyond.compute import compute
 from recon.chapters.leakage_beyond.figures import FIGURES
 from recon.chapters.leakage_beyond.metrics import Metrics
 from recon.chapters.leakage_beyond.sizes import SIZES
+from recon.nets.conv import TABLE_1
 
 BEYOND = Experiment(
     name="leakage-beyond",
@@ -18,4 +19,5 @@ BEYOND = Experiment(
     compute=compute,
     claims=claims,
     figures=FIGURES,
+    shape=TABLE_1["CNN2 V1"].shape,
 )

@@ -9,6 +9,7 @@ from recon.chapters.leakage_rank.compute import compute
 from recon.chapters.leakage_rank.figures import plot_rank
 from recon.chapters.leakage_rank.metrics import Metrics
 from recon.chapters.leakage_rank.sizes import SIZES
+from recon.nets.conv import TABLE_1
 
 RANK = Experiment(
     name="leakage-rank",
@@ -22,4 +23,5 @@ RANK = Experiment(
     claims=claims,
     figures={"rank": plot_rank},
     on_gpu=False,
+    shape=TABLE_1["CNN2 V1"].shape,
 )
