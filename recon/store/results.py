@@ -34,7 +34,8 @@ class Claim:
     """One sentence of a paper (or a finding of ours), with what we measured.
 
     id: short name · section: where in the paper, "" for our own findings · sentence: the claim · paper, ours, null:
-    values as text (empty where there is none) · verdict: one of `VERDICTS`.
+    values as text (empty where there is none) · verdict: one of `VERDICTS` · value, null_value: the number that the
+    verdict's rule looks at, and the same number of the null; None where there is no single one.
     """
 
     id: str
@@ -44,6 +45,8 @@ class Claim:
     ours: str
     null: str
     verdict: str
+    value: float | None = None
+    null_value: float | None = None
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:

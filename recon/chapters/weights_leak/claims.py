@@ -29,6 +29,8 @@ def size_claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
             f"above NCC 0.7 at width {here[0].width}: {listed}",
             "best null: " + ", ".join(str(cell.best_null.ncc_07) for cell in here),
             "finding" if max(shares) > 0.5 and shares[-1] < max(shares) / 2 else "not reproduced",
+            value=max(shares),
+            null_value=max(cell.best_null.ncc_07 / cell.n_train for cell in here),
         ),
         Claim(
             "separation-pixels",
@@ -37,8 +39,10 @@ def size_claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
             "",
             "excess over the best null at NCC 0.7, share of the images: "
             + ", ".join(f"{share:.0%} at {side} × {side}" for side, share in by_side),
-            "",
+            "the smallest size; every share is the excess over the best null",
             "finding" if most[1] > fewest[1] else "not reproduced",
+            value=most[1],
+            null_value=fewest[1],
         ),
     ]
 
@@ -71,6 +75,8 @@ def _start_erased(metrics: RecipeMetrics) -> Claim:
         f"; rank correlation of the excess with what is left of the start: {rho:.2f}",
         f"best null where erased: {_null(erased)}; where it stands: {_null(stands)}",
         "finding" if holds else "not reproduced",
+        value=min((cell.matches.ncc_07 for cell in erased), default=None),
+        null_value=max((cell.best_null.ncc_07 for cell in erased), default=None),
     )
 
 
@@ -87,6 +93,8 @@ def _known_start(metrics: RecipeMetrics) -> Claim:
         f"{_found(by_adam)} by Adam, whose steps leave the span of the images",
         f"best null: {_null(by_sgd)} by SGD, {_null(by_adam)} by Adam",
         "finding" if by_sgd and all(map(found_more, by_sgd)) else "not reproduced",
+        value=min((cell.matches.ncc_07 for cell in by_sgd), default=None),
+        null_value=max((cell.best_null.ncc_07 for cell in by_sgd), default=None),
     )
 
 
