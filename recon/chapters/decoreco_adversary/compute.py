@@ -34,6 +34,7 @@ from recon.scoring.nulls import NULLS
 ARMS = ("decoreco", "separated", "more")
 BASELINES = ("smoothness", "edges")  # signs of a photograph, without any look at the weights
 SEPARATED = ("sparsity", "stability", "share")
+BOOTSTRAP = 2000  # number of its draw
 DOUBTFUL = 0.45  # NCC above which a candidate that is not true may still be a bad copy of a training image
 PRACTISED = {"decoreco": "combined", "separated": "certainty", "more": "certainty"}  # what practice makes of it
 
@@ -119,7 +120,7 @@ def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context, n
     """Counts, the null, and every kind of evidence with its intervals; of all candidates, or of those that look
     natural.  The same draws of the bootstrap serve every kind and measure."""
     rows = [_array(part["natural"]).astype(bool) | (not natural) for part in parts]
-    seed = context.stream("adversary.bootstrap").initial_seed()
+    seed = context.stream("kkt.attack_again", BOOTSTRAP).initial_seed()
 
     def scored(score: Sequence[np.ndarray]) -> list[Scored]:
         every = zip(score, parts, rows, strict=True)

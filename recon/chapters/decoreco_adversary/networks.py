@@ -26,6 +26,7 @@ from recon.scoring.naturalness import Photographs, signs
 PHOTOGRAPHS = 500  # the adversary's, at most, and at most a third of what nobody trains on
 OTHERS = 3000  # at most
 MORE = 100  # first number of the networks of more images
+SEPARATION = 1000  # first number of the draws of separation; DecoReco's are the network's
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Outside:
         sets = (context.datasets(n, sizes.networks, n) for n in (sizes.n_train, sizes.more_n))
         used = torch.cat([data.train.index for each in sets for data in each])
         free = (~torch.isin(torch.from_numpy(context.pool.index), used)).nonzero()[:, 0]
-        free = free[torch.randperm(len(free), generator=context.stream("adversary.photographs"))]
+        free = free[torch.randperm(len(free), generator=context.stream("separation.others"))]
         images = context.pool.pixels(free[: PHOTOGRAPHS + OTHERS].numpy()).flatten(1).to(context.device)
         own = min(PHOTOGRAPHS, len(images) // 3)
         return Outside(images[:own], images[own : own + OTHERS])
@@ -59,7 +60,7 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     images = Bundle.of(context.datasets(n, sizes.networks, n)[int(number)], context.device)
     outside = Outside.of(context, sizes)
     released = train_released(context, images, sizes.width, sizes.steps(n), k)
-    stream = context.stream("adversary.separation", k)
+    stream = context.stream("kkt.attack_again", SEPARATION + k)
     found = separate(FirstLayer.of(released.weights), images.shape, sizes.separation, stream)
     separated = {
         "sparsity": found.sparsity,
