@@ -13,10 +13,10 @@ from sklearn.metrics import roc_auc_score
 
 from recon.chapters.base import Context
 from recon.chapters.decoreco_adversary import DECORECO_ADVERSARY
-from recon.chapters.decoreco_adversary.claims import take_away
 from recon.chapters.decoreco_adversary.compute import PRACTISED, median_of, practised, scores, trusted
 from recon.chapters.decoreco_adversary.figures import GRID, stairs
 from recon.chapters.decoreco_adversary.networks import Outside, described, is_true
+from recon.chapters.decoreco_adversary.words import GUESS, counted, measured, take_away
 from recon.chapters.run import run
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
@@ -281,6 +281,17 @@ def test_all_kinds_of_evidence_and_bounds(smoke):
                     assert number.mean is None or 0 <= number.low <= number.high <= 1
     assert len(smoke.metrics.kkt_residual) == smoke.metrics.networks == 2
     assert set(smoke.metrics.free) == {"span", "mixtures", "rows", "directions", "means"}
+
+
+def test_tables_hold_the_metrics_and_the_null(smoke):
+    rows = counted(smoke.metrics)
+    assert len(rows) == 6
+    group = smoke.metrics.arms["decoreco"].natural
+    assert rows["DecoReco, n = 20: natural-looking"]["doubtful"] == group.doubtful
+    table = measured(group, "decoreco")
+    assert table["agreement"]["AUC"] == str(group.evidence["agreement"].auc)
+    assert table[GUESS]["true of the top 20"] == f"{group.guess.precision_at_20:.2f}"
+    assert {tuple(row) for row in table.values()} == {tuple(table[GUESS])}
 
 
 def test_figures_draw(smoke):

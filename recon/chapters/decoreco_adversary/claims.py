@@ -120,15 +120,3 @@ def _looks(metrics: Metrics) -> Claim:
         pairs[0][0].mean,
         pairs[0][1].mean,
     )
-
-
-def take_away(metrics: Metrics) -> str:
-    """The chapter in one sentence with two numbers, of those candidates of DecoReco that look natural."""
-    judged = metrics.arms["decoreco"].natural.evidence
-    if not {"combined", "separated"} <= set(judged):
-        return "No network gave natural-looking reconstructions of both kinds, true and false."
-    by, asked = (judged[name].precision_at_20.mean for name in ("combined", "separated"))
-    return (
-        f"Of the twenty natural-looking reconstructions that they trust most, {by:.0%} are true for an adversary who "
-        f"looks at stationarity alone, and {asked:.0%} for one who asks which of them separation finds as well."
-    )

@@ -45,8 +45,8 @@ SIZES = {
         width=500,
         train_steps=600,
         networks=3,
-        attack=RecoverSettings(m=200, restarts=4, steps=600),
-        separation=SeparationSettings(restarts=4),
+        attack=RecoverSettings(m=200, restarts=4, steps=500),
+        separation=SeparationSettings(restarts=2),
     ),
     "paper": Sizes(
         n_train=100,
