@@ -13,7 +13,17 @@ from sklearn.metrics import roc_auc_score
 
 from recon.chapters.base import Context
 from recon.chapters.decoreco_adversary import DECORECO_ADVERSARY
-from recon.chapters.decoreco_adversary.compute import PRACTISED, median_of, practised, scores, trusted
+from recon.chapters.decoreco_adversary.compute import (
+    PRACTISED,
+    attainable,
+    candidates,
+    judgement,
+    kinds,
+    median_of,
+    practised,
+    scores,
+    trusted,
+)
 from recon.chapters.decoreco_adversary.figures import GRID, stairs
 from recon.chapters.decoreco_adversary.networks import Outside, described, is_true
 from recon.chapters.decoreco_adversary.words import GUESS, counted, measured, take_away
@@ -48,7 +58,9 @@ def judged(smoke, arm="decoreco", share=None, **evidence):
         auc = replace(some.auc, mean=area, low=low, high=high)
         found[kind] = replace(some, auc=auc, precision_at_20=replace(some.precision_at_20, mean=top, low=top_low))
     changed = replace(group, evidence={"smoothness": some, **found}, guess=replace(group.guess, precision_at_20=0.4))
-    changed = replace(changed, share_true=replace(group.share_true, low=0.3 if share is None else share))
+    changed = replace(
+        changed, share_true=replace(group.share_true, low=0.3 if share is None else share), attainable=1.0
+    )
     arms = smoke.metrics.arms | {arm: replace(smoke.metrics.arms[arm], natural=changed)}
     every = DECORECO_ADVERSARY.claims(replace(smoke.metrics, arms=arms), SMOKE)
     return {claim.id: claim for claim in every}
@@ -88,7 +100,7 @@ def test_where_there_is_nothing_to_tell_apart(smoke, true, candidates, expected)
     found = {claim.id: claim for claim in DECORECO_ADVERSARY.claims(metrics, SMOKE)}
     assert found["adversary-cannot-tell"].verdict == expected
     assert found["adversary-asks-separation"].verdict == "not reproduced"
-    assert take_away(metrics).startswith("No network")
+    assert take_away(metrics).startswith("Too few networks")
 
 
 @pytest.mark.parametrize(("low", "combined", "expected"), [
@@ -119,9 +131,12 @@ def test_whether_looks_tell(smoke, decoreco, more, expected):
 
 
 def test_the_take_away_holds_two_numbers_of_the_result(smoke):
-    group = smoke.metrics.arms["decoreco"].natural
-    by, asked = (f"{group.evidence[name].precision_at_20.mean:.0%}" for name in ("combined", "separated"))
-    assert f"{by} are true for" in take_away(smoke.metrics) and f"and {asked} for one" in take_away(smoke.metrics)
+    arm = smoke.metrics.arms["more"]
+    judged = replace(arm.natural, evidence={"certainty": arm.natural.evidence["stability"]})
+    metrics = replace(smoke.metrics, arms=smoke.metrics.arms | {"more": replace(arm, natural=judged)})
+    by = metrics.arms["decoreco"].natural.evidence["combined"].precision_at_20.mean
+    assert f"{by:.0%} are true if DecoReco" in take_away(metrics)
+    assert f"and {judged.evidence['certainty'].precision_at_20.mean:.0%} if separation" in take_away(metrics)
 
 
 # ------------------------------------------------------------------------------------------------------- the networks
@@ -178,9 +193,49 @@ def network(seed, m=60):
         "true": true,
         "natural": torch.rand(m, generator=generator) < 0.7,
         "ncc": torch.rand(m, generator=generator) * 0.4 + 0.5 * true,
+        "either": torch.rand(m, generator=generator) * 1.8 - 0.9,
+        "either_image": torch.randint(20, (m,), generator=generator),
         "image": torch.randint(20, (m,), generator=generator),
         "x_hat": torch.randn(m, 3072, generator=generator),
     }
+
+
+def test_negatives_and_doubtful_are_not_true():
+    x_train = torch.randn(4, 3072, generator=torch.Generator().manual_seed(0))
+    noise = torch.randn(4, 3072, generator=torch.Generator().manual_seed(1))
+    x = torch.stack([x_train[0], -x_train[1], x_train[2] + 1.3 * noise[2], -x_train[3] - 1.3 * noise[3], noise[0]])
+    about = {"x_hat": x, "ncc": torch.tensor([1.0, 0.1, 0.6, 0.1, 0.0]), "other": torch.zeros(5)}
+    network = {"x_train": x_train, **{f"{arm}.{key}": v for arm in ("decoreco", "more") for key, v in about.items()}}
+    part = candidates(network, "decoreco")
+    assert part["true"].tolist() == [True, False, False, False, False]
+    assert part["either_image"][:4].tolist() == [0, 1, 2, 3] and part["either"][1] == pytest.approx(-1)
+    negative, doubtful = kinds("decoreco", part)
+    assert negative.tolist() == [False, True, False, False, False]
+    assert doubtful.tolist() == [False, False, True, True, False]
+    negative, doubtful = kinds("more", candidates(network, "more"))
+    assert not negative.any() and doubtful.tolist() == [False, True, True, True, False]
+
+
+def test_negatives_are_left_out_or_count():
+    one = network(0)
+    found = Scored(*(one[name].numpy() for name in ("agreement", "true", "ncc", "image")))
+    told = kinds("decoreco", one)
+    judged = judgement(
+        [found], [told], lambda measure, networks: measure(networks[0], np.ones((1, len(networks[0].true))))[0]
+    )
+    keep, either = ~(told[0] | told[1]), found.true | told[0]
+    assert judged.auc == pytest.approx(roc_auc_score(found.true, found.score))
+    assert judged.auc_clear == pytest.approx(roc_auc_score(found.true[keep], found.score[keep]))
+    assert judged.auc_either == pytest.approx(roc_auc_score(either, found.score))
+    assert len({judged.auc, judged.auc_clear, judged.auc_either}) == 3
+
+
+def test_what_is_attainable():
+    def known(true, m):
+        return Scored(np.zeros(m), np.arange(m) < true, np.zeros(m), np.arange(m))
+
+    assert attainable([known(15, 50)]) == 0.75 and attainable([known(30, 50), known(5, 10)]) == 0.75
+    assert attainable([known(0, 0)]) is None
 
 
 @pytest.mark.parametrize("arm", PRACTISED)
@@ -225,7 +280,7 @@ def test_the_most_trusted_are_natural_looking_and_in_order(smoke):
     natural = parts[k]["natural"]
     score = torch.from_numpy(scores("decoreco", parts, natural=True)["combined"][k])
     rows = natural.nonzero()[:, 0][score[natural].argsort(descending=True)][:20]
-    assert torch.equal(found["trusted_decoreco_ncc"], parts[k]["ncc"][rows])
+    assert torch.equal(found["trusted_decoreco_ncc"], parts[k]["either"][rows])
     assert torch.equal(found["trusted_decoreco_true"], parts[k]["true"][rows])
     assert found["trusted_decoreco"].min() == 0 and found["trusted_decoreco"].max() == 1
 
@@ -233,10 +288,11 @@ def test_the_most_trusted_are_natural_looking_and_in_order(smoke):
 def test_a_separated_image_is_shown_with_the_sign_of_its_nearest(smoke):
     parts, x_train = [network(seed) for seed in range(2)], torch.randn(20, 3072)
     for part in parts:
-        part["x_hat"] = -x_train[part["image"]]
+        part |= {"x_hat": -x_train[part["either_image"]], "either": -torch.ones(60)}
     networks = [{"x_train": x_train, "mean": torch.zeros(3072)}] * 2
     found = trusted("more", replace(smoke.metrics.arms["more"].natural, evidence={}), parts, networks)
     torch.testing.assert_close(found["trusted_more"], found["trusted_more_nearest"])
+    assert (found["trusted_more_ncc"] == 1).all()
 
 
 def test_the_curve_is_the_measure_at_every_share():
@@ -262,7 +318,7 @@ def test_anyone_can_judge_again_from_the_arrays(smoke):
         rows = torch.arange(true.shape[1]) < number[:, None]
         group = smoke.metrics.arms[arm].natural
         assert group.candidates == int((natural & rows).sum()) and group.true == int((true & natural & rows).sum())
-        assert group.candidates == group.true + group.doubtful + group.false
+        assert group.candidates == group.true + group.negative + group.doubtful + group.false
         for k, value in enumerate(group.evidence[name].auc.values):
             keep = natural[k] & rows[k]
             both = 0 < int(true[k][keep].sum()) < int(keep.sum())

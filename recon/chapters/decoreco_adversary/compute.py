@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -15,10 +15,12 @@ from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.decoreco_adversary.metrics import Arm, Free, Group, Guess, Judged, Metrics, Number
 from recon.chapters.decoreco_adversary.networks import Outside, attack_network, is_true
 from recon.chapters.decoreco_adversary.sizes import Sizes
+from recon.chapters.separation_common import TRUE_NCC
 from recon.images.partitions import centre
 from recon.scoring.certainty import calibrated, probability
 from recon.scoring.discrimination import (
     MEASURES,
+    TRUSTED,
     Estimate,
     Measure,
     Scored,
@@ -29,13 +31,14 @@ from recon.scoring.discrimination import (
 )
 from recon.scoring.evidence import EVIDENCE, features, shadow_classifier
 from recon.scoring.matching import rescale
+from recon.scoring.metrics import ncc
 from recon.scoring.nulls import NULLS
 
 ARMS = ("decoreco", "separated", "more")
 BASELINES = ("smoothness", "edges")  # signs of a photograph, without any look at the weights
 SEPARATED = ("sparsity", "stability", "share")
 BOOTSTRAP = 2000  # number of its draw
-DOUBTFUL = 0.45  # NCC above which a candidate that is not true may still be a bad copy of a training image
+DOUBTFUL = 0.45  # |NCC| above which a candidate that is not true may still be a bad copy of a training image
 PRACTISED = {"decoreco": "combined", "separated": "certainty", "more": "certainty"}  # what practice makes of it
 
 
@@ -83,9 +86,21 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 
 def candidates(network: Tensors, arm: str) -> Tensors:
-    """One attack's part of what `attack_network` returns, with `true` (m,)."""
+    """One attack's part of what `attack_network` returns, with `true` (m,); and the training image of the largest |NCC|,
+    `either_image` (m,), with that NCC, `either` (m,), which is below 0 for a negative."""
     part = {key.split(".", 1)[1]: value for key, value in network.items() if key.startswith(f"{arm}.")}
-    return {**part, "true": is_true(part)}
+    to_train = ncc(part["x_hat"], network["x_train"])
+    image = to_train.abs().argmax(1)
+    either = to_train.gather(1, image[:, None])[:, 0]
+    return {**part, "true": is_true(part), "either": either, "either_image": image}
+
+
+def kinds(arm: str, part: Tensors) -> tuple[np.ndarray, np.ndarray]:
+    """Which candidates are negatives of training images, and which are doubtful, (m,) bool each; see `Group`.  Of what
+    is separated the sign is unknown, so nothing is a negative there."""
+    true, either = _array(part["true"]), _array(part["either"])
+    negative = ~true & (either < -TRUE_NCC) & (arm == "decoreco")
+    return negative, ~true & ~negative & (np.abs(either) > DOUBTFUL)
 
 
 def scores(arm: str, parts: Sequence[Tensors], natural: bool) -> dict[str, list[np.ndarray]]:
@@ -130,28 +145,44 @@ def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context, n
         return as_number(estimate(measure, networks, sizes.draws, np.random.default_rng(seed)))
 
     plain = scored([_array(part["ncc"]) for part in parts])
-    both = any(each.both for each in plain)
-    evidence = {name: judgement(scored(score), number) for name, score in scores(arm, parts, natural).items() if both}
-    doubtful = [int((~each.true & (each.grade > DOUBTFUL)).sum()) for each in plain]
+    told = [tuple(kind[row] for kind in kinds(arm, part)) for part, row in zip(parts, rows, strict=True)]
+    found = scores(arm, parts, natural) if any(each.both for each in plain) else {}
     total, true = sum(len(each.true) for each in plain), sum(int(each.true.sum()) for each in plain)
+    negative, doubtful = (sum(int(each[k].sum()) for each in told) for k in (0, 1))
     return Group(
         candidates=total,
         true=true,
-        doubtful=sum(doubtful),
-        false=total - true - sum(doubtful),
+        negative=negative,
+        doubtful=doubtful,
+        false=total - true - negative - doubtful,
         networks=sum(each.both for each in plain),
         share_true=number(share_true, plain),
+        attainable=attainable(plain),
         guess=as_guess(plain),
-        evidence=evidence,
+        evidence={name: judgement(scored(score), told, number) for name, score in found.items()},
     )
 
 
-def judgement(networks: Sequence[Scored], number: Callable[[Measure, Sequence[Scored]], Number]) -> Judged:
-    """All measures of one kind of evidence."""
-    clear = [each.only(each.true | (each.grade <= DOUBTFUL)) for each in networks]
+def judgement(
+    networks: Sequence[Scored],
+    told: Sequence[tuple[np.ndarray, ...]],
+    number: Callable[[Measure, Sequence[Scored]], Number],
+) -> Judged:
+    """All measures of one kind of evidence; told: of every network which are negatives, and which are doubtful."""
+    clear = [each.only(~(negative | doubtful)) for each, (negative, doubtful) in zip(networks, told, strict=True)]
+    either = [replace(each, true=each.true | negative) for each, (negative, _) in zip(networks, told, strict=True)]
     return Judged(
-        **{name: number(measure, networks) for name, measure in MEASURES.items()}, auc_clear=number(auc, clear)
+        **{name: number(measure, networks) for name, measure in MEASURES.items()},
+        auc_clear=number(auc, clear),
+        auc_either=number(auc, either),
     )
+
+
+def attainable(networks: Sequence[Scored]) -> float | None:
+    """Mean share of true ones among the `TRUSTED` most trusted (all of fewer) if the score were the truth; None where
+    there are no candidates."""
+    best = [min(int(each.true.sum()), TRUSTED) / min(len(each.true), TRUSTED) for each in networks if len(each.true)]
+    return float(np.mean(best)) if best else None
 
 
 def as_number(found: Estimate) -> Number:
@@ -175,7 +206,8 @@ def trusted(arm: str, group: Group, parts: Sequence[Tensors], networks: Sequence
     """The n natural-looking candidates that a practised adversary trusts most in one network, most trusted first.
 
     The network is that with the median AUC (the lower of two); the first where none has one.  Pictures are x + mean,
-    stretched to [0, 1]; where the attack leaves the sign open, that of the correlation with the nearest image is shown.
+    stretched to [0, 1], beside the training image of the largest |NCC|; where the attack leaves the sign open, the one
+    with a positive NCC is shown.
     """
     name = PRACTISED[arm] if PRACTISED[arm] in group.evidence else next(iter(group.evidence), "ncc")
     values = group.evidence[name].auc.values if name in group.evidence else []
@@ -184,13 +216,12 @@ def trusted(arm: str, group: Group, parts: Sequence[Tensors], networks: Sequence
     score = torch.from_numpy(scores(arm, parts, natural=True)[name][k]) if group.evidence else part["ncc"]
     rows = part["natural"].bool().nonzero()[:, 0]
     rows = rows[score[rows].argsort(descending=True, stable=True)][:n]
-    x, image = part["x_hat"][rows], network["x_train"][part["image"][rows]]
-    centred = x - x.mean(1, keepdim=True)
-    sign = (centred * image).sum(1, keepdim=True).sign() if arm != "decoreco" else torch.ones_like(x[:, :1])
+    x, image = part["x_hat"][rows], network["x_train"][part["either_image"][rows]]
+    sign = part["either"][rows, None].sign() if arm != "decoreco" else torch.ones_like(x[:, :1])
     return {
         f"trusted_{arm}": rescale(sign * x + network["mean"]),
         f"trusted_{arm}_nearest": rescale(image + network["mean"]),
-        f"trusted_{arm}_ncc": part["ncc"][rows],
+        f"trusted_{arm}_ncc": part["either"][rows] * sign[:, 0],
         f"trusted_{arm}_true": part["true"][rows],
         f"trusted_{arm}_network": torch.tensor(k),
     }
@@ -204,10 +235,10 @@ def median_of(values: Sequence[float | None]) -> int:
 
 def kept(arm: str, parts: Sequence[Tensors], found: dict[str, list[np.ndarray]]) -> Tensors:
     """What anyone needs to judge again, (networks, m) each, short rows filled with NaN, or 0 where not a float: scores
-    for those that look natural, truth, looks, NCC, and which image that is with."""
+    for those that look natural, truth, looks, NCC, the NCC of the largest size, and which image the former is with."""
     length = max(len(part["ncc"]) for part in parts)
     arrays = {f"{arm}_score_{name}": _stacked(values, length) for name, values in found.items()}
-    for key in ("true", "natural", "ncc", "image"):
+    for key in ("true", "natural", "ncc", "either", "image"):
         arrays[f"{arm}_{key}"] = _stacked([_array(part[key]) for part in parts], length)
     arrays[f"{arm}_candidates"] = torch.tensor([len(part["ncc"]) for part in parts])
     return arrays

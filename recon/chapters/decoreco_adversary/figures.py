@@ -103,7 +103,8 @@ def plot_roc(result: Result[Metrics]) -> Figure:
 
 
 def plot_evidence(result: Result[Metrics]) -> Figure:
-    """AUC and precision of the twenty most trusted, natural-looking ones filled, all hollow; bars are the intervals."""
+    """AUC and precision of the twenty most trusted, natural-looking ones filled, all hollow; bars are the intervals;
+    what natural-looking ones cannot reach, for want of true ones, is shaded."""
     figure, axes = plt.subplots(2, 3, figsize=(12, 6.4), height_ratios=(1, 1))
     for column, arm in enumerate(SHOWN):
         for row, measure in enumerate(("auc", "precision_at_20")):
@@ -127,13 +128,16 @@ def _dots(ax: Axes, result: Result[Metrics], arm: str, measure: str) -> None:
             if found is not None and found.mean is not None:
                 ax.plot([found.low, found.high], [y + shift] * 2, color=COLOURS[kind], linewidth=1.5)
                 ax.plot(found.mean, y + shift, "o", color=COLOURS[kind], fillstyle=face, markersize=6)
+    if measure == "precision_at_20" and groups[0].attainable is not None:
+        ax.axvspan(groups[0].attainable, 1.03, color="0.93", zorder=0)
     ax.set(yticks=range(len(kinds)), yticklabels=[LABELS.get(kind, kind) for kind in kinds], xlim=(0, 1.03))
     ax.yaxis.set_minor_locator(NullLocator())
 
 
 def plot_trusted(result: Result[Metrics], arm: str = "decoreco", columns: int = 10) -> Figure:
     """The twenty natural-looking candidates that the practised adversary trusts most in the network of median AUC,
-    black, above their nearest training images, grey: ✓ true, ✗ not, with the NCC."""
+    black, above the training images of the largest |NCC|, grey: ✓ true, ✗ not, with the NCC; below 0 it is a
+    negative."""
     x, nearest = result.array(f"trusted_{arm}"), result.array(f"trusted_{arm}_nearest")
     scores, true = result.array(f"trusted_{arm}_ncc").tolist(), result.array(f"trusted_{arm}_true").tolist()
     rows, titles = [], []
@@ -141,7 +145,7 @@ def plot_trusted(result: Result[Metrics], arm: str = "decoreco", columns: int = 
         part = slice(start, start + columns)
         rows += [(f"{start + 1}–{start + len(x[part])}", x[part], "black"), ("nearest", nearest[part], "grey")]
         marks = zip(scores[part], true[part], strict=True)
-        titles += [[f"{'✓' if so else '✗'} {score:.2f}" for score, so in marks], []]
+        titles += [[f"{'✓' if so else '✗'} {score:.2f}".replace("-", "−") for score, so in marks], []]
     return image_rows(rows, titles)
 
 

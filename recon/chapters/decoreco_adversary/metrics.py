@@ -29,11 +29,13 @@ class Number:
 @dataclass(frozen=True, kw_only=True)
 class Judged:
     """How well one kind of evidence tells true from false, see `recon.scoring.discrimination`: area under the ROC
-    curve; the same without the doubtful candidates; share of the true accepted with at most 1 % of the false; share of
-    true ones among the 20 most trusted; rank correlation with the NCC to the nearest training image."""
+    curve; the same without doubtful candidates and negatives; the same if a negative counts as true; share of the true
+    accepted with at most 1 % of the false; share of true ones among the 20 most trusted; rank correlation with the NCC
+    to the nearest training image."""
 
     auc: Number
     auc_clear: Number
+    auc_either: Number
     tpr_at_1pct_fpr: Number
     precision_at_20: Number
     rank_correlation: Number
@@ -51,16 +53,20 @@ class Guess:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Some candidates of all networks together: how many there are, true, doubtful (not true, but NCC above
-    `DOUBTFUL`) and false beyond doubt · networks: with true and other ones · share_true: of a network's · guess: the
-    null · evidence: by kind, none where no network has true and other candidates."""
+    """Some candidates of all networks together: how many there are, true, negatives of training images (not true, NCC
+    below −`TRUE_NCC`), doubtful (neither, but |NCC| above `DOUBTFUL`) and false beyond doubt · networks: with true and
+    other ones · share_true: of a network's · attainable: share of true ones among the 20 most trusted if they knew all,
+    less than 1 where a network has fewer true ones · guess: the null · evidence: by kind, none where no network has
+    true and other candidates."""
 
     candidates: int
     true: int
+    negative: int
     doubtful: int
     false: int
     networks: int
     share_true: Number
+    attainable: float | None
     guess: Guess
     evidence: dict[str, Judged]
 

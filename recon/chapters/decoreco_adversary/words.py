@@ -16,6 +16,7 @@ def counted(metrics: Metrics) -> dict[str, dict[str, object]]:
             rows[f"{ARM_TITLES[name]}, n = {arm.n_train}: {looks}"] = {
                 "candidates": group.candidates,
                 "true": group.true,
+                "negatives": group.negative,
                 "doubtful": group.doubtful,
                 "false": group.false,
                 "share true": str(group.share_true),
@@ -31,6 +32,7 @@ def measured(group: Group, arm: str) -> dict[str, dict[str, str]]:
         kind: {
             "AUC": str(found.auc),
             "without the doubtful": str(found.auc_clear),
+            "negatives are true": str(found.auc_either),
             "TPR at 1 % FPR": str(found.tpr_at_1pct_fpr),
             "true of the top 20": str(found.precision_at_20),
             "rank correlation with NCC": str(found.rank_correlation),
@@ -40,6 +42,7 @@ def measured(group: Group, arm: str) -> dict[str, dict[str, str]]:
     table[GUESS] = {
         "AUC": f"{null.auc:.2f}",
         "without the doubtful": f"{null.auc:.2f}",
+        "negatives are true": f"{null.auc:.2f}",
         "TPR at 1 % FPR": _text(null.tpr_at_1pct_fpr),
         "true of the top 20": _text(null.precision_at_20),
         "rank correlation with NCC": f"{null.rank_correlation:.2f}",
@@ -48,14 +51,17 @@ def measured(group: Group, arm: str) -> dict[str, dict[str, str]]:
 
 
 def take_away(metrics: Metrics) -> str:
-    """The chapter in one sentence with two numbers, of those candidates of DecoReco that look natural."""
-    judged = metrics.arms["decoreco"].natural.evidence
-    if not {"combined", "separated"} <= set(judged):
-        return "No network gave natural-looking reconstructions of both kinds, true and false."
-    by, asked = (judged[name].precision_at_20.mean for name in ("combined", "separated"))
+    """The chapter in one sentence with two numbers."""
+    top = [
+        metrics.arms[arm].natural.evidence[kind].precision_at_20.mean
+        for arm, kind in (("decoreco", "combined"), ("more", "certainty"))
+        if kind in metrics.arms[arm].natural.evidence
+    ]
+    if len(top) < 2:
+        return "Too few networks gave natural-looking images of both kinds, true and false, to learn from."
     return (
-        f"Of the twenty natural-looking reconstructions that they trust most, {by:.0%} are true for an adversary who "
-        f"looks at stationarity alone, and {asked:.0%} for one who asks which of them separation finds as well."
+        f"Of the twenty natural-looking images that a practised adversary trusts most, {top[0]:.0%} are true if DecoReco "
+        f"made them, and {top[1]:.0%} if separation did."
     )
 
 
