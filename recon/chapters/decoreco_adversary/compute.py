@@ -86,8 +86,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 
 def candidates(network: Tensors, arm: str) -> Tensors:
-    """One attack's part of what `attack_network` returns, with `true` (m,); and the training image of the largest |NCC|,
-    `either_image` (m,), with that NCC, `either` (m,), which is below 0 for a negative."""
+    """One attack's part of what `attack_network` returns, with `true` (m,); and the training image of the largest
+    |NCC|, `either_image` (m,), with that NCC, `either` (m,), which is below 0 for a negative."""
     part = {key.split(".", 1)[1]: value for key, value in network.items() if key.startswith(f"{arm}.")}
     to_train = ncc(part["x_hat"], network["x_train"])
     image = to_train.abs().argmax(1)

@@ -60,8 +60,8 @@ def take_away(metrics: Metrics) -> str:
     if len(top) < 2:
         return "Too few networks gave natural-looking images of both kinds, true and false, to learn from."
     return (
-        f"Of the twenty natural-looking images that a practised adversary trusts most, {top[0]:.0%} are true if DecoReco "
-        f"made them, and {top[1]:.0%} if separation did."
+        f"Of the twenty natural-looking images that a practised adversary trusts most, {top[0]:.0%} are true if "
+        f"DecoReco made them, and {top[1]:.0%} if separation did."
     )
 
 
