@@ -64,7 +64,7 @@ def test_true_rate_by_a_loop_over_thresholds(m):
 def test_a_weight_is_so_many_copies(name):
     measure = {**MEASURES, "share_true": share_true}[name]
     found = scored(digits=8)
-    counts = np.random.default_rng(1).integers(3, size=(4, 60))
+    counts = np.random.default_rng(1).integers(4, size=(30, 60))
     by_copies = [measure(repeated(found, row), ones(repeated(found, row)))[0] for row in counts]
     assert measure(found, counts.astype(float)) == pytest.approx(by_copies)
 
@@ -114,6 +114,8 @@ def test_an_estimate_is_the_mean_over_networks_and_its_interval_covers():
     found = estimate(auc, networks, 400, np.random.default_rng(0))
     assert found.mean == pytest.approx(np.mean([auc(each, ones(each))[0] for each in networks]))
     assert found.low < found.mean < found.high and found.values.shape == (6,)
+    alone = [estimate(auc, [each], 400, np.random.default_rng(0)) for each in networks]
+    assert found.high - found.low < 0.7 * np.mean([each.high - each.low for each in alone])
     truth = 0.7602  # P(N(1, 2) > 0)
     covered = 0
     for trial in range(60):
