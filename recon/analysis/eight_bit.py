@@ -1,10 +1,10 @@
-"""Two sets of 8-bit photographs with one float32 classifier: the solution set of `recon.analysis.solution_set`, on integers.
+"""Two sets of 8-bit photographs with one float32 classifier: the solution set, searched among integers.
 
-Training on (X, y) gives θ = Σ_i ρ_i x̄_i / (n ω) with ρ_i = y_i − σ(x̄_i·θ), so an image that θ classifies with a margin
-m_i weighs |ρ_i| = σ(−m_i), and one grey level of it moves Σ_i ρ_i x̄_i by |ρ_i|/255.  Photographs have margins of all
-sizes: their weights are digits, from large to tiny.  `diffuse` rounds the images in the order of falling |ρ_i|, and after
-every block moves those that are left, as real numbers, back onto the solution set.  So each error is handed on to finer
-digits (error diffusion), until it is below what float32 tells from zero.
+Training on (X, y) gives θ = Σ_i ρ_i x̄_i / (n ω) with ρ_i = y_i − σ(x̄_i·θ), see `recon.analysis.solution_set`.  So an
+image that θ classifies with a margin m_i weighs |ρ_i| = σ(−m_i), and one grey level of it moves Σ_i ρ_i x̄_i by
+|ρ_i|/255.  Photographs have margins of all sizes: their weights are digits, from large to tiny.  `diffuse` rounds the
+images in the order of falling |ρ_i|, and after every block moves those that are left, as real numbers, back onto the
+solution set.  So each error is handed on to finer digits (error diffusion), until float32 does not see it any more.
 
 Pixels are integers 0 … 255; the inputs are x = pixel/255 − ½ for every set, so that training needs nothing but pixels.
 Shapes: pixels (n, d), y (n,) in {0, 1}, theta (d + 1,) with the bias last; float64 throughout.
@@ -30,8 +30,8 @@ LEVELS = 255.0
 @dataclass(frozen=True)
 class EightBitSettings:
     """weight_decay: ω of the training · edge: start images keep this many grey levels from 0 and 255, room to move in ·
-    finest: smallest |ρ| that an image of the ladder should have · rungs: of the ladder, in each class; numbers to be tried
-    until one succeeds · newton: steps at most of one return to the solution set."""
+    finest: smallest |ρ| that an image of the ladder should have · rungs: of the ladder, in each class: numbers that are
+    tried until one succeeds · newton: steps at most of one return to the solution set."""
 
     weight_decay: float = 3e-5
     edge: int = 6
@@ -239,8 +239,8 @@ class Digits:
         return step
 
     def _descended(self, part: Rest, step: Tensor, left: Tensor) -> tuple[Rest, Tensor] | None:
-        """The first of the steps 1, ½, … 1/256 of `step` that lowers ‖F‖, with F there.  No logit moves by more than 2 at
-        once: weights are exponentials, and an image that is thrown far out is lost as a digit."""
+        """The first of the steps 1, ½, … 1/256 of `step` that lowers ‖F‖, with F there.  No logit moves by more than 2
+        at once: weights are exponentials, and an image that is thrown far out is lost as a digit."""
         longest = 2 / max(2.0, float((step @ self.theta[:-1]).abs().max()) / LEVELS)
         for length in (longest * 0.5**k for k in range(9)):
             trial = replace(part, values=(part.values + length * step).clamp(0, LEVELS))
@@ -251,8 +251,8 @@ class Digits:
 
 
 def diffuse(start: Tensor, y: Tensor, digits: Digits, progress: Callable[[int], None] | None = None) -> Tensor:
-    """Integers (n, d) near `start` (n, d), labels y (n,), with F near 0: the heaviest images first, in blocks that weigh,
-    in Σ ρ², no more than the images that take over their error.  progress: called with the number that are done."""
+    """Integers (n, d) near `start` (n, d), labels y (n,), with F near 0: the heaviest images first, in blocks that
+    weigh, in Σ ρ², no more than the images that take over their error.  progress: called with the number done."""
     made = torch.empty_like(start)
     rest = digits.returned(Rest(torch.arange(len(start)), start, y, digits.settings.weight_decay * digits.theta))
     order = digits.weights(rest).argsort(descending=True)

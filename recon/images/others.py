@@ -44,10 +44,8 @@ def _patches() -> Others:
     images, labels, places = [], [], []
     for number, (label, photo) in enumerate(photographs(halved=True)):
         height, width = photo.shape[:2]
-        columns = width // PATCH
-        outside = next(
-            column for column in range(columns) if 3 * column // columns >= 1
-        )  # as `photos.tiles` deals them
+        columns = width // PATCH  # dealt to the three parts as by `recon.images.photos.tiles`
+        outside = next(column for column in range(columns) if 3 * column // columns >= 1)
         for left in range(PATCH * outside, width - PATCH + 1, STRIDE):
             for top in range(0, height - PATCH + 1, STRIDE):
                 patch = photo[top : top + PATCH, left : left + PATCH].transpose(2, 0, 1)
@@ -55,6 +53,6 @@ def _patches() -> Others:
                     images.append(patch)
                     labels.append(label)
                     places.append((10_000 * number, left, top))
-    places = torch.tensor(places, dtype=torch.float32)
-    apart = torch.cdist(places, places, p=torch.inf) >= APART
+    where = torch.tensor(places, dtype=torch.float32)
+    apart = torch.cdist(where, where, p=torch.inf) >= APART
     return Others(torch.from_numpy(np.stack(images)).flatten(1), torch.tensor(labels), apart)
