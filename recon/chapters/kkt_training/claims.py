@@ -50,7 +50,7 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
             "",
             "The second layer's random start does not fade: it is most of that layer's norm at the end.",
             "",
-            f"{second.start_share:.0%} of ‖W2‖² = {second.end_norm:.0f}, which was {second.start_norm:.0f} at the start; "
+            f"{second.start_share:.0%} of ‖W2‖² = {second.end_norm:.0f}, {second.start_norm:.0f} at the start; "
             f"the images leave {second.left:.0%}; for a share of {needed.share:.0%} training would have to go to a "
             f"log-loss of about {needed.log_loss:.1g}",
             f"first layer: {first.start_share:.1%}",
