@@ -9,11 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recon.images.photos import MIN_CONTRAST, PATCH, photographs
+from recon.images.photos import MIN_CONTRAST, PATCH, PHOTOGRAPHS, photographs
 from recon.images.pool import ImagePool
 
 STRIDE = 4  # between neighbouring patches of the bundled photographs
 APART = PATCH // 2  # pixels, in one direction at least, between two patches of one set
+#: scikit-image says of the others that they are in the public domain or CC0, of this one it says nothing
+NO_LICENCE = ("motorcycle_left.png",)
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,8 @@ class Others:
 def others(pool: ImagePool, train_index: Tensor) -> Others:
     """What a training set with these indices (n,) in its pool may be replaced by; disjoint from it in every pixel.
 
-    Of the bundled photographs: patches every 4 pixels, outside the third that training patches are from; two of them in
-    one set lie 16 pixels apart or more.  Of other pools: the images of part "init" that are not in the training set.
+    Of the bundled photographs: patches every 4 pixels, outside the third that training patches are from, of those
+    photographs whose licence is known; two of them in one set lie 16 pixels apart or more.  Of other pools: the images of part "init" that are not in the training set.
     """
     if pool.name == "photos":
         return _patches()
@@ -42,7 +44,9 @@ def others(pool: ImagePool, train_index: Tensor) -> Others:
 
 def _patches() -> Others:
     images, labels, places = [], [], []
-    for number, (label, photo) in enumerate(photographs(halved=True)):
+    for number, (name, (label, photo)) in enumerate(zip(PHOTOGRAPHS, photographs(halved=True), strict=True)):
+        if name in NO_LICENCE:
+            continue
         height, width = photo.shape[:2]
         columns = width // PATCH  # dealt to the three parts as by `recon.images.photos.tiles`
         outside = next(column for column in range(columns) if 3 * column // columns >= 1)
