@@ -34,8 +34,8 @@ def others(pool: ImagePool, train_index: Tensor) -> Others:
     """What a training set with these indices (n,) in its pool may be replaced by; disjoint from it in every pixel.
 
     Of the bundled photographs: patches every 4 pixels, outside the third that training patches are from, of those whose
-    licence is known; two of them in one set lie 16 pixels apart or more.  Of other pools: the images of part "init" that
-    are not in the training set.
+    licence is known; two of them in one set lie 16 pixels apart or more.  Of other pools: the images of part "init"
+    that are not in the training set.
     """
     if pool.name == "photos":
         return _patches()
