@@ -62,7 +62,7 @@ def plot_residual(result: Result[Metrics]) -> Figure:
             steps, [row.layer_norms[layer] for row in rows], color=colour, marker="o", label=f"layer {layer + 1}"
         )
     right.axhline(metrics.second_layer.start_norm, color="0.4", linestyle=":", label="‖W2‖² at the start")
-    right.set(xscale="log", yscale="symlog", xlabel="step", ylabel="‖θ_l‖²")
+    right.set(xscale="log", yscale="log", xlabel="step", ylabel="‖θ_l‖²")
     for ax in (left, right):
         ax.legend(fontsize=7)
     figure.patch.set_facecolor("white")

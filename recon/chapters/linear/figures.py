@@ -70,9 +70,15 @@ def plot_distance(result: Result[Metrics]) -> Figure:
         ax.plot(at, [row.nn_train_l2 for row in rows], color=GREY, marker="s", label="nearest training image")
         ax.set(xscale="log", yscale="log", xlabel=label, ylabel="L2 distance")
     axes[0].legend(fontsize=7, frameon=False)
+    for ax in (axes[0], axes[2]):
+        ax.set(xscale="log")
+        ax.set_xticks([row.n for row in by_n], [str(row.n) for row in by_n], fontsize=8)
+        ax.minorticks_off()
     axes[2].plot([row.n for row in by_n], [row.test_accuracy for row in by_n], color=ORANGE, marker="o")
-    axes[2].plot([row.n for row in by_n], [row.majority for row in by_n], color=GREY, linestyle="--", label="majority")
-    axes[2].set(xscale="log", ylim=(0.4, 1), xlabel="training images n", ylabel="test accuracy")
+    axes[2].plot(
+        [row.n for row in by_n], [row.majority for row in by_n], color=GREY, linestyle="--", label="larger class"
+    )
+    axes[2].set(ylim=(0.4, 1), xlabel="training images n", ylabel="test accuracy")
     axes[2].legend(fontsize=7, frameon=False)
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
