@@ -142,6 +142,11 @@ def _parser() -> argparse.ArgumentParser:
     option("--out", type=_path, default="recon-audit", metavar="DIR", help="where the report goes")
     option("--mean", default="image", metavar="image|channel|none", help="what training subtracted")
 
+    option = command("twins", _twins, "two folders of 8-bit photographs with one float32 classifier", images)
+    option("--out", type=_path, required=True, metavar="DIR", help="where the folders and the script go")
+    option("--n", type=int, default=500, metavar="N", help="photographs in each (default 500, or all there are)")
+    option("--seed", type=int, default=0)
+
     references = partial(_press, "edition.write_references")
     command("references", references, "recompute the smoke references that nbval compares with", chapters)
 
@@ -191,6 +196,14 @@ def _audit(weights: str, arch: str, data: str, out: str, **settings: Any) -> Non
 
     _print(audit(Path(weights), arch, Path(data), Path(out), **settings)["summary"])
     _print(Path(out) / "report.html")
+
+
+def _twins(**arguments: Any) -> None:
+    from recon.press.twins import twins
+
+    folder, made = twins(**arguments)
+    _print(f"{made.agree} of {len(made.target)} numbers identical; see for yourself:")
+    _print(folder / "train_both.py")
 
 
 def _claims(as_json: bool, out: str | None) -> None:

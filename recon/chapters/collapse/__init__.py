@@ -3,7 +3,7 @@
 from recon.chapters.base import Experiment
 from recon.chapters.collapse.claims import claims
 from recon.chapters.collapse.compute import compute
-from recon.chapters.collapse.figures import plot_images, plot_objective
+from recon.chapters.collapse.figures import plot_explained, plot_images, plot_objective
 from recon.chapters.collapse.metrics import Metrics
 from recon.chapters.collapse.sizes import SIZES
 
@@ -17,6 +17,6 @@ COLLAPSE = Experiment(
     metrics=Metrics,
     compute=compute,
     claims=claims,
-    figures={"objective": plot_objective, "images": plot_images},
+    figures={"objective": plot_objective, "images": plot_images, "explained": plot_explained},
     on_gpu=False,
 )

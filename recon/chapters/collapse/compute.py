@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.collapse.metrics import Decayed, Metrics
+from recon.chapters.collapse.metrics import Decayed, Explained, Metrics
 from recon.chapters.collapse.sizes import Sizes
 from recon.images.partitions import Dataset, centre, uncentre
 from recon.nets.mlp import MLP, one_hidden
 from recon.training.inner import INNER, Objective, solve_lbfgs
-from recon.training.kkt import KKTSettings, train_to_kkt
+from recon.training.kkt import KKTSettings, Trained, certificate, train_to_kkt
 
 
 def stationarity(objective: Objective, theta: Tensor, x: Tensor, y: Tensor) -> float:
@@ -112,6 +112,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         share_of_train_below_truth=below["train"],
         share_of_held_out_below_truth=below["held_out"],
         share_of_noise_below_truth=below["noise"],
+        explained=_explained("default", network, trained, images),
+        explained_small_start=_from_small_start(network, images, sizes, context),
         weight_decay=_with_decay(Objective(network, y, sizes.weight_decay), theta_init, images),
     )
     arrays: Tensors = {f"confidence_{kind}": confidence for kind, (confidence, _) in alone.items()}
@@ -135,4 +137,40 @@ def _with_decay(objective: Objective, theta_init: Tensor, images: Kinds) -> Deca
         objective_repeated_train=repeated(objective, theta, train, m)[0],
         objective_repeated_heldout=repeated(objective, theta, images.held_out, m)[0],
         objective_no_images=(objective.weight_decay * theta).square().sum().item(),
+    )
+
+
+def _from_small_start(network: MLP, images: Kinds, sizes: Sizes, context: Context) -> Explained:
+    """The same training from a first layer of size 1e-4, where the weights hold little but what training put there."""
+    theta_init = network.flatten(network.init(context.stream("collapse.weights"), "small"))
+    settings = KKTSettings(sizes.steps, sizes.goal)
+    return _explained(
+        "1e-4", network, train_to_kkt(network, images.train.float(), images.y.float(), theta_init, settings), images
+    )
+
+
+def _explained(first_layer: str, network: MLP, trained: Trained, images: Kinds) -> Explained:
+    """‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² of the training images, of confident pairs, and of n other images."""
+    theta, n = trained.theta_star.double(), len(images.train)
+    plain = Objective(network, images.y, 0.0)
+
+    def left(x: Tensor, y: Tensor | None = None) -> float:
+        own = (network(network.unflatten(theta), x) > 0).double()
+        return certificate(network, theta, x, own if y is None else y).residual ** 2
+
+    def pair(x: Tensor) -> float:
+        rows, labels = confident_pair(network, theta, x)
+        return left(x[rows], labels)
+
+    return Explained(
+        first_layer=first_layer,
+        log_loss=trained.log_loss,
+        truth=left(images.train, images.y),
+        train_pair=pair(images.train),
+        held_out_pair=pair(images.held_out),
+        noise_pair=pair(images.noise),
+        held_out=left(images.held_out[:n]),
+        noise=left(images.noise[:n]),
+        eq3_truth=stationarity(plain, theta, images.train, images.y),
+        eq3_held_out_pair=repeated(plain, theta, images.held_out, n)[0],
     )

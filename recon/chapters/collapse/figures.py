@@ -44,3 +44,27 @@ def plot_images(result: Result[Metrics]) -> Figure:
         (f"held-out pair\n{metrics.objective_repeated_heldout:.0e}", result.array("x_repeated_held_out"), "black"),
     ]
     return image_rows(rows)
+
+
+def plot_explained(result: Result[Metrics]) -> Figure:
+    """Two objectives, the same networks and candidates: eq. (3), and the share of ‖θ‖² that is left unexplained."""
+    nets = (result.metrics.explained, result.metrics.explained_small_start)
+    figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.2), sharey=True)
+    names = {
+        "training images": "truth",
+        "n held-out images": "held_out",
+        "confident training pair": "train_pair",
+        "confident held-out pair": "held_out_pair",
+        "noise pair": "noise_pair",
+    }
+    for ax, net, colour in zip(axes, nets, sns.color_palette("colorblind", 2), strict=True):
+        values = [getattr(net, field) for field in names.values()]
+        ax.barh(list(names), values, color=colour)
+        for row, value in enumerate(values):
+            ax.text(min(value, 0.99) - 0.02, row, f"{value:.1%}", va="center", ha="right", fontsize=8, color="white")
+        ax.axvline(1, color="0.2", linestyle="--")
+        size = "PyTorch's default" if net.first_layer == "default" else net.first_layer
+        ax.set(xlim=(0, 1.05), xlabel="left of ‖θ‖² (dashed: no images)", title=f"first layer's start: {size}")
+        ax.title.set_fontsize(9)
+    axes[0].invert_yaxis()
+    return on_white(figure)

@@ -25,7 +25,8 @@ def plot_energies(result: Result[Metrics]) -> Figure:
     attacked = [after.truth, after.partition, after.random]
     left.barh(place - 0.2, as_they_are, height=0.38, color=colours[0], label="as they are, fitted λ")
     left.barh(place + 0.2, attacked, height=0.38, color=colours[1], label="after the attack")
-    left.axvline(before.truth, color="0.3", linestyle="--", label="the true training images")
+    left.axvline(before.truth, color=colours[0], linestyle="--", label="the truth as it is")
+    left.axvline(after.truth, color=colours[1], linestyle="--", label="the truth after the attack")
     left.set(xscale="log", yticks=place, yticklabels=STARTS, xlabel="unexplained share of ‖θ₁‖²")
     left.invert_yaxis()
     left.legend(fontsize=7)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.common import LAYER_1
-from recon.chapters.kkt_training.metrics import Decayed, Metrics, Observed, Run
+from recon.chapters.kkt_training.metrics import Decayed, Faded, Metrics, Needed, Observed, Run
 from recon.chapters.kkt_training.sizes import Sizes
 from recon.images.bundle import Bundle
 from recon.nets.gram import gram, layer_norms
@@ -26,13 +26,20 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     network = three_layer(sizes.width, images.train.shape[1])
     ours, trained = _train("loss-scaled", network, images, sizes, context)
     reference, by_descent = _train("gradient-descent", network, images, sizes, context)
+    reached = _first_below(trained, sizes.reference_goal)
+    second = _faded(1, network, trained, images)
     metrics = Metrics(
         n_train=sizes.n_train,
         width=sizes.width,
         steps=sizes.steps,
         loss_scaled=ours,
         gradient_descent=reference,
-        steps_to_reference_loss=_first_below(trained, sizes.reference_goal),
+        alpha=sizes.alpha,
+        steps_to_reference_loss=reached,
+        at_reference_loss=_after(reached, network, images, sizes, context) if reached > 0 else None,
+        first_layer=_faded(0, network, trained, images),
+        second_layer=second,
+        needed=_needed(sizes.faded, second.start_norm, ours),
         weight_decay=_regression(sizes, context, images),
     )
     arrays = {"history_loss-scaled": trained.history, "history_gradient-descent": by_descent.history}
@@ -45,25 +52,76 @@ def observation_steps(steps: int, points: int = 14) -> tuple[int, ...]:
 
 
 def _train(method: str, network: MLP, images: Bundle, sizes: Sizes, context: Context) -> tuple[Run, Trained]:
-    weights = context.stream("kkt.weights")
-    theta_init = network.flatten(network.init(weights, "small")).to(images.train.device)
-    seen: list[tuple[int, float, float]] = []
-
-    def observe(k: int, theta: Tensor) -> None:
-        found = certificate(network, theta, images.train, images.y, layer_weights=LAYER_1)
-        seen.append((k, found.normalised_margins.min().item(), found.residual_by_layer[0].item()))
-
+    seen: list[Observed] = []
+    ours = method == "loss-scaled"
+    settings = KKTSettings(
+        sizes.steps if ours else sizes.reference_steps,
+        method=method,
+        step_size=None if ours else sizes.reference_step_size,
+    )
+    observer = Observer(
+        observation_steps(settings.steps),
+        lambda k, theta: seen.append(observed(k, network, theta, images, sizes.alpha)),
+    )
     start = time.perf_counter()
-    step_size = sizes.reference_step_size if method == "gradient-descent" else None
-    settings = KKTSettings(sizes.steps, method=method, step_size=step_size)
-    observer = Observer(observation_steps(sizes.steps), observe)
-    trained = train_to_kkt(network, images.train, images.y, theta_init, settings, observer=observer)
+    trained = train_to_kkt(network, images.train, images.y, _start(network, images, context), settings, None, observer)
     seconds = time.perf_counter() - start
-    rows = [
-        Observed(step=k, min_normalised_margin=margin, kkt_residual=left, log_loss=trained.history[k - 1].item())
-        for k, margin, left in seen
-    ]
+    rows = [replace(row, log_loss=trained.history[row.step - 1].item()) for row in seen]
     return Run(seconds=round(seconds, 2), observed=rows, **vars(rows[-1])), trained
+
+
+def _start(network: MLP, images: Bundle, context: Context) -> Tensor:
+    return network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train.device)
+
+
+def observed(step: int, network: MLP, theta: Tensor, images: Bundle, alpha: float) -> Observed:
+    """Layer 1 at θ (p,), with the hard step and with the smoothed one; the loss is filled in by who knows it."""
+    hard, smoothed = (
+        certificate(network, theta, images.train, images.y, alpha=slope, layer_weights=LAYER_1)
+        for slope in (None, alpha)
+    )
+    params = {name: value.double() for name, value in network.unflatten(theta).items()}
+    return Observed(
+        step=step,
+        min_normalised_margin=hard.normalised_margins.min().item(),
+        kkt_residual=hard.residual_by_layer[0].item(),
+        kkt_residual_smoothed=smoothed.residual_by_layer[0].item(),
+        log_loss=math.nan,
+        layer_norms=layer_norms(network, params).tolist(),
+    )
+
+
+def _after(steps: int, network: MLP, images: Bundle, sizes: Sizes, context: Context) -> Observed:
+    """Loss-scaled descent once more, for that many steps."""
+    start = _start(network, images, context)
+    trained = train_to_kkt(network, images.train, images.y, start, KKTSettings(steps))
+    row = observed(steps, network, trained.theta_star, images, sizes.alpha)
+    return replace(row, log_loss=trained.history[steps - 1].item())
+
+
+def _faded(layer: int, network: MLP, trained: Trained, images: Bundle) -> Faded:
+    """What is left of the start of W1 (layer 0) or W2 (layer 1)."""
+    only = tuple(float(k == layer) for k in range(network.depth))
+    found = certificate(network, trained.theta_star, images.train, images.y, layer_weights=only)
+    start, end = (
+        network.unflatten(theta.double())[f"w{layer + 1}"] for theta in (trained.theta_init, trained.theta_star)
+    )
+    left = ((start * end).sum() / start.square().sum()).item()
+    sizes = start.square().sum().item(), end.square().sum().item()
+    return Faded(
+        start_norm=sizes[0],
+        end_norm=sizes[1],
+        start_left=left,
+        start_share=left**2 * sizes[0] / sizes[1],
+        left=found.residual_by_layer[layer].item() ** 2,
+    )
+
+
+def _needed(share: float, start_norm: float, ours: Run) -> Needed:
+    """‖W2‖² = ‖W2(0)‖²/share: every ‖W_l‖² has then grown by that much less the start."""
+    growth = start_norm * (1 / share - 1)
+    norm = math.sqrt(3 * growth + start_norm)
+    return Needed(share=share, growth=growth, theta_norm=norm, log_loss=-ours.min_normalised_margin * norm**3)
 
 
 def _first_below(trained: Trained, goal: float) -> int:

@@ -21,7 +21,6 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     same = moved.relative_theta_error <= 1e-8 and moved.mean_change_l2 <= 0.2 * moved.nn_train_l2
     unlike = moved.nn_train_l2 >= 0.9 * moved.held_out_nn_l2
     arbitrary = max(noise.relative_theta_error, repeated.relative_theta_error) <= 1e-8
-    sensitive = moved.relative_theta_error_8bit > 1e3 * moved.relative_theta_error
     return [
         Claim(
             "linear-underdetermined",
@@ -29,8 +28,10 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "The reconstruction problem of a linear model is “extremely underdetermined”.",
             "L·N equations for N·K unknowns",
             f"{moved.unknowns} unknowns, rank {moved.jacobian_rank}, solution set of dimension {moved.solution_dim}",
-            "",
+            "determined: 1 unknown an equation",
             verdict(moved.solution_dim > 0.9 * moved.unknowns),
+            value=moved.unknowns / (moved.unknowns - moved.solution_dim),
+            null_value=1.0,
         ),
         Claim(
             "linear-trivial",
@@ -41,6 +42,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "with a bias column of ones and weight decay",
             "",
             ("partly" if bias_matters else "reproduced") if zero_solves else "not reproduced",
+            value=trivial.residual_as_in_paper,
+            null_value=trivial.residual_with_bias_and_decay,
         ),
         Claim(
             "linear-kernel",
@@ -52,6 +55,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             f"kernel dimension {kernel.repeated} for one image repeated {moved.n} times",
             f"kernel dimension {kernel.train} for {moved.n} different photographs",
             verdict(in_kernel and same_line),
+            value=max(kernel.anscombe_product_max),
+            null_value=min(kernel.anscombe_gradient_norm),
         ),
         Claim(
             "linear-counterfactual",
@@ -63,6 +68,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             f"unmoved images: {moved.relative_theta_error_unmoved:.2f}; held-out images' distance "
             f"{moved.held_out_nn_l2:.1f}",
             "finding" if same and unlike else "not reproduced",
+            value=moved.relative_theta_error,
+            null_value=moved.relative_theta_error_unmoved,
         ),
         Claim(
             "linear-any-start",
@@ -73,15 +80,58 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             f"{repeated.relative_theta_error:.0e}",
             f"unmoved: {noise.relative_theta_error_unmoved:.2f}, {repeated.relative_theta_error_unmoved:.2f}",
             "finding" if arbitrary else "partly" if noise.relative_theta_error <= 1e-8 else "not reproduced",
+            value=max(noise.relative_theta_error, repeated.relative_theta_error),
+            null_value=min(noise.relative_theta_error_unmoved, repeated.relative_theta_error_unmoved),
         ),
+        *_beyond(metrics),
+    ]
+
+
+def _beyond(metrics: Metrics) -> list[Claim]:
+    """Photographs of 8 bits, other numbers of images, other labels."""
+    twins, distance, labels = metrics.twins, metrics.by_n, metrics.relabelled
+    all_bits = twins.agree == twins.numbers and not twins.same_images
+    nearly = twins.agree >= 0.9 * twins.numbers and not twins.same_images
+    moved = [row.mean_change_l2 for row in distance]
+    solved = all(row.converged for row in distance)
+    falls = all(later < earlier for earlier, later in zip(moved, moved[1:], strict=False))
+    worst = max(row.relative_theta_error for row in labels)
+    return [
         Claim(
             "linear-8bit",
             "",
-            "Rounding the counterfactual photographs to 8 bits undoes the exactness.",
+            "Two disjoint sets of photographs with 8 bits a channel have the same float32 classifier, bit by bit.",
             "",
-            f"relative error of θ {moved.relative_theta_error_8bit:.2g} after rounding, "
-            f"{moved.relative_theta_error:.0e} before",
-            f"unmoved images: {moved.relative_theta_error_unmoved:.2f}",
-            "finding" if sensitive else "not reproduced",
+            f"{twins.agree} of {twins.numbers} float32 numbers equal (n = {twins.n} each); the float64 classifier is "
+            f"within {twins.largest_relative_difference:.0e} of each; photographs changed by "
+            f"{twins.mean_change_levels:.1f} of 255 levels",
+            f"moved, then rounded: {twins.agree_rounded} equal; photographs as they were: {twins.agree_unmoved}",
+            "finding" if all_bits else "partly" if nearly else "not reproduced",
+            value=twins.agree,
+            null_value=max(twins.agree_rounded, twins.agree_unmoved),
+        ),
+        Claim(
+            "linear-distance",
+            "",
+            "The larger the training set, the less other photographs have to move for the same classifier.",
+            "",
+            "mean L2 change " + ", ".join(f"{row.mean_change_l2:.2f} (n = {row.n})" for row in distance),
+            f"to the nearest training image at n = {distance[-1].n}: {distance[-1].nn_train_l2:.1f}",
+            "finding" if solved and falls else "partly" if solved and moved[-1] < moved[0] else "not reproduced",
+            value=moved[-1],
+            null_value=moved[0],
+        ),
+        Claim(
+            "linear-labels",
+            "",
+            "The labels need not be known: other photographs with labels flipped at will have the same classifier.",
+            "",
+            f"relative error of θ at most {worst:.0e} with "
+            + ", ".join(f"{row.share:.0%} (moved {row.mean_change_l2:.2f})" for row in labels)
+            + " of the labels flipped",
+            f"unmoved, true labels: {metrics.counterfactual.relative_theta_error_unmoved:.2f}",
+            "finding" if worst <= 1e-8 else "partly" if labels[0].relative_theta_error <= 1e-8 else "not reproduced",
+            value=worst,
+            null_value=metrics.counterfactual.relative_theta_error_unmoved,
         ),
     ]

@@ -8,6 +8,7 @@ from tqdm import tqdm
 
 from recon.analysis.solution_set import Projection, ProjectionSettings, SolutionSet, jacobian_rank, residual
 from recon.chapters.base import Context, Outcome
+from recon.chapters.linear.beyond import by_n, by_weight_decay, relabelled, twins
 from recon.chapters.linear.metrics import Counted, Kernel, Metrics, Moved, Trivial
 from recon.chapters.linear.sizes import Sizes
 from recon.nets.mlp import MLP, affine, one_hidden
@@ -50,14 +51,19 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         if name == "counterfactual":
             arrays["counterfactual_x"] = found.x
     arrays |= {"counterfactual_index": data.init.index, "train_index": data.train.index}
+    pair, pictures = twins(context, sizes)
     metrics = Metrics(
         n_train=n,
         **moved,
         counting=counting(n, dim),
         trivial=_trivial(y, theta_star, sizes.weight_decay),
         kernel=_kernel(x_train, starts["repeated"], arrays["anscombe"]),
+        by_n=by_n(context, sizes),
+        by_weight_decay=by_weight_decay(context, sizes),
+        relabelled=relabelled(init - mean, objective, theta_star, mean, sizes, context),
+        twins=pair,
     )
-    return Outcome(metrics, arrays)
+    return Outcome(metrics, arrays | pictures)
 
 
 def _retrain(objective: Objective, x: Tensor) -> Tensor:

@@ -39,6 +39,52 @@ def plot_counterfactuals(result: Result[Metrics], start: str = "counterfactual")
     return image_rows(rows, [[], [], change, []])
 
 
+def plot_twins(result: Result[Metrics], n: int = 10) -> Figure:
+    """Training images · other photographs · what they became (black frame) · difference, amplified around grey."""
+    train, start, other = (result.array(f"twin_{name}").double() / 255 for name in ("train", "start", "other"))
+    rows = torch.linspace(0, len(train) - 1, n).round().long()
+    difference = (other - start)[rows]
+    factor = _round_factor(0.5 / float(difference.abs().quantile(0.995)))
+    change = [f"{255 * d:.1f} of 255" for d in difference.abs().mean(1)]
+    return image_rows(
+        [
+            ("training\nimages", train[rows], "none"),
+            ("other\nphotographs", start[rows], "none"),
+            ("the twins,\n8 bits", other[rows], "black"),
+            (f"difference\n× {factor}", 0.5 + factor * difference, "none"),
+        ],
+        [[], [], change, []],
+    )
+
+
+def plot_distance(result: Result[Metrics]) -> Figure:
+    """Mean distance that other photographs move, against n and against weight decay; test accuracy against n."""
+    by_n, decays = result.metrics.by_n, result.metrics.by_weight_decay
+    figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.2), facecolor="white", layout="constrained")
+    for ax, rows, at, label in (
+        (axes[0], by_n, [row.n for row in by_n], "training images n"),
+        (axes[1], decays, [row.weight_decay for row in decays], f"weight decay (n = {decays[0].n})"),
+    ):
+        ax.plot(at, [row.mean_change_l2 for row in rows], color=BLUE, marker="o", label="moved, mean")
+        ax.plot(at, [row.max_change_l2 for row in rows], color=BLUE, marker="^", linestyle=":", label="moved, most")
+        ax.plot(at, [row.nn_train_l2 for row in rows], color=GREY, marker="s", label="nearest training image")
+        ax.set(xscale="log", yscale="log", xlabel=label, ylabel="L2 distance")
+    axes[0].legend(fontsize=7, frameon=False)
+    for ax in (axes[0], axes[2]):
+        ax.set(xscale="log")
+        ax.set_xticks([row.n for row in by_n], [str(row.n) for row in by_n], fontsize=8)
+        ax.minorticks_off()
+    axes[2].plot([row.n for row in by_n], [row.test_accuracy for row in by_n], color=ORANGE, marker="o")
+    axes[2].plot(
+        [row.n for row in by_n], [row.majority for row in by_n], color=GREY, linestyle="--", label="larger class"
+    )
+    axes[2].set(ylim=(0.4, 1), xlabel="training images n", ylabel="test accuracy")
+    axes[2].legend(fontsize=7, frameon=False)
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
 def plot_counting(result: Result[Metrics]) -> Figure:
     """Unknown pixel values against equations, logarithmic, for three networks."""
     rows = result.metrics.counting
@@ -132,5 +178,7 @@ FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
     "counterfactuals_noise": lambda result: plot_counterfactuals(result, "noise"),
     "counterfactuals_repeated": lambda result: plot_counterfactuals(result, "repeated"),
     "theta_error": plot_theta_error,
+    "twins": plot_twins,
+    "distance": plot_distance,
     "anscombe": plot_anscombe,
 }

@@ -72,9 +72,67 @@ class Kernel:
     anscombe_product_max: list[float]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Distance:
+    """How far n other images moved for the same classifier, at one weight decay; the projection's ‖F‖ and whether it
+    converged · test_accuracy: of the classifier on images of neither set · majority: of always naming the more frequent
+    class, the null · nn_train_l2: of the moved images to their nearest training image."""
+
+    n: int
+    weight_decay: float
+    mean_change_l2: float
+    max_change_l2: float
+    nn_train_l2: float
+    residual_norm: float
+    converged: bool
+    n_test: int
+    test_accuracy: float
+    majority: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relabelled:
+    """Other images that claim to have other labels: the share of them whose label is flipped, how far they moved, and
+    the relative error of the classifier retrained on them with those labels."""
+
+    share: float
+    mean_change_l2: float
+    relative_theta_error: float
+    converged: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Twins:
+    """Two sets of n photographs with 8 bits a channel, and how many of the `numbers` float32 numbers of their
+    classifiers are the same, bit by bit.
+
+    agree_rounded: of the other photographs moved onto the solution set and rounded, the null · agree_unmoved: of the
+    photographs that they were made from · largest_relative_difference: |θ̂_j − θ_j|/|θ_j| at most, of the other set's
+    float64 classifier from the float32 numbers wanted · mean, max_change_levels: of the other photographs, in grey
+    levels of 255, mean over all pixels and over those of the image that moved most · nn_train_l2, held_out_nn_l2: mean
+    distance to the nearest training image, of the twins and of images of neither set, pixels in [0, 1] · same_images:
+    in both sets.
+    """
+
+    n: int
+    weight_decay: float
+    numbers: int
+    agree: int
+    agree_rounded: int
+    agree_unmoved: int
+    largest_relative_difference: float
+    relative_error_rounded: float
+    mean_change_levels: float
+    max_image_change_levels: float
+    nn_train_l2: float
+    held_out_nn_l2: float
+    same_images: int
+
+
 @dataclass(frozen=True)
 class Metrics:
-    """Three starts moved onto the solution set, and three smaller points of §3.1."""
+    """Three starts moved onto the solution set, three smaller points of §3.1, and what goes beyond it: distance against
+    n and weight decay, other labels, photographs of 8 bits."""
 
     n_train: int
     counterfactual: Moved
@@ -83,6 +141,10 @@ class Metrics:
     counting: list[Counted]
     trivial: Trivial
     kernel: Kernel
+    by_n: list[Distance]
+    by_weight_decay: list[Distance]
+    relabelled: list[Relabelled]
+    twins: Twins
 
     def starts(self) -> dict[str, Moved]:
         """The three by name."""

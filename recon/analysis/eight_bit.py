@@ -1,0 +1,299 @@
+"""Two sets of 8-bit photographs with one float32 classifier: the solution set, searched among integers.
+
+Training on (X, y) gives θ = Σ_i ρ_i x̄_i / (n ω) with ρ_i = y_i − σ(x̄_i·θ), see `recon.analysis.solution_set`.  So an
+image that θ classifies with a margin m_i weighs |ρ_i| = σ(−m_i), and one grey level of it moves Σ_i ρ_i x̄_i by
+|ρ_i|/255.  Photographs have margins of all sizes: their weights are digits, from large to tiny.  `diffuse` rounds the
+images in the order of falling |ρ_i|, and after every block moves those that are left, as real numbers, back onto the
+solution set.  So each error is handed on to finer digits (error diffusion), until float32 does not see it any more.
+
+Pixels are integers 0 … 255; the inputs are x = pixel/255 − ½ for every set, so that training needs nothing but pixels.
+Shapes: pixels (n, d), y (n,) in {0, 1}, theta (d + 1,) with the bias last; float64 throughout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from recon.analysis.solution_set import adjoint, solve_normal
+from recon.errors import ReconError
+from recon.nets.mlp import affine
+from recon.training.inner import Objective, solve_affine, with_ones
+
+LEVELS = 255.0
+LIGHTEST = 8  # images that the last search may change
+
+
+@dataclass(frozen=True)
+class EightBitSettings:
+    """weight_decay: ω of the training · edge: start images keep this many grey levels from 0 and 255, room to move in ·
+    finest: smallest |ρ| that an image of the ladder should have · rungs: of the ladder, in each class: numbers that are
+    tried until one succeeds · newton: steps at most of one return to the solution set."""
+
+    weight_decay: float = 3e-5
+    edge: int = 6
+    finest: float = 1e-13
+    rungs: tuple[int, ...] = (16, 20, 24, 12)
+    newton: int = 60
+
+
+@dataclass(frozen=True)
+class Twin:
+    """pixels (n, d) uint8, the other training set · chosen (n,): rows of the photographs that it was made from · theta
+    (d + 1,): its classifier in float64 · target (d + 1,) float32: the classifier wanted."""
+
+    pixels: Tensor
+    chosen: Tensor
+    theta: Tensor
+    target: Tensor
+
+    @property
+    def agree(self) -> int:
+        """How many of the d + 1 float32 numbers are the same, bit by bit."""
+        return int((self.theta.float().view(torch.int32) == self.target.view(torch.int32)).sum())
+
+    @property
+    def largest_relative_difference(self) -> float:
+        """max_j |θ_j − t_j| / |t_j| of the float64 classifier θ and the float32 numbers t."""
+        wanted = self.target.double()
+        return float(((self.theta - wanted) / wanted).abs().max())
+
+
+def twin(
+    pixels: Tensor,
+    y: Tensor,
+    others: Tensor,
+    others_y: Tensor,
+    settings: EightBitSettings = EightBitSettings(),
+    apart: Tensor | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Twin:
+    """A training set made of other photographs with the float32 classifier of (pixels, y).
+
+    pixels (n, d) uint8, y (n,) with n/2 of each class; others (N, d) uint8, others_y (N,): what may be chosen from ·
+    apart: see `ladder` · progress: see `diffuse`.  The labels of the result are n/2 zeros, then n/2 ones.  Whether all
+    numbers agree is measured, not promised: see `Twin.agree`.  ReconError where a class is too small.
+    """
+    target = classifier(pixels, y, settings.weight_decay).float()
+    best: Twin | None = None
+    for rungs in settings.rungs:
+        chosen = ladder(others, others_y, target.double(), len(pixels), settings.finest, rungs, apart)
+        found = _twin(others[chosen], others_y[chosen], chosen, target, settings, progress)
+        if best is None or found.agree > best.agree:
+            best = found
+        if best.agree == len(target):
+            break
+    assert best is not None
+    return best
+
+
+def _twin(
+    photographs: Tensor,
+    y: Tensor,
+    chosen: Tensor,
+    target: Tensor,
+    settings: EightBitSettings,
+    progress: Callable[[int], None] | None,
+) -> Twin:
+    start = photographs.double().clamp(settings.edge, LEVELS - settings.edge)
+    digits = Digits(target.double(), len(y), settings)
+    made = diffuse(start, y.double(), digits, progress)
+    found = Twin(made.to(torch.uint8), chosen, classifier(made, y, settings.weight_decay), target)
+    if found.agree == len(target):
+        return found
+    wrong = (found.theta.float() != target)[:-1].nonzero().flatten()
+    made = mended(made, y.double(), digits, wrong)
+    again = Twin(made.to(torch.uint8), chosen, classifier(made, y, settings.weight_decay), target)
+    return again if again.agree > found.agree else found
+
+
+def inputs(pixels: Tensor) -> Tensor:
+    """x = pixel/255 − ½ in float64."""
+    return pixels.double() / LEVELS - 0.5
+
+
+def weights_of(logits: Tensor, y: Tensor) -> Tensor:
+    """ρ_i = y_i − σ(z_i) as ±σ(−m_i), m_i = ±z_i, which loses no digits where the margin m_i is large."""
+    sign = 2 * y.double() - 1
+    return sign * torch.sigmoid(-sign * logits)
+
+
+def classifier(pixels: Tensor, y: Tensor, weight_decay: float) -> Tensor:
+    """θ (d + 1,) that training on pixels (n, d) ends at: Σ ρ_i x̄_i / (n ω), to the last digits of float64."""
+    x = inputs(pixels)
+    found = solve_affine(Objective(affine(x.shape[1]), y.double(), weight_decay), x[None], tol=1e-13, max_iter=200)
+    assert found.logits is not None  # Newton's method returns them
+    return weights_of(found.logits[0], y) @ with_ones(x) / (len(x) * weight_decay)
+
+
+def ladder(
+    others: Tensor, y: Tensor, theta: Tensor, n: int, finest: float, rungs: int, apart: Tensor | None = None
+) -> Tensor:
+    """Rows of n photographs to start from, (n,), half of each class, class 0 first: for each of `rungs` values of |ρ|
+    from `finest` to ½, evenly spaced in its logarithm, the photograph nearest to it; then the first in their order.
+
+    others (N, d), y (N,): the photographs there are · apart (N, N) bool: which two may be in one set; default: all.
+    ReconError where n/2 of a class cannot be found.
+    """
+    weight = weights_of(with_ones(inputs(others)) @ theta, y).abs().log()
+    levels = torch.linspace(math.log(finest), math.log(0.5), rungs).tolist()
+    chosen = []
+    for label in (0, 1):
+        free = y == label
+        free[weight < levels[0] - 1] = False  # too light to carry a digit
+        taken: list[int] = []
+        for k in range(n // 2):
+            if not free.any():
+                raise ReconError(f"{n // 2} photographs of class {label} are needed, and there are {len(taken)}")
+            wish = (weight - levels[k]).abs() if k < rungs else torch.arange(len(y), dtype=weight.dtype)
+            row = int(wish.masked_fill(~free, torch.inf).argmin())
+            taken.append(row)
+            free[row] = False
+            if apart is not None:
+                free &= apart[row]
+        chosen += sorted(taken)
+    return torch.tensor(chosen)
+
+
+def round_keeping(values: Tensor, theta: Tensor) -> Tensor:
+    """Integers next to `values` (m, d) in 0 … 255 that nearly keep values·θ, (m,).
+
+    Each pixel goes to the nearest integer; then those that cost least per unit of output go to their second nearest,
+    while that does not overshoot.  theta: the d weights.
+    """
+    nearest = values.round().clamp(0, LEVELS)
+    error = nearest - values
+    other = (nearest - torch.where(error > 0, 1.0, -1.0)).clamp(0, LEVELS)
+    gain, missing = (other - nearest) * theta, -(error @ theta)
+    useful = gain * missing[:, None] > 0
+    cost = torch.where(useful, ((other - values).abs() - error.abs()) / gain.abs(), torch.inf)
+    order = cost.argsort(dim=1)
+    total = torch.where(useful, gain.abs(), 0.0).gather(1, order).cumsum(1)
+    taken = (total <= missing.abs()[:, None]) & useful.gather(1, order)
+    return torch.where(torch.zeros_like(useful).scatter(1, order, taken), other, nearest)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The images that are no integers yet: rows (m,) of the set, pixels `values` (m, d), labels y (m,), and `base`
+    (d + 1,) = ω θ − (1/n) Σ ρ_i x̄_i over those that are, so that F = base − (1/n) Σ ρ_i x̄_i over these."""
+
+    rows: Tensor
+    values: Tensor
+    y: Tensor
+    base: Tensor
+
+    def first(self, count: int) -> Rest:
+        """The first rows."""
+        return Rest(self.rows[:count], self.values[:count], self.y[:count], self.base)
+
+    def without(self, count: int, base: Tensor) -> Rest:
+        """All but the first rows, which are in `base` now."""
+        return Rest(self.rows[count:], self.values[count:], self.y[count:], base)
+
+
+@dataclass(frozen=True)
+class Digits:
+    """What stays as it is while pixels move: the classifier wanted θ (d + 1,), the number of images n, the settings."""
+
+    theta: Tensor
+    n: int
+    settings: EightBitSettings
+
+    def weights(self, part: Rest) -> Tensor:
+        """|ρ_i| of these images, (m,)."""
+        return weights_of(with_ones(inputs(part.values)) @ self.theta, part.y).abs()
+
+    def residual(self, part: Rest) -> Tensor:
+        """F (d + 1,) = ω θ − (1/n) Σ ρ_i x̄_i over all n images, as `recon.analysis.solution_set.residual` has it."""
+        x_bar = with_ones(inputs(part.values))
+        return part.base - weights_of(x_bar @ self.theta, part.y) @ x_bar / self.n
+
+    def returned(self, part: Rest) -> Rest:
+        """These images moved until F = 0 by least changes (Gauss–Newton steps), inside 0 … 255.
+
+        Enough is a hundredth of what rounding the heaviest of them will leave.
+        """
+        left = self.residual(part)
+        enough = 0.01 * float(self.weights(part).max()) * 0.3 / LEVELS / self.n * math.sqrt(len(left))
+        for _ in range(self.settings.newton):
+            if left.norm() <= enough:
+                break
+            try:
+                found = self._descended(part, self._step(part, left), left)
+            except ReconError:  # a pixel is at its end in all of them: what is left is left
+                break
+            if found is None:
+                break
+            part, left = found
+        return part
+
+    def _step(self, part: Rest, left: Tensor) -> Tensor:
+        """−Jᵀ(J M Jᵀ)⁻¹ F in grey levels, (m, d); M leaves out the pixels that it would push over an end of 0 … 255."""
+        x, left = inputs(part.values), left * self.n / len(part.rows)
+        free = torch.ones_like(x, dtype=torch.bool)
+        for _ in range(3):
+            u = solve_normal(x, part.y, self.theta, None if free.all() else free, left)
+            step = -LEVELS * adjoint(x, part.y, self.theta, u) * free
+            over = ((part.values <= 0) & (step < 0)) | ((part.values >= LEVELS) & (step > 0))
+            if not over.any():
+                break
+            free &= ~over
+        return step
+
+    def _descended(self, part: Rest, step: Tensor, left: Tensor) -> tuple[Rest, Tensor] | None:
+        """The first of the steps 1, ½, … 1/256 of `step` that lowers ‖F‖, with F there.  No logit moves by more than 2
+        at once: weights are exponentials, and an image that is thrown far out is lost as a digit."""
+        longest = 2 / max(2.0, float((step @ self.theta[:-1]).abs().max()) / LEVELS)
+        for length in (longest * 0.5**k for k in range(9)):
+            trial = replace(part, values=(part.values + length * step).clamp(0, LEVELS))
+            now = self.residual(trial)
+            if now.norm() < (1 - 0.3 * length) * left.norm():
+                return trial, now
+        return None
+
+
+def diffuse(start: Tensor, y: Tensor, digits: Digits, progress: Callable[[int], None] | None = None) -> Tensor:
+    """Integers (n, d) near `start` (n, d), labels y (n,), with F near 0: the heaviest images first, in blocks that
+    weigh, in Σ ρ², no more than the images that take over their error.  progress: called with the number done."""
+    made = torch.empty_like(start)
+    rest = digits.returned(Rest(torch.arange(len(start)), start, y, digits.settings.weight_decay * digits.theta))
+    order = digits.weights(rest).argsort(descending=True)
+    rest = Rest(rest.rows[order], rest.values[order], rest.y[order], rest.base)
+    while len(rest.rows):
+        square = digits.weights(rest).square()
+        after = square.flip(0).cumsum(0).flip(0) - square
+        count = max(1, int((square.cumsum(0) <= after).sum())) if len(rest.rows) > 3 else len(rest.rows)
+        block = rest.first(count)
+        block = replace(block, values=round_keeping(block.values, digits.theta[:-1]))
+        made[block.rows] = block.values
+        rest = rest.without(count, digits.residual(block))
+        if len(rest.rows):
+            rest = digits.returned(rest)
+        if progress:
+            progress(len(start) - len(rest.rows))
+    return made
+
+
+def mended(values: Tensor, y: Tensor, digits: Digits, columns: Tensor) -> Tensor:
+    """Integers (n, d) whose `columns` (k,) have F_j as near to 0 as ±2 levels in the lightest images can make it.
+
+    Meant for columns of which θ_j is next to nothing: there float32 asks for more digits than elsewhere, and a pixel
+    hardly moves its image's margin, so that each column may be searched alone.
+    """
+    whole = Rest(torch.arange(len(values)), values.clone(), y, digits.settings.weight_decay * digits.theta)
+    light = digits.weights(whole).argsort()[:LIGHTEST]
+    weights = weights_of(with_ones(inputs(values[light])) @ digits.theta, y[light])
+    changes = torch.cartesian_prod(*[torch.arange(-2.0, 3.0, dtype=values.dtype)] * len(light))
+    effects = changes @ weights / LEVELS / digits.n
+    left = digits.residual(whole)
+    for column in columns.tolist():
+        pixels = whole.values[light, column] + changes
+        outside = ((pixels < 0) | (pixels > LEVELS)).any(1)
+        best = (left[column] - effects).abs().masked_fill(outside, torch.inf).argmin()
+        whole.values[light, column] = pixels[best]
+    return whole.values

@@ -1,0 +1,88 @@
+"""The pair to download and the pair that the command makes: the script trains both and finds the same bytes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from recon import cli
+from recon.analysis.eight_bit import EightBitSettings
+from recon.press import train_both
+from recon.press.twins import twins
+
+STATIC = Path(__file__).parents[2] / "book" / "_static"
+
+
+def said(folder: Path) -> str:
+    """What the script prints there, in a process of its own."""
+    command = [sys.executable, str(folder / "train_both.py")]
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd="/").stdout
+
+
+def pictures(folder: Path) -> np.ndarray:
+    return np.stack([np.asarray(Image.open(file)) for file in sorted(folder.glob("*.png"))])
+
+
+@pytest.fixture(scope="module")
+def download(tmp_path_factory):
+    with zipfile.ZipFile(STATIC / "twins.zip") as file:
+        file.extractall(folder := tmp_path_factory.mktemp("download"))
+    return folder / "twins"
+
+
+def test_the_download_is_two_sets_with_one_classifier(download):
+    assert said(download) == "3073 numbers: identical\n"
+    one, other = pictures(download / "training"), pictures(download / "other")
+    assert one.shape == other.shape == (80, 32, 32, 3) and one.dtype == np.uint8
+    assert not {image.tobytes() for image in one} & {image.tobytes() for image in other}
+    assert (STATIC / "twins.zip").stat().st_size < 1e6
+    assert "CC BY 2.0" in (download / "LICENCES.txt").read_text(encoding="utf-8")
+    assert (download / "train_both.py").read_bytes() == Path(train_both.__file__).read_bytes()
+
+
+def test_one_grey_level_is_seen(download, tmp_path):
+    """Of a heavy image; so equality is no accident of a coarse comparison."""
+    for name in ("training", "other"):
+        (tmp_path / name).mkdir()
+        for file in (download / name).glob("*.png"):
+            (tmp_path / name / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "train_both.py").write_bytes((download / "train_both.py").read_bytes())
+    file = min((tmp_path / "training").glob("*.png"))
+    image = np.asarray(Image.open(file)).copy()
+    image[0, 0, 0] += 1
+    Image.fromarray(image).save(file)
+    assert "identical" not in said(tmp_path) and "differ" in said(tmp_path)
+
+
+def test_the_classifier_does_not_depend_on_the_order_of_summation(download, tmp_path):
+    """Other rounding errors, the same bytes: no number lies on the edge between two of float32."""
+    theta = train_both.train(download / "training")
+    files = sorted((download / "other").glob("*.png"))
+    for number, file in enumerate(reversed(files)):
+        (tmp_path / f"{file.name[0]}-{number:03}.png").write_bytes(file.read_bytes())
+    assert train_both.train(tmp_path).tobytes() == theta.tobytes()
+
+
+def test_the_command_makes_such_a_pair(tmp_path, capsys):
+    assert cli.main(["twins", "--data", "photos", "--n", "80", "--out", str(tmp_path)]) == 0
+    assert "3073 of 3073 numbers identical" in capsys.readouterr().out
+    assert said(tmp_path) == "3073 numbers: identical\n"
+    assert len(pictures(tmp_path / "training")) == len(pictures(tmp_path / "other")) == 80
+
+
+def test_other_images_are_refused_in_one_sentence(tmp_path, capsys):
+    assert cli.main(["twins", "--data", "digits", "--out", str(tmp_path)]) == 2
+    assert "32 × 32" in capsys.readouterr().err
+    assert cli.main(["twins", "--data", "photos", "--n", "7", "--out", str(tmp_path)]) == 2
+    assert "must be even" in capsys.readouterr().err
+
+
+def test_script_and_search_train_alike():
+    assert EightBitSettings().weight_decay == train_both.DECAY
+    assert twins.__defaults__ is not None and 500 in twins.__defaults__
