@@ -10,6 +10,7 @@ from recon.chapters.landscape.figures import (
     plot_lines,
     plot_maps,
     plot_variants,
+    plot_walk,
 )
 from recon.chapters.landscape.metrics import BilevelMetrics, DecorecoMetrics
 from recon.chapters.landscape.sizes import SIZES
@@ -24,7 +25,7 @@ BILEVEL = Experiment(
     metrics=BilevelMetrics,
     compute=compute_bilevel.compute,
     claims=bilevel_claims,
-    figures={"maps": plot_maps, "fine": plot_fine, "paths": plot_connection},
+    figures={"maps": plot_maps, "fine": plot_fine, "paths": plot_connection, "walk": plot_walk},
 )
 DECORECO = Experiment(
     name="landscape-decoreco",

@@ -9,9 +9,12 @@ from recon.attacks.recover import RecoverSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """§4.5, eq. (10). n_train: images per seed; every seed has its own images, noise and network · steps, step_size,
+    """§4.5, eq. (10). walk_n, walk_points: images of the walk between training sets, frames of each of its legs (odd) ·
+    n_train: images per seed; every seed has its own images, noise and network · steps, step_size,
     momentum, tol: of the bilevel descent, as in chapter 3 · width, train_steps, descent_steps, descent_momentum,
-    attack: of the three-layer net, of the descent in all pixels, and of our attack on it · fine, fine_steps: points per
+    attack: of the three-layer net, of the descent in all pixels, and of our attack on it, whose layer_weights all
+    searches use · recipe_steps, trial_steps: of the reference recipe, and to choose its step size · at_once: starts in
+    one batch · check_steps: of Adam that judge whether a search had ended · fine, fine_steps: points per
     axis of the fine map of the affine net · pairs, points: segments between end points, and points on each ·
     line_points: on the lines from the truth · lambdas: λ₁ and λ₂."""
 
@@ -22,6 +25,12 @@ class Sizes:
     train_steps: int
     descent_steps: int
     attack: RecoverSettings
+    walk_n: int
+    walk_points: int
+    recipe_steps: int
+    trial_steps: int = 50
+    at_once: int = 25
+    check_steps: int = 100
     fine: int = 21
     fine_steps: int = 600
     pairs: int = 40
@@ -35,6 +44,8 @@ class Sizes:
     lambdas: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
+ALL = (1.0, 1.0, 1.0)  # layers: all count, as in the setting of Haim et al.
+
 SIZES = {
     "smoke": Sizes(
         n_train=10,
@@ -43,7 +54,12 @@ SIZES = {
         width=32,
         train_steps=100,
         descent_steps=30,
-        attack=RecoverSettings(m=10, restarts=1, steps=60, scale_steps=20),
+        attack=RecoverSettings(m=10, restarts=1, steps=60, scale_steps=20, layer_weights=ALL),
+        recipe_steps=60,
+        trial_steps=10,
+        check_steps=20,
+        walk_n=40,
+        walk_points=5,
         fine=5,
         fine_steps=30,
         pairs=4,
@@ -57,16 +73,23 @@ SIZES = {
         width=300,
         train_steps=600,
         descent_steps=400,
-        attack=RecoverSettings(m=40, restarts=1),
+        attack=RecoverSettings(m=40, restarts=1, layer_weights=ALL),
+        recipe_steps=400,
+        walk_n=100,
+        walk_points=17,
     ),
     "paper": Sizes(
         n_train=100,
-        seeds=5,
+        seeds=1,
         steps=4000,
         width=1000,
         train_steps=1500,
         descent_steps=2000,
-        attack=RecoverSettings(m=100, restarts=1, steps=3000),
+        attack=RecoverSettings(m=100, restarts=1, steps=3000, layer_weights=ALL),
+        recipe_steps=2000,
+        at_once=3,
+        walk_n=500,
+        walk_points=41,
         fine=41,
     ),
 }
