@@ -18,14 +18,14 @@ from recon.chapters.landscape.metrics import (
     Method,
     Route,
 )
-from recon.chapters.landscape.sizes import Sizes
+from recon.chapters.landscape.sizes import BilevelSizes, DecorecoSizes
 from recon.store.results import Claim, verdict
 
 ROUNDING = 1e-10  # relative error of a classifier below which it counts as the same, in float64
 STRIDE = 1.5  # longest step of a curve, relative to the straight segment's, below which neighbours stay neighbours
 
 
-def bilevel_claims(metrics: BilevelMetrics, _: Sizes) -> list[Claim]:
+def bilevel_claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
     """The bilevel landscape, and whether its solutions are connected."""
     ends, starts = metrics.distance, metrics.start_distance
     null = f"held-out images: {metrics.null_distance_to_truth:.1f} to truth"
@@ -121,7 +121,7 @@ SEARCHES = {"pixels": "all pixels", "recipe": "reference recipe", "unprojected":
 Cell = tuple[int, int]  # [i][j] of a grid
 
 
-def decoreco_claims(metrics: DecorecoMetrics, _: Sizes) -> list[Claim]:
+def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
     """DecoReco's landscape, and the comparisons with the bilevel one."""
     methods, lambdas = metrics.variants, metrics.lambda1
     found = {label: methods.methods()[name] for name, label in SEARCHES.items()}

@@ -28,7 +28,7 @@ from recon.chapters.landscape.shared import (
     measure,
     summarise,
 )
-from recon.chapters.landscape.sizes import Sizes
+from recon.chapters.landscape.sizes import BilevelSizes, Sizes
 from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace
 
@@ -36,7 +36,7 @@ ROUTES = ("to_partition", "to_random", "box_partition", "box_random")
 SHOWN = 8  # images of the walk that a result keeps of every frame
 
 
-def compute(sizes: Sizes, context: Context) -> Outcome[BilevelMetrics]:
+def compute(sizes: BilevelSizes, context: Context) -> Outcome[BilevelMetrics]:
     """25 starts × seeds of the affine net, the fine map, and the walk between training sets."""
     names = [f"seed-{seed}" for seed in range(sizes.seeds)]
     found = context.sweep(partial(_task, sizes, context), [*names, "fine", "walk"], label="landscape")
@@ -58,7 +58,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[BilevelMetrics]:
     return Outcome(metrics, arrays)
 
 
-def _task(sizes: Sizes, context: Context, name: str) -> Tensors:
+def _task(sizes: BilevelSizes, context: Context, name: str) -> Tensors:
     """One run of the sweep: "seed-K", "fine" or "walk"."""
     if name == "walk":
         return walk_run(sizes, context)
@@ -87,7 +87,7 @@ def descent_of(sizes: Sizes) -> HeavyBall:
     return HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol)
 
 
-def walk_run(sizes: Sizes, context: Context) -> Tensors:
+def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
     """Training sets of one classifier, frame by frame: without bounds from the truth to where the attack ends from the
     partition and from noise; with pixels in [0, 1] from the truth to the set nearest to the partition, and on to the
     one nearest to noise."""
@@ -139,7 +139,7 @@ def _connections(walked: Tensors) -> Connections:
     return Connections(n=int(n), level=height, sufficient=enough, **{name: route(name) for name in ROUTES})
 
 
-def fine_run(sizes: Sizes, context: Context) -> Tensors:
+def fine_run(sizes: BilevelSizes, context: Context) -> Tensors:
     """The affine net's starts on a fine grid, seed 0: energies before and after, and L2-nearest distances."""
     images = SeedImages.of(context, sizes, 0, torch.float64)
     released = affine_released(images, sizes)

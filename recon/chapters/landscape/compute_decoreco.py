@@ -29,7 +29,7 @@ from recon.chapters.landscape.shared import (
     summarise,
     table,
 )
-from recon.chapters.landscape.sizes import Sizes
+from recon.chapters.landscape.sizes import DecorecoSizes
 from recon.nets.mlp import MLP, three_layer
 from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace
@@ -42,7 +42,7 @@ DEEP = METHODS[1:5]  # on the three-layer net
 CONVERGED = 0.1  # share of what layer 1 has left that `further_fall` may still remove
 
 
-def compute(sizes: Sizes, context: Context) -> Outcome[DecorecoMetrics]:
+def compute(sizes: DecorecoSizes, context: Context) -> Outcome[DecorecoMetrics]:
     """25 starts × seeds × DecoReco's variants, and the bilevel sweep on the same images beside them.
 
     Every network, every scale and every few starts are a run of their own, stored as soon as they are there.
@@ -75,7 +75,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[DecorecoMetrics]:
     return Outcome(metrics, arrays)
 
 
-def _method(runs: list[Tensors], sizes: Sizes) -> Method:
+def _method(runs: list[Tensors], sizes: DecorecoSizes) -> Method:
     """Of all seeds."""
     side = len(sizes.lambdas)
 
@@ -93,7 +93,7 @@ def _method(runs: list[Tensors], sizes: Sizes) -> Method:
     )
 
 
-def _net(sizes: Sizes, context: Context, name: str) -> Tensors:
+def _net(sizes: DecorecoSizes, context: Context, name: str) -> Tensors:
     """Haim et al.'s net of one seed, near its KKT point, as in the DecoReco chapters: "net-K"."""
     images = SeedImages.of(context, sizes, (seed := _seed_of(name)), torch.float32)
     network = _network(sizes, images)
@@ -103,7 +103,7 @@ def _net(sizes: Sizes, context: Context, name: str) -> Tensors:
     return {"theta": train_to_kkt(network, x, images.y, theta_init, KKTSettings(sizes.train_steps)).theta_star}
 
 
-def _network(sizes: Sizes, images: SeedImages) -> MLP:
+def _network(sizes: DecorecoSizes, images: SeedImages) -> MLP:
     return three_layer(sizes.width, images.truth.shape[1])
 
 
@@ -116,14 +116,14 @@ def _seed_of(name: str) -> int:
 class _Search:
     """One method's search on one seed's net: images, their mean, weights, and the random multipliers (1, m)."""
 
-    sizes: Sizes
+    sizes: DecorecoSizes
     method: str
     images: SeedImages
     weights: Weights
     unit: Tensor
 
     @staticmethod
-    def of(sizes: Sizes, context: Context, nets: dict[str, Tensors], name: str) -> _Search:
+    def of(sizes: DecorecoSizes, context: Context, nets: dict[str, Tensors], name: str) -> _Search:
         method, seed = name.split("-")[0], _seed_of(name)
         images = SeedImages.of(context, sizes, seed, torch.float32)
         weights = Weights(_network(sizes, images), nets[f"net-{seed}"]["theta"])
@@ -165,7 +165,7 @@ class _Search:
         return descend_in_pixels(self.weights, starts, spanning, sizes.descent_steps, descent, layers)
 
 
-def _scale(sizes: Sizes, context: Context, nets: dict[str, Tensors], name: str) -> Tensors:
+def _scale(sizes: DecorecoSizes, context: Context, nets: dict[str, Tensors], name: str) -> Tensors:
     """λ's scale of our attack, or the recipe's step size: the one with the lowest energy from noise after a short run.
     It must not be chosen where the truth is near."""
     search = _Search.of(sizes, context, nets, name)
@@ -177,7 +177,9 @@ def _scale(sizes: Sizes, context: Context, nets: dict[str, Tensors], name: str) 
     return {"scale": torch.tensor(scales[min(range(len(scales)), key=energy.__getitem__)], dtype=torch.float64)}
 
 
-def _cells(sizes: Sizes, context: Context, nets: dict[str, Tensors], scales: dict[str, Tensors], name: str) -> Tensors:
+def _cells(
+    sizes: DecorecoSizes, context: Context, nets: dict[str, Tensors], scales: dict[str, Tensors], name: str
+) -> Tensors:
     """Ends from a few of the starts, in pixels, and what is left to gain there: "METHOD-K-PART"."""
     search = _Search.of(sizes, context, nets, name)
     part = int(name.split("-")[2])
@@ -190,7 +192,9 @@ def _cells(sizes: Sizes, context: Context, nets: dict[str, Tensors], scales: dic
     return {"x_hat": x_hat + search.mean, "fall": torch.cat(fall)}
 
 
-def _measured(sizes: Sizes, context: Context, nets: dict[str, Tensors], ends: dict[str, Tensors], name: str) -> Tensors:
+def _measured(
+    sizes: DecorecoSizes, context: Context, nets: dict[str, Tensors], ends: dict[str, Tensors], name: str
+) -> Tensors:
     """One run of the comparison, "METHOD-K": all starts of seed K.
 
     "affine": the bilevel sweep's own net, images and descent, only the energy differs · "pixels": the three-layer net,
@@ -235,7 +239,7 @@ def ncc_to_truth(x: Tensor, truth: Tensor) -> Tensor:
     return nearest(x.flatten(0, 1), truth, "ncc").score.unflatten(0, x.shape[:2]).mean(-1)
 
 
-def affine_run(sizes: Sizes, context: Context, seed: int) -> Tensors:
+def affine_run(sizes: DecorecoSizes, context: Context, seed: int) -> Tensors:
     """DecoReco's energy on the bilevel sweep's affine net: θ* = Σ λ_i y_i x̄_i holds there exactly, at the truth."""
     images = SeedImages.of(context, sizes, seed, torch.float64)
     released = affine_released(images, sizes)
