@@ -12,8 +12,7 @@ from recon.attacks.recover import RecoverSettings, tuned_attack
 from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace, reduced
 from recon.released import Weights
-
-FIT = 2000  # iterations that fit λ to given images
+from recon.training.kkt import certificate
 
 
 def descend_in_pixels(
@@ -46,8 +45,7 @@ def further_fall(
     step size: small steps do not look like an end.  No true image enters.  space: where a search stays within it.
     """
     labels = half_and_half(x.shape[1], x.device, x.dtype)
-    fit = StationarityAttack(weights, labels, HeavyBall(), settings.alpha, layers=settings.layer_weights).fit
-    multipliers = fit(x, torch.zeros_like(x[..., 0]), FIT)
+    multipliers = torch.stack([_fitted(weights, images, labels, settings) for images in x])
     floor = 1e-6 * multipliers.amax(-1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
     attack, start = tuned_attack(weights, labels, torch.maximum(multipliers, floor), steps, settings), x
     if space is not None:
@@ -55,3 +53,13 @@ def further_fall(
     by_layer, energy, _, _ = attack.value_and_grad(start, attack.multipliers_init)
     found = reconstruct(attack, start, steps, label="end?")
     return (energy - found.energy) / by_layer[:, 0]
+
+
+def _fitted(weights: Weights, x: Tensor, labels: Tensor, settings: RecoverSettings) -> Tensor:
+    """The best λ ≥ 0 (m,) for images x (m, d)."""
+    found = certificate(
+        *(weights.network, weights.theta_star, x, (labels + 1) / 2),
+        alpha=settings.alpha,
+        layer_weights=settings.layer_weights,
+    )
+    return found.multipliers.to(x)

@@ -188,8 +188,8 @@ def _cells(
     scale = 0.0 if search.method == "pixels" else scales[name.rsplit("-", 1)[0]]["scale"].item()
     x_hat = search.ends(starts, scale)
     judge = replace(search.sizes.attack, alpha=ALPHA) if search.method == "recipe" else search.sizes.attack
-    fall = [further_fall(search.weights, x[None], judge, sizes.check_steps, search.space()) for x in x_hat]
-    return {"x_hat": x_hat + search.mean, "fall": torch.cat(fall)}
+    fall = further_fall(search.weights, x_hat, judge, sizes.check_steps, search.space())
+    return {"x_hat": x_hat + search.mean, "fall": fall}
 
 
 def _measured(
