@@ -21,10 +21,11 @@ continuous image of a convex set: connected.
 
 *Detours.*  Let a in A be on the near side, and v = 1 at one image of each label, 0 elsewhere.  In the quarter plane
 e + λ (a − e) + μ v, λ, μ ≥ 0, where H ≥ C is convex, its border is an arc of A from a, λ = 1 and μ = 0, to the far
-side, unless it meets λ = 0.  There H = H(e + μ v) ≤ 2 max h + n_c h(|c|/n_c), n_c being the number of images with the
-label of c's sign (Jensen's inequality).  So:
+side, unless it meets λ = 0.  There H = H(e + μ v) ≤ 2 max h + n_c h(t), n_c being the number of images with the label
+of c's sign, t = min(|c|/n_c, a*) and a* = `PEAK` where h is largest: by Jensen's inequality the n_c − 1 images that v
+leaves alone, with one at h(0) = 0, have at most n_c h(τ) at their mean τ ≤ |c|/n_c, and h rises up to a*.  So:
 
-**Theorem.**  If both labels occur and C > 2 max h + n_c h(|c|/n_c) (`sufficient`), the set is connected.
+**Theorem.**  If both labels occur and C > 2 max h + n_c h(t) (`sufficient`), the set is connected.
 
 2 max h = 2 W(1/e) = `LIMIT` cannot be less: let c = 0 and one label have one image, a_1 = Σ_{i>1} a_i.  h is
 subadditive, so H ≥ 2h(a_1), and where 2h(a_1) > C there is no point of A, which lies on both sides of that.
@@ -47,6 +48,7 @@ from recon.errors import ReconError
 
 #: 2 max h = 2 W(1/e), with Lambert's W
 LIMIT = 0.5569290855221476
+PEAK = 0.21781170571980387  # a* = W(1/e) / (1 + W(1/e)), where h'(a*) = 0
 HALVINGS = 200  # of a bracket: more than a float64 has digits
 DETOUR = 0.25  # share of a curve's parameter that a detour takes
 ROUNDING = 1e-6  # by how much of its length a ray may miss a point of A that it starts from
@@ -68,9 +70,9 @@ def balance(theta: Tensor, weight_decay: float, n: int) -> float:
 
 
 def sufficient(y: Tensor, c: float) -> float:
-    """2 max h + n_c h(|c|/n_c): a level above it makes the solution set connected."""
+    """2 max h + n_c h(min(|c|/n_c, a*)): a level above it makes the solution set connected."""
     count = int((y == (1 if c > 0 else 0)).sum())
-    return LIMIT + count * float(bent(torch.tensor(abs(c) / count, dtype=torch.float64)))
+    return LIMIT + count * float(bent(torch.tensor(min(abs(c) / count, PEAK), dtype=torch.float64)))
 
 
 def taken_apart(x: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:

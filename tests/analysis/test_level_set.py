@@ -117,6 +117,7 @@ def test_sufficient_by_hand():
     y = torch.tensor([0.0, 0, 0, 1])
     assert sufficient(y, 0.0) == LIMIT
     assert sufficient(y, 0.2) == pytest.approx(LIMIT + 0.2 * math.log(4))
+    assert sufficient(y, 0.9) == pytest.approx(1.5 * LIMIT)  # beyond the peak of h its value there counts
     assert sufficient(y, -0.3) == pytest.approx(LIMIT + 3 * 0.1 * math.log(9))
 
 

@@ -31,7 +31,7 @@ def heatmaps(
     axes: Sequence[Axes], distance: BySet, lambdas: list[float], top: float, label: str, converged: Grid | None = None
 ) -> None:
     """One row: distance to the nearest image of each set; λ₁ to the right, λ₂ upwards; values printed.  A cell whose
-    search had not converged in every seed is crossed out."""
+    search had not converged in every seed has a white corner."""
     for ax, (name, values_of_set) in zip(axes, distance.sets().items(), strict=True):
         values = np.array(values_of_set).T[::-1]  # [λ₂ from 1 to 0][λ₁]
         sns.heatmap(
@@ -51,8 +51,8 @@ def heatmaps(
         ax.set(title=f"to the nearest {SETS[name]} image", xlabel="λ₁  (partition → truth)")
         side = len(lambdas)
         for i, row in enumerate(converged or []):
-            for j in (j for j, share in enumerate(row) if share < 1):
-                ax.plot([i + 0.08, i + 0.92], [side - j - 0.92, side - j - 0.08], color="white", linewidth=0.8)
+            for top_edge in (side - 1 - j for j, share in enumerate(row) if share < 1):
+                ax.fill([i, i + 0.25, i], [top_edge, top_edge, top_edge + 0.25], color="white")
     axes[0].set_ylabel(f"{label}\nλ₂  (noise → image)")
 
 
@@ -73,7 +73,7 @@ def plot_maps(result: Result[BilevelMetrics]) -> Figure:
 
 def plot_variants(result: Result[DecorecoMetrics]) -> Figure:
     """Fig. 10b: DecoReco by descent in all pixels, by the reference recipe and by our attack, beside bilevel on one
-    scale; crossed out: not converged."""
+    scale; white corner: not converged."""
     methods = result.metrics.variants.methods()
     distance = {label: methods[name].distance for name, label in METHODS.items()}
     converged = [methods[name].cells_converged for name in METHODS]
