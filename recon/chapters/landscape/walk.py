@@ -16,11 +16,13 @@ from recon.chapters.landscape.metrics import BilevelMetrics
 from recon.chapters.pictures import as_pixels
 from recon.store.results import Result
 
+ROW = 8  # images shown: one row of a page
+
 
 def walk(result: Result[BilevelMetrics]) -> str:
     """The element for a result of `landscape-bilevel`."""
     pictures, error = walk_frames(result)
-    return walk_html(pictures, error, result.metrics.connection.n)
+    return walk_html(pictures[:, :ROW], error, result.metrics.connection.n)
 
 
 def walk_html(pictures: Tensor, error: list[float], n: int, name: str = "recon-walk") -> str:
