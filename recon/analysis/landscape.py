@@ -21,7 +21,7 @@ from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury, outer_en
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.stationarity import stationarity
 from recon.errors import ReconError
-from recon.nets.gram import gram
+from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP
 from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace, reduced
@@ -104,12 +104,12 @@ def in_chunks(run: Callable[[slice], Reconstruction], rows: int, row_bytes: int,
 
 @dataclass(frozen=True)
 class StationarityAttack:
-    """DecoReco's energy of layer 1 as a function of the images alone, descended like the bilevel one.
+    """DecoReco's energy as a function of the images alone, descended like the bilevel one.
 
-        f(x) = min_{λ≥0} ‖θ_1 − Σ_i λ_i y_i ∇_{θ_1} Φ(x_i; θ*)‖²,   ∇f = ∂R/∂x at the minimising λ (envelope theorem).
+        f(x) = min_{λ≥0} Σ_l ω_l ‖θ_l − Σ_i λ_i y_i ∇_{θ_l} Φ(x_i; θ*)‖²,   ∇f = ∂R/∂x at the minimising λ
 
-    λ(x) takes the place of θ(x) in eq. (7): fitted before the first step, then refined `refits` times a step from where
-    it was.  weights: θ* (p,) · labels (n,) in {−1, 1}.
+    (envelope theorem).  λ(x) takes the place of θ(x) in eq. (7): fitted before the first step, then refined `refits`
+    times a step from where it was.  weights: θ* (p,) · labels (n,) in {−1, 1} · layers: ω, default the first alone.
     """
 
     weights: Weights
@@ -117,11 +117,12 @@ class StationarityAttack:
     descent: HeavyBall
     alpha: float = 100.0
     refits: int = 20
+    layers: tuple[float, ...] | None = None
 
     @property
     def layer_weights(self) -> tuple[float, ...]:
-        """Only the first layer counts."""
-        return (1.0,) + (0.0,) * (self.weights.network.depth - 1)
+        """ω (L,)."""
+        return self.layers or first_layer(self.weights.network)
 
     def init(self, x_init: Tensor) -> State:
         """State at x_init (S, n, d)."""
@@ -131,8 +132,9 @@ class StationarityAttack:
     def fit(self, x: Tensor, multipliers: Tensor, iterations: int) -> Tensor:
         """λ ≥ 0 (S, n) by accelerated projected gradient descent (Beck & Teboulle 2009) from `multipliers`."""
         matrices, products = gram(self.weights.network, self.weights.params, x, alpha=self.alpha)
-        k = self.labels[:, None] * matrices[0] * self.labels
-        b = self.labels * products[0]
+        omega = torch.tensor(self.layer_weights).to(x)
+        k = self.labels[:, None] * torch.einsum("l,l...->...", omega, matrices) * self.labels
+        b = self.labels * torch.einsum("l,l...->...", omega, products)
         size = torch.linalg.matrix_norm(k, ord=torch.inf)[:, None].clamp_min(torch.finfo(x.dtype).tiny)
         point, previous, momentum = multipliers, multipliers, 1.0
         for _ in range(iterations):
@@ -162,14 +164,23 @@ def bilevel_energy(released: Weights, x: Tensor) -> Tensor:
     return outer_energy(released.theta_star, theta) / released.theta_star.square().sum(-1)
 
 
-def stationarity_energy(network: MLP, theta_star: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """min_{λ≥0} ‖θ_1 − Σ_i λ_i y_i ∇_{θ_1} Φ(x_i; θ*)‖² / ‖θ_1‖² for images x (S, n, d); (S,).
+def first_layer(network: MLP) -> tuple[float, ...]:
+    """ω (L,) of the first layer alone."""
+    return (1.0,) + (0.0,) * (network.depth - 1)
 
-    DecoReco's energy of layer 1 as a function of the images alone, as `bilevel_energy` is: λ is fitted, like θ(x).
+
+def stationarity_energy(
+    network: MLP, theta_star: Tensor, x: Tensor, y: Tensor, layers: tuple[float, ...] | None = None
+) -> Tensor:
+    """min_{λ≥0} Σ_l ω_l ‖θ_l − Σ_i λ_i y_i ∇_{θ_l} Φ(x_i; θ*)‖² / Σ_l ω_l ‖θ_l‖² for images x (S, n, d); (S,).
+
+    DecoReco's energy as a function of the images alone, as `bilevel_energy` is: λ is fitted, like θ(x).  layers: ω,
+    default the first alone.
     """
-    weights = (1.0,) + (0.0,) * (network.depth - 1)
-    found = [certificate(network, theta_star, images, y, layer_weights=weights).residual_by_layer[0] for images in x]
-    return torch.stack(found).square()
+    omega = torch.tensor(layers or first_layer(network), dtype=torch.float64, device=x.device)
+    whole = omega @ layer_norms(network, {k: v.double() for k, v in network.unflatten(theta_star).items()})
+    found = [certificate(network, theta_star, images, y, layer_weights=tuple(omega.tolist())) for images in x]
+    return torch.stack([omega @ each.energy_by_layer for each in found]) / whole
 
 
 def segment(a: Tensor, b: Tensor, points: int) -> Tensor:
@@ -206,6 +217,7 @@ __all__ = [
     "barrier",
     "bilevel_energy",
     "curvature",
+    "first_layer",
     "StationarityAttack",
     "in_chunks",
     "in_span",

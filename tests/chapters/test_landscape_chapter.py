@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from pydantic import TypeAdapter
 
 from recon.chapters.base import Context
-from recon.chapters.landscape.claims import bilevel_claims, crossing_text, decoreco_claims
+from recon.chapters.landscape.claims import SEARCHES, bilevel_claims, crossing_text, decoreco_claims
+from recon.chapters.landscape.compute_decoreco import CONVERGED, DEEP
 from recon.chapters.landscape.metrics import BilevelMetrics, BySet, DecorecoMetrics
-from recon.chapters.landscape.shared import SeedImages, summarise
-from recon.chapters.landscape.sizes import SIZES
+from recon.chapters.landscape.shared import SeedImages, different, summarise
+from recon.chapters.landscape.sizes import BILEVEL_SIZES, DECORECO_SIZES
 from recon.chapters.run import run
 from recon.images.registry import load_pool
-from recon.store.results import load_result
 
-PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results"
+PINNED = Path(__file__).parent / "smoke"
+SIZES = BILEVEL_SIZES
 LAMBDAS = [0.0, 0.25, 0.5, 0.75, 1.0]
 #: smaller than smoke: seconds
-TINY = {"steps": 40, "width": 16, "train_steps": 40, "descent_steps": 10, "fine": 3, "fine_steps": 10, "pairs": 2}
+TINY = {"steps": 40, "pairs": 2}
+BILEVEL = {**TINY, "fine": 3, "fine_steps": 10}
+DECORECO = {**TINY, "width": 16, "train_steps": 40, "descent_steps": 10, "recipe_steps": 10, "attack.steps": 20}
 
 
 def in_this_process(unit, names, label):
@@ -68,11 +73,16 @@ def test_summary_by_hand():
     base["truth"] = torch.tensor([8.0, 6.0, 0.0, 1.0])
     base["partition"] = torch.tensor([0.0, 2.0, 0.0, 5.0])
     base["random"] = torch.tensor([0.0, 0.0, 3.0, 4.0])
+    base |= {"converged": torch.tensor([True, False, True, True])}
     base |= {"barrier": torch.tensor([0.0, 0.02]), "curvature": torch.tensor([1.0, 2.0, 3.0])}
     base |= {"line_partition": torch.tensor([0.0, 2.0, 1.0, 3.0]), "line_random": torch.tensor([0.0, 1.0, 2.0, 4.0])}
-    other = base | {"energy": base["energy"] + 2, "truth": torch.tensor([8.0, 6.0, 0.0, 6.0])}
+    other = base | {
+        "converged": torch.tensor([True, True, True, False]),
+        "energy": base["energy"] + 2,
+        "truth": torch.tensor([8.0, 6.0, 0.0, 6.0]),
+    }
     found = summarise([base, other], (0.0, 1.0))
-    assert found.energy == [[2.0, 3.0], [4.0, 5.0]]
+    assert found.energy == [[2.0, 3.0], [4.0, 5.0]] and found.cells_converged == [[1.0, 0.5], [1.0, 0.5]]
     assert found.energy_sd[0][0] == pytest.approx(2**0.5)
     assert found.distance.truth == [[8.0, 6.0], [0.0, 3.5]]
     # along λ₁ at λ₂ = 1: truth 6 → 1 against 2 → 5 swaps at a half; 6 → 6 against 2 → 5 does not
@@ -88,7 +98,7 @@ def test_summary_by_hand():
 
 
 def test_tiny_bilevel_sweep(tmp_path):
-    result = run("landscape-bilevel", profile="smoke", data="photos", device="cpu", out=tmp_path, **TINY)
+    result = run("landscape-bilevel", profile="smoke", data="photos", device="cpu", out=tmp_path, **BILEVEL)
     found = result.metrics
     assert found.distance.truth[-1][-1] < 1e-6 and found.start_distance.truth[-1][-1] < 1e-6
     assert found.energy[-1][-1] < 1e-20 and found.steps == [40, 40]
@@ -97,17 +107,30 @@ def test_tiny_bilevel_sweep(tmp_path):
     for rows in (found.distance.truth, found.energy):
         assert all(row[0] == pytest.approx(rows[0][0], rel=1e-6) for row in rows)  # λ₂ = 0: noise, whatever λ₁
     assert result.array("truth").shape == (2, 25) and result.array("fine_energy").shape == (9,)
+    for route in found.connection.routes().values():
+        assert route.solved and route.error < 1e-10 < 1e-3 < route.straight_error and route.frames == 5
+    assert all(0 <= route.lowest_pixel <= route.highest_pixel <= 1 for route in found.connection.boxed())
+    assert found.connection.level > found.connection.sufficient > 0.55
+    first, second = (result.array(f"walk_{name}_frames") for name in ("box_partition", "box_random"))
+    assert first.shape == second.shape and first.shape[0] == 5 and torch.equal(first[-1], second[0])
     assert result.array("truth").mean(0)[-2].item() == pytest.approx(found.distance.truth[-1][-2], rel=1e-6)
     assert found.start_distance.partition[0][-1] == 0.0 == found.start_distance.random[2][0]
 
 
 @pytest.mark.slow
 def test_tiny_comparison(tmp_path):
-    result = run("landscape-decoreco", profile="smoke", data="photos", device="cpu", out=tmp_path, **TINY)
+    result = run("landscape-decoreco", profile="smoke", data="photos", device="cpu", out=tmp_path, **DECORECO)
     found, methods = result.metrics, result.metrics.variants.methods()
+    assert set(DEEP) < set(methods) and list(methods)[0] == "bilevel"
+    for name in DEEP:
+        ended = [[fall < CONVERGED for fall in row] for row in methods[name].further_fall]
+        alike = [share in (0, 1) for row in methods[name].cells_converged for share in row]
+        assert not all(alike) or ended == [[share == 1 for share in row] for row in methods[name].cells_converged]
     assert found.distance == methods["pixels"].distance and found.ncc == methods["pixels"].ncc
     assert methods["span"].start_ncc and methods["bilevel"].ncc is methods["affine"].null_ncc is None
-    assert methods["pixels"].null_ncc == methods["span"].null_ncc
+    assert methods["pixels"].null_ncc == methods["span"].null_ncc == methods["recipe"].null_ncc
+    for each in methods.values():
+        assert all(row[0] == each.distance.truth[0][0] for row in each.distance.truth)  # λ₂ = 0: noise, whatever λ₁
     for name, each in methods.items():
         own = each.start_distance == methods["bilevel"].start_distance
         assert own == (name != "span")  # our attack begins at the projected start
@@ -118,14 +141,18 @@ def test_tiny_comparison(tmp_path):
 # ---------------------------------------------------------------------------------------------------- the verdicts
 
 
+def pinned(name, metrics):
+    return TypeAdapter(metrics).validate_python(json.loads((PINNED / f"{name}.json").read_text()))
+
+
 @pytest.fixture
 def bilevel():
-    return load_result(PUBLISHED / "landscape-bilevel", BilevelMetrics, arrays=False).metrics
+    return pinned("landscape-bilevel", BilevelMetrics)
 
 
 @pytest.fixture
 def compared():
-    return load_result(PUBLISHED / "landscape-decoreco", DecorecoMetrics, arrays=False).metrics
+    return pinned("landscape-decoreco", DecorecoMetrics)
 
 
 def grid(start, end):
@@ -137,6 +164,8 @@ def grid(start, end):
 SWAPS = BySet(truth=grid(16.0, 0.0), partition=grid(0.0, 16.0), random=grid(20.0, 20.0))
 NEVER = BySet(truth=grid(16.0, 10.0), partition=grid(0.0, 5.0), random=grid(20.0, 20.0))
 TRUTH_EVERYWHERE = BySet(truth=grid(1.0, 0.0), partition=grid(5.0, 16.0), random=grid(20.0, 20.0))
+ALL_CELLS = [[1.0] * 5 for _ in LAMBDAS]
+NO_CELL = [[0.5] * 5 for _ in LAMBDAS]
 
 
 def test_bilevel_corners_and_crossing(bilevel):
@@ -161,18 +190,25 @@ def test_bilevel_noise_must_cost_at_every_step(bilevel):
         )
 
 
-def test_a_jump_or_a_rise_on_either_way_disconnects(bilevel):
-    good = replace(bilevel.connection.random, curve=1e-20, largest_step=1.1)
+def test_an_error_a_jump_or_a_pixel_outside_disconnects(bilevel):
+    routes = bilevel.connection
+    good = replace(routes.box_random, error=1e-13, largest_step=1.1, largest_double_step=1.09, solved=True)
+    good = replace(good, lowest_pixel=0.0, highest_pixel=1.0)
 
-    def connected(partition, random):
-        connection = replace(bilevel.connection, partition=partition, random=random)
-        claim = bilevel_claims(replace(bilevel, connection=connection), SIZES["smoke"])[-1]
-        assert claim.id == "landscape-bilevel-connected" and claim.verdict == "finding"
-        return claim.sentence.startswith("A curve at energy zero leads")
+    def connected(first, second, level=5.0, sufficient=0.6):
+        found = replace(routes, level=level, sufficient=sufficient, to_partition=first, to_random=second)
+        found = replace(found, box_partition=first, box_random=second)
+        judged = verdicts(bilevel_claims(replace(bilevel, connection=found), SIZES["smoke"]))
+        return judged["bilevel-connected"], judged["bilevel-connected-box"]
 
-    assert connected(good, good)
-    for bad in (replace(good, curve=1e-11), replace(good, largest_step=1.6)):
-        assert not connected(bad, good) and not connected(good, bad)
+    assert connected(good, good) == ("finding", "finding")
+    assert connected(good, good, level=0.5) == ("not reproduced", "finding")  # the theorem does not apply
+    wrong = [replace(good, error=1e-9), replace(good, largest_step=1.6, largest_double_step=1.6)]
+    for bad in (*wrong, replace(good, largest_double_step=0.6)):
+        assert connected(bad, good) == connected(good, bad) == ("partly", "partly")
+        assert connected(bad, bad) == ("not reproduced", "not reproduced")
+    for bad in (replace(good, lowest_pixel=-1e-9), replace(good, highest_pixel=1.01), replace(good, solved=False)):
+        assert connected(bad, good) == connected(good, bad) == ("finding", "partly")
 
 
 def test_crossing_text(bilevel):
@@ -185,21 +221,42 @@ def test_crossing_text(bilevel):
         assert crossing_text(replace(bilevel, crossing=replace(bilevel.crossing, truth_partition=changed))) == expected
 
 
-def judged(compared, **methods):
-    """Verdicts with fields of some methods replaced: method name -> fields."""
+def claims_of(compared, **methods):
+    """With fields of some methods replaced: method name -> fields; all searches converged unless they say otherwise."""
     variants = compared.variants
-    changed = {name: replace(getattr(variants, name), **fields) for name, fields in methods.items()}
-    return verdicts(decoreco_claims(replace(compared, variants=replace(variants, **changed)), SIZES["smoke"]))
+    fields = {name: {"cells_converged": ALL_CELLS, **methods.get(name, {})} for name in {*SEARCHES, *methods}}
+    changed = {name: replace(getattr(variants, name), **own) for name, own in fields.items()}
+    return decoreco_claims(replace(compared, variants=replace(variants, **changed)), DECORECO_SIZES["smoke"])
 
 
-def test_decoreco_corners_and_crossing_of_both_searches(compared):
-    for pixels, span, expected in (
+def judged(compared, **methods):
+    return verdicts(claims_of(compared, **methods))
+
+
+def test_decoreco_corners_and_crossing_of_all_searches(compared):
+    for pixels, others, expected in (
         (SWAPS, SWAPS, "reproduced"),
         (SWAPS, TRUTH_EVERYWHERE, "partly"),
         (TRUTH_EVERYWHERE, TRUTH_EVERYWHERE, "not reproduced"),
     ):
-        found = judged(compared, pixels={"distance": pixels}, span={"distance": span})
+        rest = {"distance": others}
+        found = judged(compared, pixels={"distance": pixels}, recipe=rest, unprojected=rest)
         assert found["decoreco-corners"] == found["decoreco-crossing"] == expected
+
+
+def test_only_a_search_that_had_converged_is_judged(compared):
+    good, bad = {"distance": SWAPS}, {"distance": TRUTH_EVERYWHERE, "cells_converged": NO_CELL}
+    found = {claim.id: claim for claim in claims_of(compared, pixels=good, recipe=bad, unprojected=bad)}
+    claim = found["landscape-decoreco-corners"]
+    assert claim.verdict == "reproduced" and claim.value == 16.0
+    assert claim.ours.count("not converged, not judged") == 2 and not claim.ours.startswith("not tested")
+    none = {name: {"distance": SWAPS, "cells_converged": NO_CELL} for name in SEARCHES}
+    claim = {claim.id: claim for claim in claims_of(compared, **none)}["landscape-decoreco-corners"]
+    assert claim.verdict == "not reproduced" and claim.ours.startswith("not tested")
+    elsewhere = [[1.0, 1, 1, 1, 1]] + [[1.0, 1, 1, 1, 0.5]] * 3 + [[1.0, 1, 1, 1, 1]]  # not between the corners
+    most = {name: {"distance": SWAPS, "cells_converged": elsewhere} for name in SEARCHES}
+    found = judged(compared, **most)
+    assert (found["decoreco-corners"], found["decoreco-crossing"]) == ("reproduced", "not reproduced")
 
 
 def test_near_truth_needs_both_neighbours(compared):
@@ -208,12 +265,13 @@ def test_near_truth_needs_both_neighbours(compared):
         truth[-1][-2], truth[-2][-1] = value, other
         return {"distance": replace(SWAPS, truth=truth)}
 
-    for pixels, span, expected in (
+    for pixels, ours, expected in (
         ((1.3, 1.3), (1.3, 1.3), "reproduced"),
         ((1.3, 1.2), (1.3, 1.3), "partly"),
         ((1.2, 1.3), (1.2, 1.3), "not reproduced"),
     ):
-        found = judged(compared, bilevel=around(1.0, 1.0), pixels=around(*pixels), span=around(*span))
+        rest = around(*ours)
+        found = judged(compared, bilevel=around(1.0, 1.0), pixels=around(*pixels), recipe=rest, unprojected=rest)
         assert found["near-truth"] == expected
 
 
@@ -221,14 +279,18 @@ def test_degrading_is_judged_over_seeds(compared):
     def costs(*totals):  # of each seed, from λ₂ = 1 to 0
         return {"noise_line_per_seed": [[total, 0.0, 0.0, 0.0, 0.0] for total in totals]}
 
-    steep, same = costs(19.9, 20.0, 20.1), costs(20.0, 19.9, 20.1)
-    for pixels, span, expected in (
-        (costs(10.0, 11.0, 9.0), costs(10.0, 10.0, 10.0), "reproduced"),
-        (same, costs(10.0, 10.0, 10.0), "partly"),
+    steep, same, half = costs(19.9, 20.0, 20.1), costs(20.0, 19.9, 20.1), costs(10.0, 10.0, 10.0)
+    for pixels, ours, expected in (
+        (costs(10.0, 11.0, 9.0), half, "reproduced"),
+        (same, half, "partly"),
         (same, costs(0.0, 20.0, 39.0), "not reproduced"),  # less on average, not by two standard errors
         (costs(30.0, 30.0, 30.0), same, "not reproduced"),
     ):
-        assert judged(compared, bilevel=steep, pixels=pixels, span=span)["degrades"] == expected
+        found = judged(compared, bilevel=steep, pixels=pixels, recipe=ours, unprojected=ours)
+        assert found["degrades"] == expected
+    for one, expected in ((costs(17.9), "reproduced"), (costs(18.1), "not reproduced")):  # one seed: by a tenth
+        found = judged(compared, bilevel=costs(20.0), pixels=one, recipe=one, unprojected=one)
+        assert found["degrades"] == expected
 
 
 def test_smoothing_is_judged_on_five_counts(compared):
@@ -238,16 +300,21 @@ def test_smoothing_is_judged_on_five_counts(compared):
         return {"geometry": replace(g, barrier_mean=barrier, curvature=bent, minima_to_partition=minima)}
 
     flat, rough, base = shape(0.1, 0.1), shape(2.0, 2.0), shape(1.0, 1.0)
-    assert judged(compared, bilevel=base, affine=flat, span=flat, pixels=base)["smoothed"] == "reproduced"
-    assert judged(compared, bilevel=base, affine=flat, span=flat, pixels=shape(1, 1, 1.5))["smoothed"] == "partly"
-    assert judged(compared, bilevel=base, affine=flat, span=rough, pixels=base)["smoothed"] == "partly"
-    worst = judged(compared, bilevel=base, affine=rough, span=rough, pixels=shape(1, 1, 1.5))
-    assert worst["smoothed"] == "not reproduced"
+    rougher = shape(2.0, 2.0, 1.5)
+    assert judged(compared, bilevel=base, affine=flat, unprojected=flat)["smoothed"] == "reproduced"
+    assert judged(compared, bilevel=base, affine=flat, unprojected=shape(0.1, 0.1, 1.5))["smoothed"] == "partly"
+    assert judged(compared, bilevel=base, affine=flat, unprojected=rough)["smoothed"] == "partly"
+    assert judged(compared, bilevel=base, affine=rough, unprojected=rougher)["smoothed"] == "not reproduced"
+    unfinished = {**rough, "cells_converged": NO_CELL}  # its ends are not minima: only the line counts
+    assert judged(compared, bilevel=base, affine=flat, unprojected=unfinished)["smoothed"] == "reproduced"
 
 
-def test_what_did_not_converge_is_said(compared):
-    for left, said in ((0.05, False), (0.2, True)):
-        pixels = replace(compared.variants.pixels, energy=[[left] * 5 for _ in LAMBDAS])
-        metrics = replace(compared, variants=replace(compared.variants, pixels=pixels))
-        text = decoreco_claims(metrics, SIZES["smoke"])[0].ours
-        assert ("not converged, up to 20% left" in text) == said
+# ---------------------------------------------------------------------------------------------------- the starts
+
+
+def test_equal_starts_are_searched_once(context):
+    images = SeedImages.of(context, SIZES["smoke"], 0, torch.float64)
+    starts = images.starts(LAMBDAS)
+    few, every = different(starts, LAMBDAS)
+    assert len(few) == 21 and torch.equal(few[every], starts)
+    assert len({tuple(row) for row in few.flatten(1)[:, :50].tolist()}) == 21

@@ -58,10 +58,12 @@ def test_separation(metrics):
 
 def test_landscapes(metrics):
     bilevel, compared = metrics("landscape-bilevel"), metrics("landscape-decoreco").variants.methods()
-    to_truth, route = bilevel.distance.truth, bilevel.connection.random
+    to_truth, ways = bilevel.distance.truth, bilevel.connection
     assert bilevel.seeds >= 3 and bilevel.converged == 1.0
     assert to_truth[-1][-1] < 1e-6 < to_truth[-1][-2]
-    assert route.curve < 1e-12 < 1e-2 < route.straight and route.largest_step < 1.5
+    for way in ways.routes().values():
+        assert way.error < 1e-10 < 1e-2 < way.straight_error and way.largest_step < 1.5 and way.solved
+    assert ways.level > ways.sufficient and all(0 <= way.lowest_pixel <= way.highest_pixel <= 1 for way in ways.boxed())
     for found in compared.values():
         rows = found.distance.truth
         assert all(row[0] == pytest.approx(rows[0][0], rel=1e-3) for row in rows)  # λ₂ = 0: noise, whatever λ₁

@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from recon.chapters.decoreco_tuned.compare import Pair, compare_html
+from recon.chapters.landscape.walk import walk_html
 from recon.press.html import build_html, toc_files
 
 fcntl = pytest.importorskip("fcntl", reason="the shared build needs POSIX file locks")
@@ -182,7 +183,7 @@ def test_a_page_loads_cleanly_is_accessible_and_fits_a_phone(tab, name):
     page = tab.open(f"{name}.html")
     assert tab.complaints == []
     assert tab.violations() == []
-    plain = "img => !img.closest('.zoom, .recon-quiz, .recon-compare')"
+    plain = "img => !img.closest('.zoom, .recon-quiz, .recon-compare, .recon-walk')"
     assert page.locator(".bd-article img").evaluate_all(f"all => all.filter({plain}).map(img => img.alt)") == []
     page.set_viewport_size(PHONE)
     assert tab.too_wide() <= 0
@@ -327,3 +328,44 @@ def test_slider_without_scripts_shows_both_images(browser, slider):
         left, right = (page.locator(f"{which} >> nth=0").bounding_box() for which in (".over", ".under"))
         assert left["x"] + left["width"] <= right["x"] and left["y"] == right["y"]
         assert page.locator("input:visible").count() == 0
+
+
+# ---------------------------------------------------------------------- the walk of chapter 13, on a page of its own
+
+
+@pytest.fixture
+def walk(tmp_path) -> str:
+    pictures = torch.rand(5, 3, 3072, generator=torch.Generator().manual_seed(0))
+    path = tmp_path / "walk.html"
+    path.write_text(
+        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>Walk</title><main><h1>Walk</h1>{walk_html(pictures, [1e-14] * 5, 40)}</main></html>"
+    )
+    return path.as_uri()
+
+
+def test_walk_by_keyboard(browser, walk):
+    with browser.new_context(viewport=PHONE) as context:
+        page = context.new_page()
+        requests = []
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(walk)
+        knob, tile = page.get_by_role("slider"), page.locator(".tile").nth(1)
+        place = "tile => getComputedStyle(tile).backgroundPosition"
+        assert page.locator(".strip").is_hidden() and tile.evaluate(place) == "0px -80px"
+        knob.press("ArrowRight")
+        knob.press("ArrowRight")
+        assert knob.input_value() == "2" and tile.evaluate(place) == "-160px -80px"
+        said = "100% of the way from the training set"
+        assert knob.get_attribute("aria-valuetext").startswith(said)
+        assert page.locator(".said").inner_text().startswith(said)
+        assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+        assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+
+
+def test_walk_without_scripts_shows_the_strip(browser, walk):
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(walk)
+        assert page.locator(".strip").is_visible() and page.locator("input:visible").count() == 0
+        assert page.locator(".tile:visible").count() == 0

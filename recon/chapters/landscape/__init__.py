@@ -10,21 +10,22 @@ from recon.chapters.landscape.figures import (
     plot_lines,
     plot_maps,
     plot_variants,
+    plot_walk,
 )
 from recon.chapters.landscape.metrics import BilevelMetrics, DecorecoMetrics
-from recon.chapters.landscape.sizes import SIZES
+from recon.chapters.landscape.sizes import BILEVEL_SIZES, DECORECO_SIZES
 
 BILEVEL = Experiment(
     name="landscape-bilevel",
     chapter="13-landscape",
     section="4.5",
     summary="25 starts between truth, partition and noise for the affine bilevel problem, and a fine map",
-    cost={"smoke": "10 s", "laptop": "2 min", "paper": "an hour"},
-    sizes=SIZES,
+    cost={"smoke": "10 s", "laptop": "2 min", "paper": "15 min"},
+    sizes=BILEVEL_SIZES,
     metrics=BilevelMetrics,
     compute=compute_bilevel.compute,
     claims=bilevel_claims,
-    figures={"maps": plot_maps, "fine": plot_fine, "paths": plot_connection},
+    figures={"maps": plot_maps, "fine": plot_fine, "paths": plot_connection, "walk": plot_walk},
 )
 DECORECO = Experiment(
     name="landscape-decoreco",
@@ -32,7 +33,7 @@ DECORECO = Experiment(
     section="4.5",
     summary="the same starts for DecoReco, on its own net and on the bilevel problem's",
     cost={"smoke": "15 s", "laptop": "5 min", "paper": "hours"},
-    sizes=SIZES,
+    sizes=DECORECO_SIZES,
     metrics=DecorecoMetrics,
     compute=compute_decoreco.compute,
     claims=decoreco_claims,

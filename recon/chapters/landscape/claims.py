@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from recon.chapters.landscape.metrics import BilevelMetrics, BySet, DecorecoMetrics, Ends, Method
-from recon.chapters.landscape.sizes import Sizes
+from recon.chapters.landscape.metrics import (
+    BilevelMetrics,
+    BySet,
+    Connections,
+    DecorecoMetrics,
+    Ends,
+    Method,
+    Route,
+)
+from recon.chapters.landscape.sizes import BilevelSizes, DecorecoSizes
 from recon.store.results import Claim, verdict
 
+ROUNDING = 1e-10  # relative error of a classifier below which it counts as the same, in float64
+STRIDE = 1.5  # longest step of a curve, relative to the straight segment's, below which neighbours stay neighbours
 
-def bilevel_claims(metrics: BilevelMetrics, _: Sizes) -> list[Claim]:
+
+def bilevel_claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
     """The bilevel landscape, and whether its solutions are connected."""
-    holds, sentence = corners(metrics.distance)
+    ends, starts = metrics.distance, metrics.start_distance
     null = f"held-out images: {metrics.null_distance_to_truth:.1f} to truth"
-    truth = metrics.distance.truth[-1]
+    truth = ends.truth[-1]
     return [
         Claim(
             "landscape-bilevel-corners",
             "4.5, Fig. 10a",
             "From the truth the bilevel result is nearest to the truth, from the partition nearest to the partition.",
             "heatmap",
-            sentence,
+            corners(ends),
             null,
-            verdict(holds),
+            verdict(corner_lead(ends) > 0),
+            value=corner_lead(ends),
+            null_value=corner_lead(starts),
         ),
         Claim(
             "landscape-bilevel-crossing",
@@ -35,7 +49,9 @@ def bilevel_claims(metrics: BilevelMetrics, _: Sizes) -> list[Claim]:
             "0.5",
             crossing_text(metrics),
             "starts swap at 0.5",
-            verdict(below_half(metrics, metrics.lambda1)),
+            verdict(lead_below_half(ends, metrics.lambda1) > 0),
+            value=lead_below_half(ends, metrics.lambda1),
+            null_value=lead_below_half(starts, metrics.lambda1),
         ),
         Claim(
             "landscape-bilevel-noise",
@@ -44,111 +60,208 @@ def bilevel_claims(metrics: BilevelMetrics, _: Sizes) -> list[Claim]:
             "curve",
             "from λ₂ = 1 to 0: " + ", ".join(f"{value:.1f}" for value in reversed(truth)),
             null,
-            verdict(all(a > b for a, b in zip(truth, truth[1:], strict=False))),
+            verdict(least_cost(truth) > 0),
+            value=least_cost(truth),
+            null_value=least_cost(starts.truth[-1]),
         ),
-        _connected(metrics),
+        *_connected(metrics.connection),
     ]
 
 
-def _connected(metrics: BilevelMetrics) -> Claim:
-    """At energy zero, and without a jump, to both ends."""
-    routes = metrics.connection.routes().values()
-    path = metrics.connection.random
+def _connected(found: Connections) -> list[Claim]:
+    """Without bounds, where the theorem says so, and with pixels in [0, 1]: at rounding error, and without a jump."""
+    applies = found.level > found.sufficient
+    return [
+        _finding(
+            "landscape-bilevel-connected",
+            "All training sets of the affine classifier are connected, pixels being any real numbers: explicit curves "
+            "lead from the truth to where the attack ends from the partition and from noise.",
+            [applies and same_classifier(route) for route in found.free()],
+            found.free(),
+            f"nω‖θ*‖² = {found.level:.1f}, more than {found.sufficient:.2f} suffices; " if applies else "",
+        ),
+        _finding(
+            "landscape-bilevel-connected-box",
+            "With pixels in [0, 1] curves lead from the truth to photographs of other things, and on to noise, along "
+            "which every frame is a training set of the same classifier.",
+            [
+                route.solved and same_classifier(route) and 0 <= route.lowest_pixel <= route.highest_pixel <= 1
+                for route in found.boxed()
+            ],
+            found.boxed(),
+            f"{found.n} images; ",
+        ),
+    ]
+
+
+def _finding(name: str, sentence: str, holds: list[bool], routes: list[Route], first: str) -> Claim:
+    error, straight = max(route.error for route in routes), min(route.straight_error for route in routes)
     return Claim(
-        "landscape-bilevel-connected",
+        name,
         "",
-        "A curve at energy zero leads from the truth to the end points of partition and noise, where the straight "
-        "segment leaves the solution set: they are not separate minima."
-        if all(route.curve < 1e-12 and route.largest_step < 1.5 for route in routes)
-        else "No curve at energy zero was found from the truth to the end points of partition and noise.",
+        sentence,
         "",
-        f"highest energy, relative to noise: straight {path.straight:.1g}, curve {path.curve:.0e}, whose "
-        f"largest step is {path.largest_step:.2f} of the segment's",
-        f"of {len(metrics.lambda1)} × {len(metrics.lambda2)} starts these two; projections at every 100th",
-        "finding",
+        f"{first}highest error of the retrained classifier on the curves {error:.0e}, longest step "
+        f"{max(route.largest_step for route in routes):.2f} of the straight segment's",
+        f"straight segments: {straight:.2g} at least",
+        "finding" if all(holds) else of_all(holds),
+        value=error,
+        null_value=straight,
     )
 
 
-def decoreco_claims(metrics: DecorecoMetrics, _: Sizes) -> list[Claim]:
+def same_classifier(route: Route) -> bool:
+    """On every frame, and without a jump: a double step would then be little longer than a single one."""
+    steady = route.largest_double_step > 0.75 * route.largest_step
+    return route.error < ROUNDING and route.largest_step < STRIDE and steady
+
+
+#: searches that the paper's sentences on DecoReco are judged by
+SEARCHES = {"pixels": "all pixels", "recipe": "reference recipe", "unprojected": "our attack"}
+Cell = tuple[int, int]  # [i][j] of a grid
+
+
+def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
     """DecoReco's landscape, and the comparisons with the bilevel one."""
     methods, lambdas = metrics.variants, metrics.lambda1
-    left = max(value for row in methods.pixels.energy for value in row)
-    plain = "all pixels" if left < 0.1 else f"all pixels (not converged, up to {left:.0%} left)"
-    attacks = {plain: methods.pixels, "our attack": methods.span}
-    corner = {name: corners(found.distance) for name, found in attacks.items()}
+    found = {label: methods.methods()[name] for name, label in SEARCHES.items()}
+    starts = methods.bilevel.start_distance
+    corner: list[Cell] = [(-1, -1), (0, -1)]
+    upper: list[Cell] = [(i, -1) for i in range(len(lambdas))]
     return [
-        Claim(
+        _searched(
             "landscape-decoreco-corners",
             "4.5, Fig. 10b",
             "From the truth DecoReco's result is nearest to the truth, from the partition nearest to the partition.",
             "heatmap",
-            "; ".join(f"{name}: {sentence}" for name, (_, sentence) in corner.items()),
-            "",
-            of_all([holds for holds, _ in corner.values()]),
+            Judged(found, corner, lambda each: corner_lead(each.distance), corner_lead(starts)),
+            lambda each: corners(each.distance),
         ),
-        Claim(
+        _searched(
             "landscape-decoreco-crossing",
             "4.5, Fig. 11",
             "Between partition and truth DecoReco's result is closer to the partition below λ₁ = 0.5.",
             "0.5",
-            "; ".join(f"{name}: {crossing_text(found)}" for name, found in attacks.items()),
-            "starts swap at 0.5",
-            of_all([below_half(found, lambdas) for found in attacks.values()]),
+            Judged(
+                found,
+                upper,
+                lambda each: lead_below_half(each.distance, lambdas),
+                lead_below_half(starts, lambdas),
+            ),
+            crossing_text,
         ),
-        _near_truth(methods.bilevel, attacks),
-        _degrades(methods.bilevel, attacks),
+        _near_truth(methods.bilevel, found),
+        _degrades(methods.bilevel, found),
         _smoothed(metrics),
     ]
 
 
-def _near_truth(bilevel: Method, attacks: dict[str, Method]) -> Claim:
-    """Smaller by a fifth at both neighbours of (1, 1); at (1, 1) itself the bilevel attack has nothing to do."""
+@dataclass(frozen=True)
+class Judged:
+    """Searches by label, the cells that a sentence speaks of, the number that it claims to be positive, its null.
+
+    Only a search that had converged in these cells is judged.
+    """
+
+    found: dict[str, Method]
+    cells: list[Cell]
+    number: Callable[[Method], float]
+    null: float
+
+    def converged(self, each: Method) -> bool:
+        """In all seeds, in all these cells."""
+        return all(each.cells_converged[i][j] == 1 for i, j in self.cells)
+
+    def numbers(self) -> list[float]:
+        """Of the searches that are judged."""
+        return [self.number(each) for each in self.found.values() if self.converged(each)]
+
+    def verdict(self) -> str:
+        """Of those that are judged; without any, nothing has been reproduced."""
+        return of_all([number > 0 for number in self.numbers()] or [False])
+
+    def value(self) -> float:
+        """The number that decides: the least."""
+        return min(self.numbers() or [self.number(each) for each in self.found.values()])
+
+    def text(self, say: Callable[[Method], str]) -> str:
+        """What each search says, and which of them are not judged."""
+        said = [
+            f"{name}{'' if self.converged(each) else ' (not converged, not judged)'}: {say(each)}"
+            for name, each in self.found.items()
+        ]
+        return ("" if self.numbers() else "not tested, no search had converged: ") + "; ".join(said)
+
+
+def _searched(
+    name: str, section: str, sentence: str, paper: str, judged: Judged, say: Callable[[Method], str], null: str = ""
+) -> Claim:
     return Claim(
+        name,
+        section,
+        sentence,
+        paper,
+        judged.text(say),
+        null or f"the starts: {judged.null:.2g}; decides: the least of {judged.value():.2g}",
+        judged.verdict(),
+        value=judged.value(),
+        null_value=judged.null,
+    )
+
+
+def _near_truth(bilevel: Method, found: dict[str, Method]) -> Claim:
+    """Smaller by a fifth at both neighbours of (1, 1); at (1, 1) itself the bilevel attack has nothing to do."""
+
+    def gain(each: Method) -> float:  # beyond that fifth
+        pairs = zip(beside(bilevel.distance), beside(each.distance), strict=True)
+        return min(0.8 * theirs - ours for ours, theirs in pairs)
+
+    begun = max(beside(bilevel.start_distance))  # a search that stays at its start
+    return _searched(
         "landscape-near-truth",
         "4.5",
         "Near the truth the bilevel distances become much smaller than DecoReco's.",
         "heatmaps",
-        f"at (1, 1), where bilevel has nothing to do: {bilevel.distance.truth[-1][-1]:.1g}, "
-        + ", ".join(f"{name} {found.distance.truth[-1][-1]:.1f}" for name, found in attacks.items())
-        + "; one step away, at (1, ¾) and (¾, 1): "
-        + "; ".join(
-            f"{name} {_numbers(beside(found.distance))}" for name, found in {"bilevel": bilevel, **attacks}.items()
-        ),
-        f"the start itself: {_numbers(beside(bilevel.start_distance))}",
-        of_all(
-            [
-                all(a < 0.8 * b for a, b in zip(beside(bilevel.distance), beside(found.distance), strict=True))
-                for found in attacks.values()
-            ]
-        ),
+        Judged(found, [(-1, -2), (-2, -1)], gain, -0.2 * begun),
+        lambda each: f"{each.distance.truth[-1][-1]:.1f} at (1, 1), {_numbers(beside(each.distance))} beside it",
+        f"bilevel: {_numbers(beside(bilevel.distance))} beside (1, 1), the starts "
+        f"{_numbers(beside(bilevel.start_distance))}; a fifth less is asked for",
     )
 
 
-def _degrades(bilevel: Method, attacks: dict[str, Method]) -> Claim:
-    """Faster: by two standard errors over seeds."""
-    faster = []
-    for found in attacks.values():
-        gap = slope(bilevel) - slope(found)
-        faster.append(bool(gap.mean() > 2 * gap.std() / math.sqrt(len(gap))) if len(gap) > 1 else bool(gap > 0))
-    start = bilevel.start_distance.truth[-1]
-    return Claim(
+def _degrades(bilevel: Method, found: dict[str, Method]) -> Claim:
+    """Faster: by two standard errors over seeds; with one seed, by a tenth."""
+
+    def gap(each: Method) -> float:
+        gaps = slope(bilevel) - slope(each)
+        margin = 2 * gaps.std() / math.sqrt(len(gaps)) if len(gaps) > 1 else 0.1 * slope(bilevel).mean()
+        return float(gaps.mean() - margin)
+
+    return _searched(
         "landscape-degrades",
         "4.5, Fig. 12",
         "With a growing share of noise the bilevel result loses the truth faster than DecoReco's.",
         "curves",
-        f"mean cost of a quarter of noise, λ₂ from 1 to 0: bilevel {slope(bilevel).mean():.1f}, "
-        + ", ".join(f"{name} {slope(found).mean():.1f}" for name, found in attacks.items()),
-        f"the start itself: {(start[0] - start[-1]) / (len(start) - 1):.1f}",
-        of_all(faster),
+        Judged(found, [(-1, -1), (-1, 0)], gap, 0.0),
+        lambda each: f"a quarter of noise costs {slope(each).mean():.1f}",
+        f"bilevel: {slope(bilevel).mean():.1f}, the start itself {_start_cost(bilevel):.1f}",
     )
 
 
+def _start_cost(bilevel: Method) -> float:
+    start = bilevel.start_distance.truth[-1]
+    return (start[0] - start[-1]) / (len(start) - 1)
+
+
 def _smoothed(metrics: DecorecoMetrics) -> Claim:
-    """Lower barriers and less curvature, on the same net and on our attack's, and no more minima on the way."""
-    other, pixels, span, same = (found.geometry for found in metrics.variants.methods().values())
-    smoother = [deep.barrier_mean < other.barrier_mean for deep in (same, span)]
-    smoother += [deep.curvature.random < other.curvature.random for deep in (same, span)]
-    smoother += [pixels.minima_to_partition <= other.minima_to_partition]
+    """Lower barriers and less curvature on the same net, no more minima on the way on the three-layer net; there, of
+    our attack, also barriers and curvature, if it had converged everywhere."""
+    methods = metrics.variants
+    other, same, deep = (each.geometry for each in (methods.bilevel, methods.affine, methods.unprojected))
+    judged = [same, deep] if all(share == 1 for row in methods.unprojected.cells_converged for share in row) else [same]
+    smoother = [each.barrier_mean < other.barrier_mean for each in judged]
+    smoother += [each.curvature.random < other.curvature.random for each in judged]
+    smoother += [deep.minima_to_partition <= other.minima_to_partition]
     return Claim(
         "landscape-smoothed",
         "4.5",
@@ -156,11 +269,14 @@ def _smoothed(metrics: DecorecoMetrics) -> Claim:
         "conjecture",
         f"same affine net, relative to noise: mean barrier {same.barrier_mean:.2g} against {other.barrier_mean:.2g}, "
         f"curvature at the end from noise {same.curvature.random:.1g} against {other.curvature.random:.1g}; "
-        f"three-layer net, our attack: barrier {span.barrier_mean:.2g}, curvature {span.curvature.random:.1g}; "
-        f"{pixels.minima_to_partition:.1f} minima on the line from truth to partition "
-        f"(bilevel: {other.minima_to_partition:.1f})",
-        "no difference",
+        f"three-layer net{'' if len(judged) > 1 else ' (ends not converged, not judged)'}: barrier "
+        f"{deep.barrier_mean:.2g}, curvature {deep.curvature.random:.1g}; "
+        f"{deep.minima_to_partition:.1f} minima on the line from truth to partition "
+        f"(bilevel: {other.minima_to_partition:.1f}); {sum(smoother)} of {len(smoother)} comparisons hold",
+        "no difference: none holds but the last",
         of_all(smoother),
+        value=float(sum(smoother)) / len(smoother),
+        null_value=1 / len(smoother),
     )
 
 
@@ -172,21 +288,31 @@ def of_all(holds: list[bool]) -> str:
     return verdict(all(holds)) if all(holds) or not any(holds) else "partly"
 
 
-def corners(distance: BySet) -> tuple[bool, str]:
-    """Whether (1, 1) is nearest to the truth and (0, 1) to the partition, and the distances."""
-    truth, start = ({name: values[i][-1] for name, values in distance.sets().items()} for i in (-1, 0))
-    holds = min(truth, key=truth.__getitem__) == "truth" and min(start, key=start.__getitem__) == "partition"
-    sentence = (
-        f"(1, 1): {truth['truth']:.1f} to truth, {truth['partition']:.1f} to partition; "
-        f"(0, 1): {start['truth']:.1f} and {start['partition']:.1f}"
+def corners(distance: BySet) -> str:
+    """Distances at (1, 1) and (0, 1)."""
+    return (
+        f"(1, 1): {distance.truth[-1][-1]:.1f} to truth, {distance.partition[-1][-1]:.1f} to partition; "
+        f"(0, 1): {distance.truth[0][-1]:.1f} and {distance.partition[0][-1]:.1f}"
     )
-    return holds, sentence
 
 
-def below_half(found: Ends, lambdas: Sequence[float]) -> bool:
-    """Whether for all λ₁ < 0.5 at λ₂ = 1 the partition is nearer than the truth."""
-    distance = found.distance
-    return all(distance.partition[i][-1] < distance.truth[i][-1] for i, value in enumerate(lambdas) if value < 0.5)
+def corner_lead(distance: BySet) -> float:
+    """How much nearer (1, 1) is to the truth, and (0, 1) to the partition, than to any other set; the lesser."""
+    leads = []
+    for i, own in ((-1, "truth"), (0, "partition")):
+        here = {name: values[i][-1] for name, values in distance.sets().items()}
+        leads.append(min(value for name, value in here.items() if name != own) - here[own])
+    return min(leads)
+
+
+def lead_below_half(distance: BySet, lambdas: Sequence[float]) -> float:
+    """How much nearer the partition is than the truth at λ₂ = 1, at least, for all λ₁ < 0.5."""
+    return min(distance.truth[i][-1] - distance.partition[i][-1] for i, value in enumerate(lambdas) if value < 0.5)
+
+
+def least_cost(line: Sequence[float]) -> float:
+    """Of distances for growing λ₂: by how much they fall at least from one to the next."""
+    return min(a - b for a, b in zip(line, line[1:], strict=False))
 
 
 def crossing_text(found: Ends) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import torch
-from torch import Tensor
 
 from recon.analysis.basins import set_distances
-from recon.analysis.connection import connection
+from recon.analysis.connection import Walk, solution_set, walk
 from recon.analysis.landscape import (
     bilevel_energy,
     in_span,
@@ -16,6 +16,7 @@ from recon.analysis.landscape import (
     stationarity_energy,
     sweep_bilevel,
 )
+from recon.analysis.level_set import balance, level, sufficient
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.landscape.metrics import BilevelMetrics, Connections, Route
 from recon.chapters.landscape.shared import (
@@ -23,23 +24,23 @@ from recon.chapters.landscape.shared import (
     Problem,
     SeedImages,
     affine_released,
-    corner_rows,
+    different,
     measure,
     summarise,
 )
-from recon.chapters.landscape.sizes import Sizes
+from recon.chapters.landscape.sizes import BilevelSizes, Sizes
 from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace
-from recon.released import Weights
 
-CONNECTION = ("straight_partition", "straight_random", "curve_partition", "curve_random")
+ROUTES = ("to_partition", "to_random", "box_partition", "box_random")
+SHOWN = 8  # images of the walk that a result keeps of every frame
 
 
-def compute(sizes: Sizes, context: Context) -> Outcome[BilevelMetrics]:
-    """25 starts × seeds of the affine net, and the fine map."""
+def compute(sizes: BilevelSizes, context: Context) -> Outcome[BilevelMetrics]:
+    """25 starts × seeds of the affine net, the fine map, and the walk between training sets."""
     names = [f"seed-{seed}" for seed in range(sizes.seeds)]
-    found = context.sweep(partial(_task, sizes, context), [*names, "fine"], label="landscape")
-    runs, fine = [found[name] for name in names], found["fine"]
+    found = context.sweep(partial(_task, sizes, context), [*names, "fine", "walk"], label="landscape")
+    runs, fine, walked = [found[name] for name in names], found["fine"], found["walk"]
     metrics = BilevelMetrics(
         **vars(summarise(runs, sizes.lambdas)),
         n_train=len(SeedImages.of(context, sizes, 0, torch.float32).truth),
@@ -49,15 +50,18 @@ def compute(sizes: Sizes, context: Context) -> Outcome[BilevelMetrics]:
         converged=torch.stack([run["converged"] for run in runs]).double().mean().item(),
         steps=[int(run["steps"]) for run in runs],
         null_distance_to_truth=torch.stack([run["null"] for run in runs]).mean().item(),
-        connection=Connections(partition=_route(runs, "partition"), random=_route(runs, "random")),
+        connection=_connections(walked),
     )
     arrays = {f"fine_{key}": value for key, value in fine.items()}
-    arrays |= {key: torch.stack([run[key] for run in runs]) for key in (*PER_SEED, *CONNECTION)}
+    arrays |= {key: torch.stack([run[key] for run in runs]) for key in PER_SEED}
+    arrays |= {f"walk_{key}": value for key, value in walked.items()}
     return Outcome(metrics, arrays)
 
 
-def _task(sizes: Sizes, context: Context, name: str) -> Tensors:
-    """One run of the sweep: "seed-K", or "fine"."""
+def _task(sizes: BilevelSizes, context: Context, name: str) -> Tensors:
+    """One run of the sweep: "seed-K", "fine" or "walk"."""
+    if name == "walk":
+        return walk_run(sizes, context)
     return fine_run(sizes, context) if name == "fine" else bilevel_run(sizes, context, int(name.removeprefix("seed-")))
 
 
@@ -65,50 +69,77 @@ def bilevel_run(sizes: Sizes, context: Context, seed: int) -> Tensors:
     """All starts of one seed: the affine net's bilevel problem, in the span of everything that occurs."""
     images = SeedImages.of(context, sizes, seed, torch.float64)
     released = affine_released(images, sizes)
-    starts = images.starts(sizes.lambdas)
-    found = sweep_bilevel(released, starts, sizes.steps, _descent(sizes))
+    starts, every = different(images.starts(sizes.lambdas), sizes.lambdas)
+    found = sweep_bilevel(released, starts, sizes.steps, descent_of(sizes))
     problem = Problem(images, torch.zeros_like(images.truth[0]), partial(bilevel_energy, released))
     size = released.theta_star.square().sum()
-    measured = measure(problem, found.x_hat, starts, found.energy / size, sizes, seed)
+    x_hat, starts = found.x_hat[every], starts[every]
+    measured = measure(problem, x_hat, starts, found.energy[every] / size, sizes, seed)
     measured |= {
         f"start_{key}": value for key, value in set_distances(starts.float(), images.sets(), images.shape).items()
     }
-    measured |= {"converged": found.converged, "steps": torch.tensor(found.steps)}
-    measured |= {"null": images.null_distance()}
-    return measured | _connections(released, images, found.x_hat, sizes)
+    measured |= {"converged": found.converged[every], "steps": torch.tensor(found.steps)}
+    return measured | {"null": images.null_distance()}
 
 
-def _descent(sizes: Sizes) -> HeavyBall:
+def descent_of(sizes: Sizes) -> HeavyBall:
     """That of chapter 3, without its pixel box."""
     return HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol)
 
 
-def _connections(released: Weights, images: SeedImages, x_hat: Tensor, sizes: Sizes) -> Tensors:
-    """From the truth to the end points of partition and noise: the straight segment, and its nearest points on the
-    exact solution set (chapter 1), which is a curve at energy zero if neighbours stay neighbours."""
+def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
+    """Training sets of one classifier, frame by frame: without bounds from the truth to where the attack ends from the
+    partition and from noise; with pixels in [0, 1] from the truth to the set nearest to the partition, and on to the
+    one nearest to noise."""
+    images = SeedImages.of(context, replace(sizes, n_train=sizes.walk_n), 0, torch.float64)
+    released = affine_released(images, sizes)
+    n, theta = len(images.y), released.theta_star
+    starts = torch.stack([images.partition, images.random])
+    space = Subspace.spanned_by(*images.sets().values(), theta[None, :-1])
+    small = in_span(released, space) if len(space) < len(theta) - 1 else released
+    inside = space.reduce if small is not released else torch.nn.Identity()
+    ends = sweep_bilevel(released, starts, sizes.steps, descent_of(sizes)).x_hat
     found: Tensors = {}
-    for name, row in zip(("partition", "random"), corner_rows(sizes)[1:], strict=True):
-        between = connection(released, images.truth, x_hat[row], sizes.line_points)
-        found |= {f"{key}_{name}": value for key, value in vars(between).items()}
-    return found
+    for name, end in zip(("to_partition", "to_random"), ends, strict=True):
+        exact = solution_set(small).project(inside(end)).x
+        found |= _named(name, walk(small, inside(images.truth), exact, sizes.walk_points))
+    box, shown = (0.0, 1.0), slice(0, n, max(1, n // SHOWN))
+    solutions = solution_set(released, box)
+    stations = [images.truth, *(solutions.project(start).x for start in starts)]
+    for k, name in enumerate(("box_partition", "box_random")):
+        found |= _named(name, walk(released, stations[k], stations[k + 1], sizes.walk_points, box, shown))
+    constants = [n, level(theta, sizes.weight_decay, n), sufficient(images.y, balance(theta, sizes.weight_decay, n))]
+    return found | {"level": torch.tensor(constants, dtype=torch.float64)}
 
 
-def _route(runs: list[Tensors], name: str) -> Route:
-    """The worst of all seeds."""
-
-    def highest(kind: str) -> float:
-        return max((run[f"{kind}_{name}"].max() / run["line_random"][-1]).item() for run in runs)
-
-    return Route(
-        straight=highest("straight"),
-        curve=highest("curve"),
-        nearest_points=all(bool(run[f"projected_{name}"]) for run in runs),
-        largest_step=max(run[f"jump_{name}"].item() for run in runs),
-        bend_l2=max(run[f"bend_{name}"].item() for run in runs),
-    )
+def _named(name: str, found: Walk) -> Tensors:
+    """A walk as tensors."""
+    numbers = (found.step, found.coarse, found.length, found.lowest, found.highest, float(found.solved))
+    kept = {f"{name}_error": found.error, f"{name}_straight": found.straight}
+    kept |= {f"{name}_numbers": torch.tensor(numbers, dtype=torch.float64)}
+    return kept | ({f"{name}_frames": found.frames.float()} if found.frames.shape[1] else {})
 
 
-def fine_run(sizes: Sizes, context: Context) -> Tensors:
+def _connections(walked: Tensors) -> Connections:
+    def route(name: str) -> Route:
+        step, coarse, length, lowest, highest, solved = walked[f"{name}_numbers"].tolist()
+        return Route(
+            frames=len(walked[f"{name}_error"]),
+            error=walked[f"{name}_error"].max().item(),
+            straight_error=walked[f"{name}_straight"].max().item(),
+            largest_step=step,
+            largest_double_step=coarse,
+            length=length,
+            lowest_pixel=lowest,
+            highest_pixel=highest,
+            solved=bool(solved),
+        )
+
+    n, height, enough = walked["level"].tolist()
+    return Connections(n=int(n), level=height, sufficient=enough, **{name: route(name) for name in ROUTES})
+
+
+def fine_run(sizes: BilevelSizes, context: Context) -> Tensors:
     """The affine net's starts on a fine grid, seed 0: energies before and after, and L2-nearest distances."""
     images = SeedImages.of(context, sizes, 0, torch.float64)
     released = affine_released(images, sizes)
@@ -117,7 +148,7 @@ def fine_run(sizes: Sizes, context: Context) -> Tensors:
     small, places = in_span(released, space), {name: space.reduce(members) for name, members in sets.items()}
     grid = torch.linspace(0, 1, sizes.fine)
     starts = mixed_starts(places["truth"], places["partition"], places["random"], grid, grid).flatten(0, 1)
-    found = sweep_bilevel(small, starts, sizes.fine_steps, _descent(sizes))
+    found = sweep_bilevel(small, starts, sizes.fine_steps, descent_of(sizes))
     size = released.theta_star.square().sum()
     tensors = {"grid": grid, "energy": found.energy / size, "start_energy": bilevel_energy(small, starts)}
     tensors["moved"] = (found.x_hat - starts).norm(dim=-1).mean(-1)

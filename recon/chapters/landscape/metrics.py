@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 Grid = list[list[float]]  # [i][j] is the start with λ₁[i], λ₂[j]
 
@@ -71,7 +71,8 @@ class Ends:
     """One method from all starts.
 
     distance: of the end points to their neighbours in each set, by SSIM; l2: by L2 · start_distance: of where it begins
-    · energy: at the ends, relative; start_energy: at the starts · sd: over seeds.
+    · energy: at the ends, relative; start_energy: at the starts · sd: over seeds · cells_converged: share of seeds
+    whose run from there converged.
     """
 
     distance: BySet
@@ -81,33 +82,64 @@ class Ends:
     energy: Grid
     energy_sd: Grid
     start_energy: Grid
+    cells_converged: Grid
     crossing: Crossings
     geometry: Geometry
 
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """From the truth to an end point: highest energy on the straight segment and on the curve, relative to that of
-    noise · nearest_points: whether all projections are · largest_step: of the curve, relative to the segment's ·
-    bend_l2: how far the two are apart."""
+    """A walk between two training sets of one classifier.
 
-    straight: float
-    curve: float
-    nearest_points: bool
+    frames: how many · error: highest ‖θ(X_t) − θ*‖/‖θ*‖ after training on a frame from scratch; straight_error: the
+    same on the straight segment · largest_step: between neighbouring frames, relative to the segment's;
+    largest_double_step: between every other frame, half of it where there is a jump · length: relative to the segment ·
+    lowest_pixel, highest_pixel: without bounds, coordinates · solved: whether every frame was found.
+    """
+
+    frames: int
+    error: float
+    straight_error: float
     largest_step: float
-    bend_l2: float
+    largest_double_step: float
+    length: float
+    lowest_pixel: float
+    highest_pixel: float
+    solved: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Connections:
-    """From the truth to the ends from the partition and from noise."""
+    """Without bounds from the truth to the attack's ends from partition and noise; with pixels in [0, 1] from the truth
+    to the set nearest to the partition, and from there to the one nearest to noise.
 
-    partition: Route
-    random: Route
+    n: images of each set · level: nω‖θ*‖²; sufficient: above this the theorem holds, `recon.analysis.level_set`.
+    """
+
+    n: int
+    level: float
+    sufficient: float
+    to_partition: Route
+    to_random: Route
+    box_partition: Route
+    box_random: Route
+
+    def free(self) -> list[Route]:
+        """Without bounds."""
+        return [self.to_partition, self.to_random]
+
+    def boxed(self) -> list[Route]:
+        """With pixels in [0, 1]."""
+        return [self.box_partition, self.box_random]
 
     def routes(self) -> dict[str, Route]:
-        """Both by name."""
-        return {"partition": self.partition, "random": self.random}
+        """All four by what a page calls them."""
+        return {
+            "truth → end from the partition": self.to_partition,
+            "truth → end from noise": self.to_random,
+            "truth → partition, in [0, 1]": self.box_partition,
+            "partition → noise, in [0, 1]": self.box_random,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,28 +163,33 @@ class Method(Ends):
 
     noise_line_per_seed: distance to the truth along λ₂ at λ₁ = 1 · ncc: mean correlation of the ends with their nearest
     training image, null_ncc: of held-out images, on the three-layer net only · start_ncc: of the projected starts, of
-    our attack only.
+    our projected attack only · further_fall: share of what layer 1 has left that a few steps of Adam still remove from
+    R (`recon.analysis.pixel_descent`); a cell below a tenth counts as converged.
     """
 
     noise_line_per_seed: list[list[float]]
     ncc: Grid | None = None
     null_ncc: float | None = None
     start_ncc: Grid | None = None
+    further_fall: Grid | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variants:
-    """bilevel: on the affine net · pixels: DecoReco on the three-layer net, descent in all pixels · span: our attack
-    on it · affine: DecoReco on the bilevel problem's own net."""
+    """bilevel: on the affine net · DecoReco on the three-layer net: pixels, descent in all pixels; recipe, the
+    published one; unprojected, our attack in all pixels; span, our attack within the span of the weights · affine:
+    DecoReco on the bilevel problem's own net."""
 
     bilevel: Method
     pixels: Method
+    recipe: Method
+    unprojected: Method
     span: Method
     affine: Method
 
     def methods(self) -> dict[str, Method]:
-        """The four by name."""
-        return {"bilevel": self.bilevel, "pixels": self.pixels, "span": self.span, "affine": self.affine}
+        """All by name."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True, kw_only=True)

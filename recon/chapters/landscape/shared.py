@@ -94,6 +94,16 @@ def affine_released(images: SeedImages, sizes: Sizes) -> Weights:
     return Weights(network, theta_star, y=images.y, weight_decay=sizes.weight_decay)
 
 
+def different(starts: Tensor, lambdas: Sequence[float]) -> tuple[Tensor, Tensor]:
+    """Those of the grid's starts (a·b, n, d) that differ, and for every cell its row among them (a·b,): at λ₂ = 0 all
+    are the same noise."""
+    rows = different_starts(lambdas)
+    place = {row: k for k, row in enumerate(rows)}
+    side = len(lambdas)
+    every = [place[row if row in place else row % side] for row in range(len(starts))]
+    return starts[rows], torch.tensor(every, device=starts.device)
+
+
 def corner_rows(sizes: Sizes) -> list[int]:
     """Rows of the grid at (λ₁, λ₂) = (1, 1), (0, 1), (0, 0): ends from the truth, the partition, noise."""
     side = len(sizes.lambdas)
@@ -107,11 +117,12 @@ def measure(problem: Problem, x_hat: Tensor, starts: Tensor, energy: Tensor, siz
     """Distances and energies of the end points x_hat (S, n, d) in pixels; and the landscape between them."""
     sets = problem.images.sets()
     found = {**set_distances(x_hat.float(), sets, problem.images.shape), "energy": energy}
-    found["start_energy"] = problem.energy(problem.placed(starts))
+    begin, every = different(starts, sizes.lambdas)
+    found["start_energy"] = problem.energy(problem.placed(begin))[every]
     for name in ("partition", "random"):
         line = segment(problem.placed(sets["truth"]), problem.placed(sets[name]), sizes.line_points)
         found[f"line_{name}"] = problem.energy(line)
-    noise = found["line_random"][-1]
+    noise = found["line_random"][-1] - found["line_random"][0]  # what separates noise from the truth
     ends = problem.placed(x_hat)
     rows = different_starts(sizes.lambdas)
     generator = torch.Generator().manual_seed(seed)  # the same pairs and directions for every method and every run
@@ -164,6 +175,7 @@ def summarise(runs: list[Tensors], lambdas: Sequence[float]) -> Ends:
         energy=energy,
         energy_sd=energy_sd,
         start_energy=table([run["start_energy"] for run in runs], side)[0],
+        cells_converged=table([run["converged"] for run in runs], side)[0],
         crossing=Crossings(
             truth_partition=_crossing(runs, "partition", lambdas), truth_random=_crossing(runs, "random", lambdas)
         ),
