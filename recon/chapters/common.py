@@ -85,11 +85,11 @@ def train_released(context: Context, images: Bundle, width: int, steps: int, off
 
 
 def timed_recover(
-    context: Context, released: ReleasedNet, settings: RecoverSettings, name: str, x_init: Tensor | None = None
+    context: Context, weights: Weights, settings: RecoverSettings, name: str, x_init: Tensor | None = None
 ) -> tuple[Recovered, Attacked]:
     """`recover` with a checkpoint folder of its own; and what the adversary can say of it."""
     start = time.perf_counter()
-    found = recover(released.weights, settings, context.stream("kkt.attack"), context.checkpoints.inside(name), x_init)
+    found = recover(weights, settings, context.stream("kkt.attack"), context.checkpoints.inside(name), x_init)
     return found, attacked(found, time.perf_counter() - start)
 
 

@@ -21,7 +21,7 @@ def plot_random(result: Result[Metrics], n: int = 8) -> Figure:
     train, rows, titles = result.array("x_train"), [], []
     variants = result.metrics.variants
     for name, label, found in (
-        ("reference", "reference\nrecipe", variants.reference),
+        ("random", "published\nrecipe", variants.reference),
         ("pixels", "ours,\nall pixels", variants.pixels),
         ("cleaned", "projected\nafterwards", variants.pixels_then_span),
         ("span", "searched\nin the span", variants.span),

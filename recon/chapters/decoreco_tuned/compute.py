@@ -23,7 +23,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """One network, one attack; and the rank of the nearest training image among all images of the pool."""
     images = context.images(sizes.n_train)
     released = train_released(context, images, sizes.width, sizes.train_steps)
-    found, said = timed_recover(context, released, sizes.attack, "tuned")
+    found, said = timed_recover(context, released.weights, sizes.attack, "tuned")
     rank = ranks(found.x_hat, images.train, gallery(context.pool, images.train_index, images.mean))
     null_rank = ranks(found.x_hat, images.held_out, gallery(context.pool, images.held_out_index, images.mean))
     nulls = nulls_of(context, images, released.network, released.theta_star, sizes.attack.m, found.basis)
