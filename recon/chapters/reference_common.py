@@ -146,7 +146,7 @@ def run_arm(
     x_init = start_images(context, images) if start == "partition" else None
     settings = PublishedSettings(2 * len(images), sizes.steps, STARTS.get(start, 0.0), sizes.precision)
     began = time.perf_counter()
-    checkpoint = context.checkpoints.at(f"published-{start}-{sizes.biases}")
+    checkpoint = context.checkpoints.at(f"published-{start}-{sizes.biases}-{sizes.precision}")
     found = recover_as_published(weights, settings, context.stream("kkt.attack"), checkpoint, x_init)
     seconds = time.perf_counter() - began
     x_hat, trace = found.x_hat[0], found.accepted["trace"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from recon.chapters.decoreco_random.metrics import Metrics, Search, Variants
-from recon.chapters.decoreco_random.sizes import Sizes
-from recon.chapters.reference_common import came_text, if_converged
+from recon.chapters.decoreco_random.metrics import Metrics, ReferenceMetrics, Search, Variants
+from recon.chapters.decoreco_random.sizes import ReferenceTable, Sizes
+from recon.chapters.reference_common import NO_VERDICT, came_text, if_converged
 from recon.chapters.tables import MatchTable, best_text
 from recon.scoring.nulls import clears
 from recon.store.results import Claim, verdict
@@ -67,3 +67,32 @@ def _counted(pixels: MatchTable, afterwards: MatchTable, span: MatchTable, dimen
 
 def _there(found: Search) -> str:
     return f"{found.matches.ncc_06} so on the network of the published recipe"
+
+
+def reference_claims(metrics: ReferenceMetrics, _: ReferenceTable) -> list[Claim]:
+    """The published recipe on few images: from which start it finds them.
+
+    Asks that a start clears its best null, and names it; no verdict unless all converged.  "the scale decides" holds if
+    the tuned scale clears its best null and N(0, 1) finds fewer; "not reproduced" otherwise.
+    """
+    random, tuned, partition = (metrics.arm(start) for start in ("random", "tuned", "partition"))
+    arms = {"N(0, 1)": random, "its tuned scale": tuned, "other images": partition}
+    decides = clears(tuned.matches.ncc_06, tuned.best_null.ncc_06) and random.matches.ncc_06 < tuned.matches.ncc_06
+    verdict_of = "finding" if decides else "not reproduced"
+    for arm in arms.values():
+        verdict_of = if_converged(arm, verdict_of) if verdict_of != NO_VERDICT else verdict_of
+    return [
+        Claim(
+            "decoreco-reference-start",
+            "",
+            "With few images the published recipe finds training images, and the scale of its start decides how many.",
+            "",
+            f"of {metrics.n_train} above NCC 0.6: "
+            + ", ".join(f"{arm.matches.ncc_06} from {name}" for name, arm in arms.items())
+            + f"; {came_text(random)}",
+            "best null: " + ", ".join(best_text(arm) for arm in arms.values()),
+            verdict_of,
+            value=tuned.matches.ncc_06,
+            null_value=tuned.best_null.ncc_06,
+        )
+    ]

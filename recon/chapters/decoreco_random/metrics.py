@@ -49,3 +49,19 @@ class Metrics(Trained, MatchTable):
     m: int
     reference_net: ReferenceNet
     variants: Variants
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceMetrics:
+    """The network that the recipe attacks, and a row for each start (and precision)."""
+
+    n_train: int
+    net: ReferenceNet
+    arms: list[ReferenceArm]
+
+    def arm(self, start: str, precision: str = "float32") -> ReferenceArm:
+        """The row of this start; KeyError where it was not run."""
+        found = [arm for arm in self.arms if (arm.start, arm.precision) == (start, precision)]
+        if not found:
+            raise KeyError(f"the recipe was not run from '{start}' with products in {precision}")
+        return found[0]

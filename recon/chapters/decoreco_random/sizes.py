@@ -45,3 +45,26 @@ SIZES = {
         starts=("random",),
     ),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceTable:
+    """The published recipe alone, from each start · arms: (start, precision of the products) of every row · steps."""
+
+    n_train: int
+    width: int
+    steps: int
+    arms: tuple[tuple[str, str], ...] = (
+        ("random", "float32"),
+        ("partition", "float32"),
+        ("tuned", "float32"),
+        ("random", "bfloat16"),
+    )
+    biases: str = "all"
+
+
+REFERENCE_SIZES = {
+    "smoke": ReferenceTable(n_train=20, width=64, steps=60),
+    "laptop": ReferenceTable(n_train=20, width=200, steps=3000),
+    "paper": ReferenceTable(n_train=100, width=1000, steps=50_000),
+}
