@@ -17,8 +17,8 @@
       show(true);
       card.setAttribute("aria-pressed", "true");
       verdict.textContent =
-        `${card.dataset.odd === "true" ? "Right" : "No"}: number ${odd} has no training image among its ten ` +
-        "nearest images. Below each: its nearest training image, and that image\u2019s rank.";
+        `${card.dataset.odd === "true" ? "Right" : "No"}: number ${odd} has no training image of its ` +
+        "own. Below each: its nearest training image, and the reconstruction\u2019s rank by likeness to one.";
     }),
   );
   again.addEventListener("click", () => {

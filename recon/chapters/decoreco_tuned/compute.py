@@ -7,8 +7,9 @@ from torch import Tensor
 
 from recon.attacks.recover import Recovered
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.common import kept_arrays, match_table, nulls_of, ranks, timed_recover, train_released
+from recon.chapters.common import kept_arrays, match_table, nulls_of, timed_recover, train_released
 from recon.chapters.decoreco_tuned.metrics import Metrics
+from recon.chapters.decoreco_tuned.ranking import ranking, shown_ranks
 from recon.chapters.decoreco_tuned.sizes import Sizes
 from recon.chapters.tables import flat
 from recon.images.bundle import Bundle
@@ -16,33 +17,30 @@ from recon.images.pool import ImagePool
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.nulls import null_curves
 
-TOP = 40  # reconstructions that Fig. 8 shows
-
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """One network, one attack; and the rank of the nearest training image among all images of the pool."""
+    """One network, one attack; and the reconstructions in the order of their likeness to a training image."""
     images = context.images(sizes.n_train)
     released = train_released(context, images, sizes.width, sizes.train_steps)
     found, said = timed_recover(context, released.weights, sizes.attack, "tuned")
-    rank = ranks(found.x_hat, images.train, gallery(context.pool, images.train_index, images.mean))
-    null_rank = ranks(found.x_hat, images.held_out, gallery(context.pool, images.held_out_index, images.mean))
     nulls = nulls_of(context, images, released.network, released.theta_star, sizes.attack.m, found.basis)
+    others = gallery(context.pool, images.train_index, images.mean)
+    blends, stream = torch.cat([nulls["span"], nulls["mixtures"]]), context.stream("tuned.lists")
+    listed = ranking(found.x_hat, images.train, others, blends, images.mean, images.shape, stream)
     metrics = Metrics(
         n_train=sizes.n_train,
         m=sizes.attack.m,
         **flat(released.metrics()),
         **flat(said),
         **flat(match_table(found.x_hat, images, nulls)),
-        top40_rank_1=int((rank[:TOP] == 1).sum()),
-        top40_rank_at_most_10=int((rank[:TOP] <= 10).sum()),
-        null_top40_rank_at_most_10=int((null_rank[:TOP] <= 10).sum()),
-        top40_shown=min(TOP, len(rank)),
+        shown=shown_ranks(listed),
     )
-    return Outcome(metrics, {**_candidates(found), **kept_arrays(images), "rank": rank, **_null_arrays(nulls, images)})
+    arrays = {"rank": listed.rank, "natural": listed.natural, "true": listed.true, **_null_arrays(nulls, images)}
+    return Outcome(metrics, {**_candidates(found), **kept_arrays(images), **arrays})
 
 
 def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
-    """Every image of the pool but those with index in `without`, centred (g, d): what ranks are taken among."""
+    """Every image of the pool but those with index in `without`, centred (g, d): nobody trained on them."""
     rest = ~torch.isin(torch.from_numpy(pool.index), without)
     return torch.from_numpy(pool.images)[rest].flatten(1).to(mean) / 255 - mean
 

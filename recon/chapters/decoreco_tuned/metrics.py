@@ -24,12 +24,42 @@ AnyCounts = Annotated[Counts | FewerCounts, Field(union_mode="left_to_right")]
 
 
 @dataclass(frozen=True, kw_only=True)
+class ShownRanks:
+    """The natural-looking reconstructions that contribute most, in that order, in the list of all `reconstructions` by
+    similarity to the nearest training image.
+
+    natural: of all, how many look so · rank, rank_ssim: in the list by NCC, by SSIM, 1 is the most similar · ncc: to
+    the nearest training image · true: more like it than chance explains · held_out_rank: median rank in the lists made
+    with images that nobody trained on · count: how many are true; high: how many rank among the first ten; held_out_:
+    the same on average with such images · p_value: share of those lists with as many true · top40_true: of the `top40`
+    that contribute most, with held-out images held_out_top40_true · blends: NCC that 1 % of the blends exceed, or the
+    least that any reconstruction has to, if that is more.
+    """
+
+    reconstructions: int
+    natural: int
+    rank: list[int]
+    rank_ssim: list[int]
+    ncc: list[float]
+    true: list[bool]
+    held_out_rank: list[float]
+    count: int
+    high: int
+    held_out_count: float
+    held_out_high: float
+    p_value: float
+    top40: int
+    top40_true: int
+    held_out_top40_true: float
+    blends: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Metrics(Trained, Attacked, Compared):
     """The network, the attack, and its matches: the fields of `recon.chapters.tables.MatchTable`, of which the kept run
     at the paper's size has no nulls.
 
-    m: candidates · top40_rank_1, top40_rank_at_most_10: of the `top40_shown` that contribute most, those whose nearest
-    training image is the nearest, or among the ten nearest, of all images of the pool; null_: of held-out ones.
+    m: candidates · shown: Figs. 6 to 8; None in a run that was made before their ranks were understood.
     """
 
     n_train: int
@@ -40,10 +70,7 @@ class Metrics(Trained, Attacked, Compared):
     best_null: Counts | None = None
     best_null_name: Names | None = None
     excess: Counts | None = None
-    top40_rank_1: int
-    top40_rank_at_most_10: int
-    null_top40_rank_at_most_10: int
-    top40_shown: int
+    shown: ShownRanks | None = None
 
     def null_table(self) -> NullTable | None:
         """Matches with all nulls; None where these were not measured."""

@@ -21,26 +21,37 @@ from recon.store.results import Result
 
 @dataclass(frozen=True)
 class Option:
-    """One reconstruction (d,) in [0, 1], its nearest training image, that one's rank, and their NCC."""
+    """One reconstruction (d,) in [0, 1], its nearest training image, their NCC, whether that is more than chance
+    explains, and its rank among all reconstructions, the most like a training image first."""
 
     image: Tensor
     nearest: Tensor
-    rank: int
     ncc: float
+    true: bool
+    rank: int
+    among: int
 
 
-def choose_options(result: Result[Metrics], n: int = 5, among: int = 10, seed: int = 0) -> list[Option]:
-    """n − 1 reconstructions with a training image among their `among` nearest images, and one without, shuffled.
+def choose_options(result: Result[Metrics], n: int = 5, seed: int = 0) -> list[Option]:
+    """n − 1 natural-looking reconstructions that resemble a training image beyond chance, and one that does not.
 
-    In both groups those that contribute most to explaining the weights; fewer options where a group is too small.
+    In both groups those that contribute most to explaining the weights; shuffled; fewer where a group is too small.
+    See `recon.chapters.decoreco_tuned.ranking`.
     """
-    rank, x_hat, train = result.array("rank"), result.array("x_hat"), result.array("x_train")
+    x_hat, train, rank = result.array("x_hat"), result.array("x_train"), result.array("rank")
+    natural, true = result.array("natural").bool(), result.array("true").bool()
     match = nearest(x_hat, train, "ncc")
-    true, false = (rank <= among).nonzero()[:, 0][: n - 1], (rank > among).nonzero()[:, 0][:1]
-    rows = torch.cat([true, false])
+    rows = torch.cat([(natural & true).nonzero()[: n - 1, 0], (natural & ~true).nonzero()[:1, 0]])
     rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))]
     return [
-        Option(shown(result, x_hat[i]), shown(result, train[match.index[i]]), int(rank[i]), match.score[i].item())
+        Option(
+            shown(result, x_hat[i]),
+            shown(result, train[match.index[i]]),
+            match.score[i].item(),
+            bool(true[i]),
+            int(rank[i]),
+            len(rank),
+        )
         for i in rows.tolist()
     ]
 
@@ -58,12 +69,12 @@ def data_uri(image: Tensor) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def quiz_html(options: list[Option], among: int = 10, name: str = "recon-quiz") -> str:
+def quiz_html(options: list[Option], name: str = "recon-quiz") -> str:
     """The quiz as one HTML fragment.  Without scripts the answers open as a plain <details>."""
     style, script = static("quiz.css"), static("quiz.js")
-    cards = "".join(_card(k, option, among) for k, option in enumerate(options, start=1))
+    cards = "".join(_card(k, option) for k, option in enumerate(options, start=1))
     answers = "; ".join(
-        f"{k}: rank {option.rank}{'' if option.rank <= among else ' (the odd one)'}"
+        f"{k}: rank {option.rank} of {option.among}{'' if option.true else ' (the odd one)'}"
         for k, option in enumerate(options, start=1)
     )
     return (
@@ -76,12 +87,12 @@ def quiz_html(options: list[Option], among: int = 10, name: str = "recon-quiz") 
     )
 
 
-def _card(k: int, option: Option, among: int) -> str:
-    odd = "true" if option.rank > among else "false"
+def _card(k: int, option: Option) -> str:
+    odd = "false" if option.true else "true"
     return (
         f'<button type="button" class="card" data-odd="{odd}" aria-pressed="false" aria-label="Reconstruction {k}">'
         f'<img src="{data_uri(option.image)}" alt="Reconstruction {k}" width="96" height="96">'
         f'<span class="answer" hidden><img src="{data_uri(option.nearest)}" '
         f'alt="Nearest training image of reconstruction {k}" width="96" height="96">'
-        f"<span>rank {option.rank}, NCC {option.ncc:.2f}</span></span></button>"
+        f"<span>rank {option.rank} of {option.among}, NCC {option.ncc:.2f}</span></span></button>"
     )
