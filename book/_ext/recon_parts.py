@@ -25,10 +25,12 @@ import recon
 from recon.chapters import load, registry
 from recon.chapters.catalogue import NOT_TESTED, PAPERS, Row, catalogue, rows
 from recon.errors import ReconError
+from recon.press.numbers import rendered
 from recon.store.results import Result
 
 RUN_IT = "*Run this page:* download the notebook above, or `recon book {}` in a checkout of the project."
 EXECUTED = "book/executed/"
+LANDING = "book/index"
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+\-.!|$<>~^:@])")
 
@@ -303,8 +305,12 @@ def stamp_table(nb: NotebookNode) -> str:
     return f"{head}\n{table}\n```"
 
 
-def laid_out(_app: Sphinx, docname: str, source: list[str]) -> None:
-    """Before an executed chapter is read: plumbing folded away; at its end, how to run it and how it was made."""
+def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Before an executed chapter is read: plumbing folded away; at its end, how to run it and how it was made.  Before
+    the landing page is: its numbers."""
+    if docname == LANDING:
+        root = Path(app.srcdir)
+        source[0] = rendered(source[0], root, root / EXECUTED / "results")
     if docname.startswith(EXECUTED):
         nb = nbformat.reads(source[0], as_version=4)
         for cell in filter(lays_out, nb.cells):

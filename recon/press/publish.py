@@ -14,6 +14,7 @@ from recon.errors import ReconError
 from recon.press import stamps
 from recon.press.edition import chapters_of
 from recon.press.html import build_html, check_toc, put_back, swap
+from recon.press.numbers import TEMPLATE, write_readme
 from recon.press.runner import fault, read_notebook
 from recon.store.files import atomic_path, only_one
 from recon.store.results import as_json, read_json, schema
@@ -49,7 +50,14 @@ def publish(edition: str | Path | None = None, root: Path = ROOT) -> Path:
             if os.path.lexists(folder / "results" / name / "result.json"):
                 _copy_result(folder / "results" / name, new / "results" / name)
         swap(new, target)
+    _readme(root)
     return target
+
+
+def _readme(root: Path) -> None:
+    """Its numbers are those of the edition and of what is kept."""
+    if (root / TEMPLATE).is_file():
+        write_readme(root)
 
 
 def keep(folder: str | Path, root: Path = ROOT) -> Path:
@@ -77,6 +85,7 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
             with atomic_path(target / path.name) as temporary:
                 shutil.copyfile(path, temporary)
         _copy_result(folder, target)
+    _readme(root)
     return target
 
 
