@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from recon.attacks.reconstruct import Reconstruction
@@ -16,7 +15,6 @@ from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, three_layer
 from recon.released import Weights
 from recon.scoring.matching import nearest, one_to_one, padded, target_decoy
-from recon.scoring.metrics import ncc
 from recon.scoring.nulls import HELD_OUT, null_candidates, null_table
 from recon.training import kkt
 
@@ -85,9 +83,14 @@ def train_released(context: Context, images: Bundle, width: int, steps: int, off
 
 
 def timed_recover(
-    context: Context, weights: Weights, settings: RecoverSettings, name: str, x_init: Tensor | None = None
+    context: Context,
+    released: ReleasedNet | Weights,
+    settings: RecoverSettings,
+    name: str,
+    x_init: Tensor | None = None,
 ) -> tuple[Recovered, Attacked]:
     """`recover` with a checkpoint folder of its own; and what the adversary can say of it."""
+    weights = released if isinstance(released, Weights) else released.weights
     start = time.perf_counter()
     found = recover(weights, settings, context.stream("kkt.attack"), context.checkpoints.inside(name), x_init)
     return found, attacked(found, time.perf_counter() - start)
@@ -154,9 +157,3 @@ def _compared(x_hat: Tensor, part: Tensor) -> tuple[float, int, int]:
     top = one_to_one(part, filled).score.topk(min(10, len(part))).values.mean().item()
     per_image = int((nearest(part, filled, "ncc").score > 0.6).sum())
     return top, per_image, int((nearest(x_hat, part, "ncc").score > 0.6).sum())
-
-
-def ranks(x_hat: Tensor, targets: Tensor, others: Tensor, chunk: int = 1000) -> Tensor:
-    """Position, from 1, of the first of `targets` among targets and `others`, sorted by NCC to each of x_hat; (m,)."""
-    best = nearest(x_hat, targets, "ncc").score[:, None]
-    return 1 + torch.stack([(ncc(x_hat, part) > best).sum(1) for part in others.split(chunk)]).sum(0)

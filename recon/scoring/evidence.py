@@ -78,8 +78,8 @@ def features(measured: dict[str, Tensor]) -> np.ndarray:
     return torch.stack(ranked, dim=1).cpu().numpy()
 
 
-def shadow_classifier(measured: dict[str, Tensor], true: Tensor) -> Pipeline:
-    """Logistic regression from evidence to "true", fitted where the adversary knows the answer: on a network that they
-    trained themselves, on images of their own (a shadow model, Shokri et al. 2017)."""
+def shadow_classifier(evidence: np.ndarray, true: np.ndarray) -> Pipeline:
+    """Logistic regression from evidence (m, k), as by `features`, to "true" (m,), fitted where the adversary knows the
+    answer: on networks that they trained themselves, on images of their own (shadow models, Shokri et al. 2017)."""
     model = make_pipeline(StandardScaler(), LogisticRegression(C=1.0))
-    return model.fit(features(measured), true.cpu().numpy())
+    return model.fit(evidence, true)

@@ -273,7 +273,8 @@ def test_evidence_and_shadow_classifier():
     assert tuple(measured) == EVIDENCE
     assert all(value.shape == (8,) and torch.isfinite(value).all() for value in measured.values())
     true = found.contribution > found.contribution.median()
-    probability = shadow_classifier(measured, true).predict_proba(features(measured))[:, 1]
+    rows = features(measured)
+    probability = shadow_classifier(rows, true.numpy()).predict_proba(rows)[:, 1]
     assert probability[true.numpy()].mean() > probability[~true.numpy()].mean()
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from recon.chapters.common import match_table, ranks
+from recon.chapters.common import match_table
 from recon.chapters.tables import Counts, MatchTable, best_text, flat, in_words, null_text
 from recon.images.bundle import Bundle
 from recon.scoring.matching import target_decoy
@@ -106,16 +106,6 @@ def test_a_table_reads_what_it_writes(table):
     as_json["matches"]["ncc_0.6"] = 1.5
     with pytest.raises(ValidationError):
         adapter.validate_json(json.dumps(as_json), strict=True)
-
-
-def test_ranks_by_counting(x_hat, images):
-    others = normal(7, DIM, seed=6)
-    others[3] = images.train[1] + 0.1 * others[3]  # nearer to candidate 2's image than the candidate is to it
-    found = ranks(x_hat, images.train, others, chunk=2)
-    for x, rank in zip(x_hat, found.tolist(), strict=True):
-        best = max(ncc(x, image) for image in images.train)
-        assert rank == 1 + sum(ncc(x, other) > best for other in others)
-    assert found[0] == 1
 
 
 def test_words():

@@ -1,27 +1,28 @@
-"""Chapter 12: judging against brute force, the verdict in all directions, and images of its own for every network."""
+"""Chapter 12: images of its own for every network, practice on the others only, verdicts in all directions, and what is
+stored can be judged again."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import import_module
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 
-from recon.chapters import load
 from recon.chapters.base import Context
 from recon.chapters.decoreco_adversary import DECORECO_ADVERSARY
-from recon.chapters.decoreco_adversary.compute import Attempt, is_true, judge, mean_sd, summary
-from recon.chapters.decoreco_adversary.metrics import MeanSd
+from recon.chapters.decoreco_adversary.compute import PRACTISED, median_of, practised, scores, trusted
+from recon.chapters.decoreco_adversary.figures import GRID, stairs
+from recon.chapters.decoreco_adversary.networks import Outside, described, is_true
+from recon.chapters.decoreco_adversary.words import GUESS, counted, measured, take_away
 from recon.chapters.run import run
 from recon.images.bundle import Bundle
-from recon.images.partitions import partition
 from recon.images.registry import load_pool
+from recon.scoring.discrimination import Scored, true_rate
+from recon.scoring.evidence import EVIDENCE
 
-PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results" / "decoreco-adversary"
 SMOKE = DECORECO_ADVERSARY.sizes["smoke"]
 
 
@@ -30,96 +31,267 @@ def smoke(tmp_path_factory):
     return run("decoreco-adversary", "smoke", "photos", "cpu", out=tmp_path_factory.mktemp("adversary"))
 
 
-def mean(value, sd=0.0):
-    return MeanSd(mean=value, sd=sd)
+def context(seed, folder=None):
+    return Context(load_pool("photos"), torch.device("cpu"), seed, folder, None)
 
 
-@pytest.mark.parametrize(
-    ("auc", "sd", "at_10", "expected"),
-    [
-        (0.6, 0.05, 0.3, "reproduced"),  # within two standard deviations of chance
-        (0.6, 0.04, 0.3, "partly"),
-        (0.9, 0.1, 0.89, "partly"),
-        (0.9, 0.1, 0.9, "not reproduced"),
-    ],
-)
-def test_whether_they_can_tell(auc, sd, at_10, expected):
-    metrics = load(PUBLISHED, arrays=False).metrics
-    combined = replace(metrics.evidence["combined"], auc=mean(auc, sd), precision_at_10=mean(at_10))
-    (claim,) = DECORECO_ADVERSARY.claims(replace(metrics, evidence={"combined": combined}), SMOKE)
-    assert claim.verdict == expected and "(combined)" in claim.ours and "they trust most" in claim.ours
+# ---------------------------------------------------------------------------------------------------------- verdicts
 
 
-def test_without_practice_the_best_single_evidence_counts_and_without_any_the_thesis_holds():
-    metrics = load(PUBLISHED, arrays=False).metrics
-    some = metrics.evidence["combined"]
-    evidence = {"norm": replace(some, auc=mean(0.6)), "margin": replace(some, auc=mean(0.8))}
-    (claim,) = DECORECO_ADVERSARY.claims(replace(metrics, evidence=evidence), SMOKE)
-    assert claim.ours.startswith("AUC 0.80 ± 0.00 (margin)")
-    (claim,) = DECORECO_ADVERSARY.claims(replace(metrics, evidence={}), SMOKE)
-    assert claim.verdict == "reproduced" and claim.ours.startswith("no network")
+def judged(smoke, arm="decoreco", share=None, **evidence):
+    """The claims with some of the natural-looking group's numbers replaced: kind=(AUC, its low, its high, precision,
+    its low)."""
+    group = smoke.metrics.arms[arm].natural
+    some = next(iter(group.evidence.values()))
+    found = {}
+    for kind, (area, low, high, top, top_low) in evidence.items():
+        auc = replace(some.auc, mean=area, low=low, high=high)
+        found[kind] = replace(some, auc=auc, precision_at_20=replace(some.precision_at_20, mean=top, low=top_low))
+    changed = replace(group, evidence={"smoothness": some, **found}, guess=replace(group.guess, precision_at_20=0.4))
+    changed = replace(changed, share_true=replace(group.share_true, low=0.3 if share is None else share))
+    arms = smoke.metrics.arms | {arm: replace(smoke.metrics.arms[arm], natural=changed)}
+    every = DECORECO_ADVERSARY.claims(replace(smoke.metrics, arms=arms), SMOKE)
+    return {claim.id: claim for claim in every}
 
 
-def test_judgement_by_counting_pairs():
-    generator = np.random.default_rng(0)
-    truth, score = generator.random(50) < 0.3, generator.random(50)
-    found = judge(truth, score)
-    pairs = [s > t for s in score[truth] for t in score[~truth]]
-    assert found.numbers.auc == pytest.approx(np.mean(pairs))
-    order = np.argsort(-score)
-    assert found.numbers.precision_at_10 == pytest.approx(truth[order[:10]].mean())
-    assert found.numbers.precision_at_40 == pytest.approx(truth[order[:40]].mean())
-    hits = truth[order].cumsum()
-    by_hand = np.mean([hits[k] / (k + 1) for k in range(50) if truth[order[k]]])
-    assert found.numbers.average_precision == pytest.approx(by_hand)
-    assert found.roc.shape == found.precision.shape == (101,)
-    assert found.roc[-1] == 1 and (np.diff(found.roc) >= 0).all()
-    perfect = judge(truth, truth.astype(float)).numbers
-    assert perfect.auc == perfect.average_precision == perfect.precision_at_10 == 1.0
-    assert summary([found, found]).auc == mean(found.numbers.auc)
+@pytest.mark.parametrize(("arm", "kind", "name"), [
+    ("decoreco", "combined", "adversary-cannot-tell"),
+    ("decoreco", "agreement", "adversary-cannot-tell"),
+    ("more", "certainty", "adversary-cannot-tell-separated"),
+    ("more", "stability", "adversary-cannot-tell-separated"),
+])  # fmt: skip
+@pytest.mark.parametrize(("numbers", "share", "expected"), [
+    ((0.6, 0.5, 0.7, 0.99, 0.9), None, "reproduced"),  # no better than chance, whatever the twenty are
+    ((0.6, 0.51, 0.7, 0.89, 0.8), None, "partly"),
+    ((0.6, 0.51, 0.7, 0.9, 0.4), None, "partly"),  # no surer of the twenty than a guess
+    ((0.6, 0.51, 0.7, 0.9, 0.41), None, "not reproduced"),
+    ((0.6, 0.4, 0.7, 0.9, 0.3), 0.9, "not reproduced"),  # nearly all that look natural are true
+])  # fmt: skip
+def test_whether_they_can_tell(smoke, arm, kind, name, numbers, share, expected):
+    claim = judged(smoke, arm, share, **{kind: numbers})[name]
+    assert claim.verdict == expected and f"({kind};" in claim.ours
+    assert (claim.value, claim.null_value) == (0.6, 0.5)
 
 
-def test_mean_and_spread():
-    assert mean_sd([1.0, 3.0]) == mean(2.0, pytest.approx(2**0.5))
-    assert mean_sd([4.0]) == mean(4.0) and mean_sd([]) == mean(0.0)
+def test_what_was_practised_comes_before_what_was_not(smoke):
+    both = judged(smoke, combined=(0.8, 0.7, 0.9, 0.5, 0.4), agreement=(0.6, 0.5, 0.7, 0.5, 0.4))
+    assert both["adversary-cannot-tell"].value == 0.8
+
+
+@pytest.mark.parametrize(("true", "candidates", "expected"), [
+    (0, 30, "reproduced"), (30, 30, "not reproduced"), (29, 30, "reproduced"), (0, 0, "reproduced")
+])  # fmt: skip
+def test_where_there_is_nothing_to_tell_apart(smoke, true, candidates, expected):
+    arm = smoke.metrics.arms["decoreco"]
+    group = replace(arm.natural, true=true, candidates=candidates, evidence={})
+    metrics = replace(smoke.metrics, arms=smoke.metrics.arms | {"decoreco": replace(arm, natural=group)})
+    found = {claim.id: claim for claim in DECORECO_ADVERSARY.claims(metrics, SMOKE)}
+    assert found["adversary-cannot-tell"].verdict == expected
+    assert found["adversary-asks-separation"].verdict == "not reproduced"
+    assert take_away(metrics).startswith("No network")
+
+
+@pytest.mark.parametrize(("low", "combined", "expected"), [
+    (0.8, 0.79, "finding"), (0.8, 0.8, "partly"), (0.51, 0.6, "partly"), (0.5, 0.4, "not reproduced")
+])  # fmt: skip
+def test_separation_has_to_beat_stationarity(smoke, low, combined, expected):
+    numbers = {"separated": (0.9, low, 1.0, 0.8, 0.7), "combined": (0.4, 0.3, combined, 0.6, 0.5)}
+    smooth = (0.4, 0.3, 0.45, 0.5, 0.4)
+    claim = judged(smoke, **numbers, smoothness=smooth)["adversary-asks-separation"]
+    assert claim.verdict == expected and (claim.value, claim.null_value) == (0.9, 0.4)
+    claim = judged(smoke, **numbers, smoothness=(0.9, 0.8, 0.95, 0.5, 0.4))["adversary-asks-separation"]
+    assert claim.verdict in ("partly", "not reproduced")  # smoothness alone says as much
+
+
+@pytest.mark.parametrize(("decoreco", "more", "expected"), [
+    (0.31, 0.61, "finding"), (0.3, 0.61, "partly"), (0.31, 0.6, "partly"), (0.2, 0.5, "not reproduced")
+])  # fmt: skip
+def test_whether_looks_tell(smoke, decoreco, more, expected):
+    arms = {}
+    for name, low, high in (("decoreco", decoreco, 0.3), ("more", more, 0.6)):
+        arm = smoke.metrics.arms[name]
+        natural = replace(arm.natural, share_true=replace(arm.natural.share_true, mean=0.7, low=low))
+        every = replace(arm.every, share_true=replace(arm.every.share_true, mean=0.2, high=high))
+        arms[name] = replace(arm, natural=natural, every=every)
+    found = DECORECO_ADVERSARY.claims(replace(smoke.metrics, arms=smoke.metrics.arms | arms), SMOKE)
+    claim = next(each for each in found if each.id == "adversary-looks-tell")
+    assert claim.verdict == expected and (claim.value, claim.null_value) == (0.7, 0.2)
+
+
+def test_the_take_away_holds_two_numbers_of_the_result(smoke):
+    group = smoke.metrics.arms["decoreco"].natural
+    by, asked = (f"{group.evidence[name].precision_at_20.mean:.0%}" for name in ("combined", "separated"))
+    assert f"{by} are true for" in take_away(smoke.metrics) and f"and {asked} for one" in take_away(smoke.metrics)
+
+
+# ------------------------------------------------------------------------------------------------------- the networks
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_nobody_outside_is_trained_on(seed):
+    """Neither the adversary's photographs, nor those that a true candidate must not resemble more."""
+    own = context(seed)
+    outside = Outside.of(own, SMOKE)
+    known = {
+        tuple(image.tolist()) for image in torch.cat([outside.own, outside.others]).mul(255).round().long()[:, ::97]
+    }
+    sets = [each for n in (SMOKE.n_train, SMOKE.more_n) for each in own.datasets(n, SMOKE.networks, n)]
+    trained = [{tuple(image.tolist()) for image in each.train.flat.mul(255).round().long()[:, ::97]} for each in sets]
+    assert len(known) == len(outside.own) + len(outside.others) and not any(known & images for images in trained)
+    for first, second in ((0, 1), (2, 3)):
+        assert not set(sets[first].train.index.tolist()) & set(sets[second].train.index.tolist())
+
+
+def test_the_paper_size_has_ten_sets_of_their_own():
+    """Where the pool is CIFAR-10's; here its numbers."""
+    sizes = DECORECO_ADVERSARY.sizes["paper"]
+    assert sizes.networks == 10 and sizes.steps(sizes.more_n) == 1200 and sizes.n_train == 100
 
 
 def test_true_is_near_a_training_image_and_nearer_than_to_any_other():
     generator = torch.Generator().manual_seed(0)
-    train, held_out, noise = (torch.randn(3, 3072, generator=generator) for _ in range(3))
-    images = Bundle.of_tensors(train, train, held_out, (3, 32, 32))
-    x = torch.stack([train[0], 2 * train[1] + 1.9 * held_out[1], train[1] + 2 * held_out[1], train[2] + 3 * noise[2]])
-    assert is_true(x, images, 0.6).tolist() == [True, True, False, False]
+    train, other, noise = (torch.randn(3, 3072, generator=generator) for _ in range(3))
+    images = Bundle.of_tensors(train, train, other, (3, 32, 32))
+    outside = Outside(torch.randn(9, 3072, generator=generator), other)
+    x = torch.stack(
+        [train[0], 2 * train[1] + 1.9 * other[1], train[1] + 2 * other[1], train[2] + 3 * noise[2], -train[2]]
+    )
+    about = described(x, images, outside, either_sign=False)
+    assert is_true(about).tolist() == [True, True, False, False, False]
+    assert about["image"][:4].tolist() == [0, 1, 1, 2]
+    either = described(x, images, outside, either_sign=True)
+    assert is_true(either).tolist() == [True, True, False, False, True] and either["image"][4] == 2
+    assert is_true(described(x[:1], images, Outside(outside.own, train), either_sign=False)).tolist() == [False]
 
 
-def test_every_network_has_images_of_its_own_and_the_shadow_those_of_the_partition(tmp_path, monkeypatch):
-    seen = []
-
-    def record(sizes, context, images, k):
-        seen.append((context.seed, k, images))
-        return Attempt({}, torch.zeros(2, dtype=torch.bool), torch.zeros(2, 3072), {"span": torch.zeros(2, 3072)})
-
-    module = import_module("recon.chapters.decoreco_adversary.compute")
-    monkeypatch.setattr(module, "attack_once", record)
-    pool = load_pool("photos")
-    for seed in (0, 1):
-        outcome = DECORECO_ADVERSARY.compute(SMOKE, Context(pool, torch.device("cpu"), seed, tmp_path, None))
-        assert outcome.metrics.evidence == {} and outcome.metrics.networks == 0 and not outcome.arrays
-    assert [(seed, k) for seed, k, _ in seen] == [(seed, k) for seed in (0, 1) for k in range(3)]
-    for seed in (0, 1):
-        indices = [set(images.train_index.tolist()) for s, _, images in seen if s == seed]
-        assert len(set().union(*indices)) == sum(map(len, indices))
-    first = partition(pool, SMOKE.n_train, n_held_out=SMOKE.n_train)
-    assert torch.equal(seen[0][2].train_index, first.init.index)
-    assert torch.equal(seen[1][2].train_index, first.train.index)
+# -------------------------------------------------------------------------------------------------------- the judging
 
 
-def test_evidence_at_smoke(smoke):
-    for found in smoke.metrics.evidence.values():
-        assert all(0 <= each.mean <= 1 for each in (found.auc, found.average_precision, found.precision_at_10))
-    assert len(smoke.metrics.counts) == SMOKE.networks
-    shares = smoke.metrics.null_share_true
-    assert shares[smoke.metrics.best_null_name].mean == max(share.mean for share in shares.values())
+def network(seed, m=60):
+    """A network's candidates: true ones have more of everything."""
+    generator = torch.Generator().manual_seed(seed)
+    true = torch.rand(m, generator=generator) < 0.4
+    names = (*EVIDENCE, "separated", "smoothness", "edges", "sparsity", "share")
+    part = {name: torch.rand(m, generator=generator) + 0.5 * true for name in names}
+    return part | {
+        "stability": 0.4 * torch.rand(m, generator=generator) + 0.5 * true,
+        "true": true,
+        "natural": torch.rand(m, generator=generator) < 0.7,
+        "ncc": torch.rand(m, generator=generator) * 0.4 + 0.5 * true,
+        "image": torch.randint(20, (m,), generator=generator),
+        "x_hat": torch.randn(m, 3072, generator=generator),
+    }
+
+
+@pytest.mark.parametrize("arm", PRACTISED)
+def test_practice_is_on_the_other_networks_only(arm):
+    parts = [network(seed) for seed in range(3)]
+    name, natural = PRACTISED[arm], True
+    found = scores(arm, parts, natural)[name]
+    swapped = [{**parts[0], "true": ~parts[0]["true"]}, *parts[1:]]
+    again = scores(arm, swapped, natural)[name]
+    assert np.array_equal(found[0], again[0]) and not np.allclose(found[1], again[1])
+    for score, part in zip(found, parts, strict=True):
+        assert roc_auc_score(part["true"], score) > 0.9
+    lonely = [{**part, "true": torch.ones(60, dtype=torch.bool)} for part in parts]
+    assert practised(arm, lonely[:2], parts[2], natural) is None and name not in scores(arm, lonely, natural)
+
+
+def test_practice_on_what_looks_natural_leaves_the_rest_out():
+    parts = [network(seed) for seed in range(2)]
+    rest = ~parts[1]["natural"]
+    changed = {**parts[1], "true": torch.where(rest, ~parts[1]["true"], parts[1]["true"])}
+    assert np.array_equal(
+        practised("decoreco", parts[1:], parts[0], True), practised("decoreco", [changed], parts[0], True)
+    )
+    assert not np.allclose(
+        practised("decoreco", parts[1:], parts[0], False), practised("decoreco", [changed], parts[0], False)
+    )
+
+
+def test_the_network_shown_is_the_median_one():
+    assert (
+        median_of([0.9, None, 0.2, 0.5]) == 3 and median_of([0.3, 0.1]) == 1 and median_of([None]) == median_of([]) == 0
+    )
+
+
+def test_the_most_trusted_are_natural_looking_and_in_order(smoke):
+    parts = [network(seed) for seed in range(3)]
+    networks = [{"x_train": torch.randn(20, 3072), "mean": torch.zeros(3072)}] * 3
+    group = smoke.metrics.arms["decoreco"].natural
+    found = trusted("decoreco", group, parts, networks)
+    k = int(found["trusted_decoreco_network"])
+    assert k == median_of(group.evidence["combined"].auc.values)
+    natural = parts[k]["natural"]
+    score = torch.from_numpy(scores("decoreco", parts, natural=True)["combined"][k])
+    rows = natural.nonzero()[:, 0][score[natural].argsort(descending=True)][:20]
+    assert torch.equal(found["trusted_decoreco_ncc"], parts[k]["ncc"][rows])
+    assert torch.equal(found["trusted_decoreco_true"], parts[k]["true"][rows])
+    assert found["trusted_decoreco"].min() == 0 and found["trusted_decoreco"].max() == 1
+
+
+def test_a_separated_image_is_shown_with_the_sign_of_its_nearest(smoke):
+    parts, x_train = [network(seed) for seed in range(2)], torch.randn(20, 3072)
+    for part in parts:
+        part["x_hat"] = -x_train[part["image"]]
+    networks = [{"x_train": x_train, "mean": torch.zeros(3072)}] * 2
+    found = trusted("more", replace(smoke.metrics.arms["more"].natural, evidence={}), parts, networks)
+    torch.testing.assert_close(found["trusted_more"], found["trusted_more_nearest"])
+
+
+def test_the_curve_is_the_measure_at_every_share():
+    generator = np.random.default_rng(0)
+    true, score = generator.random(300) < 0.4, generator.random(300)
+    curve = stairs(score + 0.4 * true, true)
+    found = Scored(score + 0.4 * true, true, score, np.arange(300))
+    assert curve[0] == pytest.approx(true_rate(found, np.ones((1, 300)))[0])
+    assert (np.diff(curve) >= 0).all() and curve[-1] == 1 and len(curve) == len(GRID)
+    for share, rate in zip(GRID[::20], curve[::20], strict=True):
+        allowed = sorted(found.score[~true], reverse=True)[int(share * (~true).sum() + 1e-9) :]
+        assert rate == pytest.approx((found.score[true] > (allowed[0] if allowed else -1)).mean())
+    assert stairs(score, np.ones(300, dtype=bool)) is None
+
+
+# ------------------------------------------------------------------------------------------------------------- smoke
+
+
+def test_anyone_can_judge_again_from_the_arrays(smoke):
+    for arm, name in (("decoreco", "agreement"), ("more", "stability")):
+        true, natural = (smoke.array(f"{arm}_{key}").bool() for key in ("true", "natural"))
+        number = smoke.array(f"{arm}_candidates")
+        rows = torch.arange(true.shape[1]) < number[:, None]
+        group = smoke.metrics.arms[arm].natural
+        assert group.candidates == int((natural & rows).sum()) and group.true == int((true & natural & rows).sum())
+        assert group.candidates == group.true + group.doubtful + group.false
+        for k, value in enumerate(group.evidence[name].auc.values):
+            keep = natural[k] & rows[k]
+            both = 0 < int(true[k][keep].sum()) < int(keep.sum())
+            score = smoke.array(f"{arm}_score_{name}")[k][keep]
+            assert (value is not None) == both
+            assert not both or value == pytest.approx(roc_auc_score(true[k][keep], score))
+
+
+def test_all_kinds_of_evidence_and_bounds(smoke):
+    every = smoke.metrics.arms["decoreco"].every
+    assert set(every.evidence) >= {*EVIDENCE, "combined", "separated", "smoothness", "edges"}
+    for arm in smoke.metrics.arms.values():
+        for group in (arm.every, arm.natural):
+            for found in group.evidence.values():
+                for number in (found.auc, found.precision_at_20, found.tpr_at_1pct_fpr):
+                    assert number.mean is None or 0 <= number.low <= number.high <= 1
+    assert len(smoke.metrics.kkt_residual) == smoke.metrics.networks == 2
+    assert set(smoke.metrics.free) == {"span", "mixtures", "rows", "directions", "means"}
+
+
+def test_tables_hold_the_metrics_and_the_null(smoke):
+    rows = counted(smoke.metrics)
+    assert len(rows) == 6
+    group = smoke.metrics.arms["decoreco"].natural
+    assert rows["DecoReco, n = 20: natural-looking"]["doubtful"] == group.doubtful
+    table = measured(group, "decoreco")
+    assert table["agreement"]["AUC"] == str(group.evidence["agreement"].auc)
+    assert table[GUESS]["true of the top 20"] == f"{group.guess.precision_at_20:.2f}"
+    assert {tuple(row) for row in table.values()} == {tuple(table[GUESS])}
 
 
 def test_figures_draw(smoke):

@@ -60,5 +60,5 @@ def test_features_are_ranks_in_the_order_of_the_evidence():
 
 def test_the_classifier_learns_which_sign_means_true():
     measured = {name: torch.linspace(0, 1, 40) for name in EVIDENCE}
-    model = shadow_classifier(measured, torch.arange(40) >= 20)
+    model = shadow_classifier(features(measured), (torch.arange(40) >= 20).numpy())
     assert (torch.from_numpy(model.predict_proba(features(measured))[:, 1]).diff() > 0).all()

@@ -1,155 +1,236 @@
-"""Chapter 12: a shadow net on the partition's images teaches what true looks like; then the released nets, each trained
-on images of its own, are judged by it."""
+"""Chapter 12: networks on images of their own are attacked; an adversary who practised on the others judges each."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
-from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score, roc_curve
-from sklearn.pipeline import Pipeline
 from torch import Tensor
 
-from recon.attacks.recover import energy_gradient, recover
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.common import nulls_of, train_released
-from recon.chapters.decoreco_adversary.metrics import Judged, MeanSd, Metrics
+from recon.chapters.decoreco_adversary.metrics import Arm, Free, Group, Guess, Judged, Metrics, Number
+from recon.chapters.decoreco_adversary.networks import Outside, attack_network, is_true
 from recon.chapters.decoreco_adversary.sizes import Sizes
-from recon.chapters.tables import NullTable
-from recon.images.bundle import Bundle
-from recon.scoring.evidence import EVIDENCE, evidence, features, shadow_classifier, sharpness
-from recon.scoring.matching import nearest
-from recon.scoring.nulls import null_table
+from recon.images.partitions import centre
+from recon.scoring.certainty import calibrated, probability
+from recon.scoring.discrimination import (
+    MEASURES,
+    Estimate,
+    Measure,
+    Scored,
+    auc,
+    estimate,
+    guess,
+    share_true,
+)
+from recon.scoring.evidence import EVIDENCE, features, shadow_classifier
+from recon.scoring.matching import rescale
+from recon.scoring.nulls import NULLS
 
-GRID = np.linspace(0, 1, 101)
+ARMS = ("decoreco", "separated", "more")
+BASELINES = ("smoothness", "edges")  # signs of a photograph, without any look at the weights
+SEPARATED = ("sparsity", "stability", "share")
+BOOTSTRAP = 2000  # number of its draw
+DOUBTFUL = 0.45  # NCC above which a candidate that is not true may still be a bad copy of a training image
+PRACTISED = {"decoreco": "combined", "separated": "certainty", "more": "certainty"}  # what practice makes of it
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """One network attacked: evidence by kind (m,), which candidates are true (m,), reconstructions (m, d), nulls."""
+class Signs:
+    """What `recon.scoring.certainty` looks at."""
 
-    measured: dict[str, Tensor]
-    true: Tensor
-    x_hat: Tensor
-    nulls: dict[str, Tensor]
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """One kind of evidence on one network: numbers, and both curves on `GRID`."""
-
-    numbers: Judged[float]
-    roc: np.ndarray
-    precision: np.ndarray
+    sparsity: Tensor
+    stability: Tensor
+    share: Tensor
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """The shadow net's answers are known to the adversary; those of the released nets score them only."""
-    sets = context.datasets(sizes.n_train, sizes.networks, sizes.n_train)
-    shadow = attack_once(sizes, context, Bundle.of(sets[0].swapped(), context.device), 0)
-    model = shadow_classifier(shadow.measured, shadow.true) if _both(shadow.true) else None
-    shares: list[float] = []
-    null_shares: dict[str, list[float]] = {}
-    counts: list[NullTable] = []
-    judged: dict[str, list[Judgement]] = {name: [] for name in (*EVIDENCE, "combined")}
-    for k, data in enumerate(sets, start=1):
-        images = Bundle.of(data, context.device)
-        attempt = attack_once(sizes, context, images, k)
-        for name, x in attempt.nulls.items():
-            null_shares.setdefault(name, []).append(is_true(x, images, sizes.threshold).float().mean().item())
-        counts.append(
-            null_table(attempt.nulls, images.train, images.held_out, images.mean, attempt.x_hat, images.shape)
-        )
-        if _both(attempt.true):
-            truth = attempt.true.cpu().numpy()
-            shares.append(float(truth.mean()))
-            for name, score in _scores(attempt, model).items():
-                judged[name].append(judge(truth, score))
-    null_share_true = {name: mean_sd(values) for name, values in null_shares.items()}
+    """Every network in a run of its own, then the judging."""
+    names = [f"{kind}-{k}" for k in range(sizes.networks) for kind in ("few", "more")]
+    found = context.sweep(partial(attack_network, sizes, context), names, "networks")
+    few, more = ([found[f"{kind}-{k}"] for k in range(sizes.networks)] for kind in ("few", "more"))
+    parts = {arm: [candidates(each, arm) for each in (more if arm == "more" else few)] for arm in ARMS}
+    outside = Outside.of(context, sizes)
+    looked = outside.photographs(context.pool.shape)
     metrics = Metrics(
         n_train=sizes.n_train,
+        more_n=sizes.more_n,
         width=sizes.width,
-        networks=len(shares),
-        share_true=mean_sd(shares),
-        null_share_true=null_share_true,
-        best_null_name=max(null_share_true, key=lambda name: null_share_true[name].mean),
-        counts=counts,
-        evidence={name: summary(runs) for name, runs in judged.items() if runs},
+        networks=sizes.networks,
+        photographs=len(outside.own),
+        photographs_natural=looked.look_like(centre(outside.others, outside.own.mean(0))).double().mean().item(),
+        others=len(outside.others),
+        kkt_residual=[each["kkt_residual"].item() for each in few],
+        free={name: _free([each[f"free.{name}"] for each in few]) for name in NULLS},
+        arms={
+            arm: Arm(
+                n_train=sizes.more_n if arm == "more" else sizes.n_train,
+                every=judged(arm, parts[arm], sizes, context, natural=False),
+                natural=judged(arm, parts[arm], sizes, context, natural=True),
+            )
+            for arm in ARMS
+        },
     )
-    return Outcome(metrics, _curves(judged))
+    arrays: Tensors = {}
+    for arm in ARMS:
+        arrays |= kept(arm, parts[arm], scores(arm, parts[arm], natural=True))
+        arrays |= trusted(arm, metrics.arms[arm].natural, parts[arm], more if arm == "more" else few)
+    return Outcome(metrics, arrays)
 
 
-def attack_once(sizes: Sizes, context: Context, images: Bundle, k: int) -> Attempt:
-    """Train network k, recover, measure."""
-    released = train_released(context, images, sizes.width, sizes.train_steps, k)
-    weights, stream = released.weights, context.stream("kkt.attack_again", k)
-    found = recover(weights, sizes.attack, stream, context.checkpoints.inside(f"attack-{k}"))
-    margins = found.labels * weights.network(weights.params, found.x_hat)
-    curvature = sharpness(energy_gradient(weights, found, sizes.attack), found.x_hat)
-    measured = evidence(found, margins, curvature)
-    nulls = nulls_of(context, images, released.network, released.theta_star, len(found.x_hat), found.basis)
-    return Attempt(measured, is_true(found.x_hat, images, sizes.threshold), found.x_hat, nulls)
+def candidates(network: Tensors, arm: str) -> Tensors:
+    """One attack's part of what `attack_network` returns, with `true` (m,)."""
+    part = {key.split(".", 1)[1]: value for key, value in network.items() if key.startswith(f"{arm}.")}
+    return {**part, "true": is_true(part)}
 
 
-def is_true(x: Tensor, images: Bundle, threshold: float) -> Tensor:
-    """Which of the candidates (m, d) have NCC above the threshold with a training image, and less with any held-out."""
-    score = nearest(x, images.train, "ncc").score
-    return (score > threshold) & (score > nearest(x, images.held_out, "ncc").score)
+def scores(arm: str, parts: Sequence[Tensors], natural: bool) -> dict[str, list[np.ndarray]]:
+    """Every kind of evidence, network by network, (m,) each, for all candidates; larger means "rather true".
+
+    What is learned (`PRACTISED`) is learned on all networks but the one that is judged: on all their candidates, or on
+    those that look natural.  It is left out where some network cannot be judged, for want of true or of false ones.
+    """
+    own = EVIDENCE + ("separated",) if arm == "decoreco" else SEPARATED
+    found = {name: [_array(part[name]) for part in parts] for name in (*own, *BASELINES)}
+    learned = [practised(arm, [*parts[:k], *parts[k + 1 :]], part, natural) for k, part in enumerate(parts)]
+    known = [each for each in learned if each is not None]
+    return found | ({PRACTISED[arm]: known} if len(known) == len(parts) else {})
 
 
-def _both(true: Tensor) -> bool:
-    """Whether there are true and false ones."""
-    return 0 < int(true.sum()) < len(true)
+def practised(arm: str, shadows: Sequence[Tensors], part: Tensors, natural: bool) -> np.ndarray | None:
+    """The probability (m,) that each candidate of `part` is true, learned on the shadows; None where these have not
+    both true and false ones."""
+    rows = [_array(shadow["natural"]).astype(bool) | (not natural) for shadow in shadows]
+    true = [_array(shadow["true"])[row] for shadow, row in zip(shadows, rows, strict=True)]
+    if not 0 < sum(each.sum() for each in true) < sum(map(len, true)):
+        return None
+    if arm == "decoreco":
+        evidence = [features(shadow)[row] for shadow, row in zip(shadows, rows, strict=True)]
+        model = shadow_classifier(np.concatenate(evidence), np.concatenate(true))
+        return model.predict_proba(features(part))[:, 1]
+    pairs = [(_signs(s, row), torch.from_numpy(t)) for s, row, t in zip(shadows, rows, true, strict=True)]
+    return probability(calibrated(pairs), _signs(part)).numpy()
 
 
-def _scores(attempt: Attempt, model: Pipeline | None) -> dict[str, np.ndarray]:
-    """Each kind of evidence (m,); and "combined", where the shadow net could teach."""
-    scores = {name: attempt.measured[name].cpu().numpy() for name in EVIDENCE}
-    if model is not None:
-        scores["combined"] = model.predict_proba(features(attempt.measured))[:, 1]
-    return scores
+def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context, natural: bool) -> Group:
+    """Counts, the null, and every kind of evidence with its intervals; of all candidates, or of those that look
+    natural.  The same draws of the bootstrap serve every kind and measure."""
+    rows = [_array(part["natural"]).astype(bool) | (not natural) for part in parts]
+    seed = context.stream("kkt.attack_again", BOOTSTRAP).initial_seed()
 
+    def scored(score: Sequence[np.ndarray]) -> list[Scored]:
+        every = zip(score, parts, rows, strict=True)
+        return [Scored(s, *(_array(p[key]) for key in ("true", "ncc", "image"))).only(row) for s, p, row in every]
 
-def judge(truth: np.ndarray, score: np.ndarray) -> Judgement:
-    """Of truth (m,), both values present, and scores (m,), larger meaning "rather true"."""
-    false_rate, true_rate, _ = roc_curve(truth, score)
-    precision, recall, _ = precision_recall_curve(truth, score)
-    best = truth[np.argsort(-score)]
-    numbers = Judged(
-        auc=float(roc_auc_score(truth, score)),
-        average_precision=float(average_precision_score(truth, score)),
-        precision_at_10=float(best[:10].mean()),
-        precision_at_20=float(best[:20].mean()),
-        precision_at_40=float(best[:40].mean()),
+    def number(measure: Measure, networks: Sequence[Scored]) -> Number:
+        return as_number(estimate(measure, networks, sizes.draws, np.random.default_rng(seed)))
+
+    plain = scored([_array(part["ncc"]) for part in parts])
+    both = any(each.both for each in plain)
+    evidence = {name: judgement(scored(score), number) for name, score in scores(arm, parts, natural).items() if both}
+    doubtful = [int((~each.true & (each.grade > DOUBTFUL)).sum()) for each in plain]
+    total, true = sum(len(each.true) for each in plain), sum(int(each.true.sum()) for each in plain)
+    return Group(
+        candidates=total,
+        true=true,
+        doubtful=sum(doubtful),
+        false=total - true - sum(doubtful),
+        networks=sum(each.both for each in plain),
+        share_true=number(share_true, plain),
+        guess=as_guess(plain),
+        evidence=evidence,
     )
-    roc = np.interp(GRID, false_rate, true_rate)
-    return Judgement(numbers, roc, np.interp(GRID, recall[::-1], precision[::-1]))
 
 
-def summary(runs: list[Judgement]) -> Judged[MeanSd]:
-    """Mean and standard deviation over networks of every number."""
-    numbers = [run.numbers for run in runs]
+def judgement(networks: Sequence[Scored], number: Callable[[Measure, Sequence[Scored]], Number]) -> Judged:
+    """All measures of one kind of evidence."""
+    clear = [each.only(each.true | (each.grade <= DOUBTFUL)) for each in networks]
     return Judged(
-        auc=mean_sd([each.auc for each in numbers]),
-        average_precision=mean_sd([each.average_precision for each in numbers]),
-        precision_at_10=mean_sd([each.precision_at_10 for each in numbers]),
-        precision_at_20=mean_sd([each.precision_at_20 for each in numbers]),
-        precision_at_40=mean_sd([each.precision_at_40 for each in numbers]),
+        **{name: number(measure, networks) for name, measure in MEASURES.items()}, auc_clear=number(auc, clear)
     )
 
 
-def mean_sd(values: list[float]) -> MeanSd:
-    """sd 0 of a single value, NaN-free for none."""
-    array = np.array(values or [0.0])
-    return MeanSd(mean=float(array.mean()), sd=float(array.std(ddof=1)) if len(array) > 1 else 0.0)
+def as_number(found: Estimate) -> Number:
+    """For `result.json`, which knows no NaN."""
+    mean, low, high = (_or_none(value) for value in (found.mean, found.low, found.high))
+    return Number(mean=mean, low=low, high=high, values=[_or_none(value) for value in found.values])
 
 
-def _curves(judged: dict[str, list[Judgement]]) -> Tensors:
-    """roc_… and precision_… of each kind of evidence, (networks, 101)."""
-    arrays = {}
-    for name, runs in judged.items():
-        if runs:
-            arrays[f"roc_{name}"] = torch.tensor(np.stack([run.roc for run in runs]))
-            arrays[f"precision_{name}"] = torch.tensor(np.stack([run.precision for run in runs]))
+def as_guess(networks: Sequence[Scored]) -> Guess:
+    """The null of every measure."""
+    found = guess(networks)
+    return Guess(
+        auc=found["auc"],
+        tpr_at_1pct_fpr=_or_none(found["tpr_at_1pct_fpr"]),
+        precision_at_20=_or_none(found["precision_at_20"]),
+        rank_correlation=found["rank_correlation"],
+    )
+
+
+def trusted(arm: str, group: Group, parts: Sequence[Tensors], networks: Sequence[Tensors], n: int = 20) -> Tensors:
+    """The n natural-looking candidates that a practised adversary trusts most in one network, most trusted first.
+
+    The network is that with the median AUC (the lower of two); the first where none has one.  Pictures are x + mean,
+    stretched to [0, 1]; where the attack leaves the sign open, that of the correlation with the nearest image is shown.
+    """
+    name = PRACTISED[arm] if PRACTISED[arm] in group.evidence else next(iter(group.evidence), "ncc")
+    values = group.evidence[name].auc.values if name in group.evidence else []
+    k = median_of(values)
+    part, network = parts[k], networks[k]
+    score = torch.from_numpy(scores(arm, parts, natural=True)[name][k]) if group.evidence else part["ncc"]
+    rows = part["natural"].bool().nonzero()[:, 0]
+    rows = rows[score[rows].argsort(descending=True, stable=True)][:n]
+    x, image = part["x_hat"][rows], network["x_train"][part["image"][rows]]
+    centred = x - x.mean(1, keepdim=True)
+    sign = (centred * image).sum(1, keepdim=True).sign() if arm != "decoreco" else torch.ones_like(x[:, :1])
+    return {
+        f"trusted_{arm}": rescale(sign * x + network["mean"]),
+        f"trusted_{arm}_nearest": rescale(image + network["mean"]),
+        f"trusted_{arm}_ncc": part["ncc"][rows],
+        f"trusted_{arm}_true": part["true"][rows],
+        f"trusted_{arm}_network": torch.tensor(k),
+    }
+
+
+def median_of(values: Sequence[float | None]) -> int:
+    """Position of the median (the lower of two) of what is not None; 0 for none."""
+    known = sorted((value, k) for k, value in enumerate(values) if value is not None)
+    return known[(len(known) - 1) // 2][1] if known else 0
+
+
+def kept(arm: str, parts: Sequence[Tensors], found: dict[str, list[np.ndarray]]) -> Tensors:
+    """What anyone needs to judge again, (networks, m) each, short rows filled with NaN, or 0 where not a float: scores
+    for those that look natural, truth, looks, NCC, and which image that is with."""
+    length = max(len(part["ncc"]) for part in parts)
+    arrays = {f"{arm}_score_{name}": _stacked(values, length) for name, values in found.items()}
+    for key in ("true", "natural", "ncc", "image"):
+        arrays[f"{arm}_{key}"] = _stacked([_array(part[key]) for part in parts], length)
+    arrays[f"{arm}_candidates"] = torch.tensor([len(part["ncc"]) for part in parts])
     return arrays
+
+
+def _stacked(rows: Sequence[np.ndarray], length: int) -> Tensor:
+    fill = np.nan if rows[0].dtype.kind == "f" else 0
+    return torch.from_numpy(np.stack([np.pad(row, (0, length - len(row)), constant_values=fill) for row in rows]))
+
+
+def _free(shares: Sequence[Tensor]) -> Free:
+    true, natural = torch.stack(list(shares)).double().mean(0).tolist()
+    return Free(true=true, natural=natural)
+
+
+def _signs(part: Tensors, rows: np.ndarray | None = None) -> Signs:
+    keep = torch.ones(len(part["share"]), dtype=torch.bool) if rows is None else torch.from_numpy(rows)
+    return Signs(*(part[name].cpu()[keep] for name in SEPARATED))
+
+
+def _array(values: Tensor) -> np.ndarray:
+    return values.cpu().numpy()
+
+
+def _or_none(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

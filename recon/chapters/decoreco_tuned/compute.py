@@ -22,10 +22,10 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """One network, one attack; and the reconstructions in the order of their likeness to a training image."""
     images = context.images(sizes.n_train)
     released = train_released(context, images, sizes.width, sizes.train_steps)
-    found, said = timed_recover(context, released.weights, sizes.attack, "tuned")
+    found, said = timed_recover(context, released, sizes.attack, "tuned")
     nulls = nulls_of(context, images, released.network, released.theta_star, sizes.attack.m, found.basis)
     others = gallery(context.pool, images.train_index, images.mean)
-    blends, stream = torch.cat([nulls["span"], nulls["mixtures"]]), context.stream("tuned.lists")
+    blends, stream = torch.cat([nulls["span"], nulls["mixtures"]]), context.stream("separation.others")
     listed = ranking(found.x_hat, images.train, others, blends, images.mean, images.shape, stream)
     metrics = Metrics(
         n_train=sizes.n_train,

@@ -29,7 +29,7 @@ def _row(sizes: SizeSizes, context: Context, n_train: int) -> SizeRow:
     images = context.images(n_train)
     released = train_released(context, images, sizes.width, sizes.train_steps, offset=n_train)
     settings = replace(sizes.attack, m=2 * n_train)
-    found, said = timed_recover(context, released.weights, settings, f"n-{n_train}")
+    found, said = timed_recover(context, released, settings, f"n-{n_train}")
     nulls = nulls_of(context, images, released.network, released.theta_star, 2 * n_train, found.basis)
     table = match_table(found.x_hat, images, nulls)
     return SizeRow(n_train=n_train, **flat(released.metrics()), **flat(said), **flat(table))

@@ -1,0 +1,184 @@
+"""How well a score tells true candidates from false ones, on several networks, with intervals over images and networks.
+
+A candidate belongs to the image that it resembles most.  Candidates that resemble one image are no independent
+evidence, and networks differ more than their candidates do.  So the intervals come from a bootstrap in two stages:
+networks are drawn with replacement, and within each its images are, with all the candidates that belong to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+Array = np.ndarray
+FALSE_RATE = 0.01
+TRUSTED = 20
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One network's m candidates: score (m,), larger meaning "rather true" · true (m,) bool · grade (m,): their NCC
+    with the nearest training image · image (m,) int: which image that is."""
+
+    score: Array
+    true: Array
+    grade: Array
+    image: Array
+
+    def only(self, rows: Array) -> Scored:
+        """Some of the candidates: rows (m,) bool, or their numbers."""
+        return Scored(self.score[rows], self.true[rows], self.grade[rows], self.image[rows])
+
+    @property
+    def both(self) -> bool:
+        """Whether there are true and false candidates."""
+        return bool(self.true.any() and not self.true.all())
+
+
+def auc(found: Scored, weights: Array) -> Array:
+    """Area under the ROC curve (B,) for weights (B, m) of the candidates: P(score of a true one > that of a false one),
+    ties counted half.  NaN where one kind has no weight."""
+    order, group = _groups(found.score)
+    true, false = (weights[:, order] * kind[order] for kind in (found.true, ~found.true))
+    true, false = (_summed(part, group) for part in (true, false))
+    below = false.cumsum(1) - false / 2
+    pairs = true.sum(1) * false.sum(1)
+    return _ratio((true * below).sum(1), pairs)
+
+
+def true_rate(found: Scored, weights: Array) -> Array:
+    """Share of the true candidates that are accepted while at most `FALSE_RATE` of the false ones are, (B,): in steps
+    from the highest score down, equal scores together.  NaN where one kind has no weight."""
+    order, group = _groups(-found.score)
+    true, false = (weights[:, order] * kind[order] for kind in (found.true, ~found.true))
+    true, false = (_summed(part, group).cumsum(1) for part in (true, false))
+    total = false[:, -1:] if false.shape[1] else np.zeros((len(weights), 1))
+    allowed = false <= FALSE_RATE * total + 1e-9
+    best = np.where(allowed, true, 0.0).max(1, initial=0.0)
+    all_true = true[:, -1] if true.shape[1] else np.zeros(len(weights))
+    return np.where(total[:, 0] > 0, _ratio(best, all_true), np.nan)
+
+
+def precision(found: Scored, weights: Array) -> Array:
+    """Share of true ones among the `TRUSTED` with the highest scores (all of fewer), (B,).  NaN for none."""
+    order = np.argsort(-found.score, kind="stable")
+    w = weights[:, order]
+    before = w.cumsum(1) - w
+    taken = np.clip(TRUSTED - before, 0, w)
+    return _ratio((taken * found.true[order]).sum(1), taken.sum(1))
+
+
+def rank_correlation(found: Scored, weights: Array) -> Array:
+    """Spearman's correlation of score and grade, (B,): truth as a matter of degree.  NaN where either is constant."""
+    a, b = (_ranks(values, weights) for values in (found.score, found.grade))
+    total = weights.sum(1, keepdims=True)
+    a, b = (x - _ratio((weights * x).sum(1, keepdims=True), total) for x in (a, b))
+    products = [(weights * x * y).sum(1) for x, y in ((a, b), (a, a), (b, b))]
+    return _ratio(products[0], np.sqrt(products[1] * products[2]))
+
+
+def share_true(found: Scored, weights: Array) -> Array:
+    """Share of the candidates that are true, (B,): what a guess is right about.  NaN for none."""
+    return _ratio((weights * found.true).sum(1), weights.sum(1))
+
+
+Measure = Callable[[Scored, Array], Array]
+MEASURES: dict[str, Measure] = {
+    "auc": auc,
+    "tpr_at_1pct_fpr": true_rate,
+    "precision_at_20": precision,
+    "rank_correlation": rank_correlation,
+}
+
+
+def guess(networks: Sequence[Scored]) -> dict[str, float]:
+    """What scores drawn at random have on average: the null of each of `MEASURES`.  NaN for no networks.
+
+    With F false candidates, k = ⌊F · FALSE_RATE⌋ may be accepted; a random order has (k + 1)/(F + 1) of the true ones
+    before the next.  Only networks with true and false candidates count there.
+    """
+    false = [int((~each.true).sum()) for each in networks if each.both]
+    rates = [(int(FALSE_RATE * number) + 1) / (number + 1) for number in false]
+    shares = [float(each.true.mean()) for each in networks if len(each.true)]
+    return {
+        "auc": 0.5,
+        "tpr_at_1pct_fpr": float(np.mean(rates)) if rates else float("nan"),
+        "precision_at_20": float(np.mean(shares)) if shares else float("nan"),
+        "rank_correlation": 0.0,
+    }
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """mean over the networks where it is defined · low, high: central 95 % of the bootstrap · values: of each network,
+    NaN where it is not defined."""
+
+    mean: float
+    low: float
+    high: float
+    values: Array
+
+
+def estimate(measure: Measure, networks: Sequence[Scored], draws: int, generator: np.random.Generator) -> Estimate:
+    """A measure of `MEASURES`, averaged over networks, with its interval.
+
+    Every draw takes as many networks as there are, with replacement, and of each as many of its images as it has, with
+    replacement.  The same generator state gives the same images for every measure: differences are paired.
+    """
+    values = np.array([measure(each, np.ones((1, len(each.score))))[0] for each in networks])
+    resampled = np.stack([measure(each, image_weights(each.image, draws, generator)) for each in networks])
+    network = generator.integers(len(networks), size=(len(networks), draws))
+    draw = generator.integers(draws, size=(len(networks), draws))
+    means = _nanmean(resampled[network, draw], axis=0)
+    known = means[~np.isnan(means)]
+    low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (np.nan, np.nan)
+    return Estimate(float(_nanmean(values)), float(low), float(high), values)
+
+
+def image_weights(image: Array, draws: int, generator: np.random.Generator) -> Array:
+    """How often each of m candidates is drawn (draws, m), when the images that they belong to are drawn with
+    replacement, as many as there are."""
+    _, member = np.unique(image, return_inverse=True)
+    number = int(member.max(initial=-1)) + 1
+    drawn = generator.integers(number, size=(draws, number)) if number else np.zeros((draws, 0), dtype=np.int64)
+    counts = np.zeros((draws, number))
+    np.add.at(counts, (np.arange(draws)[:, None], drawn), 1.0)
+    return counts[:, member]
+
+
+def _groups(score: Array) -> tuple[Array, Array]:
+    """Ascending order of the scores (m,), and the first position of each group of equal ones."""
+    order = np.argsort(score, kind="stable")
+    first = np.flatnonzero(np.concatenate([[True], np.diff(score[order]) != 0])) if len(score) else order
+    return order, first
+
+
+def _summed(values: Array, first: Array) -> Array:
+    """(B, m) summed over groups that begin at `first` (g,), (B, g)."""
+    return np.add.reduceat(values, first, axis=1) if len(first) else values[:, :0]
+
+
+def _ranks(values: Array, weights: Array) -> Array:
+    """Weighted mid-ranks (B, m)."""
+    order, first = _groups(values)
+    if not len(first):
+        return np.zeros_like(weights)
+    group = np.zeros(len(values), dtype=np.int64)
+    group[first] = 1
+    total = _summed(weights[:, order], first)
+    ranks = np.empty_like(weights)
+    ranks[:, order] = (total.cumsum(1) - total / 2)[:, group.cumsum() - 1]
+    return ranks
+
+
+def _ratio(above: Array, below: Array) -> Array:
+    """above / below, NaN where below is 0."""
+    return np.where(below > 0, above / np.where(below > 0, below, 1.0), np.nan)
+
+
+def _nanmean(values: Array, axis: int | None = None) -> Array:
+    """Mean of what is not NaN; NaN, without a warning, where all is."""
+    known = ~np.isnan(values)
+    return _ratio(np.where(known, values, 0.0).sum(axis), known.sum(axis))
