@@ -27,9 +27,9 @@ def plot_predictor(result: Result[Metrics]) -> Figure:
             right.plot(cell.truth_energy, cell.energy, **style, fillstyle="none" if cell.below_truth else "full")
     left.axhline(0, color="0.6", linewidth=0.8)
     left.set(xscale="log", xlabel="layer 1 that the training images leave", ylabel="found beyond the best null, share")
-    low, high = right.get_xlim() if right.lines else (1.0, 2.0)
     right.set(xscale="log", yscale="log", xlabel="energy of the training images", ylabel="energy of the attack")
-    right.axline((low if low > 0 else high / 10, low if low > 0 else high / 10), slope=1, color="0.6", linewidth=0.8)
+    ends = [cell.truth_energy for cell in result.metrics.cells]
+    right.plot((min(ends), max(ends)), (min(ends), max(ends)), color="0.6", linewidth=0.8)
     ways = [way for way in MARKERS if result.metrics.of(way)]
     handles = [plt.Line2D([], [], color=colour, marker="o", ls="", label=name) for name, colour in colours.items()]
     handles += [plt.Line2D([], [], color="0.4", marker=MARKERS[way], ls="", label=f"from {way}") for way in ways]
