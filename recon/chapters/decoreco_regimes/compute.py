@@ -10,6 +10,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from recon.attacks.recover import Recovered, RecoverSettings, recover
+from recon.attacks.scales import Scale, scale_for
 from recon.attacks.separation import FirstLayer, Separated, separate
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.common import match_table, nulls_of
@@ -85,9 +86,11 @@ def _cell(
         x_hat, basis, said = padded(both_signs(separated)[:m], m), separated.basis, {}
     else:
         settings, x_init = _settings(sizes, m, way, separated)
+        scale = scale_for(weights, settings, context.seed, x_init)
+        settings = replace(settings, multiplier_scales=(scale.value,))
         found = recover(weights, settings, context.stream("kkt.attack"), context.checkpoints.inside(name), x_init)
         assert found.basis is not None  # projected
-        x_hat, basis, said = found.x_hat, found.basis, _said(found, trained, settings)
+        x_hat, basis, said = found.x_hat, found.basis, _said(found, trained, scale)
     seconds = time.perf_counter() - start
     nulls = nulls_of(context, images, weights.network, weights.theta_star, m, basis)
     norms = layer_norms(weights.network, weights.params).double()
@@ -126,18 +129,18 @@ def both_signs(found: Separated) -> Tensor:
     return torch.stack([found.sources, -found.sources], dim=1).flatten(0, 1)
 
 
-def _said(found: Recovered, trained: _Trained, settings: RecoverSettings) -> dict:
+def _said(found: Recovered, trained: _Trained, scale: Scale) -> dict:
     """What the attack says of itself, beside what the truth leaves."""
     best = int(found.energy.argmin())
     by_layer, weights = found.by_layer[best].double(), trained.weights
     lower = found.history[:, best].double()
-    scales = settings.multiplier_scales
     return {
         "energy": by_layer.sum().item(),
         "energy_share": (by_layer / layer_norms(weights.network, weights.params).double()).tolist(),
         "below_truth": bool(by_layer.sum() < trained.left.sum()),
-        "scale": found.multiplier_scale,
-        "scale_at_edge": found.multiplier_scale in (min(scales), max(scales)),
+        "scale": scale.value,
+        "scales_tried": list(scale.tried),
+        "scale_inside": scale.inside,
         "fell": 1 - (lower[-1] / lower[int(0.9 * len(lower)) - 1]).item(),
     }
 

@@ -16,8 +16,8 @@ class Cell(MatchTable):
     smoothing and the λ ≥ 0 that fit all layers best; truth_energy: the sum over layers of what is left, before any
     attack · way: "noise", "separated" or "refined" · m: candidates in the end · energy: the attack's, the same sum,
     energy_share by layer, and below_truth: whether it is lower than the truth's; None where nothing was attacked ·
-    scale: of λ's start, and whether it is at the edge of the grid · fell: share by which the energy fell over the last
-    tenth of the steps.
+    scale: of λ's start, of scales_tried; scale_inside: both its neighbours are worse · fell: share by which the energy
+    fell over the last tenth of the steps.
     """
 
     regime: str
@@ -36,7 +36,8 @@ class Cell(MatchTable):
     energy_share: list[float] | None = None
     below_truth: bool | None = None
     scale: float | None = None
-    scale_at_edge: bool | None = None
+    scales_tried: list[float] | None = None
+    scale_inside: bool | None = None
     fell: float | None = None
 
     @property

@@ -8,8 +8,6 @@ from recon.attacks.recover import RecoverSettings
 from recon.attacks.separation import SeparationSettings
 from recon.training.decayed import DecaySettings
 
-GRID = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Net:
@@ -41,10 +39,8 @@ class Sizes:
 
 
 ALL = (1.0, 1.0, 1.0)
-REFINE = RecoverSettings(
-    m=2, restarts=1, steps=150, step_x=2e-3, scale_steps=30, multiplier_scales=GRID, layer_weights=ALL
-)
-ATTACK = RecoverSettings(m=2, restarts=1, steps=600, scale_steps=60, multiplier_scales=GRID, layer_weights=ALL)
+REFINE = RecoverSettings(m=2, restarts=1, steps=150, step_x=2e-3, scale_steps=30, layer_weights=ALL)
+ATTACK = RecoverSettings(m=2, restarts=1, steps=600, scale_steps=60, layer_weights=ALL)
 
 
 def _varied() -> tuple[Net, ...]:
@@ -72,10 +68,8 @@ SIZES = {
             Net(n_train=20, width=64, steps=100, weight_decay=1e-3),
         ),
         ways=("noise", "separated", "refined"),
-        attack=RecoverSettings(m=2, restarts=1, steps=80, scale_steps=20, multiplier_scales=GRID, layer_weights=ALL),
-        refine=RecoverSettings(
-            m=2, restarts=1, steps=30, step_x=2e-3, scale_steps=10, multiplier_scales=GRID, layer_weights=ALL
-        ),
+        attack=RecoverSettings(m=2, restarts=1, steps=80, scale_steps=20, layer_weights=ALL),
+        refine=RecoverSettings(m=2, restarts=1, steps=30, step_x=2e-3, scale_steps=10, layer_weights=ALL),
         separation=SeparationSettings(first_rank=8, iterations=40),
         n_train=20,
     ),
@@ -95,7 +89,7 @@ SIZES = {
             Net(n_train=100, width=1000, steps=600),
         ),
         ways=("noise", "separated", "refined"),
-        attack=RecoverSettings(m=2, restarts=2, steps=1000, scale_steps=60, multiplier_scales=GRID, layer_weights=ALL),
+        attack=RecoverSettings(m=2, restarts=2, steps=1000, scale_steps=60, layer_weights=ALL),
         refine=REFINE,
         separation=SeparationSettings(),
         n_train=500,
