@@ -16,7 +16,7 @@ from recon.attacks.reconstruct import Reconstruction
 from recon.attacks.reference import ALPHA, TUNED_SCALE
 from recon.attacks.stationarity import stationarity
 from recon.chapters.base import Context, Tensors
-from recon.chapters.common import match_table, nulls_of
+from recon.chapters.common import FALL, match_table, nulls_of
 from recon.chapters.tables import MatchTable, flat
 from recon.images.bundle import Bundle
 from recon.images.partitions import centre
@@ -30,7 +30,6 @@ from recon.training.reference import FlowSettings
 
 STARTS = {"random": 1.0, "tuned": TUNED_SCALE}  # name -> standard deviation; the third start is "partition"
 NO_VERDICT = "no verdict"  # where a run did not converge
-FALL = 0.01  # converged: the energy fell by less than this share of itself over the last tenth of the budget
 
 
 @dataclass(frozen=True, kw_only=True)
