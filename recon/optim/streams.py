@@ -27,7 +27,6 @@ STREAMS: dict[str, tuple[int, int]] = {
     "kkt.noise": (3, 0),
     "kkt.attack_again": (20_000, 10),
     "kkt.nulls": (7000, 0),
-    "tuned.lists": (1, 0),
     "separation.nulls": (70, 0),
     "separation.attack": (71, 0),
     "separation.others": (72, 0),
