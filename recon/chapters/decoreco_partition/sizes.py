@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from recon.attacks.recover import RecoverSettings
 from recon.chapters.reference_common import ReferenceSizes
 
+#: scales of the multipliers, for many images: at n = 500 the default grid ends too early
+WIDE = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
@@ -40,7 +43,7 @@ SIZES = {
         n_train=500,
         width=1000,
         train_steps=3000,
-        attack=RecoverSettings(m=500, restarts=1, steps=1500),
+        attack=RecoverSettings(m=500, restarts=1, steps=1500, multiplier_scales=WIDE),
         reference=ReferenceSizes(precision="bfloat16"),
     ),
 }

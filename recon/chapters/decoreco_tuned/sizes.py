@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from recon.attacks.recover import RecoverSettings
 
+#: scales of the multipliers, for many images: at n = 500 the default grid ends too early
+WIDE = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
@@ -22,7 +25,9 @@ SIZES = {
         n_train=20, width=64, train_steps=150, attack=RecoverSettings(m=40, restarts=2, steps=200, scale_steps=40)
     ),
     "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=RecoverSettings(m=200)),
-    "paper": Sizes(n_train=500, width=1000, train_steps=3000, attack=RecoverSettings(m=1000, steps=1500)),
+    "paper": Sizes(
+        n_train=500, width=1000, train_steps=3000, attack=RecoverSettings(m=1000, steps=1500, multiplier_scales=WIDE)
+    ),
 }
 
 
