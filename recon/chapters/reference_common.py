@@ -17,7 +17,7 @@ from recon.attacks.reference import ALPHA, TUNED_SCALE
 from recon.attacks.stationarity import stationarity
 from recon.chapters.base import Context, Tensors
 from recon.chapters.common import FALL, match_table, nulls_of
-from recon.chapters.tables import MatchTable, flat
+from recon.chapters.tables import MatchTable, best_text, flat
 from recon.images.bundle import Bundle
 from recon.images.partitions import centre
 from recon.nets.gram import layer_norms
@@ -261,3 +261,20 @@ def came_text(arm: ReferenceArm) -> str:
     else:
         said = f"not converged ({arm.steps:,} of {arm.published_steps:,} steps): no verdict"
     return f"{said}; layer 1's energy at {arm.energy_share[0]:.1%} of its norm, images moved by {arm.moved:.0%}"
+
+
+def in_table(arm: ReferenceArm, net: ReferenceNet) -> dict[str, str]:
+    """What a page's table says of an arm: counts, nulls, and how far it came."""
+    return {
+        "above NCC 0.6": str(arm.matches.ncc_06),
+        "best null": best_text(arm),
+        "held out": str(arm.null.ncc_06),
+        "steps": f"{arm.steps:,}" + ("" if arm.converged else ", not converged"),
+        "energy left, by layer": _percent(arm.energy_share),
+        "the training images leave": _percent(net.truth_share),
+        "images moved by": f"{arm.moved:.0%} ({arm.moved_least:.0%} to {arm.moved_most:.0%})",
+    }
+
+
+def _percent(shares: list[float]) -> str:
+    return ", ".join(f"{100 * share:.2g}%" for share in shares)
