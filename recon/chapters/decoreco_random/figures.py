@@ -84,8 +84,8 @@ def plot_descent(result: Result[ReferenceMetrics]) -> Figure:
         right.plot(steps, trace[:, -1], style, color=colours[arm.start])
     left.axhline(result.metrics.net.truth_share[0], color="0.4", ls="--", label="the training images")
     left.set(xscale="log", yscale="log", xlabel="step", ylabel="layer 1: energy / ‖θ₁‖²")
-    right.set(xscale="log", xlabel="step", ylabel="moved: ‖x − x_init‖ / ‖x_init‖, mean", ylim=(0, None))
-    left.legend(fontsize=8)
+    right.set(xscale="log", yscale="log", xlabel="step", ylabel="moved: ‖x − x_init‖ / ‖x_init‖, mean")
+    left.legend(fontsize=7, loc="upper right")
     return on_white(figure)
 
 
