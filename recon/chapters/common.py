@@ -19,6 +19,7 @@ from recon.scoring.nulls import HELD_OUT, null_candidates, null_table
 from recon.training import kkt
 
 LAYER_1 = (1.0, 0.0, 0.0)
+FALL = 0.01  # converged: the energy fell by less than this share of itself over the last tenth of the steps
 
 
 def kept_arrays(images: Bundle) -> Tensors:
@@ -83,23 +84,32 @@ def train_released(context: Context, images: Bundle, width: int, steps: int, off
 
 
 def timed_recover(
-    context: Context, released: ReleasedNet, settings: RecoverSettings, name: str, x_init: Tensor | None = None
+    context: Context,
+    released: ReleasedNet | Weights,
+    settings: RecoverSettings,
+    name: str,
+    x_init: Tensor | None = None,
 ) -> tuple[Recovered, Attacked]:
     """`recover` with a checkpoint folder of its own; and what the adversary can say of it."""
+    weights = released if isinstance(released, Weights) else released.weights
     start = time.perf_counter()
-    found = recover(released.weights, settings, context.stream("kkt.attack"), context.checkpoints.inside(name), x_init)
+    found = recover(weights, settings, context.stream("kkt.attack"), context.checkpoints.inside(name), x_init)
     return found, attacked(found, time.perf_counter() - start)
 
 
 def attacked(found: Recovered, seconds: float) -> Attacked:
     """What the adversary can say: energies, the scale they chose, the dimension they searched."""
     best = int(found.energy.argmin())
+    lower = found.history[:, best].double()
+    fell = 1 - (lower[-1] / lower[max(int(0.9 * len(lower)) - 1, 0)]).item()
     return Attacked(
         recon_seconds=round(seconds, 2),
         energy=found.energy.tolist(),
         energy_by_layer=found.by_layer[best].tolist(),
         multiplier_scale=found.multiplier_scale,
         searched_dimensions=found.x_hat.shape[1] if found.basis is None else len(found.basis),
+        fell=fell,
+        converged=fell < FALL,
     )
 
 

@@ -70,7 +70,8 @@ class Attacked:
     """What the adversary can say of an attack by `recon.attacks.recover`.
 
     energy: of every restart · energy_by_layer: of the best one · multiplier_scale: the one they chose ·
-    searched_dimensions: of the space that was searched.
+    searched_dimensions: of the space that was searched · fell: share by which the best one's energy fell over the last
+    tenth of the steps, and converged: by less than 1 %; None in a run that did not note it.
     """
 
     recon_seconds: float
@@ -78,6 +79,8 @@ class Attacked:
     energy_by_layer: list[float]
     multiplier_scale: float
     searched_dimensions: int
+    fell: float | None = None
+    converged: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from recon.errors import ReconError
 from recon.store.files import atomic_path
 
 FILES = ("result.json", "arrays.safetensors")
-VERDICTS = ("reproduced", "partly", "not reproduced", "finding")
+VERDICTS = ("reproduced", "partly", "not reproduced", "finding", "no verdict")
 
 M = TypeVar("M")
 

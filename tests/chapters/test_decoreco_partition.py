@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from recon.chapters import load
 from recon.chapters.decoreco_partition import DECORECO_PARTITION
-from recon.chapters.decoreco_partition.compute import where_ended
+from recon.chapters.reference_common import where_ended
 from recon.chapters.run import run
 from recon.images.bundle import Bundle
-
-PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results" / "decoreco-partition"
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +20,15 @@ def smoke(tmp_path_factory):
 
 
 @pytest.fixture
-def metrics():
-    return load(PUBLISHED, arrays=False).metrics
+def metrics(smoke):
+    """As if the recipe had converged."""
+    variants = smoke.metrics.variants
+    return replace(smoke.metrics, variants=replace(variants, reference=replace(variants.reference, converged=True)))
+
+
+def with_reference(metrics, **changed):
+    reference = replace(metrics.variants.reference, **changed)
+    return replace(metrics, variants=replace(metrics.variants, reference=reference))
 
 
 def judged(metrics):
@@ -41,14 +44,8 @@ def test_what_moved_is_judged_by_what_blur_moves(metrics, nulls, moved, optimise
         name: replace(getattr(metrics.variants, name), moved_to_training=30, best_null_moved=nulls)
         for name in ("pixels", "span")
     }
-    metrics = replace(
-        metrics,
-        m=100,
-        moved_to_training=5,
-        moved_to_held_out=0,
-        best_null_moved=nulls,
-        variants=replace(metrics.variants, **changed),
-    )
+    metrics = replace(metrics, variants=replace(metrics.variants, **changed))
+    metrics = with_reference(metrics, m=100, moved_to_training=5, moved_to_held_out=0, best_null_moved=nulls)
     verdicts = judged(metrics)
     assert (verdicts["moved"], verdicts["optimiser"]) == (moved, optimiser)
     one = replace(metrics.variants.span, best_null_moved=2 if nulls == 25 else 25)
@@ -58,13 +55,26 @@ def test_what_moved_is_judged_by_what_blur_moves(metrics, nulls, moved, optimise
 
 @pytest.mark.parametrize(("moved", "expected"), [(0, "not reproduced"), (10, "reproduced"), (11, "not reproduced")])
 def test_few_are_more_than_none_and_at_most_a_tenth(metrics, moved, expected):
-    metrics = replace(metrics, m=100, moved_to_training=moved, moved_to_held_out=0, best_null_moved=-1)
+    metrics = with_reference(metrics, m=100, moved_to_training=moved, moved_to_held_out=0, best_null_moved=-1)
     assert judged(metrics)["moved"] == expected
 
 
 @pytest.mark.parametrize(("stayed", "expected"), [(51, "reproduced"), (50, "not reproduced")])
 def test_most_are_more_than_half(metrics, stayed, expected):
-    assert judged(replace(metrics, m=100, nearest_is_start_partition=stayed))["start"] == expected
+    assert judged(with_reference(metrics, m=100, nearest_is_start_partition=stayed))["start"] == expected
+
+
+def test_a_run_that_did_not_converge_has_no_verdict(smoke):
+    assert {name for name, verdict in judged(smoke.metrics).items() if verdict == "no verdict"} == {"start", "moved"}
+    assert all("not converged (100 of 50,000 steps)" in claim.ours for claim in smoke.claims[:2])
+
+
+def test_the_recipe_starts_from_twice_as_many_other_images(smoke):
+    start = smoke.array("x_init_partition")
+    assert len(start) == smoke.metrics.m == 40 and len(start.unique(dim=0)) == 40
+    to_training = torch.cdist(start, smoke.array("x_train"))
+    assert to_training.min() > 1.0 and torch.cdist(start, smoke.array("x_held_out")).min() > 1.0
+    torch.testing.assert_close(start[:10], smoke.array("x_init")[:10])
 
 
 def test_where_results_end_by_counting():

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from recon.chapters import load
-from recon.chapters.decoreco_random import DECORECO_RANDOM
+from recon.chapters.decoreco_random import DECORECO_RANDOM, DECORECO_REFERENCE
 from recon.chapters.run import run
-
-PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results" / "decoreco-random"
 
 
 @pytest.fixture(scope="module")
@@ -21,17 +17,23 @@ def smoke(tmp_path_factory):
     return run("decoreco-random", "smoke", "photos", "cpu", out=tmp_path_factory.mktemp("random"))
 
 
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return run("decoreco-reference", "smoke", "photos", "cpu", out=tmp_path_factory.mktemp("reference"))
+
+
 def judged(metrics):
     return [claim.verdict for claim in DECORECO_RANDOM.claims(metrics, DECORECO_RANDOM.sizes["laptop"])]
 
 
-def with_counts(found, count, null, best):
+def with_counts(found, count, null, best, **more):
     return replace(
         found,
         matches=replace(found.matches, ncc_06=count),
         null=replace(found.null, ncc_06=null),
         best_null=replace(found.best_null, ncc_06=best),
         excess=replace(found.excess, ncc_06=count - best),
+        **more,
     )
 
 
@@ -43,10 +45,10 @@ def with_counts(found, count, null, best):
         (30, 0, 29, "partly", "not reproduced"),
     ],
 )
-def test_untuned_start_is_judged_in_both_directions(count, null, best, fails, finds):
-    metrics = load(PUBLISHED, arrays=False).metrics
-    variants = metrics.variants
+def test_untuned_start_is_judged_in_both_directions(smoke, count, null, best, fails, finds):
+    metrics, variants = smoke.metrics, smoke.metrics.variants
     changed = {name: with_counts(getattr(variants, name), count, null, best) for name in vars(variants)}
+    changed["reference"] = replace(changed["reference"], converged=True)
     metrics = replace(metrics, variants=replace(variants, **changed))
     assert judged(metrics) == [fails, finds]
     span = with_counts(metrics.variants.span, count, null, count)
@@ -54,25 +56,62 @@ def test_untuned_start_is_judged_in_both_directions(count, null, best, fails, fi
     assert judged(metrics)[1] == ("partly" if finds == "finding" else finds)
 
 
-def test_sentences_of_the_published_run_stand():
-    result = load(PUBLISHED, arrays=False)
-    assert [claim.id for claim in result.claims] == ["decoreco-random-fails", "decoreco-random-needs-no-tuning"]
-    assert result.claims[0].ours.startswith(f"{result.metrics.variants.reference.matches.ncc_06} of 100 training")
+def test_a_run_that_did_not_converge_has_no_verdict(smoke):
+    assert not smoke.metrics.variants.reference.converged
+    claim = smoke.claims[0]
+    assert claim.verdict == "no verdict" and "not converged (100 of 50,000 steps): no verdict" in claim.ours
+    assert [claim.id for claim in smoke.claims] == ["decoreco-random-fails", "decoreco-random-needs-no-tuning"]
 
 
 def test_searches_at_smoke(smoke):
     metrics, variants = smoke.metrics, smoke.metrics.variants
     assert variants.pixels.searched_dimensions == 3072 and variants.span.searched_dimensions < 30
-    assert (metrics.matches, metrics.energy) == (variants.reference.matches, variants.reference.energy)
-    assert set(variants.named()) == {"reference", "reference, tuned scale", "pixels", "span", "pixels then span"}
+    assert (metrics.matches, metrics.excess) == (variants.reference.matches, variants.reference.excess)
+    named = {"reference", "reference, tuned scale", "span, reference net", "pixels", "pixels then span", "span"}
+    assert set(variants.named()) == named
+    assert set(replace(variants, reference_tuned_scale=None).named()) == named - {"reference, tuned scale"}
     pixels, cleaned = smoke.array("x_hat_pixels"), smoke.array("x_hat_cleaned")
     rank = torch.linalg.matrix_rank(cleaned, rtol=1e-4)
     assert rank <= variants.span.searched_dimensions and cleaned.norm() < pixels.norm()
     torch.testing.assert_close((pixels * cleaned).sum(), cleaned.square().sum(), rtol=1e-4, atol=0)  # a projection
 
 
-def test_figures_draw(smoke):
-    for draw in DECORECO_RANDOM.figures.values():
-        figure = draw(smoke)
+@pytest.mark.parametrize(
+    ("tuned", "random", "converged", "expected"),
+    [
+        (30, 2, True, "finding"),
+        (30, 2, False, "no verdict"),
+        (9, 2, True, "not reproduced"),
+        (30, 30, True, "not reproduced"),
+    ],
+)
+def test_the_scale_decides_or_not(table, tuned, random, converged, expected):
+    counts = {"tuned": tuned, "random": random, "partition": 0}
+    arms = [with_counts(arm, counts[arm.start], 0, 8, converged=converged) for arm in table.metrics.arms]
+    claims = DECORECO_REFERENCE.claims(replace(table.metrics, arms=arms), DECORECO_REFERENCE.sizes["paper"])
+    assert [claim.verdict for claim in claims] == [expected]
+    one = [replace(arm, converged=arm.start != "partition" and converged) for arm in arms]
+    claims = DECORECO_REFERENCE.claims(replace(table.metrics, arms=one), DECORECO_REFERENCE.sizes["paper"])
+    assert claims[0].verdict == "no verdict"
+
+
+def test_rows_of_the_recipe(table):
+    metrics = table.metrics
+    assert [(arm.start, arm.precision) for arm in metrics.arms] == [
+        ("random", "float32"),
+        ("partition", "float32"),
+        ("tuned", "float32"),
+        ("random", "bfloat16"),
+    ]
+    assert metrics.arm("tuned").moved > metrics.arm("partition").moved
+    assert metrics.net.log_loss <= -12.429 and metrics.net.biases == "all"
+    with pytest.raises(KeyError, match="was not run"):
+        metrics.arm("tuned", "bfloat16")
+
+
+def test_figures_draw(smoke, table):
+    figures = [draw(smoke) for draw in DECORECO_RANDOM.figures.values()]
+    figures += [draw(table) for draw in DECORECO_REFERENCE.figures.values()]
+    for figure in figures:
         assert figure.get_facecolor() == (1, 1, 1, 1)
         plt.close(figure)

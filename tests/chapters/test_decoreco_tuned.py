@@ -92,9 +92,12 @@ def test_an_attack_that_blur_or_chance_matches_has_recovered_nothing(metrics, p_
         matches=replace(metrics.matches, ncc_06=30),
         best_null=replace(metrics.best_null, ncc_06=best),
         competition=competition,
+        converged=True,
     )
     claim = judged(changed)["decoreco-tuned-recovers"]
     assert claim.verdict == expected and claim.null.startswith(f"{best} (")
+    stopped = judged(replace(changed, converged=False))["decoreco-tuned-recovers"]
+    assert stopped.verdict == "no verdict" and stopped.ours.endswith("not converged: no verdict")
 
 
 @pytest.mark.parametrize(("shared", "expected"), [(31, "finding"), (30, "not reproduced")])
@@ -104,8 +107,8 @@ def test_counting_flatters_where_it_counts_more(metrics, shared, expected):
 
 
 @pytest.mark.parametrize(("best", "expected"), [((1, 2), "finding"), ((30, 2), "not reproduced"), ((9, 2), "finding")])
-def test_size_is_judged_by_the_excess(best, expected):
-    stored = load(PUBLISHED / "decoreco-size", arrays=False).metrics
+def test_size_is_judged_by_the_excess(by_size, best, expected):
+    stored = by_size.metrics
     rows = [
         replace(
             stored.sizes[0],
@@ -131,6 +134,8 @@ def test_shares_by_size(by_size):
     for row, share, null in zip(rows, by_size.array("share"), by_size.array("best_null"), strict=True):
         assert share.item() == pytest.approx(row.matches.ncc_06 / row.n_train)
         assert null.item() == pytest.approx(row.best_null.ncc_06 / row.n_train)
+        assert (row.train_steps, row.attack_steps) == (7.5 * row.n_train, 10 * row.n_train)
+        assert 0 < row.truth_share < 1 and row.converged == (row.fell < 0.01)
 
 
 def test_the_kept_run_is_judged_by_the_one_null_it_has():
@@ -139,7 +144,7 @@ def test_the_kept_run_is_judged_by_the_one_null_it_has():
     if result.metrics.null_table() is None:
         claim = result.claims[0]
         assert claim.null == f"{result.metrics.null.ncc_06} of 500 held-out images" and "best null" not in claim.ours
-        assert claim.verdict == "not reproduced"
+        assert claim.verdict == "no verdict"
 
 
 def test_a_table_of_nulls_is_whole_or_none(metrics):

@@ -16,14 +16,15 @@ from recon.store.results import Result
 def plot_partition(result: Result[Metrics], n: int = 8) -> Figure:
     """Fig. 9: results with their nearest image of the start partition and of the training set, for three searches, with
     how many of each have a training image above NCC 0.6, and how many of the best null."""
-    train, start, rows, titles = result.array("x_train"), result.array("x_init"), [], []
+    train, rows, titles = result.array("x_train"), [], []
     variants = result.metrics.variants
     for name, label, found in (
-        ("reference", "reference\nrecipe", variants.reference),
+        ("reference", "published\nrecipe", variants.reference),
         ("pixels", "ours,\nall pixels", variants.pixels),
         ("span", "ours,\nin the span", variants.span),
     ):
-        x_hat = result.array(f"x_hat_{name}")
+        x_hat = result.array("x_hat_partition" if name == "reference" else f"x_hat_{name}")
+        start = result.array("x_init_partition" if name == "reference" else "x_init")
         picked = torch.linspace(0, len(x_hat) // 2, n).long()
         to_start, to_train = nearest(x_hat[picked], start, "ncc"), nearest(x_hat[picked], train, "ncc")
         rows += [

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from recon.attacks.recover import RecoverSettings
+from recon.chapters.reference_common import ReferenceSizes
+
+#: scales of the multipliers, for many images: at n = 500 the default grid ends too early
+WIDE = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """§4.4, Fig. 9: a net trained for `train_steps` into the KKT regime, and the attack's settings, with as many
-    candidates as the start partition has images · reference_steps: of the reference recipe (50,000 in the original)."""
+    """§4.4, Fig. 9: a net trained for `train_steps` into the KKT regime, and our attack's settings, with as many
+    candidates as the start partition has images · reference: the published recipe, on a net of its own, with twice as
+    many candidates, all from different images."""
 
     n_train: int
     width: int
     train_steps: int
     attack: RecoverSettings
-    reference_steps: int = 600
+    reference: ReferenceSizes = field(default_factory=ReferenceSizes)
 
 
 SIZES = {
@@ -25,14 +30,20 @@ SIZES = {
         width=64,
         train_steps=150,
         attack=RecoverSettings(m=20, restarts=1, steps=200, scale_steps=40),
-        reference_steps=100,
+        reference=ReferenceSizes(steps=100),
     ),
-    "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=RecoverSettings(m=100, restarts=1)),
+    "laptop": Sizes(
+        n_train=100,
+        width=1000,
+        train_steps=600,
+        attack=RecoverSettings(m=100, restarts=1),
+        reference=ReferenceSizes(steps=600),
+    ),
     "paper": Sizes(
         n_train=500,
         width=1000,
         train_steps=3000,
-        attack=RecoverSettings(m=500, restarts=1, steps=1500),
-        reference_steps=50_000,
+        attack=RecoverSettings(m=500, restarts=1, steps=1500, multiplier_scales=WIDE),
+        reference=ReferenceSizes(precision="bfloat16"),
     ),
 }

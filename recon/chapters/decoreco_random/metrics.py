@@ -7,12 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from recon.chapters.tables import Attacked, ByReference, MatchTable, Trained
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReferenceSearch(MatchTable, ByReference):
-    """Matches of the reference recipe, and where its energy ended."""
+from recon.chapters.reference_common import ReferenceArm, ReferenceNet
+from recon.chapters.tables import Attacked, MatchTable, Trained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,29 +18,50 @@ class Search(MatchTable, Attacked):
 
 @dataclass(frozen=True, kw_only=True)
 class Variants:
-    """The searches.  pixels_then_span: the results in pixels, projected afterwards."""
+    """The searches.  The reference recipe works on the reference's network; ours on one trained on to the KKT regime,
+    and once (span_reference_net) on the reference's.  pixels_then_span: the results in pixels, projected afterwards."""
 
-    reference: ReferenceSearch
-    reference_tuned_scale: Annotated[ReferenceSearch, Field(alias="reference, tuned scale")]
+    reference: ReferenceArm
+    reference_tuned_scale: Annotated[ReferenceArm | None, Field(alias="reference, tuned scale")]
     pixels: Search
     span: Search
     pixels_then_span: Annotated[MatchTable, Field(alias="pixels then span")]
+    span_reference_net: Annotated[Search, Field(alias="span, reference net")]
 
     def named(self) -> dict[str, MatchTable]:
-        """All of them, as the page calls them."""
-        return {
+        """All that were run, as the page calls them."""
+        found: dict[str, MatchTable | None] = {
             "reference": self.reference,
             "reference, tuned scale": self.reference_tuned_scale,
+            "span, reference net": self.span_reference_net,
             "pixels": self.pixels,
-            "span": self.span,
             "pixels then span": self.pixels_then_span,
+            "span": self.span,
         }
+        return {name: table for name, table in found.items() if table is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metrics(Trained, ReferenceSearch):
-    """The network, the reference recipe on it (at top level), and every search.  m: candidates."""
+class Metrics(Trained, MatchTable):
+    """Our network, the matches of the reference recipe (at top level), its network, every search.  m: candidates."""
 
     n_train: int
     m: int
+    reference_net: ReferenceNet
     variants: Variants
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceMetrics:
+    """The network that the recipe attacks, and a row for each start (and precision)."""
+
+    n_train: int
+    net: ReferenceNet
+    arms: list[ReferenceArm]
+
+    def arm(self, start: str, precision: str = "float32") -> ReferenceArm:
+        """The row of this start; KeyError where it was not run."""
+        found = [arm for arm in self.arms if (arm.start, arm.precision) == (start, precision)]
+        if not found:
+            raise KeyError(f"the recipe was not run from '{start}' with products in {precision}")
+        return found[0]

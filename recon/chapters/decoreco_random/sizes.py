@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from recon.attacks.recover import RecoverSettings
+from recon.chapters.reference_common import ReferenceSizes
+
+#: scales of the multipliers, for many images: at n = 500 the default grid ends too early
+WIDE = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """§4.4, Fig. 5: a net trained for `train_steps` into the KKT regime, and the attack's settings, its start not tuned
-    · reference_steps: of the reference recipe (50,000 in the original)."""
+    """§4.4, Fig. 5: a net trained for `train_steps` into the KKT regime, and our attack's settings, its start not tuned
+    · reference: the published recipe, on a net of its own · starts: from which it is run, "random" first."""
 
     n_train: int
     width: int
     train_steps: int
     attack: RecoverSettings
-    reference_steps: int = 600
+    reference: ReferenceSizes = field(default_factory=ReferenceSizes)
+    starts: tuple[str, ...] = ("random", "tuned")
 
 
 SIZES = {
@@ -25,16 +30,44 @@ SIZES = {
         width=64,
         train_steps=150,
         attack=RecoverSettings(m=40, restarts=1, steps=200, scale_steps=40, init_scale=1.0),
-        reference_steps=100,
+        reference=ReferenceSizes(steps=100),
     ),
     "laptop": Sizes(
-        n_train=100, width=1000, train_steps=600, attack=RecoverSettings(m=200, restarts=1, init_scale=1.0)
+        n_train=100,
+        width=1000,
+        train_steps=600,
+        attack=RecoverSettings(m=200, restarts=1, init_scale=1.0),
+        reference=ReferenceSizes(steps=600),
     ),
     "paper": Sizes(
         n_train=500,
         width=1000,
         train_steps=3000,
-        attack=RecoverSettings(m=1000, restarts=1, steps=1500, init_scale=1.0),
-        reference_steps=50_000,
+        attack=RecoverSettings(m=1000, restarts=1, steps=1500, init_scale=1.0, multiplier_scales=WIDE),
+        reference=ReferenceSizes(precision="bfloat16"),
+        starts=("random",),
     ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceTable:
+    """The published recipe alone, from each start · arms: (start, precision of the products) of every row · steps."""
+
+    n_train: int
+    width: int
+    steps: int
+    arms: tuple[tuple[str, str], ...] = (
+        ("random", "float32"),
+        ("partition", "float32"),
+        ("tuned", "float32"),
+        ("random", "bfloat16"),
+    )
+    biases: str = "all"
+
+
+REFERENCE_SIZES = {
+    "smoke": ReferenceTable(n_train=20, width=64, steps=60),
+    "laptop": ReferenceTable(n_train=20, width=200, steps=3000),
+    "paper": ReferenceTable(n_train=100, width=1000, steps=50_000),
 }

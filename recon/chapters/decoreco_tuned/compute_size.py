@@ -1,4 +1,7 @@
-"""Chapter 9: the same attack on nets trained on more and more images; what share comes out, with its nulls."""
+"""Chapter 9: the same attack on nets trained on more and more images; what share comes out, with its nulls.
+
+Training and attack take steps in proportion to the number of images: what falls is not the budget of each.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from recon.chapters.common import match_table, nulls_of, timed_recover, train_re
 from recon.chapters.decoreco_tuned.metrics import SizeMetrics, SizeRow
 from recon.chapters.decoreco_tuned.sizes import SizeSizes
 from recon.chapters.tables import flat
+from recon.training import kkt
 
 
 def compute_size(sizes: SizeSizes, context: Context) -> Outcome[SizeMetrics]:
@@ -27,9 +31,21 @@ def compute_size(sizes: SizeSizes, context: Context) -> Outcome[SizeMetrics]:
 
 def _row(sizes: SizeSizes, context: Context, n_train: int) -> SizeRow:
     images = context.images(n_train)
-    released = train_released(context, images, sizes.width, sizes.train_steps, offset=n_train)
-    settings = replace(sizes.attack, m=2 * n_train)
+    train_steps, attack_steps = sizes.train_steps * n_train // 100, sizes.attack.steps * n_train // 100
+    released = train_released(context, images, sizes.width, train_steps, offset=n_train)
+    settings = replace(sizes.attack, m=2 * n_train, steps=attack_steps)
     found, said = timed_recover(context, released, settings, f"n-{n_train}")
     nulls = nulls_of(context, images, released.network, released.theta_star, 2 * n_train, found.basis)
-    table = match_table(found.x_hat, images, nulls)
-    return SizeRow(n_train=n_train, **flat(released.metrics()), **flat(said), **flat(table))
+    alpha, layers = settings.alpha, settings.layer_weights
+    truth = kkt.certificate(
+        released.network, released.theta_star, images.train, images.y, alpha=alpha, layer_weights=layers
+    )
+    return SizeRow(
+        n_train=n_train,
+        train_steps=train_steps,
+        attack_steps=attack_steps,
+        truth_share=truth.residual_by_layer[0].item() ** 2,
+        **flat(released.metrics()),
+        **flat(said),
+        **flat(match_table(found.x_hat, images, nulls)),
+    )

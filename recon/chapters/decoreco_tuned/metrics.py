@@ -82,9 +82,16 @@ class Metrics(Trained, Attacked, Compared):
 
 @dataclass(frozen=True, kw_only=True)
 class SizeRow(Trained, Attacked, MatchTable):
-    """One network, trained on n_train images, and the same attack on it."""
+    """One network, trained on n_train images, and the same attack on it.
+
+    train_steps, attack_steps: in proportion to n_train · truth_share: of ‖θ_1‖², what the training images leave, with
+    the attack's smoothing and the λ ≥ 0 that fit layer 1 best.
+    """
 
     n_train: int
+    train_steps: int
+    attack_steps: int
+    truth_share: float
 
 
 @dataclass(frozen=True, kw_only=True)

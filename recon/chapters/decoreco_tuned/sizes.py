@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from recon.attacks.recover import RecoverSettings
 
+#: scales of the multipliers, for many images: at n = 500 the default grid ends too early
+WIDE = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
@@ -22,13 +25,16 @@ SIZES = {
         n_train=20, width=64, train_steps=150, attack=RecoverSettings(m=40, restarts=2, steps=200, scale_steps=40)
     ),
     "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=RecoverSettings(m=200)),
-    "paper": Sizes(n_train=500, width=1000, train_steps=3000, attack=RecoverSettings(m=1000, steps=1500)),
+    "paper": Sizes(
+        n_train=500, width=1000, train_steps=3000, attack=RecoverSettings(m=1000, steps=1500, multiplier_scales=WIDE)
+    ),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class SizeSizes:
-    """Matches against n_train; twice as many candidates as images, whatever `attack` says, everything else as above."""
+    """Matches against n_train; twice as many candidates as images, whatever `attack` says · train_steps, attack.steps:
+    for 100 images; for n they are n/100 times as many."""
 
     n_trains: tuple[int, ...]
     width: int
@@ -40,16 +46,16 @@ SIZE_SIZES = {
     "smoke": SizeSizes(
         n_trains=(10, 20),
         width=64,
-        train_steps=150,
-        attack=RecoverSettings(m=40, restarts=1, steps=200, scale_steps=40),
+        train_steps=750,
+        attack=RecoverSettings(m=40, restarts=1, steps=1000, scale_steps=40),
     ),
     "laptop": SizeSizes(
-        n_trains=(20, 50, 100, 200), width=1000, train_steps=600, attack=RecoverSettings(m=200, restarts=2)
+        n_trains=(20, 50, 100, 200), width=1000, train_steps=600, attack=RecoverSettings(m=200, restarts=1)
     ),
     "paper": SizeSizes(
         n_trains=(20, 50, 100, 200, 500),
         width=1000,
-        train_steps=3000,
-        attack=RecoverSettings(m=1000, restarts=8, steps=1500),
+        train_steps=600,
+        attack=RecoverSettings(m=1000, restarts=4),
     ),
 }

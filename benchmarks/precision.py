@@ -1,0 +1,66 @@
+"""The published recipe in float64, in float32, and with products in bfloat16: `python benchmarks/precision.py`.
+
+n = 100, width 1000, the first steps from N(0, 1) and from the tuned scale: energies, and how alike the candidates are.
+The run with all 50,000 steps in float32 and with products in bfloat16 is book/paper-size/decoreco-reference.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from timing import write
+
+from recon.attacks.published import PublishedSettings, recover_as_published
+from recon.chapters.base import Context
+from recon.chapters.reference_common import STARTS, train_reference
+from recon.images.registry import load_pool
+from recon.released import Weights
+from recon.scoring.matching import one_to_one
+from recon.store.checkpoints import Checkpoints
+
+N, WIDTH, STEPS = 100, 1000, 400
+KINDS = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.float32}
+
+
+def one_by_one(unit, names, label):
+    """A sweep without processes."""
+    return {name: unit(name) for name in names}
+
+
+def row(weights: Weights, start: str, kind: str, images) -> tuple[dict, torch.Tensor]:
+    settings = PublishedSettings(2 * N, STEPS, STARTS[start], "bfloat16" if kind == "bfloat16" else "float32")
+    began = time.process_time()
+    found = recover_as_published(weights.to(dtype=KINDS[kind]), settings, torch.Generator().manual_seed(0))
+    x_hat = found.x_hat[0].double()
+    score = one_to_one(images.train.double(), x_hat).score
+    return {
+        "energy": found.energy.item(),
+        "by_layer": found.accepted["trace"][-1, :3].tolist(),
+        "above_0.5": int((score > 0.5).sum()),
+        "above_0.6": int((score > 0.6).sum()),
+        "cpu_seconds_a_step": (time.process_time() - began) / STEPS,
+    }, x_hat
+
+
+def main() -> None:
+    torch.set_flush_denormal(True)
+    rows: dict[str, dict] = {}
+    with TemporaryDirectory() as folder:
+        context = Context(load_pool("cifar10"), torch.device("cpu"), 0, Checkpoints(Path(folder)), one_by_one)
+        images = context.images(N)
+        weights, _ = train_reference(context, images, WIDTH, "all")
+    for start in STARTS:
+        exact = None
+        for kind in KINDS:
+            found, x_hat = row(weights, start, kind, images)
+            exact = x_hat if exact is None else exact
+            found["distance_to_float64"] = ((x_hat - exact).norm() / exact.norm()).item()
+            rows[f"{start}, {kind}"] = found
+    write({"n": N, "steps": STEPS, "rows": rows}, __file__)
+
+
+if __name__ == "__main__":
+    main()

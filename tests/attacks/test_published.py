@@ -1,0 +1,157 @@
+"""The published recipe: its energy and gradients, its steps written out, what it notes on the way, and resuming."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from recon.attacks import published as module
+from recon.attacks.decoreco import half_and_half
+from recon.attacks.published import PublishedRecipe, PublishedSettings, marks, moved, products_in, recover_as_published
+from recon.attacks.stationarity import stationarity
+from recon.errors import ReconError
+from recon.nets.mlp import MLP
+from recon.optim.tree import flattened, unflattened
+from recon.released import Weights
+
+F64 = torch.float64
+M, D = 4, 9
+
+
+@pytest.fixture
+def weights():
+    network = MLP((D, 6, 6, 1))  # biases in all layers
+    return Weights(network, network.flatten(network.init(torch.Generator().manual_seed(0), dtype=F64)))
+
+
+@pytest.fixture
+def start():
+    generator = torch.Generator().manual_seed(1)
+    return 1.2 * torch.randn(1, M, D, generator=generator, dtype=F64), torch.rand(1, M, generator=generator, dtype=F64)
+
+
+def objective(weights, x, multipliers):
+    """‖θ − (1/m) Σ λ_i y_i ∇Φ_i‖² + Σ relu(|x| − 1)² + 5 Σ relu(λ_min − λ_i)²."""
+    labels = half_and_half(M, dtype=F64)
+    found = stationarity(weights, x, multipliers * labels / M, alpha=19.14455)
+    outside = (x.abs() - 1).clamp_min(0).square().sum((-2, -1))
+    return found.energy + outside + 5 * (0.498303 - multipliers).clamp_min(0).square().sum(-1)
+
+
+def test_energy_and_gradients_are_the_recipes(weights, start):
+    x, multipliers = start
+    assert (multipliers < 0.49).any() and (x.abs() > 1).any()
+    by_layer, energy, grad_x, grad = PublishedRecipe(weights, multipliers, 5).value_and_grad(x, multipliers)
+    torch.testing.assert_close(energy, objective(weights, x, multipliers))
+    assert by_layer.shape == (1, 3) and by_layer.sum() < energy
+    for k in range(M):
+        change = 1e-6 * torch.eye(M, dtype=F64)[k]
+        up, down = (objective(weights, x, multipliers + s * change) for s in (1, -1))
+        assert grad[0, k].item() == pytest.approx((up - down).item() / 2e-6, rel=1e-5, abs=1e-6)
+    outside = torch.where(x.abs() > 1, 2 * (x - x.sign()), 0.0)
+    inner = stationarity(weights, x, multipliers * half_and_half(M, dtype=F64) / M, alpha=19.14455).grad_x
+    torch.testing.assert_close(grad_x, inner + outside)
+
+
+def test_three_steps_are_momentum_in_x_and_in_the_multipliers(weights, start):
+    x, multipliers = (tensor.clone() for tensor in start)
+    attack = PublishedRecipe(weights, multipliers, 50)
+    state = attack.init(x)
+    velocity_x, velocity, energies = torch.zeros_like(x), torch.zeros_like(multipliers), []
+    for _ in range(3):
+        _, energy, grad_x, grad = attack.value_and_grad(x, multipliers)
+        energies.append(energy)
+        velocity_x, velocity = 0.9 * velocity_x + grad_x, 0.9 * velocity + grad
+        x, multipliers = x - 0.554917 * velocity_x, multipliers - 1e-4 * velocity
+        state = attack.step(state)
+    torch.testing.assert_close(state["x"], x)
+    torch.testing.assert_close(state["multipliers"], multipliers)
+    torch.testing.assert_close(state["accepted"]["energy"], torch.stack(energies).amin(0))
+    assert torch.equal(state["accepted"]["x_init"], start[0])
+
+
+def test_the_published_values():
+    """Of Haim et al.'s CIFAR-10 run, as their public code gives them."""
+    assert (module.STEP_X, module.MOMENTUM, module.STEPS) == (0.554917, 0.9, 50_000)
+    assert PublishedSettings(m=M).init_scale == 1.0
+
+
+def test_the_trace_holds_energies_and_movement_at_the_marks(weights, start):
+    x, multipliers = start
+    attack = PublishedRecipe(weights, multipliers, 20, step_x=0.01)
+    state, seen = attack.init(x), {}
+    for k in range(1, 21):
+        by_layer, energy, *_ = attack.value_and_grad(state["x"], state["multipliers"])
+        seen[k] = torch.cat([by_layer[0], energy, moved(state["x"], x).mean()[None]])
+        state = attack.step(state)
+    at = marks(20)
+    assert at[0] == 1 and at[-1] == 20
+    torch.testing.assert_close(state["accepted"]["trace"], torch.stack([seen[k] for k in at]))
+
+
+def test_movement_is_relative_to_the_start():
+    x_init = torch.tensor([[[3.0, 4.0], [1.0, 0.0]]])
+    torch.testing.assert_close(moved(x_init + torch.tensor([0.0, 5.0]), x_init), torch.tensor([1.0, 5.0]))
+
+
+def test_starts_are_noise_of_the_scale_or_those_given(weights):
+    settings = PublishedSettings(m=2000, steps=1, init_scale=0.3)
+    found = recover_as_published(weights, settings, torch.Generator().manual_seed(0))  # one step: the start is kept
+    assert found.x_hat.shape == (1, 2000, D) and found.x_hat.std().item() == pytest.approx(0.3, rel=0.02)
+    multipliers = found.accepted["multipliers"]
+    assert (
+        multipliers.min() >= 0 and multipliers.max() < 1 and multipliers.mean().item() == pytest.approx(0.5, abs=0.03)
+    )
+    given = 0.1 * torch.randn(M, D, generator=torch.Generator().manual_seed(3), dtype=F64)
+    found = recover_as_published(weights, settings, torch.Generator().manual_seed(0), None, given)
+    assert torch.equal(found.x_hat[0], given)
+
+
+def test_an_interrupted_run_resumed_is_the_uninterrupted_one(weights, monkeypatch):
+    class Memory:
+        tree = None
+
+        def load(self):
+            return None if self.tree is None else unflattened(self.tree)
+
+        def save(self, tree):
+            self.tree = {name: tensor.clone() for name, tensor in flattened(tree).items()}
+
+    class Killed(Exception):
+        pass
+
+    settings, memory, taken = PublishedSettings(m=M, steps=12, init_scale=0.3), Memory(), []
+    whole = recover_as_published(weights, settings, torch.Generator().manual_seed(0))
+    reconstruct, step = module.reconstruct, PublishedRecipe.step
+    monkeypatch.setattr(module, "reconstruct", lambda *a, **k: reconstruct(*a, **{**k, "every_s": -1.0}))
+
+    def killed(self, state):
+        if len(taken) == 5:
+            raise Killed
+        taken.append(1)
+        return step(self, state)
+
+    monkeypatch.setattr(PublishedRecipe, "step", killed)
+    with pytest.raises(Killed):
+        recover_as_published(weights, settings, torch.Generator().manual_seed(0), memory)
+    monkeypatch.setattr(PublishedRecipe, "step", step)
+    again = recover_as_published(weights, settings, torch.Generator().manual_seed(0), memory)
+    assert torch.equal(again.x_hat, whole.x_hat) and torch.equal(again.history, whole.history)
+    assert torch.equal(again.accepted["trace"], whole.accepted["trace"])
+
+
+def test_the_precision_of_products_is_set_back():
+    before = torch.get_float32_matmul_precision()
+    with products_in("bfloat16"):
+        assert torch.get_float32_matmul_precision() == "medium"
+    assert torch.get_float32_matmul_precision() == before
+    with pytest.raises(ReconError, match="unknown precision"), products_in("int8"):
+        pass
+
+
+def test_shapes_that_do_not_fit_are_refused(weights, start):
+    x, multipliers = start
+    with pytest.raises(ReconError, match="one start"):
+        PublishedRecipe(weights, multipliers[:, :2], 5).init(x)
+    with pytest.raises(ReconError, match="one start"):
+        PublishedRecipe(weights, multipliers, 5).init(x[0])

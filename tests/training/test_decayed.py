@@ -1,0 +1,47 @@
+"""Training with weight decay: at stationarity the images explain the weights, with the multipliers of the loss."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from recon.errors import ReconError
+from recon.nets.gram import gram, layer_norms
+from recon.nets.mlp import MLP
+from recon.training.decayed import DecaySettings, train_with_decay
+
+F64 = torch.float64
+
+
+@pytest.fixture
+def problem():
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(6, 20, generator=generator, dtype=F64), torch.arange(6, dtype=F64) % 2
+    network = MLP((20, 12, 12, 1), smoothing=5.0)
+    return network, x, y, network.flatten(network.init(generator, dtype=F64))
+
+
+def test_the_images_with_the_losss_multipliers_explain_the_weights(problem):
+    network, x, y, theta = problem
+    found = train_with_decay(network, x, y, theta, DecaySettings(1e-2, steps=1500, step_size=0.02))
+    assert found.residual < 0.02 and found.steps == 1500
+    params = network.unflatten(found.theta_star)
+    sign = 2 * y - 1
+    multipliers = torch.sigmoid(-sign * network(params, x)) / (6 * 1e-2)
+    matrices, products = gram(network, params, x)
+    c, norm2 = multipliers * sign, layer_norms(network, params).sum()
+    left = norm2 - 2 * products.sum(0) @ c + c @ matrices.sum(0) @ c
+    assert (left / norm2).sqrt().item() == pytest.approx(found.residual, rel=1e-3)
+
+
+def test_the_first_layer_ends_in_the_span_and_more_steps_get_nearer(problem):
+    network, x, y, theta = problem
+    short, long = (train_with_decay(network, x, y, theta, DecaySettings(1e-2, steps=s)) for s in (50, 400))
+    assert long.residual < short.residual and long.loss > 0
+    w1, basis = network.unflatten(long.theta_star)["w1"], torch.linalg.qr(x.mT).Q
+    torch.testing.assert_close(w1 @ basis @ basis.mT, w1)
+
+
+def test_the_decay_must_be_positive():
+    with pytest.raises(ReconError, match="positive"):
+        DecaySettings(0.0)
