@@ -25,7 +25,7 @@ from recon.nets.mlp import MLP
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs_in_place import InPlaceResult, InPlaceSettings, lbfgs_in_place
 from recon.optim.subspace import Subspace, lifted, reduced
-from recon.optim.tree import State, keep
+from recon.optim.tree import State
 from recon.training.hidden import HiddenObjective, Pass
 
 
@@ -116,6 +116,14 @@ def _mixed(objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor) -> t
     return m @ w1 + weighted @ p1, weighted
 
 
+STALLED = 1e-7  # a proposal nearer than this to the accepted images, relatively, is the same in float32
+
+
+def _carried(found: InPlaceResult, basis: Tensor) -> State:
+    """What the inner solver takes to the next outer iteration."""
+    return {"theta": found.theta[None], "basis": basis[None], "scale": found.theta.new_tensor([found.pairs.scale])}
+
+
 @dataclass(frozen=True)
 class SpanAttack:
     """Eq. (7) for one start: L-BFGS warm-started in the row space of x, a hypergradient in closed form, a descent step.
@@ -130,8 +138,8 @@ class SpanAttack:
     weight_decay: float
     theta_0: Callable[[Tensor], Tensor]
     inverse: Inverse = gauss_newton
-    first: InPlaceSettings = InPlaceSettings(max_iter=1000, history=20)
-    next: InPlaceSettings = InPlaceSettings(max_iter=10, history=10, trials=8)
+    first: InPlaceSettings = InPlaceSettings(max_iter=600)
+    next: InPlaceSettings = InPlaceSettings(max_iter=10, trials=20)
     descent: HeavyBall = HeavyBall()
 
     def __post_init__(self) -> None:
@@ -142,18 +150,31 @@ class SpanAttack:
         """State at x_init (1, n, d), the inner problem solved once."""
         basis = self.basis_of(x_init[0])
         found = self.solved(x_init[0], basis, self.theta_0(basis), self.first)
-        return {**self.descent.init(x_init), "inner": {"theta": found.theta[None], "basis": basis[None]}}
+        return {**self.descent.init(x_init), "inner": _carried(found, basis)}
 
     def step(self, state: State) -> State:
-        """One outer iteration; a rejected step takes the inner problem back with it."""
-        x = state["x"][0]
+        """One outer iteration.  A rejected proposal takes the inner problem back with it, and the accepted point is
+        looked at again after as many more inner iterations: the energy that decides must not be that of a θ which is
+        still on its way, or nothing would ever be lower."""
+        x, accepted = state["x"][0], state["accepted"]["x"][0]
+        if torch.isfinite(state["accepted"]["energy"]).all() and (x - accepted).norm() <= STALLED * accepted.norm():
+            return state  # the proposal is where we are: nothing more will happen
+        found, energy, grad = self._looked_at(x, state["inner"])
+        better = energy < state["accepted"]["energy"]
+        after = self.descent.step(state, energy, grad)
+        looked = after["accepted"]
+        if not bool(better):
+            found, energy, grad = self._looked_at(accepted, state["inner"])
+            looked = {**looked, "energy": energy, "grad": grad}
+        return {**after, "accepted": {**looked, "theta": found["theta"], "basis": found["basis"]}, "inner": found}
+
+    def _looked_at(self, x: Tensor, inner: State) -> tuple[State, Tensor, Tensor]:
+        """The inner problem at x (n, d) from where `inner` is; energy (1,) and hypergradient (1, n, d)."""
         basis = self.basis_of(x)
-        before = SpanWeights(self.star.network, state["inner"]["theta"][0], state["inner"]["basis"][0])
-        found = self.solved(x, basis, before.onto(basis), self.next)
+        before = SpanWeights(self.star.network, inner["theta"][0], inner["basis"][0])
+        found = self.solved(x, basis, before.onto(basis), self.next, float(inner["scale"]))
         energy, grad = self.energy_and_grad(x, basis, found)
-        carried = {"theta": found.theta[None], "basis": basis[None]}
-        kept = keep(energy[None] < state["accepted"]["energy"], carried, state["inner"])
-        return {**self.descent.step(state, energy[None], grad[None]), "inner": kept}
+        return _carried(found, basis), energy[None], grad[None]
 
     @staticmethod
     def basis_of(x: Tensor) -> Tensor:
@@ -164,9 +185,11 @@ class SpanAttack:
         """E in coordinates."""
         return HiddenObjective(self.star.network.with_inputs(len(basis)), x @ basis.mT, self.y, self.weight_decay)
 
-    def solved(self, x: Tensor, basis: Tensor, theta: Tensor, settings: InPlaceSettings) -> InPlaceResult:
+    def solved(
+        self, x: Tensor, basis: Tensor, theta: Tensor, settings: InPlaceSettings, scale: float | None = None
+    ) -> InPlaceResult:
         """The inner problem at x (n, d), from coordinates theta (p',)."""
-        return lbfgs_in_place(self.objective(x, basis).value_and_grad, theta, settings)
+        return lbfgs_in_place(self.objective(x, basis).value_and_grad, theta, settings, scale)
 
     def energy_and_grad(self, x: Tensor, basis: Tensor, found: InPlaceResult) -> tuple[Tensor, Tensor]:
         """‖θ* − θ(x)‖², a scalar, and its hypergradient (n, d), at an inner solution."""

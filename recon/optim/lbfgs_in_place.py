@@ -55,16 +55,13 @@ class Pairs:
             self.order.append(slot)
             self.rho[slot], self.scale = 1 / sy, sy / yy
 
-    def apply(self, v: Tensor, first: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-        """Two-loop recursion (Nocedal 1980): H v ≈ [∇²E]⁻¹ v, a new vector (p,).
-
-        first: the approximation H₀ that the pairs improve; by default a multiple of the identity.
-        """
+    def apply(self, v: Tensor) -> Tensor:
+        """Two-loop recursion (Nocedal 1980): H v ≈ [∇²E]⁻¹ v, a new vector (p,)."""
         q, alphas = v.clone(), {}
         for k in reversed(self.order):
             alphas[k] = self.rho[k] * float(self.s[k].dot(q))
             q.add_(self.y[k], alpha=-alphas[k])
-        q = q.mul_(self.scale) if first is None else first(q)
+        q.mul_(self.scale)
         for k in self.order:
             q.add_(self.s[k], alpha=alphas[k] - self.rho[k] * float(self.y[k].dot(q)))
         return q
@@ -85,22 +82,22 @@ def lbfgs_in_place(
     value_and_grad: Callable[[Tensor], tuple[Tensor, Tensor]],
     theta: Tensor,
     settings: InPlaceSettings,
-    first: Callable[[Tensor], Tensor] | None = None,
+    scale: float | None = None,
 ) -> InPlaceResult:
     """Minimise E over one vector θ (p,) from `theta`, which is left as it is.
 
-    value_and_grad: (p,) -> (scalar, (p,)), which may give back the same memory only if it never writes to it again.
+    value_and_grad: (p,) -> (scalar, (p,)), in new memory every time · scale: of the first step, −scale ∇E, as the pairs
+    of an earlier, nearby problem had it; by default that step has length 1.  Where a line search finds nothing, the
+    pairs are forgotten; where it finds nothing along the gradient either, the point counts as the minimum.
     """
     theta = theta.clone()
-    pairs = Pairs.like(theta, settings.history)
     value, grad = value_and_grad(theta)
+    pairs = Pairs.like(theta, settings.history)
+    pairs.scale = 1 / max(float(grad.norm()), 1e-12) if scale is None else scale
     energy, norm = float(value), float(grad.norm())
     iteration = 0
     while iteration < settings.max_iter and norm > settings.tol:
-        if pairs.order or first is not None:
-            direction = pairs.apply(grad, first).neg_()
-        else:
-            direction = grad * (-1 / max(norm, 1e-12))
+        direction = pairs.apply(grad).neg_()
         slope = float(grad.dot(direction))
         if not slope < 0:
             direction, slope = grad.neg(), -(norm**2)
