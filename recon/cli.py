@@ -129,6 +129,8 @@ def _parser() -> argparse.ArgumentParser:
     option = command("publish", publish, "promote an edition on CIFAR-10 into book/executed/")
     option("edition", type=_path, nargs="?", help="a name under build/ or a folder (default: the newest)")
 
+    command("readme", partial(_press, "numbers.write_readme"), "README.md from its template and the published results")
+
     keep = partial(_press, "publish.keep")
     option = command("keep", keep, "take a result at profile paper, or at another seed, into the book")
     option("folder", type=_path, metavar="DIR", help="the folder of its result.json")

@@ -23,12 +23,14 @@ from sphinx.util.docutils import SphinxDirective
 
 import recon
 from recon.chapters import load, registry
-from recon.chapters.catalogue import PAPERS, Row, catalogue, rows
+from recon.chapters.catalogue import NOT_TESTED, PAPERS, Row, catalogue, rows
 from recon.errors import ReconError
+from recon.press.numbers import rendered
 from recon.store.results import Result
 
 RUN_IT = "*Run this page:* download the notebook above, or `recon book {}` in a checkout of the project."
 EXECUTED = "book/executed/"
+LANDING = "book/index"
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+\-.!|$<>~^:@])")
 
@@ -106,26 +108,29 @@ def checked(sources: Sources) -> dict[str, list[Row]]:
     return found
 
 
+COLUMNS = ("Claim", "Paper", "Ours", "Null", "Size, budget", "Verdict")
+
+
 def claims_table(sources: Sources, paper: str) -> str:
-    """One paper's claims, or our own findings."""
-    lines = ["```{container} claims", "| Claim | Paper | Ours | Null | Verdict |", "|---|---|---|---|---|"]
-    for row in checked(sources)[paper]:
-        claim = row.claim
-        section = f" (§ {claim.section.removeprefix('C&C ')})" if claim.section else ""
-        n_seeds = len(row.seeds) + 1
-        ours = spread([claim.ours, *(other.ours for other in row.seeds)])
-        many = f" *({n_seeds} seeds)*" if n_seeds > 1 else ""
-        agree = sum(other.verdict == claim.verdict for other in row.seeds) + 1
-        verdict = claim.verdict + (f", {agree} of {n_seeds} seeds" if agree < n_seeds else "")
-        device = row.result.made.device.replace("NVIDIA ", "")
-        where = (
-            f"[Chapter {int(row.chapter[:2])}](executed/{row.chapter}), {row.result.made.profile}, {escaped(device)}"
-        )
-        cells = [f"{escaped(claim.sentence + section)} *{where}*", *map(escaped, (claim.paper, ours))]
-        cells[2] += many
-        cells += [escaped(claim.null), f"**{verdict}**"]
-        lines.append("| " + " | ".join(cell or "–" for cell in cells) + " |")
+    """One paper's claims, or our own findings: the run at the paper's size first, then the smaller one."""
+    lines = ["```{container} claims", "| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    lines += ["| " + " | ".join(cell or "–" for cell in cells(row)) + " |" for row in checked(sources)[paper]]
     return "\n".join([*lines, "```"])
+
+
+def cells(row: Row) -> list[str]:
+    """Of one claim, in Markdown."""
+    claim = row.claim
+    section = f" (§ {claim.section.removeprefix('C&C ')})" if claim.section else ""
+    ours = escaped(spread([claim.ours, *(other.ours for other in row.seeds)]))
+    null = escaped(spread([claim.null, *(other.null for other in row.seeds)]))
+    sets = f"{row.image_sets} image sets" if row.image_sets > 1 else "1 image set"
+    size = "; ".join(each for each in (row.size, sets, row.budget) if each)
+    agree = sum(other.verdict == claim.verdict for other in row.seeds) + 1
+    here = claim.verdict + (f", {agree} of {row.image_sets} image sets" if agree < row.image_sets else "")
+    verdict = f"**{here}**" if row.verdict == claim.verdict else f"**{row.verdict}** (here: {here})"
+    link = f" *[Chapter {int(row.chapter[:2])}](executed/{row.chapter})*"
+    return [escaped(claim.sentence + section) + link, escaped(claim.paper), ours, null, escaped(size), verdict]
 
 
 def spread(texts: list[str]) -> str:
@@ -148,16 +153,17 @@ def spread(texts: list[str]) -> str:
 
 
 def verdicts(sources: Sources) -> str:
-    """How many claims of each paper ended how; what was run twice counts once, by its largest profile."""
+    """How many claims of each paper ended how; what was run twice counts once, at the paper's size if it was run."""
     found = checked(sources)
-    lines = ["| | reproduced | partly | not reproduced | measured, nothing published | not attempted |"]
-    lines.append("|---|---|---|---|---|---|")
+    kinds = ("reproduced", "partly", "not reproduced", NOT_TESTED, "finding")
+    lines = ["| | reproduced | partly | not reproduced | not tested at the paper's size | measured, nothing published "]
+    lines[0] += "| not attempted |"
+    lines.append("|---|---|---|---|---|---|---|")
     left_out = Counter(item["paper"] for item in catalogue(sources.root)["not_attempted"])
     for paper, label in list(PAPERS.items())[:2]:
-        last = {row.claim.id: row.claim.verdict for row in found[paper]}
-        count = Counter(last.values())
-        numbers = [count[v] for v in ("reproduced", "partly", "not reproduced", "finding")]
-        lines.append(f"| {label} | " + " | ".join(map(str, [*numbers, left_out[paper]])) + " |")
+        best = {row.claim.id: row.verdict for row in sorted(found[paper], key=lambda row: row.at_paper_size)}
+        count = Counter(best.values())
+        lines.append(f"| {label} | " + " | ".join(map(str, [*(count[v] for v in kinds), left_out[paper]])) + " |")
     return "\n".join(lines)
 
 
@@ -299,8 +305,12 @@ def stamp_table(nb: NotebookNode) -> str:
     return f"{head}\n{table}\n```"
 
 
-def laid_out(_app: Sphinx, docname: str, source: list[str]) -> None:
-    """Before an executed chapter is read: plumbing folded away; at its end, how to run it and how it was made."""
+def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Before an executed chapter is read: plumbing folded away; at its end, how to run it and how it was made.  Before
+    the landing page is: its numbers."""
+    if docname == LANDING:
+        root = Path(app.srcdir)
+        source[0] = rendered(source[0], root, root / EXECUTED / "results")
     if docname.startswith(EXECUTED):
         nb = nbformat.reads(source[0], as_version=4)
         for cell in filter(lays_out, nb.cells):

@@ -114,13 +114,18 @@ def load(folder: Path, arrays: bool = True) -> Result[Any]:
 
 def with_claims(result: Result[Any], chosen: Experiment) -> Result[Any]:
     """The result with the sentences and verdicts of today: they are a function of its metrics and sizes."""
+    claims = chosen.claims(result.metrics, sizes_at(result, chosen))
+    return replace(result, made=replace(result.made, claims=claims))
+
+
+def sizes_at(result: Result[Any], chosen: Experiment) -> Any:
+    """The sizes that a result was made at; ReconError where they have other fields today."""
     try:
-        sizes = TypeAdapter(type(next(iter(chosen.sizes.values())))).validate_python(result.made.config)
+        return TypeAdapter(type(next(iter(chosen.sizes.values())))).validate_python(result.made.config)
     except ValidationError as error:
         raise ReconError(
             f"the result of {chosen.name} was made at sizes that there are no more: run it again"
         ) from error
-    return replace(result, made=replace(result.made, claims=chosen.claims(result.metrics, sizes)))
 
 
 def kept(name: str) -> tuple[Result[Any], Path] | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from matplotlib.figure import Figure
@@ -73,7 +73,8 @@ class Experiment(Generic[S, M]):
     chapter: stem of its notebook · section: of the paper · cost: per profile, in words · sizes: per profile · metrics:
     their type · compute: sizes and context to metrics and arrays, all that the key covers · claims: from metrics and
     sizes · figures: file stem -> figure of a result · on_gpu: whether it computes on a GPU where there is one ·
-    shape: (C, H, W) of the images that it needs, None for any.
+    shape: (C, H, W) of the images that it needs, None for any · paper_size: fields of the sizes as the paper, or the
+    setting that it takes over, has them; empty where it states none.
     """
 
     name: str
@@ -88,3 +89,8 @@ class Experiment(Generic[S, M]):
     figures: Mapping[str, Callable[[Result[M]], Figure]]
     on_gpu: bool = True
     shape: tuple[int, int, int] | None = None
+    paper_size: Mapping[str, Any] = field(default_factory=dict)
+
+    def at_paper_size(self, sizes: S) -> bool:
+        """Whether these sizes are the paper's, as far as it states them."""
+        return all(getattr(sizes, name) == value for name, value in self.paper_size.items())

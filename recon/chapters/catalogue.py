@@ -1,4 +1,8 @@
-"""Every claim of all results with the run that it comes from: what `recon claims` and the claims page show."""
+"""Every claim of all results with the run that it comes from: what `recon claims` and the claims page show.
+
+A claim at the paper's size comes before the same claim at a smaller one, and only the former has the paper's verdict:
+what was run at a smaller size says so.
+"""
 
 from __future__ import annotations
 
@@ -9,41 +13,73 @@ from typing import Any
 
 import yaml
 
-from recon.chapters import load, registry
+from recon.chapters import load, registry, sizes_at
 from recon.errors import ReconError
 from recon.store.results import Claim, Result
 
 PAPERS = {"runkel2024": "Runkel et al.", "chen2022": "Chen & Campbell", "ours": "ours"}
 
 
+NOT_TESTED = "not tested at this size"
+
+
 @dataclass(frozen=True)
 class Row:
-    """A claim with the run that it comes from; `seeds`: the same claim at other seeds."""
+    """A claim with the run that it comes from.
+
+    seeds: the same claim at other seeds · at_paper_size: whether the run had the paper's size, as far as it states one.
+    """
 
     claim: Claim
     result: Result[Any]
     chapter: str
+    at_paper_size: bool
     seeds: tuple[Claim, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """What the page says: a paper's sentence has a verdict from a run at its size, and from no other."""
+        return NOT_TESTED if self.claim.section and not self.at_paper_size else self.claim.verdict
+
+    @property
+    def image_sets(self) -> int:
+        """Seeds that it was run at; each draws its own images."""
+        return 1 + len(self.seeds)
+
+    @property
+    def size(self) -> str:
+        """Images, width and candidates of the run, as far as it has one of each."""
+        config = self.result.made.config
+        found = {"n": config.get("n_train"), "width": config.get("width"), "m": (config.get("attack") or {}).get("m")}
+        return ", ".join(f"{name} = {value}" for name, value in found.items() if value is not None)
+
+    @property
+    def budget(self) -> str:
+        """What the run took, and on what."""
+        seconds, device = self.result.made.seconds, self.result.made.device.replace("NVIDIA ", "")
+        return (f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(seconds, 1):.0f} s") + f", {device}"
 
 
 def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
-    """Every claim of the results in a folder, in the order of the book; then those of runs kept at profile `paper`."""
+    """Every claim of the results in a folder, in the order of the book; before them those kept at profile `paper`."""
     found = []
-    for folder in (results, *([root / "book" / "paper-size"] if kept else [])):
+    for folder in (*([root / "book" / "paper-size"] if kept else []), results):
         for name, experiment in registry().items():
             if not os.path.lexists(folder / name / "result.json"):
                 continue
             result = load(folder / name, arrays=False)
-            others = seeds_of(root, name, result) if folder == results else []
+            at_paper_size = experiment.at_paper_size(sizes_at(result, experiment))
+            others = seeds_of(root, name, result) if kept else []
             for claim in result.claims:
                 same = tuple(c for other in others for c in other.claims if c.id == claim.id)
-                found.append(Row(claim, result, experiment.chapter, same))
+                found.append(Row(claim, result, experiment.chapter, at_paper_size, same))
     return found
 
 
 def seeds_of(root: Path, name: str, result: Result[Any]) -> list[Result[Any]]:
-    """The same experiment, profile and data at other seeds, as `recon keep` stored them in book/seeds/."""
-    found = [load(folder, arrays=False) for folder in sorted((root / "book" / "seeds" / name).glob("seed-*"))]
+    """The same experiment, profile, data and sizes at other seeds, as `recon keep` stored them in the book."""
+    folders = [path for where in ("seeds", "paper-size") for path in (root / "book" / where / name).glob("seed-*")]
+    found = [load(folder, arrays=False) for folder in sorted(folders)]
 
     def condition(each: Result[Any]) -> tuple[object, ...]:
         return each.made.profile, each.made.data.sha256, each.made.config
@@ -65,8 +101,10 @@ def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
     for row in rows(results, root, kept=published):
         made = row.result.made
         run: dict[str, Any] = {"chapter": row.chapter, "experiment": made.experiment, "profile": made.profile}
-        run |= {"data": made.data.name, "device": made.device, "seed": made.seed}
-        found.append({**asdict(row.claim), **run, "other_seeds": [claim.ours for claim in row.seeds]})
+        run |= {"data": made.data.name, "device": made.device, "seed": made.seed, "seconds": made.seconds}
+        run |= {"size": row.size, "at_paper_size": row.at_paper_size, "image_sets": row.image_sets}
+        others = {"other_seeds": [c.ours for c in row.seeds], "other_values": [c.value for c in row.seeds]}
+        found.append({**asdict(row.claim), "verdict": row.verdict, "at_this_size": row.claim.verdict, **run, **others})
     if not found:
         raise ReconError(f"there are no results in {results}: run an experiment or the book first")
     for item in catalogue(root)["not_attempted"] if published else ():
@@ -82,4 +120,5 @@ def in_words(record: dict[str, Any]) -> str:
         return f"{record['verdict']:15} {where}: {record['sentence']} ({record['why']})"
     where = f"§{record['section']}" if record["section"] else "ours"
     more = "".join(f" | {name}: {record[name]}" for name in ("paper", "null") if record[name])
-    return f"{record['verdict']:15} {record['id']} ({where}, {record['chapter']}): {record['ours']}{more}"
+    said = record["verdict"] if record["verdict"] != NOT_TESTED else f"{NOT_TESTED} ({record['at_this_size']})"
+    return f"{said:15} {record['id']} ({where}, {record['chapter']}, {record['size']}): {record['ours']}{more}"

@@ -14,6 +14,7 @@ from recon.errors import ReconError
 from recon.press import stamps
 from recon.press.edition import chapters_of
 from recon.press.html import build_html, check_toc, put_back, swap
+from recon.press.numbers import TEMPLATE, write_readme
 from recon.press.runner import fault, read_notebook
 from recon.store.files import atomic_path, only_one
 from recon.store.results import as_json, read_json, schema
@@ -49,21 +50,29 @@ def publish(edition: str | Path | None = None, root: Path = ROOT) -> Path:
             if os.path.lexists(folder / "results" / name / "result.json"):
                 _copy_result(folder / "results" / name, new / "results" / name)
         swap(new, target)
+    _readme(root)
     return target
+
+
+def _readme(root: Path) -> None:
+    """Its numbers are those of the edition and of what is kept."""
+    if (root / TEMPLATE).is_file():
+        write_readme(root)
 
 
 def keep(folder: str | Path, root: Path = ROOT) -> Path:
     """Copy one result on CIFAR-10, `result.json` and figures, to a place in the book that no edition overwrites.
 
     At profile `paper`: book/paper-size/NAME, a run too long to be part of an edition, shown by a chapter through
-    `recon.chapters.kept`.  At profile `laptop` with another seed than 0: book/seeds/NAME/seed-S, which the claims page
-    gives as a range.  ReconError for anything else, or a folder without a result.
+    `recon.chapters.kept`.  With another seed than 0, without figures: book/paper-size/NAME/seed-S, and at profile
+    `laptop` book/seeds/NAME/seed-S; the claims page gives both as a range.  ReconError for anything else, or a folder
+    without a result.
     """
     folder, made = Path(folder), load(Path(folder), arrays=False).made
     found, figures = (made.profile, made.data.name), []
     if found == ("paper", "cifar10") and not made.overrides:
-        target = root / "book" / "paper-size" / made.experiment
-        figures = sorted(path for path in folder.glob("*.png") if path.is_file())
+        target = root / "book" / "paper-size" / made.experiment / (f"seed-{made.seed}" if made.seed else "")
+        figures = [] if made.seed else sorted(path for path in folder.glob("*.png") if path.is_file())
     elif found == ("laptop", "cifar10") and made.seed and not made.overrides:
         target = root / "book" / "seeds" / made.experiment / f"seed-{made.seed}"
     else:
@@ -76,6 +85,7 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
             with atomic_path(target / path.name) as temporary:
                 shutil.copyfile(path, temporary)
         _copy_result(folder, target)
+    _readme(root)
     return target
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from recon.chapters import ROOT, load
-from recon.chapters.catalogue import PAPERS, catalogue
+from recon.chapters.catalogue import NOT_TESTED, PAPERS, catalogue
 from recon.cli import main
 from recon.errors import ReconError
 from recon.press.html import build_html
@@ -21,7 +21,7 @@ from recon.press.runner import ReconRunError
 sys.path.append(str(ROOT / "book" / "_ext"))
 
 import recon_parts  # noqa: E402
-from recon_parts import Sources, checked, escaped, lays_out, part, spread  # noqa: E402
+from recon_parts import Sources, cells, checked, escaped, lays_out, part, spread  # noqa: E402
 
 PUBLISHED = ROOT / "book" / "executed"
 SOURCES = Sources(ROOT, PUBLISHED / "results", sorted(PUBLISHED.glob("*.ipynb")))
@@ -78,8 +78,8 @@ def test_the_table_says_what_the_result_says():
     claims = {claim.id: claim for claim in load(PUBLISHED / "results" / "collapse", arrays=False).claims}
     (line,) = [row for row in table.splitlines() if escaped(claims["collapse-repeated-heldout"].sentence[:40]) in row]
     assert escaped(claims["collapse-repeated-heldout"].null) in line and "**reproduced**" in line
-    assert "(executed/02-collapse)" in line and "laptop" in line
-    assert all(row.count(" | ") == 4 for row in table.splitlines()[3:-1])
+    assert "(executed/02-collapse)" in line and "n = 100, width = 500" in line
+    assert all(row.count(" | ") == 5 for row in table.splitlines()[3:-1])
 
 
 def test_the_summary_counts_every_claim_once():
@@ -98,10 +98,43 @@ def test_other_seeds_become_a_range(copy):
     meta |= {"seed": 1}
     meta.pop("sha256", None)
     (other / "result.json").write_text(json.dumps(meta))
-    assert "*(2 seeds)*" in part("claims/runkel2024", copy)
+    assert "2 image sets; " in part("claims/runkel2024", copy)
     meta["profile"] = "smoke"  # another profile's numbers are not a spread of these
     (other / "result.json").write_text(json.dumps(meta))
-    assert "*(2 seeds)*" not in part("claims/runkel2024", copy)
+    assert "2 image sets; " not in part("claims/runkel2024", copy)
+
+
+def test_a_papers_sentence_has_its_verdict_from_a_run_at_its_size_alone(copy):
+    """A kept run carries it, before the laptop's; without one the claim counts as not tested."""
+    name = "decoreco-tuned-recovers"
+    kept, small = [row for row in checked(copy)["runkel2024"] if row.claim.id == name]
+    assert kept.at_paper_size and kept.verdict == kept.claim.verdict != small.verdict == NOT_TESTED
+    assert cells(kept)[4].startswith("n = 500, width = 1000, m = 1000; 1 image set; ")
+    assert "**not tested at this size** (here: " in cells(small)[-1]
+    before = part("verdicts", copy)
+    shutil.rmtree(copy.root / "book" / "paper-size" / "decoreco-tuned")
+    after = part("verdicts", copy)
+    assert counted(after)[3] > counted(before)[3] and sum(counted(after)) == sum(counted(before))
+    (ours,) = [row for row in checked(copy)["ours"] if row.claim.id == "decoreco-size"]
+    assert ours.verdict == ours.claim.verdict  # a finding of ours is one at the size that it names
+
+
+def counted(table: str) -> list[int]:
+    """Runkel et al.'s row of the summary."""
+    return [int(cell) for cell in table.splitlines()[2].strip("| ").split(" | ")[1:]]
+
+
+def test_a_seed_kept_at_the_papers_size_is_a_spread_of_that_row(copy):
+    folder = copy.root / "book" / "paper-size" / "decoreco-tuned"
+    meta = json.loads((folder / "result.json").read_text())
+    meta |= {"seed": 2}
+    meta.pop("sha256", None)
+    meta["metrics"]["matches"]["ncc_0.6"] = 31
+    (folder / "seed-2").mkdir(exist_ok=True)
+    (folder / "seed-2" / "result.json").write_text(json.dumps(meta))
+    kept, small = [row for row in checked(copy)["runkel2024"] if row.claim.id == "decoreco-tuned-recovers"]
+    assert (kept.image_sets, small.image_sets) == (2, 1)
+    assert "27 \\(27 to 31\\) of 500" in cells(kept)[2]
 
 
 def test_spread():

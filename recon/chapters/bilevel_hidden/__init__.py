@@ -19,4 +19,5 @@ HIDDEN = Experiment(
     compute=compute,
     claims=claims,
     figures={"starts": plot_starts, "distances": plot_distances},
+    paper_size={"width": 6144},
 )

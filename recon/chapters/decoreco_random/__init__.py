@@ -18,4 +18,5 @@ DECORECO_RANDOM = Experiment(
     compute=compute,
     claims=claims,
     figures=FIGURES,
+    paper_size={"n_train": 500, "width": 1000},
 )

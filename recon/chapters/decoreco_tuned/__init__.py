@@ -19,6 +19,7 @@ DECORECO_TUNED = Experiment(
     compute=compute,
     claims=claims,
     figures=FIGURES,
+    paper_size={"n_train": 500, "width": 1000},
 )
 DECORECO_SIZE = Experiment(
     name="decoreco-size",

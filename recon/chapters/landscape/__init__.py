@@ -37,4 +37,5 @@ DECORECO = Experiment(
     compute=compute_decoreco.compute,
     claims=decoreco_claims,
     figures={"maps": plot_variants, "lines": plot_lines, "geometry": plot_geometry},
+    paper_size={"width": 1000},
 )

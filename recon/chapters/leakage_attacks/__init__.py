@@ -24,4 +24,5 @@ ATTACKS = Experiment(
     figures=FIGURES,
     on_gpu=False,
     shape=TABLE_1["CNN2 V1"].shape,
+    paper_size={"share": 1.0},
 )

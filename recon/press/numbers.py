@@ -1,0 +1,145 @@
+"""README.md and the pages of the book that name numbers: none of them is typed, each is read from a result file.
+
+Such a text is a Jinja template.  `run("separation").metrics.matches.ncc_07` is a number of the published edition,
+`paper(…)` of a run kept at the paper's size, `benchmark("leakage").rank_seconds` of benchmarks/leakage.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import cache, partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, TemplateError
+
+from recon.chapters import ROOT, load
+from recon.chapters.catalogue import Row, catalogue, rows
+from recon.errors import ReconError
+from recon.store.files import atomic_path
+from recon.store.results import Claim
+
+TEMPLATE = Path("book") / "readme.md.jinja"
+COLUMNS = ("claim", "paper", "ours", "null", "verdict", "`recon run …`")
+
+
+def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
+    """The text with its expressions replaced; ReconError, one sentence, for what no result says.
+
+    results: where the edition's result files are, by default those of the published one.
+    """
+    results = results or root / "book" / "executed" / "results"
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701  (Markdown)
+    environment.filters |= {"percent": "{:.0%}".format, "number": number, "each": each}
+    environment.globals |= {
+        "run": partial(_found, results, root / "book" / "seeds"),
+        "paper": partial(_found, root / "book" / "paper-size", root / "book" / "paper-size"),
+        "benchmark": partial(_benchmark, root),
+        "edition_seconds": partial(_edition_seconds, results),
+        "claims": partial(claims_table, root, results),
+        "other_claims": partial(_other_claims, root, results),
+    }
+    try:
+        return environment.from_string(text).render()
+    except (TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
+        raise ReconError(f"a text asks for a number that no result has: {error}") from error
+
+
+def write_readme(root: Path = ROOT) -> Path:
+    """README.md from its template."""
+    text = rendered((root / TEMPLATE).read_text(encoding="utf-8"), root)
+    with atomic_path(root / "README.md") as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return root / "README.md"
+
+
+def number(value: float, digits: int = 2) -> str:
+    """As many significant digits, without a sign or zeros that say nothing.
+
+    >>> number(0.0000223), number(8.1234e-7, 1), number(16.2), number(1500, 2)
+    ('2.2e-5', '8e-7', '16', '1500')
+    """
+    text = f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
+    mantissa, _, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def each(values: Iterable[Any], way: str = "") -> str:
+    """The values, or one field of each by its path with dots, with commas between."""
+    return ", ".join(str(_field(value, way)) for value in values)
+
+
+def _field(value: Any, way: str) -> Any:
+    for name in filter(None, way.split(".")):
+        value = getattr(value, name)
+    return value
+
+
+def _found(at_seed_0: Path, at_others: Path, name: str, seed: int = 0) -> Any:
+    """What a result says: metrics, made, and its claims by id."""
+    result = load(at_others / name / f"seed-{seed}" if seed else at_seed_0 / name, arrays=False)
+    return SimpleNamespace(metrics=result.metrics, made=result.made, claims={each.id: each for each in result.claims})
+
+
+def _benchmark(root: Path, name: str) -> Any:
+    try:
+        return json.loads((root / "benchmarks" / f"{name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ReconError(f"benchmarks/{name}.json cannot be read: {error}") from error
+
+
+def _edition_seconds(results: Path) -> float:
+    """What the experiments of the edition took, together."""
+    return sum(load(path.parent, arrays=False).made.seconds for path in results.glob("*/result.json"))
+
+
+@cache
+def _best_rows(root: Path, results: Path) -> dict[str, Row]:
+    """The run of every claim that counts: at the paper's size where there is one."""
+    found = rows(results, root)
+    return {row.claim.id: row for row in sorted(found, key=lambda row: row.at_paper_size)}
+
+
+def claims_table(root: Path, results: Path, *ids: str) -> str:
+    """These claims as a table, in this order; ReconError for one without a result."""
+    best = _best_rows(root, results)
+    if missing := [name for name in ids if name not in best]:
+        raise ReconError(f"the claim '{missing[0]}' has no result")
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    return "\n".join([*lines, *(_line(best[name]) for name in ids)])
+
+
+def _other_claims(root: Path, results: Path, *ids: str) -> str:
+    """All others, in the catalogue's order."""
+    listed = catalogue(root)
+    others = [name for paper in ("runkel2024", "chen2022", "ours") for name in listed[paper] if name not in ids]
+    return claims_table(root, results, *others)
+
+
+def _line(row: Row) -> str:
+    claim, made = row.claim, row.result.made
+    command = f"`{made.experiment}`" if made.profile == "laptop" else f"`{made.experiment} --profile {made.profile}`"
+    cells = [claim.sentence, claim.paper, _ours(row), claim.null, row.verdict, command]
+    return "| " + " | ".join((cell or "–").replace("|", "\\|") for cell in cells) + " |"
+
+
+def _ours(row: Row) -> str:
+    """What was found, and the range of its number over image sets."""
+    return row.claim.ours + values_apart([row.claim, *row.seeds])
+
+
+def values_apart(same: list[Claim]) -> str:
+    """The range of one claim's value over image sets, in brackets; nothing for one set.
+
+    >>> values_apart([])
+    ''
+    """
+    values = [claim.value for claim in same if claim.value is not None]
+    if len(values) < 2:
+        return ""
+    return f" ({number(min(values))} to {number(max(values))} over {len(values)} image sets)"
+
+
+__all__ = ["TEMPLATE", "claims_table", "number", "rendered", "values_apart", "write_readme"]

@@ -1,0 +1,90 @@
+"""README.md and the landing page say what the result files say, and nothing is said that no file holds."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+import pytest
+
+from recon.chapters import ROOT, load
+from recon.chapters.catalogue import catalogue
+from recon.errors import ReconError
+from recon.press.numbers import TEMPLATE, rendered, write_readme
+
+RESULTS = ROOT / "book" / "executed" / "results"
+EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+
+
+def test_the_readme_is_its_template_with_todays_numbers():
+    template = (ROOT / TEMPLATE).read_text(encoding="utf-8")
+    assert (ROOT / "README.md").read_text(encoding="utf-8") == rendered(template), "run `recon readme`"
+
+
+def test_a_number_follows_its_result(tmp_path):
+    """Another count in the file is another count in the text."""
+    copy = tmp_path / "separation"
+    shutil.copytree(RESULTS / "separation", copy)
+    text = '{{ run("separation").metrics.matches.ncc_07 }}'
+    before = rendered(text, ROOT, tmp_path)
+    assert before == str(load(copy, arrays=False).metrics.matches.ncc_07)
+    meta = json.loads((copy / "result.json").read_text())
+    meta.pop("sha256", None)
+    meta["metrics"]["matches"]["ncc_0.7"] = 12
+    (copy / "result.json").write_text(json.dumps(meta))
+    assert rendered(text, ROOT, tmp_path) == "12" != before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{{ run("separation").metrics.matches.nothing }}',
+        '{{ run("nothing").metrics }}',
+        '{{ paper("nothing").metrics }}',
+        '{{ benchmark("nothing") }}',
+        '{{ benchmark("leakage").nothing | number }}',
+        '{{ claims("nothing") }}',
+        "{{ nothing }}",
+        "{% if %}",
+    ],
+)
+def test_what_no_result_says_is_one_sentence(text):
+    with pytest.raises(ReconError) as error:
+        rendered(text)
+    assert "\n" not in str(error.value)
+
+
+def test_every_claim_is_in_the_readme_once():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.endswith("` |") and not line.startswith("| claim")]
+    listed = catalogue(ROOT)
+    assert len([row for row in rows if row.count(" | ") >= 5]) == sum(
+        len(listed[paper]) for paper in ("runkel2024", "chen2022", "ours")
+    )
+
+
+def test_a_claim_at_the_papers_size_stands_for_the_smaller_one():
+    (line,) = rendered('{{ claims("decoreco-tuned-recovers") }}').splitlines()[2:]
+    assert " of 500 training images" in line and line.endswith("`decoreco-tuned --profile paper` |")
+
+
+def test_the_landing_page_types_no_result():
+    """What is left of it without its expressions has no count of images."""
+    text = EXPRESSION.sub("", (ROOT / "book" / "index.md").read_text(encoding="utf-8"))
+    assert not re.findall(r"\d+ of \d+|\d\.\d+ of", text)
+    shown = rendered((ROOT / "book" / "index.md").read_text(encoding="utf-8"))
+    first = load(RESULTS / "separation", arrays=False).metrics
+    assert shown.startswith("# Training data") and f"[{first.matches.ncc_07} of {first.n_train}]{{" in shown
+
+
+def test_the_readme_is_written_whole_or_not_at_all(tmp_path):
+    shutil.copytree(ROOT / "book", tmp_path / "book", ignore=shutil.ignore_patterns("*.ipynb", "*.png"))
+    shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks")
+    (tmp_path / TEMPLATE).write_text("{{ nothing }}")
+    (tmp_path / "README.md").write_text("old")
+    with pytest.raises(ReconError):
+        write_readme(tmp_path)
+    assert (tmp_path / "README.md").read_text() == "old"
+    (tmp_path / TEMPLATE).write_text("{{ 1 | number }}")
+    assert write_readme(tmp_path).read_text() == "1"
