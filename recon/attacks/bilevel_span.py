@@ -147,10 +147,11 @@ class SpanAttack:
             raise ReconError("without weight decay the trained weights do not lie in the span of the images")
 
     def init(self, x_init: Tensor) -> State:
-        """State at x_init (1, n, d), the inner problem solved once."""
+        """State at x_init (1, n, d), the inner problem solved once; with "accepted" goes the inner solution there."""
         basis = self.basis_of(x_init[0])
         found = self.solved(x_init[0], basis, self.theta_0(basis), self.first)
-        return {**self.descent.init(x_init), "inner": _carried(found, basis)}
+        state = self.descent.init(x_init)
+        return {**state, "accepted": {**state["accepted"], **_carried(found, basis)}}
 
     def step(self, state: State) -> State:
         """One outer iteration.  A rejected proposal takes the inner problem back with it, and the accepted point is
@@ -159,14 +160,14 @@ class SpanAttack:
         x, accepted = state["x"][0], state["accepted"]["x"][0]
         if torch.isfinite(state["accepted"]["energy"]).all() and (x - accepted).norm() <= STALLED * accepted.norm():
             return state  # the proposal is where we are: nothing more will happen
-        found, energy, grad = self._looked_at(x, state["inner"])
-        better = energy < state["accepted"]["energy"]
+        inner, energy, grad = self._looked_at(x, state["accepted"])
+        better = bool(energy < state["accepted"]["energy"])
         after = self.descent.step(state, energy, grad)
         looked = after["accepted"]
-        if not bool(better):
-            found, energy, grad = self._looked_at(accepted, state["inner"])
+        if not better:
+            inner, energy, grad = self._looked_at(accepted, state["accepted"])
             looked = {**looked, "energy": energy, "grad": grad}
-        return {**after, "accepted": {**looked, "theta": found["theta"], "basis": found["basis"]}, "inner": found}
+        return {**after, "accepted": {**looked, **inner}}
 
     def _looked_at(self, x: Tensor, inner: State) -> tuple[State, Tensor, Tensor]:
         """The inner problem at x (n, d) from where `inner` is; energy (1,) and hypergradient (1, n, d)."""
