@@ -62,9 +62,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, arrays)
 
 
-def plain_descent(
-    released: Weights, x_init: Tensor, sizes: Sizes, context: Context
-) -> tuple[Reconstruction, Tensor]:
+def plain_descent(released: Weights, x_init: Tensor, sizes: Sizes, context: Context) -> tuple[Reconstruction, Tensor]:
     """Eq. (7) as printed: a fixed step (halved where it raised the energy), no momentum, no box; and x_hat in pixels.
 
     Every hypergradient is a combination of θ_w and p_w, hence of x and θ*_w: the iterates never leave the span of their
@@ -105,9 +103,7 @@ def _uniform(objective: Objective, context: Context) -> Tensor:
     return network.flatten(drawn).to(context.device)
 
 
-def _stopped(
-    objective: Objective, x_hat: Tensor, theta_0: Tensor, theta_star: Tensor, sizes: Sizes
-) -> list[Stopped]:
+def _stopped(objective: Objective, x_hat: Tensor, theta_0: Tensor, theta_star: Tensor, sizes: Sizes) -> list[Stopped]:
     """The same accuracies at all three."""
     by_start = [unfinished(objective, x_hat[row], theta_0, theta_star, sizes.stop_at) for row in range(len(STARTS))]
     truth = by_start[STARTS.index("truth")]

@@ -215,7 +215,8 @@ def converged(history: Tensor, tol: float) -> bool:
 def mean_and_sd(rows: list[Ended]) -> MeanEnded:
     """Of every field over seeds; the standard deviation of one seed is 0."""
     table = {
-        each.name: torch.tensor([getattr(row, each.name) for row in rows], dtype=torch.float64) for each in fields(Ended)
+        each.name: torch.tensor([getattr(row, each.name) for row in rows], dtype=torch.float64)
+        for each in fields(Ended)
     }
     spread = {name: values.std().item() if len(rows) > 1 else 0.0 for name, values in table.items()}
     wanted = {each.name for each in fields(MeanEnded)}

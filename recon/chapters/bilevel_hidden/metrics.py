@@ -107,3 +107,45 @@ class Metrics(ByStart):
     inner_start: ByInnerStart
     null: Null
     weight_decays: dict[float, AtDecay]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cosines:
+    """Of ways to a hypergradient with the derivative of the outer energy by finite differences, at one point.
+
+    case: weight decay and start · kinks: pre-activations that are 0 at the minimiser · exact: of the formula that is
+    exact there (the KKT system; for a smooth net the Hessian), with its relative error `exact_error` over random
+    directions · kkt: the same formula at the θ that L-BFGS returned · gauss_newton, quasi_newton: likewise.
+    """
+
+    case: str
+    kinks: int
+    exact: float
+    exact_error: float
+    kkt: float
+    gauss_newton: float
+    quasi_newton: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SameStart:
+    """Energies at which the attack ends from one start, by the way to its hypergradient; first: before."""
+
+    case: str
+    first: float
+    gauss_newton: float
+    quasi_newton: float
+    kkt: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class HypergradientMetrics:
+    """Small networks, double precision.  tried: ReLU cases, of which those in `relu` could be settled on their kinks
+    exactly · smooth: softplus in place of ReLU · ends: whole attacks."""
+
+    n_train: int
+    width: int
+    tried: int
+    relu: list[Cosines]
+    smooth: list[Cosines]
+    ends: list[SameStart]

@@ -33,12 +33,13 @@ class Sizes:
 
 SIZES = {
     "smoke": Sizes(
-        n_train=20,
+        n_train=10,
         width=16,
-        steps=20,
-        seeds=2,
+        steps=10,
+        seeds=1,
         inner_first=150,
         settle=50,
+        train_iterations=300,
         weight_decays=(1e-3,),
         n_held_out=50,
         null_widths=(16,),
@@ -47,4 +48,29 @@ SIZES = {
     "paper": Sizes(
         n_train=40, width=PAPER_WIDTH, steps=100, seeds=1, n_held_out=1000, null_widths=(64, 1024, PAPER_WIDTH)
     ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HypergradientSizes:
+    """seeds: of inner starts · smoothing: of softplus · steps: outer ones of the attacks that are compared · directions:
+    of finite differences."""
+
+    n_train: int = 10
+    width: int = 16
+    seeds: int = 4
+    steps: int = 60
+    inner_iterations: int = 6000
+    smoothing: float = 10.0
+    directions: int = 20
+    weight_decays: tuple[float, ...] = (1e-3, 1e-2)
+    n_held_out: int = 40
+
+
+HYPERGRADIENT_SIZES = {
+    "smoke": HypergradientSizes(
+        n_train=6, width=6, seeds=2, steps=5, inner_iterations=1500, directions=5, weight_decays=(1e-2,)
+    ),
+    "laptop": HypergradientSizes(),
+    "paper": HypergradientSizes(),
 }
