@@ -30,7 +30,7 @@ NULL = 1e-2  # of the weight decay: tangential curvature below it belongs to the
 
 @dataclass(frozen=True)
 class Kinks:
-    """on: which units are on at which image (n, m), those of A off · at: rows (images) and columns (units) of A (2, a)."""
+    """on: which units are on at which image (n, m), those of A off · at: images (rows) and units of A (2, a)."""
 
     on: Tensor
     at: Tensor
@@ -140,7 +140,7 @@ class KinkAttack(SpanAttack):
 def mixed_on_kinks(
     objective: HiddenObjective, theta: Tensor, kinks: Kinks, piece: Piece, p: Tensor, q: Tensor, mu: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """∂_x (⟨∇E₀ + Zᵀμ, p⟩ + ⟨z_A, q⟩) in coordinates (n, r), and the weights (n, m) with which what is outside enters."""
+    """∂_x (⟨∇E₀ + Zᵀμ, p⟩ + ⟨z_A, q⟩) in coordinates (n, r), and the weights (n, m) of what is outside."""
     p1, pb, p2, p0 = objective.parts(p)
     w1, _, w2, _ = objective.parts(theta)
     gate = kinks.on.to(theta.dtype)
@@ -162,8 +162,8 @@ class OnKinks:
 
 
 def settle(objective: HiddenObjective, theta: Tensor, tol: float = 3e-3, rounds: int = 12) -> OnKinks:
-    """From an approximate minimiser to the KKT point nearby, by Newton's method with an active set; units with |w2| below
-    a fiftieth are taken for dead.  `certified`: residual ≤ 1e-12, multipliers within their bounds, no sign changed."""
+    """From an approximate minimiser to the KKT point nearby, by Newton's method with an active set; units with |w2|
+    below a fiftieth are taken for dead.  `certified`: residual ≤ 1e-12, multipliers within their bounds, no sign changed."""
     params = dict(objective.network.unflatten(theta))
     live = params["w2"][0].abs() >= 2e-2
     params |= {"w1": params["w1"] * live[:, None], "b1": params["b1"] * live, "w2": params["w2"] * live}

@@ -111,8 +111,8 @@ def _findings(metrics: Metrics) -> list[Claim]:
             "Read as a mean per parameter, Table 1's 6.1e-5 is no less than what two networks are apart that share "
             "nothing but their data.",
             f"{paper:.2e}",
-            f"{share:.2g} times the null at width {metrics.width}; as a sum {paper * metrics.n_params:.3g}, where ‖θ*‖² "
-            f"is {null.zero_sum:.2g}",
+            f"{share:.2g} times the null at width {metrics.width}; as a sum {paper * metrics.n_params:.3g}, where ‖θ*‖² is "
+            f"{null.zero_sum:.2g}",
             "two seeds, same data, by width: "
             + ", ".join(f"{width}: {each.other_seed_mean:.1e}" for width, each in by_width),
             "finding" if share >= 0.5 else ("partly" if share >= 0.1 else "not reproduced"),
@@ -177,8 +177,8 @@ def hypergradient_claims(metrics: HypergradientMetrics, _: HypergradientSizes) -
         Claim(
             "hypergradient-smooth",
             "",
-            "With a smooth activation the hypergradient of eq. (7) with the exact Hessian is the derivative of the outer "
-            "energy.",
+            "With a smooth activation the hypergradient of eq. (7) with the exact Hessian is the derivative of the "
+            "outer energy.",
             "",
             f"cosine with central differences at least {smooth_exact:.6f} ({len(smooth)} points)",
             f"with the quasi-Newton matrix {median([each.quasi_newton for each in smooth]):.2f}",
@@ -189,8 +189,8 @@ def hypergradient_claims(metrics: HypergradientMetrics, _: HypergradientSizes) -
         Claim(
             "hypergradient-kinks",
             "",
-            "ReLU minimisers sit on kinks; there the derivative is that of a KKT system, to which Gauss–Newton comes close "
-            "and the quasi-Newton matrix of eq. (7) less so.",
+            "ReLU minimisers sit on kinks; there the derivative is that of a KKT system, to which Gauss–Newton comes "
+            "close and the quasi-Newton matrix of eq. (7) less so.",
             "",
             f"cosine with central differences: KKT at least {exact:.6f}; median of Gauss–Newton {newton:.3f}, of "
             f"quasi-Newton {quasi:.3f} ({len(relu)} of {metrics.tried} points certified)",

@@ -256,7 +256,7 @@ def _at_decay(
 def _nulls(sizes: Sizes, context: Context, images: Bundle, trained: dict[str, Tensors]) -> dict[float, Null]:
     """How far networks are apart that nobody attacked, at each weight decay."""
     by_image = vars(image_null(images))
-    nulls = {}
+    nulls: dict[float, Null] = {}
     for decay in sizes.weight_decays:
         first, second, elsewhere = (
             _weights(trained, _network_name(decay, sizes.width, *which), sizes.width, images.train.shape[1])

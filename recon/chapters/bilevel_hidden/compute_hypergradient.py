@@ -1,4 +1,4 @@
-"""How good is the hypergradient of a ReLU net, and does its error matter?  Small networks, against finite differences."""
+"""How good is the hypergradient of a ReLU net, and does its error matter?  Small networks, finite differences."""
 
 from __future__ import annotations
 

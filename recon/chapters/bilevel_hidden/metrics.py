@@ -11,8 +11,8 @@ from recon.chapters.bilevel_common import ImageNull, Reconstructed
 class Ended(Reconstructed):
     """How one run ended, beside its images.
 
-    settled_sum: ‖θ* − θ‖² after the inner solver has gone on from there, the images fixed · inner_grad_norm: ‖∇E‖ then ·
-    first_sum: ‖θ* − θ(x)‖² at the start of the images, before any outer step · steps: outer ones · converged: 1 where
+    settled_sum: ‖θ* − θ‖² after the inner solver has gone on from there, the images fixed · inner_grad_norm: ‖∇E‖
+    then · first_sum: ‖θ* − θ(x)‖² at the start of the images, before any outer step · steps: outer ones · converged: 1 where
     the energy fell by less than a hundredth over the last quarter of the steps or reached the tolerance, 0 elsewhere.
     """
 
@@ -65,8 +65,8 @@ class Null(ImageNull):
     """‖θ − θ'‖² of networks that nobody attacked.
 
     other_seed: of two networks that share their data only, as a sum, as a mean per parameter, and as a sum after the
-    best renumbering of hidden units (first weight decay only) · other_data_sum: to a network from the same seed, trained
-    on as many held-out images · zero_sum: ‖θ*‖².
+    best renumbering of hidden units (first weight decay only) · other_data_sum: to a network from the same seed,
+    trained on as many held-out images · zero_sum: ‖θ*‖².
     """
 
     other_seed_sum: float

@@ -53,8 +53,8 @@ SIZES = {
 
 @dataclass(frozen=True, kw_only=True)
 class HypergradientSizes:
-    """seeds: of inner starts · smoothing: of softplus · steps: outer ones of the attacks that are compared · directions:
-    of finite differences."""
+    """seeds: of inner starts · smoothing: of softplus · steps: outer ones of the attacks that are compared ·
+    directions: of finite differences."""
 
     n_train: int = 10
     width: int = 16
