@@ -100,7 +100,7 @@ def quasi_newton(_: HiddenObjective, __: Pass, found: InPlaceResult) -> Callable
 
 
 def _mixed(objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor) -> tuple[Tensor, Tensor]:
-    """∂_x ⟨∇_θ E, p⟩ in coordinates (n, r), for p (p',) inside the span; and r δ/n (n, m), that carries what is outside.
+    """∂_x ⟨∇_θ E, p⟩ in coordinates (n, r), for p (p',) inside the span; and r δ/n (n, m), for what is outside.
 
     With t = C p_w1ᵀ + p_b1:  M = (1/n)[σ'(f) (Jp) δ + r (σ''(z) w2 t + σ'(z) p_w2)],  the result M A + (r δ/n) p_w1.
     """

@@ -1,8 +1,8 @@
 """The affine inner problem stopped before it is solved: what is left of θ⁰ in a θ(x) that an iterative solver returns.
 
 Eq. (7) of Runkel et al. (2024) solves the inner problem by "a descent scheme" from θ⁰ ~ U(0, 1).  Stopped at ‖∇E‖ ≤ ε
-it is as far from the minimiser as ε/ω, ω the weight decay: outside the span of the images the loss is flat, and only the
-decay removes what θ⁰ had there.
+it is as far from the minimiser as ε/ω, ω the weight decay: outside the span of the images the loss is flat, and only
+the decay removes what θ⁰ had there.
 """
 
 from __future__ import annotations

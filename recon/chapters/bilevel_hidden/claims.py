@@ -111,8 +111,8 @@ def _findings(metrics: Metrics) -> list[Claim]:
             "Read as a mean per parameter, Table 1's 6.1e-5 is no less than what two networks are apart that share "
             "nothing but their data.",
             f"{paper:.2e}",
-            f"{share:.2g} times the null at width {metrics.width}; as a sum {paper * metrics.n_params:.3g}, where ‖θ*‖² is "
-            f"{null.zero_sum:.2g}",
+            f"{share:.2g} times the null at width {metrics.width}; as a sum {paper * metrics.n_params:.3g}, where ‖θ*‖² "
+            f"is {null.zero_sum:.2g}",
             "two seeds, same data, by width: "
             + ", ".join(f"{width}: {each.other_seed_mean:.1e}" for width, each in by_width),
             "finding" if share >= 0.5 else ("partly" if share >= 0.1 else "not reproduced"),

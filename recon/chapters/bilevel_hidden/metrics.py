@@ -12,8 +12,8 @@ class Ended(Reconstructed):
     """How one run ended, beside its images.
 
     settled_sum: ‖θ* − θ‖² after the inner solver has gone on from there, the images fixed · inner_grad_norm: ‖∇E‖
-    then · first_sum: ‖θ* − θ(x)‖² at the start of the images, before any outer step · steps: outer ones · converged: 1 where
-    the energy fell by less than a hundredth over the last quarter of the steps or reached the tolerance, 0 elsewhere.
+    then · first_sum: ‖θ* − θ(x)‖² at the start of the images, before any outer step · steps: outer ones · converged: 1
+    where the energy fell by less than a hundredth over the last quarter of the steps or reached the tolerance, 0 elsewhere.
     """
 
     settled_sum: float
