@@ -163,7 +163,7 @@ class OnKinks:
 
 def settle(objective: HiddenObjective, theta: Tensor, tol: float = 3e-3, rounds: int = 12) -> OnKinks:
     """From an approximate minimiser to the KKT point nearby, by Newton's method with an active set; units with |w2|
-    below a fiftieth are taken for dead.  `certified`: residual < 1e-12, multipliers in their bounds, no sign changed."""
+    below a fiftieth are taken for dead.  `certified`: residual < 1e-12, multipliers in bounds, no sign changed."""
     params = dict(objective.network.unflatten(theta))
     live = params["w2"][0].abs() >= 2e-2
     params |= {"w1": params["w1"] * live[:, None], "b1": params["b1"] * live, "w2": params["w2"] * live}

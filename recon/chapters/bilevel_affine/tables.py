@@ -11,7 +11,7 @@ from recon.store.results import Result
 
 
 def distance_table(results: list[Result[Metrics]]) -> pd.DataFrame:
-    """Table 1's affine column: the paper's value, our descent, the plain one; how far images moved, how near they are."""
+    """Table 1's affine column: the paper's value, our descent, the plain one; how far images moved, how near."""
     found = [result.metrics for result in results]
     rows = {}
     for start in STARTS:

@@ -111,7 +111,7 @@ def _findings(metrics: Metrics) -> list[Claim]:
             "Read as a mean per parameter, Table 1's 6.1e-5 is no less than what two networks are apart that share "
             "nothing but their data.",
             f"{paper:.2e}",
-            f"{share:.2g} times the null at width {metrics.width}; as a sum {paper * metrics.n_params:.3g}, where ‖θ*‖² "
+            f"{share:.2g} times it at width {metrics.width}; as a sum {paper * metrics.n_params:.3g}, where ‖θ*‖² "
             f"is {null.zero_sum:.2g}",
             "two seeds, same data, by width: "
             + ", ".join(f"{width}: {each.other_seed_mean:.1e}" for width, each in by_width),

@@ -13,7 +13,7 @@ class Ended(Reconstructed):
 
     settled_sum: ‖θ* − θ‖² after the inner solver has gone on from there, the images fixed · inner_grad_norm: ‖∇E‖
     then · first_sum: ‖θ* − θ(x)‖² at the start of the images, before any outer step · steps: outer ones · converged: 1
-    where the energy fell by less than a hundredth over the last quarter of the steps or reached the tolerance, 0 elsewhere.
+    where the energy fell by less than a hundredth over the last quarter of the steps or reached the tolerance, else 0.
     """
 
     settled_sum: float
