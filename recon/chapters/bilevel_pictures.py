@@ -8,6 +8,7 @@ import seaborn as sns
 import torch
 from matplotlib.figure import Figure
 
+from recon.chapters import kept, load
 from recon.chapters.bilevel_common import STARTS
 from recon.chapters.pictures import image_rows
 from recon.scoring.matching import nearest
@@ -55,3 +56,18 @@ def plot_starts(result: Result[Any]) -> Figure:
         rows += [(LABELS[start], x_hat, "black"), ("nearest", train[to_train.index], "grey")]
         titles += [[], [f"{d:.1f}" for d in to_train.score]]
     return image_rows(rows, titles)
+
+
+def kept_sets(name: str) -> list[Result[Any]]:
+    """The runs at the paper's size that the book keeps, one an image set, without arrays; the first is seed 0's."""
+    stored = kept(name)
+    if stored is None:
+        return []
+    result, folder = stored
+    return [result, *(load(other, arrays=False) for other in sorted(folder.glob("seed-*")))]
+
+
+def over_sets(values: list[float], style: str = ".2e") -> str:
+    """One value for each image set: "a" or "a … b", from the least to the greatest."""
+    least, greatest = (format(each, style) for each in (min(values), max(values)))
+    return least if least == greatest else f"{least} … {greatest}"

@@ -1,11 +1,12 @@
 """Chapter 4, §4.3 of Runkel et al. (2024), eq. (9): bilevel reconstruction of a one-hidden-layer network."""
 
 from recon.chapters.base import Experiment
-from recon.chapters.bilevel_hidden.claims import claims
+from recon.chapters.bilevel_hidden.claims import claims, hypergradient_claims
 from recon.chapters.bilevel_hidden.compute import compute
-from recon.chapters.bilevel_hidden.figures import plot_distances
-from recon.chapters.bilevel_hidden.metrics import Metrics
-from recon.chapters.bilevel_hidden.sizes import SIZES
+from recon.chapters.bilevel_hidden.compute_hypergradient import compute_hypergradient
+from recon.chapters.bilevel_hidden.figures import plot_cosines, plot_distances
+from recon.chapters.bilevel_hidden.metrics import HypergradientMetrics, Metrics
+from recon.chapters.bilevel_hidden.sizes import HYPERGRADIENT_SIZES, PAPER_WIDTH, SIZES
 from recon.chapters.bilevel_pictures import plot_starts
 
 HIDDEN = Experiment(
@@ -13,11 +14,24 @@ HIDDEN = Experiment(
     chapter="04-bilevel-hidden",
     section="4.3",
     summary="bilevel reconstruction of a one-hidden-layer net, and what Table 1's average can mean",
-    cost={"smoke": "10 s", "laptop": "2 min", "paper": "an hour"},
+    cost={"smoke": "10 s", "laptop": "2 min", "paper": "20 min"},
     sizes=SIZES,
     metrics=Metrics,
     compute=compute,
     claims=claims,
     figures={"starts": plot_starts, "distances": plot_distances},
-    paper_size={"width": 6144},
+    paper_size={"width": PAPER_WIDTH},
+)
+HYPERGRADIENT = Experiment(
+    name="bilevel-hypergradient",
+    chapter="04-bilevel-hidden",
+    section="4.2",
+    summary="hypergradients of ReLU nets against finite differences, and whether their error matters",
+    cost={"smoke": "5 s", "laptop": "1 min", "paper": "1 min"},
+    sizes=HYPERGRADIENT_SIZES,
+    metrics=HypergradientMetrics,
+    compute=compute_hypergradient,
+    claims=hypergradient_claims,
+    figures={"cosines": plot_cosines},
+    on_gpu=False,
 )

@@ -8,67 +8,81 @@ from recon.chapters.bilevel_common import ImageNull, Reconstructed
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanReconstructed(Reconstructed):
-    """Means over seeds, and their standard deviations."""
+class Ended(Reconstructed):
+    """How one run ended, beside its images.
+
+    settled_sum: ‖θ* − θ‖² after the inner solver has gone on from there, the images fixed · inner_grad_norm: ‖∇E‖
+    then · first_sum: ‖θ* − θ(x)‖² at the start of the images, before any outer step · steps: outer ones · converged: 1
+    where the energy fell by less than a hundredth over the last quarter of the steps or reached the tolerance, else 0.
+    """
+
+    settled_sum: float
+    inner_grad_norm: float
+    first_sum: float
+    steps: float
+    converged: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanEnded(Ended):
+    """Means over seeds of the weights, and standard deviations (0 for one seed)."""
 
     distance_sum_sd: float
-    distance_mean_sd: float
-    distance_relative_sd: float
+    settled_sum_sd: float
     moved_l2_sd: float
     nn_train_l2_sd: float
-    nn_partition_l2_sd: float
-    nn_train_ssim_sd: float
-    nearer_to_partition_sd: float
-    own_start_is_nearest_sd: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class ByStart:
     """The three starts of the images."""
 
-    random: MeanReconstructed
-    truth: MeanReconstructed
-    partition: MeanReconstructed
+    random: MeanEnded
+    truth: MeanEnded
+    partition: MeanEnded
 
-    def starts(self) -> dict[str, MeanReconstructed]:
+    def starts(self) -> dict[str, MeanEnded]:
         """The three by name."""
         return {"random": self.random, "truth": self.truth, "partition": self.partition}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ByInnerStart:
-    """Where the inner problem begins: θ⁰ ~ U(0, 1) as in the paper, or at the released θ*."""
+    """Where the inner problem begins: θ⁰ ~ U(0, 1) as in the paper, at PyTorch's default initialisation from another
+    seed, or at the released θ*."""
 
     uniform: ByStart
+    other_seed: ByStart
     theta_star: ByStart
 
     def inner_starts(self) -> dict[str, ByStart]:
-        """The two by name."""
-        return {"uniform": self.uniform, "theta_star": self.theta_star}
+        """The three by name."""
+        return {"uniform": self.uniform, "other_seed": self.other_seed, "theta_star": self.theta_star}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Null(ImageNull):
-    """‖θ − θ'‖², means over seeds.
+    """‖θ − θ'‖² of networks that nobody attacked.
 
     other_seed: of two networks that share their data only, as a sum, as a mean per parameter, and as a sum after the
-    best renumbering of hidden units · other_data_sum: to a network from the same seed, trained on the held-out images ·
-    zero_sum: ‖θ*‖².
+    best renumbering of hidden units (first weight decay only) · other_data_sum: to a network from the same seed,
+    trained on as many held-out images · zero_sum: ‖θ*‖².
     """
 
     other_seed_sum: float
     other_seed_mean: float
-    other_seed_aligned_sum: float
+    other_seed_aligned_sum: float | None
     other_data_sum: float
     zero_sum: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class AtDecay(ByInnerStart):
-    """All runs at one weight decay; train_grad_norm: ‖∇E‖ at θ*, the largest of all seeds."""
+    """All runs at one weight decay; train_grad_norm: ‖∇E‖ at θ*, the largest of all seeds · train_energy: E there."""
 
     weight_decay: float
     train_grad_norm: float
+    train_energy: float
     null: Null
 
 
@@ -93,3 +107,45 @@ class Metrics(ByStart):
     inner_start: ByInnerStart
     null: Null
     weight_decays: dict[float, AtDecay]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cosines:
+    """Of ways to a hypergradient with the derivative of the outer energy by finite differences, at one point.
+
+    case: weight decay and start · kinks: pre-activations that are 0 at the minimiser · exact: of the formula that is
+    exact there (the KKT system; for a smooth net the Hessian), with its relative error `exact_error` over random
+    directions · kkt: the same formula at the θ that L-BFGS returned · gauss_newton, quasi_newton: likewise.
+    """
+
+    case: str
+    kinks: int
+    exact: float
+    exact_error: float
+    kkt: float
+    gauss_newton: float
+    quasi_newton: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SameStart:
+    """Energies at which the attack ends from one start, by the way to its hypergradient; first: before."""
+
+    case: str
+    first: float
+    gauss_newton: float
+    quasi_newton: float
+    kkt: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class HypergradientMetrics:
+    """Small networks, double precision.  tried: ReLU cases, of which those in `relu` could be settled on their kinks
+    exactly · smooth: softplus in place of ReLU · ends: whole attacks."""
+
+    n_train: int
+    width: int
+    tried: int
+    relu: list[Cosines]
+    smooth: list[Cosines]
+    ends: list[SameStart]

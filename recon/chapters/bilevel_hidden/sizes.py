@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+PAPER_WIDTH = 6144
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """width: 6144 in the paper · seeds: of starts and weights, all on one set of images · inner_first, inner_next:
-    L-BFGS iterations before and during the outer loop · train_iterations: likewise for θ* · weight_decays: the first is
-    reported at top level · null_widths: at which two seeds are compared."""
+    """width: 6144 in the paper · steps: outer ones · seeds: of starts and weights, all on one set of images ·
+    inner_first, inner_next, settle: L-BFGS iterations before, during and after the outer loop · train_iterations:
+    likewise for θ* · max_relative_step: of the images, in one outer step · weight_decays: the first is reported at top
+    level · null_widths: at which two seeds are compared."""
 
     n_train: int
     width: int
     steps: int
     seeds: int
-    inner_first: int = 500
+    inner_first: int = 1000
     inner_next: int = 10
+    settle: int = 300
     train_iterations: int = 1000
-    step_size: float = 0.3
+    step_size: float = 10.0
     momentum: float = 0.5
+    max_relative_step: float = 0.1
     weight_decays: tuple[float, ...] = (1e-3, 1e-2)
     tol: float = 1e-8
     n_held_out: int = 200
@@ -28,15 +33,44 @@ class Sizes:
 
 SIZES = {
     "smoke": Sizes(
-        n_train=20,
+        n_train=10,
         width=16,
-        steps=20,
-        seeds=3,
+        steps=10,
+        seeds=1,
         inner_first=150,
+        settle=50,
+        train_iterations=300,
         weight_decays=(1e-3,),
         n_held_out=50,
         null_widths=(16,),
     ),
-    "laptop": Sizes(n_train=40, width=64, steps=200, seeds=3),
-    "paper": Sizes(n_train=40, width=6144, steps=200, seeds=3, n_held_out=1000, null_widths=(64, 1024, 6144)),
+    "laptop": Sizes(n_train=40, width=64, steps=100, seeds=2),
+    "paper": Sizes(
+        n_train=40, width=PAPER_WIDTH, steps=100, seeds=1, n_held_out=1000, null_widths=(64, 1024, PAPER_WIDTH)
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HypergradientSizes:
+    """seeds: of inner starts · smoothing: of softplus · steps: outer ones of the attacks that are compared ·
+    directions: of finite differences."""
+
+    n_train: int = 10
+    width: int = 16
+    seeds: int = 4
+    steps: int = 60
+    inner_iterations: int = 6000
+    smoothing: float = 10.0
+    directions: int = 20
+    weight_decays: tuple[float, ...] = (1e-3, 1e-2)
+    n_held_out: int = 40
+
+
+HYPERGRADIENT_SIZES = {
+    "smoke": HypergradientSizes(
+        n_train=6, width=6, seeds=2, steps=5, inner_iterations=1500, directions=5, weight_decays=(1e-2,)
+    ),
+    "laptop": HypergradientSizes(),
+    "paper": HypergradientSizes(),
 }

@@ -1,0 +1,203 @@
+"""The bilevel attack on a one-hidden-layer net in the span of the images: eq. (7) at a width of thousands.
+
+With weight decay θ*'s first layer lies in the span of the n training images, W1* = A* V with orthonormal rows V (k, d),
+k ≤ n; the adversary reads it off θ* (`SpanWeights.of`, a singular value decomposition).  θ(x) lies in the row space of
+x, W1 = A Q.  So do p and the hypergradient, but for what of V is outside Q:
+
+    ‖θ* − θ(x)‖² = ‖A − A*VQᵀ‖² + ‖A*V⊥‖² + ‖other layers‖²,      V⊥ = V − VQᵀQ,
+    p = (p_Q, −2 A*V⊥/ω),      dl/dx = −(M A + (r/n)δ p_Q) Q + (2/ωn) r δ A*V⊥,
+
+with r, δ, M of `_mixed`.  Nothing of the size of θ is ever formed: at the paper's 3072-6144-1 and n = 40 an outer step
+works on 6144 × 40 instead of 6144 × 3072 numbers.  Every iterate stays in the span of the start and of the training
+images until a pixel box cuts it off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from recon.errors import ReconError
+from recon.nets.mlp import MLP
+from recon.optim.descent import HeavyBall
+from recon.optim.lbfgs_in_place import InPlaceResult, InPlaceSettings, lbfgs_in_place
+from recon.optim.subspace import Subspace, lifted, reduced
+from recon.optim.tree import State
+from recon.training.hidden import HiddenObjective, Pass
+
+
+@dataclass(frozen=True)
+class SpanWeights:
+    """θ of `network` whose first layer is A B: `theta` (p',) holds A (m, k) and all other layers, `basis` B (k, d) has
+    orthonormal rows."""
+
+    network: MLP
+    theta: Tensor
+    basis: Tensor
+
+    @staticmethod
+    def of(network: MLP, theta: Tensor, rank: int) -> SpanWeights:
+        """From θ (p,): the span of the first `rank` singular directions of its first layer, and θ in it."""
+        space = Subspace(torch.linalg.svd(network.unflatten(theta)["w1"], full_matrices=False).Vh[:rank])
+        return SpanWeights(network, reduced(network, theta, space)[1], space.basis)
+
+    @property
+    def small(self) -> MLP:
+        """The network on k inputs."""
+        return self.network.with_inputs(len(self.basis))
+
+    @property
+    def first(self) -> Tensor:
+        """A (m, k), a view."""
+        return self.small.unflatten(self.theta)["w1"]
+
+    def onto(self, basis: Tensor) -> Tensor:
+        """Coordinates (p'',) in another basis; what lies outside it is dropped."""
+        params = dict(self.small.unflatten(self.theta))
+        return self.small.flatten({**params, "w1": params["w1"] @ (self.basis @ basis.mT)})
+
+    def full(self) -> Tensor:
+        """θ (p,)."""
+        return lifted(self.network, self.theta, Subspace(self.basis))
+
+    def distance(self, other: SpanWeights) -> float:
+        """‖θ − θ'‖², summed over parameters."""
+        return float(Apart.between(self.onto, self, other.theta, other.basis).energy)
+
+
+@dataclass(frozen=True)
+class Apart:
+    """θ (in `basis` Q) held against θ*: energy ‖θ* − θ‖² · inside: θ − θ* in coordinates of Q (p',) · outside: V⊥
+    (k, d), what of the basis of θ* is outside Q."""
+
+    energy: Tensor
+    inside: Tensor
+    outside: Tensor
+
+    @staticmethod
+    def between(onto: Callable[[Tensor], Tensor], star: SpanWeights, theta: Tensor, basis: Tensor) -> Apart:
+        """star: θ* · onto: its coordinates in a basis · theta, basis: the other."""
+        inside = theta - onto(basis)
+        outside = star.basis - (star.basis @ basis.mT) @ basis
+        hidden = (star.first.mT @ star.first * (outside @ outside.mT)).sum()  # ‖A*V⊥‖²
+        return Apart(inside.dot(inside) + hidden, inside, outside)
+
+
+Inverse = Callable[[HiddenObjective, Pass, InPlaceResult], Callable[[Tensor], Tensor]]
+
+
+def gauss_newton(objective: HiddenObjective, now: Pass, _: InPlaceResult) -> Callable[[Tensor], Tensor]:
+    """[JᵀDJ/n + ω·I]⁻¹, as `recon.attacks.bilevel.GaussNewton`."""
+    return objective.gauss_newton(now)
+
+
+def quasi_newton(_: HiddenObjective, __: Pass, found: InPlaceResult) -> Callable[[Tensor], Tensor]:
+    """The matrix that L-BFGS built on its way to θ(x), as in the paper's eq. (7)."""
+    return found.pairs.apply
+
+
+def _mixed(objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor) -> tuple[Tensor, Tensor]:
+    """∂_x ⟨∇_θ E, p⟩ in coordinates (n, r), for p (p',) inside the span; and r δ/n (n, m), for what is outside.
+
+    With t = C p_w1ᵀ + p_b1:  M = (1/n)[σ'(f) (Jp) δ + r (σ''(z) w2 t + σ'(z) p_w2)],  the result M A + (r δ/n) p_w1.
+    """
+    n = len(objective.y)
+    p1, pb, p2, _ = objective.parts(p)
+    w1, b1, w2, _ = objective.parts(theta)
+    residual = now.residual[:, None] / n
+    weighted = residual * now.delta
+    m = (now.curvature * objective.times(now, p) / n)[:, None] * now.delta + residual * (now.slope * p2)
+    bend = objective.bend(now)
+    if bend is not None:
+        m = m + residual * bend * w2 * torch.addmm(pb, objective.coordinates, p1.mT)
+    return m @ w1 + weighted @ p1, weighted
+
+
+STALLED = 1e-7  # a proposal nearer than this to the accepted images, relatively, is the same in float32
+
+
+def _carried(found: InPlaceResult, basis: Tensor) -> State:
+    """What the inner solver takes to the next outer iteration."""
+    return {"theta": found.theta[None], "basis": basis[None], "scale": found.theta.new_tensor([found.pairs.scale])}
+
+
+@dataclass(frozen=True)
+class SpanAttack:
+    """Eq. (7) for one start: L-BFGS warm-started in the row space of x, a hypergradient in closed form, a descent step.
+
+    star: θ* · y: labels (n,) of the training images · weight_decay: of the training · theta_0: x's basis (n, d) ->
+    coordinates (p',) of the inner start θ⁰ in it · inverse: how [∇²E]⁻¹ is applied · first, next: of the inner solver
+    before and during the outer loop · descent: of x.  Sees its own x and the release, nothing else.
+    """
+
+    star: SpanWeights
+    y: Tensor
+    weight_decay: float
+    theta_0: Callable[[Tensor], Tensor]
+    inverse: Inverse = gauss_newton
+    first: InPlaceSettings = InPlaceSettings(max_iter=600)
+    next: InPlaceSettings = InPlaceSettings(max_iter=10, trials=20)
+    descent: HeavyBall = HeavyBall()
+
+    def __post_init__(self) -> None:
+        if self.weight_decay <= 0:
+            raise ReconError("without weight decay the trained weights do not lie in the span of the images")
+
+    def init(self, x_init: Tensor) -> State:
+        """State at x_init (1, n, d), the inner problem solved once; with "accepted" goes the inner solution there."""
+        basis = self.basis_of(x_init[0])
+        found = self.solved(x_init[0], basis, self.theta_0(basis), self.first)
+        state = self.descent.init(x_init)
+        return {**state, "accepted": {**state["accepted"], **_carried(found, basis)}}
+
+    def step(self, state: State) -> State:
+        """One outer iteration.  A rejected proposal takes the inner problem back with it, and the accepted point is
+        looked at again after as many more inner iterations: the energy that decides must not be that of a θ which is
+        still on its way, or nothing would ever be lower."""
+        x, accepted = state["x"][0], state["accepted"]["x"][0]
+        if torch.isfinite(state["accepted"]["energy"]).all() and (x - accepted).norm() <= STALLED * accepted.norm():
+            return state  # the proposal is where we are: nothing more will happen
+        inner, energy, grad = self._looked_at(x, state["accepted"])
+        better = bool(energy < state["accepted"]["energy"])
+        after = self.descent.step(state, energy, grad)
+        looked = after["accepted"]
+        if not better:
+            inner, energy, grad = self._looked_at(accepted, state["accepted"])
+            looked = {**looked, "energy": energy, "grad": grad}
+        return {**after, "accepted": {**looked, **inner}}
+
+    def _looked_at(self, x: Tensor, inner: State) -> tuple[State, Tensor, Tensor]:
+        """The inner problem at x (n, d) from where `inner` is; energy (1,) and hypergradient (1, n, d)."""
+        basis = self.basis_of(x)
+        before = SpanWeights(self.star.network, inner["theta"][0], inner["basis"][0])
+        found = self.solved(x, basis, before.onto(basis), self.next, float(inner["scale"]))
+        energy, grad = self.energy_and_grad(x, basis, found)
+        return _carried(found, basis), energy[None], grad[None]
+
+    @staticmethod
+    def basis_of(x: Tensor) -> Tensor:
+        """Orthonormal rows (n, d) that span x (n, d)."""
+        return Subspace.spanned_by(x, dtype=x.dtype).basis
+
+    def objective(self, x: Tensor, basis: Tensor) -> HiddenObjective:
+        """E in coordinates."""
+        return HiddenObjective(self.star.network.with_inputs(len(basis)), x @ basis.mT, self.y, self.weight_decay)
+
+    def solved(
+        self, x: Tensor, basis: Tensor, theta: Tensor, settings: InPlaceSettings, scale: float | None = None
+    ) -> InPlaceResult:
+        """The inner problem at x (n, d), from coordinates theta (p',)."""
+        return lbfgs_in_place(self.objective(x, basis).value_and_grad, theta, settings, scale)
+
+    def energy_and_grad(self, x: Tensor, basis: Tensor, found: InPlaceResult) -> tuple[Tensor, Tensor]:
+        """‖θ* − θ(x)‖², a scalar, and its hypergradient (n, d), at an inner solution."""
+        objective = self.objective(x, basis)
+        now = objective.at(found.theta)
+        apart = Apart.between(self.star.onto, self.star, found.theta, basis)
+        p = self.inverse(objective, now, found)(2 * apart.inside)
+        inside, weighted = _mixed(objective, found.theta, now, p)
+        grad = -inside @ basis + (2 / self.weight_decay) * (weighted @ self.star.first) @ apart.outside
+        return apart.energy, grad

@@ -1,0 +1,202 @@
+"""The attack in the span of the images against the same formulas on all parameters; its state, and its checkpoints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from recon.attacks.bilevel import GaussNewton, QuasiNewton, hypergradient, outer_energy
+from recon.attacks.bilevel_span import SpanAttack, SpanWeights, gauss_newton, quasi_newton
+from recon.attacks.reconstruct import reconstruct
+from recon.errors import ReconError
+from recon.nets.mlp import affine, one_hidden
+from recon.optim.descent import HeavyBall
+from recon.optim.lbfgs import CurvaturePairs
+from recon.optim.lbfgs_in_place import InPlaceSettings, lbfgs_in_place
+from recon.optim.subspace import Subspace, lifted, reduced
+from recon.store.checkpoints import FileCheckpoint
+from recon.training.hidden import HiddenObjective
+from recon.training.inner import InnerSolution, Objective, RowSpace
+
+N, D, WIDTH, DECAY = 6, 30, 8, 0.01
+Y = (torch.arange(N) % 2).double()
+
+
+def in_span(network, x, generator):
+    """Random θ whose first layer lies in the span of x."""
+    theta = 0.3 * torch.randn(network.n_params, generator=generator, dtype=torch.float64)
+    space = Subspace.spanned_by(x)
+    return lifted(network, reduced(network, theta, space)[1], space)
+
+
+def toy(smoothing=None, seed=0):
+    """(θ* in full and in its span, x, θ(x) in full), all random."""
+    generator = torch.Generator().manual_seed(seed)
+    network = one_hidden(WIDTH, D, smoothing)
+    x_train, x = (torch.rand(N, D, generator=generator, dtype=torch.float64) for _ in range(2))
+    star = in_span(network, x_train, generator)
+    return star, SpanWeights.of(network, star, N), x, in_span(network, x, generator)
+
+
+def attack_on(star, theta_0=None, **settings):
+    return SpanAttack(star, Y, DECAY, theta_0 or star.onto, **settings)
+
+
+def found_at(theta, pairs=None):
+    """What the inner solver would hand on."""
+    empty = lbfgs_in_place(lambda t: (t.dot(t), 2 * t), theta, InPlaceSettings(max_iter=0))
+    return empty if pairs is None else replace(empty, pairs=pairs)
+
+
+def test_the_span_is_read_off_the_weights():
+    full, star, _, _ = toy()
+    assert star.basis.shape == (N, D) and star.theta.shape == (WIDTH * (N + 2) + 1,)
+    torch.testing.assert_close(star.full(), full, rtol=0, atol=1e-12)
+    torch.testing.assert_close(star.basis @ star.basis.mT, torch.eye(N, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("smoothing", [None, 5.0], ids=["relu", "smooth"])
+@pytest.mark.parametrize("inverse", ["gauss_newton", "quasi_newton"])
+def test_energy_and_hypergradient_are_those_of_all_parameters(smoothing, inverse):
+    full, star, x, theta = toy(smoothing)
+    attack = attack_on(star, inverse={"gauss_newton": gauss_newton, "quasi_newton": quasi_newton}[inverse])
+    basis = attack.basis_of(x)
+    small = reduced(star.network, theta, Subspace(basis))[1]
+    solved = lbfgs_in_place(attack.objective(x, basis).value_and_grad, small, InPlaceSettings(max_iter=4))
+    energy, grad = attack.energy_and_grad(x, basis, replace(solved, theta=small))
+    torch.testing.assert_close(energy, outer_energy(full, theta))
+    objective = Objective(star.network, Y, DECAY)
+    pairs = CurvaturePairs()
+    for k in solved.pairs.order:
+        pairs = pairs.append(solved.pairs.s[k][None], solved.pairs.y[k][None], history=10)
+    space = RowSpace.of(objective, x[None])
+    torch.testing.assert_close(space.subspace.basis[0], basis)
+    solution = InnerSolution(theta[None], torch.zeros(1), 0, pairs=pairs, space=space)
+    reference = {"gauss_newton": GaussNewton(), "quasi_newton": QuasiNewton()}[inverse]
+    expected, _ = hypergradient(objective, x[None], solution, 2 * (theta - full)[None], reference)
+    assert ((grad - expected[0]).norm() / expected.norm()).item() < 1e-9
+
+
+def test_in_single_precision_it_is_the_same_to_1e_6():
+    _, star, x, theta = toy()
+    grads = []
+    for dtype in (torch.float64, torch.float32):
+        weights = SpanWeights(star.network, star.theta.to(dtype), star.basis.to(dtype))
+        attack = SpanAttack(weights, Y.to(dtype), DECAY, weights.onto)
+        basis = attack.basis_of(x.to(dtype))
+        small = reduced(star.network, theta.to(dtype), Subspace(basis))[1]
+        grads.append(attack.energy_and_grad(x.to(dtype), basis, found_at(small))[1].double())
+    assert ((grads[1] - grads[0]).norm() / grads[0].norm()).item() < 1e-5
+
+
+def test_distances_between_spans():
+    full, star, x, theta = toy()
+    other = SpanWeights.of(star.network, theta, N)
+    assert star.distance(other) == pytest.approx((full - theta).square().sum().item(), rel=1e-12)
+    assert star.distance(star) == pytest.approx(0.0, abs=1e-24)
+
+
+def test_the_hypergradient_of_a_smooth_net_is_that_of_the_outer_energy():
+    """With p from the exact Hessian, dl/dx by central differences of solved inner problems: cosine 1."""
+    _, star, x, theta = toy(smoothing=3.0)
+    attack = attack_on(star)
+
+    def exact(objective, _, found):
+        def energy(t):
+            return objective.value(t, objective.at(t).logits)
+
+        hessian = torch.autograd.functional.hessian(energy, found.theta)
+        return lambda v: torch.linalg.solve(hessian, v)
+
+    def solved(images, start, basis):
+        objective = attack.objective(images, basis)
+        small = lbfgs_in_place(objective.value_and_grad, start, InPlaceSettings(1e-8, 3000, 30)).theta
+        for _ in range(4):
+            hessian = torch.autograd.functional.hessian(lambda t: objective.value(t, objective.at(t).logits), small)
+            small = small - torch.linalg.solve(hessian, objective.value_and_grad(small)[1])
+        return small
+
+    basis = attack.basis_of(x)
+    theta = solved(x, reduced(star.network, theta, Subspace(basis))[1], basis)
+    _, grad = replace(attack, inverse=exact).energy_and_grad(x, basis, found_at(theta))
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(4):
+        way = torch.randn(x.shape, generator=generator, dtype=x.dtype)
+        ends = []
+        for sign in (1, -1):
+            moved = x + sign * 1e-4 * way
+            there = attack.basis_of(moved)
+            start = SpanWeights(star.network, theta, basis).onto(there)
+            ends.append(SpanWeights(star.network, solved(moved, start, there), there).distance(star))
+        slope = (ends[0] - ends[1]) / 2e-4
+        assert (grad * way).sum().item() == pytest.approx(slope, rel=1e-4)
+
+
+def test_without_a_box_the_images_stay_in_the_span_of_their_start_and_of_the_training_images():
+    _, star, x, _ = toy()
+    attack = attack_on(star, descent=HeavyBall(1.0, 0.5))
+    found = reconstruct(attack, x[None], 15)
+    assert (found.x_hat[0] - x).norm() > 1e-3
+    span = Subspace.spanned_by(x, star.basis)
+    assert span.outside(found.x_hat[0]).norm() < 1e-9 * found.x_hat.norm() < span.outside(torch.ones(1, D)).norm()
+
+
+def test_the_truth_stays_where_it_is_and_energies_fall():
+    generator = torch.Generator().manual_seed(2)
+    network = one_hidden(WIDTH, D)
+    x_train = torch.rand(N, D, generator=generator, dtype=torch.float64)
+    space = Subspace.spanned_by(x_train)
+    start = reduced(network, network.flatten(network.init(generator, dtype=torch.float64)), space)[1]
+    objective = HiddenObjective(network.with_inputs(N), space.reduce(x_train), Y, DECAY)
+    theta = lbfgs_in_place(objective.value_and_grad, start, InPlaceSettings(1e-9, 5000)).theta
+    star = SpanWeights(network, theta, space.basis)
+    attack = attack_on(star, descent=HeavyBall(1.0, 0.5, tol=1e-8))
+    truth = reconstruct(attack, x_train[None], 5, tol=1e-8)
+    assert truth.energy.item() <= 1e-8 and torch.equal(truth.x_hat[0], x_train)
+    noise = torch.rand(1, N, D, generator=generator, dtype=torch.float64)
+    found = reconstruct(attack, noise, 60)
+    assert found.energy.item() < 0.5 * found.history[0].item()
+    theta, basis = found.accepted["theta"][0], found.accepted["basis"][0]
+    assert SpanWeights(network, theta, basis).distance(star) == pytest.approx(found.energy.item(), rel=1e-9)
+    assert (attack.basis_of(found.x_hat[0]) - basis).abs().max() < 1e-12
+
+
+def test_a_rejected_step_keeps_the_images_and_looks_again():
+    _, star, x, _ = toy()
+    few = InPlaceSettings(max_iter=3)
+    attack = attack_on(star, first=few, next=few, descent=HeavyBall(1e6))
+    state = attack.step(attack.init(x[None]))
+    before = state["accepted"]
+    after = attack.step(state)["accepted"]
+    assert torch.equal(after["x"], before["x"]) and after["energy"] != before["energy"]
+    basis = after["basis"][0]
+    expected = SpanWeights(star.network, after["theta"][0], basis).distance(star)
+    assert after["energy"].item() == pytest.approx(expected)
+
+
+def test_an_interrupted_run_goes_on(tmp_path):
+    _, star, x, _ = toy()
+    attack = attack_on(star, descent=HeavyBall(0.5, 0.5))
+    whole = reconstruct(attack, x[None], 8)
+    checkpoint = FileCheckpoint(tmp_path / "run.safetensors")
+    reconstruct(attack, x[None], 4, checkpoint=checkpoint, every_s=-1.0)
+    resumed = reconstruct(attack, x[None], 8, checkpoint=checkpoint)
+    assert torch.equal(whole.x_hat, resumed.x_hat) and torch.equal(whole.history, resumed.history)
+
+
+def test_a_stalled_run_does_nothing_more():
+    _, star, x, _ = toy()
+    attack = attack_on(star)
+    state = attack.step(attack.init(x[None]))
+    still = {**state, "x": state["accepted"]["x"].clone()}
+    assert attack.step(still) is still
+
+
+def test_bad_input_is_one_sentence():
+    _, star, _, _ = toy()
+    with pytest.raises(ReconError, match="weight decay"):
+        SpanAttack(star, Y, 0.0, star.onto)
+    with pytest.raises(ReconError, match="one hidden layer"):
+        HiddenObjective(affine(D), torch.zeros(N, D), Y, DECAY)
