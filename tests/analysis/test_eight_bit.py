@@ -1,4 +1,4 @@
-"""Integers with one classifier: its weights against autograd, rounding that keeps outputs, digits that reach float32."""
+"""Integers with one classifier: its weights against autograd, rounding that keeps outputs, errors handed on."""
 
 from __future__ import annotations
 
@@ -127,4 +127,6 @@ def test_the_last_search_finds_the_best_change_of_its_columns(toy, monkeypatch):
         return abs(left - (first * weights[light[0]] + second * weights[light[1]]) / 255 / 20)
 
     best = min(remains(a, b) for a in range(-2, 3) for b in range(-2, 3))
-    assert remains(*change[light, 7]) == pytest.approx(float(best)) and change.abs().sum() == change[light, 7].abs().sum()
+    assert (
+        remains(*change[light, 7]) == pytest.approx(float(best)) and change.abs().sum() == change[light, 7].abs().sum()
+    )
