@@ -1,4 +1,4 @@
-"""Integers with one classifier: weights against autograd, rounding that keeps outputs, digits that reach float32."""
+"""Integers with one classifier: its weights against autograd, rounding that keeps outputs, errors handed on."""
 
 from __future__ import annotations
 

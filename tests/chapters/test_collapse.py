@@ -9,12 +9,25 @@ import torch
 
 from recon.chapters.collapse.claims import claims
 from recon.chapters.collapse.compute import confident_pair, logit_grad_norm2, per_image, repeated, stationarity
-from recon.chapters.collapse.metrics import Decayed, Metrics
+from recon.chapters.collapse.metrics import Decayed, Explained, Metrics
 from recon.chapters.collapse.sizes import SIZES
 from recon.chapters.run import run
 from recon.nets.mlp import one_hidden
 from recon.training.inner import Objective
+from recon.training.kkt import certificate
 
+EXPLAINED = Explained(
+    first_layer="1e-4",
+    log_loss=-15.0,
+    truth=0.2,
+    train_pair=0.95,
+    held_out_pair=0.9,
+    noise_pair=0.99,
+    held_out=0.7,
+    noise=0.98,
+    eq3_truth=1e-12,
+    eq3_held_out_pair=1e-20,
+)
 METRICS = Metrics(
     n_train=10,
     width=5,
@@ -37,6 +50,8 @@ METRICS = Metrics(
         objective_repeated_heldout=1e-5,
         objective_no_images=1e-5,
     ),
+    explained=EXPLAINED,
+    explained_small_start=EXPLAINED,
 )
 
 
@@ -101,3 +116,31 @@ def test_a_repeated_pair_is_judged_by_the_truth(kind):
         }
         assert found[f"collapse-repeated-{kind}"] == expected
         assert found["collapse-weight-decay"] == "finding"
+
+
+def test_the_other_objective_is_the_certificates(small):
+    """A pair repeated explains what the pair does: ‖θ − Σ λ y ∇Φ‖² knows two gradients, however many copies."""
+    network, theta, x = small
+    pair, labels = confident_pair(network, theta, x)
+    alone = certificate(network, theta, x[pair], labels).residual
+    copies = certificate(network, theta, x[pair].repeat(3, 1), labels.repeat(3)).residual
+    assert copies == pytest.approx(alone, rel=1e-5)
+    every = (network(network.unflatten(theta), x) > 0).double()
+    every[pair] = labels
+    assert certificate(network, theta, x, every).residual <= alone  # more images, more multipliers
+
+
+def test_share_of_truth_is_of_the_better_pair():
+    assert EXPLAINED.share_of_truth() == pytest.approx(0.1 / 0.8)
+    better = replace(EXPLAINED, train_pair=0.6)
+    assert better.share_of_truth() == pytest.approx(0.5)
+
+
+def test_smoke_run_has_both_objectives(tmp_path):
+    found = run("collapse", profile="smoke", data="photos", device="cpu", out=tmp_path).metrics
+    assert found.explained.eq3_truth == pytest.approx(found.objective_true)
+    assert found.explained.eq3_held_out_pair == pytest.approx(found.objective_repeated_heldout)
+    for net in (found.explained, found.explained_small_start):
+        assert net.truth < net.held_out < net.held_out_pair < 1 and net.truth < net.train_pair < 1
+        assert net.noise_pair > 0.95
+    assert found.explained_small_start.truth < found.explained.truth  # less of it is the start

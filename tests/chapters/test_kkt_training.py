@@ -1,18 +1,17 @@
-"""Chapter 5: the smoke run, its identity, and what the page says of the published one."""
+"""Chapter 5: the smoke run, its residuals and identity, and what the page says of them."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import pytest
+import torch
 
-from recon.chapters import load
 from recon.chapters.kkt_training import KKT_TRAINING
 from recon.chapters.kkt_training.compute import observation_steps
 from recon.chapters.run import run
-
-PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results"
+from recon.nets.mlp import three_layer
+from recon.optim.streams import stream
+from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +47,58 @@ def test_what_training_implies_leaves_the_gradient(smoke):
     assert found.kkt_residual <= found.implied_residual
 
 
-def test_sentences_follow_the_numbers():
-    result = load(PUBLISHED / "kkt-training", arrays=False)
-    first, second = KKT_TRAINING.claims(result.metrics, KKT_TRAINING.sizes["laptop"])
-    assert [first, second] == result.claims
-    assert f"{result.metrics.steps_to_reference_loss} steps" in first.ours and first.paper == "1 000 000 epochs"
-    assert f"{result.metrics.weight_decay.implied_residual:.2g}" in second.ours
+def test_residuals_say_which_derivative_they_use(smoke):
+    """Hard and smoothed at the same step; the first loss below the reference's has a certificate of its own."""
+    metrics = smoke.metrics
+    reached = metrics.at_reference_loss
+    assert reached.step == metrics.steps_to_reference_loss
+    assert reached.log_loss == smoke.array("history_loss-scaled")[reached.step - 1].item() <= -12.43
+    for row in (reached, *metrics.loss_scaled.observed, *metrics.gradient_descent.observed):
+        assert 0 < row.kkt_residual <= 1 and 0 < row.kkt_residual_smoothed <= 1
+    assert any(row.kkt_residual != row.kkt_residual_smoothed for row in metrics.loss_scaled.observed)
+    final = certificate(
+        three_layer(64, 3072),
+        _theta(smoke),
+        smoke.array("x_train"),
+        _labels(smoke),
+        alpha=metrics.alpha,
+        layer_weights=(1.0, 0.0, 0.0),
+    )
+    assert final.residual_by_layer[0].item() == pytest.approx(metrics.loss_scaled.kkt_residual_smoothed, rel=1e-4)
+
+
+def _labels(smoke):
+    n = smoke.metrics.n_train
+    return torch.tensor([0.0, 1.0]).repeat_interleave(n // 2)
+
+
+def _theta(smoke):
+    """Trained again: the run keeps no weights."""
+    network = three_layer(64, 3072)
+    start = network.flatten(network.init(stream(0, "kkt.weights"), "small"))
+    return train_to_kkt(network, smoke.array("x_train"), _labels(smoke), start, KKTSettings(150)).theta_star
+
+
+def test_layers_grow_alike_and_the_second_has_to_outgrow_its_start(smoke):
+    metrics = smoke.metrics
+    first, second = metrics.first_layer, metrics.second_layer
+    start, end = metrics.loss_scaled.observed[0].layer_norms, metrics.loss_scaled.layer_norms
+    grown = [b - a for a, b in zip(start, end, strict=True)]
+    assert max(grown) < 1.2 * min(grown)
+    assert second.start_norm == pytest.approx(start[1], rel=0.01) and second.end_norm == pytest.approx(end[1])
+    for layer in (first, second):
+        assert layer.start_share == pytest.approx(layer.start_left**2 * layer.start_norm / layer.end_norm)
+    assert first.start_share < 0.01 < second.start_share
+    need = metrics.needed
+    assert second.start_norm / (second.start_norm + need.growth) == pytest.approx(need.share)
+    assert need.log_loss == pytest.approx(-metrics.loss_scaled.min_normalised_margin * need.theta_norm**3)
+
+
+def test_sentences_follow_the_numbers(smoke):
+    first, _, _, last = KKT_TRAINING.claims(smoke.metrics, KKT_TRAINING.sizes["smoke"])
+    assert f"{smoke.metrics.steps_to_reference_loss} steps" in first.ours
+    assert first.paper == "1 000 000 epochs at n = 500"
+    assert f"{smoke.metrics.weight_decay.implied_residual:.2g}" in last.ours
 
 
 def test_figures_draw(smoke):

@@ -8,8 +8,10 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from recon.chapters.linear import LINEAR
+from recon.chapters.linear.beyond import split
 from recon.chapters.linear.compute import anscombe, counting
 from recon.chapters.run import run
+from recon.images.registry import load_pool
 from recon.nets.mlp import affine
 from recon.training.inner import Objective, solve_affine, with_ones
 
@@ -52,6 +54,42 @@ def test_counterfactuals_are_not_training_images(smoke):
 
 def test_claims_hold(smoke):
     assert {claim.verdict for claim in smoke.claims} <= {"reproduced", "partly", "finding"}
+
+
+def test_twins_of_8_bits(smoke):
+    found = smoke.metrics.twins
+    assert found.agree == found.numbers == 3073 and found.same_images == 0
+    assert found.agree_rounded < 30 and found.agree_unmoved < 30
+    train, other, start = (smoke.array(f"twin_{name}") for name in ("train", "other", "start"))
+    assert train.dtype == other.dtype == torch.uint8 and len(train) == found.n
+    change = (other.double() - start.double()).abs()
+    assert found.mean_change_levels == pytest.approx(float(change.mean()))
+    assert found.nn_train_l2 > 0.8 * found.held_out_nn_l2
+
+
+def test_more_images_move_less_and_stay_where_they_were(smoke):
+    rows = smoke.metrics.by_n
+    assert [row.n for row in rows] == [20, 40] and all(row.converged for row in rows)
+    assert rows[1].mean_change_l2 < rows[0].mean_change_l2 < 0.3 * rows[0].nn_train_l2
+    assert {row.weight_decay for row in smoke.metrics.by_weight_decay} == {1e-3, 1e-2}
+
+
+def test_split_is_disjoint_and_cut_to_the_pool():
+    pool = load_pool("photos")
+    found = split(pool, 10_000, torch.Generator().manual_seed(0))
+    sizes = len(found.train), len(found.other), len(found.test)
+    assert sizes[0] == sizes[1] and sum(sizes) == len(pool) and sizes[2] > 5
+    rows = torch.cat([found.train, found.other, found.test]) + found.mean
+    assert len(torch.unique((rows * 255).round().to(torch.uint8), dim=0)) == len(rows)
+    assert found.train.mean(0).abs().max() < 1e-12
+
+
+def test_other_labels_have_the_same_classifier_too(smoke):
+    none, all_flipped = smoke.metrics.relabelled
+    assert (none.share, all_flipped.share) == (0.0, 1.0)
+    assert none.mean_change_l2 == pytest.approx(smoke.metrics.counterfactual.mean_change_l2, rel=1e-6)
+    assert all_flipped.mean_change_l2 > none.mean_change_l2
+    assert max(none.relative_theta_error, all_flipped.relative_theta_error) < 1e-10
 
 
 def test_quartet_is_anscombes():
