@@ -136,8 +136,9 @@ def _sign_change(function: Callable[[float], float], low: float, high: float) ->
 class Detour:
     """From a point a (n,) of A to its far side, in the quarter plane e + λ (a − e) + μ v.
 
-    v raises the image of each label with the largest a.  Of a point on the far side, the detour is that point.
-    ReconError where the arc meets λ = 0, which `sufficient` excludes.
+    v raises the images of each label with the largest a: half as many as the level allows, so that none comes near 1.
+    Of a point on the far side, the detour is that point.  ReconError where the arc meets λ = 0, which `sufficient`
+    excludes.
     """
 
     a: Tensor
@@ -164,8 +165,15 @@ class Detour:
         half = 0.5 * (outward(self.a, self.y, self.c, self.wanted) - self.a)
         lift = torch.zeros_like(self.a)
         for label in (0, 1):
-            lift[self.a.masked_fill(self.y != label, -1).argmax()] = 1
+            lift[self.a.masked_fill(self.y != label, -1).topk(self._raised).indices] = 1
         return self.a + half, half, lift
+
+    @property
+    def _raised(self) -> int:
+        """k, at least 1: 2k max h stays below what is left of the level by about a half."""
+        spare = (self.wanted - sufficient(self.y, self.c)) / LIMIT
+        ones = int(self.y.sum())
+        return max(1, min(1 + int(spare / 2), ones, len(self.y) - ones))
 
     def _at(self, angle: float) -> Tensor:
         """The arc, as seen from that middle, at an angle from a, in [0, π]."""

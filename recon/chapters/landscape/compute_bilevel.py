@@ -98,12 +98,12 @@ def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
     space = Subspace.spanned_by(*images.sets().values(), theta[None, :-1])
     small = in_span(released, space) if len(space) < len(theta) - 1 else released
     inside = space.reduce if small is not released else torch.nn.Identity()
-    ends = sweep_bilevel(released, starts, sizes.steps, descent_of(sizes)).x_hat
+    ends = sweep_bilevel(released, starts, sizes.walk_steps, descent_of(sizes)).x_hat
     found: Tensors = {}
     for name, end in zip(("to_partition", "to_random"), ends, strict=True):
         exact = solution_set(small).project(inside(end)).x
         found |= _named(name, walk(small, inside(images.truth), exact, sizes.walk_points))
-    box, shown = (0.0, 1.0), slice(0, n, max(1, n // SHOWN))
+    box, shown = (0.0, 1.0), slice(0, SHOWN * (n // SHOWN), max(1, n // SHOWN))
     solutions = solution_set(released, box)
     stations = [images.truth, *(solutions.project(start).x for start in starts)]
     for k, name in enumerate(("box_partition", "box_random")):

@@ -28,11 +28,12 @@ class Sizes:
 
 @dataclass(frozen=True, kw_only=True)
 class BilevelSizes(Sizes):
-    """fine, fine_steps: points per axis of the fine map · walk_n, walk_points: images of the walk between training
-    sets, frames of each of its legs (odd)."""
+    """fine, fine_steps: points per axis of the fine map · walk_n, walk_points, walk_steps: images of the walk between
+    training sets, frames of each of its legs (odd), of the attack that makes its ends without bounds."""
 
     walk_n: int
     walk_points: int
+    walk_steps: int = 1500
     fine: int = 21
     fine_steps: int = 600
 
@@ -64,6 +65,7 @@ BILEVEL_SIZES = {
         steps=100,
         walk_n=40,
         walk_points=5,
+        walk_steps=100,
         fine=5,
         fine_steps=30,
         pairs=4,
@@ -71,7 +73,7 @@ BILEVEL_SIZES = {
         line_points=11,
     ),
     "laptop": BilevelSizes(n_train=40, seeds=3, steps=1500, walk_n=100, walk_points=13),
-    "paper": BilevelSizes(n_train=100, seeds=1, steps=4000, walk_n=500, walk_points=41),
+    "paper": BilevelSizes(n_train=100, seeds=1, steps=8000, walk_n=500, walk_points=41),
 }
 
 DECORECO_SIZES = {
