@@ -11,6 +11,7 @@ from recon.nets.mlp import MLP
 from recon.optim.descent import Adam
 from recon.optim.subspace import Subspace, lifted, reduced
 from recon.training.decayed import DecaySettings, train_with_decay
+from recon.training.inner import Objective
 
 F64 = torch.float64
 
