@@ -21,7 +21,7 @@ from recon.released import Weights
 from recon.scoring.matching import one_to_one
 from recon.store.checkpoints import Checkpoints
 
-N, WIDTH, STEPS = 100, 1000, 400
+N, WIDTH, STEPS = 100, 1000, 100
 KINDS = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.float32}
 
 

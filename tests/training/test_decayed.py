@@ -8,7 +8,10 @@ import torch
 from recon.errors import ReconError
 from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP
+from recon.optim.descent import Adam
+from recon.optim.subspace import Subspace, lifted, reduced
 from recon.training.decayed import DecaySettings, train_with_decay
+from recon.training.inner import Objective
 
 F64 = torch.float64
 
@@ -45,3 +48,15 @@ def test_the_first_layer_ends_in_the_span_and_more_steps_get_nearer(problem):
 def test_the_decay_must_be_positive():
     with pytest.raises(ReconError, match="positive"):
         DecaySettings(0.0)
+
+
+def test_steps_are_adams_along_a_cosine(problem):
+    network, x, y, theta = problem
+    found = train_with_decay(network, x, y, theta, DecaySettings(1e-2, steps=4, step_size=0.02, final=0.1))
+    space = Subspace.spanned_by(x)
+    small, start = reduced(network, theta, space)
+    objective, adam = Objective(small, y, 1e-2), Adam(0.02)
+    state = adam.init(start[None])
+    for factor in (1.0, 0.1 + 0.45 * (1 + 0.5**0.5), 0.55, 0.1 + 0.45 * (1 - 0.5**0.5)):
+        state = adam.step(state, *objective.value_and_grad(state["x"], space.reduce(x)[None]), factor)
+    torch.testing.assert_close(found.theta_star, lifted(network, state["x"][0], space))
