@@ -135,8 +135,8 @@ def _findings(metrics: Metrics) -> list[Claim]:
         Claim(
             "hidden-inner-start-decides",
             "",
-            "With the inner problem started at the released θ* the distance falls far below the null; from a θ⁰ of the "
-            "adversary's own it does not.",
+            "With the inner problem started at the released θ* the distance from a random start falls far below the "
+            "null; from a θ⁰ of the adversary's own it does not.",
             "",
             "random start: "
             + ", ".join(f"{found.random.settled_sum:.3g} from {name}" for name, found in inner.inner_starts().items())
