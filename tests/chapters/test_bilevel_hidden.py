@@ -99,9 +99,10 @@ def test_images_are_judged_by_held_out_ones():
     assert {good[name] for name in ("random-noise", "truth-resembles", "partition-is-start")} == {"reproduced"}
     assert verdicts(replace(GOOD, random=ended(nn_train_l2=13.0)))["random-noise"] == "not reproduced"
     assert verdicts(replace(GOOD, truth=ended(nn_train_l2=6.5)))["truth-resembles"] == "not reproduced"
-    worse = replace(GOOD, partition=ended(nearer_to_partition=0.94))
-    assert verdicts(worse, GOOD)["partition-is-start"] == "not reproduced"
-    assert verdicts(GOOD, worse)["partition-is-start"] == "not reproduced"
+    for values in ({"nearer_to_partition": 0.94}, {"nearer_to_partition": 1.0, "nn_partition_l2": 6.5}):
+        worse = replace(GOOD, partition=ended(**values))
+        assert verdicts(worse, GOOD)["partition-is-start"] == verdicts(GOOD, worse)["partition-is-start"] == "partly"
+        assert verdicts(worse)["partition-is-start"] == "not reproduced"
 
 
 def test_the_inner_start_decides_only_where_the_others_fail():
