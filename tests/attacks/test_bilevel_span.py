@@ -140,7 +140,11 @@ def test_without_a_box_the_images_stay_in_the_span_of_their_start_and_of_the_tra
     found = reconstruct(attack, x[None], 15)
     assert (found.x_hat[0] - x).norm() > 1e-3
     span = Subspace.spanned_by(x, star.basis)
-    assert span.outside(found.x_hat[0]).norm() < 1e-9 * found.x_hat.norm() < span.outside(torch.ones(1, D)).norm()
+    assert (
+        span.outside(found.x_hat[0]).norm()
+        < 1e-9 * found.x_hat.norm()
+        < span.outside(torch.ones(1, D, dtype=x.dtype)).norm()
+    )
 
 
 def test_the_truth_stays_where_it_is_and_energies_fall():

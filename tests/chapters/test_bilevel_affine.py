@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from recon.chapters.bilevel_affine.claims import claims
-from recon.chapters.bilevel_affine.metrics import Metrics, Null
+from recon.chapters.bilevel_affine.metrics import Ended, Metrics, Null, Starts, Stopped
 from recon.chapters.bilevel_affine.sizes import SIZES
-from recon.chapters.bilevel_common import PAPER_AFFINE, Reconstructed, image_null, measured, start_of
+from recon.chapters.bilevel_affine.tables import distance_table, stopped_table
+from recon.chapters.bilevel_common import BOX, PAPER_AFFINE, image_null, measured, start_of
 from recon.chapters.run import run
 from recon.images.bundle import Bundle
 
-REACHED = Reconstructed(
+REACHED = Ended(
     distance_sum=1e-6,
     distance_mean=1e-9,
     distance_relative=1e-7,
@@ -24,14 +26,25 @@ REACHED = Reconstructed(
     nn_train_ssim=0.2,
     nearer_to_partition=1.0,
     own_start_is_nearest=1.0,
+    converged=True,
+    outside_box=0.0,
 )
+STARTS = {
+    "random": replace(REACHED, nn_train_l2=17.0),
+    "truth": replace(REACHED, nn_train_l2=0.0),
+    "partition": REACHED,
+}
 METRICS = Metrics(
     n_train=40,
     steps=600,
     weight_decay=1e-2,
-    random=replace(REACHED, nn_train_l2=17.0),
-    truth=replace(REACHED, nn_train_l2=0.0),
-    partition=REACHED,
+    **STARTS,
+    plain=Starts(steps=100, **STARTS),
+    stopped=[
+        Stopped(tol=1e-2, iterations=10, random=5e-3, truth=4e-3, partition=5e-3),
+        Stopped(tol=1e-3, iterations=20, random=1e-3, truth=1e-3, partition=2e-3),
+    ],
+    descent_steps=1e5,
     null=Null(
         held_out_nn_l2=13.0, held_out_nn_ncc=0.4, held_out_nn_ssim=0.2, other_seed_sum=1e-27, other_data_sum=17.0
     ),
@@ -70,6 +83,36 @@ def test_images_are_judged_by_held_out_ones():
     assert changed("partition", nn_train_l2=11.6)["partition-is-start"] == "not reproduced"  # below 0.9 × 13
 
 
+def test_the_plain_descent_is_judged_beside_ours():
+    def plain(start, **fields):
+        starts = {**STARTS, start: replace(STARTS[start], **fields)}
+        return verdicts(replace(METRICS, plain=Starts(steps=1, **starts)))["plain-descent"]
+
+    assert verdicts(METRICS)["plain-descent"] == "finding"
+    assert plain("random", distance_sum=0.171) == "partly"  # above a hundredth of 17
+    assert plain("partition", nn_train_l2=11.6) == "not reproduced"
+
+
+def test_the_truth_row_is_judged_by_solvers_that_stop_early():
+    coarse, fine = METRICS.stopped
+
+    def judged(*stopped):
+        return verdicts(replace(METRICS, stopped=list(stopped)))["truth-row-is-inner-error"]
+
+    assert judged(coarse, fine) == "finding"
+    assert judged(replace(coarse, partition=8.1e-3), fine) == "partly"  # the rows still differ
+    assert judged(coarse) == judged(fine) == "not reproduced"  # the paper's value is not between two of them
+
+
+def test_tables():
+    result = SimpleNamespace(metrics=METRICS)
+    table = distance_table([result, result])
+    assert list(table.index) == ["random", "truth", "partition", "null"]
+    assert table.loc["random", "ours"] == "1.00e-06" and table.loc["random", "converged"] == "2, 2 of 2"
+    other = SimpleNamespace(metrics=replace(METRICS, stopped=[replace(e, truth=0.5) for e in METRICS.stopped]))
+    assert stopped_table([result, other]).loc["1e-02", "truth"] == "4.00e-03 … 5.00e-01"
+
+
 def test_measures_by_hand():
     """Images of one colour each: every distance is a difference of colours times √3072."""
     root = 3072**0.5
@@ -102,6 +145,14 @@ def test_smoke_run(tmp_path):
     assert found.partition.distance_sum <= 1e-2 * found.null.other_data_sum
     assert found.partition.own_start_is_nearest == 1.0
     assert found.null.other_seed_sum < 1e-20
+    plain = found.plain.starts()
+    assert plain["truth"].distance_sum < 1e-20 and plain["random"].outside_box > 0 == found.random.outside_box
+    assert result.array("energy_plain")[-1, 0] < 0.5 * result.array("energy_plain")[0, 0]
+    span = torch.cat([result.array("x_init_random_plain").double(), result.array("theta_star")[None, :-1]])
+    moved = (result.array("x_hat_random_plain") - result.array("x_init_random_plain")).double()
+    assert torch.linalg.lstsq(span.mT, moved.mT).solution.mT.matmul(span).sub(moved).norm() < 1e-5 * moved.norm()
+    assert result.array("x_hat_random").min() >= BOX[0] and result.array("x_hat_random").max() <= BOX[1]
+    assert [each.truth for each in found.stopped] == sorted((e.truth for e in found.stopped), reverse=True)
     for name, reached in found.starts().items():
         for field, value in PINNED[name].items():
             assert getattr(reached, field) == pytest.approx(value, rel=1e-4), (name, field)

@@ -1,23 +1,36 @@
-"""Bilevel reconstruction of the one-hidden-layer net: its batch, its nulls, and how it is judged."""
+"""Bilevel reconstruction of the one-hidden-layer net: its rows, its nulls, how it is judged; the hypergradient."""
 
 from __future__ import annotations
 
 from dataclasses import fields, replace
 from itertools import permutations
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from recon.chapters.bilevel_common import Reconstructed
-from recon.chapters.bilevel_hidden.claims import claims
-from recon.chapters.bilevel_hidden.compute import aligned_distance, mean_and_sd
-from recon.chapters.bilevel_hidden.metrics import AtDecay, ByInnerStart, ByStart, Metrics, Null, NullAtWidth
-from recon.chapters.bilevel_hidden.sizes import SIZES
+from recon.chapters.bilevel_hidden.claims import claims, hypergradient_claims
+from recon.chapters.bilevel_hidden.compute import aligned_distance, converged, mean_and_sd
+from recon.chapters.bilevel_hidden.metrics import (
+    AtDecay,
+    ByInnerStart,
+    ByStart,
+    Cosines,
+    Ended,
+    HypergradientMetrics,
+    Metrics,
+    Null,
+    NullAtWidth,
+    SameStart,
+)
+from recon.chapters.bilevel_hidden.readings import readings
+from recon.chapters.bilevel_hidden.sizes import HYPERGRADIENT_SIZES, SIZES
+from recon.chapters.bilevel_hidden.tables import cosine_table, ends_table, reading_table, run_table
 from recon.chapters.run import run
 from recon.nets.mlp import one_hidden
 
 #: smaller than smoke: seconds
-TINY = {"width": 8, "steps": 4, "inner_first": 40, "train_iterations": 200, "null_widths": (8, 12)}
+TINY = {"width": 8, "steps": 4, "inner_first": 40, "train_iterations": 100, "null_widths": (8, 12), "seeds": 2}
 NULL = Null(
     held_out_nn_l2=13.0,
     held_out_nn_ncc=0.4,
@@ -32,13 +45,15 @@ NULL = Null(
 
 def ended(**values):
     """A start's end, the same in two seeds, 0 where nothing else is said."""
-    row = Reconstructed(**{each.name: 0.0 for each in fields(Reconstructed)} | values)
+    zeros = {each.name: 0.0 for each in fields(Ended)} | {"converged": 1.0}
+    row = Ended(**zeros | {"settled_sum": values.get("distance_sum", 0.0)} | values)
     return mean_and_sd([row, row])
 
 
-def metrics(uniform, theta_star=None):
-    inner = {"uniform": uniform, "theta_star": theta_star or uniform}
-    at_decay = AtDecay(**inner, weight_decay=1e-3, train_grad_norm=1e-4, null=NULL)
+def metrics(uniform, theta_star=None, other_seed=None, **null):
+    inner = {"uniform": uniform, "theta_star": theta_star or uniform, "other_seed": other_seed or uniform}
+    nulls = replace(NULL, **null)
+    at_decay = AtDecay(**inner, weight_decay=1e-3, train_grad_norm=1e-4, train_energy=6e-3, null=nulls)
     return Metrics(
         **uniform.starts(),
         n_train=40,
@@ -51,7 +66,7 @@ def metrics(uniform, theta_star=None):
         },
         weight_decay=1e-3,
         inner_start=ByInnerStart(**inner),
-        null=NULL,
+        null=nulls,
         weight_decays={1e-3: at_decay},
     )
 
@@ -61,21 +76,22 @@ GOOD = ByStart(
     truth=ended(distance_sum=1.0, nn_train_l2=1.0),
     partition=ended(distance_sum=1.0, nearer_to_partition=1.0),
 )
+FAR = replace(GOOD, random=ended(distance_sum=11.0))
 
 
-def verdicts(uniform, theta_star=None):
-    return {
-        claim.id.removeprefix("hidden-"): claim.verdict
-        for claim in claims(metrics(uniform, theta_star), SIZES["smoke"])
-    }
+def verdicts(*args, **null):
+    found = claims(metrics(*args, **null), SIZES["smoke"])
+    return {claim.id.removeprefix("hidden-"): claim.verdict for claim in found}
 
 
 @pytest.mark.parametrize("start", ["random", "truth", "partition"])
 def test_a_distance_is_judged_by_two_seeds(start):
-    """Small: a tenth of what two seeds are apart, 20."""
-    for distance, expected in ((2.0, "reproduced"), (2.01, "not reproduced")):
-        found = verdicts(replace(GOOD, **{start: ended(distance_sum=distance)}))
+    """Small: a tenth of what two seeds are apart, 20, after the inner solver has settled."""
+    for settled, expected in ((2.0, "reproduced"), (2.01, "not reproduced")):
+        found = verdicts(replace(GOOD, **{start: ended(distance_sum=0.0, settled_sum=settled)}))
         assert found[f"distance-{start}"] == expected
+    falling = ended(distance_sum=9.0, converged=0.5)
+    assert verdicts(replace(GOOD, **{start: falling}))[f"distance-{start}"] == "partly"
 
 
 def test_images_are_judged_by_held_out_ones():
@@ -83,9 +99,42 @@ def test_images_are_judged_by_held_out_ones():
     assert {good[name] for name in ("random-noise", "truth-resembles", "partition-is-start")} == {"reproduced"}
     assert verdicts(replace(GOOD, random=ended(nn_train_l2=13.0)))["random-noise"] == "not reproduced"
     assert verdicts(replace(GOOD, truth=ended(nn_train_l2=6.5)))["truth-resembles"] == "not reproduced"
-    worse = replace(GOOD, partition=ended(nearer_to_partition=0.94))
-    assert verdicts(worse, GOOD)["partition-is-start"] == "not reproduced"
-    assert verdicts(GOOD, worse)["partition-is-start"] == "not reproduced"
+    for values in ({"nearer_to_partition": 0.94}, {"nearer_to_partition": 1.0, "nn_partition_l2": 6.5}):
+        worse = replace(GOOD, partition=ended(**values))
+        assert verdicts(worse, GOOD)["partition-is-start"] == verdicts(GOOD, worse)["partition-is-start"] == "partly"
+        assert verdicts(worse)["partition-is-start"] == "not reproduced"
+
+
+def test_the_inner_start_decides_only_where_the_others_fail():
+    assert verdicts(FAR, GOOD, FAR)["inner-start-decides"] == "finding"
+    assert verdicts(FAR, FAR, FAR)["inner-start-decides"] == "partly"
+    assert verdicts(GOOD, GOOD, FAR)["inner-start-decides"] == "partly"
+    assert verdicts(GOOD, FAR, FAR)["inner-start-decides"] == "not reproduced"
+
+
+@pytest.mark.parametrize(("mean", "expected"), [(1.2e-4, "finding"), (1.3e-4, "partly"), (7e-4, "not reproduced")])
+def test_the_average_is_held_against_two_seeds(mean, expected):
+    assert verdicts(GOOD, other_seed_mean=mean)["average-is-null"] == expected
+
+
+@pytest.mark.parametrize(("aligned", "expected"), [(5.0, "finding"), (10.0, "partly"), (10.1, "not reproduced")])
+def test_the_order_of_units(aligned, expected):
+    assert verdicts(GOOD, other_seed_aligned_sum=aligned)["seeds-agree-up-to-order"] == expected
+
+
+def test_a_reading_that_fits_is_found():
+    """As a mean per parameter of 200 000: the paper's values, twice as large."""
+    fits = ByStart(
+        random=ended(distance_sum=2 * 6.1157e-5 * 200_000),
+        truth=ended(distance_sum=2 * 1.7055e-3 * 200_000),
+        partition=ended(distance_sum=2 * 6.3629e-3 * 200_000),
+    )
+    best = min(readings(metrics(fits)), key=lambda each: each.factor)
+    assert best.reading == "mean per parameter" and best.factor == pytest.approx(2.0)
+    assert verdicts(fits)["no-reading-fits"] == "not reproduced" and verdicts(GOOD)["no-reading-fits"] == "finding"
+    relative = next(each for each in readings(metrics(GOOD)) if each.reading.startswith("relative"))
+    assert relative.random == pytest.approx(0.1)
+    assert next(iter(readings(metrics(replace(GOOD, truth=ended()))))).factor == float("inf")
 
 
 def test_widths_are_named_in_order():
@@ -94,11 +143,28 @@ def test_widths_are_named_in_order():
     assert claim.null.endswith("by width: 64: 1.0e-04, 256: 2.0e-05")
 
 
+def test_convergence_looks_at_the_last_quarter():
+    falling = torch.cat([torch.ones(12), torch.linspace(1.0, 0.98, 5)])
+    assert converged(torch.ones(8), 0.0) and not converged(falling, 0.0) and converged(falling, 0.98)
+    assert converged(torch.tensor([5.0, 1.0, 0.999, 0.998]), 0.0)
+
+
 def test_mean_and_sd():
-    rows = [replace(ended(moved_l2=value)) for value in (1.0, 2.0, 6.0)]
-    found = mean_and_sd(rows)
+    one = Ended(**{each.name: 0.0 for each in fields(Ended)})
+    found = mean_and_sd([replace(one, moved_l2=value) for value in (1.0, 2.0, 6.0)])
     assert found.moved_l2 == pytest.approx(3.0) and found.moved_l2_sd == pytest.approx(7**0.5)
     assert found.distance_sum == found.distance_sum_sd == 0.0
+    assert mean_and_sd([replace(one, moved_l2=2.0)]).moved_l2_sd == 0.0
+
+
+def test_tables():
+    results = [SimpleNamespace(metrics=metrics(GOOD)), SimpleNamespace(metrics=metrics(FAR))]
+    runs = run_table(results)
+    assert runs.loc[(1e-3, "uniform", "random"), "settled"] == "1 … 11" and len(runs) == 9
+    table = reading_table(results)
+    assert table.loc[("sum", "0.001", "uniform"), "random"] == "1.0e+00 … 1.1e+01"
+    assert table.loc[("relative to ‖θ*‖²", "0.001", "null: two seeds"), "truth"] == "2.0e+00"
+    assert table.loc[("", "", "paper, Table 1"), "partition"] == "6.4e-03"
 
 
 def test_aligned_distance_is_that_of_the_best_permutation():
@@ -118,21 +184,54 @@ def test_aligned_distance_is_that_of_the_best_permutation():
 def test_tiny_run(tmp_path):
     result = run("bilevel-hidden", profile="smoke", data="photos", device="cpu", out=tmp_path, **TINY)
     found = result.metrics
-    assert (found.seeds, found.width, found.n_params) == (3, 8, 8 * 3072 + 8 + 8 + 1)
+    assert (found.seeds, found.width, found.n_params) == (2, 8, 8 * 3072 + 8 + 8 + 1)
     assert found.random == found.inner_start.uniform.random == found.weight_decays[1e-3].uniform.random
     assert set(found.null_by_width) == {8, 12}
     assert found.null_by_width[8].other_seed_mean == found.null_by_width[8].other_seed_sum / found.n_params
+    assert found.null_by_width[8].other_seed_sum == found.null.other_seed_sum
     informed = found.inner_start.theta_star
-    assert informed.truth.moved_l2 <= 1e-3 and informed.truth.distance_sum < 1e-2 < informed.random.distance_sum
+    assert informed.truth.moved_l2 <= 1e-2 and informed.truth.distance_sum < 1e-2 < informed.random.distance_sum
     assert 0 < found.null.other_seed_aligned_sum <= found.null.other_seed_sum * (1 + 1e-6)
-    for inner, suffix in (("uniform", ""), ("theta_star", "_from_theta_star")):
-        first = {"uniform": 0, "theta_star": 9}[inner]
-        energy = result.array("energy")[-1]
+    energy = result.array("energy")
+    assert energy.shape == (4, 18)
+    for first, (inner, suffix) in enumerate(
+        (("uniform", ""), ("other_seed", "_from_other_seed"), ("theta_star", "_from_theta_star"))
+    ):
         for k, start in enumerate(("random", "truth", "partition")):
-            rows = energy[first + 3 * k : first + 3 * k + 3]
+            rows = energy[-1, 6 * first + 2 * k : 6 * first + 2 * k + 2]
             reached = found.inner_start.inner_starts()[inner].starts()[start]
             assert reached.distance_sum == pytest.approx(rows.mean().item(), rel=1e-5)
             assert reached.distance_sum_sd == pytest.approx(rows.std().item(), rel=1e-3, abs=1e-8)
-            assert result.array(f"x_hat_{start}{suffix}").shape == (20, 3072)
+            assert result.array(f"x_hat_{start}{suffix}").shape == (len(result.array("x_train")), 3072)
     assert torch.equal(result.array("x_init_truth"), result.array("x_train"))
     assert torch.equal(result.array("x_init_partition_from_theta_star"), result.array("x_partition"))
+
+
+COSINES = Cosines(case="a", kinks=3, exact=1.0, exact_error=1e-8, kkt=0.99, gauss_newton=0.95, quasi_newton=0.5)
+CHECK = HypergradientMetrics(
+    n_train=10,
+    width=16,
+    tried=4,
+    relu=[COSINES, replace(COSINES, case="b", gauss_newton=0.97)],
+    smooth=[COSINES],
+    ends=[SameStart(case="a", first=9.0, gauss_newton=1.0, quasi_newton=3.0, kkt=1.0)],
+)
+
+
+def test_the_hypergradient_is_judged_by_finite_differences():
+    def judged(**changes):
+        return [c.verdict for c in hypergradient_claims(replace(CHECK, **changes), HYPERGRADIENT_SIZES["smoke"])]
+
+    assert judged() == ["finding"] * 3
+    assert judged(smooth=[replace(COSINES, exact=0.999)])[0] == "not reproduced"
+    assert judged(relu=[replace(COSINES, gauss_newton=0.8)])[1] == "partly"
+    assert judged(relu=[replace(COSINES, quasi_newton=0.96)])[1] == "partly"
+    assert judged(relu=[replace(COSINES, exact=0.9)])[1] == judged(relu=[])[1] == "not reproduced"
+    worse = replace(CHECK.ends[0], gauss_newton=1.3)
+    assert judged(ends=[*CHECK.ends, worse])[2] == "partly" and judged(ends=[worse])[2] == "not reproduced"
+
+
+def test_tables_of_the_hypergradient():
+    result = SimpleNamespace(metrics=CHECK)
+    assert cosine_table(result).loc[("ReLU", "b"), "Gauss–Newton"] == "0.970"
+    assert ends_table(result).loc["a", "quasi-Newton (paper)"] == "3"

@@ -44,7 +44,7 @@ SIZES = {
         n_held_out=50,
         null_widths=(16,),
     ),
-    "laptop": Sizes(n_train=40, width=64, steps=100, seeds=2),
+    "laptop": Sizes(n_train=40, width=64, steps=100, seeds=3),
     "paper": Sizes(
         n_train=40, width=PAPER_WIDTH, steps=100, seeds=1, n_held_out=1000, null_widths=(64, 1024, PAPER_WIDTH)
     ),
@@ -62,7 +62,7 @@ class HypergradientSizes:
     steps: int = 60
     inner_iterations: int = 6000
     smoothing: float = 10.0
-    directions: int = 20
+    directions: int = 10
     weight_decays: tuple[float, ...] = (1e-3, 1e-2)
     n_held_out: int = 40
 

@@ -1,0 +1,58 @@
+"""The closed form of the one-hidden-layer inner problem against automatic differentiation and dense algebra."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from recon.nets.mlp import one_hidden
+from recon.training.hidden import HiddenObjective
+from recon.training.inner import Objective
+
+N, D, WIDTH, DECAY = 5, 7, 6, 0.02
+
+
+def toy(smoothing=None):
+    generator = torch.Generator().manual_seed(0)
+    network = one_hidden(WIDTH, D, smoothing)
+    x = torch.randn(N, D, generator=generator, dtype=torch.float64)
+    y = (torch.arange(N) % 2).double()
+    theta = torch.randn(network.n_params, generator=generator, dtype=torch.float64)
+    v = torch.randn(network.n_params, generator=generator, dtype=torch.float64)
+    return HiddenObjective(network, x, y, DECAY), Objective(network, y, DECAY), theta, v
+
+
+@pytest.mark.parametrize("smoothing", [None, 4.0])
+def test_energy_and_gradient(smoothing):
+    closed, reference, theta, _ = toy(smoothing)
+    value, grad = closed.value_and_grad(theta)
+    expected = reference.value_and_grad(theta[None], closed.coordinates[None])
+    torch.testing.assert_close(value, expected[0][0])
+    torch.testing.assert_close(grad, expected[1][0])
+
+
+@pytest.mark.parametrize("smoothing", [None, 4.0])
+def test_jacobian_products_gram_and_gauss_newton(smoothing):
+    closed, reference, theta, v = toy(smoothing)
+    now = closed.at(theta)
+    jacobian = torch.autograd.functional.jacobian(
+        lambda t: reference.logits(t[None], closed.coordinates[None])[0], theta
+    )
+    u = torch.linspace(-1, 1, N, dtype=torch.float64)
+    torch.testing.assert_close(closed.times(now, v), jacobian @ v)
+    torch.testing.assert_close(closed.transposed(now, u), jacobian.mT @ u)
+    torch.testing.assert_close(closed.transposed(now, u, theta), jacobian.mT @ u + DECAY * theta)
+    torch.testing.assert_close(closed.gram(now), jacobian @ jacobian.mT)
+    matrix = jacobian.mT @ now.curvature.diag() @ jacobian / N + DECAY * torch.eye(len(v), dtype=v.dtype)
+    torch.testing.assert_close(closed.gauss_newton(now)(v), torch.linalg.solve(matrix, v), rtol=1e-9, atol=1e-9)
+
+
+def test_the_bend_is_the_derivative_of_the_slope():
+    closed, _, theta, _ = toy(4.0)
+    z = torch.linspace(-1, 1, 9, dtype=torch.float64, requires_grad=True)
+    slope = closed.network.slope(z)
+    expected = torch.autograd.grad(slope.sum(), z)[0]
+    torch.testing.assert_close(4.0 * slope * (1 - slope), expected)
+    now = closed.at(theta)
+    torch.testing.assert_close(closed.bend(now), 4.0 * now.slope * (1 - now.slope))
+    assert toy()[0].bend(toy()[0].at(theta)) is None
