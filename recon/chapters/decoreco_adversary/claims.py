@@ -1,8 +1,8 @@
 """Chapter 12's sentences, each with ours, the nulls and a verdict.
 
-All rules were committed before the run at paper size that they judge.  One was mended when five of its ten networks were
-in: a network has fewer than twenty true candidates that look natural, so the share of true ones among the twenty most
-trusted is held against what is attainable, or `SURE` could not be reached.
+All rules were committed before the run at paper size that they judge.  One was mended when five of its ten networks
+were in: a network has fewer than twenty true candidates that look natural, so the share of true ones among the twenty
+most trusted is held against what is attainable, or `SURE` could not be reached.
 """
 
 from __future__ import annotations
