@@ -283,7 +283,8 @@ def in_table(arm: ReferenceArm, net: ReferenceNet) -> dict[str, str]:
         "steps": f"{arm.steps:,}" + ("" if arm.converged else ", not converged"),
         "energy left, by layer": _percent(arm.energy_share),
         "the training images leave": _percent(net.truth_share),
-        "images moved by": f"{distance_text(arm.moved)} ({distance_text(arm.moved_least)} to {distance_text(arm.moved_most)})",
+        "images moved by": distance_text(arm.moved),
+        "… 5% and 95% of them": f"{distance_text(arm.moved_least)}, {distance_text(arm.moved_most)}",
     }
 
 
