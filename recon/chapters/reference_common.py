@@ -260,13 +260,15 @@ def came_text(arm: ReferenceArm) -> str:
         said = f"converged, {arm.steps:,} steps"
     else:
         said = f"not converged ({arm.steps:,} of {arm.published_steps:,} steps): no verdict"
-    return f"{said}; layer 1's energy at {arm.energy_share[0]:.1%} of its norm, images moved by {far(arm.moved)}"
+    return (
+        f"{said}; layer 1's energy at {arm.energy_share[0]:.1%} of its norm, images moved by {distance_text(arm.moved)}"
+    )
 
 
-def far(moved: float) -> str:
+def distance_text(moved: float) -> str:
     """A distance relative to the start, in words: of a start that was small it is many times its size.
 
-    >>> far(0.31), far(90.2)
+    >>> distance_text(0.31), distance_text(90.2)
     ('31%', '90 times their size')
     """
     return f"{moved:.0%}" if moved < 2 else f"{moved:.0f} times their size"
@@ -281,7 +283,8 @@ def in_table(arm: ReferenceArm, net: ReferenceNet) -> dict[str, str]:
         "steps": f"{arm.steps:,}" + ("" if arm.converged else ", not converged"),
         "energy left, by layer": _percent(arm.energy_share),
         "the training images leave": _percent(net.truth_share),
-        "images moved by": f"{far(arm.moved)} ({far(arm.moved_least)} to {far(arm.moved_most)})",
+        "images moved by": distance_text(arm.moved),
+        "… 5% and 95% of them": f"{distance_text(arm.moved_least)}, {distance_text(arm.moved_most)}",
     }
 
 
