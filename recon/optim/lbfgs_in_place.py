@@ -51,7 +51,7 @@ class Pairs:
         sy, yy = float(s.dot(y)), float(y.dot(y))
         if slot in self.order:  # overwritten, used or not
             self.order.remove(slot)
-        if sy > 1e-10 * math.sqrt(float(s.dot(s)) * yy):
+        if yy > 0 and sy > 1e-10 * math.sqrt(float(s.dot(s)) * yy):  # the square of a small change is 0 in float32
             self.order.append(slot)
             self.rho[slot], self.scale = 1 / sy, sy / yy
 

@@ -47,6 +47,13 @@ def test_a_pair_without_curvature_is_not_remembered():
     assert not pairs.order
 
 
+def test_a_change_too_small_to_square_is_not_remembered():
+    theta, grad = torch.zeros(3), torch.zeros(3)
+    pairs = Pairs.like(theta, 2)
+    pairs.remember(theta + 1e-10, grad + 1e-25, theta, grad)  # ⟨s, y⟩ = 3e-35 is a float32, ⟨y, y⟩ = 3e-50 is none
+    assert pairs.order == [] and pairs.scale == 1.0
+
+
 @pytest.mark.parametrize("limit", [0, 1, 5])
 def test_iterations_are_limited(limit):
     _, _, function = quadratic()
