@@ -18,5 +18,5 @@ DECORECO_ADVERSARY = Experiment(
     compute=compute,
     claims=claims,
     figures=FIGURES,
-    paper_size={"n_train": 500, "width": 1000},
+    paper_size={"width": 1000},  # §1 and §5 name no number of images
 )
