@@ -55,8 +55,8 @@ def test_a_claim_without_a_result_file_fails_the_build(copy):
 
 
 def test_a_kept_run_does_not_stand_in_for_the_editions_own(copy):
-    (copy.results / "decoreco-tuned" / "result.json").unlink()
-    with pytest.raises(ReconError, match="'decoreco-tuned' has no result file"):
+    (copy.results / "bilevel-hidden" / "result.json").unlink()
+    with pytest.raises(ReconError, match="'bilevel-hidden' has no result file"):
         part("claims/runkel2024", copy)
 
 
@@ -106,13 +106,13 @@ def test_other_seeds_become_a_range(copy):
 
 def test_a_papers_sentence_has_its_verdict_from_a_run_at_its_size_alone(copy):
     """A kept run carries it, before the laptop's; without one the claim counts as not tested."""
-    name = "decoreco-tuned-recovers"
+    name = "hidden-random-noise"
     kept, small = [row for row in checked(copy)["runkel2024"] if row.claim.id == name]
     assert kept.at_paper_size and kept.verdict == kept.claim.verdict != small.verdict == NOT_TESTED
-    assert cells(kept)[4].startswith("n = 500, width = 1000, m = 1000; 1 image set; ")
+    assert cells(kept)[4].startswith("n = 40, width = 6144; ")
     assert "**not tested at this size** (here: " in cells(small)[-1]
     before = part("verdicts", copy)
-    shutil.rmtree(copy.root / "book" / "paper-size" / "decoreco-tuned")
+    shutil.rmtree(copy.root / "book" / "paper-size" / "bilevel-hidden")
     after = part("verdicts", copy)
     assert counted(after)[3] > counted(before)[3] and sum(counted(after)) == sum(counted(before))
     (ours,) = [row for row in checked(copy)["ours"] if row.claim.id == "decoreco-size"]
@@ -125,16 +125,17 @@ def counted(table: str) -> list[int]:
 
 
 def test_a_seed_kept_at_the_papers_size_is_a_spread_of_that_row(copy):
-    folder = copy.root / "book" / "paper-size" / "decoreco-tuned"
+    folder = copy.root / "book" / "paper-size" / "bilevel-hidden"
     meta = json.loads((folder / "result.json").read_text())
-    meta |= {"seed": 2}
+    before = {row.claim.id: row for row in checked(copy)["runkel2024"] if row.at_paper_size}["hidden-random-noise"]
+    meta |= {"seed": 7}
     meta.pop("sha256", None)
-    meta["metrics"]["matches"]["ncc_0.6"] = 31
-    (folder / "seed-2").mkdir(exist_ok=True)
-    (folder / "seed-2" / "result.json").write_text(json.dumps(meta))
-    kept, small = [row for row in checked(copy)["runkel2024"] if row.claim.id == "decoreco-tuned-recovers"]
-    assert (kept.image_sets, small.image_sets) == (2, 1)
-    assert "27 \\(27 to 31\\) of 500" in cells(kept)[2]
+    meta["metrics"]["inner_start"]["uniform"]["random"]["nn_train_l2"] = 99.0
+    (folder / "seed-7").mkdir()
+    (folder / "seed-7" / "result.json").write_text(json.dumps(meta))
+    kept, small = [row for row in checked(copy)["runkel2024"] if row.claim.id == "hidden-random-noise"]
+    assert kept.image_sets == before.image_sets + 1 and small.image_sets == 1
+    assert "to 99\\.0\\)" in cells(kept)[2]
 
 
 def test_spread():
