@@ -1,12 +1,13 @@
 """Chapter 4, §4.3 of Runkel et al. (2024), eq. (9): bilevel reconstruction of a one-hidden-layer network."""
 
 from recon.chapters.base import Experiment
-from recon.chapters.bilevel_hidden.claims import claims, hypergradient_claims
+from recon.chapters.bilevel_hidden.claims import claims, hypergradient_claims, path_claims
 from recon.chapters.bilevel_hidden.compute import compute
 from recon.chapters.bilevel_hidden.compute_hypergradient import compute_hypergradient
-from recon.chapters.bilevel_hidden.figures import plot_cosines, plot_distances
-from recon.chapters.bilevel_hidden.metrics import HypergradientMetrics, Metrics
-from recon.chapters.bilevel_hidden.sizes import HYPERGRADIENT_SIZES, PAPER_WIDTH, SIZES
+from recon.chapters.bilevel_hidden.compute_path import compute_path
+from recon.chapters.bilevel_hidden.figures import plot_cosines, plot_distances, plot_path_images, plot_paths
+from recon.chapters.bilevel_hidden.metrics import HypergradientMetrics, Metrics, PathMetrics
+from recon.chapters.bilevel_hidden.sizes import HYPERGRADIENT_SIZES, PAPER_WIDTH, PATH_SIZES, SIZES
 from recon.chapters.bilevel_pictures import plot_starts
 
 HIDDEN = Experiment(
@@ -34,4 +35,17 @@ HYPERGRADIENT = Experiment(
     claims=hypergradient_claims,
     figures={"cosines": plot_cosines},
     on_gpu=False,
+)
+PATH = Experiment(
+    name="bilevel-hidden-path",
+    chapter="04-bilevel-hidden",
+    section="4.3",
+    summary="the same attack by short steps: what the images look like while the distance falls",
+    cost={"smoke": "3 s", "laptop": "30 s", "paper": "4 min"},
+    sizes=PATH_SIZES,
+    metrics=PathMetrics,
+    compute=compute_path,
+    claims=path_claims,
+    figures={"paths": plot_paths, "images": plot_path_images},
+    paper_size={"width": PAPER_WIDTH},
 )

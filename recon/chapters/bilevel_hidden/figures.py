@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import matplotlib.pyplot as plt
+import torch
 from matplotlib.figure import Figure
 
-from recon.chapters.bilevel_hidden.metrics import HypergradientMetrics, Metrics
+from recon.chapters.bilevel_hidden.metrics import HypergradientMetrics, Metrics, PathMetrics
 from recon.chapters.bilevel_pictures import COLOURS, LABELS
-from recon.chapters.pictures import on_white
+from recon.chapters.pictures import image_rows, on_white
 from recon.store.results import Result
 
 MARKERS = {"uniform": ("o", "θ⁰ uniform"), "other_seed": ("^", "θ⁰: another seed"), "theta_star": ("s", "θ⁰ = θ*")}
@@ -62,3 +63,38 @@ def plot_cosines(result: Result[HypergradientMetrics]) -> Figure:
     ax.set(xlabel="cosine with the derivative of the outer energy", xlim=(min(-0.05, ax.get_xlim()[0]), 1.05))
     figure.tight_layout()
     return on_white(figure)
+
+
+def plot_paths(result: Result[PathMetrics]) -> Figure:
+    """The distance after every short step, over how much the images still look like their starts; nulls as lines."""
+    figure, ax = plt.subplots(figsize=(6.4, 3.6))
+    for inner, by_start in result.metrics.paths.items():
+        for start in by_start:
+            energy, likeness = result.array(f"trace_{start}_from_{inner}").unbind(1)
+            label = f"{LABELS[start]}, {MARKERS[inner][1]}"
+            ax.plot(
+                likeness, energy, MARKERS[inner][0] + "-", color=COLOURS[start], ms=4, markevery=[0, -1], label=label
+            )
+    ax.axhline(result.metrics.other_seed_sum, color="0.3", linestyle="--", label="null: other seed")
+    ax.axhline(result.metrics.zero_sum, color="0.6", linestyle=":", label=r"$\|\theta^*\|^2$")
+    ax.axvline(0.9, color="0.8")
+    ax.set(xlabel="NCC of the images with their start, mean", ylabel=r"$\|\theta^*-\theta(x)\|^2$", ylim=(0, None))
+    ax.invert_xaxis()
+    ax.legend(fontsize=7, loc="lower left")
+    figure.tight_layout()
+    return on_white(figure)
+
+
+def plot_path_images(result: Result[PathMetrics], n: int = 8) -> Figure:
+    """θ⁰ uniform: start, the last images that still look like it, and those at the end, from both starts."""
+    rows = []
+    for start, of in (("truth", "x_train"), ("partition", "x_partition")):
+        columns = torch.linspace(0, len(result.array(of)) - 1, n).round().long()
+        path = result.metrics.paths["uniform"][start]
+        for label, name, frame in (
+            (LABELS[start], of, "none"),
+            (f"step {path.alike.step}:\n{path.alike.distance_sum:.3g}", f"alike_{start}_from_uniform", "black"),
+            (f"step {path.end.step}:\n{path.end.distance_sum:.3g}", f"x_hat_{start}_from_uniform", "black"),
+        ):
+            rows.append((label, result.array(name)[columns], frame))
+    return image_rows(rows)

@@ -149,3 +149,49 @@ class HypergradientMetrics:
     relu: list[Cosines]
     smooth: list[Cosines]
     ends: list[SameStart]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtStep:
+    """An attack on its way.
+
+    step: outer ones taken · distance_sum: ‖θ* − θ(x)‖² there; settled_sum: after the inner solver has gone on, the
+    images fixed · means over images: NCC with the start, L2 to the nearest training image · moved_relative:
+    ‖x − x_init‖ / ‖x_init‖ of all together.
+    """
+
+    step: int
+    distance_sum: float
+    settled_sum: float
+    ncc_with_start: float
+    moved_relative: float
+    nn_train_l2: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Path:
+    """first_sum: ‖θ* − θ(x)‖² at the start · alike: the last step at which the images' mean NCC with their start is at
+    least 0.9 · end: the last one."""
+
+    first_sum: float
+    alike: AtStep
+    end: AtStep
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathMetrics:
+    """`bilevel-hidden-path`.
+
+    relative_step: longest step, of ‖x‖ · nulls: ‖θ* − θ‖² of another seed, of θ = 0; the nearest training image of
+    held-out ones · paths: inner start -> start of the images.
+    """
+
+    n_train: int
+    width: int
+    n_params: int
+    weight_decay: float
+    relative_step: float
+    other_seed_sum: float
+    zero_sum: float
+    held_out_nn_l2: float
+    paths: dict[str, dict[str, Path]]

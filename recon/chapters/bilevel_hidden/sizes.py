@@ -74,3 +74,23 @@ HYPERGRADIENT_SIZES = {
     "laptop": HypergradientSizes(),
     "paper": HypergradientSizes(),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathSizes:
+    """relative_step: longest outer step, of the images' norm."""
+
+    n_train: int = 40
+    width: int = 64
+    steps: int = 150
+    relative_step: float = 0.01
+    weight_decay: float = 1e-3
+    train_iterations: int = 1000
+    n_held_out: int = 200
+
+
+PATH_SIZES = {
+    "smoke": PathSizes(n_train=10, width=16, steps=12, relative_step=0.05, train_iterations=300, n_held_out=50),
+    "laptop": PathSizes(),
+    "paper": PathSizes(width=PAPER_WIDTH, n_held_out=1000),
+}
