@@ -85,7 +85,11 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
             with atomic_path(target / path.name) as temporary:
                 shutil.copyfile(path, temporary)
         _copy_result(folder, target)
-    _readme(root)
+    try:
+        _readme(root)
+    except ReconError as error:
+        where = target.relative_to(root)
+        raise ReconError(f"the result is kept in {where}, but README.md stays as it was: {error}") from error
     return target
 
 

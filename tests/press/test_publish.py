@@ -377,6 +377,15 @@ def test_keep_takes_only_results_at_the_papers_size(repo):
         publish.keep(folder, repo)
 
 
+def test_a_result_is_kept_even_where_the_readme_cannot_be_written(repo):
+    folder = repo / "some" / "linear"
+    save_result(result_at("paper"), folder)
+    (repo / "book" / "readme.md.jinja").write_text('{{ run("linear").metrics.no_such_number }}')
+    with pytest.raises(ReconError, match=r"kept in book/paper-size/linear, but README\.md stays"):
+        publish.keep(folder, repo)
+    assert (repo / "book" / "paper-size" / "linear" / "result.json").is_file()
+
+
 def test_chapters_asked_for_one_by_one_are_kept_one_by_one(repo, monkeypatch):
     """A later failure costs none of the chapters that are done."""
     original = (repo / "notebooks" / "01-one.ipynb").read_text(encoding="utf-8")

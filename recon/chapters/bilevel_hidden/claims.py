@@ -228,8 +228,8 @@ def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
         Claim(
             "hidden-figures-before-distance",
             "",
-            "By steps of at most a hundredth of the images, the images of Figs. 2b and 4 (still like their starts) come "
-            "before the distance is small, and are gone before it is.",
+            "By steps of at most a hundredth of the images, what Figs. 2b and 4 show (images like their starts) comes "
+            "before the distance is small, and is gone before it is.",
             "both at once (Figs. 2b and 4, Table 1)",
             f"while the NCC with the start is at least 0.9: {lowest:.3g} at best, {ways[0].first_sum:.3g} before the "
             f"first step; after {ways[0].end.step} steps {min(path.end.settled_sum for path in ways):.3g}, NCC "
