@@ -97,9 +97,9 @@ def _edition_seconds(results: Path) -> float:
 
 @cache
 def _best_rows(root: Path, results: Path) -> dict[str, Row]:
-    """The run of every claim that counts: at the paper's size where there is one."""
-    found = rows(results, root)
-    return {row.claim.id: row for row in sorted(found, key=lambda row: row.at_paper_size)}
+    """The run of every claim that counts: at the paper's size where there is one, and of those the one that is kept."""
+    by_weight = sorted(rows(results, root), key=lambda row: not row.at_paper_size)
+    return {row.claim.id: row for row in reversed(by_weight)}
 
 
 def claims_table(root: Path, results: Path, *ids: str) -> str:

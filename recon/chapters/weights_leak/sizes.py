@@ -35,21 +35,21 @@ MAP_SIZES = {
         photograph_n=20,
     ),
     "laptop": MapSizes(
+        ns=(20, 50, 100, 200),
+        widths=(100, 400),
+        attack=SeparationSettings(),
+        sides=(16,),
+        side_ns=(50, 100),
+        photograph_sides=(16, 32),
+        photograph_n=100,
+    ),
+    "paper": MapSizes(
         ns=(20, 50, 100, 150, 200, 300, 500),
         widths=(100, 400, 1000),
         attack=SeparationSettings(),
         sides=(16,),
         side_ns=(20, 50, 100, 150, 200, 300),
         photograph_sides=(16, 32, 64, 96),
-        photograph_n=100,
-    ),
-    "paper": MapSizes(
-        ns=(20, 50, 100, 150, 200, 300, 400, 500),
-        widths=(50, 100, 200, 400, 1000, 2000),
-        attack=SeparationSettings(growth=1.05),
-        sides=(8, 16, 24),
-        side_ns=(50, 100, 150, 200, 300, 500),
-        photograph_sides=(16, 32, 48, 64, 96),
         photograph_n=100,
     ),
 }
@@ -80,13 +80,14 @@ RECIPE_SIZES = {
         limit=2,
     ),
     "laptop": RecipeSizes(
-        n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=FAMILIES, shadow_n=(100, 200)
+        n_train=100,
+        base=Recipe(),
+        attack=SeparationSettings(restarts=2),
+        families=("decay", "start"),
+        shadow_n=(100, 200),
+        limit=7,
     ),
     "paper": RecipeSizes(
-        n_train=100,
-        base=Recipe(width=1000),
-        attack=SeparationSettings(restarts=3),
-        families=FAMILIES,
-        shadow_n=(100, 200),
+        n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=FAMILIES, shadow_n=(100, 200)
     ),
 }
