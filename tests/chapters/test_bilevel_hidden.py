@@ -235,3 +235,20 @@ def test_tables_of_the_hypergradient():
     result = SimpleNamespace(metrics=CHECK)
     assert cosine_table(result).loc[("ReLU", "b"), "Gauss–Newton"] == "0.970"
     assert ends_table(result).loc["a", "quasi-Newton (paper)"] == "3"
+
+
+def test_a_path_begins_at_its_start_and_ends_elsewhere(tmp_path):
+    """Short steps: the images are their start's at first; each trace is as long as the run."""
+    sizes = {"n_train": 6, "width": 8, "steps": 6, "train_iterations": 60}
+    found = run("bilevel-hidden-path", "smoke", "photos", out=tmp_path, **sizes)
+    for inner, by_start in found.metrics.paths.items():
+        for start, path in by_start.items():
+            trace = found.array(f"trace_{start}_from_{inner}")
+            assert trace.shape == (6, 2) and not trace.isnan().any()
+            assert trace[0, 1].item() == pytest.approx(1.0, abs=1e-5)
+            assert path.alike.ncc_with_start >= 0.9 and trace[-1, 1] < trace[0, 1]
+            assert path.end.distance_sum <= path.first_sum and path.alike.step <= path.end.step == 6
+            assert path.alike.moved_relative <= path.end.moved_relative
+            alike = found.array(f"alike_{start}_from_{inner}")
+            begun = found.array("x_train" if start == "truth" else "x_partition")
+            assert (alike - begun).norm() / begun.norm() == pytest.approx(path.alike.moved_relative, abs=1e-5)

@@ -47,7 +47,7 @@ class OnTheWay:
         own = {name: value for name, value in state["accepted"].items() if name not in seen}
         after = self.attack.step({**state, "accepted": own})
         x, energy = after["accepted"]["x"], after["accepted"]["energy"]
-        likeness = ncc(x, seen["x_init"]).mean()
+        likeness = ncc(x[0], seen["x_init"][0]).diagonal().mean()
         trace = seen["trace"].clone()
         trace[int((~torch.isnan(trace[:, 0])).sum())] = torch.stack([energy[0], likeness])
         alike = x if likeness >= ALIKE else seen["alike"]
@@ -131,7 +131,7 @@ def path_unit(sizes: PathSizes, whole: Sizes, star: SpanWeights, context: Contex
 
 def _path(row: Tensors, images: Bundle) -> Path:
     trace = row["trace"]
-    last = int((trace[:, 1] >= ALIKE).nonzero().max()) if bool((trace[:, 1] >= ALIKE).any()) else 0
+    last = int((trace[:, 1] >= ALIKE).nonzero().max())  # there is one: the first step evaluates the start itself
 
     def at(step: int, x: Tensor, settled: Tensor) -> AtStep:
         return AtStep(
