@@ -50,7 +50,7 @@ class OnTheWay:
         likeness = ncc(x[0], seen["x_init"][0]).diagonal().mean()
         trace = seen["trace"].clone()
         trace[int((~torch.isnan(trace[:, 0])).sum())] = torch.stack([energy[0], likeness])
-        alike = x if likeness >= ALIKE else seen["alike"]
+        alike = x.clone() if likeness >= ALIKE else seen["alike"]
         return {**after, "accepted": {**after["accepted"], **seen, "alike": alike, "trace": trace}}
 
 
@@ -116,7 +116,7 @@ def path_unit(sizes: PathSizes, whole: Sizes, star: SpanWeights, context: Contex
     found = reconstruct(OnTheWay(attack, sizes.steps), x_init[None], sizes.steps, checkpoint=checkpoint)
     alike = found.accepted["alike"][0]
     theta, basis = (found.accepted[each][0] for each in ("theta", "basis"))
-    ends = {"x_init": x_init, "x_hat": found.x_hat[0], "alike": alike, "trace": found.accepted["trace"]}
+    ends = {"x_init": x_init, "x_hat": found.x_hat[0].clone(), "alike": alike.clone(), "trace": found.accepted["trace"]}
     for where, x in (("alike", alike), ("x_hat", found.x_hat[0])):
         at = attack.basis_of(x)
         settled = attack.solved(
