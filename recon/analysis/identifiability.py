@@ -1,19 +1,24 @@
-"""How many equations one gradient holds: the rank of each layer's system U x = V, and the security metric c(M).
+"""What one gradient determines: layer by layer, as Chen & Campbell (2022) have it, and of the image itself.
 
-Chen & Campbell (2022), §3.3; the operators themselves are in `recon.attacks.operators`.
+Layer by layer: the rank of each system U x = V (7), and the security metric c(M) (12), §3.3.  Together: the rank of the
+joint Jacobian ∂h/∂x of `recon.attacks.joint`, the entries of the image that it fixes, and how well each is known under
+noise.  An adversary can compute all of it at an image of their own that has the gradient.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
+from torch import Tensor
 
-from recon.attacks.operators import Shape, System
-from recon.nets.conv import Conv
+from recon.attacks.joint import JointSystem, by_columns
+from recon.attacks.operators import System
+from recon.nets.conv import cross_entropy_direction
+from recon.released import Gradient
 
 
 @dataclass(frozen=True)
@@ -50,21 +55,6 @@ def numerical_rank(system: System) -> Rank:
     return Rank(rank, rank - system.shape[1], float(condition))
 
 
-def generic_rank(conv: Conv, shape: Shape) -> int:
-    """min(n_in, n_out + |W| − c_out²): an upper bound, reached by every layer of Table 1.
-
-    Less where few positions read few pixels each (large strides, wide padding).
-
-    The c_out² dependencies: Σ_p δ[o, p] W[(o', p), ·] = Σ_t w[o', t] K[(o, t), ·] for every pair (o, o').
-
-    >>> generic_rank(Conv(kernel=4, channels=6, stride=2), (3, 32, 32)) - 3072  # rd_1 of CNN2 V2
-    -1470
-    """
-    n_in, n_out = math.prod(shape), math.prod(conv.output(shape))
-    weights = conv.channels * shape[0] * conv.kernel**2
-    return min(n_in, n_out + weights - conv.channels**2)
-
-
 def security_metric(deficiencies: list[int]) -> int:
     """Eq. (12): c(M) = Σ_i (d − i + 1)/d · rd_i ≤ 0, larger is less secure; terms rounded half to even, as printed.
 
@@ -75,4 +65,97 @@ def security_metric(deficiencies: list[int]) -> int:
     return sum(round((d - i) / d * deficiency) for i, deficiency in enumerate(deficiencies))
 
 
-__all__ = ["Rank", "generic_rank", "numerical_rank", "security_metric"]
+@dataclass(frozen=True)
+class Determined:
+    """What a gradient fixes of an image, to first order, at that image.
+
+    rank: of the joint Jacobian · deficiency: rank − unknowns ≤ 0 · unread: entries (c·h·w,) that no equation reads ·
+    fixed: entries (c·h·w,) whose unit vector lies in the row space: every image near this one with the same gradient
+    has the same value there · values: singular values, from greatest to least.
+    """
+
+    rank: int
+    deficiency: int
+    unread: Tensor
+    fixed: Tensor
+    values: Tensor
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that is read is fixed: nothing is missing but entries that do not matter to the gradient."""
+        return self.deficiency == -int(self.unread.sum())
+
+
+def determined(system: JointSystem, x: Tensor, tol: float = 1e-6) -> Determined:
+    """At an image x (c·h·w,) that solves the system.
+
+    Singular values above √(ε · Σσ²), about 1e-8 of the largest, count.  fixed: where the projection of the unit vector
+    onto the row space has a squared length above 1 − tol.  A system of depth 0 fixes everything.
+    """
+    if system.depth == 0:
+        everything = torch.ones(system.unknowns, dtype=torch.bool)
+        return Determined(system.unknowns, 0, ~everything, everything, torch.ones(system.unknowns, dtype=torch.float64))
+    jacobian = system.jacobian(x.double())
+    unread = (jacobian == 0).all(0)
+    wide = jacobian.shape[0] < jacobian.shape[1]
+    gram = jacobian @ jacobian.mT if wide else jacobian.mT @ jacobian
+    squares, vectors = torch.linalg.eigh(gram)
+    counted = squares > torch.finfo(torch.float64).eps * squares.sum()
+    basis = vectors[:, counted]
+    if wide:
+        basis = jacobian.mT @ (basis / squares[counted].sqrt())
+    return Determined(
+        rank=int(counted.sum()),
+        deficiency=int(counted.sum()) - jacobian.shape[1],
+        unread=unread,
+        fixed=basis.square().sum(1) > 1 - tol,
+        values=squares.clamp_min(0).sqrt().flip(0),
+    )
+
+
+def posterior_variance(gradient: Gradient, x: Tensor, sigma: float, prior: float = 1.0) -> Tensor:
+    """Variance of each entry of the image (c·h·w,), given its gradient with noise N(0, σ²) on every entry.
+
+    By the linear model at x (c·h·w,): diag((JᵀJ/σ² + I/prior)⁻¹), J the Jacobian of the whole gradient, whose Gram
+    matrix needs no row of the fully connected layer: ∇_W ℓ = δfᵀ has
+
+        ⟨∂_a(δfᵀ), ∂_b(δfᵀ)⟩ = ‖f‖² ∂_aδ·∂_bδ + ‖δ‖² ∂_af·∂_bf + (δ·∂_aδ)(f·∂_bf) + (δ·∂_bδ)(f·∂_af).
+
+    prior: variance of an entry before the gradient is seen, 1/12 for U(0, 1).
+    """
+    gram = gradient_gram(gradient, x)
+    precision = gram / sigma**2
+    precision.diagonal().add_(1 / prior)
+    return torch.cholesky_inverse(torch.linalg.cholesky(precision)).diagonal()
+
+
+def gradient_gram(gradient: Gradient, x: Tensor) -> Tensor:
+    """JᵀJ (c·h·w, c·h·w), J = ∂(all gradients of one image)/∂x at x (c·h·w,)."""
+    network = gradient.network
+    theta = {name: value.double() for name, value in gradient.theta.items()}
+    x = x.double().flatten()
+
+    def passes(image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        *convolutions, last = network.layers(
+            theta, image.view(1, *network.shape), cross_entropy_direction(gradient.labels)
+        )
+        shared = [(layer.delta[0] @ layer.input[0].mT).flatten() for layer in convolutions]
+        return last.input[0], last.delta[0], torch.cat(shared) if shared else image.new_zeros(0)
+
+    features, delta, _ = passes(x)
+    df, dd, dg = by_columns(passes, x)
+    along_f, along_d = df @ features, dd @ delta
+    last = features.square().sum() * (dd @ dd.mT) + delta.square().sum() * (df @ df.mT)
+    last = last + torch.outer(along_d, along_f) + torch.outer(along_f, along_d)
+    return last + dd @ dd.mT + dg @ dg.mT
+
+
+__all__ = [
+    "Determined",
+    "Rank",
+    "determined",
+    "gradient_gram",
+    "numerical_rank",
+    "posterior_variance",
+    "security_metric",
+]

@@ -97,9 +97,25 @@ def system_of(conv: Conv, weight: Tensor, delta: Tensor, shape: Shape) -> System
     return System(convolution_matrix(conv, weight, shape), gradient_matrix(conv, delta, shape))
 
 
+def generic_rank(conv: Conv, shape: Shape) -> int:
+    """min(n_in, n_out + |W| − c_out²): an upper bound, reached by every layer of Table 1.
+
+    Less where few positions read few pixels each (large strides, wide padding).
+
+    The c_out² dependencies: Σ_p δ[o, p] W[(o', p), ·] = Σ_t w[o', t] K[(o, t), ·] for every pair (o, o').
+
+    >>> generic_rank(Conv(kernel=4, channels=6, stride=2), (3, 32, 32)) - 3072  # rd_1 of CNN2 V2
+    -1470
+    """
+    n_in, n_out = math.prod(shape), math.prod(conv.output(shape))
+    weights = conv.channels * shape[0] * conv.kernel**2
+    return min(n_in, n_out + weights - conv.channels**2)
+
+
 __all__ = [
     "System",
     "convolution_matrix",
+    "generic_rank",
     "gradient_matrix",
     "system_of",
     "systems",

@@ -8,12 +8,19 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from small_networks import CONVS, SHAPE, some_images, theta_of
+from small_networks import CONVS, LOSSY, SHAPE, SMALL, some_gradient, some_images, theta_of
 
-from recon.analysis.identifiability import generic_rank, numerical_rank, security_metric
-from recon.attacks.operators import System, systems, taps
+from recon.analysis.identifiability import (
+    determined,
+    gradient_gram,
+    numerical_rank,
+    posterior_variance,
+    security_metric,
+)
+from recon.attacks.joint import JointSystem
+from recon.attacks.operators import System, generic_rank, systems, taps
 from recon.chapters.published import PUBLISHED_RANK
-from recon.nets.conv import TABLE_1, ConvNet
+from recon.nets.conv import TABLE_1, Conv, ConvNet
 
 
 @pytest.mark.parametrize("conv", CONVS, ids=str)
@@ -51,3 +58,60 @@ def test_security_metric_is_the_printed_integer():
         each = zip(network.convs, network.image_shapes(), strict=False)
         generic = [generic_rank(conv, shape) - math.prod(shape) for conv, shape in each]
         assert tuple(generic) == PUBLISHED_RANK[name][0]
+
+
+#: reads all but the last row; its second layer alone loses the image
+UNREAD = ConvNet((Conv(3, 8), Conv(4, 2, 2)), shape=(2, 9, 8), classes=4)
+
+
+def whole_jacobian(gradient, x):
+    """∂(all gradients)/∂x by autograd, (p, c·h·w)."""
+
+    def flat(image):
+        found = gradient.network.gradients(gradient.theta, image.view(1, *gradient.network.shape), gradient.labels)
+        return torch.cat([each.flatten() for each in found.values()])
+
+    return torch.func.jacrev(flat)(x)
+
+
+@pytest.mark.parametrize("peel", [True, False])
+def test_pixels_that_no_layer_reads_are_all_that_is_missing(peel):
+    gradient, x = some_gradient(UNREAD)
+    found = determined(JointSystem.of(gradient.split()[0], peel), x[0].flatten())
+    row = torch.zeros(UNREAD.shape, dtype=torch.bool)
+    row[:, 8] = True
+    assert torch.equal(found.unread, row.flatten()) and torch.equal(found.fixed, ~row.flatten())
+    assert found.deficiency == -16 and found.rank == 128 and found.whole
+
+
+def test_a_lossy_layer_fixes_fewer_pixels_than_it_has_equations():
+    """Against the kernel of the whole gradient's Jacobian."""
+    gradient, x = some_gradient(LOSSY)
+    gradient = gradient.split()[0]
+    found = determined(JointSystem.of(gradient), x[0].flatten())
+    kernel = torch.linalg.svd(whole_jacobian(gradient, x[0].flatten())).Vh[found.rank :]
+    assert len(kernel) == -found.deficiency > 0 and not found.whole and not found.unread.any()
+    assert torch.equal(found.fixed, kernel.square().sum(0) < 1e-6)
+    assert found.values[found.rank - 1] > 1e3 * found.values[found.rank :].max()
+
+
+def test_a_network_that_is_peeled_fixes_everything():
+    gradient, x = some_gradient(SMALL)
+    found = determined(JointSystem.of(gradient.split()[0]), x[0].flatten())
+    assert found.whole and found.fixed.all() and found.deficiency == 0
+
+
+@pytest.mark.parametrize("network", [LOSSY, UNREAD])
+def test_the_gram_matrix_of_the_gradient_and_the_posterior(network):
+    gradient, x = some_gradient(network)
+    gradient, x = gradient.split()[0], x[0].flatten()
+    jacobian = whole_jacobian(gradient, x)
+    gram = jacobian.mT @ jacobian
+    assert (gradient_gram(gradient, x) - gram).norm() < 1e-10 * gram.norm()
+    sigma, prior = 0.1, 1 / 12
+    covariance = torch.linalg.inv(gram / sigma**2 + torch.eye(len(x), dtype=x.dtype) / prior)
+    found = posterior_variance(gradient, x, sigma, prior)
+    assert torch.allclose(found, covariance.diagonal(), rtol=1e-6)
+    assert (found <= prior + 1e-12).all() and (posterior_variance(gradient, x, 1e-3, prior) <= found + 1e-12).all()
+    unread = determined(JointSystem.of(gradient), x).unread
+    assert torch.allclose(found[unread], found.new_tensor(prior))

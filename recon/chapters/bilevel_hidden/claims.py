@@ -74,7 +74,8 @@ def _images(metrics: Metrics) -> list[Claim]:
             "From the ground truth even the one-hidden net recovers images resembling the training data.",
             "resembling (visual)",
             f"nearest training image {truth.nn_train_l2:.1f} against {null.held_out_nn_l2:.1f} for held-out images (θ⁰ "
-            f"uniform), {informed.truth.nn_train_l2:.1g} from θ*",
+            f"uniform), {informed.truth.nn_train_l2:.1g} from θ*, at the end; for the way there see "
+            "hidden-figures-before-distance",
             held_out,
             verdict(truth.nn_train_l2 < 0.5 * null.held_out_nn_l2),
             value=truth.nn_train_l2,
@@ -87,7 +88,7 @@ def _images(metrics: Metrics) -> list[Claim]:
             "visual",
             f"nearest start image {ends[0].nn_partition_l2:.1f} away (θ⁰ uniform) and {ends[1].nn_partition_l2:.1f} "
             f"(from θ*); {ends[0].nearer_to_partition:.0%} and {ends[1].nearer_to_partition:.0%} nearer to the start "
-            "partition than to the training images",
+            "partition than to the training images, at the end; for the way there see hidden-figures-before-distance",
             held_out,
             "reproduced" if all(back) else ("partly" if any(back) else "not reproduced"),
             value=max(each.nn_partition_l2 for each in ends),

@@ -80,7 +80,7 @@ def plot_paths(result: Result[PathMetrics]) -> Figure:
     ax.axvline(0.9, color="0.8")
     ax.set(xlabel="NCC of the images with their start, mean", ylabel=r"$\|\theta^*-\theta(x)\|^2$", ylim=(0, None))
     ax.invert_xaxis()
-    ax.legend(fontsize=7, loc="lower left")
+    ax.legend(fontsize=7, loc="lower right")
     figure.tight_layout()
     return on_white(figure)
 

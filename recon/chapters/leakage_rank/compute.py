@@ -8,8 +8,8 @@ import time
 import torch
 from scipy.stats import spearmanr
 
-from recon.analysis.identifiability import generic_rank, numerical_rank, security_metric
-from recon.attacks.operators import systems
+from recon.analysis.identifiability import numerical_rank, security_metric
+from recon.attacks.operators import generic_rank, systems
 from recon.attacks.rgap import rgap
 from recon.chapters.base import Context, Outcome
 from recon.chapters.leakage_common import Attacked, Victims

@@ -1,0 +1,199 @@
+"""A whole gradient as one system in the image, h(x) = h*, and Gauss–Newton on it.
+
+Chen & Campbell (2022) solve layer by layer; a layer whose own system U_i x_{i−1} = V_i (7) lacks rank is taken to lose
+the image.  But ∇_{W_1} ℓ, …, ∇_{W_i} ℓ and x_i are all functions of the same image x = x_0, and together they may
+determine it.  From the output to the image, layers with full rank are solved exactly, as in R-GAP.  Of the first layer
+i that is not, x_i and ∂ℓ/∂x_i are known, and what is left is
+
+    h(x) = (x_i(x), ∇_{W_1} ℓ(x), …, ∇_{W_i} ℓ(x)) = h*,
+
+each block over the norm of its target.  The gradient is a smooth function of h and the other way round, so that both
+have the same solutions, and Jacobians of the same rank at a solution.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import jvp, vjp, vmap
+
+from recon.attacks.fully_connected import features_from_fully_connected
+from recon.attacks.operators import generic_rank, system_of
+from recon.attacks.rgap import minimum_norm
+from recon.errors import ReconError
+from recon.nets.conv import ConvNet
+from recon.nets.network import Params
+from recon.released import Gradient
+
+PEELED = 1e-9  # relative residual up to which a layer counts as solved
+CHUNK = 128  # columns or rows of the Jacobian at a time
+
+
+@dataclass(frozen=True)
+class JointSystem:
+    """h(x) = h* for one image x (c·h·w,), float64.
+
+    depth: i, the number of convolutions that are left; 0: `output` is the image · output: x_i (c, h, w) · back:
+    ∂ℓ/∂x_i · targets: ∇_{W_1} ℓ … ∇_{W_i} ℓ by name.
+    """
+
+    network: ConvNet
+    theta: Params
+    depth: int
+    output: Tensor
+    back: Tensor
+    targets: Params
+
+    @staticmethod
+    def of(gradient: Gradient, peel: bool = True) -> JointSystem:
+        """From the gradient of one image (B = 1).
+
+        peel: whether layers with full rank are solved first · ReconError for several images, and for an activation
+        without an inverse.
+        """
+        if len(gradient.labels) != 1:
+            raise ReconError(f"one image at a time, not {len(gradient.labels)}")
+        gradient = gradient.to(torch.float64)
+        network, shapes = gradient.network, gradient.network.image_shapes()
+        x = features_from_fully_connected(gradient).view(1, *shapes[-1])
+        last, bias = network.last
+        back = (gradient.gradients[bias] @ gradient.theta[last]).view_as(x)
+        depth = network.depth
+        while peel and depth:
+            conv, weight, shape = network.convs[depth - 1], gradient.theta[f"w{depth}"], shapes[depth - 1]
+            target = gradient.gradients[f"w{depth}"]
+            if generic_rank(conv, shape) < math.prod(shape):
+                break
+            delta = back * network.activation.slope(x)
+            system = system_of(conv, weight, delta[0], shape)
+            v = np.concatenate([network.activation.inverse(x).flatten().numpy(), target.flatten().numpy()])
+            before = minimum_norm(system, v)
+            if np.linalg.norm(system.apply(before) - v) > PEELED * np.linalg.norm(v):
+                break
+            x, back = torch.from_numpy(before).view(1, *shape), conv.transpose(delta, weight, shape)
+            depth -= 1
+        targets = {f"w{i}": gradient.gradients[f"w{i}"] for i in range(1, depth + 1)}
+        return JointSystem(network, gradient.theta, depth, x[0], back[0], targets)
+
+    @property
+    def unknowns(self) -> int:
+        """Entries of the image."""
+        return int(np.prod(self.network.shape))
+
+    @property
+    def target(self) -> Tensor:
+        """h*, (rows,)."""
+        return self._blocks([self.output, *(self.targets[f"w{i}"] for i in range(1, self.depth + 1))])
+
+    def _blocks(self, found: list[Tensor]) -> Tensor:
+        """Each over the norm of its target, as one vector."""
+        targets = [self.output, *(self.targets[f"w{i}"] for i in range(1, self.depth + 1))]
+        norms = (target.norm().clamp_min(torch.finfo(target.dtype).tiny) for target in targets)
+        return torch.cat([each.flatten() / norm for each, norm in zip(found, norms, strict=True)])
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """h(x), (rows,)."""
+        network, shapes = self.network, self.network.image_shapes()
+        image, inputs, outputs = x.view(1, *shapes[0]), [], []
+        for i in range(1, self.depth + 1):
+            inputs.append(network.convs[i - 1].patches(image))
+            image = network.activation(self.theta[f"w{i}"].flatten(1) @ inputs[-1]).view(1, *shapes[i])
+            outputs.append(image)
+        gradients: list[Tensor] = []
+        back = self.back[None]
+        for i in range(self.depth, 0, -1):
+            delta = back * network.activation.slope(outputs[i - 1])
+            gradients.insert(0, delta.flatten(2) @ inputs[i - 1].mT)
+            if i > 1:
+                back = network.convs[i - 1].transpose(delta, self.theta[f"w{i}"], shapes[i - 1])
+        return self._blocks([image, *gradients])
+
+    def jacobian(self, x: Tensor) -> Tensor:
+        """∂h/∂x (rows, unknowns), by rows or by columns, whichever are fewer."""
+        rows = len(self.target)
+        if rows > len(x):
+            return by_columns(self, x).mT
+        _, back, *_ = vjp(self, x)
+        unit = torch.eye(rows, dtype=x.dtype, device=x.device)
+        return vmap(lambda row: back(row)[0], chunk_size=CHUNK)(unit)
+
+
+def by_columns(function: Callable[[Tensor], Any], x: Tensor) -> Any:
+    """Derivatives of all that `function` returns by each entry of x (k,), tensors with a leading dimension k."""
+    unit = torch.eye(len(x), dtype=x.dtype, device=x.device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of torch's own, when forward mode is first used
+        return vmap(lambda column: jvp(function, (x,), (column,))[1], chunk_size=CHUNK)(unit)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """x (c·h·w,) · energy: ‖h(x) − h*‖² after every iteration, the start's first."""
+
+    x: Tensor
+    energy: Tensor
+
+
+def gauss_newton(
+    system: JointSystem, x_init: Tensor | None = None, steps: int = 30, tol: float = 1e-24, damping: float = 1e-3
+) -> Solved:
+    """Levenberg–Marquardt: x ← x − (JᵀJ + μI)⁻¹ Jᵀ (h(x) − h*), from x_init (c·h·w,), default grey.
+
+    μ is `damping` times the mean diagonal, a tenth after a step that lowered the energy, ten times as much after one
+    that did not.  It stops at ‖h(x) − h*‖² ≤ tol or after `steps` linear systems; it never sees the image.
+    """
+    grey = torch.zeros(system.unknowns, dtype=torch.float64)
+    x = grey if x_init is None else x_init.to(torch.float64).flatten()
+    if system.depth == 0:
+        return Solved(system.output.flatten(), torch.zeros(1, dtype=torch.float64))
+    target = system.target
+    residual = system(x) - target
+    energies = [residual.square().sum()]
+    jacobian = gram = None
+    for _ in range(steps):
+        if energies[-1] <= tol:
+            break
+        if jacobian is None or gram is None:
+            jacobian = system.jacobian(x)
+            gram = jacobian.mT @ jacobian if len(target) >= len(x) else jacobian @ jacobian.mT
+        step = _step(jacobian, gram, residual, damping)
+        candidate = system(x - step) - target
+        energy = candidate.square().sum()
+        if energy < energies[-1]:
+            x, residual, jacobian, gram, damping = x - step, candidate, None, None, max(damping / 10, 1e-14)
+            energies.append(energy)
+        else:
+            damping *= 10
+            if damping > 1e6:
+                break
+    return Solved(x, torch.stack(energies))
+
+
+def _step(jacobian: Tensor, gram: Tensor, residual: Tensor, damping: float) -> Tensor:
+    """(JᵀJ + μI)⁻¹ Jᵀ r, or Jᵀ (JJᵀ + μI)⁻¹ r where that is smaller."""
+    shifted = gram.clone()
+    shifted.diagonal().add_(damping * gram.diagonal().mean())
+    by_columns = len(gram) == jacobian.shape[1]
+    right = (jacobian.mT @ residual if by_columns else residual).unsqueeze(-1)
+    factor, failed = torch.linalg.cholesky_ex(shifted)
+    solved = torch.linalg.lstsq(shifted, right).solution if bool(failed) else torch.cholesky_solve(right, factor)
+    return (solved if by_columns else jacobian.mT @ solved).squeeze(-1)
+
+
+def relative_residual(gradient: Gradient, x: Tensor) -> float:
+    """‖g(x) − g‖ / ‖g‖ over all parameters, g the gradient of one image (B = 1), x (c·h·w,): the certificate."""
+    found = gradient.network.gradients(
+        {name: value.double() for name, value in gradient.theta.items()},
+        x.double().view(1, *gradient.network.shape),
+        gradient.labels,
+    )
+    difference = sum(float((found[name] - g.double()).square().sum()) for name, g in gradient.gradients.items())
+    size = sum(float(g.double().square().sum()) for g in gradient.gradients.values())
+    return math.sqrt(difference / size)

@@ -1,0 +1,114 @@
+"""The joint system against the whole gradient by autograd: derivatives, ranks, solutions, and what it cannot see."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from small_networks import LOSSY, SMALL, STRIDED, some_gradient
+
+from recon.attacks.joint import JointSystem, gauss_newton, relative_residual
+from recon.attacks.rgap import rgap
+from recon.errors import ReconError
+from recon.nets.conv import Conv, ConvNet
+
+#: its second layer alone loses the image, all layers together do not
+JOINTLY = ConvNet((Conv(3, 8), Conv(4, 2, 2)), shape=(2, 8, 8), classes=4)
+
+
+def one(network, row=0):
+    gradient, x = some_gradient(network)
+    return gradient.split()[row], x[row].flatten()
+
+
+def rank(matrix):
+    values = torch.linalg.svdvals(matrix)
+    return int((values > 1e-10 * values[0]).sum())
+
+
+def whole_jacobian(gradient, x):
+    """∂(all gradients)/∂x by autograd, (p, c·h·w)."""
+
+    def flat(image):
+        found = gradient.network.gradients(gradient.theta, image.view(1, *gradient.network.shape), gradient.labels)
+        return torch.cat([each.flatten() for each in found.values()])
+
+    return torch.func.jacrev(flat)(x)
+
+
+@pytest.mark.parametrize("peel", [True, False])
+@pytest.mark.parametrize("network", [LOSSY, STRIDED, JOINTLY, LOSSY.with_activation("leaky_relu")])
+def test_the_image_solves_it_and_its_jacobian_is_that_of_central_differences(network, peel):
+    gradient, x = one(network)
+    system = JointSystem.of(gradient, peel)
+    assert (system(x) - system.target).norm() < 1e-8
+    direction = torch.randn(len(x), generator=torch.Generator().manual_seed(0), dtype=x.dtype)
+    step = 1e-6
+    numerical = (system(x + step * direction) - system(x - step * direction)) / (2 * step)
+    jacobian = system.jacobian(x)
+    assert jacobian.shape == (len(system.target), len(x))
+    assert (jacobian @ direction - numerical).norm() < 1e-6 * numerical.norm()
+
+
+@pytest.mark.parametrize("network", [LOSSY, STRIDED, JOINTLY])
+def test_its_rank_is_that_of_the_whole_gradient(network):
+    """Peeled or not; without one of the blocks it is less."""
+    gradient, x = one(network)
+    expected = rank(whole_jacobian(gradient, x))
+    for peel in (True, False):
+        assert rank(JointSystem.of(gradient, peel).jacobian(x)) == expected
+    jacobian = JointSystem.of(gradient, peel=False).jacobian(x)
+    assert rank(jacobian[len(gradient.gradients["w1"].flatten()) :]) <= expected
+
+
+def test_all_layers_together_determine_what_one_layer_does_not():
+    """From grey, exactly; R-GAP, layer by layer, does not."""
+    gradient, x = one(JOINTLY)
+    assert rank(JointSystem.of(gradient).jacobian(x)) == len(x)
+    found = gauss_newton(JointSystem.of(gradient))
+    assert (found.x - x).norm() < 1e-6 * x.norm()
+    assert relative_residual(gradient, found.x) < 1e-9
+    assert (rgap(gradient).flatten() - x).norm() > 0.1 * x.norm()
+
+
+def test_what_is_not_determined_is_another_image_with_the_same_gradient():
+    gradient, x = one(LOSSY)
+    found = gauss_newton(JointSystem.of(gradient))
+    assert relative_residual(gradient, found.x) < 1e-9
+    assert (found.x - x).norm() > 0.1 * x.norm()
+    assert (found.energy.diff() < 0).all()
+
+
+def test_a_network_with_full_rank_is_peeled_to_the_image():
+    gradient, x = one(SMALL)
+    system = JointSystem.of(gradient)
+    assert system.depth == 0 and len(gauss_newton(system).energy) == 1
+    assert (gauss_newton(system).x - x).norm() < 1e-9
+    whole = gauss_newton(JointSystem.of(gradient, peel=False))
+    assert (whole.x - x).norm() < 1e-6
+
+
+def test_the_certificate_falls_with_the_image_alone():
+    gradient, x = one(JOINTLY)
+    assert relative_residual(gradient, x) < 1e-14
+    assert relative_residual(gradient, 0 * x) > 1e-2
+    one_pixel = x.clone()
+    one_pixel[7] += 1e-3
+    assert 1e-6 < relative_residual(gradient, one_pixel) < 1e-1
+
+
+def test_a_gradient_that_no_image_has_is_not_explained():
+    """The energy says so: it stays up, and so does the certificate."""
+    gradient, _ = one(JOINTLY)
+    noise = torch.randn(gradient.gradients["w1"].shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    wrong = {**gradient.gradients, "w1": gradient.gradients["w1"] + gradient.gradients["w1"].std() * noise}
+    disturbed = replace(gradient, gradients=wrong)
+    found = gauss_newton(JointSystem.of(disturbed), steps=15)
+    assert found.energy[-1] > 1e-3 and relative_residual(disturbed, found.x) > 1e-3
+
+
+def test_bad_input_has_one_sentence():
+    gradient, _ = some_gradient(LOSSY)
+    with pytest.raises(ReconError, match="one image at a time, not 2"):
+        JointSystem.of(gradient)
