@@ -142,12 +142,18 @@ class Solved:
 
 
 def gauss_newton(
-    system: JointSystem, x_init: Tensor | None = None, steps: int = 30, tol: float = 1e-24, damping: float = 1e-3
+    system: JointSystem,
+    x_init: Tensor | None = None,
+    steps: int = 30,
+    tol: float = 1e-24,
+    damping: float = 1e-3,
+    box: tuple[float, float] | None = None,
 ) -> Solved:
     """Levenberg–Marquardt: x ← x − (JᵀJ + μI)⁻¹ Jᵀ (h(x) − h*), from x_init (c·h·w,), default grey.
 
     μ is `damping` times the mean diagonal, a tenth after a step that lowered the energy, ten times as much after one
-    that did not.  It stops at ‖h(x) − h*‖² ≤ tol or after `steps` linear systems; it never sees the image.
+    that did not.  It stops at ‖h(x) − h*‖² ≤ tol or after `steps` linear systems; it never sees the image.  box: bounds
+    that every iterate keeps; entries at a bound that a step would cross stay there, and the others do their part.
     """
     grey = torch.zeros(system.unknowns, dtype=torch.float64)
     x = grey if x_init is None else x_init.to(torch.float64).flatten()
@@ -156,34 +162,37 @@ def gauss_newton(
     target = system.target
     residual = system(x) - target
     energies = [residual.square().sum()]
-    jacobian = gram = None
+    jacobian = system.jacobian(x)
     for _ in range(steps):
         if energies[-1] <= tol:
             break
-        if jacobian is None or gram is None:
-            jacobian = system.jacobian(x)
-            gram = jacobian.mT @ jacobian if len(target) >= len(x) else jacobian @ jacobian.mT
-        step = _step(jacobian, gram, residual, damping)
-        candidate = system(x - step) - target
-        energy = candidate.square().sum()
+        candidate = x - _step(jacobian, residual, damping)
+        if box is not None:
+            held = ((x <= box[0]) & (candidate < box[0])) | ((x >= box[1]) & (candidate > box[1]))
+            if held.any():
+                candidate = x - _step(jacobian * ~held, residual, damping)
+            candidate = candidate.clamp(*box)
+        remaining = system(candidate) - target
+        energy = remaining.square().sum()
         if energy < energies[-1]:
-            x, residual, jacobian, gram, damping = x - step, candidate, None, None, max(damping / 10, 1e-14)
+            x, residual, damping = candidate, remaining, max(damping / 10, 1e-14)
+            jacobian = system.jacobian(x) if energy > tol else jacobian
             energies.append(energy)
+        elif damping > 1e6:
+            break
         else:
             damping *= 10
-            if damping > 1e6:
-                break
     return Solved(x, torch.stack(energies))
 
 
-def _step(jacobian: Tensor, gram: Tensor, residual: Tensor, damping: float) -> Tensor:
+def _step(jacobian: Tensor, residual: Tensor, damping: float) -> Tensor:
     """(JᵀJ + μI)⁻¹ Jᵀ r, or Jᵀ (JJᵀ + μI)⁻¹ r where that is smaller."""
-    shifted = gram.clone()
-    shifted.diagonal().add_(damping * gram.diagonal().mean())
-    by_columns = len(gram) == jacobian.shape[1]
+    by_columns = jacobian.shape[0] >= jacobian.shape[1]
+    gram = jacobian.mT @ jacobian if by_columns else jacobian @ jacobian.mT
+    gram.diagonal().add_(damping * gram.diagonal().mean())
     right = (jacobian.mT @ residual if by_columns else residual).unsqueeze(-1)
-    factor, failed = torch.linalg.cholesky_ex(shifted)
-    solved = torch.linalg.lstsq(shifted, right).solution if bool(failed) else torch.cholesky_solve(right, factor)
+    factor, failed = torch.linalg.cholesky_ex(gram)
+    solved = torch.linalg.lstsq(gram, right).solution if bool(failed) else torch.cholesky_solve(right, factor)
     return (solved if by_columns else jacobian.mT @ solved).squeeze(-1)
 
 

@@ -80,6 +80,18 @@ def test_what_is_not_determined_is_another_image_with_the_same_gradient():
     assert (found.energy.diff() < 0).all()
 
 
+def test_another_image_is_moved_until_it_has_the_gradient_and_stays_in_the_box():
+    """The nearest solutions of two starts differ; with a box every entry keeps it."""
+    gradient, x = one(LOSSY)
+    other = one(LOSSY, row=1)[1]
+    free = gauss_newton(JointSystem.of(gradient), other)
+    boxed = gauss_newton(JointSystem.of(gradient), other, steps=100, box=(-0.5, 0.5))
+    assert relative_residual(gradient, free.x) < 1e-9 and relative_residual(gradient, boxed.x) < 1e-9
+    assert free.x.abs().max() > 0.5 >= boxed.x.abs().max()
+    assert (boxed.x - x).norm() > 0.1 * x.norm()
+    assert (free.x - other).norm() < (gauss_newton(JointSystem.of(gradient)).x - other).norm()
+
+
 def test_a_network_with_full_rank_is_peeled_to_the_image():
     gradient, x = one(SMALL)
     system = JointSystem.of(gradient)
