@@ -158,7 +158,7 @@ def gauss_newton(
     grey = torch.zeros(system.unknowns, dtype=torch.float64)
     x = grey if x_init is None else x_init.to(torch.float64).flatten()
     if system.depth == 0:
-        return Solved(system.output.flatten(), torch.zeros(1, dtype=torch.float64))
+        return Solved(system.output.flatten().clone(), torch.zeros(1, dtype=torch.float64))
     target = system.target
     residual = system(x) - target
     energies = [residual.square().sum()]

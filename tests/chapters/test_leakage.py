@@ -21,6 +21,8 @@ from recon.chapters.leakage_common import Victims
 from recon.chapters.leakage_rank.claims import claims as rank_claims
 from recon.chapters.leakage_rank.claims import predicted
 from recon.chapters.leakage_rank.compute import correlations
+from recon.chapters.leakage_rank.compute_identifiability import identified, victims_of_all_classes
+from recon.chapters.leakage_rank.metrics import Counts
 from recon.chapters.published import METHODS, PUBLISHED, PUBLISHED_RANK
 from recon.images.registry import load_pool
 from recon.scoring.metrics import mse, psnr
@@ -199,3 +201,45 @@ def test_noise_is_lost_where_the_mean_falls_to_grey():
 
 def test_harder_means_by_a_tenth():
     assert harder(1.2, 1.0) == "harder" and harder(1.05, 1.0) == "no harder" == harder(1e-9, 1e-12)
+
+
+# ------------------------------------------------------------------------------------------------ identifiability
+
+
+def test_victims_of_all_classes_are_the_papers_two_and_then_each_class_in_turn():
+    pool = load_pool("cifar10", None) if os.environ.get("RECON_DATA") else None
+    if pool is None:
+        pytest.skip("needs CIFAR-10")
+    found = victims_of_all_classes(pool, 100)
+    assert found.index[:2] == [1, 3] and len(set(found.index)) == 100
+    assert torch.bincount(found.labels).min() >= 9
+    assert victims_of_all_classes(pool, 2).index == [1, 3] and victims_of_all_classes(pool, 1).index == [1]
+
+
+def test_what_is_found_known_and_certified_falsely():
+    """By hand: two images of four entries, one entry unread."""
+    row = {
+        "x_hat": torch.tensor([0.1, 0.2, 0.3, 9.0]),
+        "rgap": torch.tensor([0.1, 0.2, 0.4, 0.0]),
+        "residual": torch.tensor(1e-15),
+        "iterations": torch.tensor(4),
+        "seconds": torch.tensor(1.0),
+        "whole_at_end": torch.tensor(True),
+        "whole_at_truth": torch.tensor(True),
+        "deficiency": torch.tensor(-1),
+        "unread": torch.tensor([False, False, False, True]),
+        "fixed": torch.tensor([True, True, True, False]),
+        "counterfactual": torch.zeros(4),
+        "counterfactual_residual": torch.tensor(1e-15),
+    }
+    truth = torch.tensor([0.1, 0.2, 0.3, 0.0])
+    wrong = {**row, "x_hat": torch.tensor([0.1, 0.2, 0.31, 0.0]), "deficiency": torch.tensor(-2)}
+    victims = Victims(torch.stack([truth, truth]).view(2, 1, 2, 2), torch.tensor([0, 0]), [1, 3], True)
+    found = identified("CNN4 V2", [row, wrong], victims, torch.ones(4))
+    assert found.counts == Counts(determined=2, found=1, known=2, falsely_known=1)
+    assert (found.c, found.joint_deficiency, found.joint_deficiencies) == (-6211, -1, [-2, -1])
+    assert found.gauss_newton.mse_read == pytest.approx(0.01**2 / 6) and found.gauss_newton.certified
+    unsure = identified("CNN4 V2", [row, {**wrong, "residual": torch.tensor(1e-3)}], victims, torch.ones(4))
+    assert unsure.counts.known == 1 and not unsure.gauss_newton.certified and unsure.counts.falsely_known == 0
+    singular = identified("CNN4 V2", [{**row, "whole_at_end": torch.tensor(False)}] * 2, victims, torch.ones(4))
+    assert singular.counts.known == 0 and singular.counts.found == 2

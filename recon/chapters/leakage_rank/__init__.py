@@ -4,11 +4,12 @@ On the paper's two images, by networks of its seed: `recon.chapters.leakage_comm
 """
 
 from recon.chapters.base import Experiment
-from recon.chapters.leakage_rank.claims import claims
+from recon.chapters.leakage_rank.claims import claims, identifiability_claims
 from recon.chapters.leakage_rank.compute import compute
-from recon.chapters.leakage_rank.figures import plot_rank
-from recon.chapters.leakage_rank.metrics import Metrics
-from recon.chapters.leakage_rank.sizes import SIZES
+from recon.chapters.leakage_rank.compute_identifiability import compute_identifiability
+from recon.chapters.leakage_rank.figures import plot_found, plot_identified, plot_rank
+from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Metrics
+from recon.chapters.leakage_rank.sizes import IDENTIFIABILITY_SIZES, SIZES
 from recon.nets.conv import TABLE_1
 
 RANK = Experiment(
@@ -22,6 +23,20 @@ RANK = Experiment(
     compute=compute,
     claims=claims,
     figures={"rank": plot_rank},
+    on_gpu=False,
+    shape=TABLE_1["CNN2 V1"].shape,
+)
+IDENTIFIABILITY = Experiment(
+    name="leakage-identifiability",
+    chapter="14-leakage-rank",
+    section="",
+    summary="does one gradient determine its image, is it found, and would the adversary know?",
+    cost={"smoke": "20 s", "laptop": "3 min", "paper": "two hours"},
+    sizes=IDENTIFIABILITY_SIZES,
+    metrics=IdentifiabilityMetrics,
+    compute=compute_identifiability,
+    claims=identifiability_claims,
+    figures={"identified": plot_identified, "found": plot_found},
     on_gpu=False,
     shape=TABLE_1["CNN2 V1"].shape,
 )

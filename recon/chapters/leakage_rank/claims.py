@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recon.chapters.leakage_rank.metrics import WITHOUT, Metrics
-from recon.chapters.leakage_rank.sizes import Sizes
+from recon.chapters.leakage_rank.metrics import WITHOUT, IdentifiabilityMetrics, Identified, Metrics
+from recon.chapters.leakage_rank.sizes import IdentifiabilitySizes, Sizes
 from recon.chapters.published import LABELS, PUBLISHED_RANK
 from recon.store.results import Claim, verdict
 
@@ -57,3 +57,115 @@ def predicted(rho: dict[str, float]) -> str:
     if not signs:
         return "finding"
     return verdict(all(signs)) if all(signs) or not any(signs) else "partly"
+
+
+# ----------------------------------------------------------------------------------------------- identifiability
+
+
+def identifiability_claims(metrics: IdentifiabilityMetrics, _: IdentifiabilitySizes) -> list[Claim]:
+    """What is determined, what is found, what is known, and what else has the same gradient."""
+    return [
+        singular_layer(metrics),
+        found_and_known(metrics),
+        joint_predicts(metrics),
+        *counterfactual(metrics),
+    ]
+
+
+def whole(row: Identified) -> bool:
+    """Whether the joint system lacks nothing but what the network does not read."""
+    return row.joint_deficiency == -row.unread_pixels
+
+
+def singular_layer(metrics: IdentifiabilityMetrics) -> Claim:
+    """c(M) < 0 where the image is determined all the same."""
+    rows = {name: row for name, row in metrics.networks.items() if row.c < 0}
+    jointly = [name for name, row in rows.items() if whole(row)]
+    return Claim(
+        "identifiability-singular-layer",
+        "",
+        "A singular layer does not mean an undetermined image: all layers together can fix what one of them loses.",
+        "c(M) sums what single layers lose",
+        f"of {len(rows)} networks with c(M) < 0 {len(jointly)} fix every entry of the image that they read; "
+        + "; ".join(f"{name}: c(M) = {row.c}, jointly {row.joint_deficiency}" for name, row in rows.items()),
+        "unread entries: " + ", ".join(f"{name} {row.unread_pixels}" for name, row in rows.items()),
+        "finding" if jointly else "not reproduced",
+        value=float(len(jointly)),
+        null_value=0.0,
+    )
+
+
+def found_and_known(metrics: IdentifiabilityMetrics) -> Claim:
+    """The three counts, told apart."""
+    counts = {name: row.counts for name, row in metrics.networks.items()}
+    every = sum(each.determined for each in counts.values())
+    known = sum(each.known for each in counts.values())
+    false = sum(each.falsely_known for each in counts.values())
+    by_rgap = sum(row.rgap_found for row in metrics.networks.values())
+    total = metrics.n_images * len(counts)
+    holds = false == 0 and known == every
+    return Claim(
+        "identifiability-known",
+        "",
+        "Where the gradient determines the image, Gauss–Newton on all layers finds it from grey to half a grey level, "
+        "and the adversary can tell; nothing else is certified.",
+        "",
+        f"of {total} images and networks {every} are determined, {sum(each.found for each in counts.values())} found, "
+        f"{known} known to be found, {false} certified but wrong",
+        f"found by R-GAP: {by_rgap}",
+        "no verdict"
+        if not every
+        else ("finding" if holds else ("partly" if false == 0 and known >= 0.9 * every else "not reproduced")),
+        value=float(known),
+        null_value=float(by_rgap),
+    )
+
+
+def joint_predicts(metrics: IdentifiabilityMetrics) -> Claim:
+    """c(M) beside the joint rank."""
+    rho = {name: each for name, each in metrics.spearman.items() if each.c is not None and each.joint is not None}
+    better = [name for name, each in rho.items() if (each.joint or 0.0) > (each.c or 0.0)]
+    mine = rho.get("gauss_newton")
+    return Claim(
+        "identifiability-predicts",
+        "",
+        "The joint rank orders the networks by what attacks get out of them at least as well as c(M) does.",
+        "c(M)",
+        "Spearman correlation with PSNR, c(M) and joint: "
+        + ", ".join(f"{LABELS.get(name, name)} {each.c:.2f} and {each.joint:.2f}" for name, each in rho.items()),
+        "0 ± 0.38 for unrelated numbers of eight networks",
+        "no verdict"
+        if not rho
+        else "not reproduced"
+        if not better
+        else ("finding" if len(better) == len(rho) else "partly"),
+        value=None if mine is None else mine.joint,
+        null_value=None if mine is None else mine.c,
+    )
+
+
+def counterfactual(metrics: IdentifiabilityMetrics) -> list[Claim]:
+    """Another photograph with the same gradient, on the networks where there is room for it."""
+    rows = {name: row.counterfactual for name, row in metrics.networks.items() if not whole(row)}
+    if not rows:
+        return []
+    same = [each.residual <= 1e-8 for each in rows.values()]
+    elsewhere = [each.mse_to_victim > each.mse_to_start for each in rows.values()]
+    closed = [row.counterfactual.mse_to_victim for row in metrics.networks.values() if whole(row)]
+    return [
+        Claim(
+            "identifiability-counterfactual",
+            "",
+            "Where the gradient does not determine the image, another photograph can be moved, inside the pixels' "
+            "range, until it has the same gradient, and stays nearer to what it was than to the victim.",
+            "",
+            "MSE to the victim and to the start: "
+            + "; ".join(f"{name} {each.mse_to_victim:.3f} and {each.mse_to_start:.3f}" for name, each in rows.items())
+            + f"; gradients differ by {max(each.residual for each in rows.values()):.0e} at most",
+            f"the two photographs: {next(iter(rows.values())).start_mse:.3f}"
+            + (f"; where it does, the same ends at the victim: MSE {max(closed):.0e} at most" if closed else ""),
+            "finding" if all(same) and all(elsewhere) else ("partly" if any(same) else "not reproduced"),
+            value=min(each.mse_to_victim for each in rows.values()),
+            null_value=max(closed, default=None),
+        )
+    ]

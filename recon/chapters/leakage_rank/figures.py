@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 
-from recon.chapters.leakage_rank.metrics import Metrics
-from recon.chapters.pictures import on_white
+from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Metrics
+from recon.chapters.pictures import image_rows, on_white
 from recon.store.results import Result
 
 
@@ -27,3 +28,46 @@ def plot_rank(result: Result[Metrics]) -> Figure:
     ax.legend(fontsize=8)
     figure.tight_layout(pad=0.4)
     return on_white(figure)
+
+
+def plot_identified(result: Result[IdentifiabilityMetrics]) -> Figure:
+    """Every network: what single layers lose, what all of them together do, and what the network never reads."""
+    networks = result.metrics.networks
+    figure, ax = plt.subplots(figsize=(8.5, 3.6))
+    place = np.arange(len(networks))
+    ax.bar(place - 0.2, [-row.c for row in networks.values()], 0.38, color="#d9d9d9", label="−c(M), layer by layer")
+    ax.bar(place + 0.2, [-row.joint_deficiency for row in networks.values()], 0.38, color="#0173b2", label="all layers")
+    ax.bar(
+        place + 0.2, [row.unread_pixels for row in networks.values()], 0.38, color="#de8f05", label="entries never read"
+    )
+    for k, row in enumerate(networks.values()):
+        ax.annotate(f"{-row.joint_deficiency}", (k + 0.2, -row.joint_deficiency), ha="center", va="bottom", fontsize=9)
+    ax.set_xticks(place, list(networks), fontsize=9)
+    ax.set(ylabel="missing equations")
+    ax.legend(fontsize=9)
+    figure.tight_layout()
+    return on_white(figure)
+
+
+def plot_found(result: Result[IdentifiabilityMetrics]) -> Figure:
+    """The first victim by every network: what the gradient fixes, R-GAP, Gauss–Newton, and another photograph moved."""
+    networks = list(result.metrics.networks)
+    truth = result.array("truth")
+    shape = (3, 32, 32)
+
+    def of(kind: str) -> torch.Tensor:
+        return torch.stack([result.array(f"{kind} {name}")[0] for name in networks])
+
+    fixed = torch.stack([result.array(f"fixed {name}").float() for name in networks])
+    names = [[name for name in networks]]
+    return image_rows(
+        [
+            ("victim", truth[:1].expand(len(networks), -1), "none"),
+            ("fixed entries\n(white)", fixed.view(-1, *shape).flatten(1), "none"),
+            ("R-GAP", of("rgap"), "black"),
+            ("all layers,\nfrom grey", of("x_hat"), "black"),
+            ("all layers, from\nthe other image", of("counterfactual"), "black"),
+        ],
+        [*names, [], [], [], []],
+        size=1.05,
+    )

@@ -51,3 +51,86 @@ class Metrics(Spread):
         found = self.spearman_with_published_psnr
         keys = [key for method in (*METHODS, OURS) for key in (method, method + WITHOUT)]
         return {key: value for key in keys if (value := found.get(key)) is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussNewton:
+    """On the joint system, from grey, means over images unless said otherwise.
+
+    mse: over all entries; of what the network reads: mse_read · residual: ‖g(x̂) − g‖/‖g‖, the largest · certified:
+    whether the adversary may be sure, of every image: the residual is rounding, and the rank at x̂ lacks nothing but
+    entries that are not read · seconds: of one image · iterations: the most.
+    """
+
+    mse: float
+    mse_read: float
+    residual: float
+    certified: bool
+    seconds: float
+    iterations: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counterfactual:
+    """Another photograph, moved inside [0, 1] until it has the first victim's gradient.
+
+    residual: as above · mse_to_victim, mse_to_start: of the result · start_mse: between the two photographs.
+    """
+
+    residual: float
+    mse_to_victim: float
+    mse_to_start: float
+    start_mse: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """Of the images, how many are determined (nothing is missing at the truth but what is not read), found (every entry
+    that is read to half a grey level), known to be found (certified), and certified without being found."""
+
+    determined: int
+    found: int
+    known: int
+    falsely_known: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identified:
+    """One network.
+
+    c: the security metric, from the layers' shapes · joint_deficiency: rank of the joint Jacobian minus unknowns, at
+    the first victim; joint_deficiencies: the least and the greatest over all · unread_pixels, fixed_pixels: entries of
+    the image that no equation reads, and that the gradient fixes · rgap_…: R-GAP on the same images.
+    """
+
+    c: int
+    joint_deficiency: int
+    joint_deficiencies: list[int]
+    unread_pixels: int
+    fixed_pixels: int
+    gauss_newton: GaussNewton
+    counts: Counts
+    rgap_mse: float
+    rgap_found: int
+    counterfactual: Counterfactual
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictors:
+    """Spearman correlations over networks."""
+
+    c: float | None
+    joint: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdentifiabilityMetrics(Spread):
+    """networks: by name · n_images · grey_mse: of a grey image · spearman: attack -> rank correlation of its PSNR over
+    networks with c(M) and with the joint deficiency; None for fewer than three networks."""
+
+    rows_field: ClassVar[str] = "networks"
+
+    networks: dict[str, Identified]
+    n_images: int
+    grey_mse: float
+    spearman: dict[str, Predictors]

@@ -19,3 +19,18 @@ SIZES = {
     "laptop": Sizes(),
     "paper": Sizes(),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdentifiabilitySizes:
+    """networks: as above · images: the paper's two, and beyond them as many of every class."""
+
+    networks: tuple[str, ...] = tuple(TABLE_1)
+    images: int = 2
+
+
+IDENTIFIABILITY_SIZES = {
+    "smoke": IdentifiabilitySizes(networks=("CNN2 V1", "CNN3 V2"), images=1),
+    "laptop": IdentifiabilitySizes(),
+    "paper": IdentifiabilitySizes(images=100),
+}

@@ -1,0 +1,183 @@
+"""What each network's gradient determines, whether it is found, and whether the adversary can know: image by image."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+from torch import Tensor
+
+from recon.analysis.identifiability import determined, security_metric
+from recon.attacks.joint import JointSystem, gauss_newton, relative_residual
+from recon.attacks.operators import generic_rank
+from recon.attacks.rgap import rgap
+from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.leakage_common import CLASSES, VICTIMS, Attacked, Victims, pixels
+from recon.chapters.leakage_rank.metrics import (
+    Counterfactual,
+    Counts,
+    GaussNewton,
+    IdentifiabilityMetrics,
+    Identified,
+    Predictors,
+)
+from recon.chapters.leakage_rank.sizes import IdentifiabilitySizes
+from recon.chapters.published import DIVERGED, METHODS, PUBLISHED
+from recon.images.pool import ImagePool
+from recon.nets.conv import TABLE_1
+from recon.released import Gradient
+from recon.scoring.metrics import psnr
+
+FOUND = 1 / 510  # half a grey level
+CERTAIN = 1e-8  # relative residual that counts as rounding
+BOX = (-0.5, 0.5)
+
+
+def compute_identifiability(sizes: IdentifiabilitySizes, context: Context) -> Outcome[IdentifiabilityMetrics]:
+    """Every image by every network, each stored when it is done."""
+    victims = victims_of_all_classes(context.pool, sizes.images)
+    units = [f"{name} {k}" for name in sizes.networks for k in range(len(victims.x))]
+    found = context.sweep(partial(image_unit, sizes, context), units, "images")
+    rows = {name: [found[f"{name} {k}"] for k in range(len(victims.x))] for name in sizes.networks}
+    other = Victims.of(context.pool).x[1].flatten()
+    networks = {name: identified(name, each, victims, other) for name, each in rows.items()}
+    metrics = IdentifiabilityMetrics(
+        networks=networks,
+        n_images=len(victims.x),
+        grey_mse=victims.x.square().mean().item(),
+        spearman=correlations(networks),
+    )
+    arrays = {"truth": pixels(victims.x[:2])}
+    for name, each in rows.items():
+        arrays[f"fixed {name}"] = each[0]["fixed"]
+        for kind in ("x_hat", "rgap", "counterfactual"):
+            arrays[f"{kind} {name}"] = pixels(
+                torch.stack([row[kind] for row in each[:2]]).view(-1, *victims.x.shape[1:])
+            )
+    return Outcome(metrics, arrays)
+
+
+def victims_of_all_classes(pool: ImagePool, count: int) -> Victims:
+    """The paper's two images and, up to `count`, the first others of every class in turn."""
+    if count <= len(VICTIMS):
+        return Victims.of(pool, VICTIMS[:count])
+    named = set(VICTIMS) if pool.name == "cifar10" else set()
+    by_class = [[int(i) for i in pool.index[pool.labels == label] if int(i) not in named] for label in range(CLASSES)]
+    in_turn = [each[k] for k in range(count) for each in by_class if k < len(each)]
+    wanted = (*VICTIMS, *in_turn)[:count]
+    return Victims.of(pool, wanted)
+
+
+def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tensors:
+    """One image by one network: the attack, its certificate, and the truth's own rank; another photograph moved."""
+    name, k = unit.rsplit(" ", 1)
+    victims = victims_of_all_classes(context.pool, sizes.images)
+    attacked, row = Attacked.of(name, context.pool), int(k)
+    x = victims.x[row].flatten()
+    gradient = Gradient.of(attacked.network, attacked.theta, victims.x[row : row + 1], victims.labels[row : row + 1])
+    began = time.perf_counter()
+    system = JointSystem.of(gradient)
+    found = gauss_newton(system)
+    seconds = time.perf_counter() - began
+    at_end, at_truth = (determined(system, point) for point in (found.x, x))
+    if row < 2:
+        other = Victims.of(context.pool).x[1 - row].flatten()
+        moved = gauss_newton(system, other, steps=100, box=BOX).x
+    else:
+        moved = torch.full_like(x, torch.nan)
+    return {
+        "x_hat": found.x,
+        "residual": torch.tensor(relative_residual(gradient, found.x)),
+        "iterations": torch.tensor(len(found.energy) - 1),
+        "seconds": torch.tensor(seconds),
+        "whole_at_end": torch.tensor(at_end.whole),
+        "whole_at_truth": torch.tensor(at_truth.whole),
+        "deficiency": torch.tensor(at_truth.deficiency),
+        "unread": at_truth.unread,
+        "fixed": at_truth.fixed,
+        "rgap": rgap(gradient).flatten(),
+        "counterfactual": moved,
+        "counterfactual_residual": torch.tensor(relative_residual(gradient, moved)),
+    }
+
+
+def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) -> Identified:
+    """One network's images together; other (c·h·w,): the photograph that was moved to the first."""
+    truth = victims.x.flatten(1)
+    convs = zip(TABLE_1[name].convs, TABLE_1[name].image_shapes(), strict=False)
+    first = rows[0]
+
+    def column(key: str) -> Tensor:
+        return torch.stack([row[key] for row in rows])
+
+    read = ~column("unread")
+    found = _found(column("x_hat"), truth, read)
+    known = (column("residual") <= CERTAIN) & column("whole_at_end")
+    error = (column("x_hat") - truth).square()
+    deficiencies = column("deficiency")
+    moved = first["counterfactual"]
+    return Identified(
+        c=security_metric([generic_rank(conv, shape) - math.prod(shape) for conv, shape in convs]),
+        joint_deficiency=int(deficiencies[0]),
+        joint_deficiencies=[int(deficiencies.min()), int(deficiencies.max())],
+        unread_pixels=int(first["unread"].sum()),
+        fixed_pixels=int(first["fixed"].sum()),
+        gauss_newton=GaussNewton(
+            mse=error.mean().item(),
+            mse_read=(error * read).sum().item() / int(read.sum()),
+            residual=column("residual").max().item(),
+            certified=bool(known.all()),
+            seconds=round(column("seconds").double().mean().item(), 2),
+            iterations=int(column("iterations").max()),
+        ),
+        counts=Counts(
+            determined=int(column("whole_at_truth").sum()),
+            found=int(found.sum()),
+            known=int(known.sum()),
+            falsely_known=int((known & ~found).sum()),
+        ),
+        rgap_mse=(column("rgap") - truth).square().mean().item(),
+        rgap_found=int(_found(column("rgap"), truth, read).sum()),
+        counterfactual=Counterfactual(
+            residual=first["counterfactual_residual"].item(),
+            mse_to_victim=(moved - truth[0]).square().mean().item(),
+            mse_to_start=(moved - other).square().mean().item(),
+            start_mse=(other - truth[0]).square().mean().item(),
+        ),
+    )
+
+
+def _found(x_hat: Tensor, truth: Tensor, read: Tensor) -> Tensor:
+    return ((x_hat - truth).abs() * read).amax(1) <= FOUND
+
+
+def correlations(networks: dict[str, Identified]) -> dict[str, Predictors]:
+    """Of each attack's PSNR: published ones, and our Gauss–Newton's and R-GAP's."""
+    ours: dict[str, Callable[[str], float]] = {
+        "gauss_newton": lambda name: networks[name].gauss_newton.mse_read,
+        "rgap_ours": lambda name: networks[name].rgap_mse,
+    }
+    found = {}
+    for method in (*METHODS, *ours):
+        if method in ours:
+            errors = {name: ours[method](name) for name in networks}
+        else:
+            errors = {name: PUBLISHED[name][method][0] for name in networks if PUBLISHED[name][method][0] <= DIVERGED}
+        names = list(errors)
+        decibels = psnr(torch.tensor([errors[name] for name in names], dtype=torch.float64)).clamp(max=200).numpy()
+        found[method] = Predictors(
+            c=_rho([networks[name].c for name in names], decibels),
+            joint=_rho([networks[name].joint_deficiency + networks[name].unread_pixels for name in names], decibels),
+        )
+    return found
+
+
+def _rho(predictor: list[int], decibels: np.ndarray) -> float | None:
+    if len(predictor) < 3 or len(set(predictor)) < 2 or len(set(decibels.tolist())) < 2:
+        return None
+    return float(spearmanr(predictor, decibels).statistic)
