@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
 from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Metrics
 from recon.chapters.pictures import image_rows, on_white
+from recon.chapters.published import LABELS
 from recon.store.results import Result
 
 
@@ -71,3 +73,38 @@ def plot_found(result: Result[IdentifiabilityMetrics]) -> Figure:
         [*names, [], [], [], []],
         size=1.05,
     )
+
+
+def identified_table(result: Result[IdentifiabilityMetrics]) -> pd.DataFrame:
+    """Counts of images, and errors of what is read."""
+    total = result.metrics.n_images
+    rows = {
+        name: {
+            "c(M)": row.c,
+            "joint rank − unknowns": row.joint_deficiency,
+            "never read": row.unread_pixels,
+            f"determined, of {total}": row.counts.determined,
+            "found": row.counts.found,
+            "known": row.counts.known,
+            "known, but wrong": row.counts.falsely_known,
+            "found by R-GAP": row.rgap_found,
+            "MSE": f"{row.gauss_newton.mse_read:.1e}",
+            "R-GAP's MSE": f"{row.rgap_mse:.1e}",
+            "gradients differ by": f"{row.gauss_newton.residual:.0e}",
+            "seconds an image": f"{row.gauss_newton.seconds:.0f}",
+        }
+        for name, row in result.metrics.networks.items()
+    }
+    return pd.DataFrame(rows).T
+
+
+def predictor_table(result: Result[IdentifiabilityMetrics]) -> pd.DataFrame:
+    """Rank correlation of each attack's PSNR over networks with c(M), and with the joint rank."""
+    names = {**LABELS, "gauss_newton": "Gauss–Newton, ours", "rgap_ours": "R-GAP, ours"}
+    rows = {
+        names[attack]: {
+            key: "–" if value is None else f"{value:.2f}" for key, value in (("c(M)", rho.c), ("joint rank", rho.joint))
+        }
+        for attack, rho in result.metrics.spearman.items()
+    }
+    return pd.DataFrame(rows).T
