@@ -84,12 +84,12 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
     system = JointSystem.of(gradient)
     found = gauss_newton(system)
     seconds = time.perf_counter() - began
-    at_end, at_truth = (determined(system, point) for point in (found.x, x))
-    if row < 2:
-        other = Victims.of(context.pool).x[1 - row].flatten()
-        moved = gauss_newton(system, other, steps=100, box=BOX).x
-    else:
-        moved = torch.full_like(x, torch.nan)
+    at_end = determined(system, found.x)
+    there = (found.x - x).abs()[~at_end.unread].max() <= FOUND**2  # then the ranks are the same
+    at_truth = at_end if there else determined(system, x)
+    moved = torch.full_like(x, torch.nan)
+    if row == 0:
+        moved = gauss_newton(system, Victims.of(context.pool).x[1].flatten(), steps=100, box=BOX).x
     return {
         "x_hat": found.x,
         "residual": torch.tensor(relative_residual(gradient, found.x)),
@@ -100,7 +100,7 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
         "deficiency": torch.tensor(at_truth.deficiency),
         "unread": at_truth.unread,
         "fixed": at_truth.fixed,
-        "rgap": rgap(gradient).flatten(),
+        "rgap": (found.x if system.depth == 0 else rgap(gradient).flatten()).clone(),  # peeling is R-GAP
         "counterfactual": moved,
         "counterfactual_residual": torch.tensor(relative_residual(gradient, moved)),
     }
