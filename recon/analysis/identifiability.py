@@ -15,9 +15,8 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
-from recon.attacks.joint import JointSystem, by_columns
+from recon.attacks.joint import JointSystem, gradient_gram
 from recon.attacks.operators import System
-from recon.nets.conv import cross_entropy_direction
 from recon.released import Gradient
 
 
@@ -116,12 +115,8 @@ def determined(system: JointSystem, x: Tensor, tol: float = 1e-6) -> Determined:
 def posterior_variance(gradient: Gradient, x: Tensor, sigma: float, prior: float = 1.0) -> Tensor:
     """Variance of each entry of the image (c·h·w,), given its gradient with noise N(0, σ²) on every entry.
 
-    By the linear model at x (c·h·w,): diag((JᵀJ/σ² + I/prior)⁻¹), J the Jacobian of the whole gradient, whose Gram
-    matrix needs no row of the fully connected layer: ∇_W ℓ = δfᵀ has
-
-        ⟨∂_a(δfᵀ), ∂_b(δfᵀ)⟩ = ‖f‖² ∂_aδ·∂_bδ + ‖δ‖² ∂_af·∂_bf + (δ·∂_aδ)(f·∂_bf) + (δ·∂_bδ)(f·∂_af).
-
-    prior: variance of an entry before the gradient is seen, 1/12 for U(0, 1).
+    By the linear model at x (c·h·w,): diag((JᵀJ/σ² + I/prior)⁻¹), J the Jacobian of the whole gradient, `gradient_gram`
+    · prior: variance of an entry before the gradient is seen, 1/12 for U(0, 1).
     """
     gram = gradient_gram(gradient, x)
     precision = gram / sigma**2
@@ -129,32 +124,10 @@ def posterior_variance(gradient: Gradient, x: Tensor, sigma: float, prior: float
     return torch.cholesky_inverse(torch.linalg.cholesky(precision)).diagonal()
 
 
-def gradient_gram(gradient: Gradient, x: Tensor) -> Tensor:
-    """JᵀJ (c·h·w, c·h·w), J = ∂(all gradients of one image)/∂x at x (c·h·w,)."""
-    network = gradient.network
-    theta = {name: value.double() for name, value in gradient.theta.items()}
-    x = x.double().flatten()
-
-    def passes(image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        *convolutions, last = network.layers(
-            theta, image.view(1, *network.shape), cross_entropy_direction(gradient.labels)
-        )
-        shared = [(layer.delta[0] @ layer.input[0].mT).flatten() for layer in convolutions]
-        return last.input[0], last.delta[0], torch.cat(shared) if shared else image.new_zeros(0)
-
-    features, delta, _ = passes(x)
-    df, dd, dg = by_columns(passes, x)
-    along_f, along_d = df @ features, dd @ delta
-    last = features.square().sum() * (dd @ dd.mT) + delta.square().sum() * (df @ df.mT)
-    last = last + torch.outer(along_d, along_f) + torch.outer(along_f, along_d)
-    return last + dd @ dd.mT + dg @ dg.mT
-
-
 __all__ = [
     "Determined",
     "Rank",
     "determined",
-    "gradient_gram",
     "numerical_rank",
     "posterior_variance",
     "security_metric",

@@ -12,12 +12,11 @@ from small_networks import CONVS, LOSSY, SHAPE, SMALL, some_gradient, some_image
 
 from recon.analysis.identifiability import (
     determined,
-    gradient_gram,
     numerical_rank,
     posterior_variance,
     security_metric,
 )
-from recon.attacks.joint import JointSystem
+from recon.attacks.joint import JointSystem, gradient_gram
 from recon.attacks.operators import System, generic_rank, systems, taps
 from recon.chapters.published import PUBLISHED_RANK
 from recon.nets.conv import TABLE_1, Conv, ConvNet
