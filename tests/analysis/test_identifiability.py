@@ -94,6 +94,16 @@ def test_a_lossy_layer_fixes_fewer_pixels_than_it_has_equations():
     assert found.values[found.rank - 1] > 1e3 * found.values[found.rank :].max()
 
 
+def test_pixels_that_are_read_one_by_one_are_fixed_and_the_others_are_not_read():
+    """A kernel of one pixel with stride two: fewer equations than unknowns, and some entries fixed all the same."""
+    network = ConvNet((Conv(1, 3, 2),), shape=(2, 9, 9), classes=4)
+    gradient, x = some_gradient(network)
+    found = determined(JointSystem.of(gradient.split()[0]), x[0].flatten())
+    read = torch.zeros(network.shape, dtype=torch.bool)
+    read[:, ::2, ::2] = True
+    assert torch.equal(found.fixed, read.flatten()) and torch.equal(found.unread, ~read.flatten()) and found.whole
+
+
 def test_a_network_that_is_peeled_fixes_everything():
     gradient, x = some_gradient(SMALL)
     found = determined(JointSystem.of(gradient.split()[0]), x[0].flatten())
