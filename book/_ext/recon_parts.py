@@ -23,7 +23,7 @@ from sphinx.util.docutils import SphinxDirective
 
 import recon
 from recon.chapters import load, registry
-from recon.chapters.catalogue import NOT_TESTED, PAPERS, Row, catalogue, rows
+from recon.chapters.catalogue import NOT_TESTED, PAPERS, Row, best, catalogue, rows
 from recon.errors import ReconError
 from recon.press.numbers import rendered
 from recon.store.results import Result
@@ -155,14 +155,13 @@ def spread(texts: list[str]) -> str:
 def verdicts(sources: Sources) -> str:
     """How many claims of each paper ended how; what was run twice counts once, at the paper's size if it was run."""
     found = checked(sources)
-    kinds = ("reproduced", "partly", "not reproduced", NOT_TESTED, "finding")
+    kinds = ("reproduced", "partly", "not reproduced", NOT_TESTED, "finding", "no verdict")
     lines = ["| | reproduced | partly | not reproduced | not tested at the paper's size | measured, nothing published "]
-    lines[0] += "| not attempted |"
-    lines.append("|---|---|---|---|---|---|---|")
+    lines[0] += "| run, but not converged | not attempted |"
+    lines.append("|---|---|---|---|---|---|---|---|")
     left_out = Counter(item["paper"] for item in catalogue(sources.root)["not_attempted"])
     for paper, label in list(PAPERS.items())[:2]:
-        best = {row.claim.id: row.verdict for row in sorted(found[paper], key=lambda row: row.at_paper_size)}
-        count = Counter(best.values())
+        count = Counter(row.verdict for row in best(found[paper]).values())
         lines.append(f"| {label} | " + " | ".join(map(str, [*(count[v] for v in kinds), left_out[paper]])) + " |")
     return "\n".join(lines)
 

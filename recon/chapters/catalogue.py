@@ -7,6 +7,7 @@ what was run at a smaller size says so.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,12 @@ def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
                 same = tuple(c for other in others for c in other.claims if c.id == claim.id)
                 found.append(Row(claim, result, experiment.chapter, at_paper_size, same))
     return found
+
+
+def best(found: Iterable[Row]) -> dict[str, Row]:
+    """Claim -> the run that counts: at the paper's size if there is one, and of those the one that is kept."""
+    first = sorted(found, key=lambda row: not row.at_paper_size)
+    return {row.claim.id: row for row in reversed(first)}
 
 
 def seeds_of(root: Path, name: str, result: Result[Any]) -> list[Result[Any]]:

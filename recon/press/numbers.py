@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, TemplateError
 
 from recon.chapters import ROOT, load
-from recon.chapters.catalogue import Row, catalogue, rows
+from recon.chapters.catalogue import Row, best, catalogue, rows
 from recon.errors import ReconError
 from recon.store.files import atomic_path
 from recon.store.results import Claim
@@ -97,18 +97,16 @@ def _edition_seconds(results: Path) -> float:
 
 @cache
 def _best_rows(root: Path, results: Path) -> dict[str, Row]:
-    """The run of every claim that counts: at the paper's size where there is one, and of those the one that is kept."""
-    by_weight = sorted(rows(results, root), key=lambda row: not row.at_paper_size)
-    return {row.claim.id: row for row in reversed(by_weight)}
+    return best(rows(results, root))
 
 
 def claims_table(root: Path, results: Path, *ids: str) -> str:
     """These claims as a table, in this order; ReconError for one without a result."""
-    best = _best_rows(root, results)
-    if missing := [name for name in ids if name not in best]:
+    counted = _best_rows(root, results)
+    if missing := [name for name in ids if name not in counted]:
         raise ReconError(f"the claim '{missing[0]}' has no result")
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    return "\n".join([*lines, *(_line(best[name]) for name in ids)])
+    return "\n".join([*lines, *(_line(counted[name]) for name in ids)])
 
 
 def _other_claims(root: Path, results: Path, *ids: str) -> str:
