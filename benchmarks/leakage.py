@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from timing import seconds, side_by_side, write
 
 from recon.analysis.identifiability import numerical_rank
-from recon.attacks.gradient_matching import GradientMatching, cosine_distance, total_variation
+from recon.attacks.gradient_matching import PAPERS, GradientMatching, total_variation
 from recon.attacks.operators import system_of, systems
 from recon.attacks.rgap import layer_by_layer, rgap
 from recon.nets.conv import SEED, TABLE_1
@@ -43,7 +43,7 @@ def dense_step(
         loss = F.cross_entropy(gradient.network(theta, leaf), gradient.labels[b : b + 1])
         found = torch.autograd.grad(loss, list(theta.values()), create_graph=True)
         pairs = zip(found, gradient.gradients.values(), strict=True)
-        value = ALPHA * sum(cosine_distance(g.reshape(1, -1), t[b].reshape(1, -1)).sum() for g, t in pairs)
+        value = ALPHA * sum(1 - F.cosine_similarity(g.flatten(), t[b].flatten(), dim=0) for g, t in pairs)
         value = value + BETA * total_variation(leaf).sum()
         value = value + GAMMA * (dense[b] @ leaf.flatten() - right[b]).square().sum()
         grads.append(torch.autograd.grad(value, leaf)[0])
@@ -61,7 +61,7 @@ def hybrid_step(name: str = "CNN2 V1") -> dict:
         system = system_of(conv, weight, f.delta[0], shape)
         dense.append(torch.from_numpy(system.dense()).float())
         right.append(torch.cat([f.z.flatten(), exact.gradients["w1"][b].flatten()]).float())
-    attack = GradientMatching(gradient, 1, 1e-3, 1, ALPHA, BETA, GAMMA, (z, delta))
+    attack = GradientMatching(gradient, 1, PAPERS, 1, False, ALPHA, BETA, GAMMA, (z, delta))
     start = torch.cat([f.x for f in found]).float()
 
     def ours() -> torch.Tensor:

@@ -15,7 +15,7 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
-from recon.attacks.joint import JointSystem, gradient_gram
+from recon.attacks.joint import JointSystem, RowSpace, gradient_gram
 from recon.attacks.operators import System
 from recon.released import Gradient
 
@@ -88,27 +88,20 @@ class Determined:
 def determined(system: JointSystem, x: Tensor, tol: float = 1e-6) -> Determined:
     """At an image x (c·h·w,) that solves the system.
 
-    Singular values above √(ε · Σσ²), about 1e-8 of the largest, count.  fixed: where the projection of the unit vector
+    Rank as `RowSpace` counts it.  fixed: where the projection of the unit vector
     onto the row space has a squared length above 1 − tol.  A system of depth 0 fixes everything.
     """
     if system.depth == 0:
         everything = torch.ones(system.unknowns, dtype=torch.bool)
         return Determined(system.unknowns, 0, ~everything, everything, torch.ones(system.unknowns, dtype=torch.float64))
     jacobian = system.jacobian(x.double())
-    unread = (jacobian == 0).all(0)
-    wide = jacobian.shape[0] < jacobian.shape[1]
-    gram = jacobian @ jacobian.mT if wide else jacobian.mT @ jacobian
-    squares, vectors = torch.linalg.eigh(gram)
-    counted = squares > torch.finfo(torch.float64).eps * squares.sum()
-    basis = vectors[:, counted]
-    if wide:
-        basis = jacobian.mT @ (basis / squares[counted].sqrt())
+    rows = RowSpace.of(jacobian)
     return Determined(
-        rank=int(counted.sum()),
-        deficiency=int(counted.sum()) - jacobian.shape[1],
-        unread=unread,
-        fixed=basis.square().sum(1) > 1 - tol,
-        values=squares.clamp_min(0).sqrt().flip(0),
+        rank=rows.basis.shape[1],
+        deficiency=rows.basis.shape[1] - jacobian.shape[1],
+        unread=(jacobian == 0).all(0),
+        fixed=rows.basis.square().sum(1) > 1 - tol,
+        values=rows.values,
     )
 
 

@@ -1,11 +1,12 @@
 """Gradient matching: DLG, CosineTV and Hybrid of Chen & Campbell (2022); see `recon.attacks.rgap` for linear systems.
 
     DLG       min_x Σ_j ‖g_j(x) − g_j‖²                          (Zhu, Liu & Han 2019), by L-BFGS
-    CosineTV  min_x Σ_j D(g_j(x), g_j) + τ TV(x)                 (Geiping et al. 2020), by Adam
+    CosineTV  min_x Σ_j D(g_j(x), g_j) + τ TV(x)                 (Geiping et al. 2020, as the paper has it), by Adam
     Hybrid    min_x α Σ_{j≥i} D(g_j(x), g_j) + β TV(x) + γ ‖U_i x − V_i‖²     (16), layer by layer, by Adam
 
 with D(u, v) = 1 − ⟨u, v⟩/(‖u‖ ‖v‖) (10), g_j the gradient of parameter tensor j, TV the mean absolute difference of
-horizontal plus that of vertical neighbours.
+horizontal plus that of vertical neighbours.  Geiping et al. themselves take *one* cosine, D(g(x), g) with g all tensors
+as one vector, and other steps: two choices, `whole` and `Descent`, that are here for both attacks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from recon.attacks.reconstruct import Reconstruction, reconstruct
-from recon.attacks.rgap import LayerSystem, layer_by_layer
+from recon.attacks.rgap import layer_by_layer
 from recon.errors import ReconError
 from recon.nets.conv import cross_entropy_direction
 from recon.nets.gram import per_image_gradients
@@ -31,30 +32,46 @@ COSINE_STEPS = 4800
 DLG_STEPS = 300
 
 
-def cosine_distance(u: Tensor, v: Tensor) -> Tensor:
-    """D of eq. (10) for each row: (B, …), (B, …) -> (B,)."""
-    u, v = u.flatten(1), v.flatten(1)
-    size = (u.norm(dim=1) * v.norm(dim=1)).clamp_min(torch.finfo(u.dtype).tiny)
-    return 1 - (u * v).sum(1) / size
+@dataclass(frozen=True)
+class Alignment:
+    """Of the gradients g_j(x) of B images with their targets g_j, tensor by tensor, (T, B): inner ⟨g_j(x), g_j⟩ ·
+    size ‖g_j(x)‖ · target ‖g_j‖."""
+
+    inner: Tensor
+    size: Tensor
+    target: Tensor
+
+    @staticmethod
+    def of(layers: list[LayerPass], targets: Params) -> Alignment:
+        """Of these layers, the fully connected one last.
+
+        Its gradient δfᵀ is never formed: ⟨δfᵀ, G⟩ = δᵀ G f and ‖δfᵀ‖ = ‖δ‖ ‖f‖.
+        """
+        *convolutions, last = layers
+        matrix = targets[last.weight]
+        inner = [(last.delta.unsqueeze(1) @ matrix @ last.input.unsqueeze(2)).flatten()]
+        size, target = [last.delta.norm(dim=1) * last.input.norm(dim=1)], [matrix.flatten(1).norm(dim=1)]
+        rest = per_image_gradients(convolutions)
+        if last.bias is not None:
+            rest[last.bias] = last.delta
+        for name, found in rest.items():
+            u, v = found.flatten(1), targets[name].flatten(1)
+            inner.append((u * v).sum(1))
+            size.append(u.norm(dim=1))
+            target.append(v.norm(dim=1))
+        return Alignment(torch.stack(inner), torch.stack(size), torch.stack(target))
+
+    def by_tensor(self) -> Tensor:
+        """Σ_j D(g_j(x), g_j), (B,): the sum of Chen & Campbell."""
+        return (1 - self.inner / _positive(self.size * self.target)).sum(0)
+
+    def whole(self) -> Tensor:
+        """D(g(x), g), (B,), all tensors as one vector: what Geiping et al. minimise."""
+        return 1 - self.inner.sum(0) / _positive(self.size.norm(dim=0) * self.target.norm(dim=0))
 
 
-def outer_distance(delta: Tensor, features: Tensor, target: Tensor) -> Tensor:
-    """D(δ fᵀ, G), (B,): ⟨δ fᵀ, G⟩ = δᵀ G f and ‖δ fᵀ‖ = ‖δ‖ ‖f‖ do without the product.
-
-    delta (B, k), features (B, j), target G (B, k, j).
-    """
-    inner = (delta.unsqueeze(1) @ target @ features.unsqueeze(2)).flatten()
-    size = delta.norm(dim=1) * features.norm(dim=1) * target.flatten(1).norm(dim=1)
-    return 1 - inner / size.clamp_min(torch.finfo(size.dtype).tiny)
-
-
-def cosine_distances(layers: list[LayerPass], targets: Params) -> Tensor:
-    """Σ_j D of eq. (10) between the gradients of these layers, the fully connected one last, and `targets`; (B,)."""
-    *convolutions, last = layers
-    total = outer_distance(last.delta, last.input, targets[last.weight])
-    for name, gradient in per_image_gradients(convolutions).items():
-        total = total + cosine_distance(gradient, targets[name])
-    return total if last.bias is None else total + cosine_distance(last.delta, targets[last.bias])
+def _positive(size: Tensor) -> Tensor:
+    return size.clamp_min(torch.finfo(size.dtype).tiny)
 
 
 def total_variation(x: Tensor) -> Tensor:
@@ -64,24 +81,38 @@ def total_variation(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class GradientMatching:
-    """α Σ_{j≥first} D_j + β TV(x) + γ ‖U x − V‖², B victims at once, each with its own Adam; x is x_{first−1}.
+class Descent:
+    """How x is moved, by Adam.  step_size · signed: by the sign of the gradient · boxed: x is kept within what it can
+    be, [−½, ½] for an image and [−1, 1] for what tanh returns · milestones: step size divided by ten at these shares
+    of the budget."""
 
-    system: z (B, o, h', w') and δ of layer `first`, needed for γ > 0 · signed, box, milestones: Geiping et al.'s own
-    setting (sign of the gradient, clipping to the box, step size divided by ten at these shares of the budget).
+    step_size: float
+    signed: bool = False
+    boxed: bool = False
+    milestones: tuple[float, ...] = ()
+
+
+PAPERS = Descent(1e-3)  # of Chen & Campbell, Appendix D
+GEIPINGS = Descent(0.1, signed=True, boxed=True, milestones=(3 / 8, 5 / 8, 7 / 8))
+
+
+@dataclass(frozen=True)
+class GradientMatching:
+    """α D + β TV(x) + γ ‖U x − V‖², B victims at once, each with its own Adam; x is x_{first−1}.
+
+    whole: one D of the whole gradient, else Σ_j D_j over its tensors j ≥ first · system: z (B, o, h', w') and δ of
+    layer `first`, needed for γ > 0.
     """
 
     gradient: Gradient
     steps: int
-    step_size: float
+    descent: Descent = PAPERS
     first: int = 1
+    whole: bool = False
     alpha: float = 1.0
     beta: float = 0.0
     gamma: float = 0.0
     system: tuple[Tensor, Tensor] | None = None
-    signed: bool = False
-    box: tuple[float, float] | None = None
-    milestones: tuple[float, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -91,7 +122,13 @@ class GradientMatching:
     @property
     def optimiser(self) -> Adam:
         """What moves x."""
-        return Adam(self.step_size, BETAS, EPS)
+        return Adam(self.descent.step_size, BETAS, EPS)
+
+    @property
+    def box(self) -> tuple[float, float] | None:
+        """What x is clipped to."""
+        side = 0.5 if self.first == 1 else 1.0
+        return (-side, side) if self.descent.boxed else None
 
     def init(self, x_init: Tensor) -> State:
         """State at x_init (B, 1, c·h·w): B sets of one flat image, as `reconstruct` has it."""
@@ -101,7 +138,8 @@ class GradientMatching:
         """Of x (B, c, h, w); (B,)."""
         released, direction = self.gradient, cross_entropy_direction(self.gradient.labels)
         chain = released.network.chain(released.theta, x, direction, self.first)
-        value = self.alpha * cosine_distances(chain.layers, released.gradients)
+        alignment = Alignment.of(chain.layers, released.gradients)
+        value = self.alpha * (alignment.whole() if self.whole else alignment.by_tensor())
         if self.beta:
             value = value + self.beta * total_variation(x)
         if self.gamma and self.system is not None:
@@ -119,9 +157,9 @@ class GradientMatching:
         with torch.enable_grad():
             energy = self.energy(leaf.reshape(len(x), *self.shape))
         (grad,) = torch.autograd.grad(energy.sum(), leaf)
-        energy, grad = energy.detach(), grad.sign() if self.signed else grad
+        energy, grad = energy.detach(), grad.sign() if self.descent.signed else grad
         accepted = keep(energy < state["accepted"]["energy"], {"x": x, "energy": energy}, state["accepted"])
-        factor = 0.1 ** sum(k > share * self.steps for share in self.milestones)
+        factor = 0.1 ** sum(k > share * self.steps for share in self.descent.milestones)
         adam = self.optimiser.step(state["adam"], energy, grad, factor)
         if self.box is not None:
             adam["x"] = adam["x"].clamp(*self.box)
@@ -136,10 +174,22 @@ def seeded_start(gradient: Gradient, seed: int) -> Tensor:
 
 
 def cosine_tv(
-    gradient: Gradient, seed: int, steps: int = COSINE_STEPS, checkpoint: Checkpoint | None = None
+    gradient: Gradient,
+    seed: int,
+    steps: int = COSINE_STEPS,
+    checkpoint: Checkpoint | None = None,
+    *,
+    whole: bool = False,
+    descent: Descent = PAPERS,
+    tv: float = 0.01,
 ) -> Reconstruction:
-    """CosineTV as the paper runs it: Adam 1e-3, TV weighted 0.01 once per parameter tensor; x̂ (B, 1, d)."""
-    attack = GradientMatching(gradient, steps, 1e-3, beta=0.01 * len(gradient.gradients))
+    """CosineTV as the paper runs it, unless told otherwise; x̂ (B, 1, d).
+
+    whole: see `GradientMatching` · tv: weight of the total variation, once per cosine, so per parameter tensor unless
+    `whole`, as published.
+    """
+    cosines = 1 if whole else len(gradient.gradients)
+    attack = GradientMatching(gradient, steps, descent, whole=whole, beta=tv * cosines)
     start = seeded_start(gradient, seed).flatten(1)[:, None]
     return reconstruct(attack, start, steps, checkpoint=checkpoint, label="cosine")
 
@@ -147,22 +197,24 @@ def cosine_tv(
 def cosine_tv_authors(
     gradient: Gradient, seed: int, steps: int = COSINE_STEPS, checkpoint: Checkpoint | None = None
 ) -> Reconstruction:
-    """CosineTV in the setting of its own authors: Adam 0.1 on the gradient's sign, boxed, step size divided by ten at
-    3/8, 5/8 and 7/8 of the budget, TV weight 0.01 once; x̂ (B, 1, d)."""
-    attack = GradientMatching(
-        *(gradient, steps, 0.1), beta=0.01, signed=True, box=(-0.5, 0.5), milestones=(3 / 8, 5 / 8, 7 / 8)
-    )
-    start = seeded_start(gradient, seed).flatten(1)[:, None]
-    return reconstruct(attack, start, steps, checkpoint=checkpoint, label="cosine, authors")
+    """CosineTV as its own authors run it: one cosine over the whole gradient, and `GEIPINGS` steps; x̂ (B, 1, d)."""
+    return cosine_tv(gradient, seed, steps, checkpoint, whole=True, descent=GEIPINGS)
 
 
 #: Hybrid by layer: (steps, α, β, γ); layers beyond the second as the last entry
 HYBRID = ((10_000, 1.0, 1.0, 0.05), (8_000, 1.0, 1.0, 0.1), (1_000, 10.0, 0.1, 1.0))
 
 
-def hybrid(gradient: Gradient, share: float = 1.0, checkpoints: Checkpoints | None = None) -> Tensor:
+def hybrid(
+    gradient: Gradient,
+    share: float = 1.0,
+    checkpoints: Checkpoints | None = None,
+    *,
+    whole: bool = False,
+    descent: Descent = PAPERS,
+) -> Tensor:
     """Hybrid, eq. (16): from the last layer to the first, each started from the minimum-norm solution of eq. (8) and
-    improved by gradient matching; images (B, c, h, w).  share: of the published steps.
+    improved by gradient matching; images (B, c, h, w).  share: of the published steps · whole: see `GradientMatching`.
 
     The linear systems are solved victim by victim in float64, the matching runs on all victims at once in the
     precision of `gradient`.
@@ -172,23 +224,19 @@ def hybrid(gradient: Gradient, share: float = 1.0, checkpoints: Checkpoints | No
     chains = [layer_by_layer(each) for each in gradient.split()]
     found = [next(chain) for chain in chains]
     while True:
-        x = improve(gradient, found, share, checkpoints)
-        if found[0].layer == 1:
+        layer = found[0].layer
+        published, alpha, beta, gamma = HYBRID[min(layer, len(HYBRID)) - 1]
+        steps = max(1, round(share * published))
+        start, z, delta = (
+            torch.cat([getattr(f, name) for f in found]).to(gradient.theta[f"w{layer}"]) for name in ("x", "z", "delta")
+        )
+        attack = GradientMatching(gradient, steps, descent, layer, whole, alpha, beta, gamma, (z, delta))
+        kept = checkpoints.at(f"hybrid-{layer}") if checkpoints is not None else None
+        result = reconstruct(attack, start.flatten(1)[:, None], steps, checkpoint=kept, label=f"hybrid, layer {layer}")
+        x = result.x_hat.view_as(start)
+        if layer == 1:
             return x
         found = [chain.send(image[None]) for chain, image in zip(chains, x, strict=True)]
-
-
-def improve(gradient: Gradient, found: list[LayerSystem], share: float, checkpoints: Checkpoints | None) -> Tensor:
-    """One layer of Hybrid: x_{i−1} of all victims (B, c, h, w)."""
-    layer = found[0].layer
-    like = gradient.theta[f"w{layer}"]
-    published, alpha, beta, gamma = HYBRID[min(layer, len(HYBRID)) - 1]
-    steps = max(1, round(share * published))
-    start, z, delta = (torch.cat([getattr(f, name) for f in found]).to(like) for name in ("x", "z", "delta"))
-    attack = GradientMatching(gradient, steps, 1e-3, layer, alpha, beta, gamma, (z, delta))
-    kept = checkpoints.at(f"hybrid-{layer}") if checkpoints is not None else None
-    result = reconstruct(attack, start.flatten(1)[:, None], steps, checkpoint=kept, label=f"hybrid, layer {layer}")
-    return result.x_hat.view_as(start)
 
 
 def dlg(gradient: Gradient, seed: int, steps: int = DLG_STEPS) -> tuple[Tensor, Tensor]:
@@ -216,9 +264,11 @@ def dlg(gradient: Gradient, seed: int, steps: int = DLG_STEPS) -> tuple[Tensor, 
 
 
 __all__ = [
+    "GEIPINGS",
+    "PAPERS",
+    "Alignment",
+    "Descent",
     "GradientMatching",
-    "cosine_distance",
-    "cosine_distances",
     "cosine_tv",
     "cosine_tv_authors",
     "dlg",

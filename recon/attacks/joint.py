@@ -125,6 +125,32 @@ class JointSystem:
         return vmap(lambda row: back(row)[0], chunk_size=CHUNK)(unit)
 
 
+@dataclass(frozen=True)
+class RowSpace:
+    """Of a Jacobian J (rows, unknowns).  basis (unknowns, rank): orthonormal, of what J sees · values: all singular
+    values that can be other than 0, from greatest to least."""
+
+    basis: Tensor
+    values: Tensor
+
+    @staticmethod
+    def of(jacobian: Tensor) -> RowSpace:
+        """By eigenvalues of the smaller Gram matrix: singular values above √(ε · Σσ²), about 1e-8 of the largest,
+        count."""
+        wide = jacobian.shape[0] < jacobian.shape[1]
+        gram = jacobian @ jacobian.mT if wide else jacobian.mT @ jacobian
+        squares, vectors = torch.linalg.eigh(gram)
+        counted = squares > torch.finfo(gram.dtype).eps * squares.sum()
+        basis = vectors[:, counted]
+        if wide:
+            basis = jacobian.mT @ (basis / squares[counted].sqrt())
+        return RowSpace(basis, squares.clamp_min(0).sqrt().flip(0))
+
+    def unseen(self, x: Tensor) -> Tensor:
+        """Projection of x (unknowns,) onto the kernel of J."""
+        return x - self.basis @ (self.basis.mT @ x)
+
+
 def by_columns(function: Callable[[Tensor], Any], x: Tensor) -> Any:
     """Derivatives of all that `function` returns by each entry of x (k,), tensors with a leading dimension k."""
     unit = torch.eye(len(x), dtype=x.dtype, device=x.device)

@@ -112,9 +112,21 @@ def generic_rank(conv: Conv, shape: Shape) -> int:
     return min(n_in, n_out + weights - conv.channels**2)
 
 
+def generic_deficiencies(network: ConvNet) -> list[int]:
+    """rd_1 … rd_d by `generic_rank`.
+
+    >>> from recon.nets.conv import TABLE_1
+    >>> generic_deficiencies(TABLE_1["CNN4 V2"])
+    [0, -9316, 0]
+    """
+    convs = zip(network.convs, network.image_shapes(), strict=False)
+    return [generic_rank(conv, shape) - math.prod(shape) for conv, shape in convs]
+
+
 __all__ = [
     "System",
     "convolution_matrix",
+    "generic_deficiencies",
     "generic_rank",
     "gradient_matrix",
     "system_of",

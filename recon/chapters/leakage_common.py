@@ -53,6 +53,16 @@ class Victims:
         return Victims(inputs(pool, rows), labels, [int(pool.index[row]) for row in rows], exact)
 
     @staticmethod
+    def of_all_classes(pool: ImagePool, count: int) -> Victims:
+        """The paper's two images and, up to `count`, the first others of every class in turn."""
+        if count <= len(VICTIMS):
+            return Victims.of(pool, VICTIMS[:count])
+        named = set(VICTIMS) if pool.name == "cifar10" else set()
+        by_class = [[int(i) for i in pool.index[pool.labels == k] if int(i) not in named] for k in range(CLASSES)]
+        in_turn = [each[k] for k in range(count) for each in by_class if k < len(each)]
+        return Victims.of(pool, (*VICTIMS, *in_turn)[:count])
+
+    @staticmethod
     def of_each_class(pool: ImagePool, count: int = CLASSES) -> Victims:
         """The first image of each of CIFAR-10's first `count` classes; on other data as many training images."""
         _, first = np.unique(pool.labels, return_index=True)

@@ -9,9 +9,11 @@ from small_networks import LOSSY, SMALL, STRIDED, some_gradient
 
 from recon.attacks import gradient_matching
 from recon.attacks.gradient_matching import (
+    GEIPINGS,
+    PAPERS,
+    Alignment,
+    Descent,
     GradientMatching,
-    cosine_distance,
-    cosine_distances,
     cosine_tv,
     cosine_tv_authors,
     dlg,
@@ -28,28 +30,35 @@ from recon.store.checkpoints import Checkpoints, FileCheckpoint
 
 
 def autograd_distances(gradient, x):
-    """Σ_j D(g_j(x), g_j) of each image, by autograd and its definition (10)."""
+    """Σ_j D(g_j(x), g_j) of each image and D(g(x), g), by autograd and definition (10)."""
     found = []
     for b, label in enumerate(gradient.labels):
         leaves = {name: tensor.clone().requires_grad_() for name, tensor in gradient.theta.items()}
         loss = F.cross_entropy(gradient.network(leaves, x[b : b + 1]), label[None])
         grads = torch.autograd.grad(loss, list(leaves.values()))
         pairs = zip(grads, gradient.gradients.values(), strict=True)
-        found.append(sum(1 - F.cosine_similarity(g.flatten(), t[b].flatten(), dim=0) for g, t in pairs))
-    return torch.stack(found)
+        pairs = [(g.flatten(), t[b].flatten()) for g, t in pairs]
+        whole = [torch.cat(each) for each in zip(*pairs, strict=True)]
+        by_tensor = sum(1 - F.cosine_similarity(g, t, dim=0) for g, t in pairs)
+        found.append(torch.stack([by_tensor, 1 - F.cosine_similarity(*whole, dim=0)]))
+    return torch.stack(found, dim=1)
 
 
 @pytest.mark.parametrize("network", [SMALL, STRIDED], ids=["small", "strided"])
-def test_the_energy_is_the_sum_of_cosine_distances(network):
+def test_the_energy_is_the_sum_of_cosine_distances_or_that_of_the_whole_gradient(network):
     gradient, x = some_gradient(network)
-    assert GradientMatching(gradient, 1, 1e-3).energy(x).abs().max() < 1e-12
-    expected = autograd_distances(gradient, 0.5 * x)
-    assert (expected > 1e-4).all()
-    torch.testing.assert_close(GradientMatching(gradient, 1, 1e-3, alpha=3.0).energy(0.5 * x), 3 * expected)
+    by_tensor, whole = autograd_distances(gradient, 0.5 * x)
+    assert (by_tensor > 1e-4).all() and (whole > 1e-4).all()
+    assert ((whole - by_tensor).abs() > 0.1 * by_tensor).all()  # two energies, and not nearly one
+    for setting, expected in (({}, by_tensor), ({"whole": True}, whole)):
+        assert GradientMatching(gradient, 1, **setting).energy(x).abs().max() < 1e-12
+        torch.testing.assert_close(GradientMatching(gradient, 1, alpha=3.0, **setting).energy(0.5 * x), 3 * expected)
     chain = network.chain(gradient.theta, 0.5 * x, cross_entropy_direction(gradient.labels))
-    torch.testing.assert_close(cosine_distances(chain.layers, gradient.gradients), expected)
-    u, v = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(cosine_distance(u, v), 1 - F.cosine_similarity(u, v))
+    alignment = Alignment.of(chain.layers, gradient.gradients)
+    torch.testing.assert_close(alignment.by_tensor(), by_tensor)
+    torch.testing.assert_close(alignment.whole(), whole)
+    scaled = Alignment.of(chain.layers, {name: 3 * g for name, g in gradient.gradients.items()})
+    torch.testing.assert_close(scaled.whole(), whole)  # a cosine does not see how long the gradient is
 
 
 def test_total_variation_is_the_mean_of_horizontal_plus_that_of_vertical_differences():
@@ -58,7 +67,7 @@ def test_total_variation_is_the_mean_of_horizontal_plus_that_of_vertical_differe
     x = torch.stack([(2 * rows + 3 * columns).expand(2, 3, 4), -5 * rows.expand(2, 3, 4)])
     torch.testing.assert_close(total_variation(x), torch.tensor([5.0, 5.0]))
     gradient, x = some_gradient()
-    plain, smooth = (GradientMatching(gradient, 1, 1e-3, beta=beta).energy(x) for beta in (0.0, 0.7))
+    plain, smooth = (GradientMatching(gradient, 1, beta=beta).energy(x) for beta in (0.0, 0.7))
     torch.testing.assert_close(smooth - plain, 0.7 * total_variation(x))
 
 
@@ -70,7 +79,7 @@ def test_the_linear_systems_term_is_the_residual_of_the_layers_system(layer):
     conv, weight, shape = STRIDED.convs[layer - 1], gradient.theta[f"w{layer}"], found.x.shape[1:]
     system = torch.from_numpy(system_of(conv, weight, found.delta[0], tuple(shape)).dense())
     right = torch.cat([found.z.flatten(), gradient.gradients[f"w{layer}"].flatten()])
-    attack = GradientMatching(*(gradient, 1, 1e-3), first=layer, alpha=0.0, gamma=0.3, system=(found.z, found.delta))
+    attack = GradientMatching(gradient, 1, first=layer, alpha=0.0, gamma=0.3, system=(found.z, found.delta))
     assert attack.shape == tuple(shape)
     generator = torch.Generator().manual_seed(0)
     for x in (found.x, torch.randn(found.x.shape, generator=generator, dtype=torch.float64)):
@@ -83,15 +92,16 @@ def test_later_layers_match_the_gradients_from_there_on():
     gradient, x = some_gradient(STRIDED)
     hidden = STRIDED.activation(STRIDED.convs[0].apply(0.5 * x, gradient.theta["w1"]))
     parts = {name: tensor for name, tensor in gradient.theta.items() if name != "w1"}
-    found = GradientMatching(gradient, 1, 1e-3, first=2).energy(hidden)
+    found = GradientMatching(gradient, 1, first=2).energy(hidden)
     whole = STRIDED.gradients(gradient.theta, 0.5 * x, gradient.labels)
-    expected = sum(cosine_distance(whole[name], gradient.gradients[name]) for name in parts)
+    pairs = [(whole[name].flatten(1), gradient.gradients[name].flatten(1)) for name in parts]
+    expected = sum(1 - F.cosine_similarity(u, v) for u, v in pairs)
     torch.testing.assert_close(found, expected)
 
 
 def test_a_step_is_pytorchs_adam_and_keeps_the_best():
     gradient, x = some_gradient(SMALL)
-    attack = GradientMatching(gradient, 6, 0.05, beta=0.1)
+    attack = GradientMatching(gradient, 6, Descent(0.05), beta=0.1)
     start = 0.3 * x.flatten(1)[:, None]
     state, leaf = attack.init(start), start.clone().requires_grad_()
     adam, energies, visited = torch.optim.Adam([leaf], lr=0.05), [], []
@@ -113,16 +123,18 @@ def test_a_step_is_pytorchs_adam_and_keeps_the_best():
 
 def test_signed_steps_stay_in_the_box_and_shrink_at_the_milestones():
     gradient, x = some_gradient(SMALL)
-    attack = GradientMatching(gradient, 10, 0.1, signed=True, box=(-0.25, 0.25), milestones=(0.3, 0.5))
+    attack = GradientMatching(gradient, 10, Descent(0.2, signed=True, boxed=True, milestones=(0.3, 0.5)))
     state, sizes = attack.init(torch.zeros(2, 1, x[0].numel(), dtype=torch.float64)), []
     for _ in range(7):
         moved = attack.step(state)
         sizes.append((moved["adam"]["x"] - state["adam"]["x"]).abs().max().item())
         state = moved
-    assert sizes[0] == pytest.approx(0.1, rel=1e-5)  # the first step of Adam on a sign: the step size itself
-    assert min(sizes[1:3]) > 0.04 and max(sizes[3:5]) < 0.0101  # from the step after 3/10 of the budget
-    assert min(sizes[3:5]) > 0.004 and max(sizes[5:]) < 0.00101
-    assert state["adam"]["x"].abs().max() <= 0.25
+    assert sizes[0] == pytest.approx(0.2, rel=1e-5)  # the first step of Adam on a sign: the step size itself
+    assert min(sizes[1:3]) > 0.08 and max(sizes[3:5]) < 0.0202  # from the step after 3/10 of the budget
+    assert min(sizes[3:5]) > 0.008 and max(sizes[5:]) < 0.00202
+    assert state["adam"]["x"].abs().max() == 0.5  # an image's box, which three steps of 0.2 reach
+    hidden = GradientMatching(gradient, 10, GEIPINGS, first=2)
+    assert hidden.box == (-1.0, 1.0) and GradientMatching(gradient, 10).box is None
 
 
 def test_hybrid_improves_on_the_minimum_norm_solution_and_starts_from_it(tmp_path):
@@ -130,7 +142,7 @@ def test_hybrid_improves_on_the_minimum_norm_solution_and_starts_from_it(tmp_pat
     start = torch.cat([rgap(victim) for victim in gradient.split()])
     found = [next(layer_by_layer(victim)) for victim in gradient.split()]
     system = (torch.cat([f.z for f in found]), torch.cat([f.delta for f in found]))
-    attack = GradientMatching(gradient, 5, 1e-3, alpha=1.0, beta=1.0, gamma=0.05, system=system)
+    attack = GradientMatching(gradient, 5, alpha=1.0, beta=1.0, gamma=0.05, system=system)
     improved = hybrid(gradient, share=0.05, checkpoints=Checkpoints(tmp_path))
     assert (attack.energy(improved) < attack.energy(start)).all()
     torch.testing.assert_close(improved, start, atol=0.6, rtol=0)
@@ -151,6 +163,7 @@ def test_hybrids_settings_go_by_layer_and_its_improvement_feeds_the_next(monkeyp
     deep = ConvNet((Conv(3, 6), Conv(3, 8), Conv(3, 9), Conv(1, 9)), shape=(2, 8, 8), classes=4)
     gradient, x = some_gradient(deep)
     found = hybrid(gradient, share=0.1)
+    assert not any(a.whole or a.descent != PAPERS for a, _, _ in runs)
     assert [(a.first, steps) for a, steps, _ in runs] == [(4, 100), (3, 100), (2, 800), (1, 1000)]
     assert [(a.alpha, a.beta, a.gamma) for a, _, _ in runs] == [
         *((10.0, 0.1, 1.0), (10.0, 0.1, 1.0)),
@@ -159,6 +172,9 @@ def test_hybrids_settings_go_by_layer_and_its_improvement_feeds_the_next(monkeyp
     for (_, _, improved), (attack, _, _) in zip(runs, runs[1:], strict=False):
         torch.testing.assert_close(attack.system[0].flatten(1), improved[:, 0].atanh())
     assert torch.equal(found, runs[-1][2].view_as(x))
+    runs.clear()
+    hybrid(gradient, share=0.1, whole=True, descent=GEIPINGS)
+    assert len(runs) == 4 and all(a.whole and a.descent == GEIPINGS for a, _, _ in runs)
 
 
 @pytest.mark.parametrize("attack", [cosine_tv, cosine_tv_authors])
@@ -194,10 +210,11 @@ def test_the_papers_settings_and_the_authors(monkeypatch):
     cosine_tv(gradient, SEED)
     cosine_tv_authors(gradient, SEED)
     (paper, steps), (authors, other) = made
-    assert steps == other == 4800 and (paper.alpha, paper.step_size) == (1.0, 1e-3)
-    assert paper.beta == pytest.approx(0.01 * 4) and not paper.signed and paper.box is None  # once per tensor of θ
-    assert (authors.step_size, authors.beta, authors.signed) == (0.1, 0.01, True)
-    assert authors.box == (-0.5, 0.5) and authors.milestones == (3 / 8, 5 / 8, 7 / 8)
+    assert steps == other == 4800 and (paper.alpha, paper.descent) == (1.0, Descent(1e-3))
+    assert paper.beta == pytest.approx(0.01 * 4) and not paper.whole and paper.box is None  # once per tensor of θ
+    assert authors.whole and authors.beta == 0.01
+    assert authors.descent == Descent(0.1, signed=True, boxed=True, milestones=(3 / 8, 5 / 8, 7 / 8))
+    assert authors.box == (-0.5, 0.5)
 
 
 def test_starts_are_the_papers():

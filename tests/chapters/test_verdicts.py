@@ -19,7 +19,7 @@ from recon.chapters import registry
 from recon.store.results import Claim
 
 HERE = Path(__file__).parent
-UNJUDGED = ("leakage-rank", "leakage-attacks", "leakage-beyond")
+UNJUDGED = ("leakage-beyond",)
 
 
 def cases(name: str) -> dict[str, dict[str, dict[str, Any]]]:

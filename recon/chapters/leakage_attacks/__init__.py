@@ -5,10 +5,12 @@ On the paper's two images, by networks of its seed: `recon.chapters.leakage_comm
 
 from recon.chapters.base import Experiment
 from recon.chapters.leakage_attacks.claims import claims
+from recon.chapters.leakage_attacks.claims_matching import matching_claims
 from recon.chapters.leakage_attacks.compute import compute
-from recon.chapters.leakage_attacks.figures import FIGURES
-from recon.chapters.leakage_attacks.metrics import Metrics
-from recon.chapters.leakage_attacks.sizes import SIZES
+from recon.chapters.leakage_attacks.compute_matching import compute_matching
+from recon.chapters.leakage_attacks.figures import FIGURES, MATCHING_FIGURES
+from recon.chapters.leakage_attacks.metrics import MatchingMetrics, Metrics
+from recon.chapters.leakage_attacks.sizes import MATCHING_SIZES, SIZES
 from recon.nets.conv import TABLE_1
 
 ATTACKS = Experiment(
@@ -25,4 +27,19 @@ ATTACKS = Experiment(
     on_gpu=False,
     shape=TABLE_1["CNN2 V1"].shape,
     paper_size={"share": 1.0},
+)
+MATCHING = Experiment(
+    name="leakage-matching",
+    chapter="15-leakage-attacks",
+    section="C&C 4, Appendix H",
+    summary="all attacks on twenty images of all classes: one cosine or many, whose steps, how much smoothing",
+    cost={"smoke": "10 s", "laptop": "3 min", "paper": "six hours"},
+    sizes=MATCHING_SIZES,
+    metrics=MatchingMetrics,
+    compute=compute_matching,
+    claims=matching_claims,
+    figures=MATCHING_FIGURES,
+    on_gpu=False,
+    shape=TABLE_1["CNN2 V1"].shape,
+    paper_size={"hybrid_share": 1.0},
 )

@@ -1,4 +1,4 @@
-"""Chapter 15: the attacks on both victims, network by network; and R-GAP on one image per class."""
+"""Chapter 15: the attacks on both victims, network by network."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from recon.chapters.leakage_attacks.metrics import Attacks, Error, Images, Metri
 from recon.chapters.leakage_attacks.sizes import Sizes
 from recon.chapters.leakage_common import Attacked, Victims, pixels
 from recon.chapters.published import DIVERGED, LABELS, PRE_TRAINED
-from recon.images.pool import ImagePool
 from recon.nets.conv import SEED
 from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """A sweep over the networks, each with all its attacks; then the gallery."""
+    """A sweep over the networks, each with all its attacks."""
     found = Victims.of(context.pool)
     runs = context.sweep(partial(attack_network, sizes, context), list(sizes.networks), "networks")
     arrays = {"truth": pixels(found.x)}
@@ -41,7 +40,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         ),
         share_of_published_steps=sizes.share,
     )
-    return Outcome(metrics, arrays | gallery(sizes, context.pool))
+    return Outcome(metrics, arrays)
 
 
 def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
@@ -116,14 +115,3 @@ def scores(x_hat: Tensor, found: Victims, seconds: float) -> Scores:
         },
         seconds=round(seconds, 2),
     )
-
-
-def gallery(sizes: Sizes, pool: ImagePool) -> Tensors:
-    """One image of each class by R-GAP, as pixels: "gallery truth", and "gallery NETWORK"."""
-    victims = Victims.of_each_class(pool)
-    arrays = {"gallery truth": pixels(victims.x)}
-    for name in sizes.gallery:
-        attacked = Attacked.of(name, pool)
-        gradient = Gradient.of(attacked.network, attacked.theta, victims.x, victims.labels)
-        arrays[f"gallery {name}"] = pixels(by_rgap(gradient))
-    return arrays

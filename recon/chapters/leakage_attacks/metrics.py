@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from recon.chapters.leakage_common import Spread
+from recon.chapters.published import DIVERGED
+
+LEAST = 1e-12  # errors below this are rounding
+DRAWS = 2000  # of a bootstrap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,3 +80,91 @@ class Metrics(Spread):
     def mse(self, name: str, method: str) -> float | None:
         """Mean squared error, None if it is not finite; KeyError where the method did not run."""
         return self.networks[name].methods[method].mse
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One attack on one network: mean squared error of each image, pixels in [0, 1], None where not finite."""
+
+    mse: list[float | None]
+    seconds: float
+
+    @property
+    def logs(self) -> np.ndarray:
+        """log10 of the errors, no less than 1e-12 and no more than `DIVERGED`, (images,)."""
+        return np.log10([min(max(DIVERGED if error is None else error, LEAST), DIVERGED) for error in self.mse])
+
+    @property
+    def typical(self) -> float:
+        """Geometric mean of the errors."""
+        return float(10 ** self.logs.mean())
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchedNetwork:
+    """c: the security metric · joint: rank of all layers together minus unknowns, at the first image · unread: entries
+    of the image that no equation reads · methods: by name · tv: CosineTV as its authors run it, by weight of the total
+    variation · starts: the same, by start."""
+
+    c: int
+    joint: int
+    unread: int
+    methods: dict[str, Run]
+    tv: dict[str, Run]
+    starts: list[Run]
+
+    @property
+    def missing(self) -> int:
+        """joint, without the entries that are not read."""
+        return self.joint + self.unread
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchingMetrics(Spread):
+    """networks: by name · index: of the images in CIFAR-10 · grey: error of a grey image, for each of them ·
+    cosine_steps: of CosineTV · hybrid_share: of Hybrid's published steps."""
+
+    rows_field: ClassVar[str] = "networks"
+
+    networks: dict[str, MatchedNetwork]
+    index: list[int]
+    grey: list[float]
+    cosine_steps: int
+    hybrid_share: float
+
+    @property
+    def open(self) -> list[str]:
+        """Networks whose gradient leaves something open that they read."""
+        return [name for name, row in self.networks.items() if row.missing < 0]
+
+    def ratio(self, method: str, other: str, names: list[str] | None = None) -> Ratio:
+        """Error of one method over that of another: geometric mean over networks (by name, default all) and images."""
+        rows = [self.networks[name] for name in names or self.networks]
+        differences = [row.methods[method].logs - row.methods[other].logs for row in rows]
+        return Ratio.of(np.mean(differences, axis=0))
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Geometric mean over images, and the central 95 % of its bootstrap over images; one image has no interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(logs: np.ndarray) -> Ratio:
+        """From log10 of each image's ratio, (images,)."""
+        if len(logs) < 2:
+            return Ratio(float(10 ** logs.mean()), 0.0, math.inf)
+        drawn = np.random.default_rng(0).choice(logs, (DRAWS, len(logs))).mean(1)
+        low, high = np.quantile(drawn, (0.025, 0.975))
+        return Ratio(float(10 ** logs.mean()), float(10**low), float(10**high))
+
+    @property
+    def lower(self) -> bool | None:
+        """Whether the ratio is below 1; None where its interval does not tell."""
+        return True if self.high < 1 else (False if self.low > 1 else None)
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2g} [{self.low:.2g}, {self.high:.2g}]"

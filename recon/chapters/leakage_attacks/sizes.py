@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recon.attacks.gradient_matching import COSINE_STEPS, DLG_STEPS
 from recon.chapters.published import PRE_TRAINED
 from recon.nets.conv import TABLE_1
 
@@ -13,26 +14,56 @@ ALL = (*TABLE_1, f"CNN4 V1{PRE_TRAINED}", f"CNN4 V2{PRE_TRAINED}")
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
     """networks: attacked by R-GAP · matched: those with gradient matching as well · share: of the published steps of
-    Hybrid and CosineTV · dlg_steps: 300 as published, 0 for none · gallery: R-GAP on one image per class · epochs: of
-    pre-training, 300 as published."""
+    Hybrid and CosineTV · dlg_steps: 300 as published, 0 for none · epochs: of pre-training, 300 as published."""
 
     networks: tuple[str, ...] = ALL
     matched: tuple[str, ...] = ALL
     share: float = 1.0
     dlg_steps: int = 300
-    gallery: tuple[str, ...] = ("CNN2 V2", "CNN3 V2")
     epochs: int = 300
 
 
 SIZES = {
     "smoke": Sizes(
-        networks=("CNN3 V2", "CNN4 V1 pre-trained"),
+        networks=("CNN3 V2", "CNN4 V1", "CNN4 V1 pre-trained"),
         matched=("CNN3 V2",),
         share=0.003,
         dlg_steps=3,
-        gallery=("CNN3 V2",),
         epochs=1,
     ),
     "laptop": Sizes(matched=("CNN2 V2", "CNN3 V2"), share=0.25, dlg_steps=0, epochs=30),
     "paper": Sizes(),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchingSizes:
+    """networks: of Table 1 · images: the paper's two, and beyond them as many of every class · cosine_steps: of
+    CosineTV, 4800 as published · hybrid_share: of the published steps · dlg_steps: 300 as published, 0 for none ·
+    swept: networks on which the weight of the total variation takes the values tv, and CosineTV `starts` starts."""
+
+    networks: tuple[str, ...] = tuple(TABLE_1)
+    images: int = 20
+    cosine_steps: int = COSINE_STEPS
+    hybrid_share: float = 1.0
+    dlg_steps: int = DLG_STEPS
+    swept: tuple[str, ...] = ("CNN2 V2",)
+    tv: tuple[float, ...] = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
+    starts: int = 3
+
+
+MATCHING_SIZES = {
+    "smoke": MatchingSizes(
+        networks=("CNN3 V2", "CNN3 V4", "CNN2 V1"),
+        images=2,
+        cosine_steps=8,
+        hybrid_share=0.002,
+        dlg_steps=2,
+        swept=("CNN3 V2",),
+        tv=(0.01, 0.1),
+    ),
+    "laptop": MatchingSizes(
+        networks=("CNN2 V2", "CNN3 V2"), images=4, cosine_steps=1200, hybrid_share=0.1, dlg_steps=0
+    ),
+    "paper": MatchingSizes(swept=("CNN2 V1", "CNN2 V2", "CNN4 V2")),
 }

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 
+import numpy as np
 import torch
-from scipy.stats import spearmanr
+from scipy.stats import permutation_test, spearmanr
 
 from recon.analysis.identifiability import numerical_rank, security_metric
-from recon.attacks.operators import generic_rank, systems
+from recon.attacks.operators import generic_deficiencies, systems
 from recon.attacks.rgap import rgap
 from recon.chapters.base import Context, Outcome
 from recon.chapters.leakage_common import Attacked, Victims
@@ -18,6 +19,8 @@ from recon.chapters.leakage_rank.sizes import Sizes
 from recon.chapters.published import DIVERGED, METHODS, PUBLISHED, PUBLISHED_RANK
 from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
+
+PERMUTATIONS = 2000  # of the networks
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
@@ -32,21 +35,26 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         for name, network in attacked.items()
     }
     c = {name: row.c for name, row in networks.items()}
-    spearman = correlations(c, psnrs)
-    return Outcome(Metrics(networks=networks, seconds=seconds, spearman_with_published_psnr=spearman), {})
+    ranked = correlations(c, psnrs)
+    metrics = Metrics(
+        networks=networks,
+        seconds=seconds,
+        spearman_with_published_psnr={key: each and each[0] for key, each in ranked.items()},
+        chance={key: each and each[1] for key, each in ranked.items()},
+    )
+    return Outcome(metrics, {})
 
 
 def ranks(name: str, attacked: Attacked, found: Victims) -> Ranks:
     """One row of Table 1, at the first victim."""
-    network, shapes = attacked.network, attacked.network.image_shapes()
+    network = attacked.network
     each = [numerical_rank(u) for u in systems(network, attacked.theta, found.x[:1], found.labels[:1])]
     deficiencies = [rank.deficiency for rank in each]
-    generic = zip(network.convs, shapes, strict=False)
     return Ranks(
         rd=deficiencies,
-        generic_rd=[generic_rank(conv, shape) - math.prod(shape) for conv, shape in generic],
+        generic_rd=generic_deficiencies(network),
         condition=[rank.condition for rank in each],
-        unknowns=[math.prod(shape) for shape in shapes[:-1]],
+        unknowns=[math.prod(shape) for shape in network.image_shapes()[:-1]],
         c=security_metric(deficiencies),
         published_rd=list(PUBLISHED_RANK[name][0]),
         published_c=PUBLISHED_RANK[name][1],
@@ -60,14 +68,27 @@ def own_psnr(attacked: Attacked, found: Victims) -> float:
     return psnr(error, 255.0).clamp(max=300.0).mean().item()
 
 
-def correlations(c: dict[str, int], psnrs: dict[str, dict[str, float]]) -> dict[str, float | None]:
-    """Spearman correlation of c(M) with each method's PSNR, with and without CNN4 V2; None for < 3 networks."""
-    found: dict[str, float | None] = {}
+def correlations(c: dict[str, int], psnrs: dict[str, dict[str, float]]) -> dict[str, tuple[float, float] | None]:
+    """Spearman correlation of c(M) with each method's PSNR, with and without CNN4 V2, and the share of permutations
+    of the networks with one as large; None for < 3 networks."""
+    found: dict[str, tuple[float, float] | None] = {}
     methods = dict.fromkeys(method for row in psnrs.values() for method in row)
     for method in methods:
         for key, left_out in ((method, ""), (method + WITHOUT, "CNN4 V2")):
             names = [name for name in c if method in psnrs.get(name, {}) and name != left_out]
             metric, decibels = [c[name] for name in names], [psnrs[name][method] for name in names]
             enough = len(names) > 2 and len(set(metric)) > 1 and len(set(decibels)) > 1
-            found[key] = float(spearmanr(metric, decibels).statistic) if enough else None
+            found[key] = _ranked(metric, decibels) if enough else None
     return found
+
+
+def _ranked(metric: list[int], decibels: list[float]) -> tuple[float, float]:
+    tested = permutation_test(
+        (np.array(metric),),
+        lambda x: spearmanr(x, decibels).statistic,
+        permutation_type="pairings",
+        alternative="greater",
+        n_resamples=PERMUTATIONS,
+        rng=np.random.default_rng(0),
+    )
+    return float(tested.statistic), float(tested.pvalue)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,10 +13,11 @@ from torch import Tensor
 
 from recon.analysis.identifiability import determined, security_metric
 from recon.attacks.joint import JointSystem, gauss_newton, relative_residual
-from recon.attacks.operators import generic_rank
+from recon.attacks.operators import generic_deficiencies
 from recon.attacks.rgap import rgap
+from recon.attacks.smoothest import smoothest
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.leakage_common import CLASSES, VICTIMS, Attacked, Victims, pixels
+from recon.chapters.leakage_common import Attacked, Victims, pixels
 from recon.chapters.leakage_rank.metrics import (
     Counterfactual,
     Counts,
@@ -28,7 +28,6 @@ from recon.chapters.leakage_rank.metrics import (
 )
 from recon.chapters.leakage_rank.sizes import IdentifiabilitySizes
 from recon.chapters.published import DIVERGED, METHODS, PUBLISHED
-from recon.images.pool import ImagePool
 from recon.nets.conv import TABLE_1
 from recon.released import Gradient
 from recon.scoring.metrics import psnr
@@ -40,7 +39,7 @@ BOX = (-0.5, 0.5)
 
 def compute_identifiability(sizes: IdentifiabilitySizes, context: Context) -> Outcome[IdentifiabilityMetrics]:
     """Every image by every network, each stored when it is done."""
-    victims = victims_of_all_classes(context.pool, sizes.images)
+    victims = Victims.of_all_classes(context.pool, sizes.images)
     units = [f"{name} {k}" for name in sizes.networks for k in range(len(victims.x))]
     found = context.sweep(partial(image_unit, sizes, context), units, "images")
     rows = {name: [found[f"{name} {k}"] for k in range(len(victims.x))] for name in sizes.networks}
@@ -55,28 +54,17 @@ def compute_identifiability(sizes: IdentifiabilitySizes, context: Context) -> Ou
     arrays = {"truth": pixels(victims.x[:2])}
     for name, each in rows.items():
         arrays[f"fixed {name}"] = each[0]["fixed"]
-        for kind in ("x_hat", "rgap", "counterfactual"):
+        for kind in ("x_hat", "rgap", "smoothest", "counterfactual"):
             arrays[f"{kind} {name}"] = pixels(
                 torch.stack([row[kind] for row in each[:2]]).view(-1, *victims.x.shape[1:])
             )
     return Outcome(metrics, arrays)
 
 
-def victims_of_all_classes(pool: ImagePool, count: int) -> Victims:
-    """The paper's two images and, up to `count`, the first others of every class in turn."""
-    if count <= len(VICTIMS):
-        return Victims.of(pool, VICTIMS[:count])
-    named = set(VICTIMS) if pool.name == "cifar10" else set()
-    by_class = [[int(i) for i in pool.index[pool.labels == label] if int(i) not in named] for label in range(CLASSES)]
-    in_turn = [each[k] for k in range(count) for each in by_class if k < len(each)]
-    wanted = (*VICTIMS, *in_turn)[:count]
-    return Victims.of(pool, wanted)
-
-
 def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tensors:
     """One image by one network: the attack, its certificate, and the truth's own rank; another photograph moved."""
     name, k = unit.rsplit(" ", 1)
-    victims = victims_of_all_classes(context.pool, sizes.images)
+    victims = Victims.of_all_classes(context.pool, sizes.images)
     attacked, row = Attacked.of(name, context.pool), int(k)
     x = victims.x[row].flatten()
     gradient = Gradient.of(attacked.network, attacked.theta, victims.x[row : row + 1], victims.labels[row : row + 1])
@@ -87,8 +75,9 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
     at_end = determined(system, found.x)
     there = (found.x - x).abs()[~at_end.unread].max() <= FOUND**2  # then the ranks are the same
     at_truth = at_end if there else determined(system, x)
-    moved = torch.full_like(x, torch.nan)
+    moved = smooth = torch.full_like(x, torch.nan)
     if row == 0:
+        smooth = smoothest(system, found.x).x
         moved = gauss_newton(system, Victims.of(context.pool).x[1].flatten(), steps=100, box=BOX).x
     return {
         "x_hat": found.x,
@@ -101,6 +90,7 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
         "unread": at_truth.unread,
         "fixed": at_truth.fixed,
         "rgap": (found.x if system.depth == 0 else rgap(gradient).flatten()).clone(),  # peeling is R-GAP
+        "smoothest": smooth.clone(),
         "counterfactual": moved,
         "counterfactual_residual": torch.tensor(relative_residual(gradient, moved)),
     }
@@ -109,7 +99,6 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
 def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) -> Identified:
     """One network's images together; other (c·h·w,): the photograph that was moved to the first."""
     truth = victims.x.flatten(1)
-    convs = zip(TABLE_1[name].convs, TABLE_1[name].image_shapes(), strict=False)
     first = rows[0]
 
     def column(key: str) -> Tensor:
@@ -122,7 +111,7 @@ def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) 
     deficiencies = column("deficiency")
     moved = first["counterfactual"]
     return Identified(
-        c=security_metric([generic_rank(conv, shape) - math.prod(shape) for conv, shape in convs]),
+        c=security_metric(generic_deficiencies(TABLE_1[name])),
         joint_deficiency=int(deficiencies[0]),
         joint_deficiencies=[int(deficiencies.min()), int(deficiencies.max())],
         unread_pixels=int(first["unread"].sum()),

@@ -68,9 +68,10 @@ def plot_found(result: Result[IdentifiabilityMetrics]) -> Figure:
             ("fixed entries\n(white)", fixed.view(-1, *shape).flatten(1), "none"),
             ("R-GAP", of("rgap"), "black"),
             ("all layers,\nfrom grey", of("x_hat"), "black"),
+            ("the smoothest\nsolution", of("smoothest"), "black"),
             ("all layers, from\nthe other image", of("counterfactual"), "black"),
         ],
-        [*names, [], [], [], []],
+        [*names, [], [], [], [], []],
         size=1.05,
     )
 

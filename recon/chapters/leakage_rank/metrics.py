@@ -38,13 +38,15 @@ WITHOUT = ", without CNN4 V2"
 @dataclass(frozen=True, kw_only=True)
 class Metrics(Spread):
     """networks: by name · spearman_with_published_psnr: rank correlation of c(M) with each method's published PSNR, and
-    with `OURS`, with and `WITHOUT` CNN4 V2; None for fewer than three networks."""
+    with `OURS`, with and `WITHOUT` CNN4 V2; None for fewer than three networks · chance: how often networks in random
+    order have a correlation as large."""
 
     rows_field: ClassVar[str] = "networks"
 
     networks: dict[str, Ranks]
     seconds: float
     spearman_with_published_psnr: dict[str, float | None]
+    chance: dict[str, float | None]
 
     def correlations(self) -> dict[str, float]:
         """Those that there are, in the order of Appendix E."""

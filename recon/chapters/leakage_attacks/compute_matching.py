@@ -1,0 +1,137 @@
+"""Chapter 15: every attack on images beyond the paper's two; gradient matching with two energies and two descents."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from recon.analysis.identifiability import determined, security_metric
+from recon.attacks.gradient_matching import GEIPINGS, PAPERS, Descent, cosine_tv, dlg, hybrid
+from recon.attacks.joint import JointSystem, gauss_newton
+from recon.attacks.operators import generic_deficiencies
+from recon.attacks.smoothest import smoothest
+from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.leakage_attacks.compute import by_rgap
+from recon.chapters.leakage_attacks.metrics import MatchedNetwork, MatchingMetrics, Run
+from recon.chapters.leakage_attacks.sizes import MatchingSizes
+from recon.chapters.leakage_common import Attacked, Victims, pixels
+from recon.nets.conv import SEED, TABLE_1
+from recon.optim.loop import Checkpoints
+from recon.released import Gradient
+from recon.scoring.metrics import mse
+
+#: suffix -> (one cosine over the whole gradient, steps)
+CHOICES: dict[str, tuple[bool, Descent]] = {
+    "": (False, PAPERS),
+    "_whole": (True, PAPERS),
+    "_steps": (False, GEIPINGS),
+    "_both": (True, GEIPINGS),
+}
+
+
+def compute_matching(sizes: MatchingSizes, context: Context) -> Outcome[MatchingMetrics]:
+    """Every attack by every network, on all images at once, each stored when it is done."""
+    victims = Victims.of_all_classes(context.pool, sizes.images)
+    units = [f"{name}/{method}" for name in sizes.networks for method in methods(sizes)]
+    units += [f"{name}/{each}" for name in sizes.swept for each in (*tv_units(sizes), *start_units(sizes))]
+    runs = context.sweep(partial(matching_unit, sizes, context), [unit.replace("/", "--") for unit in units], "attacks")
+
+    def of(name: str, unit: str) -> Run:
+        found = runs[f"{name}--{unit}"]
+        errors = mse(found["x_hat"], victims.x)
+        finite = torch.isfinite(errors)
+        return Run(
+            mse=[error if ok else None for error, ok in zip(errors.tolist(), finite.tolist(), strict=True)],
+            seconds=round(found["seconds"].item(), 2),
+        )
+
+    networks = {
+        name: MatchedNetwork(
+            c=security_metric(generic_deficiencies(TABLE_1[name])),
+            joint=int(runs[f"{name}--gauss_newton"]["deficiency"]),
+            unread=int(runs[f"{name}--gauss_newton"]["unread"]),
+            methods={method: of(name, method) for method in methods(sizes)},
+            tv={unit.removeprefix("tv "): of(name, unit) for unit in tv_units(sizes)} if name in sizes.swept else {},
+            starts=[of(name, unit) for unit in start_units(sizes)] if name in sizes.swept else [],
+        )
+        for name in sizes.networks
+    }
+    metrics = MatchingMetrics(
+        networks=networks,
+        index=victims.index,
+        grey=victims.x.square().flatten(1).mean(1).tolist(),
+        cosine_steps=sizes.cosine_steps,
+        hybrid_share=sizes.hybrid_share,
+    )
+    arrays = {"truth": pixels(victims.x)}
+    for name in sizes.networks:
+        for method in methods(sizes):
+            shown = runs[f"{name}--{method}"]["x_hat"].clamp(-10, 10).nan_to_num()
+            arrays[f"x_hat {name} {method}"] = pixels(shown)
+    return Outcome(metrics, arrays)
+
+
+def methods(sizes: MatchingSizes) -> list[str]:
+    """What runs on every network."""
+    matched = [method + suffix for method in ("cosine_tv", "hybrid") for suffix in CHOICES]
+    return ["rgap", "gauss_newton", "smoothest", *(["dlg"] if sizes.dlg_steps else []), *matched]
+
+
+def tv_units(sizes: MatchingSizes) -> list[str]:
+    """CosineTV as its authors run it, by weight of the total variation."""
+    return [f"tv {weight:g}" for weight in sizes.tv]
+
+
+def start_units(sizes: MatchingSizes) -> list[str]:
+    """The same, by start."""
+    return [f"start {k}" for k in range(sizes.starts)]
+
+
+def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
+    """One attack by one network: images "x_hat" (B, 3, 32, 32) and "seconds"; of Gauss–Newton also what is missing."""
+    name, method = unit.split("--")
+    victims = Victims.of_all_classes(context.pool, sizes.images)
+    attacked = Attacked.of(name, context.pool)
+    gradient = Gradient.of(attacked.network, attacked.theta, victims.x, victims.labels)
+    began = time.perf_counter()
+    kept = context.checkpoints.inside(unit.replace(" ", "-"))
+    found: Tensors = {"x_hat": attack(method, gradient, sizes, kept)().double()}
+    found["seconds"] = torch.tensor(time.perf_counter() - began)
+    if method == "gauss_newton":
+        first = JointSystem.of(gradient.split()[0])
+        there = determined(first, victims.x[0].flatten())
+        found |= {"deficiency": torch.tensor(there.deficiency), "unread": there.unread.sum()}
+    return found
+
+
+def attack(method: str, gradient: Gradient, sizes: MatchingSizes, kept: Checkpoints) -> Callable[[], Tensor]:
+    """A call that returns the images (B, c, h, w).  Matching runs in float32, as published."""
+    single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
+
+    def cosine(seed: int, tv: float, whole: bool, descent: Descent) -> Tensor:
+        run = cosine_tv(single, seed, sizes.cosine_steps, kept.at("cosine"), whole=whole, descent=descent, tv=tv)
+        return run.x_hat.view(shape)
+
+    if method == "rgap":
+        return lambda: by_rgap(gradient)
+    if method == "gauss_newton":
+        return lambda: torch.stack([gauss_newton(JointSystem.of(each)).x for each in gradient.split()]).view(shape)
+    if method == "smoothest":
+        systems = [JointSystem.of(each) for each in gradient.split()]
+        return lambda: torch.stack([smoothest(each, gauss_newton(each).x).x for each in systems]).view(shape)
+    if method == "dlg":
+        return lambda: dlg(single, SEED, sizes.dlg_steps)[0]
+    kind, _, value = method.partition(" ")
+    if kind == "tv":
+        return lambda: cosine(SEED, float(value), *CHOICES["_both"])
+    if kind == "start":
+        return lambda: cosine(SEED + int(value), 0.01, *CHOICES["_both"])
+    base = "hybrid" if kind.startswith("hybrid") else "cosine_tv"
+    whole, descent = CHOICES[kind.removeprefix(base)]
+    if base == "hybrid":
+        return lambda: hybrid(single, sizes.hybrid_share, kept, whole=whole, descent=descent)
+    return lambda: cosine(SEED, 0.01, whole, descent)
