@@ -15,7 +15,9 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
-from recon.attacks.joint import JointSystem, RowSpace, gradient_gram
+from recon.attacks.gauss_newton import RowSpace
+from recon.attacks.joint import JointSystem
+from recon.attacks.most_probable import gradient_gram
 from recon.attacks.operators import System
 from recon.released import Gradient
 

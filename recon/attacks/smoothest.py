@@ -12,7 +12,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from recon.attacks.joint import JointSystem, RowSpace, Solved, gauss_newton
+from recon.attacks.gauss_newton import RowSpace, Solved, gauss_newton
+from recon.attacks.joint import JointSystem
 
 ROUNDED = 1e-3  # |d| of a pixel difference becomes √(d² + ROUNDED²)
 OUTSIDE = 10.0  # weight of the squared distance from the pixels' range

@@ -8,7 +8,9 @@ import pytest
 import torch
 from small_networks import LOSSY, SMALL, STRIDED, some_gradient
 
-from recon.attacks.joint import JointSystem, gauss_newton, most_probable, relative_residual, whole_gradient
+from recon.attacks.gauss_newton import gauss_newton
+from recon.attacks.joint import JointSystem, relative_residual
+from recon.attacks.most_probable import most_probable, whole_gradient
 from recon.attacks.rgap import rgap
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet

@@ -6,8 +6,9 @@ import pytest
 import torch
 from small_networks import LOSSY, SMALL, some_gradient
 
+from recon.attacks.gauss_newton import RowSpace, gauss_newton
 from recon.attacks.gradient_matching import total_variation
-from recon.attacks.joint import JointSystem, RowSpace, gauss_newton, relative_residual
+from recon.attacks.joint import JointSystem, relative_residual
 from recon.attacks.smoothest import smoothest
 from recon.nets.conv import Conv, ConvNet
 

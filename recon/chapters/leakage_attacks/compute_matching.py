@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from recon.analysis.identifiability import determined, security_metric
+from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import GEIPINGS, PAPERS, Descent, cosine_tv, dlg, hybrid
-from recon.attacks.joint import JointSystem, gauss_newton
+from recon.attacks.joint import JointSystem
 from recon.attacks.operators import generic_deficiencies
 from recon.attacks.smoothest import smoothest
 from recon.chapters.base import Context, Outcome, Tensors

@@ -12,7 +12,8 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from recon.analysis.identifiability import determined, security_metric
-from recon.attacks.joint import JointSystem, gauss_newton, relative_residual
+from recon.attacks.gauss_newton import gauss_newton
+from recon.attacks.joint import JointSystem, relative_residual
 from recon.attacks.operators import generic_deficiencies
 from recon.attacks.rgap import rgap
 from recon.attacks.smoothest import smoothest
