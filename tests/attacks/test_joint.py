@@ -8,9 +8,10 @@ import pytest
 import torch
 from small_networks import LOSSY, SMALL, STRIDED, some_gradient
 
+from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.joint import JointSystem, relative_residual
-from recon.attacks.most_probable import most_probable, whole_gradient
+from recon.attacks.most_probable import most_probable
 from recon.attacks.rgap import rgap
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet
@@ -131,7 +132,7 @@ def test_the_most_probable_image_under_noise_is_a_minimum(sigma):
     disturbed = replace(gradient, gradients=noisy)
     found = most_probable(disturbed, sigma, 1 / 12)
     assert (found.energy.diff() < 0).all()
-    model, target = whole_gradient(disturbed), torch.cat([g.flatten() for g in noisy.values()])
+    model, target = BatchSystem.of(disturbed, disturbed.labels), torch.cat([g.flatten() for g in noisy.values()])
 
     def energy(point):
         return (model(point) - target).square().sum() / sigma**2 + 12 * point.square().sum()

@@ -1,0 +1,179 @@
+"""The mean gradient of a batch as one system in all its images, and what several local steps leave of it.
+
+    h(x_1, …, x_n) = (1/n) Σ_i g(x_i; y_i) = h*.
+
+n·c·h·w unknowns, one equation for each parameter.  The labels have to be known: see `label_counts`.  Images of one
+label can change places; those of different labels cannot.  Gauss–Newton (`recon.attacks.gauss_newton`) solves it from
+faint noise, which tells images of one label apart.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.func import vjp
+
+from recon.attacks.gauss_newton import Dense, Normal, by_columns
+from recon.errors import ReconError
+from recon.nets.conv import ConvNet, cross_entropy_direction
+from recon.nets.network import Params
+from recon.released import Gradient, check_labels
+
+FAINT = 0.1  # standard deviation of the start
+
+
+@dataclass(frozen=True)
+class BatchSystem:
+    """network · theta: float64 · labels (n,): of the images · target (p,): h*, all tensors as one vector · seed: of
+    the start.  x holds all images, (n·c·h·w,)."""
+
+    network: ConvNet
+    theta: Params
+    labels: Tensor
+    target: Tensor
+    seed: int = 0
+
+    @staticmethod
+    def of(gradient: Gradient, labels: Tensor, seed: int = 0) -> BatchSystem:
+        """From a mean gradient (B = 1) and the labels (n,) of its images; ReconError for several gradients."""
+        if len(gradient.labels) != 1:
+            raise ReconError(f"one mean gradient at a time, not {len(gradient.labels)}")
+        check_labels(labels, gradient.network.classes)
+        gradient = gradient.to(torch.float64)
+        target = torch.cat([each.flatten() for each in gradient.gradients.values()])
+        return BatchSystem(gradient.network, gradient.theta, labels, target, seed)
+
+    @property
+    def start(self) -> Tensor:
+        """N(0, 0.1²), (n·c·h·w,)."""
+        own = torch.Generator().manual_seed(self.seed)
+        size = len(self.labels) * math.prod(self.network.shape)
+        return FAINT * torch.randn(size, generator=own, dtype=torch.float64)
+
+    def images(self, x: Tensor) -> Tensor:
+        """(n, c, h, w)."""
+        return x.view(len(self.labels), *self.network.shape)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """h(x), (p,)."""
+        return self.mean_gradient(self.theta, x)
+
+    def mean_gradient(self, theta: Params, x: Tensor) -> Tensor:
+        """At parameters θ, (p,)."""
+        found = self.network.gradients(theta, self.images(x), self.labels)
+        return torch.cat([each.mean(0).flatten() for each in found.values()])
+
+    def linear(self, x: Tensor) -> Normal:
+        """By JᵀJ, since J has a row for every parameter."""
+        _, pull, *_ = vjp(self, x)
+        return Normal(self.gram(x), lambda residual: pull(residual)[0])
+
+    def gram(self, x: Tensor) -> Tensor:
+        """JᵀJ (n·c·h·w, n·c·h·w).
+
+        No row of the fully connected layer is formed: its gradient δfᵀ has, for images i, j and pixels a, b of theirs,
+
+            ⟨∂_a(δ_i f_iᵀ), ∂_b(δ_j f_jᵀ)⟩ = (∂_aδ_i·∂_bδ_j)(f_i·f_j) + (∂_aδ_i·δ_j)(f_i·∂_bf_j)
+                                             + (δ_i·∂_bδ_j)(∂_af_i·f_j) + (δ_i·δ_j)(∂_af_i·∂_bf_j).
+        """
+        parts = [self._parts(image, self.labels[i : i + 1]) for i, image in enumerate(self.images(x).flatten(1))]
+        size, n = math.prod(self.network.shape), len(parts)
+        gram = x.new_empty(n, size, n, size)
+        for i, first in enumerate(parts):
+            for j, second in enumerate(parts[: i + 1]):
+                block = first.products(second) / n**2
+                gram[i, :, j], gram[j, :, i] = block, block.mT
+        return gram.view(n * size, n * size)
+
+    def _parts(self, image: Tensor, label: Tensor) -> _Parts:
+        def passes(pixels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            *convolutions, last = self.network.layers(
+                self.theta, pixels.view(1, *self.network.shape), cross_entropy_direction(label)
+            )
+            shared = [(layer.delta[0] @ layer.input[0].mT).flatten() for layer in convolutions]
+            return last.input[0], last.delta[0], torch.cat(shared) if shared else pixels.new_zeros(0)
+
+        features, delta, _ = passes(image)
+        return _Parts(features, delta, *by_columns(passes, image))
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Of one image: f (F,), δ (k,), and the derivatives of f, δ and the convolutions' gradients by each pixel."""
+
+    f: Tensor
+    delta: Tensor
+    df: Tensor
+    ddelta: Tensor
+    dshared: Tensor
+
+    def products(self, other: _Parts) -> Tensor:
+        """Their block of JᵀJ, (pixels, pixels)."""
+        weight = (self.f @ other.f + 1) * (self.ddelta @ other.ddelta.mT)  # + 1: the bias
+        weight += (self.delta @ other.delta) * (self.df @ other.df.mT)
+        weight += torch.outer(self.ddelta @ other.delta, other.df @ self.f)
+        weight += torch.outer(self.df @ other.f, other.ddelta @ self.delta)
+        return weight + self.dshared @ other.dshared.mT
+
+
+@dataclass(frozen=True)
+class LocalSteps:
+    """Federated averaging: (θ − θ_k)/(k · step_size), θ_k after k steps of gradient descent on the batch (p,).
+
+    For k = 1 it is the mean gradient.  target: what the client sent, divided so.
+    """
+
+    batch: BatchSystem
+    k: int
+    step_size: float
+    target: Tensor
+
+    @staticmethod
+    def of(batch: BatchSystem, k: int, step_size: float, x: Tensor) -> LocalSteps:
+        """What a client with the images x (n·c·h·w,) sends.  ReconError unless k ≥ 1 and step_size > 0."""
+        if k < 1 or not step_size > 0:
+            raise ReconError(f"at least one step of positive size, not {k} of {step_size}")
+        made = LocalSteps(batch, k, step_size, torch.zeros_like(batch.target))
+        return LocalSteps(batch, k, step_size, made(x))
+
+    @property
+    def start(self) -> Tensor:
+        """The batch's."""
+        return self.batch.start
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The update, (p,)."""
+        theta, total = dict(self.batch.theta), torch.zeros_like(self.batch.target)
+        sizes = [each.numel() for each in theta.values()]
+        for _ in range(self.k):
+            gradient = self.batch.mean_gradient(theta, x)
+            total = total + gradient
+            pieces = zip(theta.items(), gradient.split(sizes), strict=True)
+            theta = {name: value - self.step_size * piece.view_as(value) for (name, value), piece in pieces}
+        return total / self.k
+
+    def linear(self, x: Tensor) -> Dense:
+        """With the whole Jacobian: for small networks and batches."""
+        return Dense(by_columns(self, x).mT)
+
+
+def label_counts(gradient: Gradient, n: int) -> Tensor:
+    """How many of n images have each label, (classes,) int64, from a mean gradient (B = 1).
+
+    The bias of the last layer has ∂ℓ/∂b_k = mean_i p_k(x_i) − count_k/n.  The probabilities are unknown; those of a
+    grey image stand in for them.  Rounded to whole numbers ≥ 0 that sum to n, largest remainders first.
+    """
+    network, theta = gradient.network, gradient.theta
+    grey = torch.zeros(1, *network.shape).to(theta[network.last[0]])
+    share = network(theta, grey).softmax(-1)[0] - gradient.gradients[network.last[1]][0]
+    wanted = share.clamp_min(0) / share.clamp_min(0).sum() * n
+    counts = wanted.floor().long()
+    rest = (wanted - counts).argsort(descending=True)[: n - int(counts.sum())]
+    counts[rest] += 1
+    return counts
+
+
+__all__ = ["BatchSystem", "LocalSteps", "label_counts"]
