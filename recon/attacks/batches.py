@@ -176,4 +176,15 @@ def label_counts(gradient: Gradient, n: int) -> Tensor:
     return counts
 
 
-__all__ = ["BatchSystem", "LocalSteps", "label_counts"]
+def scaled_by_bias(sources: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Images (r, d) at their true size and sign, from directions s_k (r, d) that are images up to a factor.
+
+    Of a fully connected first layer ∇_W ℓ = A X and ∇_b ℓ = A 1 with the images X (n, d) as rows, so that the w of
+    least norm with (∇_W ℓ) w = ∇_b ℓ has ⟨x_i, w⟩ = 1 for every image: x̂_k = s_k/⟨s_k, w⟩.
+    """
+    solution = torch.linalg.lstsq(weight.double().cpu(), bias.double().cpu(), driver="gelsd").solution
+    along = sources.double().cpu() @ solution
+    return (sources.double().cpu() / along[:, None]).to(sources)
+
+
+__all__ = ["BatchSystem", "LocalSteps", "label_counts", "scaled_by_bias"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_networks import SMALL, STRIDED, some_images, theta_of
 
-from recon.attacks.batches import BatchSystem, LocalSteps, label_counts
+from recon.attacks.batches import BatchSystem, LocalSteps, label_counts, scaled_by_bias
 from recon.attacks.gauss_newton import by_columns, gauss_newton
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet
@@ -85,6 +85,13 @@ def test_labels_are_counted_from_the_bias():
     _, _, mean = a_batch(n=6, labels=labels)
     assert label_counts(mean, 6).tolist() == [3, 0, 1, 2, 0]
     assert label_counts(mean, 7).sum() == 7
+
+
+def test_the_bias_gives_size_and_sign():
+    generator = torch.Generator().manual_seed(0)
+    x, a = torch.randn(3, 20, generator=generator), torch.randn(7, 3, generator=generator)
+    scales = torch.tensor([[0.3], [-2.0], [5.0]])
+    torch.testing.assert_close(scaled_by_bias(scales * x, a @ x, a.sum(1)), x)
 
 
 def test_bad_input_has_one_sentence():

@@ -1,8 +1,8 @@
-"""Chapter 16's sentences, one for each question."""
+"""Chapter 17's sentences, one for each question."""
 
 from __future__ import annotations
 
-from recon.chapters.leakage_beyond.metrics import Activations, Batches, Metrics, Noise, ThreatModels
+from recon.chapters.leakage_beyond.metrics import Activations, Metrics, Noise, ThreatModels
 from recon.chapters.leakage_beyond.sizes import Sizes
 from recon.chapters.tables import best_text
 from recon.scoring.nulls import clears
@@ -13,7 +13,6 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """One sentence each."""
     return [
         noise_claim(metrics.noise),
-        batches_claim(metrics.batches, metrics.network),
         activations_claim(metrics.activations),
         threat_claim(metrics.threat_models),
     ]
@@ -33,22 +32,6 @@ def noise_claim(level: Noise) -> Claim:
         + (f"no better than grey from σ = {lost:g}" if lost else "the mean is better than grey throughout")
         + f", single runs down to {min(map(min, level.rgap)):.0f} dB",
         f"a grey image: {level.grey:.0f} dB",
-        "finding",
-    )
-
-
-def batches_claim(mixed: Batches, network: str) -> Claim:
-    """What eq. (4) and R-GAP make of the mean of several gradients."""
-    return Claim(
-        "leakage-batches",
-        "C&C 5, Appendix G",
-        "For batches larger than one eq. (4) returns mixtures of the images.",
-        "batch size 1 only",
-        f"equal to Σ w_i x_i up to {max(mixed.mixture_error):.0e} in a pixel; share of the label's own image "
-        + ", ".join(f"{s:.0%} (n = {n})" for n, s in zip(mixed.sizes, mixed.share_of_own, strict=True))
-        + f"; R-GAP through {network} on two images: MSE {mixed.rgap_mse.different_labels:.3g}, "
-        f"with one label {mixed.rgap_mse.same_label:.3g}",
-        "equal shares " + ", ".join(f"{1 / n:.0%}" for n in mixed.sizes) + f"; grey: MSE {mixed.grey_mse:.3g}",
         "finding",
     )
 

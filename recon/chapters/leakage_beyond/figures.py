@@ -1,4 +1,4 @@
-"""Figures of chapter 16: noise, batches, activations, both threat models."""
+"""Figures of chapter 17: noise, activations, both threat models."""
 
 from __future__ import annotations
 
@@ -55,14 +55,6 @@ def plot_stages(result: Result[Metrics]) -> Figure:
     return on_white(figure)
 
 
-def plot_batches(result: Result[Metrics]) -> Figure:
-    """What eq. (4) returns for averaged gradients of a fully connected net: mixtures."""
-    rows = [("images", result.array("batch truth"), "grey")]
-    rows += [(f"batch of {n}", result.array(f"batch {n}"), "black") for n in result.metrics.batches.sizes]
-    width = max(len(images) for _, images, _ in rows)
-    return image_rows([(label, images[:width], frame) for label, images, frame in rows])
-
-
 def plot_activations(result: Result[Metrics]) -> Figure:
     """Truth, and the best of each method, by activation."""
     rows = [("original", result.array("truth"), "grey")]
@@ -83,7 +75,6 @@ def plot_threat_models(result: Result[Metrics]) -> Figure:
 
 FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
     "noise": plot_noise,
-    "batches": plot_batches,
     "activations": plot_activations,
     "threat-models": plot_threat_models,
     "stages": plot_stages,

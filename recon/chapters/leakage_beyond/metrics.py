@@ -1,4 +1,4 @@
-"""What chapter 16 measures."""
+"""What chapter 17 measures."""
 
 from __future__ import annotations
 
@@ -19,31 +19,6 @@ class Noise:
     rgap: list[list[float]]
     features: list[list[float]]
     grey: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwoImages:
-    """R-GAP's mean squared error to the nearer of two images whose gradients were averaged."""
-
-    different_labels: Annotated[float, Field(alias="different labels")]
-    same_label: Annotated[float, Field(alias="same label")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batches:
-    """Eq. (4) on batches of these sizes.
-
-    mse_to_own_image: of the row of a label to that label's image · share_of_own: |w_ki| over Σ_j |w_kj| for the label
-    k = y_i of image i · mixture_error: largest difference of a pixel from Σ_i w_ki x_i · rgap_mse: through a
-    convolutional network, and grey_mse of a grey image there.
-    """
-
-    sizes: list[int]
-    mse_to_own_image: list[float]
-    share_of_own: list[float]
-    mixture_error: list[float]
-    rgap_mse: TwoImages
-    grey_mse: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,10 +87,9 @@ class ThreatModels:
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """Four questions.  network: of the first three."""
+    """Three questions.  network: of the first two."""
 
     network: str
     noise: Noise
-    batches: Batches
     activations: Activations
     threat_models: ThreatModels

@@ -1,0 +1,24 @@
+"""Chapter 16, Appendix G of Chen & Campbell (2022): what the mean gradient of a batch determines."""
+
+from recon.chapters.base import Experiment
+from recon.chapters.leakage_batches.claims import claims
+from recon.chapters.leakage_batches.compute import compute
+from recon.chapters.leakage_batches.figures import FIGURES
+from recon.chapters.leakage_batches.metrics import Metrics
+from recon.chapters.leakage_batches.sizes import SIZES
+from recon.nets.conv import TABLE_1
+
+BATCHES = Experiment(
+    name="leakage-batches",
+    chapter="16-leakage-batches",
+    section="C&C 5, Appendix G",
+    summary="batches, local steps and unknown labels: how many images one mean gradient determines",
+    cost={"smoke": "10 s", "laptop": "3 min", "paper": "four hours"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures=FIGURES,
+    on_gpu=False,
+    shape=TABLE_1["CNN2 V1"].shape,
+)

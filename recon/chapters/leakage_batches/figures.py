@@ -1,0 +1,139 @@
+"""Figures of chapter 16: what is missing and what is found, images, clients, labels, unmixed batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from recon.chapters.leakage_batches.metrics import Metrics
+from recon.chapters.pictures import image_rows, on_white
+from recon.store.results import Result
+
+
+def plot_batches(result: Result[Metrics]) -> Figure:
+    """Share of the unknowns that the gradient fixes, and share of the images that are found, against the batch."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharex=True)
+    kinds = list(dict.fromkeys((row.side, row.channels, row.same) for row in result.metrics.batches))
+    for kind, colour in zip(kinds, sns.color_palette("colorblind", len(kinds)), strict=True):
+        rows = [row for row in result.metrics.batches if (row.side, row.channels, row.same) == kind]
+        side, channels, same = kind
+        label = f"{side} × {side}, {channels} channels" + (", one label" if same else "")
+        style = {"color": colour, "marker": "s" if same else "o", "linestyle": "--" if same else "-"}
+        axes[0].plot([row.n for row in rows], [1 + row.missing / row.unknowns for row in rows], label=label, **style)
+        axes[1].plot([row.n for row in rows], [row.found / row.n for row in rows], **style)
+    axes[0].set(ylabel="unknowns that are fixed", ylim=(-0.05, 1.05))
+    axes[1].set(ylabel="images found", ylim=(-0.05, 1.05))
+    for ax in axes:
+        ax.set(xscale="log", xlabel="images in the batch")
+        ax.axvline(result.metrics.classes, color="0.6", linestyle=":")
+    axes[0].legend(fontsize=8)
+    figure.tight_layout()
+    return on_white(figure)
+
+
+def plot_images(result: Result[Metrics]) -> Figure:
+    """One batch: the images, their mean, and Gauss–Newton's."""
+    return image_rows(
+        [
+            ("images", result.array("truth"), "grey"),
+            ("their mean", result.array("mixed")[:1], "none"),
+            ("from the mean\ngradient", result.array("x_hat"), "black"),
+        ]
+    )
+
+
+def plot_clients(result: Result[Metrics]) -> Figure:
+    """Error against local steps: through the steps, and as if there had been one."""
+    figure, ax = plt.subplots(figsize=(5.2, 3.2))
+    rows = result.metrics.clients
+    ax.plot([row.k for row in rows], [max(row.mse, 1e-32) for row in rows], "-o", label="through the steps")
+    ax.plot([row.k for row in rows], [max(row.naive_mse, 1e-32) for row in rows], "--s", label="taken for one gradient")
+    ax.axhline(rows[0].grey_mse, color="0.5", linestyle=":", label="a grey image")
+    ax.set(xscale="log", yscale="log", xlabel="local steps", ylabel="mean squared error")
+    ax.legend(fontsize=8)
+    figure.tight_layout()
+    return on_white(figure)
+
+
+def plot_labels(result: Result[Metrics]) -> Figure:
+    """Share of wrong labels against the batch."""
+    figure, ax = plt.subplots(figsize=(5.2, 3.2))
+    rows = result.metrics.labels
+    for key, style, label in (
+        ("untrained", "-o", "untrained network"),
+        ("trained", "-s", "trained network"),
+        ("equal", ":^", "equal counts"),
+    ):
+        ax.plot([row.n for row in rows], [getattr(row, key) for row in rows], style, label=label)
+    ax.set(xscale="log", xlabel="images in the batch", ylabel="wrong labels", ylim=(-0.03, 1.03))
+    ax.legend(fontsize=8)
+    figure.tight_layout()
+    return on_white(figure)
+
+
+def plot_separated(result: Result[Metrics]) -> Figure:
+    """Images of two batches and what separation has of them, scaled by the bias."""
+    sizes = [row.n for row in result.metrics.separated]
+    shown = dict.fromkeys((sizes[len(sizes) // 2], sizes[-1]))
+    rows = []
+    for n in shown:
+        rows.append((f"images,\n{n} in all", result.array(f"separated truth {n}"), "grey"))
+        rows.append(("unmixed", result.array(f"separated {n}"), "black"))
+    return image_rows(rows)
+
+
+def plot_mixtures(result: Result[Metrics]) -> Figure:
+    """What eq. (4) returns for averaged gradients of a fully connected net: mixtures."""
+    rows = [("images", result.array("mixture truth"), "grey")]
+    rows += [(f"batch of {n}", result.array(f"mixture {n}"), "black") for n in result.metrics.mixtures.sizes]
+    return image_rows(rows)
+
+
+def batches_table(metrics: Metrics) -> pd.DataFrame:
+    """Every batch in words."""
+    rows = [
+        {
+            "images": f"{row.n} of {row.side} × {row.side}" + (", one label" if row.same else ""),
+            "channels": row.channels,
+            "unknowns": row.unknowns,
+            "equations": row.equations,
+            "missing": -row.missing,
+            "found": f"{row.found} of {row.n}",
+            "certified": "✓" if row.certified else "",
+            "MSE": f"{row.mse:.1g}",
+            "NCC": f"{row.ncc:.2f}",
+            "gradients differ by": f"{row.residual:.0e}",
+        }
+        for row in metrics.batches
+    ]
+    return pd.DataFrame(rows).set_index("images")
+
+
+def separated_table(metrics: Metrics) -> pd.DataFrame:
+    """Counts beside the best null, and errors."""
+    rows = {
+        f"{row.n} images": {
+            "above NCC 0.7": f"{row.matches.ncc_07} [{row.best_null.ncc_07}]",
+            "above NCC 0.8": f"{row.matches.ncc_08} [{row.best_null.ncc_08}]",
+            "MSE below a tenth of grey's": row.within,
+            "median MSE": f"{row.mse:.3f}",
+            "grey": f"{row.grey_mse:.3f}",
+            "seconds": f"{row.seconds:.0f}",
+        }
+        for row in metrics.separated
+    }
+    return pd.DataFrame(rows).T
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+    "batches": plot_batches,
+    "images": plot_images,
+    "clients": plot_clients,
+    "labels": plot_labels,
+    "separated": plot_separated,
+    "mixtures": plot_mixtures,
+}
