@@ -279,13 +279,16 @@ def separations(sizes: Sizes, context: Context) -> tuple[list[Separated], Tensor
 
 
 def first_layer_gradient(x: Tensor, labels: Tensor, width: int, context: Context) -> tuple[Tensor, Tensor]:
-    """∇_{W_1} ℓ (width, d) and ∇_{b_1} ℓ (width,) of a batch, PyTorch's default initialisation."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(torch.randint(2**31, (1,), generator=named(context.seed, "batches.network"))))
-        first, last = torch.nn.Linear(x.shape[1], width), torch.nn.Linear(width, CLASSES)
-    F.cross_entropy(last(first(x).relu()), labels).backward()  # type: ignore[no-untyped-call]
-    assert first.weight.grad is not None and first.bias.grad is not None
-    return first.weight.grad, first.bias.grad
+    """∇_{W_1} ℓ (width, d) and ∇_{b_1} ℓ (width,) of a batch, at PyTorch's default start, U(±1/√inputs) throughout."""
+    generator, layers = named(context.seed, "batches.network"), []
+    for inputs_, outputs in ((x.shape[1], width), (width, CLASSES)):
+        for shape in ((outputs, inputs_), (outputs,)):
+            bound = inputs_**-0.5
+            layers.append(torch.empty(shape).uniform_(-bound, bound, generator=generator).requires_grad_())
+    weight, bias, last, last_bias = layers
+    loss = F.cross_entropy(F.linear(F.linear(x, weight, bias).relu(), last, last_bias), labels)
+    found = torch.autograd.grad(loss, [weight, bias])
+    return found[0], found[1]
 
 
 # -------------------------------------------------------------------------------------------------- eq. (4)
