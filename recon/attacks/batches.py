@@ -160,6 +160,32 @@ class LocalSteps:
         return Dense(by_columns(self, x).mT)
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some entries of a gradient only, as compression leaves them.  kept (p,): which, and the adversary knows which."""
+
+    batch: BatchSystem
+    kept: Tensor
+
+    @property
+    def start(self) -> Tensor:
+        """The batch's."""
+        return self.batch.start
+
+    @property
+    def target(self) -> Tensor:
+        """The entries that are left."""
+        return self.batch.target[self.kept]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Of h(x)."""
+        return self.batch(x)[self.kept]
+
+    def linear(self, x: Tensor) -> Dense:
+        """With their whole Jacobian: for small networks."""
+        return Dense(by_columns(self, x).mT)
+
+
 def label_counts(gradient: Gradient, n: int) -> Tensor:
     """How many of n images have each label, (classes,) int64, from a mean gradient (B = 1).
 
@@ -187,4 +213,4 @@ def scaled_by_bias(sources: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return (sources.double().cpu() / along[:, None]).to(sources)
 
 
-__all__ = ["BatchSystem", "LocalSteps", "label_counts", "scaled_by_bias"]
+__all__ = ["BatchSystem", "LocalSteps", "Part", "label_counts", "scaled_by_bias"]

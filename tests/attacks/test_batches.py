@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_networks import SMALL, STRIDED, some_images, theta_of
 
-from recon.attacks.batches import BatchSystem, LocalSteps, label_counts, scaled_by_bias
+from recon.attacks.batches import BatchSystem, LocalSteps, Part, label_counts, scaled_by_bias
 from recon.attacks.gauss_newton import by_columns, gauss_newton
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet
@@ -78,6 +78,18 @@ def test_images_are_found_through_local_steps():
     assert torch.cdist(system.images(found.x).flatten(1), x.flatten(1)).min(0).values.max() < 1e-6
     as_one = gauss_newton(BatchSystem(ONE, system.theta, system.labels, client.target), steps=60)
     assert torch.cdist(system.images(as_one.x).flatten(1), x.flatten(1)).min(0).values.max() > 1e-3
+
+
+def test_half_of_the_entries_may_be_enough_and_too_few_are_not():
+    system, x, _ = a_batch(n=1)
+    size = system.target.abs()
+    for share, enough in ((0.5, True), (0.05, False)):
+        kept = size >= size.quantile(1 - share)
+        part = Part(system, kept)
+        assert part.target.shape == part(x.flatten()).shape == (int(kept.sum()),)
+        assert torch.equal(part.target, system.target[kept])
+        found = gauss_newton(part, steps=60)
+        assert ((found.x - x.flatten()).abs().max() < 1e-6) == enough
 
 
 def test_labels_are_counted_from_the_bias():

@@ -16,8 +16,10 @@ from recon.chapters.leakage_attacks import ATTACKS
 from recon.chapters.leakage_attacks.claims import PRINTED, as_published, at_least_as_good, claims, deviation
 from recon.chapters.leakage_attacks.figures import table
 from recon.chapters.leakage_attacks.metrics import Metrics, Scores
-from recon.chapters.leakage_beyond.claims import harder, noise_claim, threat_claim
+from recon.chapters.leakage_beyond.claims import harder, threat_claim
 from recon.chapters.leakage_common import Victims
+from recon.chapters.leakage_defences.claims import hidden_from
+from recon.chapters.leakage_defences.metrics import Noisy
 from recon.chapters.leakage_rank.claims import claims as rank_claims
 from recon.chapters.leakage_rank.compute import correlations
 from recon.chapters.leakage_rank.compute_identifiability import identified
@@ -188,17 +190,17 @@ def test_weights_during_training_are_judged_by_the_best_null():
     assert threat_claim(replace(measured, stages=gone, weights=hidden)).verdict == "not reproduced"
 
 
-def test_noise_is_lost_where_the_mean_falls_to_grey():
-    noise = stored("leakage-beyond").metrics.noise
-    means = [sum(values) / len(values) for values in noise.rgap]
-    assert means == sorted(means, reverse=True)
-    lost = noise_claim(replace(noise, grey=means[3])).ours
-    assert f"no better than grey from σ = {noise.sigma[3]:g}" in lost
-    assert "better than grey throughout" in noise_claim(replace(noise, grey=-99.0)).ours
+def test_an_image_is_hidden_from_the_noise_after_which_nothing_is_better_than_grey():
+    def rows(*errors):
+        return [Noisy(z=10.0**k, mse=[error] * 2, predicted=[error] * 2, rgap=None) for k, error in enumerate(errors)]
+
+    assert hidden_from(rows(0.001, 0.09, 0.1), [0.1, 0.1]) == 10.0
+    assert hidden_from(rows(0.1, 0.001, 0.1), [0.1, 0.1]) == 100.0  # not from 1: it comes back
+    assert hidden_from(rows(0.1, 0.1, 0.001), [0.1, 0.1]) is None
 
 
 def test_harder_means_by_a_tenth():
-    assert harder(1.2, 1.0) == "harder" and harder(1.05, 1.0) == "no harder" == harder(1e-9, 1e-12)
+    assert harder(1.2, 1.0) and not harder(1.05, 1.0) and not harder(1e-9, 1e-12)
 
 
 # ------------------------------------------------------------------------------------------------ identifiability

@@ -1,4 +1,4 @@
-"""Chapter 17: noise on the gradient, other activations, and both threat models side by side."""
+"""Chapter 18: other activations, and both threat models side by side."""
 
 from recon.chapters.base import Experiment
 from recon.chapters.leakage_beyond.claims import claims
@@ -10,9 +10,9 @@ from recon.nets.conv import TABLE_1
 
 BEYOND = Experiment(
     name="leakage-beyond",
-    chapter="17-leakage-beyond",
+    chapter="18-leakage-beyond",
     section="C&C 5",
-    summary="noise, activations, and what a gradient leaks against what weights leak",
+    summary="other activations, and what a gradient leaks against what weights leak",
     cost={"smoke": "10 s", "laptop": "6 min", "paper": "20 min"},
     sizes=SIZES,
     metrics=Metrics,

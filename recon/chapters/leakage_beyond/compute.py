@@ -1,55 +1,33 @@
-"""Chapter 17: noise on the gradient, other activations; the third question is in `threat_models.py`.
+"""Chapter 18: other activations; the second question is in `threat_models.py`.
 
-The run's seed draws the images of the last question only: those of the others are the paper's victims.
+The run's seed draws the images of the last question only: those of the first are the paper's victims.
 """
 
 from __future__ import annotations
 
 import torch
 
-from recon.attacks.fully_connected import features_from_fully_connected
 from recon.attacks.gradient_matching import cosine_tv_authors
 from recon.attacks.rgap import rgap
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.leakage_beyond.metrics import Activations, Metrics, Noise
+from recon.chapters.leakage_beyond.metrics import Activations, Metrics
 from recon.chapters.leakage_beyond.sizes import Sizes
 from recon.chapters.leakage_beyond.threat_models import threat_models
 from recon.chapters.leakage_common import Attacked, Victims, pixels
 from recon.nets.conv import SEED
 from recon.released import Gradient
-from recon.scoring.metrics import mse, psnr
+from recon.scoring.metrics import mse
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Three questions, one after the other."""
+    """Two questions, one after the other."""
     found = Victims.of(context.pool)
     attacked = Attacked.of(sizes.network, context.pool)
     arrays = {"truth": pixels(found.x)}
-    noisy = noise(attacked, found, sizes)
     activated, by_activation = activations(attacked, found, sizes, context)
     threats, threatened = threat_models(context, sizes)
-    metrics = Metrics(network=sizes.network, noise=noisy, activations=activated, threat_models=threats)
+    metrics = Metrics(network=sizes.network, activations=activated, threat_models=threats)
     return Outcome(metrics, arrays | by_activation | threatened)
-
-
-def noise(attacked: Attacked, found: Victims, sizes: Sizes) -> Noise:
-    """PSNR (peak 1) of R-GAP, and of eq. (4)'s features, against N(0, σ²) on every gradient entry."""
-    network, theta = attacked.network, attacked.theta
-    features = features_from_fully_connected(Gradient.of(network, theta, found.x, found.labels))
-    by_rgap, by_features = [], []
-    for sigma in sizes.noise:
-        image_rows, feature_rows = [], []
-        for draw in range(sizes.draws):
-            own = torch.Generator().manual_seed(draw)
-            gradient = Gradient.of(network, theta, found.x, found.labels, sigma, own)
-            x = torch.cat([rgap(victim, check=False) for victim in gradient.split()])
-            image_rows += psnr(mse(x, found.x)).tolist()
-            noisy = features_from_fully_connected(gradient, check=False)
-            feature_rows += psnr(mse(noisy, features), peak=2.0).tolist()
-        by_rgap.append(image_rows)
-        by_features.append(feature_rows)
-    grey = psnr(mse(torch.zeros_like(found.x), found.x)).mean().item()
-    return Noise(sigma=list(sizes.noise), rgap=by_rgap, features=by_features, grey=grey)
 
 
 def activations(attacked: Attacked, found: Victims, sizes: Sizes, context: Context) -> tuple[Activations, Tensors]:

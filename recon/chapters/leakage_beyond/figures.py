@@ -1,35 +1,15 @@
-"""Figures of chapter 17: noise, activations, both threat models."""
+"""Figures of chapter 18: activations, both threat models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.figure import Figure
 
 from recon.chapters.leakage_beyond.metrics import Metrics
 from recon.chapters.pictures import NULL_LABELS, image_rows, on_white
 from recon.store.results import Result
-
-
-def plot_noise(result: Result[Metrics]) -> Figure:
-    """PSNR against noise on the gradient: mean and range over images and draws."""
-    noise = result.metrics.noise
-    figure, ax = plt.subplots(figsize=(6, 3.6))
-    sigma = np.array(noise.sigma)
-    for rows, label, colour in (
-        (noise.rgap, "R-GAP, image (range 1)", "#0173b2"),
-        (noise.features, "eq. (4), features (range 2)", "#de8f05"),
-    ):
-        values = np.array(rows)
-        ax.plot(sigma, values.mean(1), color=colour, marker="o", label=label)
-        ax.fill_between(sigma, values.min(1), values.max(1), color=colour, alpha=0.2)
-    ax.axhline(noise.grey, color="0.5", linestyle=":", label="a grey image")
-    ax.set(xscale="log", xlabel="σ / root mean square of each gradient tensor", ylabel="PSNR in dB")
-    ax.legend(fontsize=8)
-    figure.tight_layout(pad=0.4)
-    return on_white(figure)
 
 
 def plot_stages(result: Result[Metrics]) -> Figure:
@@ -74,7 +54,6 @@ def plot_threat_models(result: Result[Metrics]) -> Figure:
 
 
 FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
-    "noise": plot_noise,
     "activations": plot_activations,
     "threat-models": plot_threat_models,
     "stages": plot_stages,

@@ -1,4 +1,4 @@
-"""What chapter 17 measures."""
+"""What chapter 18 measures."""
 
 from __future__ import annotations
 
@@ -8,17 +8,6 @@ from typing import Annotated
 from pydantic import Field
 
 from recon.scoring.nulls import NullTable
-
-
-@dataclass(frozen=True, kw_only=True)
-class Noise:
-    """PSNR (peak 1) at each σ, one number an image and draw: of R-GAP's images, and of eq. (4)'s features relative to
-    their range [−1, 1]; grey: of a grey image."""
-
-    sigma: list[float]
-    rgap: list[list[float]]
-    features: list[list[float]]
-    grey: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +76,8 @@ class ThreatModels:
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """Three questions.  network: of the first two."""
+    """Two questions.  network: of the first."""
 
     network: str
-    noise: Noise
     activations: Activations
     threat_models: ThreatModels

@@ -1,4 +1,4 @@
-"""How large chapter 17 is."""
+"""How large chapter 18 is."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from recon.attacks.recover import RecoverSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """network: of Table 1 · noise: σ relative to each tensor's root mean square · draws: of noise at each σ ·
-    match_steps: of gradient matching by activation · n_train, width, train_steps, attack: of the trained
-    network whose weights are attacked · weights_at: these steps, and the last."""
+    """network: of Table 1 · match_steps: of gradient matching by activation · n_train, width, train_steps, attack: of
+    the trained network whose weights are attacked · weights_at: these steps, and the last."""
 
     network: str = "CNN2 V1"
-    noise: tuple[float, ...] = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-    draws: int = 3
     match_steps: int
     n_train: int
     width: int = 1000
@@ -27,8 +24,6 @@ class Sizes:
 SIZES = {
     "smoke": Sizes(
         network="CNN3 V2",
-        noise=(1e-4, 1e-1),
-        draws=1,
         match_steps=20,
         n_train=20,
         width=64,

@@ -1,4 +1,4 @@
-"""Chapter 17's last question: what one image's gradient gives away during training, and what the weights do."""
+"""Chapter 18's last question: what one image's gradient gives away during training, and what the weights do."""
 
 from __future__ import annotations
 

@@ -1,0 +1,24 @@
+"""Chapter 17, Appendix G of Chen & Campbell (2022): what hides an image from its gradient, and what does not."""
+
+from recon.chapters.base import Experiment
+from recon.chapters.leakage_defences.claims import claims
+from recon.chapters.leakage_defences.compute import compute
+from recon.chapters.leakage_defences.figures import FIGURES
+from recon.chapters.leakage_defences.metrics import Metrics
+from recon.chapters.leakage_defences.sizes import SIZES
+from recon.nets.conv import TABLE_1
+
+DEFENCES = Experiment(
+    name="leakage-defences",
+    chapter="17-leakage-defences",
+    section="C&C 5, Appendix G",
+    summary="noise in units of differential privacy, compression and signs: what is left of the image",
+    cost={"smoke": "10 s", "laptop": "2 min", "paper": "three hours"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures=FIGURES,
+    on_gpu=False,
+    shape=TABLE_1["CNN2 V1"].shape,
+)

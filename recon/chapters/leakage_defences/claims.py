@@ -1,0 +1,177 @@
+"""Chapter 17's sentences, each with what decides it."""
+
+from __future__ import annotations
+
+import math
+
+from recon.chapters.leakage_defences.metrics import Metrics, Noisy
+from recon.chapters.leakage_defences.sizes import Sizes
+from recon.store.results import Claim, verdict
+
+USUAL = 8.0  # an ε of training that is called private in practice
+WITHIN = 2.0  # factor between predicted and found error
+NO_BETTER = 0.8  # of grey's error: what counts as nothing left
+
+
+def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
+    """Noise, compression, signs, and c(M)."""
+    return [
+        noise_claim(metrics),
+        predicted_claim(metrics),
+        private_claim(metrics),
+        compressed_claim(metrics),
+        signs_claim(metrics),
+        metric_claim(metrics),
+    ]
+
+
+def mean(values: list[float]) -> float:
+    """Geometric.
+
+    >>> round(mean([1e-4, 1e-2]), 9)
+    0.001
+    """
+    return math.exp(sum(math.log(max(value, 1e-300)) for value in values) / len(values))
+
+
+def noise_claim(metrics: Metrics) -> Claim:
+    """The least noise that leaves nothing, by network."""
+    hides = {name: hidden_from(rows, metrics.grey[name]) for name, rows in metrics.noise.items()}
+    said = ", ".join(f"{name} {'none tried' if z is None else f'z = {z:g}'}" for name, z in hides.items())
+    most = max(row.z for row in next(iter(metrics.noise.values())))
+    lost = {name: rgap_lost(rows, metrics, name) for name, rows in metrics.noise.items()}
+    found = [z is not None for z in hides.values()]
+    return Claim(
+        "leakage-noise",
+        "C&C Appendix G",
+        "Noise on the gradient is a defence: enough of it leaves nothing that is better than a grey image.",
+        "left open",
+        f"the most probable image is no better than grey (error above {NO_BETTER:.0%} of its) from {said}, times the "
+        "norm of the gradient on every entry",
+        "a grey image; R-GAP is worse than grey from "
+        + ", ".join(f"{name} z = {z:g}" for name, z in lost.items() if z is not None),
+        verdict(all(found)) if all(found) or not any(found) else "partly",
+        value=max((z or math.inf) for z in hides.values()),
+        null_value=most,
+    )
+
+
+def hidden_from(rows: list[Noisy], grey: list[float]) -> float | None:
+    """The least z from which on the most probable image's error stays above `NO_BETTER` of a grey image's."""
+    hides = None
+    for row in reversed(rows):
+        if mean(row.mse) < NO_BETTER * mean(grey):
+            break
+        hides = row.z
+    return hides
+
+
+def rgap_lost(rows: list[Noisy], metrics: Metrics, name: str) -> float | None:
+    """The least z at which R-GAP is worse than grey."""
+    worse = [row.z for row in rows if row.rgap is not None and mean(row.rgap) > mean(metrics.grey[name])]
+    return min(worse, default=None)
+
+
+def predicted_claim(metrics: Metrics) -> Claim:
+    """The adversary's own estimate of their error."""
+    ratios = {name: [mean(row.mse) / mean(row.predicted) for row in rows] for name, rows in metrics.noise.items()}
+    every = [ratio for each in ratios.values() for ratio in each]
+    near = [1 / WITHIN <= ratio <= WITHIN for ratio in every]
+    return Claim(
+        "defences-predicted",
+        "",
+        "The adversary knows how far off they are: the posterior variance, computed without the truth, is within a "
+        "factor of two of the error of the most probable image at every noise.",
+        "",
+        "; ".join(f"{name}: error over prediction {min(each):.2f} to {max(each):.2f}" for name, each in ratios.items()),
+        "predicting grey's error throughout: off by up to "
+        f"{max(mean(metrics.grey[name]) / mean(rows[0].mse) for name, rows in metrics.noise.items()):.0e}",
+        "finding" if all(near) else ("partly" if sum(near) >= 0.8 * len(near) else "not reproduced"),
+        value=max(max(every), 1 / min(every)),
+        null_value=WITHIN,
+    )
+
+
+def private_claim(metrics: Metrics) -> Claim:
+    """Against a single gradient, noise much weaker than differential privacy asks for is enough."""
+    usual = [row.z for row in metrics.privacy if row.training <= USUAL]
+    hides = [hidden_from(rows, metrics.grey[name]) for name, rows in metrics.noise.items()]
+    needed = max((z if z is not None else math.inf) for z in hides)
+    once = next((row.once for row in metrics.privacy if row.z == needed), math.inf)
+    return Claim(
+        "defences-private",
+        "",
+        "The noise of private training hides a single image with room to spare.",
+        "",
+        f"hidden from z = {needed:g} on, ε = {once:.3g} for one release at δ = 1e-5; training (10 000 steps, batches "
+        f"of 256 from 50 000) has ε at most {USUAL:g} from z = {min(usual, default=math.inf):g} on",
+        "; ".join(f"z = {row.z:g}: ε {row.once:.3g} once, {row.training:.3g} trained" for row in metrics.privacy),
+        "no verdict" if not usual else ("finding" if needed < min(usual) else "not reproduced"),
+        value=needed,
+        null_value=min(usual, default=None),
+    )
+
+
+def compressed_claim(metrics: Metrics) -> Claim:
+    """How much of a gradient may be left out."""
+    rows = metrics.compressed
+    enough = [row.share for row in rows if row.largest_found == row.random_found == metrics.n_images]
+    tenth = [row for row in rows if row.equations > 1 and row.share <= 0.5]
+    held = [row.largest_found + row.random_found for row in tenth]
+    return Claim(
+        "defences-compression",
+        "",
+        "Compression is no defence: as long as the entries that are left outnumber the pixels, they give the image.",
+        "",
+        "images found from the largest and from random entries: "
+        + "; ".join(
+            f"{row.share:.0%} ({row.equations:.1f} a pixel) {row.largest_found} and {row.random_found} of "
+            f"{metrics.n_images}"
+            for row in rows
+        ),
+        "fewer entries than pixels: "
+        + str(sum(row.largest_found + row.random_found for row in rows if row.equations < 1))
+        + " found",
+        "no verdict"
+        if not tenth
+        else ("finding" if min(held) == 2 * metrics.n_images else ("partly" if sum(held) else "not reproduced")),
+        value=min(enough, default=1.0),
+        null_value=min((row.share for row in rows if row.equations > 1), default=None),
+    )
+
+
+def signs_claim(metrics: Metrics) -> Claim:
+    """One bit an entry."""
+    grey = next(iter(metrics.grey.values()))
+    better = [ours < NO_BETTER * plain for ours, plain in zip(metrics.signs.mse, grey, strict=True)]
+    return Claim(
+        "defences-signs",
+        "",
+        "The signs alone give more of the image than grey.",
+        "",
+        f"MSE of CosineTV on the signs {mean(metrics.signs.mse):.3g}, below {NO_BETTER:.0%} of grey's on {sum(better)} "
+        f"of {len(better)} images; on the gradient itself {mean(metrics.signs.whole_mse):.3g}",
+        f"a grey image: {mean(grey):.3g}",
+        "finding" if all(better) else ("partly" if any(better) else "not reproduced"),
+        value=mean(metrics.signs.mse),
+        null_value=mean(grey),
+    )
+
+
+def metric_claim(metrics: Metrics) -> Claim:
+    """The paper's one sentence on a defence."""
+    lowered = [any(c < row.c[0] for c in row.c[1:]) for row in metrics.deficiency]
+    return Claim(
+        "defences-metric",
+        "C&C Appendix G",
+        "Noise on the gradients reduces c(M).",
+        "an insight from the analysis",
+        "; ".join(
+            f"{row.network}: " + ", ".join(f"{c} at σ = {s:g}" for s, c in zip(row.sigma, row.c, strict=True))
+            for row in metrics.deficiency
+        ),
+        "no noise: the first of each",
+        verdict(all(lowered)) if all(lowered) or not any(lowered) else "partly",
+        value=float(sum(lowered)),
+        null_value=0.0,
+    )

@@ -1,0 +1,83 @@
+"""Figures of chapter 17: error against noise with its prediction, images, compression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from recon.chapters.leakage_defences.metrics import Metrics
+from recon.chapters.pictures import image_rows, on_white
+from recon.store.results import Result
+
+
+def plot_noise(result: Result[Metrics]) -> Figure:
+    """Error of the most probable image against z, every image a dot, and what the adversary predicts (lines)."""
+    metrics = result.metrics
+    figure, ax = plt.subplots(figsize=(7, 4))
+    for (name, rows), colour in zip(metrics.noise.items(), sns.color_palette("colorblind"), strict=False):
+        z = [row.z for row in rows]
+        ax.plot(z, [np.mean(row.predicted) for row in rows], color=colour, label=f"{name}: predicted")
+        for row in rows:
+            ax.plot([row.z] * len(row.mse), row.mse, ".", color=colour, alpha=0.6)
+        if rows[0].rgap is not None:
+            ax.plot(z, [np.mean(row.rgap or []) for row in rows], ":", color=colour, label=f"{name}: R-GAP")
+    grey = float(np.mean(next(iter(metrics.grey.values()))))
+    ax.axhline(grey, color="0.5", linestyle="--", label="a grey image")
+    private = [row.z for row in metrics.privacy if row.training <= 8]
+    if private:
+        ax.axvspan(min(private), max(row.z for row in metrics.privacy) * 1.3, color="#029e73", alpha=0.12)
+    ax.set(xscale="log", yscale="log", ylim=(None, 3), xlabel="noise multiplier z", ylabel="mean squared error")
+    ax.legend(fontsize=8)
+    figure.tight_layout()
+    return on_white(figure)
+
+
+def plot_images(result: Result[Metrics]) -> Figure:
+    """The images of the first network under more and more noise."""
+    name, rows = next(iter(result.metrics.noise.items()))
+    shown = [("original", result.array(f"truth {name}")[:6], "grey")]
+    shown += [(f"z = {row.z:g}", result.array(f"x_hat {name} {row.z:g}")[:6].clamp(0, 1), "black") for row in rows]
+    return image_rows([*shown, ("signs alone", result.array("signs")[:6], "black")])
+
+
+def plot_compressed(result: Result[Metrics]) -> Figure:
+    """Error against the share of the entries that is left."""
+    rows = result.metrics.compressed
+    figure, ax = plt.subplots(figsize=(5.4, 3.4))
+    for key, style, label in (("largest_mse", "-o", "the largest"), ("random_mse", "--s", "random ones")):
+        ax.plot([row.share for row in rows], [max(getattr(row, key), 1e-32) for row in rows], style, label=label)
+    enough = next((row.share / row.equations for row in rows), None)
+    if enough:
+        ax.axvline(enough, color="0.6", linestyle=":", label="one entry a pixel")
+    ax.set(xscale="log", yscale="log", xlabel="share of the entries that is left", ylabel="mean squared error")
+    ax.legend(fontsize=8)
+    figure.tight_layout()
+    return on_white(figure)
+
+
+def privacy_table(metrics: Metrics) -> pd.DataFrame:
+    """z, its ε, and what is left of the first network's images."""
+    name, rows = next(iter(metrics.noise.items()))
+    table = {
+        f"z = {row.z:g}": {
+            "ε of one release": f"{spent.once:.3g}",
+            "ε of training": f"{spent.training:.3g}",
+            "error": f"{np.mean(row.mse):.2g}",
+            "predicted": f"{np.mean(row.predicted):.2g}",
+            "grey": f"{np.mean(metrics.grey[name]):.2g}",
+        }
+        for row, spent in zip(rows, metrics.privacy, strict=True)
+    }
+    return pd.DataFrame(table).T
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+    "noise": plot_noise,
+    "images": plot_images,
+    "compressed": plot_compressed,
+}
