@@ -159,9 +159,7 @@ def plot_classes(result: Result[MatchingMetrics]) -> Figure:
     shown = slice(first, first + 10)
     kinds = [kind for kind in SHOWN if kind in metrics.networks[name].methods]
     rows = [("original", result.array("truth")[shown], "grey")]
-    rows += [
-        (name_of(kind).replace(", ", ",\n"), result.array(f"x_hat {name} {kind}")[shown], "black") for kind in kinds
-    ]
+    rows += [(SHOWN[kind], result.array(f"x_hat {name} {kind}")[shown], "black") for kind in kinds]
     figure = image_rows(rows, size=0.95)
     figure.suptitle(name, y=1.02)
     return on_white(figure)
@@ -176,7 +174,16 @@ def matching_table(metrics: MatchingMetrics) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-SHOWN = ("rgap", "dlg", "cosine_tv", "cosine_tv_both", "hybrid", "hybrid_both", "gauss_newton", "smoothest")
+SHOWN = {
+    "rgap": "R-GAP",
+    "dlg": "DLG",
+    "cosine_tv": "CosineTV,\nthe paper's",
+    "cosine_tv_both": "CosineTV,\nits authors'",
+    "hybrid": "Hybrid",
+    "hybrid_both": "Hybrid,\nGeiping's steps",
+    "gauss_newton": "Gauss–Newton",
+    "smoothest": "the smoothest\nsolution",
+}
 MATCHING_FIGURES: dict[str, Callable[[Result[MatchingMetrics]], Figure]] = {
     "choices": plot_choices,
     "tv": plot_tv,
