@@ -25,8 +25,8 @@ def matching_claims(metrics: MatchingMetrics, _: MatchingSizes) -> list[Claim]:
 def name_of(method: str) -> str:
     """In words.
 
-    >>> name_of("hybrid_both"), name_of("rgap")
-    ('Hybrid, whole gradient and Geiping\\'s steps', 'R-GAP')
+    >>> name_of("hybrid_whole"), name_of("rgap")
+    ('Hybrid, whole gradient', 'R-GAP')
     """
     suffix = next((each for each in ("_whole", "_steps", "_both") if method.endswith(each)), "")
     words = {"": "", "_both": ", whole gradient and Geiping's steps"}.get(suffix, f", {SUFFIXES[suffix]}")
