@@ -40,7 +40,7 @@ def plot_images(result: Result[Metrics]) -> Figure:
     return image_rows(
         [
             ("images", result.array("truth"), "grey"),
-            ("their mean", result.array("mixed")[:1], "none"),
+            ("their mean", result.array("mixed"), "none"),
             ("from the mean\ngradient", result.array("x_hat"), "black"),
         ]
     )
