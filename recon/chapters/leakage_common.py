@@ -24,6 +24,7 @@ from recon.training.pretraining import EPOCHS, pretrain
 
 VICTIMS = (1, 3)  # CIFAR-10 train indices of the paper's truck and deer
 CLASSES = 10
+FOUND = 1 / 510  # half a grey level
 PRE_TRAINING_CLASSES = (1, 2)  # automobile, bird: what the paper trains the networks of two rows on
 
 
@@ -139,3 +140,8 @@ def double(theta: Params) -> Params:
 def pixels(x: Tensor) -> Tensor:
     """Back to [0, 1] as flat images, for showing; (B, d)."""
     return (x + 0.5).flatten(1).float()
+
+
+def count_found(x_hat: Tensor, truth: Tensor) -> int:
+    """Images (B, …) of which every entry is within half a grey level of the truth."""
+    return int(((x_hat - truth).abs().flatten(1).amax(1) <= FOUND).sum())

@@ -12,12 +12,13 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 
 from recon.chapters import ROOT, kept, load
-from recon.chapters.leakage_attacks import ATTACKS
+from recon.chapters.leakage_attacks import ATTACKS, MATCHING
 from recon.chapters.leakage_attacks.claims import PRINTED, as_published, at_least_as_good, claims, deviation
+from recon.chapters.leakage_attacks.compute_matching import start_units, tv_units
 from recon.chapters.leakage_attacks.figures import table
 from recon.chapters.leakage_attacks.metrics import Metrics, Scores
 from recon.chapters.leakage_beyond.claims import harder, threat_claim
-from recon.chapters.leakage_common import Victims
+from recon.chapters.leakage_common import Victims, count_found
 from recon.chapters.leakage_defences.claims import hidden_from
 from recon.chapters.leakage_defences.metrics import Noisy
 from recon.chapters.leakage_rank.claims import claims as rank_claims
@@ -197,6 +198,20 @@ def test_an_image_is_hidden_from_the_noise_after_which_nothing_is_better_than_gr
     assert hidden_from(rows(0.001, 0.09, 0.1), [0.1, 0.1]) == 10.0
     assert hidden_from(rows(0.1, 0.001, 0.1), [0.1, 0.1]) == 100.0  # not from 1: it comes back
     assert hidden_from(rows(0.1, 0.1, 0.001), [0.1, 0.1]) is None
+
+
+def test_every_attack_runs_once_and_serves_the_sweeps_too():
+    sizes = MATCHING.sizes["paper"]
+    assert "cosine_tv_both" in tv_units(sizes) and start_units(sizes)[0] == "cosine_tv_both"
+    assert len(tv_units(sizes)) == len(sizes.tv) and len(start_units(sizes)) == sizes.starts
+    assert not {"tv 0.01", "start 0"} & {*tv_units(sizes), *start_units(sizes)}
+
+
+def test_an_image_counts_if_no_entry_is_off_by_more_than_half_a_grey_level():
+    truth = torch.zeros(2, 3, 4, 4)
+    off = truth.clone()
+    off[1, 2, 3, 3] = -1.01 / 510
+    assert count_found(truth + 0.99 / 510, truth) == 2 and count_found(off, truth) == 1
 
 
 def test_harder_means_by_a_tenth():

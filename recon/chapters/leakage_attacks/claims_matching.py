@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import spearmanr
 
-from recon.chapters.leakage_attacks.metrics import MatchingMetrics, Ratio
+from recon.chapters.leakage_attacks.metrics import MatchingMetrics, Ratio, interval
 from recon.chapters.leakage_attacks.sizes import MatchingSizes
 from recon.chapters.published import LABELS
 from recon.store.results import Claim
@@ -116,7 +116,7 @@ def smoothest(metrics: MatchingMetrics) -> Claim:
 def predictors(metrics: MatchingMetrics) -> Claim:
     """Rank correlations over networks, image by image."""
     found = {method: correlations(metrics, method) for method in PREDICTED}
-    gaps = {method: difference(joint, c) for method, (c, joint) in found.items()}
+    gaps = {method: interval(joint - c) for method, (c, joint) in found.items()}
     better = [method for method, (low, _) in gaps.items() if low > 0]
     words = [
         f"{name_of(method)} {c.mean():.2f} and {joint.mean():.2f} (difference {gaps[method][0]:.2f} to "
@@ -154,13 +154,6 @@ def _rho(predictor: list[int], decibels: np.ndarray) -> np.ndarray:
     return np.array(
         [spearmanr(predictor, image).statistic if varied and np.ptp(image) else 0.0 for image in decibels.T]
     )
-
-
-def difference(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-    """Central 95 % of the bootstrap of mean(a − b) over images."""
-    drawn = np.random.default_rng(0).choice(a - b, (2000, len(a))).mean(1)
-    low, high = np.quantile(drawn, (0.025, 0.975))
-    return float(low), float(high)
 
 
 def extent(metrics: MatchingMetrics) -> str:

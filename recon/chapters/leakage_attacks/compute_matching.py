@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -32,14 +31,15 @@ CHOICES: dict[str, tuple[bool, Descent]] = {
     "_steps": (False, GEIPINGS),
     "_both": (True, GEIPINGS),
 }
+BOTH, TV = "cosine_tv_both", 0.01  # CosineTV as its authors run it, and their weight of the total variation
 
 
 def compute_matching(sizes: MatchingSizes, context: Context) -> Outcome[MatchingMetrics]:
     """Every attack by every network, on all images at once, each stored when it is done."""
     victims = Victims.of_all_classes(context.pool, sizes.images)
-    units = [f"{name}/{method}" for name in sizes.networks for method in methods(sizes)]
-    units += [f"{name}/{each}" for name in sizes.swept for each in (*tv_units(sizes), *start_units(sizes))]
-    runs = context.sweep(partial(matching_unit, sizes, context), [unit.replace("/", "--") for unit in units], "attacks")
+    units = [f"{name}--{method}" for name in sizes.networks for method in methods(sizes)]
+    units += [f"{name}--{each}" for name in sizes.swept for each in (*tv_units(sizes), *start_units(sizes))]
+    runs = context.sweep(partial(matching_unit, sizes, context), list(dict.fromkeys(units)), "attacks")
 
     def of(name: str, unit: str) -> Run:
         found = runs[f"{name}--{unit}"]
@@ -56,7 +56,9 @@ def compute_matching(sizes: MatchingSizes, context: Context) -> Outcome[Matching
             joint=int(runs[f"{name}--gauss_newton"]["deficiency"]),
             unread=int(runs[f"{name}--gauss_newton"]["unread"]),
             methods={method: of(name, method) for method in methods(sizes)},
-            tv={unit.removeprefix("tv "): of(name, unit) for unit in tv_units(sizes)} if name in sizes.swept else {},
+            tv={f"{weight:g}": of(name, unit) for weight, unit in zip(sizes.tv, tv_units(sizes), strict=True)}
+            if name in sizes.swept
+            else {},
             starts=[of(name, unit) for unit in start_units(sizes)] if name in sizes.swept else [],
         )
         for name in sizes.networks
@@ -83,13 +85,13 @@ def methods(sizes: MatchingSizes) -> list[str]:
 
 
 def tv_units(sizes: MatchingSizes) -> list[str]:
-    """CosineTV as its authors run it, by weight of the total variation."""
-    return [f"tv {weight:g}" for weight in sizes.tv]
+    """CosineTV as its authors run it, by weight of the total variation; with their own weight it runs anyway."""
+    return [BOTH if weight == TV else f"tv {weight:g}" for weight in sizes.tv]
 
 
 def start_units(sizes: MatchingSizes) -> list[str]:
-    """The same, by start."""
-    return [f"start {k}" for k in range(sizes.starts)]
+    """The same, by start; the first runs anyway."""
+    return [f"start {k}" if k else BOTH for k in range(sizes.starts)]
 
 
 def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
@@ -100,7 +102,7 @@ def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
     gradient = Gradient.of(attacked.network, attacked.theta, victims.x, victims.labels)
     began = time.perf_counter()
     kept = context.checkpoints.inside(unit.replace(" ", "-"))
-    found: Tensors = {"x_hat": attack(method, gradient, sizes, kept)().double()}
+    found: Tensors = {"x_hat": attack(method, gradient, sizes, kept).double()}
     found["seconds"] = torch.tensor(time.perf_counter() - began)
     if method == "gauss_newton":
         first = JointSystem.of(gradient.split()[0])
@@ -109,30 +111,31 @@ def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
     return found
 
 
-def attack(method: str, gradient: Gradient, sizes: MatchingSizes, kept: Checkpoints) -> Callable[[], Tensor]:
-    """A call that returns the images (B, c, h, w).  Matching runs in float32, as published."""
+def attack(method: str, gradient: Gradient, sizes: MatchingSizes, kept: Checkpoints) -> Tensor:
+    """The images (B, c, h, w).  Matching runs in float32, as published."""
     single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
 
     def cosine(seed: int, tv: float, whole: bool, descent: Descent) -> Tensor:
         run = cosine_tv(single, seed, sizes.cosine_steps, kept.at("cosine"), whole=whole, descent=descent, tv=tv)
         return run.x_hat.view(shape)
 
-    if method == "rgap":
-        return lambda: by_rgap(gradient)
-    if method == "gauss_newton":
-        return lambda: torch.stack([gauss_newton(JointSystem.of(each)).x for each in gradient.split()]).view(shape)
-    if method == "smoothest":
-        systems = [JointSystem.of(each) for each in gradient.split()]
-        return lambda: torch.stack([smoothest(each, gauss_newton(each).x).x for each in systems]).view(shape)
-    if method == "dlg":
-        return lambda: dlg(single, SEED, sizes.dlg_steps)[0]
     kind, _, value = method.partition(" ")
+    if kind == "rgap":
+        return by_rgap(gradient)
+    if kind in ("gauss_newton", "smoothest"):
+        systems = [JointSystem.of(each) for each in gradient.split()]
+        solved = [gauss_newton(system).x for system in systems]
+        if kind == "smoothest":
+            solved = [smoothest(system, x).x for system, x in zip(systems, solved, strict=True)]
+        return torch.stack(solved).view(shape)
+    if kind == "dlg":
+        return dlg(single, SEED, sizes.dlg_steps)[0]
     if kind == "tv":
-        return lambda: cosine(SEED, float(value), *CHOICES["_both"])
+        return cosine(SEED, float(value), *CHOICES["_both"])
     if kind == "start":
-        return lambda: cosine(SEED + int(value), 0.01, *CHOICES["_both"])
+        return cosine(SEED + int(value), TV, *CHOICES["_both"])
     base = "hybrid" if kind.startswith("hybrid") else "cosine_tv"
     whole, descent = CHOICES[kind.removeprefix(base)]
     if base == "hybrid":
-        return lambda: hybrid(single, sizes.hybrid_share, kept, whole=whole, descent=descent)
-    return lambda: cosine(SEED, 0.01, whole, descent)
+        return hybrid(single, sizes.hybrid_share, kept, whole=whole, descent=descent)
+    return cosine(SEED, TV, whole, descent)

@@ -144,6 +144,13 @@ class MatchingMetrics(Spread):
         return Ratio.of(np.mean(differences, axis=0))
 
 
+def interval(values: np.ndarray) -> tuple[float, float]:
+    """Central 95 % of the bootstrap of the mean of values (images,)."""
+    drawn = np.random.default_rng(0).choice(values, (DRAWS, len(values))).mean(1)
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return float(low), float(high)
+
+
 @dataclass(frozen=True)
 class Ratio:
     """Geometric mean over images, and the central 95 % of its bootstrap over images; one image has no interval."""
@@ -157,9 +164,8 @@ class Ratio:
         """From log10 of each image's ratio, (images,)."""
         if len(logs) < 2:
             return Ratio(float(10 ** logs.mean()), 0.0, math.inf)
-        drawn = np.random.default_rng(0).choice(logs, (DRAWS, len(logs))).mean(1)
-        low, high = np.quantile(drawn, (0.025, 0.975))
-        return Ratio(float(10 ** logs.mean()), float(10**low), float(10**high))
+        low, high = interval(logs)
+        return Ratio(float(10 ** logs.mean()), 10**low, 10**high)
 
     @property
     def lower(self) -> bool | None:

@@ -17,7 +17,7 @@ from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_batches.metrics import Client, Counted, Metrics, Mixtures, Separated, Solved, TwoImages
 from recon.chapters.leakage_batches.sizes import Batch, Sizes
-from recon.chapters.leakage_common import CLASSES, Attacked, Victims, inputs, pixels
+from recon.chapters.leakage_common import CLASSES, Attacked, Victims, count_found, inputs, pixels
 from recon.chapters.tables import flat
 from recon.images.bundle import Bundle
 from recon.nets.conv import SEED, TABLE_1, Conv, ConvNet
@@ -27,7 +27,6 @@ from recon.scoring.metrics import mse, ncc
 from recon.scoring.nulls import null_candidates, null_table
 from recon.training.pretraining import pretrain
 
-FOUND = 1 / 510  # half a grey level
 CERTAIN = 1e-8  # relative residual that counts as rounding
 SHOWN = 8
 
@@ -130,11 +129,6 @@ def assigned(x_hat: Tensor, truth: Tensor) -> Tensor:
     """x_hat (n, c, h, w) in the order of the truth, so that the sum of squared distances is least."""
     distances = torch.cdist(truth.flatten(1), x_hat.flatten(1)).square()
     return x_hat[linear_sum_assignment(distances.numpy())[1]]
-
-
-def count_found(x_hat: Tensor, truth: Tensor) -> int:
-    """Images within half a grey level, in order."""
-    return int(((x_hat - truth).abs().flatten(1).amax(1) <= FOUND).sum())
 
 
 def solved(batch: Batch, found: Tensors) -> Solved:

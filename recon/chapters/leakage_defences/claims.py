@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import geometric_mean as mean
 
 from recon.chapters.leakage_defences.metrics import Metrics, Noisy
 from recon.chapters.leakage_defences.sizes import Sizes
@@ -23,15 +24,6 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         signs_claim(metrics),
         metric_claim(metrics),
     ]
-
-
-def mean(values: list[float]) -> float:
-    """Geometric.
-
-    >>> round(mean([1e-4, 1e-2]), 9)
-    0.001
-    """
-    return math.exp(sum(math.log(max(value, 1e-300)) for value in values) / len(values))
 
 
 def noise_claim(metrics: Metrics) -> Claim:

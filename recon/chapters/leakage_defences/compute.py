@@ -18,7 +18,7 @@ from recon.attacks.most_probable import most_probable
 from recon.attacks.operators import system_of
 from recon.attacks.rgap import rgap
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.leakage_common import Victims, pixels
+from recon.chapters.leakage_common import Victims, count_found, pixels
 from recon.chapters.leakage_defences.metrics import Compressed, Deficiency, Metrics, Noisy, Privacy, Signs
 from recon.chapters.leakage_defences.sizes import SMALL, Sizes, network_of
 from recon.nets.conv import SEED, ConvNet, Params, cross_entropy_direction
@@ -26,7 +26,6 @@ from recon.optim.streams import named
 from recon.released import Gradient
 from recon.scoring.metrics import mse
 
-FOUND = 1 / 510  # half a grey level
 PRIOR = 1 / 12  # variance of U(−½, ½)
 DELTA, BATCH, TRAINED_ON, STEPS = 1e-5, 256, 50_000, 10_000
 SIGMAS = (0.0, 0.1, 1.0)
@@ -136,16 +135,11 @@ def compressed(share: float, sizes: Sizes, context: Context) -> Compressed:
     return Compressed(
         share=share,
         equations=count / x[0].numel(),
-        largest_found=exact(by_largest, x),
+        largest_found=count_found(by_largest, x),
         largest_mse=mse(by_largest, x).mean().item(),
-        random_found=exact(by_random, x),
+        random_found=count_found(by_random, x),
         random_mse=mse(by_random, x).mean().item(),
     )
-
-
-def exact(x_hat: Tensor, x: Tensor) -> int:
-    """Images within half a grey level."""
-    return int(((x_hat - x).abs().flatten(1).amax(1) <= FOUND).sum())
 
 
 def signs(sizes: Sizes, context: Context) -> tuple[Signs, Tensors]:
