@@ -1,10 +1,12 @@
-"""A fully connected layer gives its input away: eq. (4) of Chen & Campbell (2022).
+"""A fully connected layer gives its input away: eqs. (4) and (5) of Chen & Campbell (2022).
 
-For z = W x + b the gradients are ∂ℓ/∂W_kj = (∂ℓ/∂z_k) x_j and ∂ℓ/∂b_k = ∂ℓ/∂z_k: a ratio is the input.
+For z = W x + b the gradients are ∂ℓ/∂W_kj = (∂ℓ/∂z_k) x_j and ∂ℓ/∂b_k = ∂ℓ/∂z_k: a ratio is the input (4).  Without a
+bias x_j = (∂ℓ/∂W_kj)/(∂ℓ/∂z_k) (5), and ∂ℓ/∂z_k has to come from elsewhere: for the last layer from the softmax.
 """
 
 from __future__ import annotations
 
+import scipy.optimize
 import torch
 from torch import Tensor
 
@@ -32,4 +34,44 @@ def features_from_fully_connected(gradient: Gradient, check: bool = True) -> Ten
     return features
 
 
-__all__ = ["features_from_fully_connected"]
+def logit_gradients(weight: Tensor, gradient: Tensor, label: int, bias: Tensor | None = None) -> Tensor:
+    """∂ℓ/∂z (K,) of a last layer that releases no gradient of a bias, so that eq. (5) gives its input.
+
+    The gradient G (K, F) is δ xᵀ with δ = softmax(W x + b) − e_label.  Its leading singular vectors are δ and x up to
+    one factor s, x = s u, and that factor solves
+
+        s (softmax(s W u + b) − e_label) = σ₁ v,
+
+    K equations for one number: of the roots of the label's own equation the one that fits the others best.
+
+    weight W (K, F) · bias b (K,), default 0.  ReconError for a gradient of more than one image, and without a root.
+    """
+    left, values, right = torch.linalg.svd(gradient.double(), full_matrices=False)
+    if len(values) > 1 and values[1] > ONE_IMAGE * values[0]:
+        raise ReconError("this is the gradient of more than one image (or a noisy one): eq. (5) needs a batch of one")
+    v, along = values[0] * left[:, 0], weight.double() @ right[0]
+    offset = torch.zeros_like(along) if bias is None else bias.double()
+
+    def equations(s: Tensor) -> Tensor:
+        delta = (s[..., None] * along + offset).softmax(-1)
+        delta[..., label] -= 1
+        return s[..., None] * delta - v
+
+    size = torch.logspace(-6, 6, 4001, dtype=torch.float64) * float(v.norm())
+    grid = torch.cat([-size.flip(0), size])
+    own = equations(grid)[:, label]
+    at = torch.nonzero(own[:-1].sign() != own[1:].sign()).flatten().tolist()
+    roots = [
+        scipy.optimize.brentq(
+            lambda s: float(equations(torch.tensor(s, dtype=torch.float64))[label]), grid[k], grid[k + 1], xtol=1e-300
+        )
+        for k in at
+    ]
+    if not roots:
+        raise ReconError("no input of the last layer has this gradient and this label")
+    found = torch.tensor(roots, dtype=torch.float64)
+    s = found[equations(found).norm(dim=1).argmin()]
+    return v / s
+
+
+__all__ = ["features_from_fully_connected", "logit_gradients"]

@@ -91,12 +91,14 @@ def gauss_newton(
     tol: float = 1e-24,
     damping: float = 1e-3,
     box: tuple[float, float] | None = None,
+    gain: float = 0.0,
 ) -> Solved:
     """Levenberg–Marquardt: x ← x − (JᵀJ + μI)⁻¹ Jᵀ (h(x) − h*), from x_init (unknowns,), default `system.start`.
 
     μ is `damping` times the mean diagonal, a tenth after a step that lowered the energy, ten times as much after one
-    that did not.  It stops at ‖h(x) − h*‖² ≤ tol or after `steps` linear systems; it never sees the image.  box: bounds
-    that every iterate keeps; entries at a bound that a step would cross stay there, and the others do their part.
+    that did not.  It stops at ‖h(x) − h*‖² ≤ tol, after `steps` linear systems, or once a step lowers the energy by
+    less than the share `gain` of it; it never sees the image.  box: bounds that every iterate keeps; entries at a bound
+    that a step would cross stay there, and the others do their part.
     """
     target, x = system.target, (system.start if x_init is None else x_init.double().flatten())
     residual = system(x) - target
@@ -117,6 +119,8 @@ def gauss_newton(
         if energy < energies[-1]:
             x, residual, damping, linear = candidate, remaining, max(damping / 10, 1e-14), None
             energies.append(energy)
+            if energies[-2] - energy <= gain * energies[-2]:
+                break
         elif damping > 1e6:
             break
         else:

@@ -71,6 +71,8 @@ class JointSystem:
             delta = back * network.activation.slope(x)
             system = system_of(conv, weight, delta[0], shape)
             v = np.concatenate([network.activation.inverse(x).flatten().numpy(), target.flatten().numpy()])
+            if not system.full_rank():
+                break
             before = minimum_norm(system, v)
             if np.linalg.norm(system.apply(before) - v) > PEELED * np.linalg.norm(v):
                 break

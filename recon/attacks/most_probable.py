@@ -7,20 +7,58 @@ With N(0, σ²) on every entry of the gradient and N(0, prior) on every pixel, t
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.func import vjp
 
 from recon.attacks.batches import BatchSystem
-from recon.attacks.gauss_newton import Solved
+from recon.attacks.gauss_newton import Normal, Solved, gauss_newton
 from recon.errors import ReconError
 from recon.released import Gradient
+
+UNDAMPED = 1e-9  # of the mean diagonal: the prior keeps the system solvable
+GAIN = 1e-8  # it stops once a step lowers the energy by less than this share
 
 
 def gradient_gram(gradient: Gradient, x: Tensor) -> Tensor:
     """JᵀJ (c·h·w, c·h·w), J = ∂(all gradients of one image)/∂x at x (c·h·w,); see `recon.attacks.batches`."""
     return BatchSystem.of(gradient, gradient.labels).gram(x)
+
+
+@dataclass(frozen=True)
+class NoisySystem:
+    """(g(x)/σ, x/√prior) = (g/σ, 0), in the sense of least squares.
+
+    of: all entries of one noisy gradient · sigma: of N(0, σ²) on every entry · prior: variance of every entry of the
+    image.
+    """
+
+    of: BatchSystem
+    sigma: float
+    prior: float
+
+    @property
+    def start(self) -> Tensor:
+        """Grey, (c·h·w,)."""
+        return torch.zeros(math.prod(self.of.network.shape), dtype=torch.float64)
+
+    @property
+    def target(self) -> Tensor:
+        """(p + c·h·w,)."""
+        return torch.cat([self.of.target / self.sigma, self.start])
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(p + c·h·w,)."""
+        return torch.cat([self.of(x) / self.sigma, x / math.sqrt(self.prior)])
+
+    def linear(self, x: Tensor) -> Normal:
+        """By JᵀJ/σ² + I/prior."""
+        gram = self.of.gram(x) / self.sigma**2
+        gram.diagonal().add_(1 / self.prior)
+        _, pull, *_ = vjp(self, x)
+        return Normal(gram, lambda residual: pull(residual)[0])
 
 
 def most_probable(
@@ -30,37 +68,13 @@ def most_probable(
 
         min_x ‖g(x) − g‖²/σ² + ‖x‖²/prior,
 
-    by Gauss–Newton with halved steps, from x_init (c·h·w,), default grey.  energy: of that sum.  ReconError unless
-    σ > 0 and prior > 0.
+    by Gauss–Newton on `NoisySystem`, from x_init (c·h·w,), default grey.  energy: of that sum.  ReconError unless σ > 0
+    and prior > 0.
     """
     if not (sigma > 0 and prior > 0):
         raise ReconError(f"noise and prior must be positive, not {sigma} and {prior}")
-    model = BatchSystem.of(gradient, gradient.labels)
-    target = model.target
-    size = math.prod(gradient.network.shape)
-    x = torch.zeros(size, dtype=torch.float64) if x_init is None else x_init.double().flatten()
-
-    def energy(point: Tensor) -> Tensor:
-        return (model(point) - target).square().sum() / sigma**2 + point.square().sum() / prior
-
-    energies = [energy(x)]
-    for _ in range(steps):
-        value, back, *_ = vjp(model, x)
-        slope = back(value - target)[0] / sigma**2 + x / prior
-        curvature = model.gram(x) / sigma**2
-        curvature.diagonal().add_(1 / prior)
-        step = torch.cholesky_solve(slope[:, None], torch.linalg.cholesky(curvature))[:, 0]
-        for share in (1.0, 0.5, 0.25, 0.1, 0.01):
-            lower = energy(x - share * step)
-            if lower < energies[-1]:
-                break
-        else:
-            break
-        x = x - share * step
-        energies.append(lower)
-        if energies[-2] - energies[-1] <= 1e-8 * energies[-2]:
-            break
-    return Solved(x, torch.stack(energies))
+    system = NoisySystem(BatchSystem.of(gradient, gradient.labels), sigma, prior)
+    return gauss_newton(system, x_init, steps, tol=0.0, damping=UNDAMPED, gain=GAIN)
 
 
-__all__ = ["gradient_gram", "most_probable"]
+__all__ = ["NoisySystem", "gradient_gram", "most_probable"]

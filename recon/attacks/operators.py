@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sparse
 import torch
 import torch.nn.functional as F
@@ -75,6 +76,21 @@ class System:
     def dense(self) -> np.ndarray:
         """U, for small cases and tests."""
         return np.vstack([self.w.toarray(), self.k.toarray()])
+
+    def full_rank(self) -> bool:
+        """Whether U x = V has one solution at most: UᵀU − τI, τ = ε · trace, has a Cholesky factor.
+
+        `generic_rank` is an upper bound only: pixels that no position reads are missing from it.
+        """
+        if self.shape[0] < self.shape[1]:
+            return False
+        gram = self.gram()
+        gram[np.diag_indices(len(gram))] -= np.finfo(np.float64).eps * np.trace(gram)
+        try:
+            scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            return False
+        return True
 
     def gram(self) -> np.ndarray:
         """UᵀU or UUᵀ, whichever is smaller, dense.  K has few rows with many entries: its part is a GEMM."""

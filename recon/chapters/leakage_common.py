@@ -25,6 +25,8 @@ from recon.training.pretraining import EPOCHS, pretrain
 VICTIMS = (1, 3)  # CIFAR-10 train indices of the paper's truck and deer
 CLASSES = 10
 FOUND = 1 / 510  # half a grey level
+LEAST = 1e-12  # errors below this are rounding
+DRAWS = 2000  # of a bootstrap
 PRE_TRAINING_CLASSES = (1, 2)  # automobile, bird: what the paper trains the networks of two rows on
 
 
@@ -145,3 +147,35 @@ def pixels(x: Tensor) -> Tensor:
 def count_found(x_hat: Tensor, truth: Tensor) -> int:
     """Images (B, …) of which every entry is within half a grey level of the truth."""
     return int(((x_hat - truth).abs().flatten(1).amax(1) <= FOUND).sum())
+
+
+def interval(values: np.ndarray) -> tuple[float, float]:
+    """Central 95 % of the bootstrap of the mean of values (images,)."""
+    drawn = np.random.default_rng(0).choice(values, (DRAWS, len(values))).mean(1)
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Geometric mean over images, and the central 95 % of its bootstrap over images; one image has no interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(logs: np.ndarray) -> Ratio:
+        """From log10 of each image's ratio, (images,)."""
+        if len(logs) < 2:
+            return Ratio(float(10 ** logs.mean()), 0.0, math.inf)
+        low, high = interval(logs)
+        return Ratio(float(10 ** logs.mean()), 10**low, 10**high)
+
+    @property
+    def lower(self) -> bool | None:
+        """Whether the ratio is below 1; None where its interval does not tell."""
+        return True if self.high < 1 else (False if self.low > 1 else None)
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2g} [{self.low:.2g}, {self.high:.2g}]"

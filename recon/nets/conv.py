@@ -17,7 +17,7 @@ from recon.errors import ReconError
 from recon.nets.gram import per_image_gradients
 from recon.nets.network import Direction, LayerPass, Params
 
-SLOPE = 0.2  # slope of LeakyReLU for z < 0
+SLOPE = 0.01  # of LeakyReLU for z < 0, PyTorch's default
 CLIP = 0.9999  # |tanh| beyond this is clipped before inversion, as in the paper
 
 

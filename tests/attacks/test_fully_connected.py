@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_networks import SMALL, some_gradient
 
-from recon.attacks.fully_connected import features_from_fully_connected
+from recon.attacks.fully_connected import features_from_fully_connected, logit_gradients
 from recon.attacks.rgap import rgap
 from recon.errors import ReconError
 from recon.released import Gradient
@@ -62,3 +62,32 @@ def test_noise_above_a_thousandth_is_noticed_and_below_not():
                 features_from_fully_connected(noisy)
         else:
             features_from_fully_connected(noisy)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
+def test_without_a_bias_the_softmax_gives_what_the_bias_would_have(scale):
+    """Eq. (5), also where the network is all but certain."""
+    generator = torch.Generator().manual_seed(3)
+    weight = torch.randn(4, 7, generator=generator).double()
+    for label in range(4):
+        x = scale * torch.randn(7, generator=generator).double()
+        delta = (weight @ x).softmax(0) - torch.nn.functional.one_hot(torch.tensor(label), 4)
+        found = logit_gradients(weight, torch.outer(delta, x), label)
+        torch.testing.assert_close(found, delta, rtol=1e-8, atol=1e-12)
+
+
+def test_a_bias_that_does_not_learn_is_part_of_the_equation():
+    generator = torch.Generator().manual_seed(4)
+    weight, bias, x = (torch.randn(*shape, generator=generator).double() for shape in ((4, 7), (4,), (7,)))
+    delta = (weight @ x + bias).softmax(0) - torch.nn.functional.one_hot(torch.tensor(2), 4)
+    gradient = torch.outer(delta, x)
+    torch.testing.assert_close(logit_gradients(weight, gradient, 2, bias), delta, rtol=1e-8, atol=1e-12)
+    wrong = logit_gradients(weight, gradient, 2)
+    assert (wrong - delta).abs().max() > 1e-4
+
+
+def test_eq_5_refuses_a_batch():
+    gradient, x = some_gradient(count=3)
+    mixed = Gradient.averaged(SMALL, gradient.theta, x, gradient.labels)
+    with pytest.raises(ReconError, match="batch of one"):
+        logit_gradients(gradient.theta["w3"], mixed.gradients["w3"][0], 0)

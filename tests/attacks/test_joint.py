@@ -8,10 +8,12 @@ import pytest
 import torch
 from small_networks import LOSSY, SMALL, STRIDED, some_gradient
 
+from recon.analysis.identifiability import determined
 from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.joint import JointSystem, relative_residual
 from recon.attacks.most_probable import most_probable
+from recon.attacks.operators import generic_deficiencies
 from recon.attacks.rgap import rgap
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet
@@ -73,6 +75,17 @@ def test_all_layers_together_determine_what_one_layer_does_not():
     assert (found.x - x).norm() < 1e-6 * x.norm()
     assert relative_residual(gradient, found.x) < 1e-9
     assert (rgap(gradient).flatten() - x).norm() > 0.1 * x.norm()
+
+
+def test_a_layer_that_does_not_read_every_pixel_is_not_taken_for_solved():
+    """Its generic rank is full and its own is not; the least-norm solution explains it, and is wrong."""
+    network = ConvNet((Conv(5, 8, 2), Conv(5, 6, 2, 2)), shape=(3, 16, 16))
+    assert generic_deficiencies(network)[0] == 0
+    gradient, x = one(network)
+    system = JointSystem.of(gradient)
+    assert system.depth == 1
+    at_truth = determined(system, x)
+    assert at_truth.unread.sum() == 93 and at_truth.deficiency <= -93
 
 
 def test_what_is_not_determined_is_another_image_with_the_same_gradient():

@@ -11,7 +11,7 @@ from torch import nn
 from recon.errors import ReconError
 from recon.nets.conv import SEED, TABLE_1, Activation, Conv, ConvNet, cross_entropy_direction
 
-MODULES = {"tanh": nn.Tanh, "leaky_relu": lambda: nn.LeakyReLU(0.2), "relu": nn.ReLU}
+MODULES = {"tanh": nn.Tanh, "leaky_relu": nn.LeakyReLU, "relu": nn.ReLU}
 
 
 def module_of(network: ConvNet) -> nn.Sequential:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import spearmanr
 
-from recon.chapters.leakage_attacks.metrics import MatchingMetrics, Ratio, interval
+from recon.chapters.leakage_attacks.metrics import MatchingMetrics
 from recon.chapters.leakage_attacks.sizes import MatchingSizes
+from recon.chapters.leakage_common import Ratio, interval
 from recon.chapters.published import LABELS
 from recon.store.results import Claim
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from recon.chapters.leakage_common import Spread
+from recon.chapters.leakage_common import LEAST, Ratio, Spread
 from recon.chapters.published import DIVERGED
-
-LEAST = 1e-12  # errors below this are rounding
-DRAWS = 2000  # of a bootstrap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,35 +138,3 @@ class MatchingMetrics(Spread):
         rows = [self.networks[name] for name in names or self.networks]
         differences = [row.methods[method].logs - row.methods[other].logs for row in rows]
         return Ratio.of(np.mean(differences, axis=0))
-
-
-def interval(values: np.ndarray) -> tuple[float, float]:
-    """Central 95 % of the bootstrap of the mean of values (images,)."""
-    drawn = np.random.default_rng(0).choice(values, (DRAWS, len(values))).mean(1)
-    low, high = np.quantile(drawn, (0.025, 0.975))
-    return float(low), float(high)
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """Geometric mean over images, and the central 95 % of its bootstrap over images; one image has no interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    @staticmethod
-    def of(logs: np.ndarray) -> Ratio:
-        """From log10 of each image's ratio, (images,)."""
-        if len(logs) < 2:
-            return Ratio(float(10 ** logs.mean()), 0.0, math.inf)
-        low, high = interval(logs)
-        return Ratio(float(10 ** logs.mean()), 10**low, 10**high)
-
-    @property
-    def lower(self) -> bool | None:
-        """Whether the ratio is below 1; None where its interval does not tell."""
-        return True if self.high < 1 else (False if self.low > 1 else None)
-
-    def __str__(self) -> str:
-        return f"{self.mean:.2g} [{self.low:.2g}, {self.high:.2g}]"

@@ -6,6 +6,7 @@ The run's seed draws the images of the last question only: those of the first ar
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from recon.attacks.gradient_matching import cosine_tv_authors
 from recon.attacks.rgap import rgap
@@ -15,39 +16,50 @@ from recon.chapters.leakage_beyond.sizes import Sizes
 from recon.chapters.leakage_beyond.threat_models import threat_models
 from recon.chapters.leakage_common import Attacked, Victims, pixels
 from recon.nets.conv import SEED
+from recon.optim.loop import Checkpoints
 from recon.released import Gradient
 from recon.scoring.metrics import mse
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Two questions, one after the other."""
-    found = Victims.of(context.pool)
-    attacked = Attacked.of(sizes.network, context.pool)
-    arrays = {"truth": pixels(found.x)}
-    activated, by_activation = activations(attacked, found, sizes, context)
+    victims = Victims.of_all_classes(context.pool, sizes.images)
+    arrays = {"truth": pixels(victims.x)}
+    activated = {}
+    for name in sizes.networks:
+        activated[name], shown = activations(name, victims, sizes, context)
+        arrays |= {f"activation {name} {key}": pixels(x.clamp(-0.5, 0.5)) for key, x in shown.items()}
     threats, threatened = threat_models(context, sizes)
-    metrics = Metrics(network=sizes.network, activations=activated, threat_models=threats)
-    return Outcome(metrics, arrays | by_activation | threatened)
+    grey = victims.x.square().flatten(1).mean(1).tolist()
+    return Outcome(Metrics(activations=activated, grey=grey, threat_models=threats), arrays | threatened)
 
 
-def activations(attacked: Attacked, found: Victims, sizes: Sizes, context: Context) -> tuple[Activations, Tensors]:
+def activations(name: str, victims: Victims, sizes: Sizes, context: Context) -> tuple[Activations, Tensors]:
     """The same layers with Tanh, LeakyReLU and ReLU: R-GAP where it is defined, gradient matching for all."""
-    images = {}
-    for name in ("tanh", "leaky_relu", "relu"):
-        network = attacked.network.with_activation(name)
-        gradient = Gradient.of(network, attacked.theta, found.x, found.labels)
-        if name != "relu":
-            images[f"{name}, R-GAP"] = torch.cat([rgap(victim) for victim in gradient.split()])
-        checkpoint = context.checkpoints.at(f"activation-{name}")
-        single = gradient.to(torch.float32)
-        matched = cosine_tv_authors(single, SEED, sizes.match_steps, checkpoint)
-        images[f"{name}, matching"] = matched.x_hat.view_as(found.x)
-    errors = {key: mse(x.double(), found.x).mean().item() for key, x in images.items()}
+    attacked = Attacked.of(name, context.pool)
+    by_rgap, matched = {}, {}
+    for activation in ("tanh", "leaky_relu", "relu"):
+        network = attacked.network.with_activation(activation)
+        gradient = Gradient.of(network, attacked.theta, victims.x, victims.labels)
+        if activation != "relu":
+            by_rgap[activation] = torch.cat([rgap(victim) for victim in gradient.split()])
+        kept = context.checkpoints.inside(f"activation-{name}-{activation}".replace(" ", "-"))
+        matched[activation] = from_several_starts(gradient.to(torch.float32), sizes, kept).view_as(victims.x).double()
     table = Activations(
-        tanh_rgap=errors["tanh, R-GAP"],
-        tanh_matching=errors["tanh, matching"],
-        leaky_relu_rgap=errors["leaky_relu, R-GAP"],
-        leaky_relu_matching=errors["leaky_relu, matching"],
-        relu_matching=errors["relu, matching"],
+        rgap={each: mse(x, victims.x).tolist() for each, x in by_rgap.items()},
+        matching={each: mse(x, victims.x).tolist() for each, x in matched.items()},
     )
-    return table, {f"activation {key}": pixels(x) for key, x in images.items()}
+    shown = {f"{each}, R-GAP": x for each, x in by_rgap.items()} | {
+        f"{each}, matching": x for each, x in matched.items()
+    }
+    return table, shown
+
+
+def from_several_starts(gradient: Gradient, sizes: Sizes, kept: Checkpoints) -> Tensor:
+    """CosineTV as its authors run it; of each image's starts the one that ends at the lowest energy, (B, c·h·w)."""
+    runs = [
+        cosine_tv_authors(gradient, SEED + k, sizes.match_steps, kept.at(f"start-{k}")) for k in range(sizes.starts)
+    ]
+    lowest = torch.stack([run.energy for run in runs]).argmin(0)
+    images = torch.stack([run.x_hat.flatten(1) for run in runs])
+    return images[lowest, torch.arange(images.shape[1])]

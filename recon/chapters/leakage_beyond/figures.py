@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import matplotlib.pyplot as plt
+import pandas as pd
 from matplotlib.figure import Figure
 
 from recon.chapters.leakage_beyond.metrics import Metrics
@@ -36,10 +37,19 @@ def plot_stages(result: Result[Metrics]) -> Figure:
 
 
 def plot_activations(result: Result[Metrics]) -> Figure:
-    """Truth, and the best of each method, by activation."""
-    rows = [("original", result.array("truth"), "grey")]
-    rows += [(key, result.array(f"activation {key}"), "black") for key in result.metrics.activations.rows()]
+    """Truth, and what each method has by activation, on the last network."""
+    name, row = list(result.metrics.activations.items())[-1]
+    rows = [("original", result.array("truth")[:6], "grey")]
+    rows += [(key, result.array(f"activation {name} {key}")[:6], "black") for key in row.rows()]
     return image_rows(rows)
+
+
+def activation_table(metrics: Metrics) -> pd.DataFrame:
+    """Geometric means of the errors."""
+    rows = {
+        name: {key: f"{value:.2g}" for key, value in row.rows().items()} for name, row in metrics.activations.items()
+    }
+    return pd.DataFrame(rows)
 
 
 def plot_threat_models(result: Result[Metrics]) -> Figure:

@@ -5,29 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
 from pydantic import Field
 
+from recon.chapters.leakage_common import LEAST, Ratio
 from recon.scoring.nulls import NullTable
 
 
 @dataclass(frozen=True, kw_only=True)
 class Activations:
-    """Mean squared error by activation and attack; R-GAP cannot invert ReLU."""
+    """One network: mean squared errors of each image by activation; R-GAP cannot invert ReLU."""
 
-    tanh_rgap: Annotated[float, Field(alias="tanh, R-GAP")]
-    tanh_matching: Annotated[float, Field(alias="tanh, matching")]
-    leaky_relu_rgap: Annotated[float, Field(alias="leaky_relu, R-GAP")]
-    leaky_relu_matching: Annotated[float, Field(alias="leaky_relu, matching")]
-    relu_matching: Annotated[float, Field(alias="relu, matching")]
+    rgap: dict[str, list[float]]
+    matching: dict[str, list[float]]
+
+    def ratio(self, method: str) -> Ratio:
+        """Error with LeakyReLU over that with Tanh, rounding apart."""
+        leaky, tanh = (np.array(getattr(self, method)[name]) for name in ("leaky_relu", "tanh"))
+        return Ratio.of(np.log10(np.maximum(leaky, LEAST)) - np.log10(np.maximum(tanh, LEAST)))
+
+    def exact(self, method: str) -> bool:
+        """Whether the error is rounding with either."""
+        return max(max(getattr(self, method)[name]) for name in ("leaky_relu", "tanh")) <= LEAST
 
     def rows(self) -> dict[str, float]:
-        """By name, as they are shown."""
+        """Geometric means by name, as they are shown."""
         return {
-            "tanh, R-GAP": self.tanh_rgap,
-            "tanh, matching": self.tanh_matching,
-            "leaky_relu, R-GAP": self.leaky_relu_rgap,
-            "leaky_relu, matching": self.leaky_relu_matching,
-            "relu, matching": self.relu_matching,
+            f"{name}, {label}": float(np.exp(np.log(np.maximum(errors, LEAST)).mean()))
+            for label, found in (("R-GAP", self.rgap), ("matching", self.matching))
+            for name, errors in found.items()
         }
 
 
@@ -76,8 +82,8 @@ class ThreatModels:
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """Two questions.  network: of the first."""
+    """Two questions.  activations: by network · grey: error of a grey image, for each of its images."""
 
-    network: str
-    activations: Activations
+    activations: dict[str, Activations]
+    grey: list[float]
     threat_models: ThreatModels

@@ -9,11 +9,14 @@ from recon.attacks.recover import RecoverSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """network: of Table 1 · match_steps: of gradient matching by activation · n_train, width, train_steps, attack: of
+    """networks: of Table 1 · images: attacked, of all classes · match_steps, starts: of gradient matching by activation
+    · n_train, width, train_steps, attack: of
     the trained network whose weights are attacked · weights_at: these steps, and the last."""
 
-    network: str = "CNN2 V1"
+    networks: tuple[str, ...] = ("CNN2 V1", "CNN3 V2")
+    images: int = 4
     match_steps: int
+    starts: int = 3
     n_train: int
     width: int = 1000
     train_steps: int = 600
@@ -23,8 +26,10 @@ class Sizes:
 
 SIZES = {
     "smoke": Sizes(
-        network="CNN3 V2",
+        networks=("CNN3 V2",),
+        images=2,
         match_steps=20,
+        starts=1,
         n_train=20,
         width=64,
         train_steps=150,
@@ -32,5 +37,5 @@ SIZES = {
         weights_at=(0,),
     ),
     "laptop": Sizes(match_steps=1000, n_train=40, attack=RecoverSettings(m=80, restarts=2)),
-    "paper": Sizes(match_steps=4800, n_train=100, attack=RecoverSettings(m=200, restarts=4)),
+    "paper": Sizes(images=20, match_steps=4800, n_train=100, attack=RecoverSettings(m=200, restarts=4)),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recon.attacks.operators import generic_deficiencies
 from recon.chapters.leakage_rank.metrics import WITHOUT, IdentifiabilityMetrics, Identified, Metrics, Ranks
 from recon.chapters.leakage_rank.sizes import IdentifiabilitySizes, Sizes
 from recon.chapters.published import LABELS, PUBLISHED_RANK
@@ -9,6 +10,7 @@ from recon.nets.conv import TABLE_1
 from recon.store.results import Claim, verdict
 
 LEVEL = 0.05
+LITTLE = 0.1  # of what a layer lacks
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
@@ -85,6 +87,7 @@ def identifiability_claims(metrics: IdentifiabilityMetrics, _: IdentifiabilitySi
         singular_layer(metrics),
         found_and_known(metrics),
         joint_predicts(metrics),
+        virtual(metrics),
         *counterfactual(metrics),
     ]
 
@@ -158,6 +161,30 @@ def joint_predicts(metrics: IdentifiabilityMetrics) -> Claim:
         else ("finding" if len(better) == len(rho) else "partly"),
         value=None if mine is None else mine.joint,
         null_value=None if mine is None else mine.c,
+    )
+
+
+def virtual(metrics: IdentifiabilityMetrics) -> Claim:
+    """What the layers before say of a layer's input."""
+    worst = {
+        name: min(generic_deficiencies(TABLE_1[name])) for name in metrics.networks if len(TABLE_1[name].convs) > 1
+    }
+    lost = {name: missing for name, missing in worst.items() if missing < 0}
+    given = {name: 1 - metrics.networks[name].joint_deficiency / missing for name, missing in lost.items()}
+    much = [share > LITTLE for share in given.values()]
+    return Claim(
+        "identifiability-virtual",
+        "C&C 2",
+        "What earlier layers say of a layer's input, R-GAP's virtual constraints as we read them, adds very little.",
+        "very little",
+        "equations that the worst single layer lacks, and all layers together: "
+        + "; ".join(f"{name} {-lost[name]} and {-metrics.networks[name].joint_deficiency}" for name in lost),
+        "an addition of nothing: the same number twice",
+        "no verdict"
+        if not lost
+        else ("reproduced" if not any(much) else ("not reproduced" if all(much) else "partly")),
+        value=max(given.values(), default=None),
+        null_value=0.0,
     )
 
 

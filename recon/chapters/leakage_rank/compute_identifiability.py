@@ -18,7 +18,7 @@ from recon.attacks.operators import generic_deficiencies
 from recon.attacks.rgap import rgap
 from recon.attacks.smoothest import smoothest
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.leakage_common import Attacked, Victims, pixels
+from recon.chapters.leakage_common import FOUND, Attacked, Victims, pixels
 from recon.chapters.leakage_rank.metrics import (
     Counterfactual,
     Counts,
@@ -33,7 +33,6 @@ from recon.nets.conv import TABLE_1
 from recon.released import Gradient
 from recon.scoring.metrics import psnr
 
-FOUND = 1 / 510  # half a grey level
 CERTAIN = 1e-8  # relative residual that counts as rounding
 BOX = (-0.5, 0.5)
 

@@ -1,0 +1,131 @@
+"""Appendix A (no bias), Appendix B (a hard constraint), Appendix F (pre-training), one after the other."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from recon.attacks.fully_connected import logit_gradients
+from recon.attacks.gradient_matching import HYBRID, GradientMatching, hybrid
+from recon.attacks.hard_constraint import Course, HardConstraint, by_projection, by_trust_region
+from recon.attacks.rgap import layer_by_layer, rgap
+from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.leakage_appendix.metrics import Constrained, Metrics, Solver, Trained, WithoutBias
+from recon.chapters.leakage_appendix.sizes import Sizes
+from recon.chapters.leakage_common import PRE_TRAINING_CLASSES, Attacked, Victims, inputs, pixels
+from recon.nets.conv import SEED, TABLE_1, Params
+from recon.released import Gradient
+from recon.scoring.metrics import mse
+from recon.training.pretraining import pretrain
+
+HELD_OUT = 10  # of so many images of the two classes, one
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Three questions."""
+    solvers, arrays = constrained(sizes, context)
+    metrics = Metrics(
+        without_bias={name: without_bias(name, context) for name in sizes.without_bias},
+        constrained=solvers,
+        trained={name: trained(name, sizes, context) for name in sizes.trained},
+    )
+    return Outcome(metrics, arrays)
+
+
+def without_bias(name: str, context: Context) -> WithoutBias:
+    """A network whose bias is 0 and stays 0: its gradient is not released, and (5) gives it back."""
+    attacked, images = Attacked.of(name, context.pool), Victims.of(context.pool)
+    weight, bias = attacked.network.last
+    theta = attacked.theta | {bias: torch.zeros_like(attacked.theta[bias])}
+    whole = Gradient.of(attacked.network, theta, images.x, images.labels)
+    found = []
+    for victim in whole.split():
+        delta = logit_gradients(theta[weight], victim.gradients[weight][0], int(victim.labels[0]))
+        found.append(rgap(replace(victim, gradients=victim.gradients | {bias: delta[None]})))
+    return WithoutBias(
+        with_bias=mse(torch.cat([rgap(victim) for victim in whole.split()]), images.x).tolist(),
+        without=mse(torch.cat(found), images.x).tolist(),
+    )
+
+
+def constrained(sizes: Sizes, context: Context) -> tuple[Constrained, Tensors]:
+    """The truck on a network of one convolution, from the minimum-norm solution: (16), (11) by trust region, and (11)
+    by projection."""
+    attacked, images = Attacked.of(sizes.constrained, context.pool), Victims.of(context.pool)
+    truth = images.x[:1]
+    gradient = Gradient.of(attacked.network, attacked.theta, truth, images.labels[:1])
+    single, layer = gradient.to(torch.float32), next(layer_by_layer(gradient))
+    steps, alpha, beta, _ = HYBRID[0]
+    problem = HardConstraint.of(GradientMatching(single, steps, alpha=alpha, beta=beta), layer)
+
+    began = time.process_time()
+    soft = hybrid(single, sizes.share).flatten().double()
+    seconds = time.process_time() - began
+
+    def solver(x: Tensor, taken: int, spent: float) -> Solver:
+        return Solver(
+            steps=taken,
+            energy=problem.value_and_grad(x)[0],
+            violation=problem.violation(x),
+            mse=(x - truth.flatten()).square().mean().item(),
+            seconds=round(spent, 2),
+        )
+
+    def of(course: Course) -> Solver:
+        return solver(course.x, len(course.energy) - 1, float(course.seconds[-1]))
+
+    projected, trust_region = by_projection(problem, sizes.projected), by_trust_region(problem, sizes.trust_region)
+    found = Constrained(
+        start_energy=problem.value_and_grad(problem.start)[0],
+        start_mse=(problem.start - truth.flatten()).square().mean().item(),
+        soft=solver(soft, max(1, round(sizes.share * steps)), seconds),
+        projected=of(projected),
+        trust_region=of(trust_region),
+    )
+    shown = {"truth": truth[0], "start": problem.start, "soft": soft} | {
+        "projected": projected.x,
+        "trust region": trust_region.x,
+    }
+    return found, {name: pixels(x.view_as(truth)) for name, x in shown.items()}
+
+
+def trained(name: str, sizes: Sizes, context: Context) -> Trained:
+    """Appendix F's two losses, and the gradients of images that the network never saw, before and after."""
+    network, pool = TABLE_1[name], context.pool
+    cifar = pool.name == "cifar10"
+    rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
+    held_out = np.arange(len(rows)) % HELD_OUT == 0
+    parts = {
+        kind: (inputs(pool, rows[chosen]).float(), torch.from_numpy(pool.labels[rows[chosen]]))
+        for kind, chosen in (("train", ~held_out), ("test", held_out))
+    }
+    losses: dict[str, list[float]] = {kind: [] for kind in parts}
+
+    def observe(theta: Params) -> None:
+        with torch.no_grad():
+            for kind, (x, labels) in parts.items():
+                losses[kind].append(F.cross_entropy(network(theta, x), labels).item())
+
+    theta = network.init(torch.Generator().manual_seed(SEED))
+    after = pretrain(network, theta, *parts["train"], sizes.epochs, torch.Generator().manual_seed(SEED), observe)
+    images = Victims.of_all_classes(pool, sizes.images)
+    unseen = ~torch.isin(torch.tensor(images.index), torch.from_numpy(pool.index[rows]))
+    x, labels = images.x[unseen].float(), images.labels[unseen]
+    return Trained(
+        train=losses["train"],
+        test=losses["test"],
+        before=sizes_of(network.gradients(theta, x, labels)).tolist(),
+        after=sizes_of(network.gradients(after, x, labels)).tolist(),
+        n_train=int((~held_out).sum()),
+        n_test=int(held_out.sum()),
+    )
+
+
+def sizes_of(gradients: Params) -> Tensor:
+    """Norm of each image's whole gradient, (B,)."""
+    return torch.stack([each.flatten(1).square().sum(1) for each in gradients.values()]).sum(0).sqrt()

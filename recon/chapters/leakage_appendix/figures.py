@@ -1,0 +1,56 @@
+"""Figures of `leakage-appendix`: three ways to one energy, and pre-training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from recon.chapters.leakage_appendix.metrics import Metrics
+from recon.chapters.pictures import on_white, show_image
+from recon.store.results import Result
+
+
+def plot_constrained(result: Result[Metrics]) -> Figure:
+    """The truck, the minimum-norm solution, and what the three make of it."""
+    found = result.metrics.constrained
+    panels = [
+        ("truth", "original", "grey"),
+        ("start", f"least norm\n{found.start_mse:.4f}", "black"),
+        ("soft", f"soft\n{found.soft.mse:.4f}, {found.soft.seconds:.0f} s", "black"),
+        ("projected", f"projected\n{found.projected.mse:.4f}, {found.projected.seconds:.0f} s", "black"),
+        ("trust region", f"trust region\n{found.trust_region.mse:.4f}, {found.trust_region.seconds:.0f} s", "black"),
+    ]
+    figure, axes = plt.subplots(1, len(panels), figsize=(9, 2.4))
+    for ax, (name, title, frame) in zip(axes, panels, strict=True):
+        show_image(ax, result.array(name)[0], frame, title)
+        ax.title.set_fontsize(9)
+    figure.tight_layout(pad=0.4)
+    return on_white(figure)
+
+
+def plot_training(result: Result[Metrics]) -> Figure:
+    """Fig. 4: both losses by epoch; and the norm of each unseen image's gradient before and after."""
+    trained = result.metrics.trained
+    figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.6))
+    for (name, row), colour in zip(trained.items(), sns.color_palette("colorblind"), strict=False):
+        axes[0].plot(row.train, color=colour, label=f"{name}, training")
+        axes[0].plot(row.test, "--", color=colour, label=f"{name}, test")
+        axes[1].plot(row.before, row.after, "o", color=colour, label=name)
+    axes[0].set(yscale="log", xlabel="epoch", ylabel="mean cross-entropy")
+    ends = np.array([value for row in trained.values() for value in (*row.before, *row.after)])
+    axes[1].plot([ends.min(), ends.max()], [ends.min(), ends.max()], ":", color="0.5")
+    axes[1].set(xscale="log", yscale="log", xlabel="norm of the gradient, untrained", ylabel="pre-trained")
+    for ax in axes:
+        ax.legend(fontsize=8)
+    figure.tight_layout()
+    return on_white(figure)
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+    "constrained": plot_constrained,
+    "training": plot_training,
+}

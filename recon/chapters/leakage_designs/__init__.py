@@ -1,0 +1,24 @@
+"""Chapter 14: networks drawn at random, and whether the paper's advice on which of them to build is good."""
+
+from recon.chapters.base import Experiment
+from recon.chapters.leakage_designs.claims import claims
+from recon.chapters.leakage_designs.compute import compute
+from recon.chapters.leakage_designs.figures import plot_designs
+from recon.chapters.leakage_designs.metrics import Metrics
+from recon.chapters.leakage_designs.sizes import SIZES
+from recon.nets.conv import TABLE_1
+
+DESIGNS = Experiment(
+    name="leakage-designs",
+    chapter="14-leakage-rank",
+    section="C&C 3.3",
+    summary="networks drawn at random: does c(M) say which of them to build?",
+    cost={"smoke": "5 s", "laptop": "2 min", "paper": "half an hour"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures={"designs": plot_designs},
+    on_gpu=False,
+    shape=TABLE_1["CNN2 V1"].shape,
+)

@@ -1,0 +1,133 @@
+"""What the paper advises builders of networks, and what the joint rank says instead."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import bootstrap, spearmanr
+
+from recon.chapters.leakage_designs.metrics import Metrics
+from recon.chapters.leakage_designs.sizes import Sizes
+from recon.store.results import Claim
+
+FEW = 8  # designs, below which a correlation says nothing
+
+
+def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
+    """Advice, width, condition numbers, and the joint rank."""
+    return [
+        recommendation(metrics, sizes),
+        wide_claim(metrics),
+        condition_claim(metrics),
+        joint_claim(metrics),
+    ]
+
+
+def correlation(x: list[float], y: list[float]) -> tuple[float, float, float] | None:
+    """Spearman's ρ and the central 95 % of its bootstrap; None where there are too few, or no two different ones."""
+    if len(x) < FEW or len(set(x)) < 2 or len(set(y)) < 2:
+        return None
+
+    def rho(a: np.ndarray, b: np.ndarray) -> float:
+        constant = np.ptp(a) == 0 or np.ptp(b) == 0
+        return 0.0 if constant else float(spearmanr(a, b).statistic)
+
+    drawn = bootstrap(
+        (x, y), rho, paired=True, vectorized=False, n_resamples=1000, method="percentile", rng=np.random.default_rng(0)
+    )
+    return rho(np.array(x), np.array(y)), float(drawn.confidence_interval.low), float(drawn.confidence_interval.high)
+
+
+def in_words(found: tuple[float, float, float] | None) -> str:
+    """ρ with its interval."""
+    return "too few" if found is None else f"{found[0]:.2f} [{found[1]:.2f}, {found[2]:.2f}]"
+
+
+def chance(count: int) -> str:
+    """What 95 % of unrelated numbers stay below."""
+    return f"unrelated numbers reach ± {1.96 / max(count - 1, 1) ** 0.5:.2f}"
+
+
+def recommendation(metrics: Metrics, sizes: Sizes) -> Claim:
+    """A small c(M) as advice."""
+    rows = metrics.designs
+    psnr = [row.decibels("cosine") for row in rows]
+    by_c, by_rank = correlation([row.c for row in rows], psnr), correlation([min(row.missing) for row in rows], psnr)
+    low = [row for row in rows if row.c < 0]
+    given = [row for row in low if all(row.found)]
+    holds = by_c is not None and by_c[1] > 0
+    return Claim(
+        "leakage-recommendation",
+        "C&C 3.3",
+        "Against leakage, design a network with a small c(M).",
+        "recommended",
+        f"{len(rows)} networks drawn at random, {sizes.side} × {sizes.side}: rank correlation of c(M) with CosineTV's "
+        f"PSNR {in_words(by_c)}, of the joint rank {in_words(by_rank)}; of the {len(low)} networks with c(M) < 0 "
+        f"Gauss–Newton finds every image on {len(given)}",
+        chance(len(rows)),
+        "no verdict" if by_c is None else ("not reproduced" if not holds else ("partly" if given else "reproduced")),
+        value=by_c and by_c[0],
+        null_value=by_rank and by_rank[0],
+    )
+
+
+def wide_claim(metrics: Metrics) -> Claim:
+    """Wide layers at the beginning."""
+    rows = metrics.designs
+    found = correlation([row.width for row in rows], [row.decibels("cosine") for row in rows])
+    return Claim(
+        "designs-wide",
+        "C&C 3.3",
+        "Networks whose first layers are wide are less secure.",
+        "from the metric",
+        f"rank correlation of the first layer's width with CosineTV's PSNR {in_words(found)}",
+        chance(len(rows)),
+        "no verdict" if found is None else ("reproduced" if found[1] > 0 else "not reproduced"),
+        value=found and found[0],
+        null_value=0.0,
+    )
+
+
+def condition_claim(metrics: Metrics) -> Claim:
+    """Where nothing is missing layer by layer."""
+    rows = [row for row in metrics.designs if row.c == 0]
+    errors = [float(np.mean(row.rgap)) for row in rows]
+    found = correlation([row.condition for row in rows], errors)
+    worst = max((float(np.mean(row.rgap)) for row in rows), default=float("nan"))
+    return Claim(
+        "designs-condition",
+        "C&C Appendix G",
+        "Where no layer lacks rank, the condition number decides how stable the solution is.",
+        "left open",
+        f"{len(rows)} networks with c(M) = 0: rank correlation of the product of condition numbers with R-GAP's error "
+        f"{in_words(found)}; the largest error {worst:.1g}",
+        chance(len(rows)),
+        "no verdict" if found is None else ("reproduced" if found[1] > 0 else "not reproduced"),
+        value=found and found[0],
+        null_value=0.0,
+    )
+
+
+def joint_claim(metrics: Metrics) -> Claim:
+    """Determined and found, image by image."""
+    pairs = [
+        (missing == 0, row.c == 0, found, known)
+        for row in metrics.designs
+        for missing, found, known in zip(row.missing, row.found, row.known, strict=True)
+    ]
+    right = sum(determined == found for determined, _, found, _ in pairs)
+    by_c = sum(zero == found for _, zero, found, _ in pairs)
+    wrong = sum(known and not found for _, _, found, known in pairs)
+    return Claim(
+        "designs-joint",
+        "",
+        "The joint rank says of every network whether its gradient gives the image; c(M) does not.",
+        "",
+        f"the joint rank is right on {right} of {len(pairs)} images; known to be found "
+        f"{sum(known for *_, known in pairs)}, of these wrong {wrong}",
+        f"c(M) = 0 is right on {by_c}",
+        "no verdict"
+        if right == by_c and not wrong
+        else ("not reproduced" if wrong or right < by_c else ("finding" if right == len(pairs) else "partly")),
+        value=right,
+        null_value=by_c,
+    )

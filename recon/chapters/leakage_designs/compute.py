@@ -1,0 +1,109 @@
+"""Networks drawn at random, each with its ranks, Gauss–Newton, R-GAP and CosineTV as its authors run it."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from recon.analysis.identifiability import determined, numerical_rank, security_metric
+from recon.attacks.gauss_newton import gauss_newton
+from recon.attacks.gradient_matching import cosine_tv_authors
+from recon.attacks.joint import JointSystem, relative_residual
+from recon.attacks.operators import systems
+from recon.attacks.rgap import rgap
+from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.leakage_common import FOUND, Victims
+from recon.chapters.leakage_designs.metrics import Design, Metrics
+from recon.chapters.leakage_designs.sizes import Sizes
+from recon.errors import ReconError
+from recon.nets.conv import SEED, Conv, ConvNet
+from recon.optim.streams import named
+from recon.released import Gradient
+from recon.scoring.metrics import mse
+
+KERNELS, CHANNELS, STRIDES, DEPTHS = (3, 4, 5), (1, 2, 3, 4, 6, 8, 12, 16), (1, 2), (1, 2, 3)
+CERTAIN = 1e-8  # relative residual that counts as rounding
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Design by design, each stored when it is done."""
+    runs = context.sweep(partial(design_unit, sizes, context), [str(k) for k in range(sizes.count)], "designs")
+    designs = [made(drawn(int(k), sizes, context.seed), found) for k, found in runs.items()]
+    x, _ = victims(sizes, context)
+    return Outcome(Metrics(designs=designs, grey=x.square().flatten(1).mean(1).tolist()), {})
+
+
+def victims(sizes: Sizes, context: Context) -> tuple[Tensor, Tensor]:
+    """Images (B, 3, side, side) of all classes, averaged down, and labels (B,)."""
+    found = Victims.of_all_classes(context.pool, sizes.images)
+    return F.avg_pool2d(found.x, 32 // sizes.side), found.labels
+
+
+def drawn(k: int, sizes: Sizes, seed: int) -> ConvNet:
+    """The k-th network: one to three convolutions, each entry of each drawn by itself, until they fit."""
+    generator = named(seed, "designs.network", k)
+
+    def one_of(choices: tuple[int, ...]) -> int:
+        return choices[int(torch.randint(len(choices), (), generator=generator))]
+
+    while True:
+        convs = []
+        for _ in range(one_of(DEPTHS)):
+            kernel = one_of(KERNELS)
+            convs.append(Conv(kernel, one_of(CHANNELS), one_of(STRIDES), one_of((0, kernel // 2))))
+        network = ConvNet(tuple(convs), shape=(3, sizes.side, sizes.side))
+        try:
+            network.image_shapes()
+        except ReconError:
+            continue
+        return network
+
+
+def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
+    """One network, all images."""
+    network = drawn(int(unit), sizes, context.seed)
+    theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
+    x, labels = victims(sizes, context)
+    gradient = Gradient.of(network, theta, x, labels)
+    each = [numerical_rank(u) for u in systems(network, theta, x[:1], labels[:1])]
+    missing, found, known, unread = [], [], [], 0
+    for image, one in zip(x, gradient.split(), strict=True):
+        system = JointSystem.of(one)
+        x_hat = gauss_newton(system).x
+        at_end, at_truth = determined(system, x_hat), determined(system, image.flatten())
+        unread = int(at_truth.unread.sum())
+        missing.append(at_truth.deficiency + unread)
+        found.append(bool((x_hat - image.flatten()).abs()[~at_truth.unread].max() <= FOUND))
+        known.append(at_end.whole and relative_residual(one, x_hat) <= CERTAIN)
+    matched = cosine_tv_authors(gradient.to(torch.float32), SEED, sizes.cosine_steps).x_hat.view_as(x)
+    return {
+        "deficiencies": torch.tensor([rank.deficiency for rank in each]),
+        "condition": torch.tensor([rank.condition for rank in each], dtype=torch.float64).prod(),
+        "unread": torch.tensor(unread),
+        "missing": torch.tensor(missing),
+        "found": torch.tensor(found),
+        "known": torch.tensor(known),
+        "rgap": mse(torch.cat([rgap(one) for one in gradient.split()]), x),
+        "cosine": mse(matched.double(), x),
+    }
+
+
+def made(network: ConvNet, found: Tensors) -> Design:
+    """One row."""
+    shapes = network.image_shapes()
+    return Design(
+        name=" | ".join(f"{conv.kernel},{conv.channels},{conv.stride},{conv.padding}" for conv in network.convs),
+        c=security_metric(found["deficiencies"].tolist()),
+        width=math.prod(shapes[1]) / math.prod(shapes[0]),
+        condition=float(found["condition"]),
+        unread=int(found["unread"]),
+        missing=found["missing"].tolist(),
+        found=found["found"].tolist(),
+        known=found["known"].tolist(),
+        rgap=found["rgap"].tolist(),
+        cosine=found["cosine"].tolist(),
+    )

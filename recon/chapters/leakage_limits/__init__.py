@@ -1,0 +1,24 @@
+"""Chapter 18: what bounds the results on honest servers and plain networks: a residual block, a server that cheats."""
+
+from recon.chapters.base import Experiment
+from recon.chapters.leakage_limits.claims import claims
+from recon.chapters.leakage_limits.compute import compute
+from recon.chapters.leakage_limits.figures import FIGURES
+from recon.chapters.leakage_limits.metrics import Metrics
+from recon.chapters.leakage_limits.sizes import SIZES
+from recon.nets.conv import TABLE_1
+
+LIMITS = Experiment(
+    name="leakage-limits",
+    chapter="18-leakage-beyond",
+    section="C&C Appendix G",
+    summary="a residual block with batch norm, and a server that hands out a network made to be read",
+    cost={"smoke": "10 s", "laptop": "2 min", "paper": "an hour"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures=FIGURES,
+    on_gpu=False,
+    shape=TABLE_1["CNN2 V1"].shape,
+)

@@ -1,0 +1,137 @@
+"""Gauss–Newton through a residual block, and the gradient of a batch through a layer made to be read."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from recon.attacks.gauss_newton import RowSpace, by_columns
+from recon.attacks.imprint import Imprint, edges_of
+from recon.attacks.module_gradient import ModuleGradient, by_hopping
+from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.leakage_common import CLASSES, FOUND, Victims, count_found, inputs, pixels
+from recon.chapters.leakage_limits.metrics import Block, Imprinted, Metrics
+from recon.chapters.leakage_limits.sizes import Residual, Sizes
+from recon.nets.conv import SEED
+from recon.nets.residual import residual_network
+from recon.optim.streams import named
+
+CERTAIN = 1e-8  # relative residual that counts as rounding
+SHOWN = 8
+TAKEN = 100  # images that are victims elsewhere, and so none of the server's
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Two questions."""
+    x, _ = victims(sizes, context)
+    names = [each.name for each in sizes.residual]
+    runs = context.sweep(partial(block_unit, sizes, context), names, "residual blocks")
+    arrays = {"truth": pixels(x)} | {f"x_hat {name}": pixels(found["x_hat"]) for name, found in runs.items()}
+    imprint = []
+    public, rest = images_of_server_and_clients(sizes, context)
+    for n in sorted({min(n, len(rest)) for n in sizes.batches}):
+        for bins in sizes.bins:
+            row, shown = imprinted(rest[:n], bins, inputs(context.pool, public), context)
+            imprint.append(row)
+            arrays |= {f"{kind} {n} {bins}": pixels(each) for kind, each in shown.items()}
+    metrics = Metrics(
+        blocks=[block(name, found, x) for name, found in runs.items()],
+        grey=x.square().flatten(1).mean(1).tolist(),
+        imprint=imprint,
+    )
+    return Outcome(metrics, arrays)
+
+
+def victims(sizes: Sizes, context: Context) -> tuple[Tensor, Tensor]:
+    """Images (B, 3, side, side) of all classes, averaged down, and labels (B,)."""
+    found = Victims.of_all_classes(context.pool, sizes.images)
+    return F.avg_pool2d(found.x, 32 // sizes.side), found.labels
+
+
+def images_of_server_and_clients(sizes: Sizes, context: Context) -> tuple[list[int], list[int]]:
+    """Rows of the pool in an order that the seed draws, without the victims: the server's own, and all others."""
+    taken = set(Victims.of_all_classes(context.pool, TAKEN).index)
+    order = torch.randperm(len(context.pool.index), generator=named(context.seed, "limits.images")).tolist()
+    free = [row for row in order if int(context.pool.index[row]) not in taken]
+    count = min(sizes.public, len(free) // 2)
+    return free[:count], free[count:]
+
+
+def block_unit(sizes: Sizes, context: Context, name: str) -> Tensors:
+    """One network, image by image: the attack, its certificate, and the rank at the truth."""
+    residual: Residual = next(each for each in sizes.residual if each.name == name)
+    x, labels = victims(sizes, context)
+    public, _ = images_of_server_and_clients(sizes, context)
+    normed_on = F.avg_pool2d(inputs(context.pool, public), 32 // sizes.side)
+    network = residual_network(residual.channels, residual.activation, residual.pooled, normed_on, SEED)
+    began = time.perf_counter()
+    rows = []
+    for image, label in zip(x, labels, strict=True):
+        system = ModuleGradient.of(network, image, label)
+        found = by_hopping(system, sizes.hops)
+        rank = rank_at(system, found.x)
+        rank_there = rank if (found.x - image.flatten()).abs().max() < FOUND**2 else rank_at(system, image.flatten())
+        rows.append((found.x.view_as(image), found.energy[-1].sqrt(), rank, rank_there))
+    images, residuals, ranks, ranks_there = zip(*rows, strict=True)
+    return {
+        "x_hat": torch.stack(images),
+        "residual": torch.stack(residuals),
+        "rank": torch.tensor(ranks),
+        "rank_at_truth": torch.tensor(ranks_there),
+        "equations": torch.tensor(len(system.released)),
+        "seconds": torch.tensor(time.perf_counter() - began),
+    }
+
+
+def rank_at(system: ModuleGradient, x: Tensor) -> int:
+    """Of ∂h/∂x."""
+    return RowSpace.of(by_columns(system, x).mT).basis.shape[1]
+
+
+def block(name: str, found: Tensors, x: Tensor) -> Block:
+    """One network against the truth."""
+    unknowns = x[0].numel()
+    near = (found["x_hat"] - x).abs().flatten(1).amax(1) <= FOUND
+    known = (found["residual"] <= CERTAIN) & (found["rank"] == unknowns)
+    return Block(
+        name=name,
+        equations=int(found["equations"]),
+        unknowns=unknowns,
+        rank=int(found["rank_at_truth"][0]),
+        determined=int((found["rank_at_truth"] == unknowns).sum()),
+        found=count_found(found["x_hat"], x),
+        known=int(known.sum()),
+        falsely_known=int((known & ~near).sum()),
+        mse=(found["x_hat"] - x).square().flatten(1).mean(1).tolist(),
+        residual=found["residual"].tolist(),
+        seconds=round(float(found["seconds"]) / len(x), 2),
+    )
+
+
+def imprinted(rows: list[int], bins: int, public: Tensor, context: Context) -> tuple[Imprinted, Tensors]:
+    """One batch, float32 as clients compute; and some images with what was read of them."""
+    n, x, labels = len(rows), inputs(context.pool, rows), torch.from_numpy(context.pool.labels[rows]) % CLASSES
+    flat = x.flatten(1).float()
+    edges = edges_of(public.flatten(1).float(), bins)
+    generator = named(context.seed, "limits.server", bins)
+    v, c = torch.randn(CLASSES, generator=generator) / bins, 0.1 * torch.randn(CLASSES, generator=generator)
+    server = Imprint(edges, v, c)
+    read = server.read(server.mean_gradient(flat, labels), n)
+    away = torch.cdist(read.images, flat.double(), p=float("inf"))
+    true = away.amin(1) <= FOUND
+    together = torch.bincount(torch.bucketize(flat.mean(1), edges), minlength=bins + 1)
+    row = Imprinted(
+        n=n,
+        bins=bins,
+        alone=int((together == 1).sum()),
+        expected=n * (1 - 1 / bins) ** (n - 1),
+        found=int((away.amin(0) <= FOUND).sum()),
+        known=int(read.alone.sum()),
+        falsely_known=int((read.alone & ~true).sum()),
+    )
+    nearest = read.images[(read.images[:, None] - flat.double()).square().mean(2).argmin(0)[:SHOWN]]
+    return row, {"sent": x[:SHOWN], "read": nearest.view(-1, *x.shape[1:]).clamp(-0.5, 0.5)}

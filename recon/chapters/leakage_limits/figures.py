@@ -1,0 +1,74 @@
+"""Figures of `leakage-limits`: through a residual block, and what a server reads that cheats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from recon.chapters.leakage_limits.metrics import Metrics
+from recon.chapters.pictures import image_rows, on_white
+from recon.store.results import Result
+
+
+def plot_blocks(result: Result[Metrics]) -> Figure:
+    """Images, and what Gauss–Newton found of them, network by network."""
+    rows = [("original", result.array("truth")[:6], "grey")]
+    rows += [
+        (row.name.replace(", ", ",\n", 1), result.array(f"x_hat {row.name}")[:6].clamp(0, 1), "black")
+        for row in result.metrics.blocks
+    ]
+    return image_rows(rows)
+
+
+def plot_server(result: Result[Metrics]) -> Figure:
+    """Images of the largest batch, and the nearest candidate by the number of bins."""
+    metrics = result.metrics
+    n = max(row.n for row in metrics.imprint)
+    bins = sorted({row.bins for row in metrics.imprint})
+    rows = [(f"sent, in a\nbatch of {n}", result.array(f"sent {n} {bins[0]}"), "grey")]
+    rows += [(f"{each} bins", result.array(f"read {n} {each}"), "black") for each in bins]
+    return image_rows(rows)
+
+
+def plot_bins(result: Result[Metrics]) -> Figure:
+    """Share of a batch that is found against the number of bins, and what is expected."""
+    figure, ax = plt.subplots(figsize=(5.6, 3.6))
+    batches = sorted({row.n for row in result.metrics.imprint})
+    for n, colour in zip(batches, sns.color_palette("colorblind"), strict=False):
+        rows = [row for row in result.metrics.imprint if row.n == n]
+        bins = np.geomspace(min(row.bins for row in rows), max(row.bins for row in rows), 50)
+        ax.plot(bins, (1 - 1 / bins) ** (n - 1), ":", color=colour)
+        ax.plot([row.bins for row in rows], [row.found / n for row in rows], "o", color=colour, label=f"batch of {n}")
+    ax.set(xscale="log", xlabel="bins of the server's layer", ylabel="share of the batch that is found", ylim=(0, 1.05))
+    ax.legend(fontsize=9)
+    figure.tight_layout()
+    return on_white(figure)
+
+
+def block_table(metrics: Metrics) -> pd.DataFrame:
+    """Network by network."""
+    return pd.DataFrame(
+        {
+            row.name: {
+                "entries of the gradient": row.equations,
+                "unknowns": row.unknowns,
+                "rank": row.rank,
+                "determined": f"{row.determined} of {len(row.mse)}",
+                "found": row.found,
+                "known to be found": row.known,
+            }
+            for row in metrics.blocks
+        }
+    ).T
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+    "blocks": plot_blocks,
+    "server": plot_server,
+    "bins": plot_bins,
+}
