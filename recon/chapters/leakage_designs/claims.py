@@ -110,24 +110,24 @@ def condition_claim(metrics: Metrics) -> Claim:
 def joint_claim(metrics: Metrics) -> Claim:
     """Determined and found, image by image."""
     pairs = [
-        (missing == 0, row.c == 0, found, known)
+        (missing == 0, row.c == 0, row.equations >= row.unknowns - row.unread, found, known)
         for row in metrics.designs
         for missing, found, known in zip(row.missing, row.found, row.known, strict=True)
     ]
-    right = sum(determined == found for determined, _, found, _ in pairs)
-    by_c = sum(zero == found for _, zero, found, _ in pairs)
-    wrong = sum(known and not found for _, _, found, known in pairs)
+    right, by_c, by_count = (sum(each[k] == each[3] for each in pairs) for k in range(3))
+    best_null = max(by_c, by_count)
+    known = sum(each[4] for each in pairs)
+    wrong = sum(each[4] and not each[3] for each in pairs)
     return Claim(
         "designs-joint",
         "",
         "The joint rank says of every network whether its gradient gives the image; c(M) does not.",
         "",
-        f"the joint rank is right on {right} of {len(pairs)} images; known to be found "
-        f"{sum(known for *_, known in pairs)}, of these wrong {wrong}",
-        f"c(M) = 0 is right on {by_c}",
+        f"the joint rank is right on {right} of {len(pairs)} images; known to be found {known}, of these wrong {wrong}",
+        f"c(M) = 0 is right on {by_c}, counting equations against unknowns on {by_count}",
         "no verdict"
-        if right == by_c and not wrong
-        else ("not reproduced" if wrong or right < by_c else ("finding" if right == len(pairs) else "partly")),
+        if right == best_null and not wrong
+        else ("not reproduced" if wrong or right < best_null else ("finding" if right == len(pairs) else "partly")),
         value=right,
-        null_value=by_c,
+        null_value=best_null,
     )

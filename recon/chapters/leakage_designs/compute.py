@@ -100,6 +100,8 @@ def made(network: ConvNet, found: Tensors) -> Design:
         c=security_metric(found["deficiencies"].tolist()),
         width=math.prod(shapes[1]) / math.prod(shapes[0]),
         condition=float(found["condition"]),
+        equations=math.prod(shapes[-1]) + sum(math.prod(network.shapes()[f"w{i + 1}"]) for i in range(network.depth)),
+        unknowns=math.prod(shapes[0]),
         unread=int(found["unread"]),
         missing=found["missing"].tolist(),
         found=found["found"].tolist(),

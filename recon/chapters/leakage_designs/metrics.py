@@ -20,6 +20,8 @@ class Design:
     c: int
     width: float
     condition: float
+    equations: int
+    unknowns: int
     unread: int
     missing: list[int]
     found: list[bool]

@@ -1,0 +1,81 @@
+"""One image by Gauss–Newton with its certificate, against gradient matching with the same processor time:
+`python benchmarks/identifiability.py` prints and writes benchmarks/identifiability.json.
+
+The rival is CosineTV as Geiping et al. run it, in our implementation, whose published form gives the paper's digits
+(chapter 15).  For every network and two images: errors of Gauss–Newton; of CosineTV after as many steps as fit into
+Gauss–Newton's time (its learning rates decay within them); and after the 4800 steps that its authors take, with how
+many times as long they take.  Errors are over the entries of the image that the network reads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from timing import write
+
+from recon.analysis.identifiability import determined
+from recon.attacks.gauss_newton import gauss_newton
+from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv_authors
+from recon.attacks.joint import JointSystem, relative_residual
+from recon.chapters.leakage_common import Attacked, Victims
+from recon.images.registry import load_pool
+from recon.nets.conv import SEED, TABLE_1
+from recon.released import Gradient
+
+TRIAL = 100  # steps from which the pace is taken
+
+
+def spent(function: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, float]:
+    """Its result and the processor's seconds."""
+    began = time.process_time()
+    return function(), time.process_time() - began
+
+
+def one(name: str, victims: Victims, k: int, attacked: Attacked) -> dict:
+    gradient = Gradient.of(attacked.network, attacked.theta, victims.x[k : k + 1], victims.labels[k : k + 1])
+    single, truth = gradient.to(torch.float32), victims.x[k].flatten()
+
+    def with_certificate() -> torch.Tensor:
+        system = JointSystem.of(gradient)
+        x = gauss_newton(system).x
+        relative_residual(gradient, x)
+        determined(system, x)
+        return x
+
+    x_hat, seconds = spent(with_certificate)
+    read = ~determined(JointSystem.of(gradient), truth).unread
+    _, trial = spent(lambda: cosine_tv_authors(single, SEED, TRIAL).x_hat)
+    steps = max(1, round(TRIAL * seconds / trial))
+    same_time, took = spent(lambda: cosine_tv_authors(single, SEED, steps).x_hat)
+    whole, long = spent(lambda: cosine_tv_authors(single, SEED, COSINE_STEPS).x_hat)
+
+    def error(x: torch.Tensor) -> float:
+        return (x.flatten().double() - truth)[read].square().mean().item()
+
+    return {
+        "seconds": seconds,
+        "steps_in_that_time": steps,
+        "time_of_4800_steps": long / seconds,
+        "time_of_these_steps": took / seconds,
+        "mse": error(x_hat),
+        "cosine_mse_same_time": error(same_time),
+        "cosine_mse_4800": error(whole),
+    }
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    pool = load_pool("auto")
+    victims = Victims.of(pool)
+    report: dict = {"data": pool.name}
+    for name in TABLE_1:
+        rows = [one(name, victims, k, Attacked.of(name, pool)) for k in range(len(victims.x))]
+        report[name] = {key: float(np.exp(np.mean(np.log([max(row[key], 1e-32) for row in rows])))) for key in rows[0]}
+    write(report, __file__)
+
+
+if __name__ == "__main__":
+    main()
