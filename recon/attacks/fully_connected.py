@@ -6,7 +6,6 @@ bias x_j = (∂ℓ/∂W_kj)/(∂ℓ/∂z_k) (5), and ∂ℓ/∂z_k has to come f
 
 from __future__ import annotations
 
-import scipy.optimize
 import torch
 from torch import Tensor
 
@@ -37,41 +36,30 @@ def features_from_fully_connected(gradient: Gradient, check: bool = True) -> Ten
 def logit_gradients(weight: Tensor, gradient: Tensor, label: int, bias: Tensor | None = None) -> Tensor:
     """∂ℓ/∂z (K,) of a last layer that releases no gradient of a bias, so that eq. (5) gives its input.
 
-    The gradient G (K, F) is δ xᵀ with δ = softmax(W x + b) − e_label.  Its leading singular vectors are δ and x up to
-    one factor s, x = s u, and that factor solves
+    The gradient G (K, F) is δ xᵀ with δ = softmax(z) − e_label, z = W x + b.  Its leading singular vectors are δ and x
+    up to one factor s: x = s u, δ = v/s.  For classes k other than the label δ_k = exp(z_k)/Σ exp(z), and so
 
-        s (softmax(s W u + b) − e_label) = σ₁ v,
+        log |v_k| − b_k = s (W u)_k + constant,
 
-    K equations for one number: of the roots of the label's own equation the one that fits the others best.
+    a straight line through K − 1 points: s is its slope.
 
-    weight W (K, F) · bias b (K,), default 0.  ReconError for a gradient of more than one image, and without a root.
+    weight W (K, F), K ≥ 3 · bias b (K,), default 0.  ReconError for a gradient of more than one image, or of none.
     """
+    if not (torch.isfinite(gradient).all() and gradient.norm() > 0):
+        raise ReconError("the gradient of the last layer is zero or not finite: eq. (5) cannot be solved")
     left, values, right = torch.linalg.svd(gradient.double(), full_matrices=False)
     if len(values) > 1 and values[1] > ONE_IMAGE * values[0]:
         raise ReconError("this is the gradient of more than one image (or a noisy one): eq. (5) needs a batch of one")
     v, along = values[0] * left[:, 0], weight.double() @ right[0]
     offset = torch.zeros_like(along) if bias is None else bias.double()
-
-    def equations(s: Tensor) -> Tensor:
-        delta = (s[..., None] * along + offset).softmax(-1)
-        delta[..., label] -= 1
-        return s[..., None] * delta - v
-
-    size = torch.logspace(-6, 6, 4001, dtype=torch.float64) * float(v.norm())
-    grid = torch.cat([-size.flip(0), size])
-    own = equations(grid)[:, label]
-    at = torch.nonzero(own[:-1].sign() != own[1:].sign()).flatten().tolist()
-    roots = [
-        scipy.optimize.brentq(
-            lambda s: float(equations(torch.tensor(s, dtype=torch.float64))[label]), grid[k], grid[k + 1], xtol=1e-300
-        )
-        for k in at
-    ]
-    if not roots:
-        raise ReconError("no input of the last layer has this gradient and this label")
-    found = torch.tensor(roots, dtype=torch.float64)
-    s = found[equations(found).norm(dim=1).argmin()]
-    return v / s
+    others = (torch.arange(len(v)) != label) & (v.abs() > torch.finfo(v.dtype).tiny)
+    if int(others.sum()) < 2:
+        raise ReconError("eq. (5) without a bias needs at least three classes with a gradient")
+    height, place = (v[others].abs().log() - offset[others]), along[others]
+    height, place = height - height.mean(), place - place.mean()
+    delta = (height @ place / (place @ place) * along + offset).softmax(0)
+    delta[label] -= 1
+    return delta
 
 
 __all__ = ["features_from_fully_connected", "logit_gradients"]

@@ -3,8 +3,8 @@
     min_x  α Σ_j D(g_j(x), g_j) + β TV(x)   subject to   U x = V.
 
 The paper tried trust regions (Nocedal & Wright 2006; Lalee, Nocedal & Plantenga 1998, which is SciPy's `trust-constr`)
-and found them slow; it then made the constraint soft, eq. (16).  A plain alternative: Adam, with every step projected
-onto the kernel of U.
+and found them slow; it then made the constraint soft, eq. (16).  Here x = x_0 + N c, with N an orthonormal basis of the
+kernel of U: the constraint holds for every c, and any method for problems without constraints will do.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.optimize import LinearConstraint, minimize
+from scipy.optimize import minimize
 from torch import Tensor
 
 from recon.attacks.gauss_newton import RowSpace
-from recon.attacks.gradient_matching import BETAS, EPS, PAPERS, GradientMatching
+from recon.attacks.gradient_matching import GradientMatching
 from recon.attacks.operators import system_of
 from recon.attacks.rgap import LayerSystem
-from recon.optim.descent import Adam
+from recon.errors import ReconError
 
 
 @dataclass(frozen=True)
 class Course:
-    """x (c·h·w,): the image of lowest energy · energy, seconds (steps + 1,): the lowest so far after every step, the
-    start's first, and the processor's time since it."""
+    """After every step, the start's first: the image of lowest energy so far (steps + 1, c·h·w), that energy, and the
+    processor's seconds since the start (steps + 1,)."""
 
     x: Tensor
     energy: Tensor
@@ -37,22 +37,34 @@ class Course:
 
 @dataclass(frozen=True)
 class HardConstraint:
-    """One layer of one image: the energy without its γ term, and the rows that x must not leave.
+    """One layer of one image: the energy without its γ term, and where x may be.
 
-    matching: `GradientMatching` of B = 1 with γ = 0 · start (c·h·w,): a solution of U x = V · rows: the row space of U.
+    matching: `GradientMatching` of B = 1 with γ = 0 · start (c·h·w,): a solution of U x = V · kernel (c·h·w, k): an
+    orthonormal basis of what U does not see.
     """
 
     matching: GradientMatching
     start: Tensor
-    rows: RowSpace
+    kernel: Tensor
 
     @staticmethod
     def of(matching: GradientMatching, layer: LayerSystem) -> HardConstraint:
-        """From the layer's minimum-norm solution."""
+        """From the layer's minimum-norm solution; ReconError unless it is the layer that `matching` is about, and has a
+        kernel."""
+        if matching.first != layer.layer:
+            raise ReconError(f"the energy is about layer {matching.first}, the system about layer {layer.layer}")
         conv = matching.gradient.network.convs[layer.layer - 1]
         weight = matching.gradient.theta[f"w{layer.layer}"].double()
-        system = system_of(conv, weight, layer.delta[0], matching.shape)
-        return HardConstraint(matching, layer.x.flatten(), RowSpace.of(torch.from_numpy(system.dense())))
+        system = torch.from_numpy(system_of(conv, weight, layer.delta[0], matching.shape).dense())
+        seen = RowSpace.of(system).basis
+        if seen.shape[0] == seen.shape[1]:
+            raise ReconError("U x = V has one solution only: nothing is left to choose")
+        kernel = torch.linalg.qr(seen, mode="complete").Q[:, seen.shape[1] :]
+        return HardConstraint(matching, layer.x.flatten(), kernel.contiguous())
+
+    def at(self, c: np.ndarray) -> Tensor:
+        """x_0 + N c."""
+        return self.start + self.kernel @ torch.from_numpy(c)
 
     def value_and_grad(self, x: Tensor) -> tuple[float, Tensor]:
         """Of the energy at x (c·h·w,), in the precision of the gradient."""
@@ -64,74 +76,43 @@ class HardConstraint:
         return energy.item(), grad.double()
 
     def violation(self, x: Tensor) -> float:
-        """‖Q (x − x_0)‖ / ‖x_0‖, Q an orthonormal basis of the rows."""
-        return float((self.rows.basis.mT @ (x.double() - self.start)).norm() / self.start.norm())
+        """Length of the part of x − x_0 that U sees, over ‖x_0‖."""
+        moved = x.double() - self.start
+        return float((moved - self.kernel @ (self.kernel.mT @ moved)).norm() / self.start.norm())
 
 
 def by_trust_region(problem: HardConstraint, steps: int) -> Course:
-    """SciPy's `trust-constr` (Byrd–Omojokun SQP in a trust region, BFGS), U x = V given by an orthonormal basis."""
-    basis = problem.rows.basis.mT.contiguous().numpy()
-    seen = _Seen(problem)
+    """SciPy's `trust-constr`: steps within a trust region, second derivatives by BFGS."""
+    return _minimised(problem, "trust-constr", {"maxiter": steps, "gtol": 0.0, "xtol": 0.0})
 
-    def value(x: np.ndarray) -> tuple[float, np.ndarray]:
-        energy, grad = seen(torch.from_numpy(x))
-        return energy, grad.numpy()
 
-    fixed = basis @ problem.start.numpy()
+def by_lbfgs(problem: HardConstraint, steps: int) -> Course:
+    """SciPy's L-BFGS: no matrix of second derivatives."""
+    return _minimised(problem, "L-BFGS-B", {"maxiter": steps, "maxfun": 4 * steps, "ftol": 0.0, "gtol": 0.0})
+
+
+def _minimised(problem: HardConstraint, method: str, options: dict[str, float]) -> Course:
+    began, lowest = time.process_time(), problem.value_and_grad(problem.start)[0]
+    images, energies, seconds = [problem.start], [lowest], [0.0]
+    best = problem.start
+
+    def value(c: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal best, lowest
+        x = problem.at(c)
+        energy, grad = problem.value_and_grad(x)
+        if energy < lowest:
+            best, lowest = x, energy
+        return energy, (problem.kernel.mT @ grad).numpy()
+
+    def note(*_: object) -> None:
+        images.append(best)
+        energies.append(lowest)
+        seconds.append(time.process_time() - began)
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of a step so short that float32 sees no change of the gradient
-        minimize(
-            value,
-            problem.start.numpy(),
-            jac=True,
-            method="trust-constr",
-            constraints=LinearConstraint(basis, fixed, fixed),
-            callback=lambda *_: seen.note(),
-            options={"maxiter": steps, "gtol": 0.0, "xtol": 0.0, "factorization_method": "QRFactorization"},
-        )
-    return seen.course()
+        minimize(value, np.zeros(problem.kernel.shape[1]), jac=True, method=method, callback=note, options=options)
+    return Course(torch.stack(images), torch.tensor(energies), torch.tensor(seconds))
 
 
-def by_projection(problem: HardConstraint, steps: int) -> Course:
-    """Adam as in the paper, its gradient and its steps projected onto the kernel of U."""
-    adam = Adam(PAPERS.step_size, BETAS, EPS)
-    seen = _Seen(problem)
-    start = problem.start[None, None]
-    state = adam.init(start)
-    energy, grad = seen(state["x"].flatten())
-    for _ in range(steps):
-        moved = adam.step(state, torch.tensor([energy]), problem.rows.unseen(grad)[None, None])
-        moved["x"] = state["x"] + problem.rows.unseen((moved["x"] - state["x"]).flatten())[None, None]
-        state = moved
-        energy, grad = seen(state["x"].flatten())
-        seen.note()
-    return seen.course()
-
-
-class _Seen:
-    """The energy, which remembers the best x that does not violate the constraint, and when."""
-
-    ALLOWED = 1e-6
-
-    def __init__(self, problem: HardConstraint) -> None:
-        self.problem, self.began = problem, time.process_time()
-        self.x, self.lowest = problem.start, problem.value_and_grad(problem.start)[0]
-        self.energies, self.seconds = [self.lowest], [0.0]
-
-    def __call__(self, x: Tensor) -> tuple[float, Tensor]:
-        energy, grad = self.problem.value_and_grad(x)
-        if energy < self.lowest and self.problem.violation(x) <= self.ALLOWED:
-            self.x, self.lowest = x.clone(), energy
-        return energy, grad
-
-    def note(self) -> None:
-        """One step is done."""
-        self.energies.append(self.lowest)
-        self.seconds.append(time.process_time() - self.began)
-
-    def course(self) -> Course:
-        """What was seen."""
-        return Course(self.x, torch.tensor(self.energies), torch.tensor(self.seconds))
-
-
-__all__ = ["Course", "HardConstraint", "by_projection", "by_trust_region"]
+__all__ = ["Course", "HardConstraint", "by_lbfgs", "by_trust_region"]

@@ -27,8 +27,13 @@ CERTAIN = 1e-3  # relative; of what a candidate alone would send
 
 def edges_of(public: Tensor, bins: int) -> Tensor:
     """K edges between which images are equally frequent, by a normal distribution fitted to the brightness of images
-    `public` (m, d); the lowest is −∞ but for a finite number, so that every image lies above it."""
+    `public` (m, d); the lowest is so low that every image lies above it.
+
+    ReconError for fewer than two bins, and for public images that are all as bright.
+    """
     brightness = public.double().mean(1)
+    if bins < 2 or len(public) < 2 or not brightness.std() > 0:
+        raise ReconError("bins need at least two edges, and public images of different brightness")
     fitted = NormalDist(float(brightness.mean()), float(brightness.std()))
     inner = [fitted.inv_cdf(k / bins) for k in range(1, bins)]
     return torch.tensor([fitted.mean - 20 * fitted.stdev, *inner], dtype=public.dtype)
@@ -93,4 +98,12 @@ class ReadOut:
     alone: Tensor
 
 
-__all__ = ["Imprint", "ReadOut", "edges_of"]
+def row_by_row(gradient: Params) -> Tensor:
+    """Eq. (4) in every row of a first layer that nobody prepared: ∇_{W_k} ℓ/∂ℓ/∂b_k, (K, d), what the same layer gives
+    to an honest server; rows without a gradient are left out."""
+    weight, bias = gradient["w1"].double(), gradient["b1"].double()
+    used = bias.abs() > EMPTY * bias.abs().max()
+    return weight[used] / bias[used, None]
+
+
+__all__ = ["Imprint", "ReadOut", "edges_of", "row_by_row"]

@@ -89,4 +89,19 @@ def by_hopping(system: ModuleGradient, rounds: int, enough: float = 1e-20) -> So
     return best
 
 
-__all__ = ["ModuleGradient", "by_hopping"]
+def by_cosine(system: ModuleGradient, steps: int, step_size: float = 0.01) -> Tensor:
+    """The plain rival: Adam on 1 − cos(∇ℓ(x), ∇ℓ) from the same start; the image of lowest energy (c·h·w,)."""
+    x = system.start.requires_grad_()
+    adam = torch.optim.Adam([x], lr=step_size)
+    best, lowest = x.detach().clone(), math.inf
+    for _ in range(steps):
+        adam.zero_grad()
+        energy = 1 - F.cosine_similarity(system(x), system.target, dim=0)
+        if energy.item() < lowest:
+            best, lowest = x.detach().clone(), energy.item()
+        energy.backward()  # type: ignore[no-untyped-call]
+        adam.step()
+    return best
+
+
+__all__ = ["ModuleGradient", "by_cosine", "by_hopping"]

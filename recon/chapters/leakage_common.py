@@ -13,11 +13,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from pydantic import GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer, model_validator
 from pydantic_core import CoreSchema
+from scipy.stats import t as student
 from torch import Tensor
 
 from recon.chapters.published import PRE_TRAINED
+from recon.errors import ReconError
 from recon.images.pool import ImagePool
 from recon.nets.conv import SEED, TABLE_1, ConvNet, Params
 from recon.training.pretraining import EPOCHS, pretrain
@@ -25,8 +28,8 @@ from recon.training.pretraining import EPOCHS, pretrain
 VICTIMS = (1, 3)  # CIFAR-10 train indices of the paper's truck and deer
 CLASSES = 10
 FOUND = 1 / 510  # half a grey level
+CERTAIN = 1e-8  # relative residual that counts as rounding
 LEAST = 1e-12  # errors below this are rounding
-DRAWS = 2000  # of a bootstrap
 PRE_TRAINING_CLASSES = (1, 2)  # automobile, bird: what the paper trains the networks of two rows on
 
 
@@ -144,21 +147,31 @@ def pixels(x: Tensor) -> Tensor:
     return (x + 0.5).flatten(1).float()
 
 
+def averaged_victims(pool: ImagePool, count: int, side: int) -> tuple[Tensor, Tensor]:
+    """Images of all classes (B, 3, side, side), averaged down from 32 × 32, and labels (B,).
+
+    ReconError unless side is a divisor of 32.
+    """
+    if side < 1 or 32 % side:
+        raise ReconError(f"images of 32 × 32 are averaged down to a divisor of 32, not to {side}")
+    found = Victims.of_all_classes(pool, count)
+    return F.avg_pool2d(found.x, 32 // side), found.labels
+
+
 def count_found(x_hat: Tensor, truth: Tensor) -> int:
     """Images (B, …) of which every entry is within half a grey level of the truth."""
     return int(((x_hat - truth).abs().flatten(1).amax(1) <= FOUND).sum())
 
 
 def interval(values: np.ndarray) -> tuple[float, float]:
-    """Central 95 % of the bootstrap of the mean of values (images,)."""
-    drawn = np.random.default_rng(0).choice(values, (DRAWS, len(values))).mean(1)
-    low, high = np.quantile(drawn, (0.025, 0.975))
-    return float(low), float(high)
+    """Central 95 % of Student's t for the mean of values (images,): honest for few images, where a bootstrap is not."""
+    half = float(student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
+    return float(values.mean()) - half, float(values.mean()) + half
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Geometric mean over images, and the central 95 % of its bootstrap over images; one image has no interval."""
+    """Geometric mean over images, and its central 95 % by Student's t over images; one image has no interval."""
 
     mean: float
     low: float

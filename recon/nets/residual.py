@@ -46,7 +46,7 @@ def residual_network(
     features = channels if pooled else channels * public.shape[-2] * public.shape[-1]
     head = (nn.AdaptiveAvgPool2d(1), nn.Flatten()) if pooled else (nn.Flatten(),)
     module = nn.Sequential(*stem, block, *head, nn.Linear(features, classes))
-    _drawn(module, torch.Generator().manual_seed(seed))
+    default_start(module, torch.Generator().manual_seed(seed))
     module.double()
     for norm in module.modules():
         if isinstance(norm, nn.BatchNorm2d):
@@ -56,7 +56,7 @@ def residual_network(
     return ModuleNetwork(module.eval())
 
 
-def _drawn(module: nn.Module, generator: torch.Generator) -> None:
+def default_start(module: nn.Module, generator: torch.Generator) -> None:
     """PyTorch's default initialisation, from a generator instead of the global one."""
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):
@@ -66,4 +66,4 @@ def _drawn(module: nn.Module, generator: torch.Generator) -> None:
                 nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
 
 
-__all__ = ["ResidualBlock", "residual_network"]
+__all__ = ["ResidualBlock", "default_start", "residual_network"]

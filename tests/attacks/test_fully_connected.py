@@ -86,6 +86,29 @@ def test_a_bias_that_does_not_learn_is_part_of_the_equation():
     assert (wrong - delta).abs().max() > 1e-4
 
 
+def test_eq_5_where_the_label_s_own_equation_has_two_solutions():
+    """s (1 − p_y) is not monotone: a larger input with a surer network has the same gradient in the label's row."""
+    generator = torch.Generator().manual_seed(5)
+    weight = torch.randn(4, 7, generator=generator).double()
+    x = torch.linalg.pinv(weight) @ torch.tensor([2.0, 0.3, -0.2, 0.1]).double()
+    for scale in (0.3, 0.6, 1.0, 1.7, 3.0):
+        delta = (weight @ (scale * x)).softmax(0) - torch.nn.functional.one_hot(torch.tensor(0), 4)
+        found = logit_gradients(weight, torch.outer(delta, scale * x), 0)
+        torch.testing.assert_close(found, delta, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize(("gradient", "message"), [(0.0, "zero or not finite"), (float("nan"), "zero or not finite")])
+def test_eq_5_refuses_what_says_nothing(gradient, message):
+    with pytest.raises(ReconError, match=message):
+        logit_gradients(torch.ones(3, 2).double(), torch.full((3, 2), gradient).double(), 0)
+
+
+def test_eq_5_refuses_two_classes():
+    x = torch.tensor([1.0, 2.0]).double()
+    with pytest.raises(ReconError, match="three classes"):
+        logit_gradients(torch.eye(2).double(), torch.outer(torch.tensor([0.5, -0.5]).double(), x), 1)
+
+
 def test_eq_5_refuses_a_batch():
     gradient, x = some_gradient(count=3)
     mixed = Gradient.averaged(SMALL, gradient.theta, x, gradient.labels)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
-from small_networks import LOSSY, some_gradient
+from small_networks import LOSSY, SMALL, some_gradient
 
 from recon.attacks.gradient_matching import GradientMatching
-from recon.attacks.hard_constraint import HardConstraint, by_projection, by_trust_region
+from recon.attacks.hard_constraint import HardConstraint, by_lbfgs, by_trust_region
+from recon.attacks.operators import system_of
 from recon.attacks.rgap import layer_by_layer
+from recon.errors import ReconError
 
 
 def problem():
@@ -17,21 +21,41 @@ def problem():
     return HardConstraint.of(matching, next(layer_by_layer(gradient)))
 
 
-@pytest.mark.parametrize(("solver", "steps"), [(by_projection, 60), (by_trust_region, 12)])
+@pytest.mark.parametrize(("solver", "steps"), [(by_lbfgs, 12), (by_trust_region, 12)])
 def test_the_energy_falls_while_the_constraint_is_kept(solver, steps):
     posed = problem()
     course = solver(posed, steps)
-    assert len(course.energy) == steps + 1
+    assert len(course.energy) == len(course.x) == steps + 1
     assert course.energy[0] == pytest.approx(posed.value_and_grad(posed.start)[0])
     assert course.energy[-1] < 0.97 * course.energy[0]
-    assert posed.value_and_grad(course.x)[0] == pytest.approx(course.energy[-1].item())
-    assert posed.violation(course.x) < 1e-9
-    assert (course.x - posed.start).norm() > 1e-3
-    assert (course.seconds.diff() >= 0).all()
+    assert (course.energy.diff() <= 0).all() and (course.seconds.diff() >= 0).all()
+    assert posed.value_and_grad(course.x[-1])[0] == pytest.approx(course.energy[-1].item())
+    assert posed.violation(course.x[-1]) < 1e-9
+    assert (course.x[-1] - posed.start).norm() > 1e-3
 
 
-def test_a_step_off_the_rows_is_no_violation_and_one_along_them_is():
+def test_the_kernel_is_all_that_u_does_not_see():
+    gradient, _ = some_gradient(LOSSY, count=1)
+    layer, posed = next(layer_by_layer(gradient)), problem()
+    system = torch.from_numpy(system_of(LOSSY.convs[0], gradient.theta["w1"], layer.delta[0], LOSSY.shape).dense())
+    assert (system @ posed.kernel).abs().max() < 1e-12
+    assert posed.kernel.shape[1] == system.shape[1] - torch.linalg.matrix_rank(system)
+    torch.testing.assert_close(posed.kernel.mT @ posed.kernel, torch.eye(posed.kernel.shape[1], dtype=torch.float64))
+
+
+def test_a_step_within_the_kernel_is_no_violation_and_one_off_it_is():
     posed = problem()
-    off = posed.rows.unseen(torch.randn(posed.start.shape, generator=torch.Generator().manual_seed(0)).double())
-    assert posed.violation(posed.start + off) < 1e-9
-    assert posed.violation(posed.start + posed.rows.basis[:, 0]) == pytest.approx(1 / posed.start.norm().item())
+    assert posed.violation(posed.start + posed.kernel[:, 0]) < 1e-9
+    noise = torch.randn(posed.start.shape, generator=torch.Generator().manual_seed(0)).double()
+    off = noise - posed.kernel @ (posed.kernel.mT @ noise)
+    assert posed.violation(posed.start + off) == pytest.approx((off.norm() / posed.start.norm()).item())
+
+
+def test_a_layer_without_a_kernel_and_an_energy_of_another_layer_are_refused():
+    gradient, _ = some_gradient(SMALL, count=1)
+    last = next(layer_by_layer(gradient))
+    matching = GradientMatching(gradient, steps=1, first=2)
+    with pytest.raises(ReconError, match="one solution only"):
+        HardConstraint.of(matching, last)
+    with pytest.raises(ReconError, match="about layer 1, the system about layer 2"):
+        HardConstraint.of(replace(matching, first=1), last)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recon.attacks.imprint import Imprint, edges_of
+from recon.attacks.imprint import Imprint, edges_of, row_by_row
 from recon.errors import ReconError
 
 DIM, CLASSES = 48, 5
@@ -65,3 +65,25 @@ def test_bins_are_equally_likely():
 def test_edges_that_do_not_ascend_are_refused():
     with pytest.raises(ReconError, match="must ascend"):
         Imprint(torch.tensor([0.0, 0.0]), torch.ones(2), torch.zeros(2))
+
+
+def test_in_the_precision_of_clients_empty_bins_are_left_out():
+    """float32, twenty images in 64 bins: as many candidates as bins with somebody in them."""
+    x, chosen = images(20), server()
+    single = Imprint(chosen.edges.float(), chosen.v.float(), chosen.c.float())
+    found = read(single, x.float())
+    assert len(found.images) == len(torch.bucketize(x.mean(1).float(), single.edges).unique())
+    near = torch.cdist(found.images, x, p=float("inf")).amin(0) < 1e-3
+    assert torch.nonzero(near).flatten().tolist() == alone(single, x.float())
+
+
+def test_an_ordinary_layer_gives_an_image_to_a_row_that_it_alone_activates():
+    x = torch.tensor([[1.0, 0.0], [0.0, 2.0]]).double()
+    weight, bias = torch.outer(torch.tensor([0.5, 0.0]).double(), x[0]), torch.tensor([0.5, 0.0]).double()
+    assert torch.equal(row_by_row({"w1": weight, "b1": bias}), x[:1])
+
+
+@pytest.mark.parametrize(("count", "bins"), [(1, 8), (10, 1)])
+def test_bins_without_a_spread_are_refused(count, bins):
+    with pytest.raises(ReconError, match="different brightness"):
+        edges_of(images(count), bins)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from small_networks import some_images
 
-from recon.attacks.module_gradient import ModuleGradient, by_hopping
+from recon.attacks.module_gradient import ModuleGradient, by_cosine, by_hopping
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet
 from recon.nets.residual import residual_network
@@ -57,3 +57,45 @@ def test_batch_norm_uses_the_public_images_and_nothing_of_the_victim():
 def test_an_unknown_activation_is_refused():
     with pytest.raises(ReconError, match="unknown activation 'gelu'"):
         network("gelu")
+
+
+def test_the_block_adds_its_input_to_two_convolutions_with_batch_norm():
+    """Written out: σ(h + BN₂(W₂ ∗ σ(BN₁(W₁ ∗ h))))."""
+    block = network("relu").module[3]
+    h = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(0)).double()
+
+    def normed(x, norm):
+        shape = (1, -1, 1, 1)
+        centred = (x - norm.running_mean.view(shape)) / (norm.running_var.view(shape) + norm.eps).sqrt()
+        return norm.weight.view(shape) * centred + norm.bias.view(shape)
+
+    inner = normed(F.conv2d(h, block.first.weight, padding=1), block.norms[0]).relu()
+    expected = (h + normed(F.conv2d(inner, block.second.weight, padding=1), block.norms[1])).relu()
+    torch.testing.assert_close(block(h), expected)
+
+
+def test_a_hop_starts_from_the_best_so_far(monkeypatch):
+    """With a first descent that ends at the image up to a little, and one step a hop, it stays near."""
+    from recon.attacks import module_gradient
+
+    system = ModuleGradient.of(network(), IMAGES[0], torch.tensor(1))
+    starts = []
+    truly = module_gradient.gauss_newton
+
+    def noted(posed, x_init=None, steps=1):
+        starts.append(x_init)
+        return truly(posed, IMAGES[0].flatten() + 1e-3 if x_init is None else x_init, steps=0)
+
+    monkeypatch.setattr(module_gradient, "gauss_newton", noted)
+    by_hopping(system, 3)
+    assert len(starts) == 4
+    assert all((start - IMAGES[0].flatten()).abs().max() < 0.3 for start in starts[1:])
+
+
+def test_adam_on_the_cosine_lowers_it():
+    system = ModuleGradient.of(network(), IMAGES[0], torch.tensor(1))
+
+    def off(x):
+        return 1 - F.cosine_similarity(system(x), system.target, dim=0)
+
+    assert off(by_cosine(system, 60)) < 0.5 * off(system.start)

@@ -70,3 +70,18 @@ def test_dependencies_that_the_generic_rank_counts():
     left = np.einsum("op,qpx->oqx", delta.flatten(1).numpy(), w)
     right = np.einsum("qt,otx->oqx", weight.flatten(1).numpy(), k)
     np.testing.assert_allclose(left, right, atol=1e-10)
+
+
+def test_full_rank_is_that_of_the_matrix_itself():
+    import scipy.sparse as sparse
+
+    generator = np.random.default_rng(0)
+    whole = System(sparse.csr_array(generator.normal(size=(6, 5))), sparse.csr_array(generator.normal(size=(2, 5))))
+    assert whole.full_rank()
+    unread = whole.dense()
+    unread[:, 3] = 0
+    assert not System(sparse.csr_array(unread[:6]), sparse.csr_array(unread[6:])).full_rank()
+    twice = whole.dense()
+    twice[:, 3] = twice[:, 1]
+    assert not System(sparse.csr_array(twice[:6]), sparse.csr_array(twice[6:])).full_rank()
+    assert not System(sparse.csr_array(unread[:3]), sparse.csr_array(unread[3:4])).full_rank()

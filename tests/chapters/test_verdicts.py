@@ -2,7 +2,7 @@
 with the numbers that lead to it.
 
 The numbers replace leaves of the pinned smoke metrics (smoke/NAME.json), by a path with dots; `.sizes: paper` in their
-place judges them at the sizes of that profile.
+place judges them at the sizes of that profile, `.rename: {OLD: NEW}` gives a row another network's name.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ def judged(name: str, edits: dict[str, Any]) -> dict[str, Claim]:
     chosen = registry()[name]
     metrics = json.loads((HERE / "smoke" / f"{name}.json").read_text())
     sizes = chosen.sizes[edits.get(".sizes", "smoke")]
+    for old, new in edits.get(".rename", {}).items():
+        metrics[new] = metrics.pop(old)
     for path, value in edits.items():
-        if path != ".sizes":
+        if not path.startswith("."):
             put(metrics, path.split("."), value)
     read = TypeAdapter(chosen.metrics).validate_json(json.dumps(metrics), strict=True)
     return {claim.id: claim for claim in chosen.claims(read, sizes)}

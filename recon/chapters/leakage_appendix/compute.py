@@ -12,10 +12,10 @@ from torch import Tensor
 
 from recon.attacks.fully_connected import logit_gradients
 from recon.attacks.gradient_matching import HYBRID, GradientMatching, hybrid
-from recon.attacks.hard_constraint import Course, HardConstraint, by_projection, by_trust_region
+from recon.attacks.hard_constraint import Course, HardConstraint, by_lbfgs, by_trust_region
 from recon.attacks.rgap import layer_by_layer, rgap
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.leakage_appendix.metrics import Constrained, Metrics, Solver, Trained, WithoutBias
+from recon.chapters.leakage_appendix.metrics import Constrained, Metrics, Norms, Solver, Trained, WithoutBias
 from recon.chapters.leakage_appendix.sizes import Sizes
 from recon.chapters.leakage_common import PRE_TRAINING_CLASSES, Attacked, Victims, inputs, pixels
 from recon.nets.conv import SEED, TABLE_1, Params
@@ -54,48 +54,57 @@ def without_bias(name: str, context: Context) -> WithoutBias:
 
 
 def constrained(sizes: Sizes, context: Context) -> tuple[Constrained, Tensors]:
-    """The truck on a network of one convolution, from the minimum-norm solution: (16), (11) by trust region, and (11)
-    by projection."""
+    """The truck on a network of one convolution, from the minimum-norm solution: (16), and (11) by two
+    methods."""
     attacked, images = Attacked.of(sizes.constrained, context.pool), Victims.of(context.pool)
     truth = images.x[:1]
     gradient = Gradient.of(attacked.network, attacked.theta, truth, images.labels[:1])
     single, layer = gradient.to(torch.float32), next(layer_by_layer(gradient))
     steps, alpha, beta, _ = HYBRID[0]
+    began = time.process_time()
     problem = HardConstraint.of(GradientMatching(single, steps, alpha=alpha, beta=beta), layer)
+    kernel_seconds = time.process_time() - began
 
     began = time.process_time()
     soft = hybrid(single, sizes.share).flatten().double()
     seconds = time.process_time() - began
 
-    def solver(x: Tensor, taken: int, spent: float) -> Solver:
+    def error(x: Tensor) -> float:
+        return (x - truth.flatten()).square().mean().item()
+
+    def solver(x: Tensor, steps: int, seconds: float, reached: float | None) -> Solver:
         return Solver(
-            steps=taken,
+            steps=steps,
             energy=problem.value_and_grad(x)[0],
             violation=problem.violation(x),
-            mse=(x - truth.flatten()).square().mean().item(),
-            seconds=round(spent, 2),
+            mse=error(x),
+            seconds=round(seconds, 2),
+            reached=None if reached is None else round(reached, 2),
         )
 
     def of(course: Course) -> Solver:
-        return solver(course.x, len(course.energy) - 1, float(course.seconds[-1]))
+        spent = (course.seconds + kernel_seconds).tolist()
+        there = [at for x, at in zip(course.x, spent, strict=True) if error(x) <= error(soft)]
+        return solver(course.x[-1], len(course.x) - 1, spent[-1], min(there, default=None))
 
-    projected, trust_region = by_projection(problem, sizes.projected), by_trust_region(problem, sizes.trust_region)
+    lbfgs, trust_region = by_lbfgs(problem, sizes.lbfgs), by_trust_region(problem, sizes.trust_region)
     found = Constrained(
         start_energy=problem.value_and_grad(problem.start)[0],
-        start_mse=(problem.start - truth.flatten()).square().mean().item(),
-        soft=solver(soft, max(1, round(sizes.share * steps)), seconds),
-        projected=of(projected),
+        start_mse=error(problem.start),
+        kernel_seconds=round(kernel_seconds, 2),
+        soft=solver(soft, max(1, round(sizes.share * steps)), seconds, seconds),
+        lbfgs=of(lbfgs),
         trust_region=of(trust_region),
     )
     shown = {"truth": truth[0], "start": problem.start, "soft": soft} | {
-        "projected": projected.x,
-        "trust region": trust_region.x,
+        "lbfgs": lbfgs.x[-1],
+        "trust region": trust_region.x[-1],
     }
     return found, {name: pixels(x.view_as(truth)) for name, x in shown.items()}
 
 
 def trained(name: str, sizes: Sizes, context: Context) -> Trained:
-    """Appendix F's two losses, and the gradients of images that the network never saw, before and after."""
+    """Appendix F's two losses, and the gradients of three groups of images, before and after."""
     network, pool = TABLE_1[name], context.pool
     cifar = pool.name == "cifar10"
     rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
@@ -114,15 +123,25 @@ def trained(name: str, sizes: Sizes, context: Context) -> Trained:
     theta = network.init(torch.Generator().manual_seed(SEED))
     after = pretrain(network, theta, *parts["train"], sizes.epochs, torch.Generator().manual_seed(SEED), observe)
     images = Victims.of_all_classes(pool, sizes.images)
-    unseen = ~torch.isin(torch.tensor(images.index), torch.from_numpy(pool.index[rows]))
-    x, labels = images.x[unseen].float(), images.labels[unseen]
+    others = ~torch.isin(torch.tensor(images.index), torch.from_numpy(pool.index[rows]))
+    groups = {
+        "seen": tuple(each[: sizes.images] for each in parts["train"]),
+        "unseen": tuple(each[: sizes.images] for each in parts["test"]),
+        "other": (images.x[others].float(), images.labels[others]),
+    }
+    norms = {
+        name: Norms(
+            before=sizes_of(network.gradients(theta, x, labels)).tolist(),
+            after=sizes_of(network.gradients(after, x, labels)).tolist(),
+        )
+        for name, (x, labels) in groups.items()
+    }
     return Trained(
         train=losses["train"],
         test=losses["test"],
-        before=sizes_of(network.gradients(theta, x, labels)).tolist(),
-        after=sizes_of(network.gradients(after, x, labels)).tolist(),
         n_train=int((~held_out).sum()),
         n_test=int(held_out.sum()),
+        **norms,
     )
 
 

@@ -21,7 +21,7 @@ def plot_constrained(result: Result[Metrics]) -> Figure:
         ("truth", "original", "grey"),
         ("start", f"least norm\n{found.start_mse:.4f}", "black"),
         ("soft", f"soft\n{found.soft.mse:.4f}, {found.soft.seconds:.0f} s", "black"),
-        ("projected", f"projected\n{found.projected.mse:.4f}, {found.projected.seconds:.0f} s", "black"),
+        ("lbfgs", f"L-BFGS\n{found.lbfgs.mse:.4f}, {found.lbfgs.seconds:.0f} s", "black"),
         ("trust region", f"trust region\n{found.trust_region.mse:.4f}, {found.trust_region.seconds:.0f} s", "black"),
     ]
     figure, axes = plt.subplots(1, len(panels), figsize=(9, 2.4))
@@ -33,15 +33,24 @@ def plot_constrained(result: Result[Metrics]) -> Figure:
 
 
 def plot_training(result: Result[Metrics]) -> Figure:
-    """Fig. 4: both losses by epoch; and the norm of each unseen image's gradient before and after."""
+    """Fig. 4: both losses by epoch; and the norm of each image's gradient before and after."""
     trained = result.metrics.trained
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.6))
     for (name, row), colour in zip(trained.items(), sns.color_palette("colorblind"), strict=False):
         axes[0].plot(row.train, color=colour, label=f"{name}, training")
         axes[0].plot(row.test, "--", color=colour, label=f"{name}, test")
-        axes[1].plot(row.before, row.after, "o", color=colour, label=name)
+        for group, marker in MARKERS.items():
+            norms = getattr(row, group)
+            axes[1].plot(norms.before, norms.after, marker, color=colour, label=f"{name}, {WORDS[group]}", alpha=0.7)
     axes[0].set(yscale="log", xlabel="epoch", ylabel="mean cross-entropy")
-    ends = np.array([value for row in trained.values() for value in (*row.before, *row.after)])
+    ends = np.array(
+        [
+            value
+            for row in trained.values()
+            for norms in (row.seen, row.unseen, row.other)
+            for value in (*norms.before, *norms.after)
+        ]
+    )
     axes[1].plot([ends.min(), ends.max()], [ends.min(), ends.max()], ":", color="0.5")
     axes[1].set(xscale="log", yscale="log", xlabel="norm of the gradient, untrained", ylabel="pre-trained")
     for ax in axes:
@@ -50,6 +59,8 @@ def plot_training(result: Result[Metrics]) -> Figure:
     return on_white(figure)
 
 
+MARKERS = {"seen": "x", "unseen": "o", "other": "^"}
+WORDS = {"seen": "seen", "unseen": "unseen, of the two classes", "other": "of other classes"}
 FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
     "constrained": plot_constrained,
     "training": plot_training,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True, kw_only=True)
 class WithoutBias:
@@ -15,41 +17,64 @@ class WithoutBias:
 
 @dataclass(frozen=True, kw_only=True)
 class Solver:
-    """One way to minimise Hybrid's energy on the truck.  energy: α D + β TV, without the constraint's term · violation:
-    ‖Q (x − x_0)‖/‖x_0‖ on the rows of U · seconds: of the processor, set-up apart."""
+    """One way to minimise Hybrid's energy on the truck.
+
+    energy: α D + β TV, without the constraint's term · violation: the part of the way from the start that U sees, over
+    ‖x_0‖ · seconds: of the processor, with those for a basis
+    of the kernel · reached: those after which the error was no more than the soft
+    constraint's in the end, None for never.
+    """
 
     steps: int
     energy: float
     violation: float
     mse: float
     seconds: float
-
-    @property
-    def pace(self) -> float:
-        """Seconds a step."""
-        return self.seconds / max(self.steps, 1)
+    reached: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Constrained:
-    """Of the same start, with its energy and error: a soft constraint, and two ways to keep it."""
+    """From the same start, with its energy and error: a soft constraint, and two ways to keep it, which need a basis of
+    the kernel of U first (kernel_seconds)."""
 
     start_energy: float
     start_mse: float
+    kernel_seconds: float
     soft: Solver
-    projected: Solver
+    lbfgs: Solver
     trust_region: Solver
 
 
 @dataclass(frozen=True, kw_only=True)
+class Norms:
+    """Of the gradient of each image, before and after training."""
+
+    before: list[float]
+    after: list[float]
+
+    @property
+    def smaller(self) -> float:
+        """Share of the images whose gradient became smaller."""
+        return float(np.mean(np.array(self.after) < np.array(self.before)))
+
+    @property
+    def ratio(self) -> float:
+        """After over before, in the middle."""
+        return float(np.median(np.array(self.after) / np.array(self.before)))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Trained:
-    """One network before and after.  train, test: mean cross-entropy at the start and after every epoch · before,
-    after: norm of the gradient of each image · n_train, n_test: images of the two classes."""
+    """One network.  train, test: mean cross-entropy at the start and after every epoch · seen: images it trained on ·
+    unseen: others of the two classes · other: of the other classes, seen by neither · n_train, n_test: of the two
+    classes."""
 
     train: list[float]
     test: list[float]
-    before: list[float]
-    after: list[float]
+    seen: Norms
+    unseen: Norms
+    other: Norms
     n_train: int
     n_test: int
 

@@ -28,12 +28,16 @@ class Activations:
         """Whether the error is rounding with either."""
         return max(max(getattr(self, method)[name]) for name in ("leaky_relu", "tanh")) <= LEAST
 
+    def typical(self, activation: str, method: str) -> float:
+        """Geometric mean of the errors, rounding apart."""
+        return float(np.exp(np.log(np.maximum(getattr(self, method)[activation], LEAST)).mean()))
+
     def rows(self) -> dict[str, float]:
         """Geometric means by name, as they are shown."""
         return {
-            f"{name}, {label}": float(np.exp(np.log(np.maximum(errors, LEAST)).mean()))
-            for label, found in (("R-GAP", self.rgap), ("matching", self.matching))
-            for name, errors in found.items()
+            f"{name}, {label}": self.typical(name, method)
+            for method, label in (("rgap", "R-GAP"), ("matching", "matching"))
+            for name in getattr(self, method)
         }
 
 

@@ -6,8 +6,6 @@ import math
 from functools import partial
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from recon.analysis.identifiability import determined, numerical_rank, security_metric
 from recon.attacks.gauss_newton import gauss_newton
@@ -16,7 +14,7 @@ from recon.attacks.joint import JointSystem, relative_residual
 from recon.attacks.operators import systems
 from recon.attacks.rgap import rgap
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.leakage_common import FOUND, Victims
+from recon.chapters.leakage_common import CERTAIN, FOUND, averaged_victims
 from recon.chapters.leakage_designs.metrics import Design, Metrics
 from recon.chapters.leakage_designs.sizes import Sizes
 from recon.errors import ReconError
@@ -26,31 +24,28 @@ from recon.released import Gradient
 from recon.scoring.metrics import mse
 
 KERNELS, CHANNELS, STRIDES, DEPTHS = (3, 4, 5), (1, 2, 3, 4, 6, 8, 12, 16), (1, 2), (1, 2, 3)
-CERTAIN = 1e-8  # relative residual that counts as rounding
+NOISE = 1e-6  # relative, on the gradient whose solution's stability is measured
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Design by design, each stored when it is done."""
+    networks = {name_of(each): each for each in drawn(sizes, context.seed)}
     runs = context.sweep(partial(design_unit, sizes, context), [str(k) for k in range(sizes.count)], "designs")
-    designs = [made(drawn(int(k), sizes, context.seed), found) for k, found in runs.items()]
-    x, _ = victims(sizes, context)
+    designs = [made(network, found) for network, found in zip(networks.values(), runs.values(), strict=True)]
+    x, _ = averaged_victims(context.pool, sizes.images, sizes.side)
     return Outcome(Metrics(designs=designs, grey=x.square().flatten(1).mean(1).tolist()), {})
 
 
-def victims(sizes: Sizes, context: Context) -> tuple[Tensor, Tensor]:
-    """Images (B, 3, side, side) of all classes, averaged down, and labels (B,)."""
-    found = Victims.of_all_classes(context.pool, sizes.images)
-    return F.avg_pool2d(found.x, 32 // sizes.side), found.labels
-
-
-def drawn(k: int, sizes: Sizes, seed: int) -> ConvNet:
-    """The k-th network: one to three convolutions, each entry of each drawn by itself, until they fit."""
-    generator = named(seed, "designs.network", k)
+def drawn(sizes: Sizes, seed: int) -> list[ConvNet]:
+    """Networks of one to three convolutions, each entry of each drawn by itself; those that do not fit, and those that
+    were drawn before, are drawn again."""
+    generator = named(seed, "designs.networks")
+    found: dict[str, ConvNet] = {}
 
     def one_of(choices: tuple[int, ...]) -> int:
         return choices[int(torch.randint(len(choices), (), generator=generator))]
 
-    while True:
+    while len(found) < sizes.count:
         convs = []
         for _ in range(one_of(DEPTHS)):
             kernel = one_of(KERNELS)
@@ -60,14 +55,20 @@ def drawn(k: int, sizes: Sizes, seed: int) -> ConvNet:
             network.image_shapes()
         except ReconError:
             continue
-        return network
+        found[name_of(network)] = network
+    return list(found.values())
+
+
+def name_of(network: ConvNet) -> str:
+    """Kernel, channels, stride, padding of every convolution."""
+    return " | ".join(f"{conv.kernel},{conv.channels},{conv.stride},{conv.padding}" for conv in network.convs)
 
 
 def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
     """One network, all images."""
-    network = drawn(int(unit), sizes, context.seed)
+    network = drawn(sizes, context.seed)[int(unit)]
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
-    x, labels = victims(sizes, context)
+    x, labels = averaged_victims(context.pool, sizes.images, sizes.side)
     gradient = Gradient.of(network, theta, x, labels)
     each = [numerical_rank(u) for u in systems(network, theta, x[:1], labels[:1])]
     missing, found, known, unread = [], [], [], 0
@@ -79,10 +80,14 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
         missing.append(at_truth.deficiency + unread)
         found.append(bool((x_hat - image.flatten()).abs()[~at_truth.unread].max() <= FOUND))
         known.append(at_end.whole and relative_residual(one, x_hat) <= CERTAIN)
+    generator = named(context.seed, "designs.noise", int(unit))
+    noisy = Gradient.of(network, theta, x[:1], labels[:1], noise=NOISE, generator=generator)
+    off = rgap(noisy, check=False) - rgap(gradient.split()[0])
     matched = cosine_tv_authors(gradient.to(torch.float32), SEED, sizes.cosine_steps).x_hat.view_as(x)
     return {
         "deficiencies": torch.tensor([rank.deficiency for rank in each]),
         "condition": torch.tensor([rank.condition for rank in each], dtype=torch.float64).prod(),
+        "amplified": off.norm() / x[0].norm() / NOISE,
         "unread": torch.tensor(unread),
         "missing": torch.tensor(missing),
         "found": torch.tensor(found),
@@ -96,8 +101,10 @@ def made(network: ConvNet, found: Tensors) -> Design:
     """One row."""
     shapes = network.image_shapes()
     return Design(
-        name=" | ".join(f"{conv.kernel},{conv.channels},{conv.stride},{conv.padding}" for conv in network.convs),
+        name=name_of(network),
         c=security_metric(found["deficiencies"].tolist()),
+        deficiencies=found["deficiencies"].tolist(),
+        amplified=float(found["amplified"]),
         width=math.prod(shapes[1]) / math.prod(shapes[0]),
         condition=float(found["condition"]),
         equations=math.prod(shapes[-1]) + sum(math.prod(network.shapes()[f"w{i + 1}"]) for i in range(network.depth)),

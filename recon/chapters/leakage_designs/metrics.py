@@ -18,6 +18,8 @@ class Design:
 
     name: str
     c: int
+    deficiencies: list[int]
+    amplified: float
     width: float
     condition: float
     equations: int

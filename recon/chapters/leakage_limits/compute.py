@@ -7,27 +7,35 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from recon.attacks.gauss_newton import RowSpace, by_columns
-from recon.attacks.imprint import Imprint, edges_of
-from recon.attacks.module_gradient import ModuleGradient, by_hopping
+from recon.attacks.imprint import Imprint, edges_of, row_by_row
+from recon.attacks.module_gradient import ModuleGradient, by_cosine, by_hopping
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.leakage_common import CLASSES, FOUND, Victims, count_found, inputs, pixels
+from recon.chapters.leakage_common import (
+    CERTAIN,
+    CLASSES,
+    FOUND,
+    Victims,
+    averaged_victims,
+    count_found,
+    inputs,
+    pixels,
+)
 from recon.chapters.leakage_limits.metrics import Block, Imprinted, Metrics
 from recon.chapters.leakage_limits.sizes import Residual, Sizes
 from recon.nets.conv import SEED
-from recon.nets.residual import residual_network
+from recon.nets.residual import default_start, residual_network
 from recon.optim.streams import named
 
-CERTAIN = 1e-8  # relative residual that counts as rounding
 SHOWN = 8
 TAKEN = 100  # images that are victims elsewhere, and so none of the server's
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Two questions."""
-    x, _ = victims(sizes, context)
+    x, _ = averaged_victims(context.pool, sizes.images, sizes.side)
     names = [each.name for each in sizes.residual]
     runs = context.sweep(partial(block_unit, sizes, context), names, "residual blocks")
     arrays = {"truth": pixels(x)} | {f"x_hat {name}": pixels(found["x_hat"]) for name, found in runs.items()}
@@ -46,12 +54,6 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, arrays)
 
 
-def victims(sizes: Sizes, context: Context) -> tuple[Tensor, Tensor]:
-    """Images (B, 3, side, side) of all classes, averaged down, and labels (B,)."""
-    found = Victims.of_all_classes(context.pool, sizes.images)
-    return F.avg_pool2d(found.x, 32 // sizes.side), found.labels
-
-
 def images_of_server_and_clients(sizes: Sizes, context: Context) -> tuple[list[int], list[int]]:
     """Rows of the pool in an order that the seed draws, without the victims: the server's own, and all others."""
     taken = set(Victims.of_all_classes(context.pool, TAKEN).index)
@@ -64,7 +66,7 @@ def images_of_server_and_clients(sizes: Sizes, context: Context) -> tuple[list[i
 def block_unit(sizes: Sizes, context: Context, name: str) -> Tensors:
     """One network, image by image: the attack, its certificate, and the rank at the truth."""
     residual: Residual = next(each for each in sizes.residual if each.name == name)
-    x, labels = victims(sizes, context)
+    x, labels = averaged_victims(context.pool, sizes.images, sizes.side)
     public, _ = images_of_server_and_clients(sizes, context)
     normed_on = F.avg_pool2d(inputs(context.pool, public), 32 // sizes.side)
     network = residual_network(residual.channels, residual.activation, residual.pooled, normed_on, SEED)
@@ -75,10 +77,12 @@ def block_unit(sizes: Sizes, context: Context, name: str) -> Tensors:
         found = by_hopping(system, sizes.hops)
         rank = rank_at(system, found.x)
         rank_there = rank if (found.x - image.flatten()).abs().max() < FOUND**2 else rank_at(system, image.flatten())
-        rows.append((found.x.view_as(image), found.energy[-1].sqrt(), rank, rank_there))
-    images, residuals, ranks, ranks_there = zip(*rows, strict=True)
+        matched = by_cosine(system, sizes.match_steps)
+        rows.append((found.x.view_as(image), found.energy[-1].sqrt(), rank, rank_there, matched.view_as(image)))
+    images, residuals, ranks, ranks_there, by_matching = zip(*rows, strict=True)
     return {
         "x_hat": torch.stack(images),
+        "matched": torch.stack(by_matching),
         "residual": torch.stack(residuals),
         "rank": torch.tensor(ranks),
         "rank_at_truth": torch.tensor(ranks_there),
@@ -107,6 +111,7 @@ def block(name: str, found: Tensors, x: Tensor) -> Block:
         known=int(known.sum()),
         falsely_known=int((known & ~near).sum()),
         mse=(found["x_hat"] - x).square().flatten(1).mean(1).tolist(),
+        matched=(found["matched"] - x).square().flatten(1).mean(1).tolist(),
         residual=found["residual"].tolist(),
         seconds=round(float(found["seconds"]) / len(x), 2),
     )
@@ -132,6 +137,17 @@ def imprinted(rows: list[int], bins: int, public: Tensor, context: Context) -> t
         found=int((away.amin(0) <= FOUND).sum()),
         known=int(read.alone.sum()),
         falsely_known=int((read.alone & ~true).sum()),
+        honest=from_ordinary(flat, labels, bins, context),
     )
     nearest = read.images[(read.images[:, None] - flat.double()).square().mean(2).argmin(0)[:SHOWN]]
     return row, {"sent": x[:SHOWN], "read": nearest.view(-1, *x.shape[1:]).clamp(-0.5, 0.5)}
+
+
+def from_ordinary(x: Tensor, labels: Tensor, width: int, context: Context) -> int:
+    """Images (n, d) within half a grey level of a row of an ordinary first layer's mean gradient over its bias."""
+    first = nn.Linear(x.shape[1], width)
+    network = nn.Sequential(first, nn.ReLU(), nn.Linear(width, CLASSES))
+    default_start(network, named(context.seed, "limits.ordinary", width))
+    weight, bias = torch.autograd.grad(F.cross_entropy(network(x), labels), [first.weight, first.bias])
+    rows = row_by_row({"w1": weight, "b1": bias})
+    return int((torch.cdist(rows, x.double(), p=float("inf")).amin(0) <= FOUND).sum())

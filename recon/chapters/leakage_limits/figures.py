@@ -58,9 +58,12 @@ def block_table(metrics: Metrics) -> pd.DataFrame:
                 "entries of the gradient": row.equations,
                 "unknowns": row.unknowns,
                 "rank": row.rank,
-                "determined": f"{row.determined} of {len(row.mse)}",
+                "locally determined": f"{row.determined} of {len(row.mse)}",
                 "found": row.found,
                 "known to be found": row.known,
+                "error": f"{np.mean(row.mse):.2g}",
+                "Adam on the cosine": f"{np.mean(row.matched):.2g}",
+                "a grey image": f"{np.mean(metrics.grey):.2g}",
             }
             for row in metrics.blocks
         }

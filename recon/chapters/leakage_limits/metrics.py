@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Block:
     """One network with a residual block.  equations: entries of its gradient · unknowns: of an image · rank: of the
     Jacobian at the first image · counts of images: found to half a grey level, known to be found by the adversary, and
-    known but not found · mse, residual: of each image."""
+    known but not found · mse, residual: of each image · matched: error of Adam on the cosine, of each image."""
 
     name: str
     equations: int
@@ -20,6 +20,7 @@ class Block:
     known: int
     falsely_known: int
     mse: list[float]
+    matched: list[float]
     residual: list[float]
     seconds: float
 
@@ -28,7 +29,8 @@ class Block:
 class Imprinted:
     """One batch of n images through a layer with so many bins.  alone: images that share their bin with no other ·
     expected: of them, if all bins were equally likely · found: images within half a grey level · known: candidates that
-    the server holds to be one image · falsely_known: of these, the ones that are none."""
+    the server holds to be one image · falsely_known: of these, the ones that are none · honest: images within half a
+    grey level in the rows of an ordinary layer as wide, by eq. (4)."""
 
     n: int
     bins: int
@@ -37,6 +39,7 @@ class Imprinted:
     found: int
     known: int
     falsely_known: int
+    honest: int
 
 
 @dataclass(frozen=True, kw_only=True)

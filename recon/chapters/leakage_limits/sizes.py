@@ -23,8 +23,8 @@ class Residual:
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
     """residual: networks · side: of their images, averaged down · images: attacked, of all classes · hops: of
-    Gauss–Newton, at most · public: images that the server has of its own · batches: sizes of a client's batch · bins:
-    of the server's layer."""
+    Gauss–Newton, at most · match_steps: of Adam on the cosine · public: images that the server has of its own ·
+    batches: sizes of a client's batch · bins: of the server's layer."""
 
     residual: tuple[Residual, ...] = tuple(
         Residual(channels=channels, activation=activation, pooled=pooled)
@@ -32,8 +32,9 @@ class Sizes:
         for pooled, channels in ((False, 8), (True, 8))
     )
     side: int = 8
-    images: int = 3
-    hops: int = 12
+    images: int = 6
+    hops: int = 6
+    match_steps: int = 500
     public: int = 500
     batches: tuple[int, ...] = (16, 64, 256)
     bins: tuple[int, ...] = (64, 256, 1024)
@@ -48,6 +49,7 @@ SIZES = {
         side=4,
         images=1,
         hops=1,
+        match_steps=5,
         public=60,
         batches=(8, 16),
         bins=(16, 64),

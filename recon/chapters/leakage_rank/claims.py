@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from recon.attacks.operators import generic_deficiencies
 from recon.chapters.leakage_rank.metrics import WITHOUT, IdentifiabilityMetrics, Identified, Metrics, Ranks
 from recon.chapters.leakage_rank.sizes import IdentifiabilitySizes, Sizes
@@ -165,26 +167,31 @@ def joint_predicts(metrics: IdentifiabilityMetrics) -> Claim:
 
 
 def virtual(metrics: IdentifiabilityMetrics) -> Claim:
-    """What the layers before say of a layer's input."""
-    worst = {
-        name: min(generic_deficiencies(TABLE_1[name])) for name in metrics.networks if len(TABLE_1[name].convs) > 1
-    }
-    lost = {name: missing for name, missing in worst.items() if missing < 0}
-    given = {name: 1 - metrics.networks[name].joint_deficiency / missing for name, missing in lost.items()}
-    much = [share > LITTLE for share in given.values()]
+    """What the layers before say of a layer's input; layers from the second on."""
+    lacks: dict[str, int] = {}
+    counted: dict[str, int] = {}
+    for name in metrics.networks:
+        network, deficiencies = TABLE_1[name], generic_deficiencies(TABLE_1[name])
+        worst = min(range(network.depth), key=deficiencies.__getitem__)
+        if worst > 0:
+            shapes = network.image_shapes()
+            lacks[name] = -deficiencies[worst]
+            counted[name] = max(0, math.prod(shapes[0]) - math.prod(shapes[worst]) + lacks[name])
+    together = {name: -metrics.networks[name].joint_deficiency for name in lacks}
+    much = [together[name] < (1 - LITTLE) * lacks[name] for name in lacks]
     return Claim(
         "identifiability-virtual",
-        "C&C 2",
-        "What earlier layers say of a layer's input, R-GAP's virtual constraints as we read them, adds very little.",
-        "very little",
-        "equations that the worst single layer lacks, and all layers together: "
-        + "; ".join(f"{name} {-lost[name]} and {-metrics.networks[name].joint_deficiency}" for name in lost),
-        "an addition of nothing: the same number twice",
-        "no verdict"
-        if not lost
-        else ("reproduced" if not any(much) else ("not reproduced" if all(much) else "partly")),
-        value=max(given.values(), default=None),
-        null_value=0.0,
+        "",
+        "What the layers before say of a layer's input (R-GAP's virtual constraints, as we read them) supplies much of "
+        "what the layer's own system lacks.",
+        "redundant if all layers are solved jointly; very little improvement when added to the objective",
+        "equations that the worst layer lacks by itself, and that all layers lack together: "
+        + "; ".join(f"{name} {lacks[name]} and {together[name]}" for name in lacks),
+        "by counting, since the layer's input is a function of the image and has no more unknowns than it: "
+        + "; ".join(f"{name} {counted[name]}" for name in lacks),
+        "no verdict" if not lacks else ("finding" if all(much) else ("partly" if any(much) else "not reproduced")),
+        value=max((together[name] / lacks[name] for name in lacks), default=None),
+        null_value=max((counted[name] / lacks[name] for name in lacks), default=None),
     )
 
 
