@@ -32,8 +32,8 @@ class Sizes:
         for pooled, channels in ((False, 8), (True, 8))
     )
     side: int = 8
-    images: int = 6
-    hops: int = 6
+    images: int = 4
+    hops: int = 12
     match_steps: int = 500
     public: int = 500
     batches: tuple[int, ...] = (16, 64, 256)
