@@ -19,5 +19,5 @@ class Sizes:
 SIZES = {
     "smoke": Sizes(count=10, side=8, images=1, cosine_steps=10),
     "laptop": Sizes(),
-    "paper": Sizes(count=100, images=10, cosine_steps=4800),
+    "paper": Sizes(count=60, cosine_steps=2400),
 }
