@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from recon.chapters.leakage_beyond.metrics import Metrics
+from recon.chapters.leakage_common import LEAST
 from recon.chapters.pictures import NULL_LABELS, image_rows, on_white
 from recon.store.results import Result
 
@@ -47,7 +48,8 @@ def plot_activations(result: Result[Metrics]) -> Figure:
 def activation_table(metrics: Metrics) -> pd.DataFrame:
     """Geometric means of the errors."""
     rows = {
-        name: {key: f"{value:.2g}" for key, value in row.rows().items()} for name, row in metrics.activations.items()
+        name: {key: f"{value:.2g}" if value > LEAST else "exact" for key, value in row.rows().items()}
+        for name, row in metrics.activations.items()
     }
     return pd.DataFrame(rows)
 

@@ -55,15 +55,12 @@ def block_table(metrics: Metrics) -> pd.DataFrame:
     return pd.DataFrame(
         {
             row.name: {
-                "entries of the gradient": row.equations,
-                "unknowns": row.unknowns,
-                "rank": row.rank,
-                "locally determined": f"{row.determined} of {len(row.mse)}",
-                "found": row.found,
-                "known to be found": row.known,
+                "rank": f"{row.rank} of {row.unknowns}",
+                "found": f"{row.found} of {len(row.mse)}",
+                "known": row.known,
                 "error": f"{np.mean(row.mse):.2g}",
-                "Adam on the cosine": f"{np.mean(row.matched):.2g}",
-                "a grey image": f"{np.mean(metrics.grey):.2g}",
+                "Adam's": f"{np.mean(row.matched):.2g}",
+                "grey's": f"{np.mean(metrics.grey):.2g}",
             }
             for row in metrics.blocks
         }
