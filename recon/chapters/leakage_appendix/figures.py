@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from recon.chapters.leakage_appendix.metrics import Metrics
 from recon.chapters.pictures import on_white, show_image
@@ -43,16 +44,12 @@ def plot_training(result: Result[Metrics]) -> Figure:
             norms = getattr(row, group)
             axes[1].plot(norms.before, norms.after, marker, color=colour, label=f"{name}, {WORDS[group]}", alpha=0.7)
     axes[0].set(yscale="log", xlabel="epoch", ylabel="mean cross-entropy")
-    ends = np.array(
-        [
-            value
-            for row in trained.values()
-            for norms in (row.seen, row.unseen, row.other)
-            for value in (*norms.before, *norms.after)
-        ]
-    )
-    axes[1].plot([ends.min(), ends.max()], [ends.min(), ends.max()], ":", color="0.5")
-    axes[1].set(xscale="log", yscale="log", xlabel="norm of the gradient, untrained", ylabel="pre-trained")
+    before = np.array([norm for row in trained.values() for group in MARKERS for norm in getattr(row, group).before])
+    least, most = 0.7 * before.min(), 1.4 * before.max()
+    axes[1].plot([least, most], [least, most], ":", color="0.5")
+    axes[1].set(xscale="log", yscale="log", xlim=(least, most))
+    axes[1].set(xlabel="norm of the gradient, untrained", ylabel="pre-trained")
+    axes[1].xaxis.set_minor_formatter(NullFormatter())
     for ax in axes:
         ax.legend(fontsize=8)
     figure.tight_layout()
