@@ -36,7 +36,7 @@ def plot_constrained(result: Result[Metrics]) -> Figure:
 def plot_training(result: Result[Metrics]) -> Figure:
     """Fig. 4: both losses by epoch; and the norm of each image's gradient before and after."""
     trained = result.metrics.trained
-    figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.6))
+    figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.4))
     for (name, row), colour in zip(trained.items(), sns.color_palette("colorblind"), strict=False):
         axes[0].plot(row.train, color=colour, label=f"{name}, training")
         axes[0].plot(row.test, "--", color=colour, label=f"{name}, test")
@@ -50,8 +50,8 @@ def plot_training(result: Result[Metrics]) -> Figure:
     axes[1].set(xscale="log", yscale="log", xlim=(least, most))
     axes[1].set(xlabel="norm of the gradient, untrained", ylabel="pre-trained")
     axes[1].xaxis.set_minor_formatter(NullFormatter())
-    for ax in axes:
-        ax.legend(fontsize=8)
+    axes[0].legend(fontsize=8)
+    axes[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
     figure.tight_layout()
     return on_white(figure)
 
