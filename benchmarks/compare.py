@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 RELATIVE, COUNT = 0.01, 2
-TIMES = ("seconds", "recon_seconds", "train_seconds")
+TIMES = ("seconds", "recon_seconds", "train_seconds", "kernel_seconds", "reached")
 
 
 def numbers(value: object, path: str = "") -> Iterator[tuple[str, object]]:

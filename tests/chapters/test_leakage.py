@@ -7,9 +7,11 @@ import math
 import os
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
+from scipy.stats import t
 
 from recon.chapters import ROOT, kept, load
 from recon.chapters.leakage_attacks import ATTACKS, MATCHING
@@ -17,8 +19,9 @@ from recon.chapters.leakage_attacks.claims import PRINTED, as_published, at_leas
 from recon.chapters.leakage_attacks.compute_matching import start_units, tv_units
 from recon.chapters.leakage_attacks.figures import table
 from recon.chapters.leakage_attacks.metrics import Metrics, Scores
-from recon.chapters.leakage_beyond.claims import harder, threat_claim
-from recon.chapters.leakage_common import Victims, count_found
+from recon.chapters.leakage_beyond.claims import threat_claim
+from recon.chapters.leakage_beyond.metrics import Activations
+from recon.chapters.leakage_common import Ratio, Victims, averaged_victims, count_found
 from recon.chapters.leakage_defences.claims import hidden_from
 from recon.chapters.leakage_defences.metrics import Noisy
 from recon.chapters.leakage_rank.claims import claims as rank_claims
@@ -26,6 +29,7 @@ from recon.chapters.leakage_rank.compute import correlations
 from recon.chapters.leakage_rank.compute_identifiability import identified
 from recon.chapters.leakage_rank.metrics import Counts
 from recon.chapters.published import METHODS, PUBLISHED, PUBLISHED_RANK
+from recon.errors import ReconError
 from recon.images.registry import load_pool
 from recon.scoring.metrics import mse, psnr
 from recon.store.results import schema
@@ -214,8 +218,26 @@ def test_an_image_counts_if_no_entry_is_off_by_more_than_half_a_grey_level():
     assert count_found(truth + 0.99 / 510, truth) == 2 and count_found(off, truth) == 1
 
 
-def test_harder_means_by_a_tenth():
-    assert harder(1.2, 1.0) and not harder(1.05, 1.0) and not harder(1e-9, 1e-12)
+def test_an_interval_of_few_images_is_students():
+    """Of four images wider than a bootstrap's; of one there is none."""
+    logs = np.log10([1.57, 1.08, 2.31, 0.96])
+    ratio = Ratio.of(logs)
+    expected = t.interval(0.95, 3, logs.mean(), logs.std(ddof=1) / 2)
+    assert (ratio.low, ratio.high) == pytest.approx(tuple(10.0 ** np.array(expected)))
+    assert ratio.low < 1 < ratio.high and ratio.lower is None
+    assert Ratio.of(logs[:1]).high == math.inf
+
+
+def test_a_ratio_of_roundings_is_exact_and_no_ratio():
+    errors = {"tanh": [1e-30, 1e-31], "leaky_relu": [1e-14, 1e-31]}
+    row = Activations(rgap=errors, matching={name: [0.1, 0.1] for name in errors})
+    assert row.exact("rgap") and row.ratio("rgap").mean == 1 and not row.exact("matching")
+
+
+@pytest.mark.parametrize("side", [0, 12, 64])
+def test_images_are_averaged_down_to_a_divisor_only(side):
+    with pytest.raises(ReconError, match="a divisor of 32"):
+        averaged_victims(load_pool("photos"), 2, side)
 
 
 # ------------------------------------------------------------------------------------------------ identifiability
