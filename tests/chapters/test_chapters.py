@@ -3,6 +3,7 @@ published can be read and says what today's code says of it."""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
@@ -29,6 +30,14 @@ SMALL = {"name": "collapse", "profile": "smoke", "data": "photos", "device": "cp
 def test_the_experiments_cover_the_chapters():
     notebooks = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
     assert {experiment.chapter for experiment in registry().values()} == notebooks
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_every_chapter_asks_and_ends_with_what_to_take_away(path):
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    for wanted in ("**Question.**", "## Where we differ from the paper", "## Take-away", "## Exercises"):
+        assert wanted in text
 
 
 @pytest.mark.parametrize("name", registry())

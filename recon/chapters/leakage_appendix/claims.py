@@ -32,7 +32,7 @@ def no_bias(metrics: Metrics) -> Claim:
         "proved, for ∂ℓ/∂z known",
         "R-GAP's errors with (5), the gradient of the bias withheld, differ from those with (4) by at most "
         + ", ".join(f"{value:.0e} on {name}" for name, value in off.items())
-        + "; ∂ℓ/∂z is one root of the softmax's own equation",
+        + "; ∂ℓ/∂z follows from the softmax",
         "with the bias: MSE "
         + ", ".join(f"{np.mean(row.with_bias):.2g} on {name}" for name, row in metrics.without_bias.items()),
         verdict(all(same)) if all(same) or not any(same) else "partly",

@@ -1,6 +1,7 @@
 """Chapter 18: other activations; the second question is in `threat_models.py`.
 
-The run's seed draws the images of the last question only: those of the first are the paper's victims.
+The run's seed draws the images of the last question only: those of the first are the paper's two and others of all
+classes, the same at every seed.
 """
 
 from __future__ import annotations

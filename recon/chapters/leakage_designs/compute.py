@@ -29,9 +29,8 @@ NOISE = 1e-6  # relative, on the gradient whose solution's stability is measured
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Design by design, each stored when it is done."""
-    networks = {name_of(each): each for each in drawn(sizes, context.seed)}
     runs = context.sweep(partial(design_unit, sizes, context), [str(k) for k in range(sizes.count)], "designs")
-    designs = [made(network, found) for network, found in zip(networks.values(), runs.values(), strict=True)]
+    designs = [made(network, found) for network, found in zip(drawn(sizes, context.seed), runs.values(), strict=True)]
     x, _ = averaged_victims(context.pool, sizes.images, sizes.side)
     return Outcome(Metrics(designs=designs, grey=x.square().flatten(1).mean(1).tolist()), {})
 
@@ -82,7 +81,8 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
         known.append(at_end.whole and relative_residual(one, x_hat) <= CERTAIN)
     generator = named(context.seed, "designs.noise", int(unit))
     noisy = Gradient.of(network, theta, x[:1], labels[:1], noise=NOISE, generator=generator)
-    off = rgap(noisy, check=False) - rgap(gradient.split()[0])
+    solved = torch.cat([rgap(one) for one in gradient.split()])
+    off = rgap(noisy, check=False) - solved[:1]
     matched = cosine_tv_authors(gradient.to(torch.float32), SEED, sizes.cosine_steps).x_hat.view_as(x)
     return {
         "deficiencies": torch.tensor([rank.deficiency for rank in each]),
@@ -92,7 +92,7 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
         "missing": torch.tensor(missing),
         "found": torch.tensor(found),
         "known": torch.tensor(known),
-        "rgap": mse(torch.cat([rgap(one) for one in gradient.split()]), x),
+        "rgap": mse(solved, x),
         "cosine": mse(matched.double(), x),
     }
 

@@ -11,10 +11,15 @@ from recon.chapters.leakage_common import LEAST
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """One network drawn at random.  name: kernel, channels, stride, padding of every convolution · c: c(M) · width:
+    """One network drawn at random.
+
+    name: kernel, channels, stride, padding of every convolution · c: c(M) · deficiencies: of the layers, one by one ·
+    amplified: how many times a relative noise of 1e-6 on the first image's gradient grows in R-GAP's image · width:
     outputs of the first layer over entries of the image · condition: product of the layers' condition numbers ·
-    missing: rank of all layers together minus entries that are read, for each image · found, known: by Gauss–Newton,
-    for each image · rgap, cosine: errors, for each image."""
+    equations: entries of the last layer's input and of the convolutions' weights, all taken for independent · unknowns:
+    entries of the image, of which no layer reads `unread` · missing: rank of all layers together minus entries that are
+    read, for each image · found, known: by Gauss–Newton, for each image · rgap, cosine: errors, for each image.
+    """
 
     name: str
     c: int

@@ -1,4 +1,4 @@
-"""Two sentences: one on a network that the paper leaves open, one on a server that it trusts."""
+"""Three sentences: two on a network that the paper leaves open, one on a server that it trusts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def residual_claim(metrics: Metrics, sizes: Sizes) -> Claim:
     rows = smooth(metrics)
     found, images = sum(row.found for row in rows), sum(len(row.mse) for row in rows)
     wrong = sum(row.falsely_known for row in rows)
-    matched = sum(error <= LEAST for row in rows for error in row.matched)
+    matched = sum(row.matched_found for row in rows)
     return Claim(
         "leakage-residual",
         "",

@@ -112,6 +112,7 @@ def block(name: str, found: Tensors, x: Tensor) -> Block:
         falsely_known=int((known & ~near).sum()),
         mse=(found["x_hat"] - x).square().flatten(1).mean(1).tolist(),
         matched=(found["matched"] - x).square().flatten(1).mean(1).tolist(),
+        matched_found=count_found(found["matched"], x),
         residual=found["residual"].tolist(),
         seconds=round(float(found["seconds"]) / len(x), 2),
     )

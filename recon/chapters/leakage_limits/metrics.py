@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Block:
     """One network with a residual block.  equations: entries of its gradient · unknowns: of an image · rank: of the
     Jacobian at the first image · counts of images: found to half a grey level, known to be found by the adversary, and
-    known but not found · mse, residual: of each image · matched: error of Adam on the cosine, of each image."""
+    known but not found · mse, residual: of each image · matched: error of Adam on the cosine, of each image;
+    matched_found: images that it finds."""
 
     name: str
     equations: int
@@ -21,6 +22,7 @@ class Block:
     falsely_known: int
     mse: list[float]
     matched: list[float]
+    matched_found: int
     residual: list[float]
     seconds: float
 
