@@ -54,12 +54,12 @@ class MatchingSizes:
 
 MATCHING_SIZES = {
     "smoke": MatchingSizes(
-        networks=("CNN3 V2", "CNN3 V4", "CNN2 V1"),
+        networks=("CNN3 V4", "CNN2 V1"),
         images=2,
         cosine_steps=8,
         hybrid_share=0.002,
         dlg_steps=2,
-        swept=("CNN3 V2",),
+        swept=("CNN3 V4",),
         tv=(0.01, 0.1),
     ),
     "laptop": MatchingSizes(
