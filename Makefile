@@ -44,7 +44,7 @@ checks:
 	@echo "== lint"; $(BIN)/ruff check --quiet && $(BIN)/ruff format --check --quiet \
 	    || { echo "ruff is not content: see $(BIN)/ruff check and $(BIN)/ruff format --diff" >&2; exit 1; }
 	@echo "== types"; $(BIN)/mypy
-	@echo "== unit tests"; $(PYTEST) --dist worksteal --doctest-modules tests recon
+	@echo "== unit tests"; $(PYTEST) --dist worksteal --doctest-modules tests recon book/_ext
 	@echo "== smoke references"; $(PYTEST) --dist loadscope --nbval --nbval-current-env tests/reference
 	@echo "== strict build of the published edition"; $(BIN)/recon render
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter, defaultdict
-from dataclasses import dataclass
+from collections import defaultdict
 from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
 
 import nbformat
+from claim_parts import Sources, cards, escaped, failed, not_attempted, verdicts
 from docutils import nodes
 from docutils.statemachine import StringList
 from nbformat import NotebookNode
@@ -23,7 +23,7 @@ from sphinx.util.docutils import SphinxDirective
 
 import recon
 from recon.chapters import load, registry
-from recon.chapters.catalogue import NOT_TESTED, PAPERS, Row, best, catalogue, rows
+from recon.chapters.catalogue import PAPERS
 from recon.errors import ReconError
 from recon.press.numbers import rendered
 from recon.store.results import Result
@@ -31,17 +31,6 @@ from recon.store.results import Result
 RUN_IT = "*Run this page:* download the notebook above, or `recon book {}` in a checkout of the project."
 EXECUTED = "book/executed/"
 LANDING = "book/index"
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
-PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+\-.!|$<>~^:@])")
-
-
-@dataclass(frozen=True)
-class Sources:
-    """Where parts come from: a checkout (or its staged copy), the edition's result files, its executed chapters."""
-
-    root: Path
-    results: Path
-    chapters: list[Path]
 
 
 class Recon(SphinxDirective):
@@ -77,107 +66,10 @@ class Recon(SphinxDirective):
 def part(name: str, sources: Sources) -> str:
     """The Markdown of one part: `claims/PAPER` or one of `PARTS`; ReconError for any other."""
     if name.startswith("claims/") and name.removeprefix("claims/") in PAPERS:
-        return claims_table(sources, name.removeprefix("claims/"))
+        return cards(sources, name.removeprefix("claims/"))
     if name not in PARTS:
         raise ReconError(f"a page asks for the part '{name}', which there is not: claims/PAPER, {', '.join(PARTS)}")
     return PARTS[name](sources)
-
-
-# -------------------------------------------------------------------------------------------------------- claims
-
-
-def checked(sources: Sources) -> dict[str, list[Row]]:
-    """Rows by paper, in the catalogue's order.  ReconError for a claim without a result, or a result's without entry.
-
-    At profile `smoke` experiments make fewer claims: there only the second is an error.
-    """
-    by_id = defaultdict(list)
-    for row in rows(sources.results, sources.root):
-        by_id[row.claim.id].append(row)
-    listed = catalogue(sources.root)
-    found = {paper: [row for name in listed[paper] for row in by_id.get(name, [])] for paper in PAPERS}
-    known = [name for paper in PAPERS for name in listed[paper]]
-    complete = not any(row.result.made.profile == "smoke" for group in by_id.values() for row in group)
-    if complete and (missing := [name for name in known if name not in by_id]):
-        raise ReconError(f"the claim '{missing[0]}' has no result file: run its experiment, or take it off claims.yml")
-    without = [name for name in registry() if not os.path.lexists(sources.results / name / "result.json")]
-    if complete and without:  # also where a kept run has the same claims
-        raise ReconError(f"the experiment '{without[0]}' has no result file: run it before its claims are shown")
-    if extra := sorted(set(by_id) - set(known)):
-        raise ReconError(f"the claim '{extra[0]}' of a result is not listed in book/claims.yml")
-    return found
-
-
-COLUMNS = ("Claim", "Paper", "Ours", "Null", "Size, budget", "Verdict")
-
-
-def claims_table(sources: Sources, paper: str) -> str:
-    """One paper's claims, or our own findings: the run at the paper's size first, then the smaller one."""
-    lines = ["```{container} claims", "| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    lines += ["| " + " | ".join(cell or "–" for cell in cells(row)) + " |" for row in checked(sources)[paper]]
-    return "\n".join([*lines, "```"])
-
-
-def cells(row: Row) -> list[str]:
-    """Of one claim, in Markdown."""
-    claim = row.claim
-    section = f" (§ {claim.section.removeprefix('C&C ')})" if claim.section else ""
-    ours = escaped(spread([claim.ours, *(other.ours for other in row.seeds)]))
-    null = escaped(spread([claim.null, *(other.null for other in row.seeds)]))
-    sets = f"{row.image_sets} image sets" if row.image_sets > 1 else "1 image set"
-    size = "; ".join(each for each in (row.size, sets, row.budget) if each)
-    agree = sum(other.verdict == claim.verdict for other in row.seeds) + 1
-    here = claim.verdict + (f", {agree} of {row.image_sets} image sets" if agree < row.image_sets else "")
-    verdict = f"**{here}**" if row.verdict == claim.verdict else f"**{row.verdict}** (here: {here})"
-    link = f" *[Chapter {int(row.chapter[:2])}](executed/{row.chapter})*"
-    return [escaped(claim.sentence + section) + link, escaped(claim.paper), ours, null, escaped(size), verdict]
-
-
-def spread(texts: list[str]) -> str:
-    """The first text, each number that differs in the others followed by its range; the texts apart if more differs.
-
-    >>> spread(["30 of 100, best 0.90", "28 of 100, best 0.91"])
-    '30 (28 to 30) of 100, best 0.90 (0.90 to 0.91)'
-    """
-    first, *others = texts
-    if not others or all(other == first for other in others):
-        return first
-    if any(NUMBER.split(other) != NUMBER.split(first) for other in others):
-        return "; ".join([first, *(f"another seed: {other}" for other in others)])
-    between, columns = NUMBER.split(first), zip(*(NUMBER.findall(text) for text in texts), strict=True)
-    shown = []
-    for numbers in columns:
-        low, high = min(numbers, key=float), max(numbers, key=float)
-        shown.append(numbers[0] if float(low) == float(high) else f"{numbers[0]} ({low} to {high})")
-    return between[0] + "".join(number + text for number, text in zip(shown, between[1:], strict=True))
-
-
-def verdicts(sources: Sources) -> str:
-    """How many claims of each paper ended how; what was run twice counts once, at the paper's size if it was run."""
-    found = checked(sources)
-    kinds = ("reproduced", "partly", "not reproduced", NOT_TESTED, "finding", "no verdict")
-    lines = ["| | reproduced | partly | not reproduced | not tested at the paper's size | measured, nothing published "]
-    lines[0] += "| run, but not converged | not attempted |"
-    lines.append("|---|---|---|---|---|---|---|---|")
-    left_out = Counter(item["paper"] for item in catalogue(sources.root)["not_attempted"])
-    for paper, label in list(PAPERS.items())[:2]:
-        count = Counter(row.verdict for row in best(found[paper]).values())
-        lines.append(f"| {label} | " + " | ".join(map(str, [*(count[v] for v in kinds), left_out[paper]])) + " |")
-    return "\n".join(lines)
-
-
-def not_attempted(sources: Sources) -> str:
-    """What the papers say and nobody ran here, with the reason."""
-    lines = ["| Paper | Claim | Why not |", "|---|---|---|"]
-    for item in catalogue(sources.root)["not_attempted"]:
-        sentence = f"{item['sentence']} (§ {item['section']})"
-        lines.append(f"| {PAPERS[item['paper']]} | {escaped(sentence)} | {escaped(item['why'])} |")
-    return "\n".join(lines)
-
-
-def escaped(text: str) -> str:
-    """Text as it is, in Markdown."""
-    return PUNCTUATION.sub(r"\\\1", text)
 
 
 # -------------------------------------------------------------------------------------------------------- status
@@ -320,7 +212,13 @@ def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] = nbformat.writes(nb)
 
 
-PARTS = {"contents": contents, "verdicts": verdicts, "not-attempted": not_attempted, "chapters": chapter_table}
+PARTS = {
+    "contents": contents,
+    "failed": failed,
+    "verdicts": verdicts,
+    "not-attempted": not_attempted,
+    "chapters": chapter_table,
+}
 
 
 def setup(app: Sphinx) -> dict:

@@ -197,6 +197,46 @@ def test_dark_mode_is_accessible(tab, name, size):
     assert tab.violations() == []
 
 
+def test_claims_are_filtered_by_chip_and_by_word(tab):
+    page = tab.open("book/claims.html")
+    cards, said = page.locator("details.claim:visible"), page.locator(".claims-bar [role=status]")
+    everything = cards.count()
+    assert everything > 100 and said.inner_text() == f"{everything} of {everything} claims"
+    chip = page.get_by_role("button", name="not reproduced")
+    chip.focus()
+    page.keyboard.press("Enter")
+    assert chip.get_attribute("aria-pressed") == "true" and 0 < cards.count() < everything
+    assert chip.inner_text() == f"not reproduced {cards.count()}"
+    assert {text for text in page.locator("details.claim:visible summary .chip").all_inner_texts()} == {
+        "not reproduced"
+    }
+    field = page.get_by_role("searchbox", name="Search the claims")
+    field.fill("c(m) noise")
+    assert page.locator("details.claim:visible").evaluate_all("all => all.map(e => e.id)") == ["claim-defences-metric"]
+    chip.click()
+    field.fill("")
+    assert cards.count() == everything and tab.violations() == []
+
+
+def test_a_link_to_a_claim_opens_it_and_its_card_fits_a_phone(tab):
+    tab.open("book/status.html")  # a link within the page would not load it
+    page = tab.open("book/claims.html#claim-hidden-distance-random")
+    card = page.locator("#claim-hidden-distance-random")
+    assert card.get_attribute("open") is not None and card.get_by_text("Table 1", exact=False).first.is_visible()
+    page.locator("table a[href='#claim-defences-metric']").first.click()
+    page.wait_for_function("document.querySelector('#claim-defences-metric').open")
+    page.set_viewport_size(PHONE)
+    page.evaluate("document.querySelectorAll('details.claim').forEach((each) => (each.open = true))")
+    assert (
+        tab.too_wide() <= 0
+        and page.locator(".claim table").evaluate_all(
+            "all => all.filter((t) => t.scrollWidth > t.clientWidth + 1).length"
+        )
+        == 0
+    )
+    assert tab.violations() == []
+
+
 def test_the_title_page_redirects_to_the_book(tab):
     tab.page.goto(tab.base)
     tab.page.wait_for_url(f"{tab.base}book/index.html")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from recon.chapters import ROOT, load
-from recon.chapters.catalogue import NOT_TESTED, PAPERS, catalogue
+from recon.chapters.catalogue import NOT_TESTED, PAPERS, best, catalogue
 from recon.cli import main
 from recon.errors import ReconError
 from recon.press.html import build_html
@@ -21,9 +22,11 @@ from recon.press.runner import ReconRunError
 sys.path.append(str(ROOT / "book" / "_ext"))
 
 import recon_parts  # noqa: E402
-from recon_parts import Sources, cells, checked, escaped, lays_out, part, spread  # noqa: E402
+from claim_parts import FAILED, KINDS, Sources, cells, checked, escaped, spread  # noqa: E402
+from recon_parts import lays_out, part  # noqa: E402
 
 PUBLISHED = ROOT / "book" / "executed"
+MENTION = re.compile(r"\[chapter \d+\]\([^)]*\)")
 SOURCES = Sources(ROOT, PUBLISHED / "results", sorted(PUBLISHED.glob("*.ipynb")))
 
 
@@ -73,22 +76,52 @@ def test_a_damaged_catalogue_is_one_sentence(copy):
         part("not-attempted", copy)
 
 
-def test_the_table_says_what_the_result_says():
-    table = part("claims/runkel2024", SOURCES)
-    claims = {claim.id: claim for claim in load(PUBLISHED / "results" / "collapse", arrays=False).claims}
-    claim = claims["collapse-repeated-heldout"]
-    kept, line = [row for row in table.splitlines() if escaped(claim.sentence[:40]) in row]
-    assert escaped(claim.null) in line and "**reproduced**" in line
-    assert "(executed/02-collapse)" in line and "n = 100, width = 500" in line and "n = 500" in kept
-    assert all(row.count(" | ") == 5 for row in table.splitlines()[3:-1])
+def test_a_card_says_what_the_results_say():
+    text = part("claims/runkel2024", SOURCES)
+    found = {claim.id: claim for claim in load(PUBLISHED / "results" / "collapse", arrays=False).claims}
+    claim = found["collapse-repeated-heldout"]
+    (card,) = [each for each in text.split("`````{dropdown} ") if ":name: claim-collapse-repeated-heldout\n" in each]
+    assert card.startswith("[reproduced]{.chip .v-reproduced} " + escaped(claim.sentence)[:40])
+    null, size = (line.split(" | ") for line in card.splitlines() if line.startswith(("| Null", "| Size")))
+    assert null[2].startswith(escaped(claim.null)) and "(executed/02-collapse)" in card
+    assert "n \\= 500".replace("\\", "") in size[1] and "n = 100, width = 500" in size[2]  # the kept run comes first
+    assert escaped(claim.paper) in card
+
+
+def test_every_claim_has_one_card_of_as_many_columns_as_runs():
+    for paper in PAPERS:
+        cards = part(f"claims/{paper}", SOURCES).split("`````{dropdown} ")[1:]
+        assert [card.split(":name: claim-")[1].split("\n")[0] for card in cards] == catalogue(ROOT)[paper]
+        for card in cards:
+            widths = {line.count(" | ") for line in card.splitlines() if line.startswith("| ")}
+            assert len(widths) == 1 and widths <= {1, 2}, card[:80]
 
 
 def test_the_summary_counts_every_claim_once():
     lines = part("verdicts", SOURCES).splitlines()[2:]
-    for line, paper in zip(lines, ("runkel2024", "chen2022"), strict=True):
-        *numbers, left_out = map(int, line.strip("| ").split(" | ")[1:])
+    assert len(lines) == len(KINDS) + 1
+    columns = list(zip(*([int(n) for n in line.strip("| ").split(" | ")[1:]] for line in lines), strict=True))
+    for (*numbers, left_out), paper in zip(columns, PAPERS, strict=True):
         assert sum(numbers) == len(catalogue(ROOT)[paper])
         assert left_out == sum(item["paper"] == paper for item in catalogue(ROOT)["not_attempted"])
+
+
+def test_what_failed_has_a_reason_and_reasons_are_of_what_failed():
+    counted = best(row for paper in ("runkel2024", "chen2022") for row in checked(SOURCES)[paper])
+    failed = {name for name, row in counted.items() if row.verdict == FAILED}
+    reasons = catalogue(ROOT)["why"]
+    assert {name for item in reasons for name in item["claims"]} == failed
+    table = part("failed", SOURCES)
+    assert all(item["we_find"] in table for item in reasons) and all(f"(#claim-{name})" in table for name in failed)
+    assert not any(character.isdigit() for item in reasons for character in MENTION.sub("", item["we_find"]))
+
+
+def test_what_failed_without_a_reason_is_still_listed(copy):
+    path = copy.root / "book" / "claims.yml"
+    text = path.read_text()
+    start, end = text.index("  - claims: [defences-metric]"), text.index("not_attempted:")
+    path.write_text(text[:start] + text[end:])
+    assert "(#claim-defences-metric)" in part("failed", copy)
 
 
 def test_other_seeds_become_a_range(copy):
@@ -99,13 +132,13 @@ def test_other_seeds_become_a_range(copy):
     meta |= {"seed": 1}
     meta.pop("sha256", None)
     (other / "result.json").write_text(json.dumps(meta))
-    seen = part("claims/runkel2024", copy).count("2 image sets; ")
+    seen = part("claims/runkel2024", copy).count("| 2 image sets |")
     meta["profile"] = "smoke"  # another profile's numbers are not a spread of these
     (other / "result.json").write_text(json.dumps(meta))
     paper = sum(
         row.claim.section != "" for row in checked(copy)["runkel2024"] if row.result.made.experiment == "collapse"
     )
-    assert 0 < seen - part("claims/runkel2024", copy).count("2 image sets; ") == paper / 2  # the kept run has its own
+    assert 0 < seen - part("claims/runkel2024", copy).count("| 2 image sets |") == paper / 2  # the kept run has its own
 
 
 def test_a_papers_sentence_has_its_verdict_from_a_run_at_its_size_alone(copy):
@@ -113,19 +146,23 @@ def test_a_papers_sentence_has_its_verdict_from_a_run_at_its_size_alone(copy):
     name = "hidden-random-noise"
     kept, small = [row for row in checked(copy)["runkel2024"] if row.claim.id == name]
     assert kept.at_paper_size and kept.verdict == kept.claim.verdict != small.verdict == NOT_TESTED
-    assert cells(kept)[4].startswith("n = 40, width = 6144; ")
-    assert "**not tested at this size** (here: " in cells(small)[-1]
-    before = part("verdicts", copy)
+    assert cells(kept)["Size"] == "n = 40, width = 6144, the paper's" and "paper's" not in cells(small)["Size"]
+    before = counted(copy)
     shutil.rmtree(copy.root / "book" / "paper-size" / "bilevel-hidden")
-    after = part("verdicts", copy)
-    assert counted(after)[3] > counted(before)[3] and sum(counted(after)) == sum(counted(before))
+    after = counted(copy)
+    assert after[NOT_TESTED] > before[NOT_TESTED] and sum(after.values()) == sum(before.values())
+    assert (
+        f"[{NOT_TESTED}]" in [c for c in part("claims/runkel2024", copy).split("`````{") if f"claim-{name}\n" in c][0]
+    )
     (ours,) = [row for row in checked(copy)["ours"] if row.claim.id == "decoreco-size"]
     assert ours.verdict == ours.claim.verdict  # a finding of ours is one at the size that it names
 
 
-def counted(table: str) -> list[int]:
-    """Runkel et al.'s row of the summary."""
-    return [int(cell) for cell in table.splitlines()[2].strip("| ").split(" | ")[1:]]
+def counted(sources) -> dict[str, int]:
+    """Runkel et al.'s column of the summary, by verdict."""
+    lines = part("verdicts", sources).splitlines()[2:-1]
+    numbers = [int(line.strip("| ").split(" | ")[1]) for line in lines]
+    return dict(zip(KINDS, numbers, strict=True))
 
 
 def test_a_seed_kept_at_the_papers_size_is_a_spread_of_that_row(copy):
@@ -139,7 +176,7 @@ def test_a_seed_kept_at_the_papers_size_is_a_spread_of_that_row(copy):
     (folder / "seed-7" / "result.json").write_text(json.dumps(meta))
     kept, small = [row for row in checked(copy)["runkel2024"] if row.claim.id == "hidden-random-noise"]
     assert kept.image_sets == before.image_sets + 1 and small.image_sets == 1
-    assert "to 99\\.0\\)" in cells(kept)[2]
+    assert "to 99\\.0\\)" in cells(kept)["Ours"]
 
 
 def test_spread():

@@ -22,12 +22,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     themselves tell."""
     decoreco, more = metrics.arms["decoreco"], metrics.arms["more"]
     return [
-        _thesis(
-            "adversary-cannot-tell", f"{THESIS}: natural-looking ones of DecoReco.", decoreco.natural, BY_STATIONARITY
-        ),
-        _thesis(
-            "adversary-cannot-tell-separated", f"{THESIS}: natural-looking separated ones.", more.natural, BY_SEPARATION
-        ),
+        _thesis("adversary-cannot-tell", "natural-looking ones of DecoReco", decoreco.natural, BY_STATIONARITY),
+        _thesis("adversary-cannot-tell-separated", "natural-looking separated ones", more.natural, BY_SEPARATION),
         _asks_separation(decoreco.natural),
         _looks(metrics),
     ]

@@ -1,0 +1,188 @@
+"""The claims page: what did not reproduce and why, a summary, and every claim as a card that opens.
+
+Nothing on it is typed by hand but the reasons, and those lie in book/claims.yml beside the ids that they are for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from recon.chapters import registry
+from recon.chapters.catalogue import NOT_TESTED, PAPERS, Row, best, catalogue, rows
+from recon.errors import ReconError
+
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+\-.!|$<>~^:@])")
+FAILED = "not reproduced"
+#: verdict -> what the summary calls it
+KINDS = {
+    "reproduced": "reproduced",
+    "partly": "partly",
+    FAILED: "not reproduced",
+    NOT_TESTED: "not tested at the paper's size",
+    "finding": "measured, nothing published",
+    "no verdict": "run, and undecided",
+}
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where parts come from: a checkout (or its staged copy), the edition's result files, its executed chapters."""
+
+    root: Path
+    results: Path
+    chapters: list[Path]
+
+
+def checked(sources: Sources) -> dict[str, list[Row]]:
+    """Rows by paper, in the catalogue's order.  ReconError for a claim without a result, or a result's without entry.
+
+    At profile `smoke` experiments make fewer claims: there only the second is an error.
+    """
+    by_id = defaultdict(list)
+    for row in rows(sources.results, sources.root):
+        by_id[row.claim.id].append(row)
+    listed = catalogue(sources.root)
+    found = {paper: [row for name in listed[paper] for row in by_id.get(name, [])] for paper in PAPERS}
+    known = [name for paper in PAPERS for name in listed[paper]]
+    complete = not any(row.result.made.profile == "smoke" for group in by_id.values() for row in group)
+    if complete and (missing := [name for name in known if name not in by_id]):
+        raise ReconError(f"the claim '{missing[0]}' has no result file: run its experiment, or take it off claims.yml")
+    without = [name for name in registry() if not os.path.lexists(sources.results / name / "result.json")]
+    if complete and without:  # also where a kept run has the same claims
+        raise ReconError(f"the experiment '{without[0]}' has no result file: run it before its claims are shown")
+    if extra := sorted(set(by_id) - set(known)):
+        raise ReconError(f"the claim '{extra[0]}' of a result is not listed in book/claims.yml")
+    return found
+
+
+# --------------------------------------------------------------------------------------------------------- cards
+
+
+def cards(sources: Sources, paper: str) -> str:
+    """One paper's claims, or our own findings, as cards; the run that counts is the first column of each."""
+    of = defaultdict(list)
+    for row in checked(sources)[paper]:
+        of[row.claim.id].append(row)
+    return "\n\n".join(card(runs) for runs in of.values())
+
+
+def card(runs: list[Row]) -> str:
+    """One claim: verdict and sentence; opened, what the paper has and what each run has."""
+    first = best(runs)[runs[0].claim.id]
+    runs = sorted(runs, key=lambda row: row is not first)
+    claim = first.claim
+    title = f"{chip(first.verdict)} {escaped(' '.join(claim.sentence.split()))}"
+    head = ["the run that counts", *["a smaller one"] * (len(runs) - 1)]
+    lines = {name: [cells(row)[name] for row in runs] for name in cells(first)}
+    table = ["| | " + " | ".join(head) + " |", "|---|" + "---|" * len(runs)]
+    table += [f"| {name} | " + " | ".join(cell or "–" for cell in row) + " |" for name, row in lines.items()]
+    section = f"§ {claim.section.removeprefix('C&C ')}. " if claim.section else ""
+    said = f"{escaped(section)}*Paper:* {escaped(claim.paper)}\n\n" if claim.section else ""
+    foot = f"[Chapter {int(first.chapter[:2])}](executed/{first.chapter}) · [link to this claim](#claim-{claim.id})"
+    options = f":name: claim-{claim.id}\n:class-container: claim {slug(first.verdict)}"
+    return f"`````{{dropdown}} {title}\n{options}\n\n{said}" + "\n".join(table) + f"\n\n{foot} · `{claim.id}`\n`````"
+
+
+def cells(row: Row) -> dict[str, str]:
+    """What one run has for a claim, in Markdown."""
+    claim = row.claim
+    agree = sum(other.verdict == claim.verdict for other in row.seeds) + 1
+    here = claim.verdict + (f", on {agree} of {row.image_sets} image sets" if agree < row.image_sets else "")
+    sets = f"{row.image_sets} image sets" if row.image_sets > 1 else "1 image set"
+    return {
+        "Ours": escaped(spread([claim.ours, *(other.ours for other in row.seeds)])),
+        "Null": escaped(spread([claim.null, *(other.null for other in row.seeds)])),
+        "Size": escaped(row.size + (", the paper's" if claim.section and row.at_paper_size else "")).removeprefix(", "),
+        "Seeds": sets,
+        "Cost": escaped(row.budget),
+        "Its verdict": here,
+    }
+
+
+def chip(verdict: str) -> str:
+    """The verdict as a label; its colour says no more than its text."""
+    return f"[{verdict}]{{.chip .{slug(verdict)}}}"
+
+
+def slug(verdict: str) -> str:
+    """
+    >>> slug("not reproduced")
+    'v-not-reproduced'
+    """
+    return "v-" + verdict.replace(" ", "-")
+
+
+def spread(texts: list[str]) -> str:
+    """The first text, each number that differs in the others followed by its range; the texts apart if more differs.
+
+    >>> spread(["30 of 100, best 0.90", "28 of 100, best 0.91"])
+    '30 (28 to 30) of 100, best 0.90 (0.90 to 0.91)'
+    """
+    first, *others = texts
+    if not others or all(other == first for other in others):
+        return first
+    if any(NUMBER.split(other) != NUMBER.split(first) for other in others):
+        return "; ".join([first, *(f"another seed: {other}" for other in others)])
+    between, columns = NUMBER.split(first), zip(*(NUMBER.findall(text) for text in texts), strict=True)
+    shown = []
+    for numbers in columns:
+        low, high = min(numbers, key=float), max(numbers, key=float)
+        shown.append(numbers[0] if float(low) == float(high) else f"{numbers[0]} ({low} to {high})")
+    return between[0] + "".join(number + text for number, text in zip(shown, between[1:], strict=True))
+
+
+def escaped(text: str) -> str:
+    """Text as it is, in Markdown."""
+    return PUNCTUATION.sub(r"\\\1", text)
+
+
+# ------------------------------------------------------------------------------------------- the top of the page
+
+
+def failed(sources: Sources) -> str:
+    """What did not reproduce at the paper's size: each statement, its claims, and the reason as far as we know it."""
+    found = checked(sources)
+    counted = best(row for paper in list(PAPERS)[:2] for row in found[paper])
+    left = {name for name, row in counted.items() if row.verdict == FAILED}
+    lines = ["| They say | What we find |", "|---|---|"]
+    for item in catalogue(sources.root)["why"]:
+        mine = [name for name in item["claims"] if name in left]
+        left -= set(mine)
+        if mine:
+            lines.append(f"| {item['they_say']} {_links(mine)} | {item['we_find']} |")
+    for name in sorted(left):
+        lines.append(
+            f"| {escaped(counted[name].claim.sentence)} {_links([name])} | {escaped(counted[name].claim.ours)} |"
+        )
+    return "\n".join(lines) if lines[2:] else "Everything that was run at the paper's size reproduced."
+
+
+def _links(names: list[str]) -> str:
+    return "(" + ", ".join(f"[{k}](#claim-{name})" for k, name in enumerate(names, 1)) + ")"
+
+
+def verdicts(sources: Sources) -> str:
+    """How many claims ended how; what was run twice counts once, at the paper's size if it was run."""
+    found = checked(sources)
+    counts = {paper: Counter(row.verdict for row in best(found[paper]).values()) for paper in PAPERS}
+    left_out = Counter(item["paper"] for item in catalogue(sources.root)["not_attempted"])
+    lines = ["| | " + " | ".join(PAPERS.values()) + " |", "|---|" + "---:|" * len(PAPERS)]
+    for kind, said in KINDS.items():
+        numbers = " | ".join(str(counts[paper][kind]) for paper in PAPERS)
+        lines.append(f"| [{said}]{{.chip .{slug(kind)}}} | {numbers} |")
+    lines.append("| [not attempted](#not-attempted) | " + " | ".join(str(left_out[paper]) for paper in PAPERS) + " |")
+    return "\n".join(lines)
+
+
+def not_attempted(sources: Sources) -> str:
+    """What the papers say and nobody ran here, with the reason."""
+    lines = ["| Paper | Claim | Why not |", "|---|---|---|"]
+    for item in catalogue(sources.root)["not_attempted"]:
+        sentence = f"{item['sentence']} (§ {item['section']})"
+        lines.append(f"| {PAPERS[item['paper']]} | {escaped(sentence)} | {escaped(item['why'])} |")
+    return "\n".join(lines)
