@@ -100,7 +100,7 @@ def cells(row: Row) -> dict[str, str]:
         "Size": escaped(row.size + (", the paper's" if claim.section and row.at_paper_size else "")).removeprefix(", "),
         "Seeds": sets,
         "Cost": escaped(row.budget),
-        "Its verdict": here,
+        "Verdict": here,
     }
 
 

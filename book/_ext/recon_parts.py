@@ -6,6 +6,8 @@ the build, and so does a result's claim that nobody listed.
 
 from __future__ import annotations
 
+import base64
+import io
 import os
 import re
 from collections import defaultdict
@@ -18,6 +20,7 @@ from claim_parts import Sources, cards, escaped, failed, not_attempted, verdicts
 from docutils import nodes
 from docutils.statemachine import StringList
 from nbformat import NotebookNode
+from PIL import Image
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -31,6 +34,7 @@ from recon.store.results import Result
 RUN_IT = "*Run this page:* download the notebook above, or `recon book {}` in a checkout of the project."
 EXECUTED = "book/executed/"
 LANDING = "book/index"
+THUMBNAILS = "thumbnails"
 
 
 class Recon(SphinxDirective):
@@ -85,20 +89,65 @@ def by_chapter(sources: Sources) -> dict[str, list[Result[Any]]]:
 
 
 def contents(sources: Sources) -> str:
-    """Chapters with their questions, what reading takes, and what running took where this edition was made."""
+    """A card for each chapter: its question, its answer, what reading takes, and what running took for this edition."""
     results = by_chapter(sources)
-    lines = ["| | Chapter | Question | Reading | Run |", "|---|---|---|---|---|"]
+    lines = ["::::{grid} 1 2 2 3", ":gutter: 3", ":class-container: chapters", ""]
     for page in sources.chapters:
         nb = nbformat.read(page, as_version=4)
-        head = nb.cells[0].source
-        title = re.search(r"^# (.+)$", head, re.MULTILINE)
-        question = re.search(r"\*\*Question\.\*\* (.+?)(?:\n\n|$)", head, re.DOTALL)
+        title = re.search(r"^# (.+)$", nb.cells[0].source, re.MULTILINE)
         seconds = sum(result.made.seconds for result in results[page.stem])
         run = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
-        link = f"[{title[1] if title else page.stem}](executed/{page.stem})"
-        asked = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(question[1].split())) if question else ""
-        lines.append(f"| {page.stem[:2]} | {link} | {asked} | {reading_minutes(nb)} min | {run} |")
-    return "\n".join(lines)
+        lines += [f":::{{grid-item-card}} {int(page.stem[:2])}. {title[1] if title else page.stem}"]
+        lines += [f":link: executed/{page.stem}", ":link-type: doc"]
+        if thumbnail(nb) is not None:
+            lines += [f":img-top: {THUMBNAILS}/{page.stem}.png", f":img-alt: A figure of chapter {int(page.stem[:2])}"]
+        lines += ["", f"*{opening(nb, 'Question')}*", "", opening(nb, "Answer")]
+        lines += ["+++", f"{reading_minutes(nb)} min to read, {run} to run", ":::", ""]
+    return "\n".join([*lines, "::::"])
+
+
+def opening(nb: NotebookNode, name: str) -> str:
+    """The paragraph of a chapter's first cell that begins with this word, as plain text; "" without one."""
+    found = re.search(rf"\*\*{name}\.\*\* (.+?)(?:\n\n|$)", nb.cells[0].source, re.DOTALL)
+    return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(found[1].split())).replace("*", "") if found else ""
+
+
+def thumbnail(nb: NotebookNode) -> bytes | None:
+    """The PNG of the figure that stands for a chapter: of the cell tagged so, else its first; None without a figure."""
+
+    def figure(cell: NotebookNode) -> str | None:
+        found = [each.data["image/png"] for each in cell.get("outputs", []) if "image/png" in each.get("data", {})]
+        return found[-1] if found else None
+
+    chosen = [cell for cell in nb.cells if "thumbnail" in cell.metadata.get("tags", [])]
+    found = next(filter(None, map(figure, [*chosen, *nb.cells])), None)
+    return None if found is None else base64.b64decode(found)
+
+
+def write_thumbnails(app: Sphinx) -> None:
+    """Before pages are read: the upper left of each chapter's figure, as wide as a card is on a fine screen."""
+    folder = Path(app.srcdir) / "book" / THUMBNAILS
+    for page in sorted((Path(app.srcdir) / EXECUTED).glob("*.ipynb")):
+        png = thumbnail(nbformat.read(page, as_version=4))
+        if png is None:
+            continue
+        image = Image.open(io.BytesIO(png)).convert("RGB")
+        height = min(image.height, image.width * 5 // 8)
+        folder.mkdir(exist_ok=True)
+        image.crop((0, 0, image.width, height)).resize((480, 480 * height // image.width)).save(
+            folder / f"{page.stem}.png", optimize=True
+        )
+
+
+def proof(sources: Sources) -> str:
+    """The grid of pictures that opens chapter 6, as its page has it."""
+    for page in sources.chapters:
+        for cell in nbformat.read(page, as_version=4).cells:
+            for output in cell.get("outputs", []):
+                html = output.get("data", {}).get("text/html", "")
+                if 'id="recon-proof"' in html:
+                    return f"```{{raw}} html\n{html}\n```"
+    raise ReconError("no chapter of this edition has the pictures of the landing page")
 
 
 def chapter_table(sources: Sources) -> str:
@@ -168,7 +217,7 @@ def _plain_block(block: str) -> str:
 
 
 def lays_out(cell: NotebookNode) -> bool:
-    """Whether a code cell only puts numbers into words, tables or pages: its code is folded away, one click from view.
+    """Whether a code cell only puts numbers into words, tables or pages: its code is left to the notebook.
 
     Those are the cells whose output nbval does not compare, but for the one that runs the experiment.
     """
@@ -197,7 +246,7 @@ def stamp_table(nb: NotebookNode) -> str:
 
 
 def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Before an executed chapter is read: plumbing folded away; at its end, how to run it and how it was made.  Before
+    """Before an executed chapter is read: plumbing taken out; at its end, how to run it and how it was made.  Before
     the landing page is: its numbers."""
     if docname == LANDING:
         root = Path(app.srcdir)
@@ -205,7 +254,7 @@ def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
     if docname.startswith(EXECUTED):
         nb = nbformat.reads(source[0], as_version=4)
         for cell in filter(lays_out, nb.cells):
-            cell.metadata.tags.append("hide-input")
+            cell.metadata.tags.append("remove-input")
         foot = {"recon-stamp": stamp_table(nb), "recon-run-it": RUN_IT.format(docname.removeprefix(EXECUTED))}
         nb.cells = [cell for cell in nb.cells if cell.id not in foot]  # older pages hold the table themselves
         nb.cells += [nbformat.v4.new_markdown_cell(text, id=name) for name, text in foot.items() if text]
@@ -214,6 +263,7 @@ def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
 
 PARTS = {
     "contents": contents,
+    "proof": proof,
     "failed": failed,
     "verdicts": verdicts,
     "not-attempted": not_attempted,
@@ -228,4 +278,5 @@ def setup(app: Sphinx) -> dict:
     app.setup_extension("sphinx.ext.napoleon")
     app.connect("autodoc-process-docstring", plain)
     app.connect("source-read", laid_out)
+    app.connect("builder-inited", write_thumbnails)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

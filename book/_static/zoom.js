@@ -13,7 +13,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
   document.querySelectorAll(".bd-article img").forEach((image) => {
     const link = image.closest("a"); // Sphinx links a picture of given width to its file
-    if (image.closest("button, .recon-quiz, .recon-compare, .recon-walk") || (link && !link.matches(".image-reference"))) return;
+    if (image.closest("button, .recon-element, .sd-card") || (link && !link.matches(".image-reference"))) return;
     const button = document.createElement("button");
     button.type = "button";
     button.className = "zoom";

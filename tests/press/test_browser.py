@@ -183,7 +183,7 @@ def test_a_page_loads_cleanly_is_accessible_and_fits_a_phone(tab, name):
     page = tab.open(f"{name}.html")
     assert tab.complaints == []
     assert tab.violations() == []
-    plain = "img => !img.closest('.zoom, .recon-quiz, .recon-compare, .recon-walk')"
+    plain = "img => !img.closest('.zoom, .recon-element, .sd-card')"
     assert page.locator(".bd-article img").evaluate_all(f"all => all.filter({plain}).map(img => img.alt)") == []
     page.set_viewport_size(PHONE)
     assert tab.too_wide() <= 0

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from recon.chapters.decoreco_tuned.metrics import Metrics
-from recon.chapters.decoreco_tuned.quiz import data_uri, static
+from recon.chapters.elements import data_uri, element
 from recon.chapters.pictures import shown
 from recon.scoring.matching import nearest
 from recon.store.results import Result
@@ -78,13 +78,9 @@ def compare(result: Result[Metrics], n: int = 3) -> str:
 
 def compare_html(pairs: list[Pair], threshold: float = 0.6, note: str = "", name: str = "recon-compare") -> str:
     """The sliders as one HTML fragment.  Without scripts both images of a pair stand side by side."""
-    style, script = static("compare.css"), static("compare.js")
     figures = "".join(_figure(pair, threshold) for pair in pairs)
-    return (
-        f'<section id="{name}" class="recon-compare" aria-label="Reconstructions over their nearest training images">'
-        f'<style>{style}</style><div class="pairs">{figures}</div><p class="note">{html.escape(note)}</p>'
-        f"<script>({script})(document.getElementById('{name}'))</script></section>"
-    )
+    body = f'<div class="pairs">{figures}</div><p class="note">{html.escape(note)}</p>'
+    return element("compare", "Reconstructions over their nearest training images", body, id=name)
 
 
 def _figure(pair: Pair, threshold: float) -> str:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import html
-import io
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
-from recon.chapters import ROOT
 from recon.chapters.decoreco_tuned.metrics import Metrics
-from recon.chapters.pictures import as_pixels, shown
+from recon.chapters.elements import data_uri, element
+from recon.chapters.pictures import shown
 from recon.scoring.matching import nearest
 from recon.store.results import Result
 
@@ -56,35 +52,20 @@ def choose_options(result: Result[Metrics], n: int = 5, seed: int = 0) -> list[O
     ]
 
 
-def static(name: str) -> str:
-    """A file of `book/_static`, to be put into a fragment: so that it also works in a notebook, without the book."""
-    return (ROOT / "book" / "_static" / name).read_text(encoding="utf-8").strip()
-
-
-def data_uri(image: Tensor) -> str:
-    """A flat image in [0, 1] as a PNG data URI."""
-    pixels = (as_pixels(image) * 255).round().astype(np.uint8)
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG")
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
-
-
 def quiz_html(options: list[Option], name: str = "recon-quiz") -> str:
     """The quiz as one HTML fragment.  Without scripts the answers open as a plain <details>."""
-    style, script = static("quiz.css"), static("quiz.js")
     cards = "".join(_card(k, option) for k, option in enumerate(options, start=1))
     answers = "; ".join(
         f"{k}: rank {option.rank} of {option.among}{'' if option.true else ' (the odd one)'}"
         for k, option in enumerate(options, start=1)
     )
-    return (
-        f'<section id="{name}" class="recon-quiz" aria-label="Quiz: which reconstruction is not a training image?">'
-        f"<style>{style}</style><p><strong>Which of these is not a training image?</strong> Choose one.</p>"
+    body = (
+        "<p><strong>Which of these is not a training image?</strong> Choose one.</p>"
         f'<div class="cards">{cards}</div><p class="verdict" role="status" aria-live="polite"></p>'
         f'<button type="button" class="again" hidden>Try again</button>'
         f"<details class='plain'><summary>Answers in words</summary><p>{html.escape(answers)}</p></details>"
-        f"<script>({script})(document.getElementById('{name}'))</script></section>"
     )
+    return element("quiz", "Quiz: which reconstruction is not a training image?", body, id=name)
 
 
 def _card(k: int, option: Option) -> str:

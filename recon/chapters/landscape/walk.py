@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import html
-import io
 
-import numpy as np
-from PIL import Image
 from torch import Tensor
 
-from recon.chapters import ROOT
+from recon.chapters.elements import element, strip_uri
 from recon.chapters.landscape.figures import walk_frames
 from recon.chapters.landscape.metrics import BilevelMetrics
-from recon.chapters.pictures import as_pixels
 from recon.store.results import Result
 
 ROW = 8  # images shown: one row of a page
@@ -31,9 +26,6 @@ def walk_html(pictures: Tensor, error: list[float], n: int, name: str = "recon-w
 
     One strip: a column a frame, a row an image.  Without scripts it is shown as it is; with them, one column at a time.
     """
-    style, script = (
-        (ROOT / "book" / "_static" / f"walk.{kind}").read_text(encoding="utf-8").strip() for kind in ("css", "js")
-    )
     frames, rows = pictures.shape[:2]
     said = "|".join(place(k, frames, value) for k, value in enumerate(error))
     tiles = "".join(f'<span class="tile" style="--row: {row}"></span>' for row in range(rows))
@@ -41,16 +33,16 @@ def walk_html(pictures: Tensor, error: list[float], n: int, name: str = "recon-w
         f"{frames} training sets of one classifier, a column each, {rows} of their {n} images: photographs of the "
         "training set turn into other photographs, and those into noise."
     )
-    return (
-        f'<section id="{name}" class="recon-walk" style="--frames: {frames}; --rows: {rows}" '
-        f'aria-label="Training sets of one classifier"><style>{style}</style>'
+    body = (
         f'<img class="strip" src="{strip_uri(pictures)}" alt="{html.escape(alt)}">'
         f'<div class="stage" hidden role="img" aria-label="{rows} images of the set at this place">{tiles}</div>'
         f'<input type="range" min="0" max="{frames - 1}" step="1" value="0" hidden '
         f'aria-label="Place between the training set, other photographs and noise" data-said="{html.escape(said)}">'
         f'<p class="said">Every column is a training set; the retrained classifiers differ by at most '
         f"{max(error):.0e} (relative).</p>"
-        f"<script>({script})(document.getElementById('{name}'))</script></section>"
+    )
+    return element(
+        "walk", "Training sets of one classifier", body, style=f"--frames: {frames}; --rows: {rows}", id=name
     )
 
 
@@ -60,12 +52,3 @@ def place(k: int, frames: int, error: float) -> str:
     share = k / half if k <= half else k / half - 1
     way = "from the training set to other photographs" if k <= half else "from there to noise"
     return f"{share:.0%} of the way {way}; retrained from scratch, the classifier differs by {error:.0e} (relative)"
-
-
-def strip_uri(pictures: Tensor) -> str:
-    """All frames (f, k, d) in [0, 1] as one PNG, k images high and f wide, as a data URI."""
-    columns = [np.concatenate([as_pixels(image) for image in frame], axis=0) for frame in pictures]
-    pixels = (np.concatenate(columns, axis=1) * 255).round().astype(np.uint8)
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

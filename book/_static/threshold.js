@@ -1,0 +1,57 @@
+// Of one threshold: drag it, and see how many of each kind lie above.  Put into the page by threshold.py.
+(box, data) => {
+  const range = box.querySelector("input");
+  const said = box.querySelector(".said");
+  const stage = box.querySelector(".stage");
+  const [width, height, left, right, top, bottom] = [640, 260, 40, 150, 12, 36];
+  const x = (ncc) => left + ((ncc - data.low) / (1 - data.low)) * (width - left - right);
+  const y = (count) => height - bottom - (count / data.n) * (height - top - bottom);
+  const above = (values, cut) => values.filter((value) => value > cut).length;
+  const steps = (values) => {
+    const points = [[data.low, above(values, data.low)]];
+    for (let cut = data.low; cut <= 1; cut += 0.005) points.push([cut, above(values, cut)]);
+    return points.map(([ncc, count]) => `${x(ncc).toFixed(1)},${y(count).toFixed(1)}`).join(" ");
+  };
+  let svg = `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="Images above the threshold, by threshold">`;
+  [0, 0.25, 0.5, 0.75, 1].forEach((share) => {
+    const at = y(share * data.n);
+    svg += `<line class="grid" x1="${left}" x2="${width - right}" y1="${at}" y2="${at}"/>`;
+    svg += `<text x="${left - 6}" y="${at + 4}" text-anchor="end">${Math.round(share * data.n)}</text>`;
+  });
+  for (let ncc = Math.ceil(data.low * 10) / 10; ncc <= 1.001; ncc += 0.1)
+    svg += `<text x="${x(ncc)}" y="${height - bottom + 16}" text-anchor="middle">${ncc.toFixed(1)}</text>`;
+  svg += `<text x="${(left + width - right) / 2}" y="${height - 4}" text-anchor="middle">threshold (NCC)</text>`;
+  data.kinds.forEach((kind, k) => {
+    svg += `<polyline points="${steps(kind.values)}" fill="none" stroke="${kind.colour}" stroke-width="2.5" stroke-dasharray="${kind.dash}"/>`;
+    svg += `<line x1="${width - right + 8}" x2="${width - right + 30}" y1="${top + 14 + 34 * k}" y2="${top + 14 + 34 * k}" stroke="${kind.colour}" stroke-width="2.5" stroke-dasharray="${kind.dash}"/>`;
+    kind.label.forEach((row, r) => (svg += `<text x="${width - right + 34}" y="${top + 12 + 34 * k + 13 * r}">${row}</text>`));
+  });
+  stage.innerHTML = svg + `<line class="line" y1="${top}" y2="${height - bottom}"/></svg>`;
+  stage.hidden = range.hidden = false;
+  const line = stage.querySelector(".line");
+  const show = () => {
+    const cut = Number(range.value);
+    line.setAttribute("x1", x(cut));
+    line.setAttribute("x2", x(cut));
+    const [found, held, free] = data.kinds.map((kind) => above(kind.values, cut));
+    const share = found ? Math.min(100, Math.round((100 * Math.max(held, free)) / found)) : null;
+    said.textContent =
+      `Above ${cut.toFixed(2)}: ${found} of ${data.n} training images. Of as many held-out images, which nobody trained on, ` +
+      `${held}. Without any attack, ${free}` +
+      (found ? `: so about ${share} % of what is counted here would have come out anyway.` : ".");
+    range.setAttribute("aria-valuetext", `NCC ${cut.toFixed(2)}: ${found} found, ${free} without an attack`);
+  };
+  const drag = (event) => {
+    const place = stage.querySelector("svg").getBoundingClientRect();
+    const at = ((event.clientX - place.left) / place.width) * width;
+    range.value = data.low + ((at - left) / (width - left - right)) * (1 - data.low);
+    show();
+  };
+  stage.addEventListener("pointerdown", (event) => {
+    stage.setPointerCapture(event.pointerId);
+    drag(event);
+  });
+  stage.addEventListener("pointermove", (event) => event.buttons && drag(event));
+  range.addEventListener("input", show);
+  show();
+}

@@ -1,0 +1,69 @@
+"""Parts of a page that react to the reader without a kernel: HTML, a style sheet and a script as one fragment.
+
+A fragment holds all it needs, so that it works in a notebook as well as in the book.  Its style sheet and its script
+are `NAME.css` and `NAME.js` in `book/_static`; the script is one function of the element and of its data.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from recon.chapters import ROOT
+from recon.chapters.pictures import as_pixels
+
+
+def element(name: str, label: str, body: str, data: Any = None, style: str = "", id: str = "") -> str:
+    """The fragment of the element `recon-NAME`.
+
+    label: what a screen reader calls it · body: its HTML, which says something without scripts too · data: what its
+    script is given, anything that JSON has · style: of the section itself · id: by default `recon-NAME`.
+    """
+    id = id or f"recon-{name}"
+    given = "" if data is None else ", " + json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    style = f' style="{html.escape(style)}"' if style else ""
+    run = f"<script>({static(f'{name}.js')})(document.getElementById('{id}'){given})</script>"
+    return (
+        f'<section id="{id}" class="recon-element recon-{name}"{style} aria-label="{html.escape(label)}">'
+        f"<style>{static(f'{name}.css')}</style>{body}{run}</section>"
+    )
+
+
+def static(name: str) -> str:
+    """A file of `book/_static` as text."""
+    return (ROOT / "book" / "_static" / name).read_text(encoding="utf-8").strip()
+
+
+def data_uri(image: Tensor) -> str:
+    """An image in [0, 1], flat or (C, H, W), as a PNG data URI."""
+    return _png(as_pixels(image))
+
+
+def strip_uri(pictures: Tensor) -> str:
+    """Frames (f, k, d) in [0, 1] as one PNG, k images high and f wide, as a data URI."""
+    columns = [np.concatenate([as_pixels(image) for image in frame], axis=0) for frame in pictures]
+    return _png(np.concatenate(columns, axis=1))
+
+
+def bytes_of(values: Tensor, low: float, high: float) -> str:
+    """Numbers in [low, high] as one byte each, in base64: what a script can read in one line."""
+    scaled = ((values.double() - low) / (high - low) * 255).round().clamp(0, 255)
+    return base64.b64encode(scaled.to(torch.uint8).numpy().tobytes()).decode()
+
+
+def _png(pixels: np.ndarray) -> str:
+    buffer = io.BytesIO()
+    image = Image.fromarray((pixels * 255).round().astype(np.uint8).squeeze())
+    image.save(buffer, format="PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+__all__ = ["bytes_of", "data_uri", "element", "static", "strip_uri"]
