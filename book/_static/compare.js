@@ -10,6 +10,17 @@
       range.setAttribute("aria-valuetext", `${range.value} % reconstruction`);
     };
     range.addEventListener("input", show);
+    const drag = (event) => {
+      const place = stage.getBoundingClientRect();
+      range.value = (100 * (event.clientX - place.left)) / place.width;
+      show();
+    };
+    stage.addEventListener("pointerdown", (event) => {
+      event.preventDefault(); // or the browser drags the picture away
+      stage.setPointerCapture(event.pointerId);
+      drag(event);
+    });
+    stage.addEventListener("pointermove", (event) => event.buttons && drag(event));
     show();
   });
 }

@@ -41,7 +41,7 @@
       sum[k * (size + 1) + size] += delta;
     });
   };
-  const levels = [0, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1];
+  const levels = [0, 0.01, 0.03, 0.1, 0.3, 1, 3, 10];
   let cursor = 0;
   let keys = false;
   const show = () => {

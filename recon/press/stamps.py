@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from recon.chapters import PROFILES, code_of, experiment, page_code_of
+from recon.chapters import PROFILES, ROOT, code_of, experiment, page_code_of
 from recon.chapters.run import check_seed
 from recon.errors import ReconError
 from recon.images.pool import ImagePool
@@ -62,11 +62,19 @@ def notebook_sha256(nb: NotebookNode) -> str:
 
 def source_hash(nb: NotebookNode, profile: str) -> str:
     """Hash of the code and sizes behind a page: what its cells import and all that this reaches; of every experiment
-    that it runs, what computes, what makes claims and figures, and the sizes at this profile."""
-    parts = [code_hash(imported(_code(nb)))]
+    that it runs, what computes, what makes claims and figures, and the sizes at this profile; and of every element to
+    play with that it imports, the style sheet and the script that lie in the page."""
+    parts = [code_hash(imported(_code(nb))), *_static(nb)]
     for chosen in map(experiment, experiments_in(nb)):
         parts += [code_of(chosen), page_code_of(chosen), json.dumps(asdict(chosen.sizes[profile]), sort_keys=True)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _static(nb: NotebookNode) -> list[str]:
+    """Style sheets and scripts of the page's elements, each of which has its module's name."""
+    modules = {module.rpartition(".")[2] for module, _ in imported(_code(nb))}
+    files = [file for name in sorted(modules) for file in sorted((ROOT / "book" / "_static").glob(f"{name}.*"))]
+    return [file.read_text(encoding="utf-8") for file in files if file.suffix in (".css", ".js")]
 
 
 def make_stamp(root: Path, source: NotebookNode, settings: Edition, pool: ImagePool) -> dict:

@@ -6,108 +6,18 @@ What needs a browser is skipped without Playwright, axe or a Chromium on the PAT
 from __future__ import annotations
 
 import functools
-import os
-import shutil
-import threading
 from html.parser import HTMLParser
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-import torch
 
-from recon.chapters.decoreco_tuned.compare import Pair, compare_html
-from recon.chapters.landscape.walk import walk_html
-from recon.press.html import build_html, toc_files
-
-fcntl = pytest.importorskip("fcntl", reason="the shared build needs POSIX file locks")
+from recon.press.html import toc_files
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = toc_files(ROOT / "_toc.yml")
 QUIZ = "book/executed/09-decoreco-tuned"
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 800}
-#: preload would fetch the style sheets again, and their relative imports from the wrong folder
-AXE = "within => axe.run(within ?? document, {resultTypes: ['violations'], preload: false})"
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory) -> Path:
-    """The published edition's HTML, made by whichever of xdist's workers comes first: they share a parent folder."""
-    own = tmp_path_factory.getbasetemp()
-    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    html = shared / "published" / "html"
-    html.parent.mkdir(exist_ok=True)
-    with open(html.parent / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not html.exists():
-            build_html(ROOT, ROOT / "book" / "executed", html, html.parent / "html.log")
-    return html
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"  # keeps connections: a page asks for forty files
-
-    def log_message(self, *_):
-        pass
-
-
-class Tab:
-    """One tab of one browser on the served site; what goes wrong on a page is collected in `complaints`."""
-
-    def __init__(self, page, base: str, axe: str):
-        self.page, self.base, self.axe, self.complaints = page, base, axe, []
-        page.set_default_timeout(20_000)
-        page.on("console", lambda m: self.complaints.append(f"console: {m.text}") if m.type == "error" else None)
-        page.on("pageerror", lambda error: self.complaints.append(f"script: {error}"))
-        page.on("requestfailed", lambda r: self.complaints.append(f"failed: {r.url}"))
-        page.on("response", lambda r: self.complaints.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
-        page.on("request", self.outside)
-
-    def outside(self, request) -> None:
-        if not request.url.startswith((self.base, "data:", "blob:", "file:")):
-            self.complaints.append(f"outside: {request.url}")
-
-    def open(self, name: str, size: dict = WIDE, scheme: str = "light"):
-        """The page, loaded and typeset."""
-        self.page.set_viewport_size(size)
-        self.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        self.complaints.clear()
-        response = self.page.goto(f"{self.base}{name}")
-        assert response.ok, f"{response.status}: {name}"
-        self.page.evaluate("window.MathJax?.startup?.promise")
-        return self.page
-
-    def violations(self, within: str | None = None) -> list[str]:
-        """What axe-core finds serious or critical, on the page or in one element; one line for each rule and place."""
-        self.page.evaluate(self.axe)
-        found = [v for v in self.page.evaluate(AXE, within)["violations"] if v["impact"] in ("serious", "critical")]
-        return [f"{v['id']}: {node['target']} {node['failureSummary']}" for v in found for node in v["nodes"]]
-
-    def too_wide(self) -> int:
-        """By how many pixels the page is wider than the window."""
-        return self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-
-
-@pytest.fixture(scope="session")
-def browser():
-    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if executable is None:
-        pytest.skip("no Chromium on this machine: apt install chromium")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make env")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="session")
-def tab(browser, site):
-    base = pytest.importorskip("axe_playwright_python.base", reason="axe-playwright-python is not installed: make env")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield Tab(browser.new_page(), f"http://127.0.0.1:{server.server_port}/", base.AXE_SCRIPT)
-    server.shutdown()
 
 
 # ------------------------------------------------------------------------------------------- read as HTML
@@ -318,94 +228,3 @@ def test_figures_open_and_close_by_keyboard(tab, scheme):
         page.keyboard.press(closes)
         assert not dialog.is_visible()
         assert figure.evaluate("button => button === document.activeElement")
-
-
-# ------------------------------------------------------------------------------- the slider, on a page of its own
-
-
-@pytest.fixture
-def slider(tmp_path) -> str:
-    images = torch.rand(4, 3072, generator=torch.Generator().manual_seed(0))
-    fragment = compare_html([Pair(images[0], images[1], 0.9, 1), Pair(images[2], images[3], 0.3, 2)], note="A note.")
-    path = tmp_path / "slider.html"
-    path.write_text(
-        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>Slider</title><main><h1>Slider</h1>{fragment}</main></html>"
-    )
-    return path.as_uri()
-
-
-def cut(page) -> str:
-    return page.locator(".over").first.evaluate("img => getComputedStyle(img).clipPath")
-
-
-def test_slider_by_mouse_and_keyboard(tab, slider):
-    page, tab.complaints = tab.page, []
-    page.set_viewport_size(PHONE)
-    page.goto(slider)
-    knob = page.get_by_role("slider").first
-    assert (knob.input_value(), cut(page)) == ("50", "inset(0px 50% 0px 0px)")
-    assert tab.violations() == [] and tab.too_wide() <= 0
-    box = knob.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + box["height"] / 2)
-    page.mouse.up()
-    value = int(knob.input_value())
-    assert 70 <= value <= 90 and cut(page) == f"inset(0px {100 - value}% 0px 0px)"
-    page.keyboard.press("ArrowLeft")
-    assert int(knob.input_value()) == value - 5 and cut(page) == f"inset(0px {105 - value}% 0px 0px)"
-    for key, end in (("Home", 0), ("End", 100)):
-        page.keyboard.press(key)
-        assert knob.get_attribute("aria-valuetext") == f"{end} % reconstruction"
-    assert page.get_by_role("slider").nth(1).input_value() == "50" and tab.complaints == []
-
-
-def test_slider_without_scripts_shows_both_images(browser, slider):
-    with browser.new_context(java_script_enabled=False) as context:
-        page = context.new_page()
-        page.goto(slider)
-        left, right = (page.locator(f"{which} >> nth=0").bounding_box() for which in (".over", ".under"))
-        assert left["x"] + left["width"] <= right["x"] and left["y"] == right["y"]
-        assert page.locator("input:visible").count() == 0
-
-
-# ---------------------------------------------------------------------- the walk of chapter 13, on a page of its own
-
-
-@pytest.fixture
-def walk(tmp_path) -> str:
-    pictures = torch.rand(5, 3, 3072, generator=torch.Generator().manual_seed(0))
-    path = tmp_path / "walk.html"
-    path.write_text(
-        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>Walk</title><main><h1>Walk</h1>{walk_html(pictures, [1e-14] * 5, 40)}</main></html>"
-    )
-    return path.as_uri()
-
-
-def test_walk_by_keyboard(browser, walk):
-    with browser.new_context(viewport=PHONE) as context:
-        page = context.new_page()
-        requests = []
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(walk)
-        knob, tile = page.get_by_role("slider"), page.locator(".tile").nth(1)
-        place = "tile => getComputedStyle(tile).backgroundPosition"
-        assert page.locator(".strip").is_hidden() and tile.evaluate(place) == "0px -80px"
-        knob.press("ArrowRight")
-        knob.press("ArrowRight")
-        assert knob.input_value() == "2" and tile.evaluate(place) == "-160px -80px"
-        said = "100% of the way from the training set"
-        assert knob.get_attribute("aria-valuetext").startswith(said)
-        assert page.locator(".said").inner_text().startswith(said)
-        assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
-        assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
-
-
-def test_walk_without_scripts_shows_the_strip(browser, walk):
-    with browser.new_context(java_script_enabled=False) as context:
-        page = context.new_page()
-        page.goto(walk)
-        assert page.locator(".strip").is_visible() and page.locator("input:visible").count() == 0
-        assert page.locator(".tile:visible").count() == 0

@@ -311,6 +311,18 @@ def test_a_page_depends_on_its_experiments_their_sizes_and_what_it_imports():
     assert len(set(found)) == 4 and found[0] == stamps.source_hash(runs, "smoke")
 
 
+def test_a_pages_hash_follows_the_script_of_an_element_on_it(monkeypatch, tmp_path):
+    static = tmp_path / "book" / "_static"
+    static.mkdir(parents=True)
+    monkeypatch.setattr(stamps, "ROOT", tmp_path)
+    playing, other = page("from recon.chapters.landscape.walk import walk"), page("from recon.nets.mlp import affine")
+    (static / "walk.js").write_text("() => {}")
+    before = [stamps.source_hash(each, "smoke") for each in (playing, other)]
+    (static / "walk.js").write_text("() => 1")
+    after = [stamps.source_hash(each, "smoke") for each in (playing, other)]
+    assert before[0] != after[0] and before[1] == after[1]
+
+
 @pytest.mark.parametrize("part", ["compute", "claims", "figures", "sizes"])
 def test_a_page_is_stale_where_its_results_its_claims_or_its_figures_are(part, monkeypatch):
     runs, linear = page('recon.run("linear")'), registry()["linear"]

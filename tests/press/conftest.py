@@ -1,0 +1,115 @@
+"""A browser, and the published edition as it is served to one; see test_browser.py.
+
+What needs a browser is skipped without Playwright, axe or a Chromium on the PATH; none is ever downloaded.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from recon.press.html import build_html
+
+ROOT = Path(__file__).resolve().parents[2]
+WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 800}
+#: preload would fetch the style sheets again, and their relative imports from the wrong folder
+AXE = "within => axe.run(within ?? document, {resultTypes: ['violations'], preload: false})"
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory) -> Path:
+    """The published edition's HTML, made by whichever of xdist's workers comes first: they share a parent folder."""
+    fcntl = pytest.importorskip("fcntl", reason="the shared build needs POSIX file locks")
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    html = shared / "published" / "html"
+    html.parent.mkdir(exist_ok=True)
+    with open(html.parent / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not html.exists():
+            build_html(ROOT, ROOT / "book" / "executed", html, html.parent / "html.log")
+    return html
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # keeps connections: a page asks for forty files
+
+    def log_message(self, *_):
+        pass
+
+
+class Tab:
+    """One tab of one browser on the served site; what goes wrong on a page is collected in `complaints`."""
+
+    def __init__(self, page, base: str, axe: str):
+        self.page, self.base, self.axe, self.complaints = page, base, axe, []
+        page.set_default_timeout(20_000)
+        page.on("console", lambda m: self.complaints.append(f"console: {m.text}") if m.type == "error" else None)
+        page.on("pageerror", lambda error: self.complaints.append(f"script: {error}"))
+        page.on("requestfailed", lambda r: self.complaints.append(f"failed: {r.url}"))
+        page.on("response", lambda r: self.complaints.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
+        page.on("request", self.outside)
+
+    def outside(self, request) -> None:
+        if not request.url.startswith((self.base, "data:", "blob:", "file:")):
+            self.complaints.append(f"outside: {request.url}")
+
+    def open(self, name: str, size: dict = WIDE, scheme: str = "light"):
+        """The page, loaded and typeset."""
+        self.page.set_viewport_size(size)
+        self.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        self.complaints.clear()
+        response = self.page.goto(f"{self.base}{name}")
+        assert response.ok, f"{response.status}: {name}"
+        self.page.evaluate("window.MathJax?.startup?.promise")
+        return self.page
+
+    def violations(self, within: str | None = None) -> list[str]:
+        """What axe-core finds serious or critical, on the page or in one element; one line for each rule and place."""
+        self.page.evaluate(self.axe)
+        found = [v for v in self.page.evaluate(AXE, within)["violations"] if v["impact"] in ("serious", "critical")]
+        return [f"{v['id']}: {node['target']} {node['failureSummary']}" for v in found for node in v["nodes"]]
+
+    def too_wide(self) -> int:
+        """By how many pixels the page is wider than the window."""
+        return self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if executable is None:
+        pytest.skip("no Chromium on this machine: apt install chromium")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make env")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    base = pytest.importorskip("axe_playwright_python.base", reason="axe-playwright-python is not installed: make env")
+    return base.AXE_SCRIPT
+
+
+@pytest.fixture(scope="session")
+def tab(browser, site, axe):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield Tab(browser.new_page(), f"http://127.0.0.1:{server.server_port}/", axe)
+    server.shutdown()
+
+
+@pytest.fixture
+def own_tab(browser, axe):
+    """A tab without a site, for pages that a test writes."""
+    page = browser.new_page()
+    yield Tab(page, "about:", axe)
+    page.close()
