@@ -225,6 +225,13 @@ def lays_out(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and "nbval-ignore-output" in tags and "recon.run(" not in cell.source
 
 
+def imports(cell: NotebookNode) -> bool:
+    """Whether a code cell is the page's imports: without them no other can be copied and run."""
+    return (
+        cell.cell_type == "code" and cell.source.startswith(("import ", "from ")) and "\nimport recon\n" in cell.source
+    )
+
+
 def stamp_table(nb: NotebookNode) -> str:
     """How a page was made, from the stamp in its metadata, folded; nothing without one."""
     stamp = nb.metadata.get("recon")
@@ -255,6 +262,8 @@ def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
         nb = nbformat.reads(source[0], as_version=4)
         for cell in filter(lays_out, nb.cells):
             cell.metadata.tags.append("remove-input")
+        for cell in filter(imports, nb.cells):
+            cell.metadata["tags"] = ["hide-input"]  # folded, under a title of its own: see _config.yml
         foot = {"recon-stamp": stamp_table(nb), "recon-run-it": RUN_IT.format(docname.removeprefix(EXECUTED))}
         nb.cells = [cell for cell in nb.cells if cell.id not in foot]  # older pages hold the table themselves
         nb.cells += [nbformat.v4.new_markdown_cell(text, id=name) for name, text in foot.items() if text]
