@@ -91,19 +91,19 @@ def by_chapter(sources: Sources) -> dict[str, list[Result[Any]]]:
 def contents(sources: Sources) -> str:
     """A card for each chapter: its question, its answer, what reading takes, and what running took for this edition."""
     results = by_chapter(sources)
-    lines = ["::::{grid} 1 2 2 3", ":gutter: 3", ":class-container: chapters", ""]
+    lines = [":::::{grid} 1 2 2 3", ":gutter: 3", ":class-container: chapters", ""]
     for page in sources.chapters:
         nb = nbformat.read(page, as_version=4)
         title = re.search(r"^# (.+)$", nb.cells[0].source, re.MULTILINE)
         seconds = sum(result.made.seconds for result in results[page.stem])
         run = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
-        lines += [f":::{{grid-item-card}} {int(page.stem[:2])}. {title[1] if title else page.stem}"]
+        lines += [f"::::{{grid-item-card}} {int(page.stem[:2])}. {title[1] if title else page.stem}"]
         lines += [f":link: executed/{page.stem}", ":link-type: doc"]
         if thumbnail(nb) is not None:
             lines += [f":img-top: {THUMBNAILS}/{page.stem}.png", f":img-alt: A figure of chapter {int(page.stem[:2])}"]
         lines += ["", f"*{opening(nb, 'Question')}*", "", opening(nb, "Answer")]
-        lines += ["+++", f"{reading_minutes(nb)} min to read, {run} to run", ":::", ""]
-    return "\n".join([*lines, "::::"])
+        lines += [":::{card-footer}", f"{reading_minutes(nb)} min to read, {run} to run", ":::", "::::", ""]
+    return "\n".join([*lines, ":::::"])
 
 
 def opening(nb: NotebookNode, name: str) -> str:
