@@ -225,11 +225,18 @@ def lays_out(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and "nbval-ignore-output" in tags and "recon.run(" not in cell.source
 
 
-def imports(cell: NotebookNode) -> bool:
-    """Whether a code cell is the page's imports: without them no other can be copied and run."""
-    return (
-        cell.cell_type == "code" and cell.source.startswith(("import ", "from ")) and "\nimport recon\n" in cell.source
-    )
+def fold_imports(nb: NotebookNode) -> None:
+    """The page's imports and its parameters, as one cell, folded under a title of its own (see _config.yml): without
+    them no other cell can be copied and run."""
+    parameters = [c for c in nb.cells if {"parameters", "injected-parameters"} & set(c.metadata.get("tags", []))]
+    for cell in nb.cells:
+        if cell.cell_type == "code" and "\nimport recon\n" in cell.source:
+            given = [each for each in parameters[-1:] if each is not cell]
+            cell.source = "\n\n".join([cell.source, *(each.source for each in given)])
+            cell.metadata["tags"] = ["hide-input"]
+            for each in parameters:
+                each.metadata["tags"] = ["remove-cell"]
+            return
 
 
 def stamp_table(nb: NotebookNode) -> str:
@@ -262,8 +269,7 @@ def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
         nb = nbformat.reads(source[0], as_version=4)
         for cell in filter(lays_out, nb.cells):
             cell.metadata.tags.append("remove-input")
-        for cell in filter(imports, nb.cells):
-            cell.metadata["tags"] = ["hide-input"]  # folded, under a title of its own: see _config.yml
+        fold_imports(nb)
         foot = {"recon-stamp": stamp_table(nb), "recon-run-it": RUN_IT.format(docname.removeprefix(EXECUTED))}
         nb.cells = [cell for cell in nb.cells if cell.id not in foot]  # older pages hold the table themselves
         nb.cells += [nbformat.v4.new_markdown_cell(text, id=name) for name, text in foot.items() if text]

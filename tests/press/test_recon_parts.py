@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -23,7 +24,8 @@ sys.path.append(str(ROOT / "book" / "_ext"))
 
 import recon_parts  # noqa: E402
 from claim_parts import FAILED, KINDS, Sources, cells, checked, escaped, spread  # noqa: E402
-from recon_parts import lays_out, part  # noqa: E402
+from recon_parts import lays_out, opening, part, thumbnail  # noqa: E402
+from tidy_pages import links  # noqa: E402
 
 PUBLISHED = ROOT / "book" / "executed"
 MENTION = re.compile(r"\[chapter \d+\]\([^)]*\)")
@@ -191,14 +193,75 @@ def test_text_stays_text():
     assert "|" not in escaped(nasty).replace("\\|", "")
 
 
-def test_contents_and_status_have_a_row_for_every_chapter():
-    for name in ("contents", "chapters"):
-        table = part(name, SOURCES)
-        for page in SOURCES.chapters:
-            assert f"(executed/{page.stem})" in table
-        rows = [line for line in table.splitlines() if line.startswith("|")]
-        assert len(rows) == 2 + len(SOURCES.chapters)
-    assert all("?" in line for line in part("contents", SOURCES).splitlines()[2:])
+def test_status_has_a_row_and_the_contents_a_card_for_every_chapter():
+    table, cards = part("chapters", SOURCES), part("contents", SOURCES).split("::::{grid-item-card} ")[1:]
+    rows = [line for line in table.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + len(SOURCES.chapters) and len(cards) == len(SOURCES.chapters)
+    for page, card in zip(SOURCES.chapters, cards, strict=True):
+        assert f"(executed/{page.stem})" in table and f":link: executed/{page.stem}\n" in card
+        question, answer = (opening(nbformat.read(page, as_version=4), name) for name in ("Question", "Answer"))
+        assert card.startswith(f"{int(page.stem[:2])}. ") and "?" in question and f"*{question}*\n\n{answer}\n" in card
+        assert 30 < len(answer) < 220 and " min to read, " in card
+
+
+def test_a_card_has_the_figure_that_its_chapter_chose():
+    cell, out = nbformat.v4.new_code_cell, nbformat.v4.new_output
+
+    def figure(text, tags=()):
+        data = {"image/png": base64.b64encode(text).decode()}
+        return cell("plot()", outputs=[out("display_data", data=data)], metadata={"tags": list(tags)})
+
+    first, chosen, empty = (
+        figure(b"first"),
+        figure(b"chosen", ["thumbnail"]),
+        cell("x", metadata={"tags": ["thumbnail"]}),
+    )
+    page = nbformat.v4.new_notebook
+    assert thumbnail(page(cells=[first, chosen])) == b"chosen"
+    assert thumbnail(page(cells=[empty, first])) == b"first" and thumbnail(page(cells=[cell("x")])) is None
+    for path in SOURCES.chapters:
+        assert thumbnail(nbformat.read(path, as_version=4))[:4] == b"\x89PNG"
+
+
+def test_the_landing_page_has_the_pictures_of_chapter_6():
+    assert 'class="recon-element recon-proof"' in part("proof", SOURCES)
+    with pytest.raises(ReconError, match="no chapter of this edition"):
+        part("proof", Sources(ROOT, SOURCES.results, SOURCES.chapters[:1]))
+
+
+def test_imports_and_settings_are_one_folded_cell():
+    cell = nbformat.v4.new_code_cell
+    cells = [cell('profile = "laptop"', metadata={"tags": ["parameters"]})]
+    cells += [cell('profile = "smoke"', metadata={"tags": ["injected-parameters"]})]
+    cells += [cell("import torch\n\nimport recon\n"), cell("x = 1")]
+    nb = nbformat.v4.new_notebook(cells=cells)
+    recon_parts.fold_imports(nb)
+    assert [c.metadata.get("tags") for c in nb.cells] == [["remove-cell"]] * 2 + [["hide-input"], None]
+    assert nb.cells[2].source.endswith('profile = "smoke"') and nb.cells[2].source.startswith("import torch")
+
+
+def test_one_setting_makes_the_buttons_and_they_open_files_that_there_are():
+    assert links("", "main", "book/executed/06-separation") == []
+    for page in SOURCES.chapters:
+        found = links("https://github.com/someone/recon/", "main", f"book/executed/{page.stem}")
+        source, colab, binder = (each["url"] for each in found)
+        assert source == f"https://github.com/someone/recon/blob/main/notebooks/{page.stem}.ipynb"
+        assert colab.endswith(f"github/someone/recon/blob/main/notebooks/{page.stem}.ipynb")
+        assert binder.endswith(f"gh/someone/recon/main?urlpath=lab/tree/notebooks/{page.stem}.ipynb")
+        assert (ROOT / "notebooks" / f"{page.stem}.ipynb").is_file()
+    for page in (ROOT / "book").glob("*.md"):
+        (found,) = links("https://github.com/someone/recon", "main", f"book/{page.stem}")
+        assert (ROOT / found["url"].split("/blob/main/")[1]).is_file()
+
+
+def test_the_setting_reaches_the_page(tiny):
+    config = tiny / "_config.yml"
+    ours = "  local_extensions: {recon_parts: book/_ext, tidy_pages: book/_ext}"
+    plain = config.read_text().replace("  local_extensions: {recon_parts: book/_ext}", ours)
+    config.write_text(plain)
+    assert "someone" not in built(tiny, "text").read_text()
+    config.write_text(plain + 'repository: {url: "https://github.com/someone/recon", branch: trunk}\n')
+    assert 'href="https://github.com/someone/recon/blob/trunk/book/index.md"' in built(tiny, "text").read_text()
 
 
 CONFIG = """title: Tiny
