@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from itertools import count
+from pathlib import Path
+from urllib.parse import unquote
+
+from PIL import Image
 from sphinx.application import Sphinx
+from sphinx.config import Config
 
 
 def tidy(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object) -> None:
@@ -52,8 +59,60 @@ def add_links(app: Sphinx, pagename: str, templatename: str, context: dict, doct
         context["header_buttons"] += found
 
 
+# ---------------------------------------------------------------------------------------------------- light pages
+
+#: scripts that pages do without: icons come from the theme's font, and its search field leads to the search page
+UNUSED = ("scripts/fontawesome.js", "_static/searchtools.js", "_static/language_data.js", "searchindex.js")
+#: of MathJax, what formulas in TeX need: no menu and no speech, half of the bytes
+MATHJAX = {"path": "mathjax/startup.js", "load": ["input/tex", "output/chtml"]}
+SCRIPT = re.compile(r'<script[^>]* src="([^"?]*)[^"]*"[^>]*></script>\s*')
+ARTICLE = re.compile(r"<article.*?</article>", re.DOTALL)
+IMAGE = re.compile(r"<img [^>]*>")
+
+
+def less_mathjax(app: Sphinx, config: Config) -> None:
+    """MathJax by its parts."""
+    config.mathjax_path = MATHJAX["path"]
+    config.mathjax3_config = {**(config.mathjax3_config or {}), "loader": {"load": MATHJAX["load"]}}
+
+
+def slim(app: Sphinx, error: Exception | None) -> None:
+    """Every written page without scripts that it does not use, and pictures that load when they are scrolled to."""
+    if error is None:
+        for page in Path(app.outdir).rglob("*.html"):
+            old = page.read_text(encoding="utf-8")
+            new = slimmer(old, page.parent, keep_search=page.stem == "search")
+            if new != old:
+                page.write_text(new, encoding="utf-8")
+
+
+def slimmer(html: str, folder: Path, keep_search: bool = False) -> str:
+    """The text of a page in this folder; its first picture is loaded at once, the others have their size and wait."""
+    unused = UNUSED[:1] if keep_search else UNUSED
+
+    def script(found: re.Match) -> str:
+        return "" if found[1].endswith(unused) else found[0]
+
+    seen = count()
+
+    def picture(found: re.Match) -> str:
+        tag, source = found[0], re.search(r'src="([^"]*)"', found[0])
+        if next(seen) == 0 or "loading=" in tag or source is None or source[1].startswith("data:"):
+            return tag
+        size = ""
+        file = folder / unquote(source[1])
+        if not re.search(r' (?:width|height|style)="', tag) and file.suffix == ".png" and file.is_file():
+            with Image.open(file) as image:
+                size = f'width="{image.width}" height="{image.height}" '
+        return tag.replace("<img ", f'<img loading="lazy" {size}', 1)
+
+    return ARTICLE.sub(lambda found: IMAGE.sub(picture, found[0]), SCRIPT.sub(script, html))
+
+
 def setup(app: Sphinx) -> dict:
     """Last of all listeners: the themes add scripts in theirs."""
     app.connect("html-page-context", tidy, priority=1000)
     app.connect("html-page-context", add_links, priority=1001)
+    app.connect("config-inited", less_mathjax)
+    app.connect("build-finished", slim)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -36,7 +36,7 @@ def test_the_experiments_cover_the_chapters():
 def test_every_chapter_asks_and_ends_with_what_to_take_away(path):
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    for wanted in ("**Question.**", "## Where we differ from the paper", "## Take-away", "## Exercises"):
+    for wanted in ("**Question.**", "**Answer.**", "## Where we differ from the paper", "## Take-away", "## Exercises"):
         assert wanted in text
 
 
@@ -147,3 +147,13 @@ def test_a_published_result_has_its_types_and_its_claims(folder):
     assert type(found.metrics) is registry()[stored["experiment"]].metrics
     assert stored["data"]["name"] == "cifar10" and stored["profile"] in ("laptop", "paper")
     assert [measured(asdict(claim)) for claim in found.claims] == [measured(claim) for claim in stored["claims"]]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_code_that_is_shown_fits_its_page(path):
+    """78 characters, beside both side bars; cells that only lay out numbers are not shown (see book/_ext)."""
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        hidden = "nbval-ignore-output" in cell["metadata"].get("tags", []) and "recon.run(" not in source
+        if cell["cell_type"] == "code" and not hidden:
+            assert max(map(len, source.split("\n"))) <= 78, source
