@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import unquote
 
+from fontTools import subset
 from PIL import Image
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -64,31 +65,68 @@ def add_links(app: Sphinx, pagename: str, templatename: str, context: dict, doct
 #: scripts that pages do without: icons come from the theme's font, and its search field leads to the search page
 UNUSED = ("scripts/fontawesome.js", "_static/searchtools.js", "_static/language_data.js", "searchindex.js")
 #: of MathJax, what formulas in TeX need: no menu and no speech, half of the bytes
-MATHJAX = {"path": "mathjax/startup.js", "load": ["input/tex", "output/chtml"]}
+MATHJAX, MATHJAX_PARTS = "mathjax/startup.js", ["input/tex-base", "[tex]/ams", "output/chtml"]
 SCRIPT = re.compile(r'<script[^>]* src="([^"?]*)[^"]*"[^>]*></script>\s*')
 ARTICLE = re.compile(r"<article.*?</article>", re.DOTALL)
 IMAGE = re.compile(r"<img [^>]*>")
+ICON_NAME = re.compile(r"\bfa-[a-z0-9-]+")
+ICON_RULE = re.compile(r'((?:\.fa-[a-z0-9-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')
+FONT = re.compile(r'url\(([^()]*fa-solid-900)\.woff2\) format\("woff2"\)')
 
 
 def less_mathjax(app: Sphinx, config: Config) -> None:
     """MathJax by its parts."""
-    config.mathjax_path = MATHJAX["path"]
-    config.mathjax3_config = {**(config.mathjax3_config or {}), "loader": {"load": MATHJAX["load"]}}
+    config.mathjax_path = MATHJAX
+    config.mathjax3_config = {**(config.mathjax3_config or {}), "loader": {"load": MATHJAX_PARTS}}
 
 
 def slim(app: Sphinx, error: Exception | None) -> None:
-    """Every written page without scripts that it does not use, and pictures that load when they are scrolled to."""
-    if error is None:
-        for page in Path(app.outdir).rglob("*.html"):
-            old = page.read_text(encoding="utf-8")
-            new = slimmer(old, page.parent, keep_search=page.stem == "search")
-            if new != old:
-                page.write_text(new, encoding="utf-8")
+    """Every written page without scripts that it does not use, and pictures that load when they are scrolled to; the
+    theme's icon font without the icons that no page has."""
+    if error is not None:
+        return
+    names: set[str] = set()
+    for page in Path(app.outdir).rglob("*.html"):
+        old = page.read_text(encoding="utf-8")
+        new = slimmer(old, page.parent, keep_search=page.stem == "search")
+        names |= set(ICON_NAME.findall(new))
+        if new != old:
+            page.write_text(new, encoding="utf-8")
+    static = Path(app.outdir) / "_static"
+    for script in ("pydata-sphinx-theme", "sphinx-book-theme"):  # these change icons
+        names |= set(ICON_NAME.findall((static / "scripts" / f"{script}.js").read_text(encoding="utf-8")))
+    fewer_icons(static, names)
+
+
+def fewer_icons(static: Path, names: set[str]) -> None:
+    """The style sheet without the rules of other icons than these, and the font with their glyphs alone."""
+    sheet = static / "styles" / "pydata-sphinx-theme.css"
+    codes: set[int] = set()
+
+    def rule(found: re.Match) -> str:
+        if not names & set(ICON_NAME.findall(found[1])):
+            return ""
+        codes.add(int(found[2], 16))
+        return found[0]
+
+    css = ICON_RULE.sub(rule, sheet.read_text(encoding="utf-8"))
+    font = static / "vendor" / "fontawesome" / "webfonts" / "fa-solid-900.ttf"
+    if not codes or not font.is_file():
+        return  # another version of the theme: it works as it is
+    options = subset.Options(flavor="woff", drop_tables=["FFTM"])
+    glyphs = subset.load_font(str(font), options)
+    few = subset.Subsetter(options)
+    few.populate(unicodes=codes)
+    few.subset(glyphs)
+    subset.save_font(glyphs, str(font.with_suffix(".woff")), options)
+    sheet.write_text(FONT.sub(r'url(\1.woff) format("woff")', css), encoding="utf-8")
 
 
 def slimmer(html: str, folder: Path, keep_search: bool = False) -> str:
     """The text of a page in this folder; its first picture is loaded at once, the others have their size and wait."""
     unused = UNUSED[:1] if keep_search else UNUSED
+    if 'class="math' not in html:
+        unused = (*unused, MATHJAX)
 
     def script(found: re.Match) -> str:
         return "" if found[1].endswith(unused) else found[0]
