@@ -69,6 +69,8 @@ MATHJAX, MATHJAX_PARTS = "mathjax/startup.js", ["input/tex-base", "[tex]/ams", "
 SCRIPT = re.compile(r'<script[^>]* src="([^"?]*)[^"]*"[^>]*></script>\s*')
 ARTICLE = re.compile(r"<article.*?</article>", re.DOTALL)
 IMAGE = re.compile(r"<img [^>]*>")
+WORD, CLASS = re.compile(r"[\w-]+"), re.compile(r"\.([a-zA-Z][\w-]*)")
+RULE = re.compile(r"((?:(?<=[{};])|^)[^{}@;()]+)\{([^{}]*)\}")  # selectors with brackets stay as they are
 ICON_NAME = re.compile(r"\bfa-[a-z0-9-]+")
 ICON_RULE = re.compile(r'((?:\.fa-[a-z0-9-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')
 FONT = re.compile(r'url\(([^()]*fa-solid-900)\.woff2\) format\("woff2"\)')
@@ -85,17 +87,30 @@ def slim(app: Sphinx, error: Exception | None) -> None:
     theme's icon font without the icons that no page has."""
     if error is not None:
         return
-    names: set[str] = set()
+    words: set[str] = set()
     for page in Path(app.outdir).rglob("*.html"):
         old = page.read_text(encoding="utf-8")
         new = slimmer(old, page.parent, keep_search=page.stem == "search")
-        names |= set(ICON_NAME.findall(new))
+        words |= set(WORD.findall(new))
         if new != old:
             page.write_text(new, encoding="utf-8")
     static = Path(app.outdir) / "_static"
-    for script in ("pydata-sphinx-theme", "sphinx-book-theme"):  # these change icons
-        names |= set(ICON_NAME.findall((static / "scripts" / f"{script}.js").read_text(encoding="utf-8")))
-    fewer_icons(static, names)
+    for script in [*static.glob("*.js"), *static.glob("scripts/*.js")]:
+        if script.name != "fontawesome.js":
+            words |= set(WORD.findall(script.read_text(encoding="utf-8")))
+    fewer_icons(static, {word for word in words if word.startswith("fa-")})
+    sheet = static / "styles" / "pydata-sphinx-theme.css"
+    sheet.write_text(fewer_rules(sheet.read_text(encoding="utf-8"), words), encoding="utf-8")
+
+
+def fewer_rules(css: str, words: set[str]) -> str:
+    """A style sheet without the rules that no page can meet: those with a class that is in no page and in no script."""
+
+    def rule(found: re.Match) -> str:
+        met = [each for each in found[1].split(",") if set(CLASS.findall(each)) <= words]
+        return f"{','.join(met)}{{{found[2]}}}" if met else ""
+
+    return RULE.sub(rule, css)
 
 
 def fewer_icons(static: Path, names: set[str]) -> None:

@@ -99,6 +99,33 @@ def test_a_page_loads_cleanly_is_accessible_and_fits_a_phone(tab, name):
     assert tab.too_wide() <= 0
 
 
+#: bytes of a page without its pictures; more only where a page carries an element to play with, data and all
+LIGHT, WITH_ELEMENTS = 1_500_000, 2_000_000
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_light(tab, name):
+    sizes = {}
+    listen = lambda r: sizes.update({r.url: int(r.headers.get("content-length", 0))})  # noqa: E731
+    tab.page.on("response", listen)
+    page = tab.open(f"{name}.html")
+    tab.page.remove_listener("response", listen)
+    playing = page.locator(".recon-element").count()
+    bytes_ = sum(size for url, size in sizes.items() if not url.endswith((".png", ".svg")))
+    assert 300_000 < bytes_ < (WITH_ELEMENTS if playing else LIGHT), sorted(sizes.items(), key=lambda each: -each[1])[
+        :5
+    ]
+
+
+def test_formulas_and_icons_are_there(tab):
+    page = tab.open("book/executed/14-leakage-rank.html")
+    assert page.locator("mjx-container").count() > 20 and page.locator("mjx-merror").count() == 0
+    width = "all => all.filter((icon) => icon.getBoundingClientRect().width < 5).length"
+    shown = page.locator(".fa-solid:visible, .fas:visible")
+    assert shown.count() >= 3 and shown.evaluate_all(width) == 0
+    assert page.evaluate("document.fonts.check('900 16px \"Font Awesome 6 Free\"', '\\uf0c9')")
+
+
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
 @pytest.mark.parametrize("name", [PAGES[0], QUIZ])
 def test_dark_mode_is_accessible(tab, name, size):

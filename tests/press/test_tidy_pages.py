@@ -1,0 +1,53 @@
+"""What is left off a page, and what must not be."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from PIL import Image
+
+from recon.chapters import ROOT
+
+sys.path.append(str(ROOT / "book" / "_ext"))
+
+from tidy_pages import MATHJAX, fewer_icons, fewer_rules, slimmer  # noqa: E402
+
+
+def test_rules_that_no_page_can_meet_are_left_out():
+    css = "a{x:1}.used{x:2}.used .not{x:3}.used,.not{x:4}@media print{.not{x:5}.used{x:6}}:is(.not){x:7}.no-1{x:8}"
+    assert fewer_rules(css, {"used", "no"}) == "a{x:1}.used{x:2}.used{x:4}@media print{.used{x:6}}:is(.not){x:7}"
+
+
+def test_a_page_keeps_what_it_uses(tmp_path):
+    Image.new("RGB", (30, 20)).save(tmp_path / "a b.png")
+    scripts = "".join(
+        f'<script src="../_static/{name}?digest=1"></script>'
+        for name in ("scripts/fontawesome.js", "searchtools.js", MATHJAX, "zoom.js")
+    )
+    images = '<img src="x.png"><img src="a%20b.png" alt="1 &gt; 0"><img src="data:x"><img src="a%20b.png" style="width: 9px">'
+    page = f'{scripts}<img src="outside.png"><article>{images}<span class="math">x</span></article>'
+    found = slimmer(page, tmp_path)
+    assert [name for name in ("fontawesome", "searchtools", MATHJAX, "zoom.js") if name in found] == [
+        MATHJAX,
+        "zoom.js",
+    ]
+    assert '<img src="outside.png"><article><img src="x.png">' in found  # the first is loaded at once
+    assert '<img loading="lazy" width="30" height="20" src="a%20b.png" alt="1 &gt; 0">' in found
+    assert '<img src="data:x"><img loading="lazy" src="a%20b.png" style="width: 9px">' in found
+    assert MATHJAX not in slimmer(page.replace('class="math"', ""), tmp_path)
+    assert "searchtools" in slimmer(page, tmp_path, keep_search=True)
+
+
+def test_icons_that_no_page_has_are_left_out(tmp_path):
+    theme = pytest.importorskip("pydata_sphinx_theme")
+    static = tmp_path / "_static"
+    source = ROOT.joinpath(theme.__path__[0]) / "theme" / "pydata_sphinx_theme" / "static"
+    for path in ("styles/pydata-sphinx-theme.css", "vendor/fontawesome/webfonts/fa-solid-900.ttf"):
+        (static / path).parent.mkdir(parents=True, exist_ok=True)
+        (static / path).write_bytes((source / path).read_bytes())
+    fewer_icons(static, {"fa-bars", "fa-nothing"})
+    css = (static / "styles" / "pydata-sphinx-theme.css").read_text()
+    assert ".fa-bars:before" in css and ".fa-hourglass-3:before" not in css
+    assert 'fa-solid-900.woff) format("woff")' in css
+    assert (static / "vendor" / "fontawesome" / "webfonts" / "fa-solid-900.woff").stat().st_size < 5000
