@@ -12,7 +12,7 @@ STAMP := .venv/.recon-installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help env book test checks mutants render publish references clean
+.PHONY: help env book test checks mutants render pdf publish references clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ mutants: env ## how many of 200 one-line faults in the science its unit tests no
 
 render: env ## HTML of the published edition in book/executed, without executing
 	@$(BIN)/recon render
+
+pdf: env ## one PDF of the published edition, printed by a Chromium on the PATH, into build/published/
+	@$(BIN)/recon pdf
 
 publish: env ## promote an edition on CIFAR-10 into book/executed (EDITION=laptop-cifar10; default the newest)
 	@$(BIN)/recon publish $(EDITION)

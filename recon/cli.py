@@ -125,6 +125,8 @@ def _parser() -> argparse.ArgumentParser:
     command("book", _book, "all chapters through papermill, then HTML, as an edition", chapters, images, budget)
     command("render", partial(_press, "publish.render"), "HTML of the published edition, without executing")
 
+    command("pdf", partial(_press, "pdf.write_pdf"), "one PDF of the published edition, printed by Chromium")
+
     publish = partial(_press, "publish.publish")
     option = command("publish", publish, "promote an edition on CIFAR-10 into book/executed/")
     option("edition", type=_path, nargs="?", help="a name under build/ or a folder (default: the newest)")
