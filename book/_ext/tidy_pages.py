@@ -79,7 +79,8 @@ FONT = re.compile(r'url\(([^()]*fa-solid-900)\.woff2\) format\("woff2"\)')
 def less_mathjax(app: Sphinx, config: Config) -> None:
     """MathJax by its parts."""
     config.mathjax_path = MATHJAX
-    config.mathjax3_config = {**(config.mathjax3_config or {}), "loader": {"load": MATHJAX_PARTS}}
+    parts = {"loader": {"load": MATHJAX_PARTS}, "tex": {"packages": {"[+]": ["ams"]}}}
+    config.mathjax3_config = {**(config.mathjax3_config or {}), **parts}
 
 
 def slim(app: Sphinx, error: Exception | None) -> None:
