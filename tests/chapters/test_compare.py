@@ -52,8 +52,8 @@ def test_fragment_is_self_contained_and_labelled():
     page.feed(text)
     images = [attributes for tag, attributes in page.tags if tag == "img"]
     sliders = [attributes for tag, attributes in page.tags if tag == "input"]
-    assert len(images) == 12 and all(i["alt"] and i["src"].startswith("data:image/png;base64,") for i in images)
+    assert len(images) == 12 and all(i["alt"] and i["src"].startswith("data:image/webp;base64,") for i in images)
     assert len({i["alt"] for i in images}) == 12 and len({s["aria-label"] for s in sliders}) == 6
     assert all("hidden" in s for s in sliders)  # the script shows them
-    assert "http" not in text and text.count("<strong>match</strong>") == text.count("<strong>no match</strong>") == 3
+    assert "://" not in text and text.count("<strong>match</strong>") == text.count("<strong>no match</strong>") == 3
     assert "7 of the 20 candidates" in text

@@ -19,19 +19,22 @@ def fragment(frames=5, rows=3):
 
 def test_the_strip_has_a_column_a_frame_and_a_row_an_image():
     pictures, text = fragment()
-    encoded = re.search(r"data:image/png;base64,([^\"]+)", text).group(1)
+    encoded = re.search(r"data:image/webp;base64,([^\"]+)", text).group(1)
     strip = np.asarray(Image.open(io.BytesIO(base64.b64decode(encoded))))
     assert strip.shape == (3 * 32, 5 * 32, 3)
-    tile = strip[32:64, 4 * 32 : 5 * 32] / 255
-    expected = pictures[4, 1].reshape(3, 32, 32).permute(1, 2, 0).numpy()
-    assert np.abs(tile - expected).max() < 1 / 255
+    tiles = {
+        (k, r): strip[32 * r : 32 * r + 32, 32 * k : 32 * k + 32].mean(2).ravel() for k in range(5) for r in range(3)
+    }
+    expected = pictures[4, 1].reshape(3, 32, 32).mean(0).flatten().numpy()
+    alike = {place: np.corrcoef(tile, expected)[0, 1] for place, tile in tiles.items()}  # the strip is not exact
+    assert max(alike, key=alike.get) == (4, 1) and alike[4, 1] > 0.8 > 0.3 > sorted(alike.values())[-2]
 
 
 def test_fragment_is_self_contained_and_labelled():
     page, (_, text) = Collect(), fragment()
     page.feed(text)
     tags = {tag: attributes for tag, attributes in page.tags}
-    assert "http" not in text and text.count("data:image/png") == 1
+    assert "://" not in text and text.count("data:image/webp") == 1
     assert tags["img"]["alt"].startswith("5 training sets of one classifier") and "hidden" not in tags["img"]
     assert "hidden" in tags["input"] and tags["input"]["aria-label"] and tags["input"]["max"] == "4"
     assert len(tags["input"]["data-said"].split("|")) == 5

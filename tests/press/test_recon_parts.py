@@ -330,6 +330,12 @@ def test_every_page_of_the_book_is_in_the_table_of_contents():
         assert f"book/{page.stem}\n" in listed, page.name
 
 
+def test_every_reference_has_a_link():
+    entries = re.split(r"^(?=@)", (ROOT / "book" / "references.bib").read_text(), flags=re.MULTILINE)[1:]
+    assert len(entries) > 40
+    assert [entry.splitlines()[0] for entry in entries if not re.search(r"\b(eprint|doi|url) = \{", entry)] == []
+
+
 def test_keep_takes_other_seeds_at_profile_laptop_only(copy, tmp_path):
     meta = json.loads((copy.results / "collapse" / "result.json").read_text())
     meta.pop("sha256", None)

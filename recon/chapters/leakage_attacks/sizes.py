@@ -54,7 +54,7 @@ class MatchingSizes:
 
 MATCHING_SIZES = {
     "smoke": MatchingSizes(
-        networks=("CNN3 V4", "CNN2 V1"),
+        networks=("CNN3 V3", "CNN3 V4", "CNN2 V1"),
         images=2,
         cosine_steps=8,
         hybrid_share=0.002,
