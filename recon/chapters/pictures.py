@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from torch import Tensor
@@ -16,6 +17,9 @@ from recon.images.pool import shape_of
 from recon.scoring.matching import rescale
 from recon.store.results import Result
 
+#: what a curve or a dot is of, in every chapter: training images that are found, held-out images, the best without an
+#: attack; colour-blind safe
+TRAIN, HELD_OUT, FREE = sns.color_palette("colorblind", 3)
 FRAMES = {"black": "#111111", "grey": "#a0a0a0", "none": "none"}
 #: the nulls of `recon.scoring.nulls` that need no attack, as legends name them
 FREE_NULLS = {

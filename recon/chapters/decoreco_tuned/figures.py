@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import matplotlib.pyplot as plt
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from recon.chapters.decoreco_tuned.metrics import Metrics, SizeMetrics
-from recon.chapters.pictures import FREE_NULLS, NULL_LABELS, image_rows, on_white, shown
+from recon.chapters.pictures import FREE, FREE_NULLS, HELD_OUT, NULL_LABELS, TRAIN, image_rows, on_white, shown
 from recon.scoring.matching import nearest, one_to_one
 from recon.store.results import Result
-
-TRAIN, HELD_OUT, FREE = sns.color_palette("colorblind", 3)
 
 
 def best_free(result: Result[Metrics]) -> str:

@@ -13,14 +13,13 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from recon.chapters.pictures import FRAMES, as_pixels, image_rows, on_white
+from recon.chapters.pictures import FRAMES, FREE, HELD_OUT, TRAIN, as_pixels, image_rows, on_white
 from recon.chapters.separation.metrics import Metrics
 from recon.chapters.tables import NULL_NAMES
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.nulls import HELD_OUT as HELD_OUT_NAME
 from recon.store.results import Result
 
-TRAIN, HELD_OUT, FREE = sns.color_palette("colorblind", 3)
 PIXEL_STD = 0.25
 #: what costs nothing and is no held-out image, in words
 NULLS = {name: words for name, words in NULL_NAMES.items() if name != HELD_OUT_NAME}

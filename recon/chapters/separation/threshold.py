@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from matplotlib.colors import to_hex
+
 from recon.chapters.elements import element
+from recon.chapters.pictures import FREE, HELD_OUT, TRAIN
 from recon.chapters.separation.figures import matched
 from recon.chapters.separation.metrics import Metrics
 from recon.store.results import Result
@@ -15,15 +18,15 @@ def threshold(result: Result[Metrics], start: float = 0.7) -> str:
     train, held = (matched(result, key)[2] for key in ("x_train", "x_held_out"))
     free = result.array("x_null_ncc")
     kinds = [
-        ("#d55e00", "", ["training images,", "recovered"], train),
-        ("#e69f00", "7 4", ["held-out images,", "same candidates"], held),
-        ("#767676", "2 3", ["training images,", "without an attack"], free),
+        (TRAIN, "", ["training images,", "recovered"], train),
+        (HELD_OUT, "7 4", ["held-out images,", "same candidates"], held),
+        (FREE, "2 3", ["training images,", "without an attack"], free),
     ]
     data = {
         "n": len(train),
         "low": LOW,
         "kinds": [
-            {"colour": c, "dash": d, "label": label, "values": [round(v, 3) for v in values.tolist()]}
+            {"colour": to_hex(c), "dash": d, "label": label, "values": [round(v, 3) for v in values.tolist()]}
             for c, d, label, values in kinds
         ],
     }

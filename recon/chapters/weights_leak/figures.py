@@ -10,7 +10,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from recon.chapters.pictures import on_white
+from recon.chapters.pictures import FREE, TRAIN, on_white
 from recon.chapters.separation_common import NCCCounts
 from recon.chapters.weights_leak.cells import KNOWN
 from recon.chapters.weights_leak.metrics import RecipeCell, RecipeMetrics, SizeCell, SizeMetrics
@@ -18,7 +18,6 @@ from recon.store.results import Result
 
 Cell = SizeCell | RecipeCell
 
-TRAIN, HELD_OUT, FREE = sns.color_palette("colorblind", 3)
 FAMILY_COLOURS = dict(
     zip(("SGD", "GD", "Adam", "AdamW", "SGD, other start"), sns.color_palette("colorblind", 5), strict=True)
 )
