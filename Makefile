@@ -35,7 +35,7 @@ $(STAMP): requirements.lock pyproject.toml
 book: env ## execute all chapters and build their HTML (PROFILE=smoke|laptop|paper, DATA=auto|cifar10|photos)
 	@$(BIN)/recon book --profile $(PROFILE) --data $(DATA)
 
-test: env ## lint, types, unit and browser tests, smoke references through nbval, strict build of the published edition
+test: env ## lint, types, strict build of the published edition, unit and browser tests, smoke references through nbval
 	@RECON_SMOKE_OUT=$$(mktemp -d) && export RECON_SMOKE_OUT && trap 'rm -rf "$$RECON_SMOKE_OUT"' EXIT \
 	    && $(MAKE) --no-print-directory checks
 
@@ -44,9 +44,9 @@ checks:
 	@echo "== lint"; $(BIN)/ruff check --quiet && $(BIN)/ruff format --check --quiet \
 	    || { echo "ruff is not content: see $(BIN)/ruff check and $(BIN)/ruff format --diff" >&2; exit 1; }
 	@echo "== types"; $(BIN)/mypy
-	@echo "== unit tests"; $(PYTEST) --dist worksteal --doctest-modules tests recon book/_ext
-	@echo "== smoke references"; $(PYTEST) --dist loadscope --nbval --nbval-current-env tests/reference
 	@echo "== strict build of the published edition"; $(BIN)/recon render
+	@echo "== unit tests"; RECON_SITE="$(CURDIR)/build/published/html" $(PYTEST) --dist worksteal --doctest-modules tests recon book/_ext
+	@echo "== smoke references"; $(PYTEST) --dist loadscope --nbval --nbval-current-env tests/reference
 
 mutants: env ## how many of 200 one-line faults in the science its unit tests notice (about half an hour)
 	@$(BIN)/pip install --disable-pip-version-check --quiet "cosmic-ray==8.7.0"

@@ -24,7 +24,10 @@ AXE = "within => axe.run(within ?? document, {resultTypes: ['violations'], prelo
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
-    """The published edition's HTML, made by whichever of xdist's workers comes first: they share a parent folder."""
+    """The published edition's HTML: as `make test` has just built it, or made by whichever of xdist's workers comes
+    first, which share a parent folder."""
+    if "RECON_SITE" in os.environ:
+        return Path(os.environ["RECON_SITE"])
     fcntl = pytest.importorskip("fcntl", reason="the shared build needs POSIX file locks")
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
