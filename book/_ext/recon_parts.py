@@ -231,8 +231,7 @@ def fold_imports(nb: NotebookNode) -> None:
     parameters = [c for c in nb.cells if {"parameters", "injected-parameters"} & set(c.metadata.get("tags", []))]
     for cell in nb.cells:
         if cell.cell_type == "code" and "\nimport recon\n" in cell.source:
-            given = [each for each in parameters[-1:] if each is not cell]
-            cell.source = "\n\n".join([cell.source, *(each.source for each in given)])
+            cell.source = "\n\n".join([cell.source, *(each.source for each in parameters[-1:])])
             cell.metadata["tags"] = ["hide-input"]
             for each in parameters:
                 each.metadata["tags"] = ["remove-cell"]

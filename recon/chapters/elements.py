@@ -1,7 +1,7 @@
 """Parts of a page that react to the reader without a kernel: HTML, a style sheet and a script as one fragment.
 
 A fragment holds all it needs, so that it works in a notebook as well as in the book.  Its style sheet and its script
-are `NAME.css` and `NAME.js` in `book/_static`; the script is one function of the element and of its data.
+are `NAME.css` and, where it moves, `NAME.js` in `book/_static`; the script is one function of the element and its data.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from torch import Tensor
 from recon.chapters import ROOT
 from recon.chapters.pictures import as_pixels
 
+STATIC = ROOT / "book" / "_static"
+
 
 def element(name: str, label: str, body: str, data: Any = None, style: str = "", id: str = "") -> str:
     """The fragment of the element `recon-NAME`.
@@ -30,7 +32,10 @@ def element(name: str, label: str, body: str, data: Any = None, style: str = "",
     id = id or f"recon-{name}"
     given = "" if data is None else ", " + json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
     style = f' style="{html.escape(style)}"' if style else ""
-    run = f"<script>({static(f'{name}.js')})(document.getElementById('{id}'){given})</script>"
+    script = STATIC / f"{name}.js"
+    run = (
+        f"<script>({static(script.name)})(document.getElementById('{id}'){given})</script>" if script.is_file() else ""
+    )
     return (
         f'<section id="{id}" class="recon-element recon-{name}"{style} aria-label="{html.escape(label)}">'
         f"<style>{static(f'{name}.css')}</style>{body}{run}</section>"
@@ -39,7 +44,7 @@ def element(name: str, label: str, body: str, data: Any = None, style: str = "",
 
 def static(name: str) -> str:
     """A file of `book/_static` as text."""
-    return (ROOT / "book" / "_static" / name).read_text(encoding="utf-8").strip()
+    return (STATIC / name).read_text(encoding="utf-8").strip()
 
 
 def data_uri(image: Tensor) -> str:

@@ -6,6 +6,7 @@ What needs a browser is skipped without Playwright, axe or a Chromium on the PAT
 from __future__ import annotations
 
 import functools
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -119,6 +120,11 @@ def test_a_page_is_light(tab, name):
     assert 300_000 < bytes_ < (WITH_ELEMENTS if playing else LIGHT), sorted(sizes.items(), key=lambda each: -each[1])[
         :5
     ]
+
+
+def test_the_social_picture_is_there(site):
+    (found,) = re.findall(r'content="([^"]*)" property="og:image"', (site / "book" / "index.html").read_text())
+    assert (site / "book" / found).resolve().is_file()
 
 
 def test_formulas_and_icons_are_there(tab):

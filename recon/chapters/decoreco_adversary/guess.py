@@ -38,7 +38,7 @@ def guess(result: Result[Metrics], seed: int = 0) -> str:
     answers = ", ".join(str(k) for k, i in enumerate(order, start=1) if true[i])
     body = (
         f"<p><strong>You are the adversary.</strong> Which of these {n} reconstructions show an image that the network "
-        f'was trained on?</p><div class="cards">{cards}</div>'
+        f'was trained on? A negative, light for dark, counts as false.</p><div class="cards">{cards}</div>'
         '<p class="verdict" role="status" aria-live="polite"></p><p class="foot">'
         '<button type="button" class="done" data-live hidden disabled>Show the answers</button> '
         '<button type="button" class="again" hidden>Try again</button> '

@@ -21,7 +21,7 @@ def landing(bilevel: Result[BilevelMetrics], decoreco: Result[DecorecoMetrics]) 
     m, v = bilevel.metrics, decoreco.metrics.variants
     attacks: dict[str, Mapping[str, list[list[float]]]] = {
         "bilevel": {kind: getattr(m.distance, kind) for kind in KINDS},
-        "DecoReco, the published recipe": {kind: getattr(v.recipe.distance, kind) for kind in KINDS},
+        "DecoReco, the published recipe, unfinished": {kind: getattr(v.recipe.distance, kind) for kind in KINDS},
         "DecoReco, our attack": {kind: getattr(v.unprojected.distance, kind) for kind in KINDS},
     }
     return landing_html(m.lambda1, attacks, (frames[0, 0], frames[-1, 0], noise))
