@@ -282,7 +282,9 @@ def test_a_game_is_played_by_keyboard_and_its_link_says_the_score(opened):
     assert page.locator(".done").is_enabled() or page.locator(".card [aria-pressed=true]").count() == 20
     page.locator(".done").press("Enter")
     right = page.locator(".card[data-true='1']").count()  # everything was called real
-    assert page.locator(".verdict").inner_text().startswith(f"You: {right} of 20 right")
+    said = page.locator(".verdict").inner_text()
+    coin = round(100 * sum(math.comb(20, k) for k in range(right, 21)) / 2**20)
+    assert said.startswith(f"You: {right} of 20 right") and f"as many as you in {coin} of 100 games" in said
 
 
 def test_a_game_without_scripts_says_its_answers(browser, tmp_path):
@@ -308,6 +310,7 @@ def test_a_drawing_comes_back_from_its_gradient(opened):
     drag(page, pad, (0.03, 0.03), (0.03, 0.5))
     after = pad.evaluate(pixels)
     assert before[0] < 50 and after[0] == 255 and error(page) == 0.0
+    assert page.locator(".seen").evaluate(pixels)[0] < 50  # of the label's unit: δ = p − 1 is negative
     back = page.locator(".back").evaluate(pixels)
     assert max(abs(a - b) for a, b in zip(after, back, strict=True)) <= 1
     noise, batch = page.get_by_role("slider", name="Noise"), page.get_by_role("slider", name="Images in the batch")
