@@ -225,6 +225,15 @@ def lays_out(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and "nbval-ignore-output" in tags and "recon.run(" not in cell.source
 
 
+def fold_solutions(nb: NotebookNode) -> None:
+    """Every cell with the tag "solution", code and output, folded under "Solution k"."""
+    solutions = [cell for cell in nb.cells if "solution" in cell.metadata.get("tags", [])]
+    for number, cell in enumerate(solutions, 1):
+        cell.metadata["tags"] = ["hide-cell"]
+        title = f"Solution {number}"
+        cell.metadata["mystnb"] = {"code_prompt_show": title, "code_prompt_hide": title}
+
+
 def fold_imports(nb: NotebookNode) -> None:
     """The page's imports and its parameters, as one cell, folded under a title of its own (see _config.yml): without
     them no other cell can be copied and run."""
@@ -269,6 +278,7 @@ def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
         for cell in filter(lays_out, nb.cells):
             cell.metadata.tags.append("remove-input")
         fold_imports(nb)
+        fold_solutions(nb)
         foot = {"recon-stamp": stamp_table(nb), "recon-run-it": RUN_IT.format(docname.removeprefix(EXECUTED))}
         nb.cells = [cell for cell in nb.cells if cell.id not in foot]  # older pages hold the table themselves
         nb.cells += [nbformat.v4.new_markdown_cell(text, id=name) for name, text in foot.items() if text]

@@ -240,6 +240,14 @@ def test_imports_and_settings_are_one_folded_cell():
     assert nb.cells[2].source.endswith('profile = "smoke"') and nb.cells[2].source.startswith("import torch")
 
 
+def test_solutions_are_folded_under_their_numbers():
+    cell = nbformat.v4.new_code_cell
+    nb = nbformat.v4.new_notebook(cells=[cell("1"), *(cell(x, metadata={"tags": ["solution"]}) for x in "23")])
+    recon_parts.fold_solutions(nb)
+    assert [c.metadata.get("tags") for c in nb.cells] == [None, ["hide-cell"], ["hide-cell"]]
+    assert [c.metadata.mystnb.code_prompt_show for c in nb.cells[1:]] == ["Solution 1", "Solution 2"]
+
+
 def test_one_setting_makes_the_buttons_and_they_open_files_that_there_are():
     assert links("", "main", "book/executed/06-separation") == []
     for page in SOURCES.chapters:
