@@ -18,6 +18,7 @@ from typing import Any
 import nbformat
 from chapter_pages import EXECUTED, laid_out
 from claim_parts import Sources, cards, escaped, failed, not_attempted, verdicts
+from confidence import confidence
 from docutils import nodes
 from docutils.statemachine import StringList
 from nbformat import NotebookNode
@@ -226,6 +227,7 @@ PARTS = {
     "verdicts": verdicts,
     "not-attempted": not_attempted,
     "chapters": chapter_table,
+    "confidence": confidence,
 }
 
 

@@ -223,6 +223,17 @@ def test_a_card_has_the_figure_that_its_chapter_chose():
         assert thumbnail(nbformat.read(path, as_version=4))[:4] == b"\x89PNG"
 
 
+def test_confidence_follows_from_sizes_and_image_sets(monkeypatch, copy):
+    def row(chapter):
+        return next(line for line in part("confidence", copy).splitlines() if chapter in line)
+
+    assert row("03-bilevel-affine").endswith("| high |")
+    shutil.rmtree(copy.root / "book" / "paper-size" / "bilevel-affine" / "seed-2")  # two image sets are not three
+    assert re.search(r"\| 0 \| fair \|$", row("03-bilevel-affine"))
+    shutil.rmtree(copy.root / "book" / "paper-size" / "kkt-training")  # and a small run decides no paper's claim
+    assert row("05-kkt-training").endswith("| 0 | low |")
+
+
 def test_the_landing_page_has_the_pictures_of_chapter_6():
     assert 'class="recon-element recon-proof"' in part("proof", SOURCES)
     with pytest.raises(ReconError, match="no chapter of this edition"):
