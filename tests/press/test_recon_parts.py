@@ -230,8 +230,8 @@ def test_confidence_follows_from_sizes_and_image_sets(monkeypatch, copy):
     assert row("03-bilevel-affine").endswith("| high |")
     shutil.rmtree(copy.root / "book" / "paper-size" / "bilevel-affine" / "seed-2")  # two image sets are not three
     assert re.search(r"\| 0 \| fair \|$", row("03-bilevel-affine"))
-    shutil.rmtree(copy.root / "book" / "paper-size" / "kkt-training")  # and a small run decides no paper's claim
-    assert row("05-kkt-training").endswith("| 0 | low |")
+    shutil.rmtree(copy.root / "book" / "paper-size" / "decoreco-partition")  # and a small run decides no paper's claim
+    assert row("10-decoreco-partition").endswith("| 0 | low |")
 
 
 def test_the_landing_page_has_the_pictures_of_chapter_6():
