@@ -13,19 +13,19 @@ from bs4 import BeautifulSoup, Tag
 from sphinx.application import Sphinx
 
 #: what is no prose; cells of tables are kept, for their numbers
-LEFT_OUT = "section, .cell_input, pre, .math, .headerlink, script, style, .recon-element, .recon-quiz, img, svg"
-SPACE = re.compile(r"\s+")
+LEFT_OUT = "section, details.claim, .cell_input, pre, .math, .headerlink, script, style, .recon-element, .recon-quiz, img, svg"
+HEADING, SPACE = re.compile("^(h[1-6]|summary)$"), re.compile(r"\s+")
 
 
 def passages(html: str, address: str) -> list[dict[str, str]]:
-    """Every section of a page's article: where it is, the titles of its page and of itself, and its text."""
+    """Every section of a page's article, and every claim: where it is, the titles of its page and of itself, and its text."""
     article = BeautifulSoup(html, "html.parser").find("article")
     if not isinstance(article, Tag):
         return []
     page = _text(article.find("h1"))
     found = []
-    for section in article.find_all("section"):
-        heading = section.find(re.compile("^h[1-6]$"), recursive=False)
+    for section in article.select("section, details.claim"):
+        heading = section.find(HEADING, recursive=False)
         own = BeautifulSoup("".join(map(str, section.find_all(recursive=False))), "html.parser")
         for each in own.select(LEFT_OUT):
             each.decompose()
