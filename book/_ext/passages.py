@@ -13,12 +13,12 @@ from bs4 import BeautifulSoup, Tag
 from sphinx.application import Sphinx
 
 #: what is no prose; cells of tables are kept, for their numbers
-LEFT_OUT = "section, details.claim, .cell_input, pre, .math, .headerlink, script, style, .recon-element, .recon-quiz, img, svg"
+LEFT_OUT = "section, details.claim, .cell_input, pre, .math, .headerlink, script, style, .recon-element, .recon-quiz"
 HEADING, SPACE = re.compile("^(h[1-6]|summary)$"), re.compile(r"\s+")
 
 
 def passages(html: str, address: str) -> list[dict[str, str]]:
-    """Every section of a page's article, and every claim: where it is, the titles of its page and of itself, and its text."""
+    """Every section of a page's article, and every claim: where, the titles of its page and of itself, its text."""
     article = BeautifulSoup(html, "html.parser").find("article")
     if not isinstance(article, Tag):
         return []

@@ -11,7 +11,8 @@ sys.path.append(str(ROOT / "book" / "_ext"))
 from passages import passages  # noqa: E402
 
 PAGE = """<article><section id="top"><h1>A page<a class="headerlink">#</a></h1><p>30 of
-100, <span class="math">\\(x\\)</span> and.</p><div class="cell_input"><pre>code()</pre></div><table><td>7.5</td></table>
+100, <span class="math">\\(x\\)</span> and.</p><div class="cell_input"><pre>code()</pre></div>
+<table><td>7.5</td></table>
 <section id="deep"><h2>Deeper</h2><p>Below.</p><details class="claim" id="claim-x"><summary>They say</summary><p>We say.
 </p></details></section></section></article>"""
 
