@@ -120,6 +120,18 @@ def test_a_page_reflows_and_can_be_looked_at(tab, name):
         assert tab.too_wide() <= 0, width
 
 
+#: markup that reached a reader: rows of tables, formulas, roles
+RAW = re.compile(r"\|\s*:?[-–—]+\s*\||\$[^\s$][^$\n]*\$|\\\(|\{[a-z:]+\}`|\*\*[^*\n]+\*\*")
+PROSE = """() => { const all = document.querySelector('.bd-article').cloneNode(true);
+  all.querySelectorAll('pre, code, .math, script, style').forEach((each) => each.remove());
+  return all.textContent; }"""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_markup_reaches_a_reader(tab, name):
+    assert RAW.findall(tab.open(f"{name}.html").evaluate(PROSE)) == []
+
+
 #: bytes of a page without its pictures; more only where a page carries an element to play with, data and all
 LIGHT, WITH_ELEMENTS = 1_500_000, 2_000_000
 
