@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import seaborn as sns
 import torch
 from matplotlib.figure import Figure
 
 from recon.chapters import kept, load
 from recon.chapters.bilevel_common import STARTS
+from recon.chapters.pictures import STARTS as ROLES
 from recon.chapters.pictures import image_rows
 from recon.scoring.matching import nearest
 from recon.store.results import Result
 
 LABELS = {"random": "(a) random", "truth": "(b) truth", "partition": "(c) partition"}
-COLOURS = dict(zip(STARTS, sns.color_palette("colorblind", 3), strict=True))
+COLOURS = {start: ROLES[start] for start in STARTS}
 
 
 def plot_pairs(result: Result[Any], start: str, suffix: str = "", n: int = 8) -> Figure:
@@ -47,13 +47,15 @@ def plot_pairs(result: Result[Any], start: str, suffix: str = "", n: int = 8) ->
 
 
 def plot_starts(result: Result[Any]) -> Figure:
-    """All three starts in one figure: result above nearest training image."""
-    train = result.array("x_train")
+    """All three starts in one figure, the null below them: result above nearest training image."""
+    train, held_out = result.array("x_train"), result.array("x_held_out")
+    held_out = held_out[torch.linspace(0, len(held_out) - 1, 8).round().long()]
+    sets = [(f"{LABELS[start]} start:\nresult", result.array(f"x_hat_{start}")[:8], "black") for start in STARTS]
+    sets.append(("null: held-out\nimage", held_out, "none"))
     rows, titles = [], []
-    for start in STARTS:
-        x_hat = result.array(f"x_hat_{start}")[:8]
-        to_train = nearest(x_hat, train, "l2")
-        rows += [(LABELS[start], x_hat, "black"), ("nearest", train[to_train.index], "grey")]
+    for label, images, frame in sets:
+        to_train = nearest(images, train, "l2")
+        rows += [(label, images, frame), ("nearest\ntraining image", train[to_train.index], "grey")]
         titles += [[], [f"{d:.1f}" for d in to_train.score]]
     return image_rows(rows, titles)
 

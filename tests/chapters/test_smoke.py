@@ -15,19 +15,13 @@ import pytest
 
 from benchmarks.compare import compared
 from recon.chapters import registry
-from recon.chapters.run import run
 
 PINNED = Path(__file__).parent / "smoke"
 
 
-@pytest.fixture(scope="session")
-def out(tmp_path_factory):
-    return Path(os.environ.get("RECON_SMOKE_OUT") or tmp_path_factory.mktemp("smoke"))
-
-
 @pytest.mark.parametrize("name", registry())
-def test_metrics_are_what_they_were(name, out):
-    result = run(name, profile="smoke", data="photos", device="cpu", out=out)
+def test_metrics_are_what_they_were(name, out, smoke):
+    result = smoke(name)
     metrics = json.loads((out / name / "result.json").read_text())["metrics"]
     file = PINNED / f"{name}.json"
     if os.environ.get("RECON_PIN"):

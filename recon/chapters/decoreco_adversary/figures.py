@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 import numpy as np
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from recon.chapters.decoreco_adversary.metrics import Metrics
-from recon.chapters.pictures import image_rows, on_white
+from recon.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows, ink
 from recon.scoring.discrimination import FALSE_RATE
 from recon.store.results import Result
 
@@ -30,13 +29,8 @@ LABELS = {
     "smoothness": "smoothness (baseline)",
     "edges": "sparse edges (baseline)",
 }
-COLOURS = dict(
-    zip(
-        ("contribution", "agreement", "smoothness", "edges", "separated", "stability", "sparsity"),
-        sns.color_palette("colorblind"),
-        strict=False,
-    )
-) | {"combined": "black", "certainty": "black"}
+ORDER = ("combined", "contribution", "agreement", "smoothness", "edges", "separated", "stability", "sparsity")
+COLOURS = dict(zip(ORDER, SERIES, strict=True)) | {"certainty": SERIES[0]}
 GRID = np.logspace(-2, 0, 201)
 
 
@@ -72,48 +66,57 @@ def guess(result: Result[Metrics], arm: str) -> np.ndarray | None:
     return np.mean(curves, axis=0) if curves else None
 
 
+@chart
 def plot_roc(result: Result[Metrics]) -> Figure:
-    """ROC on logarithmic axes of what looks natural, one panel an attack."""
-    figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), sharey=True)
+    """ROC on logarithmic axes of what looks natural, one panel an attack; names in the order of the area."""
+    figure, axes = plt.subplots(3, 1, figsize=(PAGE, 8.4), sharex=True)
     for ax, arm in zip(axes, SHOWN, strict=True):
         group = result.metrics.arms[arm].natural
+        areas = {}
         for kind in SHOWN[arm]:
             curve = roc(result, arm, kind) if kind in group.evidence else None
             if curve is not None:
-                width = 2.4 if kind in ("combined", "certainty") else 1.3
-                area = group.evidence[kind].auc.mean
-                ax.plot(
-                    GRID, curve, color=COLOURS[kind], linewidth=width, label=f"{LABELS.get(kind, kind)} ({area:.2f})"
-                )
+                width = 2.6 if kind in ("combined", "certainty") else 1.4
+                areas[kind] = group.evidence[kind].auc.mean or 0.0
+                label = f"{LABELS.get(kind, kind)}: {areas[kind]:.2f}"
+                ax.plot(GRID, curve, color=COLOURS[kind], linewidth=width, label=label)
         null = guess(result, arm)
         if null is not None:
-            ax.plot(GRID, null, color="0.5", linestyle=":", label="a guess (0.50)")
+            ax.plot(GRID, null, color=REFERENCE, linestyle=":", label="a guess: 0.50")
         ax.axvline(FALSE_RATE, color="0.8", linewidth=1, zorder=0)
         ax.set(
             xscale="log",
             yscale="log",
             ylim=(0.01, 1.1),
-            xlabel="share of the false accepted",
+            ylabel="share of the true accepted",
             title=f"{title(result, arm)}: {group.true} true, {group.candidates - group.true} not",
         )
-        ax.legend(fontsize=7, loc="lower right")
-    axes[0].set_ylabel("share of the true accepted")
-    figure.tight_layout()
-    return on_white(figure)
+        lines = sorted(ax.lines[:], key=lambda line: -_area(line.get_label()))
+        named = [line for line in lines if ":" in str(line.get_label())]
+        if named:
+            beside = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "title": "area under the curve"}
+            ax.legend(handles=named, labelcolor=[ink(line.get_color()) for line in named], **beside)
+    axes[-1].set_xlabel("share of the false accepted")
+    return figure
 
 
+def _area(label: object) -> float:
+    return float(str(label).split(": ")[1]) if ": " in str(label) else 0.0
+
+
+@chart
 def plot_evidence(result: Result[Metrics]) -> Figure:
     """AUC and precision of the twenty most trusted, natural-looking ones filled, all hollow; bars are the intervals;
     what natural-looking ones cannot reach, for want of true ones, is shaded."""
-    figure, axes = plt.subplots(2, 3, figsize=(12, 6.4), height_ratios=(1, 1))
-    for column, arm in enumerate(SHOWN):
-        for row, measure in enumerate(("auc", "precision_at_20")):
+    heights = [len(kinds) for kinds in SHOWN.values()]
+    figure, axes = plt.subplots(3, 2, figsize=(PAGE, 0.36 * sum(heights) + 2.1), height_ratios=heights, sharey="row")
+    for row, arm in enumerate(SHOWN):
+        for column, measure in enumerate(("auc", "precision_at_20")):
             _dots(axes[row, column], result, arm, measure)
-        axes[0, column].set_title(title(result, arm))
-        axes[0, column].set_xlabel("area under the ROC curve")
-        axes[1, column].set_xlabel("true among the twenty most trusted")
-    figure.tight_layout()
-    return on_white(figure)
+        axes[row, 0].set_title(title(result, arm), loc="left")
+    axes[2, 0].set_xlabel("area under the ROC curve")
+    axes[2, 1].set_xlabel("true among the twenty most trusted")
+    return figure
 
 
 def _dots(ax: Axes, result: Result[Metrics], arm: str, measure: str) -> None:
@@ -122,7 +125,7 @@ def _dots(ax: Axes, result: Result[Metrics], arm: str, measure: str) -> None:
     for group, shift, face in zip(groups, (0.13, -0.13), ("full", "none"), strict=True):
         null = getattr(group.guess, measure)
         if null is not None:
-            ax.axvline(null, color="0.6", linestyle=":" if face == "full" else (0, (1, 4)))
+            ax.axvline(null, color=REFERENCE, linestyle=":" if face == "full" else (0, (1, 4)))
         for y, kind in enumerate(kinds):
             found = getattr(group.evidence[kind], measure) if kind in group.evidence else None
             if found is not None and found.mean is not None:
@@ -143,7 +146,10 @@ def plot_trusted(result: Result[Metrics], arm: str = "decoreco", columns: int = 
     rows, titles = [], []
     for start in range(0, max(len(x), 1), columns):
         part = slice(start, start + columns)
-        rows += [(f"{start + 1}–{start + len(x[part])}", x[part], "black"), ("nearest", nearest[part], "grey")]
+        rows += [
+            (f"{start + 1}–{start + len(x[part])}", x[part], "black"),
+            ("nearest\ntraining image", nearest[part], "grey"),
+        ]
         marks = zip(scores[part], true[part], strict=True)
         titles += [[f"{'✓' if so else '✗'} {score:.2f}".replace("-", "−") for score, so in marks], []]
     return image_rows(rows, titles)

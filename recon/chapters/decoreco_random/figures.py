@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import matplotlib.pyplot as plt
-import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from recon.chapters.decoreco_random.metrics import Metrics, ReferenceMetrics
-from recon.chapters.pictures import count_label, image_rows, on_white, shown
+from recon.chapters.pictures import (
+    PAGE,
+    SERIES,
+    STARTS,
+    Colour,
+    chart,
+    count_label,
+    end_labels,
+    image_rows,
+    shown,
+)
 from recon.scoring.matching import nearest, one_to_one
 from recon.store.results import Result
 
 
 def plot_random(result: Result[Metrics], n: int = 8) -> Figure:
     """Fig. 5: from the untuned start, by the reference recipe, by ours, projected afterwards, and within the span; with
-    how many are above NCC 0.6, and how many of the best null."""
-    train, rows, titles = result.array("x_train"), [], []
+    how many are above NCC 0.6, and how many of the best null.  Last, the null: the best of the search in the span, for
+    held-out images."""
+    train, held_out = result.array("x_train"), result.array("x_held_out")
+    rows: list[tuple[str, Tensor, str]] = []
+    titles: list[list[str]] = []
     variants = result.metrics.variants
     for name, label, found in (
         ("random", "published\nrecipe", variants.reference),
@@ -29,64 +42,99 @@ def plot_random(result: Result[Metrics], n: int = 8) -> Figure:
         x_hat = result.array(f"x_hat_{name}")
         best = nearest(train, x_hat, "ncc")
         picked = best.score.argsort(descending=True)[:n]
-        images = shown(result, x_hat[best.index[picked]])
-        rows += [
-            (count_label(label, found), images, "black"),
-            ("training\nimage", shown(result, train[picked]), "grey"),
-        ]
-        titles += [[f"{score:.2f}" for score in best.score[picked]], []]
+        if name == "random":
+            rows.append(("its start", shown(result, result.array("x_init_random")[best.index[picked]]), "none"))
+            titles.append([])
+        _pair(rows, titles, result, count_label(label, found), x_hat, train, n)
+    _pair(
+        rows, titles, result, "null: in the\nspan, held out", result.array("x_hat_span"), held_out, n, "held-out\nimage"
+    )
     return image_rows(rows, titles)
 
 
-def plot_random_energy(result: Result[Metrics], ax: Axes | None = None) -> Figure:
+def _pair(
+    rows: list[tuple[str, Tensor, str]],
+    titles: list[list[str]],
+    result: Result[Any],
+    label: str,
+    x_hat: Tensor,
+    images: Tensor,
+    n: int,
+    words: str = "training\nimage",
+) -> None:
+    """Two more rows: the n results most like one of the images, and those images."""
+    best = nearest(images, x_hat, "ncc")
+    picked = best.score.argsort(descending=True)[:n]
+    rows.append((label, shown(result, x_hat[best.index[picked]]), "black"))
+    rows.append((words, shown(result, images[picked]), "grey"))
+    titles += [[f"{score:.2f}" for score in best.score[picked]], []]
+
+
+@chart
+def plot_random_energy(result: Result[Metrics]) -> Figure:
     """Energy against steps for both searches."""
-    ax = ax or plt.subplots(figsize=(6.4, 3.6))[1]
+    figure, ax = plt.subplots(figsize=(PAGE, 3.2))
+    ends: list[tuple[float, str, Colour]] = []
     for (name, label), colour in zip(
-        (("pixels", "all pixels"), ("span", "span of w1")), sns.color_palette("colorblind", 2), strict=True
+        (("pixels", "in all pixels"), ("span", "in the span of W1")), SERIES, strict=False
     ):
-        ax.plot(result.array(f"history_{name}")[:, 0], color=colour, label=label)
-    ax.set(yscale="log", xlabel="step", ylabel="energy (layer 1)")
-    ax.legend(fontsize=8)
-    return on_white(ax.figure)
+        history = result.array(f"history_{name}")[:, 0]
+        ax.plot(history, color=colour)
+        ends.append((float(history[-1]), label, colour))
+    ax.set(yscale="log", xlabel="step", ylabel="energy (layer 1)", xlim=(0, len(history) - 1))
+    end_labels(ax, ends)
+    return figure
 
 
 START_LABELS = {"random": "N(0, 1)", "tuned": "tuned scale", "partition": "other images"}
+START_COLOURS = {"random": STARTS["random"], "tuned": SERIES[0], "partition": STARTS["partition"]}
 
 
 def plot_reference(result: Result[ReferenceMetrics], n: int = 10) -> Figure:
-    """The published recipe from every start: its best matches, one-to-one, and the training images they match."""
-    train, rows, titles = result.array("x_train"), [], []
+    """The published recipe from every start: starts, results and the training images that match one-to-one, the best
+    first; below each, the null: the held-out images nearest to the same results."""
+    train, held_out = result.array("x_train"), result.array("x_held_out")
+    rows: list[tuple[str, Tensor, str]] = []
+    titles: list[list[str]] = []
     for arm in result.metrics.arms:
         if arm.precision != "float32":
             continue
-        x_hat = result.array(f"x_hat_{arm.start}_{arm.precision}")
+        x_hat, x_init = (result.array(f"{kind}_{arm.start}_{arm.precision}") for kind in ("x_hat", "x_init"))
         best = one_to_one(train, x_hat)
         picked = best.score.argsort(descending=True)[:n]
-        label = count_label(f"from\n{START_LABELS[arm.start]}", arm)
+        found = x_hat[best.index[picked]]
+        null = nearest(found, held_out, "ncc")
         rows += [
-            (label, shown(result, x_hat[best.index[picked]]), "black"),
+            (f"start:\n{START_LABELS[arm.start]}", shown(result, x_init[best.index[picked]]), "none"),
+            (count_label("result", arm), shown(result, found), "black"),
             ("training\nimage", shown(result, train[picked]), "grey"),
+            ("null: nearest\nheld-out image", shown(result, held_out[null.index]), "grey"),
         ]
-        titles += [[f"{score:.2f}" for score in best.score[picked]], []]
+        titles += [[], [], [f"{score:.2f}" for score in best.score[picked]], [f"{score:.2f}" for score in null.score]]
     return image_rows(rows, titles)
 
 
+@chart
 def plot_descent(result: Result[ReferenceMetrics]) -> Figure:
     """Layer 1's energy, as a share of its norm, and how far the images moved, against the steps of every run."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.4))
-    colours = dict(zip(START_LABELS, sns.color_palette("colorblind", 3), strict=True))
+    figure, (above, below) = plt.subplots(2, 1, figsize=(PAGE, 5.2), sharex=True)
+    energies: list[tuple[float, str, Colour]] = []
+    moved: list[tuple[float, str, Colour]] = []
     for arm in result.metrics.arms:
         key, style = f"{arm.start}_{arm.precision}", "-" if arm.precision == "float32" else ":"
-        label = START_LABELS[arm.start] + ("" if style == "-" else ", products in bfloat16")
+        label = START_LABELS[arm.start] + ("" if style == "-" else ", bfloat16")
         trace, steps = result.array(f"trace_{key}"), result.array(f"trace_steps_{key}")
-        unit = arm.start_share[0] / trace[0, 0]
-        left.plot(steps, trace[:, 0] * unit, style, color=colours[arm.start], label=label)
-        right.plot(steps, trace[:, -1], style, color=colours[arm.start])
-    left.axhline(result.metrics.net.truth_share[0], color="0.4", ls="--", label="the training images")
-    left.set(xscale="log", yscale="log", xlabel="step", ylabel="layer 1: energy / ‖θ₁‖²")
-    right.set(xscale="log", yscale="log", xlabel="step", ylabel="moved: ‖x − x_init‖ / ‖x_init‖, mean")
-    left.legend(fontsize=7, loc="upper right")
-    return on_white(figure)
+        energy = trace[:, 0] * (arm.start_share[0] / trace[0, 0])
+        for ax, values, ends in ((above, energy, energies), (below, trace[:, -1], moved)):
+            ax.plot(steps, values, style, color=START_COLOURS[arm.start])
+            ends.append((float(values[-1]), label, START_COLOURS[arm.start]))
+    truth = result.metrics.net.truth_share[0]
+    above.axhline(truth, color=STARTS["truth"], ls="--")
+    above.set(xscale="log", yscale="log", ylabel="layer 1: energy / ‖θ₁‖²")
+    below.set(yscale="log", xlabel="step", ylabel="moved: ‖x − x_init‖ / ‖x_init‖")
+    end_labels(above, [*energies, (truth, "the training images", STARTS["truth"])])
+    end_labels(below, moved)
+    return figure
 
 
 FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {"rows": plot_random, "energy": plot_random_energy}

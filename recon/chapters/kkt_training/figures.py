@@ -5,68 +5,73 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import matplotlib.pyplot as plt
-import seaborn as sns
 from matplotlib.figure import Figure
 
 from recon.chapters.kkt_training.metrics import Metrics
-from recon.chapters.pictures import image_rows
+from recon.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows, note
 from recon.scoring.matching import rescale
 from recon.store.results import Result
 
 
+@chart
 def plot_training(result: Result[Metrics]) -> Figure:
-    """log E, smallest normalised margin and residual of layer 1 against steps, both methods."""
-    figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.3))
+    """−log E, smallest normalised margin and residual of layer 1 against steps, both methods."""
+    figure, axes = plt.subplots(3, 1, figsize=(PAGE, 6.6), sharex=True)
     metrics = result.metrics
-    ours, reference = sns.color_palette("colorblind", 2)
+    ends: list[list[tuple[float, str, Colour]]] = [[], [], []]
     for method, label, run, colour in (
-        ("loss-scaled", "loss-scaled (ours)", metrics.loss_scaled, ours),
-        ("gradient-descent", "gradient descent (reference)", metrics.gradient_descent, reference),
+        ("loss-scaled", "loss-scaled (ours)", metrics.loss_scaled, SERIES[0]),
+        ("gradient-descent", "gradient descent\n(reference)", metrics.gradient_descent, SERIES[1]),
     ):
         history = -result.array(f"history_{method}")
         steps = [row.step for row in run.observed]
-        axes[0].plot(range(1, len(history) + 1), history, color=colour, label=label)
-        for ax, values in (
-            (axes[1], [row.min_normalised_margin for row in run.observed]),
-            (axes[2], [row.kkt_residual for row in run.observed]),
-        ):
-            ax.plot(steps, values, color=colour, marker="o", markersize=3, label="hard ReLU′")
-        smoothed = [row.kkt_residual_smoothed for row in run.observed]
-        axes[2].plot(steps, smoothed, color=colour, marker="s", markersize=3, linestyle=":", label="smoothed")
-    axes[0].axhline(12.43, color="0.4", linestyle=":", label="reference after 10⁶ epochs")
-    axes[0].set(xscale="log", yscale="symlog", xlabel="step", ylabel="−log E (training loss)")
-    axes[0].legend(fontsize=7)
-    axes[1].set(xscale="log", xlabel="step", ylabel="smallest normalised margin")
-    axes[2].set(xscale="log", xlabel="step", ylabel="KKT residual, layer 1", ylim=(0, 1.05))
-    axes[2].legend(fontsize=6, title="ours: first, reference: last two", title_fontsize=6)
-    figure.patch.set_facecolor("white")
-    figure.tight_layout()
+        margins = [row.min_normalised_margin for row in run.observed]
+        hard, smoothed = ([getattr(row, f"kkt_residual{kind}") for row in run.observed] for kind in ("", "_smoothed"))
+        axes[0].plot(range(1, len(history) + 1), history, color=colour)
+        axes[1].plot(steps, margins, "o-", color=colour, markersize=3)
+        axes[2].plot(steps, hard, "o-", color=colour, markersize=3)
+        axes[2].plot(steps, smoothed, "s:", color=colour, markersize=3)
+        short = label.split(" (")[0].split("\n")[0]
+        ends[0].append((float(history[-1]), label, colour))
+        ends[1].append((margins[-1], label, colour))
+        ends[2] += [(hard[-1], f"{short}, hard ReLU′", colour), (smoothed[-1], f"{short}, smoothed", colour)]
+    axes[0].axhline(12.43, color=REFERENCE, linestyle=":")
+    ends[0].append((12.43, "reference\nafter 10⁶ epochs", REFERENCE))
+    axes[0].set(xscale="log", yscale="symlog", ylabel="−log E (training loss)")
+    axes[1].set(ylabel="smallest normalised margin")
+    axes[2].set(xlabel="step", ylabel="KKT residual, layer 1", ylim=(0, 1.05))
+    for ax, curves in zip(axes, ends, strict=True):
+        end_labels(ax, curves)
     return figure
 
 
+@chart
 def plot_residual(result: Result[Metrics]) -> Figure:
     """Loss-scaled descent alone: the residual of layer 1, hard and smoothed, and ‖θ_l‖² of the layers, by steps."""
-    metrics, figure = result.metrics, plt.figure(figsize=(9, 3.3))
-    left, right = figure.subplots(1, 2)
+    metrics = result.metrics
+    figure, (above, below) = plt.subplots(2, 1, figsize=(PAGE, 5.2), sharex=True)
     rows = metrics.loss_scaled.observed
     steps = [row.step for row in rows]
-    colours = sns.color_palette("colorblind", 3)
-    left.plot(steps, [100 * row.kkt_residual for row in rows], color=colours[0], marker="o", label="hard ReLU′")
+    hard = [100 * row.kkt_residual for row in rows]
     smoothed = [100 * row.kkt_residual_smoothed for row in rows]
-    left.plot(steps, smoothed, color=colours[1], marker="s", label=f"smoothed, α = {metrics.alpha:g}")
+    above.plot(steps, hard, "o-", color=SERIES[0], markersize=5)
+    above.plot(steps, smoothed, "s:", color=SERIES[0], markersize=5)
+    above.set(xscale="log", yscale="log", ylabel="left of ‖θ₁‖, in %")
     if (reached := metrics.at_reference_loss) is not None:
-        left.axvline(reached.step, color="0.4", linestyle=":", label="reference's final loss")
-    left.set(xscale="log", yscale="log", xlabel="step", ylabel="left of ‖θ₁‖, in %")
-    for layer, colour in enumerate(colours):
-        right.plot(
-            steps, [row.layer_norms[layer] for row in rows], color=colour, marker="o", label=f"layer {layer + 1}"
-        )
-    right.axhline(metrics.second_layer.start_norm, color="0.4", linestyle=":", label="‖W2‖² at the start")
-    right.set(xscale="log", yscale="log", xlabel="step", ylabel="‖θ_l‖²")
-    for ax in (left, right):
-        ax.legend(fontsize=7)
-    figure.patch.set_facecolor("white")
-    figure.tight_layout()
+        above.axvline(reached.step, color=REFERENCE, linestyle=":")
+        note(above, "the reference's\nfinal loss", (reached.step, 0.1), (-5, 0), REFERENCE, "right", high=True)
+    ends: list[tuple[float, str, Colour]] = []
+    for layer, colour in enumerate(SERIES[1:4]):
+        norms = [row.layer_norms[layer] for row in rows]
+        below.plot(steps, norms, "o-", color=colour, markersize=5)
+        ends.append((norms[-1], f"layer {layer + 1}", colour))
+    start = metrics.second_layer.start_norm
+    below.axhline(start, color=REFERENCE, linestyle=":")
+    below.set(yscale="log", xlabel="step", ylabel="‖θ_l‖²")
+    end_labels(
+        above, [(hard[-1], "hard ReLU′", SERIES[0]), (smoothed[-1], f"smoothed, α = {metrics.alpha:g}", SERIES[0])]
+    )
+    end_labels(below, [*ends, (start, "‖W2‖² at the start", REFERENCE)])
     return figure
 
 

@@ -2,55 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from recon.chapters.leakage_attacks.claims_matching import SUFFIXES, name_of
 from recon.chapters.leakage_attacks.metrics import MatchingMetrics, Metrics, Scores
-from recon.chapters.pictures import image_rows, on_white, show_image
+from recon.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows
 from recon.chapters.published import DIVERGED, LABELS, METHODS, PUBLISHED
 from recon.store.results import Result
 
 
 def plot_grid(result: Result[Metrics]) -> Figure:
-    """Reconstructions by every method that ran; above each MSE and PSNR (peak 255, as published)."""
-    truth, networks = result.array("truth"), result.metrics.networks
-    count = len(truth)
+    """Reconstructions, MSE and PSNR (peak 255, as published) above each: a row for each network on which gradient
+    matching ran, with every method; then the networks on which R-GAP alone did, side by side."""
+    truth, networks = list(result.array("truth")), result.metrics.networks
     methods = ran_on_any(result.metrics)
-    columns = count * (len(methods) + 1)
-    figure, axes = plt.subplots(
-        len(networks), columns, figsize=(1.15 * columns + 1, 1.5 * len(networks)), squeeze=False
-    )
-    for row, (name, attacks) in enumerate(networks.items()):
-        for k in range(count):
-            show_image(axes[row, k], truth[k], "grey", "original" if row == 0 else "")
-            for column, method in enumerate(methods, start=1):
-                ax = axes[row, count * column + k]
-                header = f"{LABELS[method]}\n" if row == 0 and k == 0 else ""
-                if method in attacks.methods:
-                    image = result.array(f"x_hat {name} {method}")[k]
-                    show_scored(ax, image, header, attacks.methods[method], k)
-                else:
-                    ax.axis("off")
-                    ax.set_title(header, fontsize=8)
-        axes[row, 0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
-    figure.tight_layout(pad=0.4)
-    return on_white(figure)
+    rows: list[tuple[str, Sequence[Tensor | None], str]] = []
+    titles: list[list[str]] = []
+    alone = [name for name, row in networks.items() if list(row.methods) == ["rgap"] and len(methods) > 1]
+    for name in (name for name in networks if name not in alone):
+        images: list[Tensor | None] = [*truth]
+        head = ["original"] * len(truth)
+        for method in methods:
+            scores = networks[name].methods.get(method)
+            images += list(result.array(f"x_hat {name} {method}")) if scores else [None] * len(truth)
+            wrapped = LABELS[method].replace(" (", "\n(")
+            head += [f"{wrapped}\n{scored(scores, k)}" if scores else "" for k in range(len(truth))]
+        rows.append((name.replace(" pre-", "\n"), images, "black"))
+        titles.append(head)
+    for first in range(0, len(alone), 4):  # four networks a line, each with its images
+        part = alone[first : first + 4]
+        rows.append(
+            (
+                "R-GAP" if rows else "R-GAP\nalone",
+                [x for name in part for x in result.array(f"x_hat {name} rgap")],
+                "black",
+            )
+        )
+        each = [networks[name].methods["rgap"] for name in part]
+        titles.append(
+            [
+                f"{name.replace(' pre-', chr(10))}\n{scored(scores, k)}"
+                for name, scores in zip(part, each, strict=True)
+                for k in range(len(truth))
+            ]
+        )
+    return image_rows(rows, titles)
 
 
-def show_scored(ax: Axes, image: Tensor, header: str, scores: Scores, k: int) -> None:
-    """The k-th image by one method, its scores above."""
+def scored(scores: Scores, k: int) -> str:
+    """MSE and PSNR of the k-th image."""
     each = list(scores.per_image.values())[k]
-    title = f"{each.mse:.4f}\n{each.psnr_255:.1f} dB" if each and each.mse < DIVERGED else "diverged"
-    show_image(ax, image, "black", header + title)
-    ax.title.set_fontsize(8)
+    return f"{each.mse:.4f}\n{each.psnr_255:.1f} dB" if each and each.mse < DIVERGED else "diverged"
 
 
 def table(metrics: Metrics) -> dict[str, dict[str, str]]:
@@ -75,11 +83,12 @@ def in_words(name: str, method: str, ours: Scores | None) -> str:
     return text + (f"  (paper {published[0]:.4g}, {published[1]:.2f})" if published else "")
 
 
+@chart
 def plot_scores(result: Result[Metrics]) -> Figure:
     """Our mean PSNR against the published one, every network and method."""
-    figure, ax = plt.subplots(figsize=(5.2, 4.4))
+    figure, ax = plt.subplots(figsize=(PAGE, 4.4))
     networks = result.metrics.networks
-    for method, colour in zip(METHODS, sns.color_palette("colorblind", len(METHODS)), strict=True):
+    for method, colour in zip(METHODS, SERIES, strict=False):
         points = [
             (PUBLISHED[name][method][1], row.methods[method].psnr_255)
             for name, row in networks.items()
@@ -88,11 +97,11 @@ def plot_scores(result: Result[Metrics]) -> Figure:
         if points:
             ax.scatter(*zip(*points, strict=True), color=colour, label=LABELS[method])
     low, high = 44, 82
-    ax.plot([low, high], [low, high], color="0.6", linestyle=":")
+    ax.plot([low, high], [low, high], color=REFERENCE, linestyle=":")
     ax.set(xlabel="published PSNR in dB (peak 255)", ylabel="ours", xlim=(low, high), ylim=(low, high))
-    ax.legend(fontsize=8)
-    figure.tight_layout(pad=0.4)
-    return on_white(figure)
+    ax.set_aspect("equal")
+    ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+    return figure
 
 
 FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
@@ -104,47 +113,47 @@ FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
 # ------------------------------------------------------------------------------------------- twenty images
 
 
+@chart
 def plot_choices(result: Result[MatchingMetrics]) -> Figure:
     """Error of CosineTV and of Hybrid with either energy and either steps, network by network; every image a dot."""
     networks = result.metrics.networks
-    figure, axes = plt.subplots(1, 2, figsize=(10.5, 4), sharey=True)
+    figure, axes = plt.subplots(2, 1, figsize=(PAGE, 5.8), sharey=True, sharex=True, layout="constrained")
     place = np.arange(len(networks))
     grey = float(np.mean(result.metrics.grey))
     for ax, attack in zip(axes, ("cosine_tv", "hybrid"), strict=True):
-        colours = sns.color_palette("colorblind", len(SUFFIXES))
-        for k, ((suffix, words), colour) in enumerate(zip(SUFFIXES.items(), colours, strict=True)):
+        for k, ((suffix, words), colour) in enumerate(zip(SUFFIXES.items(), SERIES, strict=False)):
             x = place + 0.18 * (k - 1.5)
             for at, row in zip(x, networks.values(), strict=True):
                 logs = row.methods[attack + suffix].logs
-                ax.plot(np.full(len(logs), at), 10**logs, ".", color=colour, alpha=0.35, markersize=4)
+                ax.plot(np.full(len(logs), at), 10**logs, ".", color=colour, alpha=0.5, markersize=4)
             typical = [row.methods[attack + suffix].typical for row in networks.values()]
             ax.plot(x, typical, "_", color=colour, markersize=13, markeredgewidth=2.5, label=words)
-        ax.axhline(grey, color="0.5", linestyle=":", label="a grey image")
-        ax.set_xticks(place, list(networks), fontsize=9, rotation=30)
-        ax.set(yscale="log", title=LABELS[attack])
-    axes[0].set_ylabel("mean squared error")
-    axes[0].legend(fontsize=8)
-    figure.tight_layout()
-    return on_white(figure)
+        ax.axhline(grey, color=REFERENCE, linestyle=":", label="a grey image")
+        ax.set_xticks(place, [name.replace(" ", "\n", 1) for name in networks])
+        ax.set(yscale="log", title=LABELS[attack], ylabel="mean squared error")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return figure
 
 
+@chart
 def plot_tv(result: Result[MatchingMetrics]) -> Figure:
     """Error of CosineTV, as its authors run it, against the weight of the total variation; 0 at the left edge."""
-    figure, ax = plt.subplots(figsize=(5.4, 3.6))
+    figure, ax = plt.subplots(figsize=(PAGE, 3.6))
     swept = {name: row.tv for name, row in result.metrics.networks.items() if row.tv}
-    for (name, runs), colour in zip(swept.items(), sns.color_palette("colorblind"), strict=False):
+    ends: list[tuple[float, str, Colour]] = []
+    for (name, runs), colour in zip(swept.items(), SERIES, strict=False):
         weights = np.array([float(weight) for weight in runs])
         least = weights[weights > 0].min() / 10
         x = np.maximum(weights, least)
         typical = np.array([run.typical for run in runs.values()])
         spread = np.array([np.quantile(run.logs, (0.25, 0.75)) for run in runs.values()])
-        ax.plot(x, typical, "o-", color=colour, label=name)
+        ax.plot(x, typical, "o-", color=colour)
         ax.fill_between(x, 10 ** spread[:, 0], 10 ** spread[:, 1], color=colour, alpha=0.15)
-    ax.axvline(0.01, color="0.6", linestyle=":")
+        ends.append((float(typical[np.argmax(x)]), name, colour))
+    ax.axvline(0.01, color=REFERENCE, linestyle=":")
     ax.set(xscale="log", yscale="log", xlabel="weight of the total variation", ylabel="mean squared error")
-    ax.legend(fontsize=9)
-    figure.tight_layout()
-    return on_white(figure)
+    end_labels(ax, ends)
+    return figure
 
 
 def plot_classes(result: Result[MatchingMetrics]) -> Figure:
@@ -160,9 +169,7 @@ def plot_classes(result: Result[MatchingMetrics]) -> Figure:
     kinds = [kind for kind in SHOWN if kind in metrics.networks[name].methods]
     rows = [("original", result.array("truth")[shown], "grey")]
     rows += [(SHOWN[kind], result.array(f"x_hat {name} {kind}")[shown], "black") for kind in kinds]
-    figure = image_rows(rows, size=0.95)
-    figure.suptitle(name, y=1.02)
-    return on_white(figure)
+    return image_rows(rows, [[f"on {name}"]], size=0.95)
 
 
 def matching_table(metrics: MatchingMetrics) -> pd.DataFrame:

@@ -6,33 +6,32 @@ from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
 
 from recon.chapters.leakage_batches.metrics import Metrics
-from recon.chapters.pictures import image_rows, on_white
+from recon.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows
 from recon.store.results import Result
 
 
+@chart
 def plot_batches(result: Result[Metrics]) -> Figure:
     """Share of the unknowns that the gradient fixes, and share of the images that are found, against the batch."""
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharex=True)
+    figure, axes = plt.subplots(1, 2, figsize=(PAGE, 3.7), sharex=True, layout="constrained")
     kinds = list(dict.fromkeys((row.side, row.channels, row.same) for row in result.metrics.batches))
-    for kind, colour in zip(kinds, sns.color_palette("colorblind", len(kinds)), strict=True):
+    for kind, colour in zip(kinds, SERIES, strict=False):
         rows = [row for row in result.metrics.batches if (row.side, row.channels, row.same) == kind]
         side, channels, same = kind
         label = f"{side} × {side}, {channels} channels" + (", one label" if same else "")
         style = {"color": colour, "marker": "s" if same else "o", "linestyle": "--" if same else "-"}
         axes[0].plot([row.n for row in rows], [1 + row.missing / row.unknowns for row in rows], label=label, **style)
         axes[1].plot([row.n for row in rows], [row.found / row.n for row in rows], **style)
-    axes[0].set(ylabel="unknowns that are fixed", ylim=(-0.05, 1.05))
-    axes[1].set(ylabel="images found", ylim=(-0.05, 1.05))
+    axes[0].set(ylabel="share of the unknowns that are fixed", ylim=(-0.05, 1.05))
+    axes[1].set(ylabel="share of the images that are found", ylim=(-0.05, 1.05))
     for ax in axes:
         ax.set(xscale="log", xlabel="images in the batch")
-        ax.axvline(result.metrics.classes, color="0.6", linestyle=":")
-    axes[0].legend(fontsize=8)
-    figure.tight_layout()
-    return on_white(figure)
+        ax.axvline(result.metrics.classes, color=REFERENCE, linestyle=":")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return figure
 
 
 def plot_images(result: Result[Metrics]) -> Figure:
@@ -46,33 +45,42 @@ def plot_images(result: Result[Metrics]) -> Figure:
     )
 
 
+@chart
 def plot_clients(result: Result[Metrics]) -> Figure:
     """Error against local steps: through the steps, and as if there had been one."""
-    figure, ax = plt.subplots(figsize=(5.2, 3.2))
+    figure, ax = plt.subplots(figsize=(PAGE, 3.2))
     rows = result.metrics.clients
-    ax.plot([row.k for row in rows], [max(row.mse, 1e-32) for row in rows], "-o", label="through the steps")
-    ax.plot([row.k for row in rows], [max(row.naive_mse, 1e-32) for row in rows], "--s", label="taken for one gradient")
-    ax.axhline(rows[0].grey_mse, color="0.5", linestyle=":", label="a grey image")
+    steps = [row.k for row in rows]
+    through, naive = (
+        [max(value, 1e-32) for value in (row.mse for row in rows)],
+        [max(row.naive_mse, 1e-32) for row in rows],
+    )
+    ax.plot(steps, through, "-o", color=SERIES[0])
+    ax.plot(steps, naive, "--s", color=SERIES[1])
+    ax.axhline(rows[0].grey_mse, color=REFERENCE, linestyle=":")
     ax.set(xscale="log", yscale="log", xlabel="local steps", ylabel="mean squared error")
-    ax.legend(fontsize=8)
-    figure.tight_layout()
-    return on_white(figure)
+    ends = (through[-1], "through the steps", SERIES[0]), (naive[-1], "taken for\none gradient", SERIES[1])
+    end_labels(ax, [*ends, (rows[0].grey_mse, "a grey image", REFERENCE)])
+    return figure
 
 
+@chart
 def plot_labels(result: Result[Metrics]) -> Figure:
     """Share of wrong labels against the batch."""
-    figure, ax = plt.subplots(figsize=(5.2, 3.2))
+    figure, ax = plt.subplots(figsize=(PAGE, 3.2))
     rows = result.metrics.labels
-    for key, style, label in (
-        ("untrained", "-o", "untrained network"),
-        ("trained", "-s", "trained network"),
-        ("equal", ":^", "equal counts"),
+    ends: list[tuple[float, str, Colour]] = []
+    for key, style, label, colour in (
+        ("untrained", "-o", "untrained network", SERIES[0]),
+        ("trained", "-s", "trained network", SERIES[1]),
+        ("equal", ":^", "equal counts", REFERENCE),
     ):
-        ax.plot([row.n for row in rows], [getattr(row, key) for row in rows], style, label=label)
-    ax.set(xscale="log", xlabel="images in the batch", ylabel="wrong labels", ylim=(-0.03, 1.03))
-    ax.legend(fontsize=8)
-    figure.tight_layout()
-    return on_white(figure)
+        values = [getattr(row, key) for row in rows]
+        ax.plot([row.n for row in rows], values, style, color=colour)
+        ends.append((values[-1], label, colour))
+    ax.set(xscale="log", xlabel="images in the batch", ylabel="share of wrong labels", ylim=(-0.03, 1.03))
+    end_labels(ax, ends)
+    return figure
 
 
 def plot_separated(result: Result[Metrics]) -> Figure:

@@ -10,31 +10,43 @@ from matplotlib.figure import Figure
 
 from recon.chapters.leakage_beyond.metrics import Metrics
 from recon.chapters.leakage_common import LEAST
-from recon.chapters.pictures import NULL_LABELS, image_rows, on_white
+from recon.chapters.pictures import (
+    FREE,
+    HELD_OUT,
+    NULL_LABELS,
+    PAGE,
+    SERIES,
+    TRAIN,
+    Colour,
+    chart,
+    end_labels,
+    image_rows,
+)
 from recon.store.results import Result
 
 
+@chart
 def plot_stages(result: Result[Metrics]) -> Figure:
     """What one image's gradient gives away during training, in both precisions, and what the weights do."""
-    figure, ax = plt.subplots(figsize=(6, 3.2))
+    figure, ax = plt.subplots(figsize=(PAGE, 3.6))
     stages, weights = result.metrics.threat_models.stages, result.metrics.threat_models.weights
     x = {stage.step: max(-stage.log_loss, 0.5) for stage in stages}
-    for values, style, label in (
-        ([stage.gradient_ncc_32 for stage in stages], "-o", "one gradient, float32"),
-        ([stage.gradient_ncc_64 for stage in stages], "--^", "one gradient, float64"),
+    nulls = ",\n".join(dict.fromkeys(NULL_LABELS[row.best_null_ncc_name] for row in weights))
+    at = [x[row.step] for row in weights]
+    every = list(x.values())
+    ends: list[tuple[float, str, Colour]] = []
+    for places, values, style, label, colour in (
+        (every, [stage.gradient_ncc_32 for stage in stages], "o-", "one gradient,\nfloat32", SERIES[0]),
+        (every, [stage.gradient_ncc_64 for stage in stages], "^--", "one gradient,\nfloat64", SERIES[0]),
+        (at, [row.ncc for row in weights], "s-", "weights: training\nimages", TRAIN),
+        (at, [row.null_ncc for row in weights], "s:", "weights: held-out\nimages (null)", HELD_OUT),
+        (at, [row.best_null_ncc for row in weights], "s-.", f"best null:\n{nulls}", FREE),
     ):
-        ax.plot(list(x.values()), values, style, label=label)
-    nulls = dict.fromkeys(NULL_LABELS[row.best_null_ncc_name] for row in weights)
-    for values, style, label in (
-        ([row.ncc for row in weights], "-s", "weights, training images"),
-        ([row.null_ncc for row in weights], ":s", "weights, held-out images"),
-        ([row.best_null_ncc for row in weights], "-.s", f"best null: {', '.join(nulls)}"),
-    ):
-        ax.plot([x[row.step] for row in weights], values, style, color="#029e73", label=label)
+        ax.plot(places, values, style, color=colour)
+        ends.append((values[-1], label, colour))
     ax.set(xscale="log", xlabel="−log of the training loss", ylabel="mean NCC", ylim=(-0.05, 1.05))
-    ax.legend(fontsize=8)
-    figure.tight_layout(pad=0.4)
-    return on_white(figure)
+    end_labels(ax, ends)
+    return figure
 
 
 def plot_activations(result: Result[Metrics]) -> Figure:

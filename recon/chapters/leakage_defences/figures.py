@@ -7,34 +7,38 @@ from collections.abc import Callable
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from recon.chapters.leakage_defences.metrics import Metrics
-from recon.chapters.pictures import image_rows, on_white
+from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows, note
 from recon.store.results import Result
 
 
+@chart
 def plot_noise(result: Result[Metrics]) -> Figure:
     """Error of the most probable image against z, every image a dot, and what the adversary predicts (lines)."""
     metrics = result.metrics
-    figure, ax = plt.subplots(figsize=(7, 4))
-    for (name, rows), colour in zip(metrics.noise.items(), sns.color_palette("colorblind"), strict=False):
-        z = [row.z for row in rows]
-        ax.plot(z, [np.mean(row.predicted) for row in rows], color=colour, label=f"{name}: predicted")
+    figure, ax = plt.subplots(figsize=(PAGE, 4))
+    ends: list[tuple[float, str, Colour]] = []
+    for (name, rows), colour in zip(metrics.noise.items(), SERIES, strict=False):
+        z, predicted = [row.z for row in rows], [float(np.mean(row.predicted)) for row in rows]
+        ax.plot(z, predicted, color=colour)
+        ends.append((predicted[-1], f"{name}:\npredicted", colour))
         for row in rows:
             ax.plot([row.z] * len(row.mse), row.mse, ".", color=colour, alpha=0.6)
         if rows[0].rgap is not None:
-            ax.plot(z, [np.mean(row.rgap or []) for row in rows], ":", color=colour, label=f"{name}: R-GAP")
+            rgap = [float(np.mean(row.rgap or [])) for row in rows]
+            ax.plot(z, rgap, ":", color=colour)
+            ends.append((min(rgap[-1], 3.0), f"{name}:\nR-GAP", colour))
     grey = float(np.mean(next(iter(metrics.grey.values()))))
-    ax.axhline(grey, color="0.5", linestyle="--", label="a grey image")
+    ax.axhline(grey, color=REFERENCE, linestyle="--")
     private = [row.z for row in metrics.privacy if row.training <= 8]
     if private:
-        ax.axvspan(min(private), max(row.z for row in metrics.privacy) * 1.3, color="#029e73", alpha=0.12)
+        ax.axvspan(min(private), max(row.z for row in metrics.privacy) * 1.3, color=FREE, alpha=0.12, linewidth=0)
     ax.set(xscale="log", yscale="log", ylim=(None, 3), xlabel="noise multiplier z", ylabel="mean squared error")
-    ax.legend(fontsize=8)
-    figure.tight_layout()
-    return on_white(figure)
+    end_labels(ax, [*ends, (grey, "a grey image", REFERENCE)])
+    return figure
 
 
 def plot_images(result: Result[Metrics]) -> Figure:
@@ -45,19 +49,27 @@ def plot_images(result: Result[Metrics]) -> Figure:
     return image_rows([*shown, ("signs alone", result.array("signs")[:6], "black")])
 
 
+@chart
 def plot_compressed(result: Result[Metrics]) -> Figure:
     """Error against the share of the entries that is left."""
     rows = result.metrics.compressed
-    figure, ax = plt.subplots(figsize=(5.4, 3.4))
-    for key, style, label in (("largest_mse", "-o", "the largest"), ("random_mse", "--s", "random ones")):
-        ax.plot([row.share for row in rows], [max(getattr(row, key), 1e-32) for row in rows], style, label=label)
+    figure, ax = plt.subplots(figsize=(PAGE, 3.4))
+    ends: list[tuple[float, str, Colour]] = []
+    for key, style, label, colour in (
+        ("largest_mse", "-o", "the largest", SERIES[0]),
+        ("random_mse", "--s", "random ones", SERIES[1]),
+    ):
+        values = [max(getattr(row, key), 1e-32) for row in rows]
+        ax.plot([row.share for row in rows], values, style, color=colour)
+        ends.append((values[int(np.argmax([row.share for row in rows]))], label, colour))
+    ax.set(xscale="log", yscale="log", xlabel="share of the entries that is left", ylabel="mean squared error")
+    ax.xaxis.set_minor_formatter(NullFormatter())
     enough = next((row.share / row.equations for row in rows), None)
     if enough:
-        ax.axvline(enough, color="0.6", linestyle=":", label="one entry a pixel")
-    ax.set(xscale="log", yscale="log", xlabel="share of the entries that is left", ylabel="mean squared error")
-    ax.legend(fontsize=8)
-    figure.tight_layout()
-    return on_white(figure)
+        ax.axvline(enough, color=REFERENCE, linestyle=":")
+        note(ax, "one entry a pixel", (enough, 1.0), (4, 6), REFERENCE, high=True)
+    end_labels(ax, ends)
+    return figure
 
 
 def privacy_table(metrics: Metrics) -> pd.DataFrame:

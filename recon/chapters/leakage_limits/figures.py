@@ -7,11 +7,10 @@ from collections.abc import Callable
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
 
 from recon.chapters.leakage_limits.metrics import Metrics
-from recon.chapters.pictures import image_rows, on_white
+from recon.chapters.pictures import PAGE, SERIES, Colour, chart, end_labels, image_rows
 from recon.store.results import Result
 
 
@@ -35,19 +34,21 @@ def plot_server(result: Result[Metrics]) -> Figure:
     return image_rows(rows)
 
 
+@chart
 def plot_bins(result: Result[Metrics]) -> Figure:
     """Share of a batch that is found against the number of bins, and what is expected."""
-    figure, ax = plt.subplots(figsize=(5.6, 3.6))
+    figure, ax = plt.subplots(figsize=(PAGE, 3.4))
     batches = sorted({row.n for row in result.metrics.imprint})
-    for n, colour in zip(batches, sns.color_palette("colorblind"), strict=False):
+    ends: list[tuple[float, str, Colour]] = []
+    for n, colour in zip(batches, SERIES, strict=False):
         rows = [row for row in result.metrics.imprint if row.n == n]
         bins = np.geomspace(min(row.bins for row in rows), max(row.bins for row in rows), 50)
         ax.plot(bins, (1 - 1 / bins) ** (n - 1), ":", color=colour)
-        ax.plot([row.bins for row in rows], [row.found / n for row in rows], "o", color=colour, label=f"batch of {n}")
+        ax.plot([row.bins for row in rows], [row.found / n for row in rows], "o", color=colour)
+        ends.append((max(rows, key=lambda row: row.bins).found / n, f"batch of {n}", colour))
     ax.set(xscale="log", xlabel="bins of the server's layer", ylabel="share of the batch that is found", ylim=(0, 1.05))
-    ax.legend(fontsize=9)
-    figure.tight_layout()
-    return on_white(figure)
+    end_labels(ax, ends)
+    return figure
 
 
 def block_table(metrics: Metrics) -> pd.DataFrame:

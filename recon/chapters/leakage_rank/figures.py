@@ -3,52 +3,63 @@
 from __future__ import annotations
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
 from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Metrics
-from recon.chapters.pictures import image_rows, on_white
+from recon.chapters.pictures import PAGE, SERIES, chart, image_rows, note
 from recon.chapters.published import LABELS
 from recon.store.results import Result
 
 
+@chart
 def plot_rank(result: Result[Metrics]) -> Figure:
     """Every layer's rank against its unknowns: what is missing is what cannot be solved for."""
     rows = [
-        (f"{name}\nlayer {i}", unknowns, unknowns + rd)
+        (f"{name}, layer {i}", unknowns, unknowns + rd)
         for name, row in result.metrics.networks.items()
         for i, (unknowns, rd) in enumerate(zip(row.unknowns, row.rd, strict=True), start=1)
     ]
-    figure, ax = plt.subplots(figsize=(9.5, 4))
-    place = np.arange(len(rows))
-    ax.bar(place, [r[1] for r in rows], color="#d9d9d9", label="unknowns x_{i−1}")
-    ax.bar(place, [r[2] for r in rows], color="#0173b2", width=0.5, label="rank of U_i")
-    ax.set_xticks(place, [r[0] for r in rows], fontsize=7, rotation=60)
-    ax.set(ylabel="number")
-    ax.legend(fontsize=8)
-    figure.tight_layout(pad=0.4)
-    return on_white(figure)
+    figure, ax = plt.subplots(figsize=(PAGE, 0.22 * len(rows) + 1.0), layout="constrained")
+    for y, (_, unknowns, rank) in enumerate(rows):
+        ax.plot([rank, unknowns], [y, y], color="#cccccc", lw=2, zorder=1)
+        ax.plot(unknowns, y, "o", mfc="white", mec=SERIES[0], mew=1.6, ms=8)
+        ax.plot(rank, y, "o", color=SERIES[0], ms=5)
+        if rank < unknowns:
+            note(ax, f"{rank - unknowns}".replace("-", "−"), (rank, y), (-6, 0), ha="right")
+    ax.set_yticks(range(len(rows)), [row[0] for row in rows])
+    ax.set(xlabel="number", ylim=(len(rows) - 0.4, -0.6), xlim=(-0.1 * max(row[1] for row in rows), None))
+    words = {"white": "unknowns $x_{i-1}$", SERIES[0]: "rank of $U_i$; beside it what is missing"}
+    dots = [plt.Line2D([], [], color=SERIES[0], marker="o", ls="", mfc=k, label=v) for k, v in words.items()]
+    figure.legend(handles=dots, loc="outside upper center", ncols=2)
+    return figure
 
 
+@chart
 def plot_identified(result: Result[IdentifiabilityMetrics]) -> Figure:
-    """Every network: what single layers lose, what all of them together do, and what the network never reads."""
+    """Every network: what single layers lack, what all of them together do, and what the network never reads."""
     networks = result.metrics.networks
-    figure, ax = plt.subplots(figsize=(8.5, 3.6))
-    place = np.arange(len(networks))
-    ax.bar(place - 0.2, [-row.c for row in networks.values()], 0.38, color="#d9d9d9", label="−c(M), layer by layer")
-    ax.bar(place + 0.2, [-row.joint_deficiency for row in networks.values()], 0.38, color="#0173b2", label="all layers")
-    ax.bar(
-        place + 0.2, [row.unread_pixels for row in networks.values()], 0.38, color="#de8f05", label="entries never read"
-    )
-    for k, row in enumerate(networks.values()):
-        ax.annotate(f"{-row.joint_deficiency}", (k + 0.2, -row.joint_deficiency), ha="center", va="bottom", fontsize=9)
-    ax.set_xticks(place, list(networks), fontsize=9)
-    ax.set(ylabel="missing equations")
-    ax.legend(fontsize=9)
-    figure.tight_layout()
-    return on_white(figure)
+    figure, ax = plt.subplots(figsize=(PAGE, 0.42 * len(networks) + 1.0), layout="constrained")
+    kinds = {
+        "−c(M), layer by layer": ("o", SERIES[0]),
+        "all layers together": ("D", SERIES[1]),
+        "entries never read": ("|", SERIES[2]),
+    }
+    for y, row in enumerate(networks.values()):
+        values = (-row.c, -row.joint_deficiency, row.unread_pixels)
+        ax.plot([min(values), max(values)], [y, y], color="#cccccc", lw=2, zorder=1)
+        for value, (marker, colour) in zip(values, kinds.values(), strict=True):
+            ax.plot(value, y, marker, color=colour, ms=14 if marker == "|" else 7, mew=2.5 if marker == "|" else 1)
+        note(ax, f"{-row.joint_deficiency}", (-row.joint_deficiency, y), (0, 6), SERIES[1], "center", "bottom")
+    ax.set_yticks(range(len(networks)), list(networks))
+    ax.set(xlabel="missing equations", ylim=(len(networks) - 0.5, -0.8))
+    named = kinds.items()
+    dots = [
+        plt.Line2D([], [], color=colour, marker=marker, ls="", label=words, mew=2) for words, (marker, colour) in named
+    ]
+    figure.legend(handles=dots, loc="outside upper center", ncols=3)
+    return figure
 
 
 def plot_found(result: Result[IdentifiabilityMetrics]) -> Figure:
@@ -65,7 +76,7 @@ def plot_found(result: Result[IdentifiabilityMetrics]) -> Figure:
     return image_rows(
         [
             ("victim", truth[:1].expand(len(networks), -1), "none"),
-            ("fixed entries\n(white)", fixed.view(-1, *shape).flatten(1), "none"),
+            ("fixed entries\n(white)", fixed.view(-1, *shape).flatten(1), "grey"),
             ("R-GAP", of("rgap"), "black"),
             ("all layers,\nfrom grey", of("x_hat"), "black"),
             ("the smoothest\nsolution", of("smoothest"), "black"),

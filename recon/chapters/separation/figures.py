@@ -6,14 +6,26 @@ from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 import numpy as np
-import seaborn as sns
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from recon.chapters.pictures import FRAMES, FREE, HELD_OUT, TRAIN, as_pixels, image_rows, on_white
+from recon.chapters.pictures import (
+    FRAMES,
+    FREE,
+    HELD_OUT,
+    PAGE,
+    REFERENCE,
+    TRAIN,
+    as_pixels,
+    chart,
+    end_labels,
+    image_rows,
+    note,
+    photographs,
+)
 from recon.chapters.separation.metrics import Metrics
 from recon.chapters.tables import NULL_NAMES
 from recon.scoring.matching import one_to_one, padded
@@ -79,13 +91,14 @@ def plot_nulls(result: Result[Metrics], n: int = 20) -> Figure:
     return _picture(np.concatenate([mosaic(first, n), mosaic(second, n)]))
 
 
+@photographs
 def _picture(canvas: np.ndarray) -> Figure:
     height, width = canvas.shape[:2]
-    figure, ax = plt.subplots(figsize=(11, 11 * height / width))
+    figure, ax = plt.subplots(figsize=(PAGE, PAGE * height / width))
     ax.imshow(canvas, interpolation="nearest")
     ax.axis("off")
     figure.subplots_adjust(0, 0, 1, 1)
-    return on_white(figure)
+    return figure
 
 
 def plot_front(result: Result[Metrics], n: int = 10) -> Figure:
@@ -109,53 +122,51 @@ def plot_smears(result: Result[Metrics]) -> Figure:
     return image_rows([("rows of W1", images, "grey")])
 
 
+@chart
 def plot_scores(result: Result[Metrics]) -> Figure:
     """Sorted one-to-one NCC: training images, held-out images, and the best that costs nothing."""
-    figure, ax = plt.subplots(figsize=(7, 3.6))
+    figure, ax = plt.subplots(figsize=(PAGE, 3.4))
     curves = {
-        "training images": (matched(result, "x_train")[2], TRAIN, (4, 5)),
-        "held-out images": (matched(result, "x_held_out")[2], HELD_OUT, (-110, -24)),
-        "training images, without an attack": (result.array("x_null_ncc").sort(descending=True).values, FREE, (4, 6)),
+        "training images": (matched(result, "x_train")[2], TRAIN),
+        "held-out images\n(null)": (matched(result, "x_held_out")[2], HELD_OUT),
+        "training images,\nwithout an attack\n(null)": (result.array("x_null_ncc").sort(descending=True).values, FREE),
     }
-    for label, (score, colour, offset) in curves.items():
-        ax.plot(range(1, len(score) + 1), score, color=colour, lw=2)
-        at = min(len(score) - 1, len(score) // 2)
-        ax.annotate(label, (at + 1, score[at]), offset, textcoords="offset points", color=colour, fontsize=11)
-    ax.axhline(0.7, color="#888888", lw=0.8, ls=":")
+    for score, colour in curves.values():
+        ax.plot(range(1, len(score) + 1), score, color=colour)
+    ax.axhline(0.7, color=REFERENCE, lw=0.8, ls=":")
     ax.set(xlabel="image, best first", ylabel="NCC with its candidate", ylim=(0, 1))
-    sns.despine(figure)
-    figure.tight_layout()
-    return on_white(figure)
+    end_labels(ax, [(float(score[-1]), label, colour) for label, (score, colour) in curves.items()])
+    return figure
 
 
+@chart
 def plot_reliability(result: Result[Metrics]) -> Figure:
     """Left: what the adversary says against what is so.  Right: true found against false accepted."""
-    figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.8))
+    figure, axes = plt.subplots(1, 2, figsize=(PAGE, 3.4))
     _reliability(axes[0], result.metrics.certainty.reliability)
     p, true = result.array("judged_probability"), result.array("judged_true")
     order = p.argsort(descending=True, stable=True)
     hits, misses = true[order].cumsum(0), (~true[order]).cumsum(0)
-    axes[1].step(misses / max(int(misses[-1]), 1), hits / max(int(hits[-1]), 1), where="post", color=TRAIN, lw=2)
+    axes[1].step(misses / max(int(misses[-1]), 1), hits / max(int(hits[-1]), 1), where="post", color=TRAIN)
     chance = np.geomspace(0.005, 1, 50)
-    axes[1].plot(chance, chance, color="#888888", lw=0.8, ls=":")
+    axes[1].plot(chance, chance, color=REFERENCE, lw=0.8, ls=":")
+    note(axes[1], "chance", (0.3, 0.3), (6, -7), REFERENCE)
     axes[1].set(
         xscale="log",
         xlim=(0.005, 1),
-        ylim=(0, 1),
+        ylim=(0, 1.02),
         xlabel="share of the false accepted",
         ylabel="share of the true found",
     )
-    sns.despine(figure)
-    figure.tight_layout()
-    return on_white(figure)
+    return figure
 
 
 def _reliability(ax: Axes, rows: list[tuple[float, float, int]]) -> None:
     said, so, number = np.array(rows).T
-    ax.plot([0, 1], [0, 1], color="#888888", lw=0.8, ls=":")
-    ax.plot(said, so, "o-", color=TRAIN, lw=2)
+    ax.plot([0, 1], [0, 1], color=REFERENCE, lw=0.8, ls=":")
+    ax.plot(said, so, "o-", color=TRAIN)
     for x, y, k in zip(said, so, number, strict=True):
-        ax.annotate(f"{k:.0f}", (x, y), (7, -3) if y > 0.05 else (5, 6), textcoords="offset points", fontsize=10)
+        ax.annotate(f"{k:.0f}", (x, y), (7, -3) if y > 0.05 else (5, 6), textcoords="offset points")
     ax.set(xlabel="probability the adversary gives", ylabel="share that is true", xlim=(0, 1.05), ylim=(0, 1.05))
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from recon.chapters.pictures import FREE, TRAIN, on_white
+from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, Colour, chart, end_labels, ink
 from recon.chapters.separation_common import NCCCounts
 from recon.chapters.weights_leak.cells import KNOWN
 from recon.chapters.weights_leak.metrics import RecipeCell, RecipeMetrics, SizeCell, SizeMetrics
@@ -18,9 +18,7 @@ from recon.store.results import Result
 
 Cell = SizeCell | RecipeCell
 
-FAMILY_COLOURS = dict(
-    zip(("SGD", "GD", "Adam", "AdamW", "SGD, other start"), sns.color_palette("colorblind", 5), strict=True)
-)
+FAMILY_COLOURS = dict(zip(("SGD", "GD", "Adam", "AdamW", "SGD, other start"), SERIES, strict=False))
 
 
 def share(cell: Cell, counts: NCCCounts | None = None) -> float:
@@ -28,56 +26,57 @@ def share(cell: Cell, counts: NCCCounts | None = None) -> float:
     return max((counts or cell.excess).ncc_07, 0) / cell.n_train
 
 
+@chart
 def plot_map(result: Result[SizeMetrics]) -> Figure:
     """Excess over the best null, as a share of the images, against their number and the width."""
     cells = [cell for cell in result.metrics.of("cifar") if cell.side == 32]
-    frame = pd.DataFrame([{"n": c.n_train, "width": c.width, "share": share(c)} for c in cells])
+    frame = pd.DataFrame([{"n": c.n_train, "width": c.width, "share": 100 * share(c)} for c in cells])
     table = frame.pivot_table(index="width", columns="n", values="share").sort_index(ascending=False)
-    figure, ax = plt.subplots(figsize=(8, 0.6 * len(table) + 1.6))
-    sns.heatmap(
-        100 * table,
-        annot=True,
-        fmt=".0f",
-        cmap="viridis",
-        vmin=0,
-        vmax=100,
-        ax=ax,
-        annot_kws={"fontsize": 12},
-        cbar_kws={"label": "% of the images"},
-    )
+    figure, ax = plt.subplots(figsize=(PAGE, 0.5 * len(table) + 1.0), layout="constrained")
+    shown = ax.imshow(table, cmap="viridis", vmin=0, vmax=100, aspect="auto")
+    for (row, column), value in np.ndenumerate(table.to_numpy()):
+        if np.isfinite(value):
+            colour = "white" if value < 60 else "black"
+            ax.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour, fontsize=11)
+    figure.colorbar(shown, ax=ax, label="% of the images").outline.set_visible(False)
+    ax.set_xticks(range(len(table.columns)), [str(n) for n in table.columns])
+    ax.set_yticks(range(len(table.index)), [str(width) for width in table.index])
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
     ax.set(xlabel="training images n", ylabel="width of the first layer")
-    figure.tight_layout()
-    return on_white(figure)
+    return figure
 
 
+@chart
 def plot_pixels(result: Result[SizeMetrics]) -> Figure:
-    """Left: CIFAR-10 averaged down.  Right: the same photographs in more pixels."""
-    figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True)
+    """Above: CIFAR-10 averaged down.  Below: the same photographs in more pixels."""
+    figure, axes = plt.subplots(2, 1, figsize=(PAGE, 6.2))
     cifar = result.metrics.widest()
     sides = sorted({c.side for c in cifar})
-    for side, colour in zip(sides, sns.color_palette("viridis", len(sides)), strict=True):
+    ends: list[tuple[float, str, Colour]] = []
+    for side, colour in zip(sides, SERIES, strict=False):
         line = sorted((c.n_train, share(c)) for c in cifar if c.side == side)
         axes[0].plot(*zip(*line, strict=True), "o-", color=colour)
-        axes[0].annotate(f"{side} × {side}", line[-1], (5, 0), textcoords="offset points", color=colour, fontsize=11)
-    axes[0].set(xlabel="training images n", ylabel="share above the best null", ylim=(0, 1.05))
-    axes[0].margins(x=0.16)
+        ends.append((line[-1][1], f"{side} × {side}", colour))
+    axes[0].set(xlabel="training images n", ylabel="share above the best null", ylim=(-0.02, 1.05))
+    end_labels(axes[0], ends)
     photographs = sorted(
         (c.side, share(c, c.matches), share(c), share(c, c.best_null)) for c in result.metrics.of("photographs")
     )
     widths, found, excess, null = zip(*photographs, strict=True)
+    ends = []
     for values, label, colour in (
         (found, "found", TRAIN),
-        (excess, "above the best null", "#111111"),
+        (excess, "above the\nbest null", SERIES[0]),
         (null, "best null", FREE),
     ):
         axes[1].plot(widths, values, "o-", color=colour)
-        axes[1].annotate(
-            label, (widths[-1], values[-1]), (-6, 7), textcoords="offset points", color=colour, fontsize=11, ha="right"
-        )
-    axes[1].set(xlabel="side of the photograph in pixels", xticks=widths)
-    sns.despine(figure)
-    figure.tight_layout()
-    return on_white(figure)
+        ends.append((values[-1], label, colour))
+    axes[1].set(
+        xlabel="side of the photograph in pixels", ylabel="share of the images", xticks=widths, ylim=(-0.02, 1.05)
+    )
+    end_labels(axes[1], ends)
+    return figure
 
 
 def by_pixels(result: Result[SizeMetrics]) -> tuple[str, str]:
@@ -95,34 +94,26 @@ def _count(cell: SizeCell) -> str:
     return f"{cell.matches.ncc_07} of {cell.n_train} at {cell.side} × {cell.side} (null {null})"
 
 
+@chart
 def plot_law(result: Result[RecipeMetrics]) -> Figure:
     """Images found against how much of the random start is left, relative to what training added."""
     cells = [cell for cell in result.metrics.of("decay", "start") if cell.known != KNOWN[2]]
-    figure, ax = plt.subplots(figsize=(8, 4.2))
+    figure, ax = plt.subplots(figsize=(PAGE, 3.8))
     for cell in cells:
         colour = FAMILY_COLOURS[optimiser(cell.cell)]
-        known = cell.known == KNOWN[1]
-        ax.plot(
-            max(cell.start_over_update, 1e-4),
-            share(cell),
-            "o",
-            ms=9,
-            mfc="white" if known else colour,
-            mec=colour,
-            mew=1.8,
-        )
+        face = "white" if cell.known == KNOWN[1] else colour
+        at = max(cell.start_over_update, 1e-4)
+        ax.plot(at, share(cell), "o", ms=8, mfc=face, mec=colour, mew=1.8)
     handles = [plt.Line2D([], [], marker="o", ls="", color=c, label=name) for name, c in FAMILY_COLOURS.items()]
     handles.append(plt.Line2D([], [], marker="o", ls="", mfc="white", mec="#444444", label="start known"))
-    ax.legend(handles=handles, fontsize=10, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    ax.legend(handles=handles, loc="center left", bbox_to_anchor=(1.01, 0.5))
     ax.set(
         xscale="log",
         xlabel="random start still in the layer / what training added",
         ylabel="share of the images above\nthe best null, NCC 0.7",
         ylim=(-0.03, 1.03),
     )
-    sns.despine(figure)
-    figure.tight_layout()
-    return on_white(figure)
+    return figure
 
 
 def optimiser(name: str) -> str:
@@ -133,21 +124,24 @@ def optimiser(name: str) -> str:
     return "Adam" if name.endswith("Adam") else "SGD, other start"
 
 
+@chart
 def plot_recipes(result: Result[RecipeMetrics], families: tuple[str, ...] = ("stop", "task", "data")) -> Figure:
     """Each recipe: images found (dot), the best null (ring), and accuracy on other images."""
     cells = [cell for cell in result.metrics.of(*families) if cell.known == KNOWN[0]]
-    figure, ax = plt.subplots(figsize=(8.5, 0.34 * max(len(cells), 2) + 1.0))
+    figure, ax = plt.subplots(figsize=(PAGE, 0.3 * max(len(cells), 2) + 1.0))
     if not cells:
         ax.text(0.5, 0.5, "none of these at this profile", ha="center", transform=ax.transAxes)
     for y, cell in enumerate(reversed(cells)):
         _dumbbell(ax, y, cell)
-    ax.set_yticks(range(len(cells)), [label(cell) for cell in reversed(cells)], fontsize=11)
-    ax.set(xlabel="training images above NCC 0.7, of 100 (filled: separation; ring: best null)", xlim=(-3, 118))
-    ax.text(104, len(cells) - 0.4, "accuracy", fontsize=10, color="#555555")
-    ax.set_ylim(-0.7, len(cells) + 0.3)
-    sns.despine(figure)
-    figure.tight_layout()
-    return on_white(figure)
+    ax.set_yticks(range(len(cells)), [label(cell) for cell in reversed(cells)])
+    ax.set(xlabel="training images above NCC 0.7, of 100", xlim=(-3, 118), ylim=(-0.7, len(cells) + 0.5))
+    if cells:
+        ax.text(118, len(cells) - 0.35, "accuracy", color=REFERENCE, ha="right")
+        found, null = 100 * share(cells[0], cells[0].matches), 100 * share(cells[0], cells[0].best_null)
+        if abs(found - null) > 25:
+            ax.text(found, len(cells) - 0.75, "found", color=ink(TRAIN), ha="center")
+            ax.text(null, len(cells) - 0.75, "best null", color=ink(FREE), ha="center")
+    return figure
 
 
 def _dumbbell(ax: Axes, y: int, cell: RecipeCell) -> None:
@@ -156,7 +150,7 @@ def _dumbbell(ax: Axes, y: int, cell: RecipeCell) -> None:
     ax.plot(null, y, "o", ms=8, mfc="white", mec=FREE, mew=1.8)
     ax.plot(found, y, "o", ms=8, color=TRAIN)
     if cell.test_accuracy is not None:
-        ax.text(106, y, f"{cell.test_accuracy:.0%}", va="center", fontsize=10, color="#555555")
+        ax.text(118, y, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
 
 
 def label(cell: RecipeCell) -> str:

@@ -1,0 +1,321 @@
+"""Every figure as a page shows it: no text too small, over other text or cut off, and no legend over what is drawn.
+
+Figures are drawn from the smoke results that tests/chapters/test_smoke.py computes too, and once more from the
+published numbers where those are enough.  What matplotlib's own renderer draws is what is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from itertools import combinations
+from pathlib import Path
+from pkgutil import walk_packages
+from typing import Any, get_args, get_type_hints
+from unittest.mock import patch
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PathCollection
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+import recon.chapters
+from recon.chapters import load, registry
+from recon.chapters.bilevel_affine.figures import plot_hypergradients
+
+#: width of a page's column in CSS pixels, in a window of 1280; figures have 100 dots an inch and never grow
+COLUMN = 688
+LEAST_POINTS = 7.0
+MARGIN = 0.1  # inches around what is drawn, as matplotlib's inline backend leaves
+
+
+@dataclass
+class Drawn:
+    """A figure, and every text that is really drawn, with its box; all in pixels."""
+
+    figure: Figure
+    texts: list[tuple[Text, Bbox]]
+    canvas: Bbox
+
+    @property
+    def scale(self) -> float:
+        """CSS pixels on the page for a pixel of the figure."""
+        return min(1.0, COLUMN / self.canvas.width)
+
+
+def drawn(figure: Figure) -> Drawn:
+    """The figure after matplotlib has drawn it at 100 dots an inch."""
+    figure.set_dpi(100)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    seen: list[Text] = []
+    original = Text.draw
+
+    def noted(self: Text, renderer: Any, *args: Any, **kwargs: Any) -> None:
+        if self.get_visible() and self.get_text():
+            seen.append(self)
+        original(self, renderer, *args, **kwargs)
+
+    with patch.object(Text, "draw", noted):
+        figure.draw_without_rendering()
+    tight = figure.get_tightbbox(renderer)  # in inches
+    box = Bbox.from_extents(
+        *(100 * np.array([tight.x0 - MARGIN, tight.y0 - MARGIN, tight.x1 + MARGIN, tight.y1 + MARGIN]))
+    )
+    return Drawn(figure, [(text, Text.get_window_extent(text, renderer)) for text in dict.fromkeys(seen)], box)
+
+
+def overlap(one: Bbox, other: Bbox, slack: float = 1.0) -> bool:
+    """Whether two boxes share more than a rim of some pixels."""
+    return (
+        min(one.x1, other.x1) - max(one.x0, other.x0) > slack and min(one.y1, other.y1) - max(one.y0, other.y0) > slack
+    )
+
+
+def small(page: Drawn) -> list[str]:
+    """Texts below 7 points at the size at which the page shows them: CSS has 96 pixels an inch, of 72 points."""
+    found = []
+    for text, _ in page.texts:
+        points = text.get_fontsize() * (100 / 72) * page.scale * (72 / 96)
+        if points < LEAST_POINTS:
+            found.append(f"{points:.1f} points: {text.get_text()!r}")
+    return found
+
+
+def overlapping(page: Drawn) -> list[str]:
+    """Pairs of texts that lie over one another."""
+    return [
+        f"{one.get_text()!r} and {other.get_text()!r}"
+        for (one, a), (other, b) in combinations(page.texts, 2)
+        if overlap(a, b)
+    ]
+
+
+def slanted(page: Drawn) -> list[str]:
+    """Texts at an angle, whose boxes say nothing and which nobody reads with a straight neck."""
+    return [repr(text.get_text()) for text, _ in page.texts if text.get_rotation() % 90]
+
+
+def cut_off(page: Drawn) -> list[str]:
+    """Texts that reach over the edge of what is shown."""
+    edge = page.canvas
+    return [
+        repr(text.get_text())
+        for text, box in page.texts
+        if box.x0 < edge.x0 or box.y0 < edge.y0 or box.x1 > edge.x1 or box.y1 > edge.y1
+    ]
+
+
+def covered(page: Drawn) -> list[str]:
+    """Legends over data points, lines or bars."""
+    return [
+        f"the legend with {legend.get_texts()[0].get_text()!r} over {what}"
+        for legend in page.figure.findobj(Legend)
+        if legend.get_texts()
+        for what in _below(legend.get_window_extent(), page.figure)
+    ]
+
+
+def _below(box: Bbox, figure: Figure) -> Iterator[str]:
+    for ax in figure.axes:
+        if not overlap(box, ax.bbox):
+            continue
+        for line in ax.lines:
+            path = line.get_transform().transform_path(line.get_path())
+            marked = line.get_marker() not in ("", "None", None, " ")
+            points = path.vertices[np.isfinite(path.vertices).all(1)]
+            inside = [point for point in points if box.contains(*point) and ax.bbox.contains(*point)] if marked else []
+            if inside or (line.get_linestyle() != "None" and path.intersects_bbox(box, filled=False)):
+                yield f"the line {line.get_label()!r}"
+        for collection in ax.collections:
+            if isinstance(collection, PathCollection):
+                points = collection.get_offset_transform().transform(np.asarray(collection.get_offsets()))
+                if any(box.contains(*point) for point in points if np.isfinite(point).all()):
+                    yield f"the dots {collection.get_label()!r}"
+        for patch_ in ax.patches:
+            if isinstance(patch_, Rectangle) and patch_.get_visible() and overlap(box, patch_.get_window_extent()):
+                yield "a bar"
+        for text in ax.texts:
+            if text.get_text() and overlap(box, Text.get_window_extent(text)):
+                yield f"the text {text.get_text()!r}"
+
+
+FAULTS = (small, slanted, overlapping, cut_off, covered)
+
+
+def faults(figure: Figure) -> list[str]:
+    """All that is wrong with a figure, in words."""
+    page = drawn(figure)
+    return [f"{rule.__name__}: {words}" for rule in FAULTS for words in rule(page)]
+
+
+# ------------------------------------------------------------------------------------------------- every figure
+
+BOOK = Path(recon.chapters.ROOT) / "book"
+#: experiment -> its published numbers, at the paper's size where they are kept
+PUBLISHED = {
+    folder.name: folder for where in ("executed/results", "paper-size") for folder in sorted((BOOK / where).iterdir())
+}
+#: functions whose further arguments make another figure of the book
+MORE: dict[str, dict[str, list[tuple]]] = {
+    "plot_pairs": {
+        "bilevel-affine": [("random",), ("truth",), ("partition",)],
+        "bilevel-hidden": [("random", "_from_theta_star"), ("partition", "_from_theta_star")],
+    },
+    "plot_starts": {"bilevel-affine": [()], "bilevel-hidden": [()]},
+    "plot_counterfactuals": {"linear": [(), ("noise",), ("repeated",)]},
+    "plot_recipes": {"separation-recipes": [(), (("defence",),)]},
+}
+#: in a registry: other arguments for one of these functions
+LAMBDAS = {plot for each in registry().values() for plot in each.figures.values() if plot.__name__ == "<lambda>"}
+#: not of a result: its rows come from a cell of chapter 3
+TOYS = {"plot_hypergradients"}
+
+
+def plots() -> Iterator[tuple[str, Callable[..., Figure]]]:
+    """(name of an experiment, what draws a figure of its result), all that there are."""
+    for info in walk_packages(recon.chapters.__path__, "recon.chapters."):
+        if not info.name.endswith(("figures", "bilevel_pictures")):
+            continue
+        module = import_module(info.name)
+        for name, plot in vars(module).items():
+            if not name.startswith("plot_") or plot.__module__ != info.name or name in TOYS:
+                continue
+            of = get_args(next(iter(get_type_hints(plot).values())))
+            for experiment in MORE.get(name) or [each.name for each in registry().values() if each.metrics in of]:
+                yield experiment, plot
+
+
+PLOTS = sorted({(experiment, plot.__name__): (experiment, plot) for experiment, plot in plots()}.items())
+BY_EXPERIMENT = {name: [plot for _, (own, plot) in PLOTS if own == name] for name in registry()}
+
+
+@cache
+def without_arrays(name: str) -> dict[tuple, list[str] | None]:
+    """For every figure of an experiment's published numbers: its faults, or None where it needs an array."""
+    result, found = load(PUBLISHED[name], arrays=False), {}
+    for plot in BY_EXPERIMENT[name]:
+        for more in MORE.get(plot.__name__, {}).get(name, [()]):
+            found[plot.__name__, more] = None
+            with suppress(KeyError):  # it has no array …
+                found[plot.__name__, more] = faults(plot(result, *more))
+            plt.close("all")
+    return found
+
+
+@pytest.mark.parametrize("name", registry())
+def test_every_figure_of_published_numbers_can_be_read(name):
+    """Those that need no arrays: these are not kept with the published numbers."""
+    assert not {plot: found for plot, found in without_arrays(name).items() if found}
+
+
+@pytest.mark.parametrize("name", registry())
+def test_every_other_figure_of_a_small_run_can_be_read(name, smoke):
+    """Those that need arrays, at the sizes of `smoke`."""
+    assert set(registry()[name].figures.values()) <= set(BY_EXPERIMENT[name]) | LAMBDAS
+    result, by_name = None, {plot.__name__: plot for plot in BY_EXPERIMENT[name]}
+    for (plot, more), found in without_arrays(name).items():
+        if found is None:
+            result = result or smoke(name)
+            assert faults(by_name[plot](result, *more)) == [], plot
+            plt.close("all")
+
+
+def test_the_toy_of_hypergradients_can_be_read():
+    rows = [
+        {"family": family, "work": 10**k, "error": 10.0 ** (-3 * k - shift)}
+        for shift, family in enumerate(("Woodbury", "conjugate gradients", "quasi-Newton", "unrolled descent"))
+        for k in range(4)
+    ]
+    assert faults(plot_hypergradients(rows)) == []
+
+
+def test_every_figure_has_the_books_style():
+    """What draws itself says whether photographs are in it; `image_rows` says it for what is made of it alone."""
+    unsaid = {
+        f"{plot.__module__}.{plot.__name__}"
+        for _, (_, plot) in PLOTS
+        if not hasattr(plot, "__wrapped__")
+        and not {"image_rows", "_picture", "plot_trusted"} & set(plot.__code__.co_names)
+    }
+    assert not unsaid
+
+
+# ----------------------------------------------------------------------------------------- planted faults are seen
+
+
+@pytest.fixture
+def plain():
+    figure, ax = plt.subplots(figsize=(6, 3))
+    ax.plot([0, 1], [0, 1], label="a line")
+    yield figure, ax
+    plt.close(figure)
+
+
+def test_nothing_is_wrong_with_a_plain_figure(plain):
+    figure, ax = plain
+    ax.legend(loc="lower right")
+    assert faults(figure) == []
+
+
+def test_small_text_is_seen_also_where_the_page_makes_it_small(plain):
+    figure, ax = plain
+    ax.set_title("tiny", fontsize=6)
+    assert [words.split(": ")[1] for words in small(drawn(figure))] == ["'tiny'"]
+    ax.set_title("large enough", fontsize=10)
+    assert not small(drawn(figure))
+    figure.set_size_inches(14, 3)
+    assert "'large enough'" in " ".join(small(drawn(figure)))
+
+
+def test_overlapping_text_is_seen(plain):
+    figure, ax = plain
+    ax.text(0.5, 0.5, "one thing")
+    ax.annotate("another", (0.52, 0.5))
+    assert overlapping(drawn(figure)) == ["'one thing' and 'another'"]
+
+
+def test_labels_of_ticks_that_meet_are_seen(plain):
+    figure, ax = plain
+    ax.set_xticks([0.5, 0.51], ["half", "a bit more"])
+    assert overlapping(drawn(figure)) == ["'half' and 'a bit more'"]
+
+
+def test_slanted_text_is_seen(plain):
+    figure, ax = plain
+    ax.tick_params(axis="x", rotation=60)
+    assert len(slanted(drawn(figure))) > 3
+
+
+def test_text_over_the_edge_is_seen(plain):
+    figure, ax = plain
+    text = ax.text(0.99, 0.5, "too long for what is left")
+    text.set_in_layout(False)
+    assert cut_off(drawn(figure)) == ["'too long for what is left'"]
+
+
+@pytest.mark.parametrize("kind", ["line", "markers", "dots", "bar", "text"])
+def test_a_legend_over_what_is_drawn_is_seen(kind):
+    figure, ax = plt.subplots(figsize=(6, 3))
+    ax.set(xlim=(0, 1), ylim=(0, 1))
+    draw = {
+        "line": lambda: ax.plot([0, 1], [0.9, 0.9], label="x"),
+        "markers": lambda: ax.plot([0.05, 0.5], [0.9, 0.2], "o", label="x"),
+        "dots": lambda: ax.scatter([0.05, 0.5], [0.9, 0.2], label="x"),
+        "bar": lambda: ax.bar([0.05], [0.95], width=0.1, label="x"),
+        "text": lambda: (ax.plot([], [], label="x"), ax.text(0.03, 0.9, "here")),
+    }
+    draw[kind]()
+    ax.legend(loc="upper left")
+    assert len(covered(drawn(figure))) == 1
+    ax.legend(loc="lower right")
+    assert covered(drawn(figure)) == []
+    plt.close(figure)
