@@ -34,6 +34,7 @@ from recon.store.results import Result
 RUN_IT = "*Run this page:* download the notebook above, or `recon book {}` in a checkout of the project."
 EXECUTED = "book/executed/"
 LANDING = "book/index"
+NUMBERED = (LANDING, "book/limitations")  # pages that are templates
 THUMBNAILS = "thumbnails"
 
 
@@ -269,8 +270,8 @@ def stamp_table(nb: NotebookNode) -> str:
 
 def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
     """Before an executed chapter is read: plumbing taken out; at its end, how to run it and how it was made.  Before
-    the landing page is: its numbers."""
-    if docname == LANDING:
+    a page with numbers of results is: these numbers."""
+    if docname in NUMBERED:
         root = Path(app.srcdir)
         source[0] = rendered(source[0], root, root / EXECUTED / "results")
     if docname.startswith(EXECUTED):
