@@ -16,7 +16,9 @@ from pkgutil import walk_packages
 from typing import Any
 
 import nbformat
+from chapter_pages import EXECUTED, laid_out
 from claim_parts import Sources, cards, escaped, failed, not_attempted, verdicts
+from confidence import confidence
 from docutils import nodes
 from docutils.statemachine import StringList
 from nbformat import NotebookNode
@@ -31,10 +33,7 @@ from recon.errors import ReconError
 from recon.press.numbers import rendered
 from recon.store.results import Result
 
-RUN_IT = "*Run this page:* download the notebook above, or `recon book {}` in a checkout of the project."
-EXECUTED = "book/executed/"
-LANDING = "book/index"
-NUMBERED = (LANDING, "book/limitations")  # pages that are templates
+NUMBERED = ("book/index", "book/limitations")  # pages that are templates
 THUMBNAILS = "thumbnails"
 
 
@@ -214,76 +213,11 @@ def _plain_block(block: str) -> str:
     return "".join(f"`{each}`" if each[:1] == "`" else re.sub(r"([\\*_|`])", r"\\\1", each) for each in pieces)
 
 
-# ----------------------------------------------------------------------------------------------------- chapters
-
-
-def lays_out(cell: NotebookNode) -> bool:
-    """Whether a code cell only puts numbers into words, tables or pages: its code is left to the notebook.
-
-    Those are the cells whose output nbval does not compare, but for the one that runs the experiment.
-    """
-    tags = cell.metadata.get("tags", [])
-    return cell.cell_type == "code" and "nbval-ignore-output" in tags and "recon.run(" not in cell.source
-
-
-def fold_solutions(nb: NotebookNode) -> None:
-    """Every cell with the tag "solution", code and output, folded under "Solution k"."""
-    solutions = [cell for cell in nb.cells if "solution" in cell.metadata.get("tags", [])]
-    for number, cell in enumerate(solutions, 1):
-        cell.metadata["tags"] = ["hide-cell"]
-        title = f"Solution {number}"
-        cell.metadata["mystnb"] = {"code_prompt_show": title, "code_prompt_hide": title}
-
-
-def fold_imports(nb: NotebookNode) -> None:
-    """The page's imports and its parameters, as one cell, folded under a title of its own (see _config.yml): without
-    them no other cell can be copied and run."""
-    parameters = [c for c in nb.cells if {"parameters", "injected-parameters"} & set(c.metadata.get("tags", []))]
-    for cell in nb.cells:
-        if cell.cell_type == "code" and "\nimport recon\n" in cell.source:
-            cell.source = "\n\n".join([cell.source, *(each.source for each in parameters[-1:])])
-            cell.metadata["tags"] = ["hide-input"]
-            for each in parameters:
-                each.metadata["tags"] = ["remove-cell"]
-            return
-
-
-def stamp_table(nb: NotebookNode) -> str:
-    """How a page was made, from the stamp in its metadata, folded; nothing without one."""
-    stamp = nb.metadata.get("recon")
-    if not stamp:
-        return ""
-    rows = {
-        "Commit": f"`{stamp['commit']}`",
-        "Profile": f"`{stamp['profile']}`",
-        "Data": f"`{stamp['data']['name']}`, sha256 `{stamp['data']['sha256'][:16]}`",
-        "Seed": stamp["seed"],
-        "Device": stamp["device"],
-        "Versions": ", ".join(f"{name} {number}" for name, number in stamp["versions"].items()),
-        "Wall time": f"{stamp['seconds']:.0f} s, stored results reused",
-        "Date": stamp["date"],
-    }
-    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
-    head = "```{admonition} How this page was made\n:class: note dropdown\n\n| What | Value |\n|---|---|"
-    return f"{head}\n{table}\n```"
-
-
-def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Before an executed chapter is read: plumbing taken out; at its end, how to run it and how it was made.  Before
-    a page with numbers of results is: these numbers."""
+def landing(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Before the landing page and the page of limits are read: their numbers."""
     if docname in NUMBERED:
         root = Path(app.srcdir)
         source[0] = rendered(source[0], root, root / EXECUTED / "results")
-    if docname.startswith(EXECUTED):
-        nb = nbformat.reads(source[0], as_version=4)
-        for cell in filter(lays_out, nb.cells):
-            cell.metadata.tags.append("remove-input")
-        fold_imports(nb)
-        fold_solutions(nb)
-        foot = {"recon-stamp": stamp_table(nb), "recon-run-it": RUN_IT.format(docname.removeprefix(EXECUTED))}
-        nb.cells = [cell for cell in nb.cells if cell.id not in foot]  # older pages hold the table themselves
-        nb.cells += [nbformat.v4.new_markdown_cell(text, id=name) for name, text in foot.items() if text]
-        source[0] = nbformat.writes(nb)
 
 
 PARTS = {
@@ -293,6 +227,7 @@ PARTS = {
     "verdicts": verdicts,
     "not-attempted": not_attempted,
     "chapters": chapter_table,
+    "confidence": confidence,
 }
 
 
@@ -302,6 +237,7 @@ def setup(app: Sphinx) -> dict:
     app.setup_extension("sphinx.ext.autodoc")
     app.setup_extension("sphinx.ext.napoleon")
     app.connect("autodoc-process-docstring", plain)
+    app.connect("source-read", landing)
     app.connect("source-read", laid_out)
     app.connect("builder-inited", write_thumbnails)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

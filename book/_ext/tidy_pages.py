@@ -62,8 +62,9 @@ def add_links(app: Sphinx, pagename: str, templatename: str, context: dict, doct
 
 # ---------------------------------------------------------------------------------------------------- light pages
 
-#: scripts that pages do without: icons come from the theme's font, and its search field leads to the search page
+#: scripts that pages do without: icons come from the theme's font, the search page has a search of its own
 UNUSED = ("scripts/fontawesome.js", "_static/searchtools.js", "_static/language_data.js", "searchindex.js")
+SEARCH = '<script src="_static/passages.js"></script><script src="_static/search.js"></script>'
 #: of MathJax, what formulas in TeX need: no menu and no speech, half of the bytes
 MATHJAX, MATHJAX_PARTS = "mathjax/startup.js", ["input/tex-base", "[tex]/ams", "output/chtml"]
 SCRIPT = re.compile(r'<script[^>]* src="([^"?]*)[^"]*"[^>]*></script>\s*')
@@ -91,7 +92,9 @@ def slim(app: Sphinx, error: Exception | None) -> None:
     words: set[str] = set()
     for page in Path(app.outdir).rglob("*.html"):
         old = page.read_text(encoding="utf-8")
-        new = slimmer(old, page.parent, keep_search=page.stem == "search")
+        new = slimmer(old, page.parent)
+        if page == Path(app.outdir) / "search.html":
+            new = new.replace("</body>", f"{SEARCH}</body>")
         words |= set(WORD.findall(new))
         if new != old:
             page.write_text(new, encoding="utf-8")
@@ -138,11 +141,9 @@ def fewer_icons(static: Path, names: set[str]) -> None:
     sheet.write_text(FONT.sub(r'url(\1.woff) format("woff")', css), encoding="utf-8")
 
 
-def slimmer(html: str, folder: Path, keep_search: bool = False) -> str:
+def slimmer(html: str, folder: Path) -> str:
     """The text of a page in this folder; its first picture is loaded at once, the others have their size and wait."""
-    unused = UNUSED[:1] if keep_search else UNUSED
-    if 'class="math' not in html:
-        unused = (*unused, MATHJAX)
+    unused = UNUSED if 'class="math' in html else (*UNUSED, MATHJAX)
 
     def script(found: re.Match) -> str:
         return "" if found[1].endswith(unused) else found[0]

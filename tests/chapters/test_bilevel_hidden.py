@@ -239,7 +239,13 @@ def test_tables_of_the_hypergradient():
 
 def test_a_path_begins_at_its_start_and_ends_elsewhere(tmp_path):
     """Short steps: the images are their start's at first; each trace is as long as the run."""
-    sizes = {"n_train": 6, "width": 8, "steps": 6, "train_iterations": 60}
+    sizes = {
+        "n_train": 6,
+        "width": 8,
+        "steps": 6,
+        "train_iterations": 60,
+        "weight_decay": 0.05,
+    }  # a quick inner problem
     found = run("bilevel-hidden-path", "smoke", "photos", out=tmp_path, **sizes)
     for inner, by_start in found.metrics.paths.items():
         for start, path in by_start.items():

@@ -6,10 +6,11 @@ What needs a browser is skipped without Playwright, axe or a Chromium on the PAT
 from __future__ import annotations
 
 import functools
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote_plus, unquote, urlsplit
 
 import pytest
 
@@ -19,6 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = toc_files(ROOT / "_toc.yml")
 QUIZ = "book/executed/09-decoreco-tuned"
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 800}
+#: where whoever changes a page can look at all of them, at each of these widths
+SCREENS, WIDTHS = ROOT / "build" / "screens", (1280, 768, 320)
+LOADED = "Promise.all([...document.images].map((i) => { i.loading = 'eager'; return i.decode().catch(() => 0) }))"
 
 
 # ------------------------------------------------------------------------------------------- read as HTML
@@ -102,6 +106,30 @@ def test_a_page_loads_cleanly_is_accessible_and_fits_a_phone(tab, name):
     assert page.locator(".bd-article img").evaluate_all(f"all => all.filter({plain}).map(img => img.alt)") == []
     tab.open(f"{name}.html", PHONE)
     assert tab.too_wide() <= 0
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_reflows_and_can_be_looked_at(tab, name):
+    page = tab.open(f"{name}.html")
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate(LOADED)
+        file = SCREENS / str(width) / f"{Path(name).name}.jpg"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=file, type="jpeg", quality=60, full_page=True)
+        assert tab.too_wide() <= 0, width
+
+
+#: markup that reached a reader: rows of tables, formulas, roles
+RAW = re.compile(r"\|\s*:?[-–—]+\s*\||\$[^\s$][^$\n]*\$|\\\(|\{[a-z:]+\}`|\*\*[^*\n]+\*\*")
+PROSE = """() => { const all = document.querySelector('.bd-article').cloneNode(true);
+  all.querySelectorAll('pre, code, .math, script, style').forEach((each) => each.remove());
+  return all.textContent; }"""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_markup_reaches_a_reader(tab, name):
+    assert RAW.findall(tab.open(f"{name}.html").evaluate(PROSE)) == []
 
 
 #: bytes of a page without its pictures; more only where a page carries an element to play with, data and all
@@ -189,10 +217,30 @@ def test_the_title_page_redirects_to_the_book(tab):
     tab.page.wait_for_url(f"{tab.base}book/index.html")
 
 
+def results(tab, query: str):
+    page = tab.open(f"search.html?q={quote_plus(query)}")
+    page.locator("#search-results [role=status]").wait_for()
+    return page.locator("#search-results li > a"), page.locator("#search-results li > p")
+
+
 def test_search_finds_chapters(tab):
-    page = tab.open("search.html?q=bilevel")
-    page.locator('#search-results li > a[href*="03-bilevel-affine"]').first.wait_for()  # results come one by one
-    assert tab.complaints == []
+    found, _ = results(tab, "bilevel")
+    assert found.and_(tab.page.locator('[href*="03-bilevel-affine"]')).count() > 0
+    assert tab.complaints == [] and tab.violations() == []
+    found, _ = results(tab, "no such words here")
+    assert found.count() == 0 and "No section" in tab.page.locator("#search-results").inner_text()
+
+
+def test_search_finds_phrases_with_numbers_and_shows_no_formula(tab, site):
+    said = json.loads((site / "_static" / "passages.js").read_text().removeprefix("window.passages="))
+    at, phrase = next(
+        (each["at"], hit[0]) for each in said if (hit := re.search(r"\d+ of \d+ \w{4,} ?\w*", each["text"]))
+    )
+    found, snippets = results(tab, f'"{phrase.upper()}"')
+    assert at in found.evaluate_all("all => all.map((a) => a.getAttribute('href'))")
+    assert snippets.first.locator("mark").inner_text() == phrase
+    for text in results(tab, "gradient")[1].all_inner_texts():
+        assert not re.search(r"\\\w|[$]|```", text), text
 
 
 def quiz(tab):

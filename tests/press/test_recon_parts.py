@@ -24,7 +24,7 @@ sys.path.append(str(ROOT / "book" / "_ext"))
 
 import recon_parts  # noqa: E402
 from claim_parts import FAILED, KINDS, Sources, cells, checked, escaped, spread  # noqa: E402
-from recon_parts import lays_out, opening, part, thumbnail  # noqa: E402
+from recon_parts import opening, part, thumbnail  # noqa: E402
 from tidy_pages import links  # noqa: E402
 
 PUBLISHED = ROOT / "book" / "executed"
@@ -223,29 +223,21 @@ def test_a_card_has_the_figure_that_its_chapter_chose():
         assert thumbnail(nbformat.read(path, as_version=4))[:4] == b"\x89PNG"
 
 
+def test_confidence_follows_from_sizes_and_image_sets(monkeypatch, copy):
+    def row(chapter):
+        return next(line for line in part("confidence", copy).splitlines() if chapter in line)
+
+    assert row("03-bilevel-affine").endswith("| high |")
+    shutil.rmtree(copy.root / "book" / "paper-size" / "bilevel-affine" / "seed-2")  # two image sets are not three
+    assert re.search(r"\| 0 \| fair \|$", row("03-bilevel-affine"))
+    shutil.rmtree(copy.root / "book" / "paper-size" / "decoreco-partition")  # and a small run decides no paper's claim
+    assert row("10-decoreco-partition").endswith("| 0 | low |")
+
+
 def test_the_landing_page_has_the_pictures_of_chapter_6():
     assert 'class="recon-element recon-proof"' in part("proof", SOURCES)
     with pytest.raises(ReconError, match="no chapter of this edition"):
         part("proof", Sources(ROOT, SOURCES.results, SOURCES.chapters[:1]))
-
-
-def test_imports_and_settings_are_one_folded_cell():
-    cell = nbformat.v4.new_code_cell
-    cells = [cell('profile = "laptop"', metadata={"tags": ["parameters"]})]
-    cells += [cell('profile = "smoke"', metadata={"tags": ["injected-parameters"]})]
-    cells += [cell("import torch\n\nimport recon\n"), cell("x = 1")]
-    nb = nbformat.v4.new_notebook(cells=cells)
-    recon_parts.fold_imports(nb)
-    assert [c.metadata.get("tags") for c in nb.cells] == [["remove-cell"]] * 2 + [["hide-input"], None]
-    assert nb.cells[2].source.endswith('profile = "smoke"') and nb.cells[2].source.startswith("import torch")
-
-
-def test_solutions_are_folded_under_their_numbers():
-    cell = nbformat.v4.new_code_cell
-    nb = nbformat.v4.new_notebook(cells=[cell("1"), *(cell(x, metadata={"tags": ["solution"]}) for x in "23")])
-    recon_parts.fold_solutions(nb)
-    assert [c.metadata.get("tags") for c in nb.cells] == [None, ["hide-cell"], ["hide-cell"]]
-    assert [c.metadata.mystnb.code_prompt_show for c in nb.cells[1:]] == ["Solution 1", "Solution 2"]
 
 
 def test_one_setting_makes_the_buttons_and_they_open_files_that_there_are():
@@ -372,23 +364,3 @@ def test_the_command_line_has_what_the_page_has(capsys):
         (row.claim.id, row.claim.ours, row.claim.null, row.result.made.profile) for row in rows
     )
     assert len(found) - len(measured) == len(catalogue(ROOT)["not_attempted"])
-
-
-def test_every_page_says_once_how_it_was_made_and_how_to_run_it():
-    for page in SOURCES.chapters:
-        source = [page.read_text(encoding="utf-8")]
-        recon_parts.laid_out(None, f"book/executed/{page.stem}", source)
-        nb = nbformat.reads(source[0], as_version=4)
-        made, run = [cell.source for cell in nb.cells[-2:]]
-        stamp = nb.metadata.recon
-        assert f"`{stamp.commit}`" in made and stamp.date in made and f"`recon book {page.stem}`" in run
-        assert sum("How this page was made" in cell.source for cell in nb.cells) == 1
-
-
-def test_code_that_only_lays_numbers_out_is_folded_and_the_experiment_is_not():
-    cell = nbformat.v4.new_code_cell
-    ignored = {"tags": ["nbval-ignore-output"]}
-    assert lays_out(cell("Markdown(f'{x}')", metadata=ignored))
-    assert not lays_out(cell('result = recon.run("linear")', metadata=ignored))
-    assert not lays_out(cell("plots.plot_rank(result)"))
-    assert not lays_out(nbformat.v4.new_markdown_cell("text", metadata=ignored))

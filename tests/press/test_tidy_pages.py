@@ -37,7 +37,6 @@ def test_a_page_keeps_what_it_uses(tmp_path):
     assert '<img loading="lazy" width="30" height="20" src="a%20b.png" alt="1 &gt; 0">' in found
     assert '<img src="data:x"><img loading="lazy" src="a%20b.png" style="width: 9px">' in found
     assert MATHJAX not in slimmer(page.replace('class="math"', ""), tmp_path)
-    assert "searchtools" in slimmer(page, tmp_path, keep_search=True)
 
 
 def test_icons_that_no_page_has_are_left_out(tmp_path):

@@ -1,0 +1,122 @@
+"""Executed chapters as they are read: what is folded, what is left out, and what is told of every figure and page."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from sphinx.application import Sphinx
+
+RUN_IT = "*Run this page:* download the notebook above, or `recon book {}` in a checkout of the project."
+EXECUTED, PAPER_SIZE = "book/executed/", "book/paper-size"
+DATA = {"cifar10": "CIFAR-10", "photos": "the bundled photographs"}
+
+
+def lays_out(cell: NotebookNode) -> bool:
+    """Whether a code cell only puts numbers into words, tables or pages: its code is left to the notebook.
+
+    Those are the cells whose output nbval does not compare, but for the one that runs the experiment.
+    """
+    tags = cell.metadata.get("tags", [])
+    ignored = "nbval-ignore-output" in tags and "solution" not in tags
+    return cell.cell_type == "code" and ignored and "recon.run(" not in cell.source
+
+
+def fold_solutions(nb: NotebookNode) -> None:
+    """Every cell with the tag "solution", code and output, folded under "Solution k"."""
+    solutions = [cell for cell in nb.cells if "solution" in cell.metadata.get("tags", [])]
+    for number, cell in enumerate(solutions, 1):
+        cell.metadata["tags"] = ["hide-cell"]
+        title = f"Solution {number}"
+        cell.metadata["mystnb"] = {"code_prompt_show": title, "code_prompt_hide": title}
+
+
+def fold_imports(nb: NotebookNode) -> None:
+    """The page's imports and its parameters, as one cell, folded under a title of its own (see _config.yml): without
+    them no other cell can be copied and run."""
+    parameters = [c for c in nb.cells if {"parameters", "injected-parameters"} & set(c.metadata.get("tags", []))]
+    for cell in nb.cells:
+        if cell.cell_type == "code" and "\nimport recon\n" in cell.source:
+            cell.source = "\n\n".join([cell.source, *(each.source for each in parameters[-1:])])
+            cell.metadata["tags"] = ["hide-input"]
+            for each in parameters:
+                each.metadata["tags"] = ["remove-cell"]
+            return
+
+
+def stamp_table(nb: NotebookNode) -> str:
+    """How a page was made, from the stamp in its metadata, folded; nothing without one."""
+    stamp = nb.metadata.get("recon")
+    if not stamp:
+        return ""
+    rows = {
+        "Commit": f"`{stamp['commit']}`",
+        "Profile": f"`{stamp['profile']}`",
+        "Data": f"`{stamp['data']['name']}`, sha256 `{stamp['data']['sha256'][:16]}`",
+        "Seed": stamp["seed"],
+        "Device": stamp["device"],
+        "Versions": ", ".join(f"{name} {number}" for name, number in stamp["versions"].items()),
+        "Wall time": f"{stamp['seconds']:.0f} s, stored results reused",
+        "Date": stamp["date"],
+    }
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+    head = "```{admonition} How this page was made\n:class: note dropdown\n\n| What | Value |\n|---|---|"
+    return f"{head}\n{table}\n```"
+
+
+# ----------------------------------------------------------------------------------------------------- captions
+
+#: a name, and the run or the kept result that a chapter gives it
+BINDING = re.compile(r'^(\w+) = ([\w.]+)\(\s*"([a-z-]+)"', re.MULTILINE)
+CALL = re.compile(r"\w+\((\w+)")
+
+
+def runs_of(nb: NotebookNode, root: Path) -> dict[str, Path]:
+    """By the chapter's names for them: the files of the results that its figures are drawn from."""
+    found = {}
+    for cell in nb.cells:
+        for name, function, experiment in BINDING.findall(cell.source if cell.cell_type == "code" else ""):
+            ours, paper = (root / folder / experiment / "result.json" for folder in (f"{EXECUTED}results", PAPER_SIZE))
+            found[name] = paper if function != "recon.run" and paper.is_file() else ours
+    return {name: file for name, file in found.items() if file.is_file()}
+
+
+def made(result: dict[str, Any], caption: str) -> str:
+    """How many images, which draw, which profile, in words, from a result file's content; what the caption says of its
+    seed itself is not said again."""
+    data = result["data"]
+    words = [f"{data['n']} training images (n) from {DATA.get(data['name'], data['name'])}"] if data["n"] else []
+    words += [] if "seed" in caption.lower() else [f"seed {result['seed']}"]
+    words += ["at the paper's size" if result["profile"] == "paper" else f"profile {result['profile']}"]
+    said = ", ".join(words)
+    return said[0].upper() + said[1:] + "."
+
+
+def tell_sizes(nb: NotebookNode, root: Path) -> None:
+    """At the end of every figure's caption: how many images, which seed and which profile, from its result file."""
+    runs = runs_of(nb, root)
+    for cell in nb.cells:
+        figure = cell.metadata.get("mystnb", {}).get("figure", {})
+        drawn = [runs[name] for name in CALL.findall(cell.source) if name in runs] if "caption" in figure else []
+        if drawn:
+            figure["caption"] += " " + made(json.loads(drawn[0].read_text(encoding="utf-8")), figure["caption"])
+
+
+def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Before an executed chapter is read: plumbing taken out, captions completed; at its end, how to run it and how it
+    was made."""
+    if docname.startswith(EXECUTED):
+        nb = nbformat.reads(source[0], as_version=4)
+        for cell in filter(lays_out, nb.cells):
+            cell.metadata.tags.append("remove-input")
+        fold_imports(nb)
+        fold_solutions(nb)
+        tell_sizes(nb, Path(app.srcdir))
+        foot = {"recon-stamp": stamp_table(nb), "recon-run-it": RUN_IT.format(docname.removeprefix(EXECUTED))}
+        nb.cells = [cell for cell in nb.cells if cell.id not in foot]  # older pages hold the table themselves
+        nb.cells += [nbformat.v4.new_markdown_cell(text, id=name) for name, text in foot.items() if text]
+        source[0] = nbformat.writes(nb)

@@ -1,0 +1,78 @@
+"""Executed chapters as they are read; see book/_ext/chapter_pages.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import SimpleNamespace
+
+import nbformat
+
+from recon.chapters import ROOT
+
+sys.path.append(str(ROOT / "book" / "_ext"))
+
+import chapter_pages  # noqa: E402
+from chapter_pages import lays_out  # noqa: E402
+
+PAGES = sorted((ROOT / "book" / "executed").glob("*.ipynb"))
+APP = SimpleNamespace(srcdir=ROOT)
+
+
+def test_imports_and_settings_are_one_folded_cell():
+    cell = nbformat.v4.new_code_cell
+    cells = [cell('profile = "laptop"', metadata={"tags": ["parameters"]})]
+    cells += [cell('profile = "smoke"', metadata={"tags": ["injected-parameters"]})]
+    cells += [cell("import torch\n\nimport recon\n"), cell("x = 1")]
+    nb = nbformat.v4.new_notebook(cells=cells)
+    chapter_pages.fold_imports(nb)
+    assert [c.metadata.get("tags") for c in nb.cells] == [["remove-cell"]] * 2 + [["hide-input"], None]
+    assert nb.cells[2].source.endswith('profile = "smoke"') and nb.cells[2].source.startswith("import torch")
+
+
+def test_solutions_are_folded_under_their_numbers():
+    cell = nbformat.v4.new_code_cell
+    nb = nbformat.v4.new_notebook(cells=[cell("1"), *(cell(x, metadata={"tags": ["solution"]}) for x in "23")])
+    chapter_pages.fold_solutions(nb)
+    assert [c.metadata.get("tags") for c in nb.cells] == [None, ["hide-cell"], ["hide-cell"]]
+    assert [c.metadata.mystnb.code_prompt_show for c in nb.cells[1:]] == ["Solution 1", "Solution 2"]
+
+
+def test_every_page_says_once_how_it_was_made_and_how_to_run_it():
+    for page in PAGES:
+        source = [page.read_text(encoding="utf-8")]
+        chapter_pages.laid_out(APP, f"book/executed/{page.stem}", source)
+        nb = nbformat.reads(source[0], as_version=4)
+        made, run = [cell.source for cell in nb.cells[-2:]]
+        stamp = nb.metadata.recon
+        assert f"`{stamp.commit}`" in made and stamp.date in made and f"`recon book {page.stem}`" in run
+        assert sum("How this page was made" in cell.source for cell in nb.cells) == 1
+
+
+def test_code_that_only_lays_numbers_out_is_folded_and_the_experiment_is_not():
+    cell = nbformat.v4.new_code_cell
+    ignored = {"tags": ["nbval-ignore-output"]}
+    assert lays_out(cell("Markdown(f'{x}')", metadata=ignored))
+    assert not lays_out(cell('result = recon.run("linear")', metadata=ignored))
+    assert not lays_out(cell("plots.plot_rank(result)"))
+    assert not lays_out(nbformat.v4.new_markdown_cell("text", metadata=ignored))
+    solution = cell("print('so')", metadata={"tags": ["nbval-ignore-output", "solution"]})
+    assert not lays_out(solution)
+
+
+def test_a_caption_tells_the_sizes_of_the_run_that_its_figure_shows(tmp_path):
+    for folder, content in {
+        "book/executed/results/linear": {"profile": "laptop", "seed": 3, "data": {"n": 500, "name": "cifar10"}},
+        "book/paper-size/collapse": {"profile": "paper", "seed": 0, "data": {"n": 0, "name": "photos"}},
+    }.items():
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "result.json").write_text(json.dumps(content))
+    code = nbformat.v4.new_code_cell
+    cells = [code('result = recon.run("linear", **how)\nbig = kept("collapse")\nnone = kept("linear")')]
+    for call in ("plots.plot_x(result)", "plots.plot_x(big[0])", "plots.plot_x(none)", "plots.plot_x(other)"):
+        cells.append(code(call, metadata={"mystnb": {"figure": {"caption": "Dots."}}}))
+    nb = nbformat.v4.new_notebook(cells=cells)
+    chapter_pages.tell_sizes(nb, tmp_path)
+    linear = "Dots. 500 training images (n) from CIFAR-10, seed 3, profile laptop."
+    told = [cell.metadata.mystnb.figure.caption for cell in nb.cells[1:]]
+    assert told == [linear, "Dots. Seed 0, at the paper's size.", linear, "Dots."]
