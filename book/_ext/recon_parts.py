@@ -33,7 +33,7 @@ from recon.errors import ReconError
 from recon.press.numbers import rendered
 from recon.store.results import Result
 
-LANDING = "book/index"
+NUMBERED = ("book/index", "book/limitations")  # pages that are templates
 THUMBNAILS = "thumbnails"
 
 
@@ -214,8 +214,8 @@ def _plain_block(block: str) -> str:
 
 
 def landing(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Before the landing page is read: its numbers."""
-    if docname == LANDING:
+    """Before the landing page and the page of limits are read: their numbers."""
+    if docname in NUMBERED:
         root = Path(app.srcdir)
         source[0] = rendered(source[0], root, root / EXECUTED / "results")
 
