@@ -8,9 +8,11 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from fontTools import subset
-from PIL import Image
+from PIL import Image, ImageColor
 from sphinx.application import Sphinx
 from sphinx.config import Config
+
+from recon.chapters.pictures import CHART_GROUND
 
 
 def tidy(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object) -> None:
@@ -142,7 +144,8 @@ def fewer_icons(static: Path, names: set[str]) -> None:
 
 
 def slimmer(html: str, folder: Path) -> str:
-    """The text of a page in this folder; its first picture is loaded at once, the others have their size and wait."""
+    """The text of a page in this folder; its first picture is loaded at once, the others wait.  Pictures have their
+    size, of 100 dots an inch at most, and charts a class: style sheets invert them on dark pages."""
     unused = UNUSED if 'class="math' in html else (*UNUSED, MATHJAX)
 
     def script(found: re.Match) -> str:
@@ -152,16 +155,42 @@ def slimmer(html: str, folder: Path) -> str:
 
     def picture(found: re.Match) -> str:
         tag, source = found[0], re.search(r'src="([^"]*)"', found[0])
-        if next(seen) == 0 or "loading=" in tag or source is None or source[1].startswith("data:"):
+        first = next(seen) == 0
+        if source is None or source[1].startswith("data:"):
             return tag
-        size = ""
+        added = "" if first or "loading=" in tag else 'loading="lazy" '
         file = folder / unquote(source[1])
-        if not re.search(r' (?:width|height|style)="', tag) and file.suffix == ".png" and file.is_file():
+        if file.suffix == ".png" and file.is_file():
             with Image.open(file) as image:
-                size = f'width="{image.width}" height="{image.height}" '
-        return tag.replace("<img ", f'<img loading="lazy" {size}', 1)
+                if not re.search(r' (?:width|height|style)="', tag):
+                    added += 'width="{}" height="{}" '.format(*shown_size(image))
+                if is_chart(image):
+                    tag = classed(tag, CHART)
+        return tag.replace("<img ", f"<img {added}", 1)
 
     return ARTICLE.sub(lambda found: IMAGE.sub(picture, found[0]), SCRIPT.sub(script, html))
+
+
+#: of pictures without photographs
+CHART = "recon-chart"
+
+
+def shown_size(image: Image.Image) -> tuple[int, int]:
+    """Width and height on a page: a figure drawn with more than 100 dots an inch is sharper there, not larger."""
+    share = min(1.0, 100 / (image.info.get("dpi", (100, 100))[0] or 100))
+    return round(image.width * share), round(image.height * share)
+
+
+def is_chart(image: Image.Image) -> bool:
+    """Whether `recon.chapters.pictures.chart` drew it: its ground says so, a hair off white."""
+    return image.convert("RGB").getpixel((0, 0)) == ImageColor.getrgb(CHART_GROUND)
+
+
+def classed(tag: str, name: str) -> str:
+    """An element's first tag with one class more."""
+    if ' class="' in tag:
+        return tag.replace(' class="', f' class="{name} ', 1)
+    return tag.replace("<img ", f'<img class="{name}" ', 1)
 
 
 def setup(app: Sphinx) -> dict:

@@ -25,6 +25,7 @@ document.addEventListener("DOMContentLoaded", () => {
       opener = button;
       large.src = image.src;
       large.alt = image.alt;
+      large.className = image.classList.contains("recon-chart") ? "recon-chart" : "";
       large.style.setProperty("--ratio", image.naturalWidth / image.naturalHeight);
       dialog.setAttribute("aria-label", `Enlarged figure: ${image.alt}`);
       dialog.showModal();

@@ -95,8 +95,11 @@ def kernels(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
     """Kernels started inside get `env` and run `sys.executable`, whatever the user has registered; `folder` says so."""
     from ipykernel.kernelspec import write_kernel_spec
 
-    quiet = ["--IPKernelApp.log_level=ERROR"]  # a warning about the local transport is not the reader's
-    write_kernel_spec(folder / "kernels" / KERNEL, extra_arguments=quiet)  # of sys.executable
+    options = [
+        "--IPKernelApp.log_level=ERROR",  # a warning about the local transport is not the reader's
+        "--InlineBackend.figure_formats=retina",  # two dots a pixel; pages show them at half their size
+    ]
+    write_kernel_spec(folder / "kernels" / KERNEL, extra_arguments=options)  # of sys.executable
     before = dict(os.environ)
     os.environ.update(env, JUPYTER_PATH=os.pathsep.join(filter(None, (str(folder), before.get("JUPYTER_PATH")))))
     try:

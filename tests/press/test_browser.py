@@ -313,3 +313,30 @@ def test_figures_open_and_close_by_keyboard(tab, scheme):
         page.keyboard.press(closes)
         assert not dialog.is_visible()
         assert figure.evaluate("button => button === document.activeElement")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_charts_alone_are_inverted_on_dark_pages(own_tab, theme):
+    css = (ROOT / "book" / "_static" / "companion.css").read_text(encoding="utf-8")
+    images = '<img class="recon-chart"><img><div class="recon-element"><img class="recon-chart"></div>'
+    article, zoomed = (
+        f'<div class="bd-article">{images}</div>',
+        '<div class="zoom-view"><img class="recon-chart"></div>',
+    )
+    own_tab.page.set_content(f'<html data-theme="{theme}"><style>{css}</style>{article}{zoomed}</html>')
+    filters = own_tab.page.locator("img").evaluate_all("all => all.map((image) => getComputedStyle(image).filter)")
+    inverted = [value.startswith("invert") for value in filters]
+    assert inverted == [theme == "dark", False, False, theme == "dark"]
+
+
+def test_a_chart_that_is_enlarged_stays_one(own_tab):
+    script = (ROOT / "book" / "_static" / "zoom.js").read_text(encoding="utf-8")
+    own_tab.page.set_content(
+        '<div class="bd-article"><img class="recon-chart" alt="a"><img alt="b"></div>'
+        f'<script>{script}document.dispatchEvent(new Event("DOMContentLoaded"));</script>'
+    )
+    large = own_tab.page.locator("dialog.zoom-view img").first
+    for name, wanted in (("a", "recon-chart"), ("b", "")):
+        own_tab.page.locator(f"button.zoom:has(img[alt={name}])").first.evaluate("button => button.click()")
+        assert large.get_attribute("class") == wanted
+        own_tab.page.locator("dialog.zoom-view").first.evaluate("dialog => dialog.close()")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import matplotlib.pyplot as plt
 import pytest
 from PIL import Image
 
@@ -12,6 +13,8 @@ from recon.chapters import ROOT
 sys.path.append(str(ROOT / "book" / "_ext"))
 
 from tidy_pages import MATHJAX, fewer_icons, fewer_rules, slimmer  # noqa: E402
+
+from recon.chapters.pictures import CHART_GROUND, chart, photographs  # noqa: E402
 
 
 def test_rules_that_no_page_can_meet_are_left_out():
@@ -37,6 +40,22 @@ def test_a_page_keeps_what_it_uses(tmp_path):
     assert '<img loading="lazy" width="30" height="20" src="a%20b.png" alt="1 &gt; 0">' in found
     assert '<img src="data:x"><img loading="lazy" src="a%20b.png" style="width: 9px">' in found
     assert MATHJAX not in slimmer(page.replace('class="math"', ""), tmp_path)
+
+
+@pytest.mark.parametrize("way", [chart, photographs])
+def test_charts_are_told_from_photographs_and_shown_at_half_their_dots(way, tmp_path):
+    @way
+    def draw():
+        return plt.subplots(figsize=(4, 3))[0]
+
+    figure = draw()
+    figure.savefig(tmp_path / "a.png", dpi=200)
+    plt.close(figure)
+    found = slimmer('<article><img class="x" src="a.png"><img src="a.png"></article>', tmp_path)
+    is_chart = found.count("recon-chart") == 2 and 'class="recon-chart x"' in found
+    assert is_chart if way is chart else "recon-chart" not in found
+    assert found.count('width="400" height="300"') == 2 and found.count('loading="lazy"') == 1
+    assert CHART_GROUND != "#ffffff"
 
 
 def test_icons_that_no_page_has_are_left_out(tmp_path):
