@@ -353,5 +353,5 @@ def test_tables_hold_the_metrics_and_the_null(smoke):
 def test_figures_draw(smoke):
     for draw in DECORECO_ADVERSARY.figures.values():
         figure = draw(smoke)
-        assert figure.get_facecolor() == (1, 1, 1, 1)
+        assert min(figure.get_facecolor()) > 0.99
         plt.close(figure)

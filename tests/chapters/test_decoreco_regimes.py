@@ -86,6 +86,6 @@ def test_the_settings_of_a_training_with_decay():
 def test_the_figure_draws(smoke):
     for draw in DECORECO_REGIMES.figures.values():
         figure = draw(smoke)
-        assert figure.get_facecolor() == (1, 1, 1, 1)
+        assert min(figure.get_facecolor()) > 0.99
         figure.savefig("/dev/null", format="png")
         plt.close(figure)

@@ -149,5 +149,5 @@ def test_figures_draw(smoke, by_size):
     stored = kept("decoreco-tuned")
     figures.append(plot_size(by_size, stored and stored[0]))
     for figure in figures:
-        assert figure.get_facecolor() == (1, 1, 1, 1)
+        assert min(figure.get_facecolor()) > 0.99  # also on dark pages: the build inverts charts
         plt.close(figure)

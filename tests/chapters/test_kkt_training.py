@@ -104,5 +104,5 @@ def test_sentences_follow_the_numbers(smoke):
 def test_figures_draw(smoke):
     for draw in KKT_TRAINING.figures.values():
         figure = draw(smoke)
-        assert figure.get_facecolor() == (1, 1, 1, 1)
+        assert min(figure.get_facecolor()) > 0.99
         plt.close(figure)
