@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ def stamp_table(nb: NotebookNode) -> str:
 #: a name, and the run or the kept result that a chapter gives it
 BINDING = re.compile(r'^(\w+) = ([\w.]+)\(\s*"([a-z-]+)"', re.MULTILINE)
 CALL = re.compile(r"\w+\((\w+)")
+VARIES = re.compile(r"(?:each|against|over|to|of) n\b")
 
 
 def runs_of(nb: NotebookNode, root: Path) -> dict[str, Path]:
@@ -86,14 +88,30 @@ def runs_of(nb: NotebookNode, root: Path) -> dict[str, Path]:
 
 
 def made(result: dict[str, Any], caption: str) -> str:
-    """How many images, which draw, which profile, in words, from a result file's content; what the caption says of its
-    seed itself is not said again."""
-    data = result["data"]
-    words = [f"{data['n']} training images (n) from {DATA.get(data['name'], data['name'])}"] if data["n"] else []
+    """How many images, which draw, which profile, in words, from a result file's content.
+
+    What the caption says of its seed itself is not said again; nor is n, where it says that n varies.
+    """
+    data, varies = result["data"], len(set(numbers(result["config"]))) > 1
+    images = f"{'up to ' if varies else ''}{data['n']} training images (n)"
+    words = [] if not data["n"] or VARIES.search(caption) else [f"{images} from {DATA.get(data['name'], data['name'])}"]
     words += [] if "seed" in caption.lower() else [f"seed {result['seed']}"]
     words += ["at the paper's size" if result["profile"] == "paper" else f"profile {result['profile']}"]
     said = ", ".join(words)
     return said[0].upper() + said[1:] + "."
+
+
+def numbers(config: Any) -> Iterator[int]:
+    """Every number of training images in an experiment's sizes.
+
+    >>> sorted(set(numbers({"n_train": 5, "nets": [{"n_train": 5}, {"n_train": 9}], "ns": [20, 50], "n": 3})))
+    [5, 9, 20, 50]
+    """
+    for name, value in config.items() if isinstance(config, dict) else ():
+        if name in ("n_train", "n_trains", "ns", "side_ns"):
+            yield from value if isinstance(value, list) else [value]
+        for each in value if isinstance(value, list) else [value]:
+            yield from numbers(each)
 
 
 def tell_sizes(nb: NotebookNode, root: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 from types import SimpleNamespace
 
 import nbformat
+import pytest
 
 from recon.chapters import ROOT
 
@@ -62,8 +63,18 @@ def test_code_that_only_lays_numbers_out_is_folded_and_the_experiment_is_not():
 
 def test_a_caption_tells_the_sizes_of_the_run_that_its_figure_shows(tmp_path):
     for folder, content in {
-        "book/executed/results/linear": {"profile": "laptop", "seed": 3, "data": {"n": 500, "name": "cifar10"}},
-        "book/paper-size/collapse": {"profile": "paper", "seed": 0, "data": {"n": 0, "name": "photos"}},
+        "book/executed/results/linear": {
+            "profile": "laptop",
+            "seed": 3,
+            "data": {"n": 500, "name": "cifar10"},
+            "config": {"n_train": 500},
+        },
+            "profile": "laptop",
+            "seed": 3,
+            "data": {"n": 500, "name": "cifar10"},
+            "config": {"n_train": 500},
+        },
+        "book/paper-size/collapse": {"profile": "paper", "seed": 0, "data": {"n": 0, "name": "photos"}, "config": {}},
     }.items():
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "result.json").write_text(json.dumps(content))
@@ -76,3 +87,22 @@ def test_a_caption_tells_the_sizes_of_the_run_that_its_figure_shows(tmp_path):
     linear = "Dots. 500 training images (n) from CIFAR-10, seed 3, profile laptop."
     told = [cell.metadata.mystnb.figure.caption for cell in nb.cells[1:]]
     assert told == [linear, "Dots. Seed 0, at the paper's size.", linear, "Dots."]
+
+
+def test_a_caption_does_not_tell_one_n_where_many_are_shown():
+    result = {"data": {"n": 500, "name": "cifar10"}, "config": {"ns": [20, 500]}, "seed": 0, "profile": "paper"}
+    assert chapter_pages.made(result, "A map.") == (
+        "Up to 500 training images (n) from CIFAR-10, seed 0, at the paper's size."
+    )
+    assert chapter_pages.made(result, "Distance against n; seed 3.") == "At the paper's size."
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_every_caption_of_a_page_tells_its_sizes(path):
+    source = [path.read_text(encoding="utf-8")]
+    chapter_pages.laid_out(APP, f"book/executed/{path.stem}", source)
+    figures = [c.metadata.get("mystnb", {}).get("figure") for c in nbformat.reads(source[0], as_version=4).cells]
+    captions = [each["caption"] for each in figures if each]
+    assert captions
+    for caption in captions:
+        assert "stamp" not in caption and "seed" in caption.lower(), caption
