@@ -62,20 +62,9 @@ def test_code_that_only_lays_numbers_out_is_folded_and_the_experiment_is_not():
 
 
 def test_a_caption_tells_the_sizes_of_the_run_that_its_figure_shows(tmp_path):
-    for folder, content in {
-        "book/executed/results/linear": {
-            "profile": "laptop",
-            "seed": 3,
-            "data": {"n": 500, "name": "cifar10"},
-            "config": {"n_train": 500},
-        },
-            "profile": "laptop",
-            "seed": 3,
-            "data": {"n": 500, "name": "cifar10"},
-            "config": {"n_train": 500},
-        },
-        "book/paper-size/collapse": {"profile": "paper", "seed": 0, "data": {"n": 0, "name": "photos"}, "config": {}},
-    }.items():
+    laptop = {"profile": "laptop", "seed": 3, "data": {"n": 500, "name": "cifar10"}, "config": {"n_train": 500}}
+    paper = {"profile": "paper", "seed": 0, "data": {"n": 0, "name": "photos"}, "config": {}}
+    for folder, content in (("book/executed/results/linear", laptop), ("book/paper-size/collapse", paper)):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "result.json").write_text(json.dumps(content))
     code = nbformat.v4.new_code_cell
