@@ -111,7 +111,7 @@ def _findings(metrics: Metrics) -> list[Claim]:
         Claim(
             "hidden-average-is-null",
             "",
-            "Read as a mean per parameter, Table 1's 6.1e-5 is no less than what two networks are apart that share "
+            "Read as a mean per parameter, Table 1's 6.1e-5 is of the order of what two networks are apart that share "
             "nothing but their data.",
             f"{paper:.2e}",
             f"{share:.2g} times it at width {metrics.width}; as a sum {paper * metrics.n_params:.3g}, where ‖θ*‖² "

@@ -22,7 +22,7 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
         Claim(
             "kkt-loss-scaled",
             "",
-            "Descent on the logarithm of the loss reaches the reference's final loss, 4e-6, in hundreds of steps.",
+            "Descent on the logarithm of the loss reaches the reference's final loss, 4e-6, within a thousand steps.",
             f"{sizes.reference_epochs:,} epochs at n = 500".replace(",", " "),
             f"n = {metrics.n_train}: {steps} steps{then}; after {ours.step}: log-loss {ours.log_loss:.0f}, normalised "
             f"margin {ours.min_normalised_margin:.2g}, layer 1 left: {_both(ours)}",

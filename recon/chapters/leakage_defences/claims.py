@@ -42,7 +42,7 @@ def noise_claim(metrics: Metrics) -> Claim:
         "norm of the gradient on every entry",
         "a grey image; R-GAP is worse than grey from "
         + ", ".join(f"{name} z = {z:g}" for name, z in lost.items() if z is not None),
-        verdict(all(found)) if all(found) or not any(found) else "partly",
+        "finding" if all(found) else "partly" if any(found) else "not reproduced",
         value=max((z or math.inf) for z in hides.values()),
         null_value=most,
     )

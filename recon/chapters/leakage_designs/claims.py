@@ -100,7 +100,7 @@ def condition_claim(metrics: Metrics) -> Claim:
         f"{len(rows)} networks with c(M) = 0, noise of 1e-6 on the gradient: rank correlation of the product of "
         f"condition numbers with what R-GAP makes of the noise {in_words(found)}; at most {worst:.3g} times as much",
         chance(len(rows)),
-        "no verdict" if found is None else ("reproduced" if found[1] > 0 else "not reproduced"),
+        "no verdict" if found is None else ("finding" if found[1] > 0 else "not reproduced"),
         value=found and found[0],
         null_value=0.0,
     )
