@@ -122,16 +122,16 @@ def plot_descent(result: Result[ReferenceMetrics]) -> Figure:
     moved: list[tuple[float, str, Colour]] = []
     for arm in result.metrics.arms:
         key, style = f"{arm.start}_{arm.precision}", "-" if arm.precision == "float32" else ":"
-        label = START_LABELS[arm.start] + ("" if style == "-" else ", bfloat16")
         trace, steps = result.array(f"trace_{key}"), result.array(f"trace_steps_{key}")
         energy = trace[:, 0] * (arm.start_share[0] / trace[0, 0])
         for ax, values, ends in ((above, energy, energies), (below, trace[:, -1], moved)):
-            ax.plot(steps, values, style, color=START_COLOURS[arm.start])
-            ends.append((float(values[-1]), label, START_COLOURS[arm.start]))
+            ax.plot(steps[values > 0], values[values > 0], style, color=START_COLOURS[arm.start])
+            if style == "-":  # the same start in bfloat16 lies on its curve
+                ends.append((float(values[-1]), START_LABELS[arm.start], START_COLOURS[arm.start]))
     truth = result.metrics.net.truth_share[0]
     above.axhline(truth, color=STARTS["truth"], ls="--")
     above.set(xscale="log", yscale="log", ylabel="layer 1: energy / ‖θ₁‖²")
-    below.set(yscale="log", xlabel="step", ylabel="moved: ‖x − x_init‖ / ‖x_init‖")
+    below.set(yscale="log", xlabel="step", ylabel="moved, relative\nto the start")
     end_labels(above, [*energies, (truth, "the training images", STARTS["truth"])])
     end_labels(below, moved)
     return figure

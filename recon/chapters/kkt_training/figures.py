@@ -67,7 +67,7 @@ def plot_residual(result: Result[Metrics]) -> Figure:
         ends.append((norms[-1], f"layer {layer + 1}", colour))
     start = metrics.second_layer.start_norm
     below.axhline(start, color=REFERENCE, linestyle=":")
-    below.set(yscale="log", xlabel="step", ylabel="‖θ_l‖²")
+    below.set(yscale="log", xlabel="step", ylabel=r"$\|\theta_l\|^2$")
     end_labels(
         above, [(hard[-1], "hard ReLU′", SERIES[0]), (smoothed[-1], f"smoothed, α = {metrics.alpha:g}", SERIES[0])]
     )
