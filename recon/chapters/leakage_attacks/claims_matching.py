@@ -132,7 +132,7 @@ def predictors(metrics: MatchingMetrics) -> Claim:
         "c(M)",
         f"Spearman correlation over networks with PSNR, mean over {len(metrics.index)} images, c(M) and joint rank: "
         + "; ".join(words)
-        + ("" if enough else f"; too few networks to rank: {len(metrics.networks)}"),
+        + ("" if enough else f"; these say nothing: {len(metrics.networks)} networks are too few to rank"),
         "0 for unrelated numbers; the interval of a difference contains 0",
         "no verdict"
         if not enough
