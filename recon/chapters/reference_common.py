@@ -261,7 +261,7 @@ def came_text(arm: ReferenceArm) -> str:
     else:
         said = f"not converged ({arm.steps:,} of {arm.published_steps:,} steps): no verdict"
     return (
-        f"{said}; layer 1's energy at {arm.energy_share[0]:.1%} of its norm, images moved by {distance_text(arm.moved)}"
+        f"{said}; layer 1's energy at {arm.energy_share[0]:.1%} of its squared norm, images moved by {distance_text(arm.moved)}"
     )
 
 
@@ -284,7 +284,7 @@ def in_table(arm: ReferenceArm, net: ReferenceNet) -> dict[str, str]:
         "energy left, by layer": _percent(arm.energy_share),
         "the training images leave": _percent(net.truth_share),
         "images moved by": distance_text(arm.moved),
-        "… 5% and 95% of them": f"{distance_text(arm.moved_least)}, {distance_text(arm.moved_most)}",
+        "5th and 95th percentile of that": f"{distance_text(arm.moved_least)}, {distance_text(arm.moved_most)}",
     }
 
 

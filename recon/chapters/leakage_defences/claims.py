@@ -36,7 +36,7 @@ def noise_claim(metrics: Metrics) -> Claim:
     return Claim(
         "leakage-noise",
         "C&C Appendix G",
-        "Noise on the gradient is a defence: enough of it leaves nothing that is better than a grey image.",
+        "Noise on the gradient is a defence: enough of it leaves hardly anything that is better than a grey image.",
         "left open",
         f"the most probable image is no better than grey (error above {NO_BETTER:.0%} of its) from {said}, times the "
         "norm of the gradient on every entry",
