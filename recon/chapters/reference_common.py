@@ -260,9 +260,8 @@ def came_text(arm: ReferenceArm) -> str:
         said = f"converged, {arm.steps:,} steps"
     else:
         said = f"not converged ({arm.steps:,} of {arm.published_steps:,} steps): no verdict"
-    return (
-        f"{said}; layer 1's energy at {arm.energy_share[0]:.1%} of its squared norm, images moved by {distance_text(arm.moved)}"
-    )
+    left = f"layer 1's energy at {arm.energy_share[0]:.1%} of its squared norm"
+    return f"{said}; {left}, images moved by {distance_text(arm.moved)}"
 
 
 def distance_text(moved: float) -> str:

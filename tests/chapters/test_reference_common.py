@@ -73,7 +73,9 @@ def test_a_verdict_comes_from_a_converged_run_alone():
         object.__setattr__(found, name, value)
     object.__setattr__(found, "energy_share", [0.031, 0.9, 0.1])
     assert if_converged(found, "partly") == "partly"
-    assert came_text(found) == "converged, 50,000 steps; layer 1's energy at 3.1% of its norm, images moved by 50%"
+    assert (
+        came_text(found) == "converged, 50,000 steps; layer 1's energy at 3.1% of its squared norm, images moved by 50%"
+    )
     stopped = object.__new__(ReferenceArm)
     for name, value in {**vars(found), "converged": False, "steps": 600}.items():
         object.__setattr__(stopped, name, value)

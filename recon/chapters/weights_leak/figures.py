@@ -165,7 +165,7 @@ def table(result: Result[RecipeMetrics], family: str) -> pd.DataFrame:
             "recipe": label(cell),
             "start": cell.known,
             "Σ": "–" if cell.erased is None else f"{cell.erased:.2f}",
-            "start left": f"{cell.start_left:.2f}",
+            "start left": "–" if "DP-SGD" in cell.cell else f"{cell.start_left:.2f}",
             "found": cell.matches.ncc_07,
             "best null": cell.best_null.ncc_07,
             "sure (true)": f"{cell.certainty.sure} ({cell.certainty.true_among_sure})",
