@@ -18,6 +18,7 @@ from recon.chapters.pictures import (
     SERIES,
     TRAIN,
     Colour,
+    activations_in,
     chart,
     end_labels,
     image_rows,
@@ -53,14 +54,14 @@ def plot_activations(result: Result[Metrics]) -> Figure:
     """Truth, and what each method has by activation, on the last network."""
     name, row = list(result.metrics.activations.items())[-1]
     rows = [("original", result.array("truth")[:6], "grey")]
-    rows += [(key, result.array(f"activation {name} {key}")[:6], "black") for key in row.rows()]
+    rows += [(activations_in(key), result.array(f"activation {name} {key}")[:6], "black") for key in row.rows()]
     return image_rows(rows)
 
 
 def activation_table(metrics: Metrics) -> pd.DataFrame:
     """Geometric means of the errors."""
     rows = {
-        name: {key: f"{value:.2g}" if value > LEAST else "exact" for key, value in row.rows().items()}
+        name: {activations_in(key): f"{value:.2g}" if value > LEAST else "exact" for key, value in row.rows().items()}
         for name, row in metrics.activations.items()
     }
     return pd.DataFrame(rows)

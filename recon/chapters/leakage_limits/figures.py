@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from recon.chapters.leakage_limits.metrics import Metrics
-from recon.chapters.pictures import PAGE, SERIES, Colour, chart, end_labels, image_rows
+from recon.chapters.pictures import PAGE, SERIES, Colour, activations_in, chart, end_labels, image_rows
 from recon.store.results import Result
 
 
@@ -18,7 +18,7 @@ def plot_blocks(result: Result[Metrics]) -> Figure:
     """Images, and what Gauss–Newton found of them, network by network."""
     rows = [("original", result.array("truth")[:6], "grey")]
     rows += [
-        (row.name.replace(", ", ",\n", 1), result.array(f"x_hat {row.name}")[:6].clamp(0, 1), "black")
+        (activations_in(row.name.replace(", ", ",\n", 1)), result.array(f"x_hat {row.name}")[:6].clamp(0, 1), "black")
         for row in result.metrics.blocks
     ]
     return image_rows(rows)
