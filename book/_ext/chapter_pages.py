@@ -73,6 +73,8 @@ def stamp_table(nb: NotebookNode) -> str:
 
 #: a name, and the run or the kept result that a chapter gives it
 BINDING = re.compile(r'^(\w+) = ([\w.]+)\(\s*"([a-z-]+)"', re.MULTILINE)
+#: the kept run where there is one, else this page's
+CHOICE = re.compile(r"^(\w+) = (\w+)\[0\] if \2 else (\w+)$", re.MULTILINE)
 CALL = re.compile(r"\w+\((\w+)")
 VARIES = re.compile(r"(?:each|against|over|to|of) n\b")
 
@@ -84,6 +86,8 @@ def runs_of(nb: NotebookNode, root: Path) -> dict[str, Path]:
         for name, function, experiment in BINDING.findall(cell.source if cell.cell_type == "code" else ""):
             ours, paper = (root / folder / experiment / "result.json" for folder in (f"{EXECUTED}results", PAPER_SIZE))
             found[name] = paper if function != "recon.run" and paper.is_file() else ours
+        for name, kept, own in CHOICE.findall(cell.source if cell.cell_type == "code" else ""):
+            found[name] = found[kept] if PAPER_SIZE in found[kept].as_posix() else found[own]
     return {name: file for name, file in found.items() if file.is_file()}
 
 

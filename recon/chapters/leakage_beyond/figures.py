@@ -61,7 +61,7 @@ def plot_activations(result: Result[Metrics]) -> Figure:
 def activation_table(metrics: Metrics) -> pd.DataFrame:
     """Geometric means of the errors."""
     rows = {
-        name: {activations_in(key): f"{value:.2g}" if value > LEAST else "exact" for key, value in row.rows().items()}
+        name: {key: f"{value:.2g}" if value > LEAST else "exact" for key, value in row.rows().items()}
         for name, row in metrics.activations.items()
     }
     return pd.DataFrame(rows)
