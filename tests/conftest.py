@@ -47,7 +47,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(getattr(config, "recon_out", ""), ignore_errors=True)
 
 
-# ------------------------------------------------------------------------------------------------ smoke results that several tests share
+# ------------------------------------------------------------------------- smoke results that several tests share
 
 
 @pytest.fixture(scope="session")
