@@ -72,6 +72,7 @@ MATHJAX, MATHJAX_PARTS = "mathjax/startup.js", ["input/tex-base", "[tex]/ams", "
 SCRIPT = re.compile(r'<script[^>]* src="([^"?]*)[^"]*"[^>]*></script>\s*')
 ARTICLE = re.compile(r"<article.*?</article>", re.DOTALL)
 IMAGE = re.compile(r"<img [^>]*>")
+SIZE = re.compile(r'style="width: (\d+)px; height: (\d+)px;"')
 WORD, CLASS = re.compile(r"[\w-]+"), re.compile(r"\.([a-zA-Z][\w-]*)")
 RULE = re.compile(r"((?:(?<=[{};])|^)[^{}@;()]+)\{([^{}]*)\}")  # selectors with brackets stay as they are
 ICON_NAME = re.compile(r"\bfa-[a-z0-9-]+")
@@ -154,7 +155,8 @@ def slimmer(html: str, folder: Path) -> str:
     seen = count()
 
     def picture(found: re.Match) -> str:
-        tag, source = found[0], re.search(r'src="([^"]*)"', found[0])
+        tag = SIZE.sub(r'width="\1" height="\2"', found[0])  # a height in a style does not follow a narrowed width
+        source = re.search(r'src="([^"]*)"', tag)
         first = next(seen) == 0
         if source is None or source[1].startswith("data:"):
             return tag

@@ -22,6 +22,12 @@ QUIZ = "book/executed/09-decoreco-tuned"
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 800}
 #: where whoever changes a page can look at all of them, at each of these widths
 SCREENS, WIDTHS = ROOT / "build" / "screens", (1280, 768, 320)
+#: pictures that are not shown in their own proportions
+STRETCHED = """() => [...document.querySelectorAll('.bd-article img:not(.recon-element img)')].filter((i) => {
+  const box = i.getBoundingClientRect(), style = getComputedStyle(i);
+  const width = box.width - parseFloat(style.paddingLeft) * 2, height = box.height - parseFloat(style.paddingTop) * 2;
+  return width > 40 && Math.abs(width / height / (i.naturalWidth / i.naturalHeight) - 1) > 0.05;
+}).map((i) => i.src.slice(-60))"""
 LOADED = "Promise.all([...document.images].map((i) => { i.loading = 'eager'; return i.decode().catch(() => 0) }))"
 
 
@@ -118,6 +124,7 @@ def test_a_page_reflows_and_can_be_looked_at(tab, name):
         file.parent.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=file, type="jpeg", quality=60, full_page=True)
         assert tab.too_wide() <= 0, width
+        assert page.evaluate(STRETCHED) == [], width
 
 
 #: markup that reached a reader: rows of tables, formulas, roles

@@ -29,7 +29,9 @@ def test_a_page_keeps_what_it_uses(tmp_path):
         for name in ("scripts/fontawesome.js", "searchtools.js", MATHJAX, "zoom.js")
     )
     images = '<img src="x.png"><img src="a%20b.png" alt="1 &gt; 0">'
-    images += '<img src="data:x"><img src="a%20b.png" style="width: 9px">'
+    images += (
+        '<img src="data:x"><img src="a%20b.png" style="width: 9px"><img src="y.png" style="width: 8px; height: 6px;">'
+    )
     page = f'{scripts}<img src="outside.png"><article>{images}<span class="math">x</span></article>'
     found = slimmer(page, tmp_path)
     assert [name for name in ("fontawesome", "searchtools", MATHJAX, "zoom.js") if name in found] == [
@@ -39,6 +41,7 @@ def test_a_page_keeps_what_it_uses(tmp_path):
     assert '<img src="outside.png"><article><img src="x.png">' in found  # the first is loaded at once
     assert '<img loading="lazy" width="30" height="20" src="a%20b.png" alt="1 &gt; 0">' in found
     assert '<img src="data:x"><img loading="lazy" src="a%20b.png" style="width: 9px">' in found
+    assert '<img loading="lazy" src="y.png" width="8" height="6">' in found  # so that the height follows the width
     assert MATHJAX not in slimmer(page.replace('class="math"', ""), tmp_path)
 
 
