@@ -29,10 +29,8 @@ def test_a_page_keeps_what_it_uses(tmp_path):
         for name in ("scripts/fontawesome.js", "searchtools.js", MATHJAX, "zoom.js")
     )
     images = '<img src="x.png"><img src="a%20b.png" alt="1 &gt; 0">'
-    images += (
-        '<img src="data:x"><img src="a%20b.png" style="width: 9px">'
+    images += '<img src="data:x"><img src="a%20b.png" style="width: 9px">'
     images += '<img src="y.png" style="width: 8px; height: 6px;">'
-    )
     page = f'{scripts}<img src="outside.png"><article>{images}<span class="math">x</span></article>'
     found = slimmer(page, tmp_path)
     assert [name for name in ("fontawesome", "searchtools", MATHJAX, "zoom.js") if name in found] == [
