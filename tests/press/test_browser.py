@@ -26,7 +26,8 @@ SCREENS, WIDTHS = ROOT / "build" / "screens", (1280, 768, 320)
 STRETCHED = """() => [...document.querySelectorAll('.bd-article img:not(.recon-element img)')].filter((i) => {
   const box = i.getBoundingClientRect(), style = getComputedStyle(i);
   const width = box.width - parseFloat(style.paddingLeft) * 2, height = box.height - parseFloat(style.paddingTop) * 2;
-  return style.objectFit === 'fill' && width > 40 && Math.abs(width / height / (i.naturalWidth / i.naturalHeight) - 1) > 0.05;
+  const ratio = width / height / (i.naturalWidth / i.naturalHeight);
+  return style.objectFit === 'fill' && width > 40 && Math.abs(ratio - 1) > 0.05;
 }).map((i) => i.src.slice(-60))"""
 LOADED = "Promise.all([...document.images].map((i) => { i.loading = 'eager'; return i.decode().catch(() => 0) }))"
 
