@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import sys
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -24,6 +25,7 @@ sys.path.append(str(ROOT / "book" / "_ext"))
 
 import recon_parts  # noqa: E402
 from claim_parts import FAILED, KINDS, Sources, cells, checked, escaped, spread  # noqa: E402
+from confidence import confirmed  # noqa: E402
 from recon_parts import opening, part, thumbnail  # noqa: E402
 from tidy_pages import links  # noqa: E402
 
@@ -232,6 +234,15 @@ def test_confidence_follows_from_sizes_and_image_sets(monkeypatch, copy):
     assert re.search(r"\| 0 \| fair \|$", row("03-bilevel-affine"))
     shutil.rmtree(copy.root / "book" / "paper-size" / "decoreco-partition")  # and a small run decides no paper's claim
     assert row("10-decoreco-partition").endswith("| 0 | low |")
+
+
+def test_a_claim_is_confirmed_where_three_image_sets_agree():
+    def row(*verdicts):
+        first, *others = (SimpleNamespace(verdict=each) for each in verdicts)
+        return SimpleNamespace(claim=first, seeds=others, image_sets=len(verdicts))
+
+    assert confirmed(row("partly", "partly", "partly"))
+    assert not confirmed(row("partly", "partly")) and not confirmed(row("partly", "partly", "reproduced"))
 
 
 def test_the_landing_page_has_the_pictures_of_chapter_6():
