@@ -118,12 +118,21 @@ def numbers(config: Any) -> Iterator[int]:
             yield from numbers(each)
 
 
+def drawn_from(cell: NotebookNode) -> bool:
+    """Whether the cell's figure has a caption and depends on the run."""
+    has_caption = "caption" in cell.metadata.get("mystnb", {}).get("figure", {})
+    return has_caption and "nothing-drawn" not in cell.metadata.get("tags", [])
+
+
 def tell_sizes(nb: NotebookNode, root: Path) -> None:
-    """At the end of every figure's caption: how many images, which seed and which profile, from its result file."""
+    """At the end of every figure's caption: how many images, which seed and which profile, from its result file.
+
+    Not where the cell's tag "nothing-drawn" says that the figure depends on none of them.
+    """
     runs = runs_of(nb, root)
     for cell in nb.cells:
         figure = cell.metadata.get("mystnb", {}).get("figure", {})
-        drawn = [runs[name] for name in CALL.findall(cell.source) if name in runs] if "caption" in figure else []
+        drawn = [runs[name] for name in CALL.findall(cell.source) if name in runs] if drawn_from(cell) else []
         if drawn:
             figure["caption"] += " " + made(json.loads(drawn[0].read_text(encoding="utf-8")), figure["caption"])
 

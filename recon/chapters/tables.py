@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, TypeVar
 
@@ -112,6 +113,12 @@ def best_text(table: NullTable) -> str:
     return null_text(table.best_null.ncc_06, table.best_null_name.ncc_06)
 
 
+def best_texts(tables: Sequence[NullTable]) -> str:
+    """`best_text` of several tables; once, where all have the same."""
+    said = [best_text(table) for table in tables]
+    return f"{said[0]} for each" if len(said) > 1 and len(set(said)) == 1 else ", ".join(said)
+
+
 def in_words(values: ByYardstick[T]) -> dict[str, T]:
     """Yardstick in words -> value, as a table on a page has it."""
     return {
@@ -142,6 +149,7 @@ __all__ = [
     "NullTable",
     "Trained",
     "best_text",
+    "best_texts",
     "flat",
     "in_words",
     "null_text",

@@ -20,6 +20,7 @@ from unittest.mock import patch
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
@@ -31,6 +32,7 @@ from matplotlib.transforms import Bbox
 import recon.chapters
 from recon.chapters import load, registry
 from recon.chapters.bilevel_affine.figures import plot_hypergradients
+from recon.chapters.pictures import beside_grey
 
 #: width of a page's column in CSS pixels, in a window of 1280; figures have 100 dots an inch and never grow
 COLUMN = 688
@@ -244,9 +246,20 @@ def test_every_figure_has_the_books_style():
         f"{plot.__module__}.{plot.__name__}"
         for _, (_, plot) in PLOTS
         if not hasattr(plot, "__wrapped__")
-        and not {"image_rows", "_picture", "plot_trusted"} & set(plot.__code__.co_names)
+        and not {"image_rows", "beside_grey", "_picture", "plot_trusted"} & set(plot.__code__.co_names)
     }
     assert not unsaid
+
+
+def test_a_grid_beside_grey_has_the_error_of_each_and_of_grey():
+    truth = torch.rand(3, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    figure = beside_grey(truth, [("found", (truth + 0.1).flatten(1)), ("exact", truth[:2])], title="on a net")
+    said = [text.get_text() for text in figure.axes[0].texts if text.get_text()]
+    grey = [f"{one:.3f}" for one in (truth - 0.5).square().mean((1, 2, 3)).tolist()]
+    assert said == [
+        "original", "on a net", "found", "0.010", "0.010", "0.010", "exact", "0", "0", "a grey image\n(null)", *grey
+    ]  # fmt: skip
+    plt.close(figure)
 
 
 # ----------------------------------------------------------------------------------------- planted faults are seen

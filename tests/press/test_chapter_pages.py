@@ -74,12 +74,14 @@ def test_a_caption_tells_the_sizes_of_the_run_that_its_figure_shows(tmp_path):
     for each in ("result", "big[0]", "none", "other", "shown", "ours"):
         call = f"plots.plot_x({each})"
         cells.append(code(call, metadata={"mystnb": {"figure": {"caption": "Dots."}}}))
+    same = {"tags": ["nothing-drawn"], "mystnb": {"figure": {"caption": "Eleven points."}}}
+    cells.append(code("plots.plot_x(result)", metadata=same))
     nb = nbformat.v4.new_notebook(cells=cells)
     chapter_pages.tell_sizes(nb, tmp_path)
     linear = "Dots. 500 training images (n) from CIFAR-10, seed 3, profile laptop."
     told = [cell.metadata.mystnb.figure.caption for cell in nb.cells[2:]]
     paper = "Dots. Seed 0, at the paper's size."
-    assert told == [linear, paper, linear, "Dots.", paper, linear]
+    assert told == [linear, paper, linear, "Dots.", paper, linear, "Eleven points."]
 
 
 def test_a_caption_does_not_tell_one_n_where_many_are_shown():
@@ -94,7 +96,10 @@ def test_a_caption_does_not_tell_one_n_where_many_are_shown():
 def test_every_caption_of_a_page_tells_its_sizes(path):
     source = [path.read_text(encoding="utf-8")]
     chapter_pages.laid_out(APP, f"book/executed/{path.stem}", source)
-    figures = [c.metadata.get("mystnb", {}).get("figure") for c in nbformat.reads(source[0], as_version=4).cells]
+    cells = [
+        c for c in nbformat.reads(source[0], as_version=4).cells if "nothing-drawn" not in c.metadata.get("tags", [])
+    ]
+    figures = [c.metadata.get("mystnb", {}).get("figure") for c in cells]
     captions = [each["caption"] for each in figures if each]
     assert captions
     for caption in captions:

@@ -154,7 +154,13 @@ def separated(n: int = 12) -> Arrays:
     noisy = x + 0.2 * torch.randn(n, 3072, generator=torch.Generator().manual_seed(1))
     free = torch.linspace(0.1, 0.75, n)
     return Arrays(
-        x_train=x, x_held_out=images(n, 5) - 0.5, x_hat=noisy, x_null=noisy, x_null_ncc=free, mean=torch.zeros(3072)
+        x_train=x,
+        x_held_out=images(n, 5) - 0.5,
+        x_hat=noisy,
+        x_null=noisy,
+        x_null_ncc=free,
+        null_envelope=free.flip(0) + 0.05,
+        mean=torch.zeros(3072),
     )
 
 
@@ -176,7 +182,7 @@ def test_a_threshold_counts_what_lies_above_it(opened):
     result = separated()
     page = opened(threshold(result, start=0.7))
     knob, said = page.get_by_role("slider"), page.locator(".said")
-    free = result.array("x_null_ncc")
+    free = result.array("null_envelope")
 
     def expected(cut: float) -> str:
         return f"Without any attack, {int((free > cut).sum())}"

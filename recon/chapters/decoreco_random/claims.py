@@ -5,7 +5,7 @@ from __future__ import annotations
 from recon.chapters.decoreco_random.metrics import Metrics, ReferenceMetrics, Search, Variants
 from recon.chapters.decoreco_random.sizes import ReferenceTable, Sizes
 from recon.chapters.reference_common import NO_VERDICT, came_text, if_converged
-from recon.chapters.tables import MatchTable, best_text
+from recon.chapters.tables import MatchTable, best_text, best_texts
 from recon.scoring.nulls import clears
 from recon.store.results import Claim, verdict
 
@@ -48,9 +48,7 @@ def _needs_no_tuning(variants: Variants) -> Claim:
         "outside the span of w1 can be projected away.",
         "",
         _counted(*ours, variants.span.searched_dimensions) + f"; {_there(there)}",
-        "best null: "
-        + ", ".join(best_text(found) for found in (*ours, there))
-        + "; held out: "
+        f"best null: {best_texts((*ours, there))}; held out: "
         + ", ".join(str(found.null.ncc_06) for found in (*ours, there)),
         "finding" if all(in_span) else "partly" if any(in_span) else "not reproduced",
         value=min(found.matches.ncc_06 for found in ours[1:]),
@@ -90,7 +88,7 @@ def reference_claims(metrics: ReferenceMetrics, _: ReferenceTable) -> list[Claim
             f"of {metrics.n_train} above NCC 0.6: "
             + ", ".join(f"{arm.matches.ncc_06} from {name}" for name, arm in arms.items())
             + f"; {came_text(random)}",
-            "best null: " + ", ".join(best_text(arm) for arm in arms.values()),
+            "best null: " + best_texts(list(arms.values())),
             verdict_of,
             value=tuned.matches.ncc_06,
             null_value=tuned.best_null.ncc_06,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recon.chapters.decoreco_regimes.metrics import Cell, Metrics
 from recon.chapters.decoreco_regimes.sizes import Sizes
-from recon.chapters.tables import best_text
+from recon.chapters.tables import best_texts
 from recon.store.results import Claim
 
 GOAL = 0.08  # share of the images beyond the best null: 40 of 500
@@ -29,8 +29,8 @@ def _predicts(metrics: Metrics) -> list[Claim]:
             "",
             f"rank correlation {rho:.2f} between that share and the images found beyond the best null, "
             f"{len(rows)} networks; shares {min(c.truth_share[0] for c in rows):.1%} to "
-            f"{max(c.truth_share[0] for c in rows):.1%}; energy below the truth's on "
-            f"{sum(bool(c.below_truth) for c in rows)}",
+            f"{max(c.truth_share[0] for c in rows):.1%}; the attack's energy ends below the "
+            f"truth's on {sum(bool(c.below_truth) for c in rows)} of them",
             "no relation: 0",
             "finding" if rho <= -0.5 else "partly" if rho < 0 else "not reproduced",
             value=rho,
@@ -52,7 +52,7 @@ def _many(metrics: Metrics) -> Claim:
         "beyond the best null.",
         "",
         f"of {metrics.n_train} above NCC 0.6: " + ", ".join(f"{row.matches.ncc_06} ({_named(row)})" for row in rows),
-        "best null: " + ", ".join(best_text(row) for row in rows),
+        "best null: " + best_texts(rows),
         "finding" if found >= GOAL * metrics.n_train else "partly" if found > 0 else "not reproduced",
         value=best.matches.ncc_06,
         null_value=best.best_null.ncc_06,

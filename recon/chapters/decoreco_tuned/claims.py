@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recon.chapters.decoreco_tuned.metrics import Metrics, ShownRanks, SizeMetrics
 from recon.chapters.decoreco_tuned.sizes import Sizes, SizeSizes
-from recon.chapters.tables import best_text
+from recon.chapters.tables import best_text, best_texts
 from recon.scoring.nulls import clears
 from recon.store.results import Claim, verdict
 
@@ -91,7 +91,7 @@ def size_claims(metrics: SizeMetrics, _: SizeSizes) -> list[Claim]:
             "falls as there are more of them.",
             "",
             f"{found}; over the best null " + ", ".join(f"{row.excess.ncc_06:+d}" for row in rows),
-            "best null: " + ", ".join(best_text(row) for row in rows) + f"; held out: {held_out}",
+            "best null: " + best_texts(rows) + f"; held out: {held_out}",
             "finding" if cleared and falls else "not reproduced",
             value=last.excess.ncc_06 / last.n_train,
             null_value=first.excess.ncc_06 / first.n_train,

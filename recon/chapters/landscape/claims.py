@@ -202,7 +202,7 @@ def _searched(
         sentence,
         paper,
         judged.text(say),
-        null or f"the starts: {judged.null:.2g}; decides: the least of {judged.value():.2g}",
+        null or f"the starts lead by {judged.null:.2g}; the search with the least lead decides, {judged.value():.2g}",
         judged.verdict(),
         value=judged.value(),
         null_value=judged.null,

@@ -53,10 +53,10 @@ def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
         "C&C Appendix B",
         "With U x = V as a hard constraint, a trust region takes much longer to the same result than a soft one.",
         "much longer",
-        f"truck, {sizes.constrained}: soft MSE {soft.mse:.4f} in {soft.seconds:.3g} s ({soft.steps} steps); trust "
-        f"region {until(trust)}; the same problem by L-BFGS {until(lbfgs)}; a basis of the kernel takes "
-        f"{found.kernel_seconds:.3g} s of both. Off the constraint: {trust.violation:.0e}, "
-        f"{lbfgs.violation:.0e}, soft {soft.violation:.2g}",
+        f"truck, {sizes.constrained}: the soft constraint reaches MSE {soft.mse:.4f} in {soft.seconds:.3g} s "
+        f"({soft.steps} steps); the trust region is {until(trust)}; L-BFGS on the same hard constraint is "
+        f"{until(lbfgs)}; both spend {found.kernel_seconds:.3g} s on a basis of the kernel. ‖Ux − V‖ ends at "
+        f"{trust.violation:.0e}, {lbfgs.violation:.0e}, and {soft.violation:.2g} with the soft one",
         f"the start: MSE {found.start_mse:.4f}",
         "reproduced" if slower else ("no verdict" if short else ("not reproduced" if sooner else "partly")),
         value=trust.mse,
@@ -67,7 +67,7 @@ def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
 def until(found: Solver) -> str:
     """When it had the soft constraint's error, and where it ended."""
     there = "never as near" if found.reached is None else f"as near after {found.reached:.3g} s"
-    return f"{there}, MSE {found.mse:.4f} in {found.seconds:.3g} s ({found.steps} steps)"
+    return f"{there} and ends at MSE {found.mse:.4f} after {found.seconds:.3g} s ({found.steps} steps)"
 
 
 def smaller_gradients(metrics: Metrics) -> Claim:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recon.chapters.leakage_attacks.claims_matching import SUFFIXES, name_of
 from recon.chapters.leakage_attacks.metrics import MatchingMetrics, Metrics, Scores
-from recon.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows
+from recon.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, beside_grey, chart, end_labels, image_rows
 from recon.chapters.published import DIVERGED, LABELS, METHODS, PUBLISHED
 from recon.store.results import Result
 
@@ -167,9 +167,8 @@ def plot_classes(result: Result[MatchingMetrics]) -> Figure:
     first = 2 if len(metrics.index) >= 12 else 0  # after the paper's two come the classes in turn
     shown = slice(first, first + 10)
     kinds = [kind for kind in SHOWN if kind in metrics.networks[name].methods]
-    rows = [("original", result.array("truth")[shown], "grey")]
-    rows += [(SHOWN[kind], result.array(f"x_hat {name} {kind}")[shown], "black") for kind in kinds]
-    return image_rows(rows, [[f"on {name}"]], size=0.95)
+    found = [(SHOWN[kind], result.array(f"x_hat {name} {kind}")[shown]) for kind in kinds]
+    return beside_grey(result.array("truth")[shown], found, title=f"on {name}")
 
 
 def matching_table(metrics: MatchingMetrics) -> pd.DataFrame:

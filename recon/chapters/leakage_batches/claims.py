@@ -17,7 +17,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [
         mixture_claim(metrics.mixtures),
         batch_claim(few, metrics),
-        same_label_claim(alike),
+        *same_label_claims(alike),
         client_claim(metrics.clients),
         label_claim(metrics.labels),
         separated_claim(metrics.separated),
@@ -56,9 +56,9 @@ def batch_claim(few: list[Solved], metrics: Metrics) -> Claim:
         "The mean gradient of a few images of different labels determines every one of them, and Gauss–Newton from "
         "faint noise finds them to half a grey level.",
         "no approach with guarantees known to the authors",
-        f"{found} of {images} images found, in batches of {', '.join(str(row.n) for row in few)}; largest batch "
-        f"certified {max((row.n for row in metrics.batches if row.certified), default=0)}, "
-        f"certified but wrong {len(wrong)}" + (f"; beyond: {beyond}" if beyond else ""),
+        f"{found} of {images} images found, in batches of {', '.join(str(row.n) for row in few)}; the largest batch "
+        f"with a certificate has {max((row.n for row in metrics.batches if row.certified), default=0)} images; "
+        f"{len(wrong)} certificates are wrong" + (f"; beyond as many as classes: {beyond}" if beyond else ""),
         f"grey: MSE {max(row.grey_mse for row in few):.3g}, 0 found; ours at most {max(row.mse for row in few):.1g}",
         "not reproduced" if wrong or not found else ("finding" if found == images else "partly"),
         value=float(found),
@@ -66,20 +66,24 @@ def batch_claim(few: list[Solved], metrics: Metrics) -> Claim:
     )
 
 
-def same_label_claim(rows: list[Solved]) -> Claim:
-    """Where labels do not tell images apart."""
+def same_label_claims(rows: list[Solved]) -> list[Claim]:
+    """Where labels do not tell images apart; none without such a batch."""
+    if not rows:
+        return []
     images, found = sum(row.n for row in rows), sum(row.found for row in rows)
-    return Claim(
-        "batches-one-label",
-        "",
-        "Images of one label come apart as well.",
-        "",
-        "; ".join(f"{row.found} of {row.n} ({row.side} × {row.side}, MSE {row.mse:.1g})" for row in rows),
-        f"grey: MSE {max(row.grey_mse for row in rows):.3g}, 0 found",
-        "finding" if found == images else ("partly" if found else "not reproduced"),
-        value=float(found),
-        null_value=0.0,
-    )
+    return [
+        Claim(
+            "batches-one-label",
+            "",
+            "Images of one label come apart as well.",
+            "",
+            "; ".join(f"{row.found} of {row.n} ({row.side} × {row.side}, MSE {row.mse:.1g})" for row in rows),
+            f"grey: MSE {max(row.grey_mse for row in rows):.3g}, 0 found",
+            "finding" if found == images else ("partly" if found else "not reproduced"),
+            value=float(found),
+            null_value=0.0,
+        )
+    ]
 
 
 def client_claim(rows: list[Client]) -> Claim:
@@ -93,13 +97,18 @@ def client_claim(rows: list[Client]) -> Claim:
         "Local steps hide nothing from an adversary who goes through them: their number, the step size and the batch "
         "being known, the images are found as from one gradient.",
         "",
-        "; ".join(f"{row.k} steps: {row.found} of {row.n}, MSE {row.mse:.1g}" for row in rows),
+        "; ".join(f"after {steps(row.k)} {row.found} of {row.n} images (MSE {row.mse:.1g})" for row in rows),
         "the update taken for one gradient: "
-        + "; ".join(f"{row.k} steps {row.naive_found} of {row.n}, MSE {row.naive_mse:.1g}" for row in rows),
+        + "; ".join(f"after {steps(row.k)} {row.naive_found} of {row.n} (MSE {row.naive_mse:.1g})" for row in rows),
         "finding" if found == images > naive else ("partly" if found > naive else "not reproduced"),
         value=float(found),
         null_value=float(naive),
     )
+
+
+def steps(k: int) -> str:
+    """1 step, 2 steps."""
+    return f"{k} step" if k == 1 else f"{k} steps"
 
 
 def label_claim(rows: list[Counted]) -> Claim:
@@ -113,9 +122,10 @@ def label_claim(rows: list[Counted]) -> Claim:
         "The labels of a batch need not be known: the gradient of the last bias counts them, with less than half of "
         "the errors of guessing, before training and after.",
         "the true labels are given",
-        "wrong labels, untrained and trained network: "
-        + "; ".join(f"n = {row.n}: {row.untrained:.0%}, {row.trained:.0%}" for row in rows),
-        "equal counts: " + "; ".join(f"n = {row.n}: {row.equal:.0%}" for row in rows),
+        "wrong labels on the untrained and on the trained network: "
+        + "; ".join(f"n = {row.n}: {row.untrained:.0%} and {row.trained:.0%}" for row in rows),
+        "wrong by taking every label for equally frequent: "
+        + "; ".join(f"n = {row.n}: {row.equal:.0%}" for row in rows),
         "finding" if start and trained else ("partly" if start or trained else "not reproduced"),
         value=several[-1].untrained,
         null_value=several[-1].equal,

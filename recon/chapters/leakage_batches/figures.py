@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from recon.chapters.leakage_batches.metrics import Metrics
-from recon.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows
+from recon.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, beside_grey, chart, end_labels, image_rows
 from recon.store.results import Result
 
 
@@ -36,13 +36,8 @@ def plot_batches(result: Result[Metrics]) -> Figure:
 
 def plot_images(result: Result[Metrics]) -> Figure:
     """One batch: the images, their mean, and Gauss–Newton's."""
-    return image_rows(
-        [
-            ("images", result.array("truth"), "grey"),
-            ("their mean", result.array("mixed"), "none"),
-            ("from the mean\ngradient", result.array("x_hat"), "black"),
-        ]
-    )
+    found = [("their mean", result.array("mixed")), ("from the mean\ngradient", result.array("x_hat"))]
+    return beside_grey(result.array("truth"), found, "images")
 
 
 @chart

@@ -6,7 +6,7 @@ from statistics import geometric_mean
 
 from recon.chapters.leakage_beyond.metrics import Metrics, ThreatModels
 from recon.chapters.leakage_beyond.sizes import Sizes
-from recon.chapters.tables import best_text
+from recon.chapters.tables import best_texts
 from recon.nets.conv import SLOPE
 from recon.scoring.nulls import clears
 from recon.store.results import Claim
@@ -31,9 +31,9 @@ def activations_claim(metrics: Metrics) -> Claim:
         for method, label in words.items():
             ratio = row.ratio(method)
             if row.exact(method):
-                said.append(f"{label} on {name} exact with either")
+                said.append(f"{label} on {name} is exact with either")
             elif row.typical("tanh", method) > HALF * geometric_mean(metrics.grey):
-                said.append(f"{label} on {name} {ratio} times, no better than grey with Tanh already")
+                said.append(f"{label} on {name} {ratio} times, but there it is no better than grey with Tanh already")
             else:
                 said.append(f"{label} on {name} {ratio} times")
                 judged.append(ratio)
@@ -70,8 +70,8 @@ def threat_claim(measured: ThreatModels) -> Claim:
     stages, weights = measured.stages, measured.weights
     early = [stage.log_loss for stage in stages if stage.gradient_ncc_32 > 0.99]
     late = [stage.log_loss for stage in stages if stage.gradient_ncc_32 < 0.01]
-    held = f"NCC above 0.99 down to a loss of exp({min(early):.0f})" if early else "never above NCC 0.99"
-    gone = f", below 0.01 from exp({max(late):.0f}) on, in float32" if late else ""
+    held = f"an NCC above 0.99 down to a loss of exp({min(early):.0f})" if early else "never an NCC above 0.99"
+    gone = f" and below 0.01 from exp({max(late):.0f}) on, in float32" if late else ""
     counts = ", ".join(f"{row.above_06} (step {row.step})" for row in weights)
     cleared = [row.step for row in weights if clears(row.above_06, row.best_null.ncc_06)]
     clear = (
@@ -83,10 +83,8 @@ def threat_claim(measured: ThreatModels) -> Claim:
         "",
         "During training one gradient holds its image until it underflows, and the weights come to hold images.",
         "",
-        f"gradient: {held}{gone}; weights: {counts} of {measured.n_train} images above NCC 0.6, {clear}",
-        "best null: "
-        + ", ".join(best_text(row) for row in weights)
-        + "; held out: "
-        + ", ".join(str(row.null_above_06) for row in weights),
+        f"the gradient's image has {held}{gone}; separating the weights gives {counts} of {measured.n_train} images "
+        f"above NCC 0.6, {clear}",
+        "best null: " + best_texts(weights) + "; held out: " + ", ".join(str(row.null_above_06) for row in weights),
         "finding" if all(holds) else "partly" if any(holds) else "not reproduced",
     )

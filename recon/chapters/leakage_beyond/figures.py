@@ -19,6 +19,7 @@ from recon.chapters.pictures import (
     TRAIN,
     Colour,
     activations_in,
+    beside_grey,
     chart,
     end_labels,
     image_rows,
@@ -53,9 +54,8 @@ def plot_stages(result: Result[Metrics]) -> Figure:
 def plot_activations(result: Result[Metrics]) -> Figure:
     """Truth, and what each method has by activation, on the last network."""
     name, row = list(result.metrics.activations.items())[-1]
-    rows = [("original", result.array("truth")[:6], "grey")]
-    rows += [(activations_in(key), result.array(f"activation {name} {key}")[:6], "black") for key in row.rows()]
-    return image_rows(rows)
+    found = [(activations_in(key), result.array(f"activation {name} {key}")[:6]) for key in row.rows()]
+    return beside_grey(result.array("truth")[:6], found)
 
 
 def activation_table(metrics: Metrics) -> pd.DataFrame:

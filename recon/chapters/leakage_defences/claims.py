@@ -38,8 +38,8 @@ def noise_claim(metrics: Metrics) -> Claim:
         "C&C Appendix G",
         "Noise on the gradient is a defence: enough of it leaves hardly anything that is better than a grey image.",
         "left open",
-        f"the most probable image is no better than grey (error above {NO_BETTER:.0%} of its) from {said}, times the "
-        "norm of the gradient on every entry",
+        f"the most probable image is no better than grey (its error is above {NO_BETTER:.0%} of grey's) from this "
+        f"noise on: {said}, in units of the gradient's norm on every entry",
         "a grey image; R-GAP is worse than grey from "
         + ", ".join(f"{name} z = {z:g}" for name, z in lost.items() if z is not None),
         "finding" if all(found) else "partly" if any(found) else "not reproduced",
@@ -75,8 +75,9 @@ def predicted_claim(metrics: Metrics) -> Claim:
         "The adversary knows how far off they are: the posterior variance, computed without the truth, is within a "
         "factor of two of the error of the most probable image at every noise.",
         "",
-        "; ".join(f"{name}: error over prediction {min(each):.2f} to {max(each):.2f}" for name, each in ratios.items()),
-        "predicting grey's error throughout: off by up to "
+        "the error is between these multiples of the predicted one: "
+        + "; ".join(f"{name} {min(each):.2f} and {max(each):.2f}" for name, each in ratios.items()),
+        "predicting grey's error at every noise is off by a factor of up to "
         f"{max(mean(metrics.grey[name]) / mean(rows[0].mse) for name, rows in metrics.noise.items()):.0e}",
         "finding" if all(near) else ("partly" if sum(near) >= 0.8 * len(near) else "not reproduced"),
         value=max(max(every), 1 / min(every)),
@@ -95,9 +96,10 @@ def private_claim(metrics: Metrics) -> Claim:
         "",
         "The noise of private training hides a single image with room to spare.",
         "",
-        f"hidden from z = {needed:g} on, ε = {once:.3g} for one release at δ = 1e-5; training (10 000 steps, batches "
-        f"of 256 from 50 000) has ε at most {USUAL:g} from z = {min(usual, default=math.inf):g} on",
-        "; ".join(f"z = {row.z:g}: ε {row.once:.3g} once, {row.training:.3g} trained" for row in metrics.privacy),
+        f"the image is hidden from z = {needed:g} on: one release has ε = {once:.3g} at δ = 1e-5; training (10 000 "
+        f"steps, batches of 256 from 50 000) has ε of at most {USUAL:g} from z = {min(usual, default=math.inf):g} on",
+        "ε of one release and of training: "
+        + "; ".join(f"z = {row.z:g}: {row.once:.3g} and {row.training:.3g}" for row in metrics.privacy),
         "no verdict" if not usual else ("finding" if needed < min(usual) else "not reproduced"),
         value=needed,
         null_value=min(usual, default=None),
@@ -115,15 +117,14 @@ def compressed_claim(metrics: Metrics) -> Claim:
         "",
         "Compression is no defence: as long as the entries that are left outnumber the pixels, they give the image.",
         "",
-        "images found from the largest and from random entries: "
+        f"of {metrics.n_images} images found from the largest entries and from random ones: "
         + "; ".join(
-            f"{row.share:.0%} ({row.equations:.1f} a pixel) {row.largest_found} and {row.random_found} of "
-            f"{metrics.n_images}"
+            f"{row.largest_found} and {row.random_found} from {row.share:.0%} ({row.equations:.1f} a pixel)"
             for row in rows
         ),
-        "fewer entries than pixels: "
+        "with fewer entries than pixels "
         + str(sum(row.largest_found + row.random_found for row in rows if row.equations < 1))
-        + " found",
+        + " are found",
         "no verdict"
         if not tenth
         else ("finding" if min(held) == 2 * metrics.n_images else ("partly" if sum(held) else "not reproduced")),
@@ -141,8 +142,8 @@ def signs_claim(metrics: Metrics) -> Claim:
         "",
         "The signs alone give more of the image than grey.",
         "",
-        f"MSE of CosineTV on the signs {mean(metrics.signs.mse):.3g}, below {NO_BETTER:.0%} of grey's on {sum(better)} "
-        f"of {len(better)} images; on the gradient itself {mean(metrics.signs.whole_mse):.3g}",
+        f"CosineTV on the signs has MSE {mean(metrics.signs.mse):.3g}, and less than {NO_BETTER:.0%} of grey's on "
+        f"{sum(better)} of {len(better)} images; on the gradient itself {mean(metrics.signs.whole_mse):.3g}",
         f"a grey image: {mean(grey):.3g}",
         "finding" if all(better) else ("partly" if any(better) else "not reproduced"),
         value=mean(metrics.signs.mse),
@@ -159,10 +160,10 @@ def metric_claim(metrics: Metrics) -> Claim:
         "Noise on the gradients reduces c(M).",
         "an insight from the analysis",
         "; ".join(
-            f"{row.network}: " + ", ".join(f"{c} at σ = {s:g}" for s, c in zip(row.sigma, row.c, strict=True))
+            f"c(M) of {row.network} is " + ", ".join(f"{c} at σ = {s:g}" for s, c in zip(row.sigma, row.c, strict=True))
             for row in metrics.deficiency
         ),
-        "no noise: the first of each",
+        "without noise: the first number of each",
         verdict(all(lowered)) if all(lowered) or not any(lowered) else "partly",
         value=float(sum(lowered)),
         null_value=0.0,

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from recon.chapters.leakage_defences.metrics import Metrics
-from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows, note
+from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, Colour, beside_grey, chart, end_labels, note
 from recon.store.results import Result
 
 
@@ -44,9 +44,8 @@ def plot_noise(result: Result[Metrics]) -> Figure:
 def plot_images(result: Result[Metrics]) -> Figure:
     """The images of the first network under more and more noise."""
     name, rows = next(iter(result.metrics.noise.items()))
-    shown = [("original", result.array(f"truth {name}")[:6], "grey")]
-    shown += [(f"z = {row.z:g}", result.array(f"x_hat {name} {row.z:g}")[:6].clamp(0, 1), "black") for row in rows]
-    return image_rows([*shown, ("signs alone", result.array("signs")[:6], "black")])
+    shown = [(f"z = {row.z:g}", result.array(f"x_hat {name} {row.z:g}")[:6].clamp(0, 1)) for row in rows]
+    return beside_grey(result.array(f"truth {name}")[:6], [*shown, ("signs alone", result.array("signs")[:6])])
 
 
 @chart

@@ -37,10 +37,11 @@ def residual_claim(metrics: Metrics, sizes: Sizes) -> Claim:
         "residual networks are left open; by a Taylor expansion of the block",
         f"images of {sizes.side} × {sizes.side}: "
         + "; ".join(
-            f"{row.name}: locally determined {row.determined}, found {row.found}, known {row.known} of {len(row.mse)}"
+            f"{row.name}: of {len(row.mse)} images {row.determined} are locally determined, {row.found} found, "
+            f"{row.known} known to be found"
             for row in rows
         )
-        + f"; falsely known {wrong}",
+        + f"; {wrong} wrongly held to be found",
         f"Adam on the cosine: {matched} found, MSE "
         + "; ".join(f"{row.name} {np.mean(row.matched):.2g}" for row in rows)
         + f"; a grey image {np.mean(metrics.grey):.2g}",
@@ -62,8 +63,8 @@ def kink_claim(metrics: Metrics) -> Claim:
         "With ReLU Gauss–Newton still gets nearer to the image than grey, and than Adam on the cosine does.",
         "",
         "; ".join(
-            f"{name}: error over grey's {to_grey[name]}, over Adam's {ratios[name]}; locally determined "
-            f"{row.determined}, found {row.found} of {len(row.mse)}"
+            f"{name}: its error is {to_grey[name]} times grey's and {ratios[name]} times Adam's; of {len(row.mse)} "
+            f"images {row.determined} are locally determined, {row.found} found"
             for name, row in rows.items()
         ),
         f"a grey image {np.mean(metrics.grey):.2g}; Adam on the cosine "
@@ -100,13 +101,15 @@ def imprint_claim(metrics: Metrics) -> Claim:
         "A server that chooses the network reads every image of a batch that is alone in its bin, and knows which of "
         "its candidates are images.",
         "as reported (Fowl et al. 2022)",
-        "found of the batch, in brackets alone in their bin and known (of these wrong): "
+        "images read: "
         + "; ".join(
-            f"{row.found} of {row.n} ({row.alone}, {row.known} ({row.falsely_known})), {row.bins} bins" for row in rows
+            f"{row.found} of {row.n} with {row.bins} bins ({row.alone} alone in theirs; {row.known} held to be images"
+            + (f", {row.falsely_known} wrongly)" if row.falsely_known else ")")
+            for row in rows
         ),
-        "an ordinary layer as wide, row by row: "
-        + "; ".join(f"{row.honest} of {row.n}, {row.bins} units" for row in rows)
-        + f"; expected alone at most {most.expected:.0f}",
+        "from the rows of an ordinary layer as wide: "
+        + "; ".join(f"{row.honest} of {row.n} with {row.bins} units" for row in rows)
+        + f"; by chance {most.expected:.0f} of {most.n} would be alone in {most.bins} bins",
         "finding" if all(good) else ("partly" if any(good) else "not reproduced"),
         value=most.found,
         null_value=most.honest,

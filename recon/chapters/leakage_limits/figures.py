@@ -10,18 +10,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from recon.chapters.leakage_limits.metrics import Metrics
-from recon.chapters.pictures import PAGE, SERIES, Colour, activations_in, chart, end_labels, image_rows
+from recon.chapters.pictures import PAGE, SERIES, Colour, activations_in, beside_grey, chart, end_labels, image_rows
 from recon.store.results import Result
 
 
 def plot_blocks(result: Result[Metrics]) -> Figure:
     """Images, and what Gauss–Newton found of them, network by network."""
-    rows = [("original", result.array("truth")[:6], "grey")]
-    rows += [
-        (activations_in(row.name.replace(", ", ",\n", 1)), result.array(f"x_hat {row.name}")[:6].clamp(0, 1), "black")
+    found = [
+        (activations_in(row.name.replace(", ", ",\n", 1)), result.array(f"x_hat {row.name}")[:6].clamp(0, 1))
         for row in result.metrics.blocks
     ]
-    return image_rows(rows)
+    return beside_grey(result.array("truth")[:6], found)
 
 
 def plot_server(result: Result[Metrics]) -> Figure:

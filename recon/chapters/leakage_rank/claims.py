@@ -108,8 +108,9 @@ def singular_layer(metrics: IdentifiabilityMetrics) -> Claim:
         "",
         "A singular layer does not mean an undetermined image: all layers together can fix what one of them loses.",
         "c(M) sums what single layers lose",
-        f"of {len(rows)} networks with c(M) < 0 {len(jointly)} fix every entry of the image that they read; "
-        + "; ".join(f"{name}: c(M) = {row.c}, jointly {row.joint_deficiency}" for name, row in rows.items()),
+        f"every entry of the image that is read is fixed by {len(jointly)} of {len(rows)} networks with c(M) < 0; "
+        "c(M) and joint deficiency: "
+        + "; ".join(f"{name} {row.c} and {row.joint_deficiency}" for name, row in rows.items()),
         "unread entries: " + ", ".join(f"{name} {row.unread_pixels}" for name, row in rows.items()),
         "finding" if jointly else "not reproduced",
         value=float(len(jointly)),
@@ -132,8 +133,8 @@ def found_and_known(metrics: IdentifiabilityMetrics) -> Claim:
         "Where the gradient determines the image, Gauss–Newton on all layers finds it from grey to half a grey level, "
         "and the adversary can tell; nothing else is certified.",
         "",
-        f"of {total} images and networks {every} are determined, {sum(each.found for each in counts.values())} found, "
-        f"{known} known to be found, {false} certified but wrong",
+        f"of {total} pairs of an image and a network {every} are determined, "
+        f"{sum(each.found for each in counts.values())} found, {known} known to be found, {false} certified but wrong",
         f"found by R-GAP: {by_rgap}",
         "no verdict"
         if not every

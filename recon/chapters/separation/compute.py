@@ -86,11 +86,17 @@ def smears(w1: Tensor, k: int) -> Tensor:
 
 def best_null_images(train: Tensor, nulls: Tensors) -> Tensors:
     """For every training image (n, d) the candidate that costs nothing which is assigned to it, of the null whose best
-    ten are best."""
+    ten are best; and the upper envelope (n,) of all nulls' sorted NCC: as many of it are above a threshold as of the
+    null that is best there."""
     assigned = {name: one_to_one(train, padded(x, len(train))) for name, x in nulls.items()}
     name = max(assigned, key=lambda each: assigned[each].score.topk(min(10, len(train))).values.sum().item())
     match = assigned[name]
-    return {"x_null": padded(nulls[name], len(train))[match.index], "x_null_ncc": match.score}
+    curves = torch.stack([each.score.sort(descending=True).values for each in assigned.values()])
+    return {
+        "x_null": padded(nulls[name], len(train))[match.index],
+        "x_null_ncc": match.score,
+        "null_envelope": curves.amax(0),
+    }
 
 
 # ------------------------------------------------------------------------------------------------ simpler attacks

@@ -129,7 +129,7 @@ def plot_scores(result: Result[Metrics]) -> Figure:
     curves = {
         "training images": (matched(result, "x_train")[2], TRAIN),
         "held-out images\n(null)": (matched(result, "x_held_out")[2], HELD_OUT),
-        "training images,\nwithout an attack\n(null)": (result.array("x_null_ncc").sort(descending=True).values, FREE),
+        "training images,\nwithout an attack\n(null)": (result.array("null_envelope"), FREE),
     }
     for score, colour in curves.values():
         ax.plot(range(1, len(score) + 1), score, color=colour)

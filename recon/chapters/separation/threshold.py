@@ -16,7 +16,7 @@ LOW = 0.3  # left end of the axis
 def threshold(result: Result[Metrics], start: float = 0.7) -> str:
     """The element for a result of `separation`, the threshold at `start`."""
     train, held = (matched(result, key)[2] for key in ("x_train", "x_held_out"))
-    free = result.array("x_null_ncc")
+    free = result.array("null_envelope")  # of the null that is best at each threshold, as the tables have it
     kinds = [
         (TRAIN, "", ["training images,", "recovered"], train),
         (HELD_OUT, "7 4", ["held-out images,", "same candidates"], held),
