@@ -131,7 +131,8 @@ def end_labels(ax: Axes, curves: Sequence[tuple[float, str, Colour]]) -> None:
     for k, end, up, down in zip(order, ends, upward, downward, strict=True):
         _, words, colour = curves[k]
         place = (up + down) / 2
-        line = {"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0}
+        beside = (0, 0.5)  # the line ends at the left of its words: towards their middle it would cross others'
+        line = {"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": beside}
         ax.annotate(
             words,
             (1.0, end),

@@ -32,7 +32,7 @@ from matplotlib.transforms import Bbox
 import recon.chapters
 from recon.chapters import load, registry
 from recon.chapters.bilevel_affine.figures import plot_hypergradients
-from recon.chapters.pictures import beside_grey
+from recon.chapters.pictures import beside_grey, chart, end_labels
 
 #: width of a page's column in CSS pixels, in a window of 1280; figures have 100 dots an inch and never grow
 COLUMN = 688
@@ -150,7 +150,19 @@ def _below(box: Bbox, figure: Figure) -> Iterator[str]:
                 yield f"the text {text.get_text()!r}"
 
 
-FAULTS = (small, slanted, overlapping, cut_off, covered)
+def crossed(page: Drawn) -> list[str]:
+    """Texts that the thin line of another label runs through."""
+    lines = [(text, text.arrow_patch) for text, _ in page.texts if getattr(text, "arrow_patch", None) is not None]
+    return [
+        f"{other.get_text()!r} by the line of {text.get_text()!r}"
+        for text, arrow in lines
+        for other, box in page.texts
+        if other is not text
+        and arrow.get_transform().transform_path(arrow.get_path()).intersects_bbox(box.padded(-2), filled=False)
+    ]
+
+
+FAULTS = (small, slanted, overlapping, cut_off, covered, crossed)
 
 
 def faults(figure: Figure) -> list[str]:
@@ -313,6 +325,27 @@ def test_text_over_the_edge_is_seen(plain):
     text = ax.text(0.99, 0.5, "too long for what is left")
     text.set_in_layout(False)
     assert cut_off(drawn(figure)) == ["'too long for what is left'"]
+
+
+def test_a_line_through_another_label_is_seen(plain):
+    figure, ax = plain
+    ax.text(1.05, 0.5, "between", transform=ax.transAxes, va="center")
+    there = {"xycoords": "axes fraction", "textcoords": "axes fraction", "arrowprops": {"arrowstyle": "-"}}
+    ax.annotate("low", (1.0, 0.9), (1.1, 0.1), annotation_clip=False, **there)
+    assert crossed(drawn(figure)) == ["'between' by the line of 'low'"]
+
+
+@chart
+def labelled():
+    figure, ax = plt.subplots(figsize=(6, 3))
+    ax.plot([0, 1], [0, 1])
+    end_labels(ax, [(1.0, "one thing,\nin words", "black"), (1.0, "another", "black"), (0.99, "a third\none", "black")])
+    return figure
+
+
+def test_lines_of_labels_at_one_height_cross_none():
+    assert faults(labelled()) == []
+    plt.close("all")
 
 
 @pytest.mark.parametrize("kind", ["line", "markers", "dots", "bar", "text"])

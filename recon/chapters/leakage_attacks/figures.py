@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from torch import Tensor
 
 from recon.chapters.leakage_attacks.claims_matching import SUFFIXES, name_of
@@ -141,10 +142,12 @@ def plot_tv(result: Result[MatchingMetrics]) -> Figure:
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
     swept = {name: row.tv for name, row in result.metrics.networks.items() if row.tv}
     ends: list[tuple[float, str, Colour]] = []
+    ticks: dict[float, str] = {}
     for (name, runs), colour in zip(swept.items(), SERIES, strict=False):
         weights = np.array([float(weight) for weight in runs])
         least = weights[weights > 0].min() / 10
         x = np.maximum(weights, least)
+        ticks |= {float(at): f"{weight:g}" for at, weight in zip(x, weights, strict=True)}
         typical = np.array([run.typical for run in runs.values()])
         spread = np.array([np.quantile(run.logs, (0.25, 0.75)) for run in runs.values()])
         ax.plot(x, typical, "o-", color=colour)
@@ -152,6 +155,8 @@ def plot_tv(result: Result[MatchingMetrics]) -> Figure:
         ends.append((float(typical[np.argmax(x)]), name, colour))
     ax.axvline(0.01, color=REFERENCE, linestyle=":")
     ax.set(xscale="log", yscale="log", xlabel="weight of the total variation", ylabel="mean squared error")
+    ax.set_xticks(list(ticks), list(ticks.values()))
+    ax.xaxis.set_minor_locator(NullLocator())
     end_labels(ax, ends)
     return figure
 
