@@ -119,15 +119,15 @@ def numbers(config: Any) -> Iterator[int]:
 
 
 def drawn_from(cell: NotebookNode) -> bool:
-    """Whether the cell's figure has a caption and depends on the run."""
+    """Whether the cell's figure has a caption that leaves its sizes to this file."""
     has_caption = "caption" in cell.metadata.get("mystnb", {}).get("figure", {})
-    return has_caption and "nothing-drawn" not in cell.metadata.get("tags", [])
+    return has_caption and "own-sizes" not in cell.metadata.get("tags", [])
 
 
 def tell_sizes(nb: NotebookNode, root: Path) -> None:
     """At the end of every figure's caption: how many images, which seed and which profile, from its result file.
 
-    Not where the cell's tag "nothing-drawn" says that the figure depends on none of them.
+    Not where the cell's tag "own-sizes" says that the caption tells them itself, or that the figure depends on none.
     """
     runs = runs_of(nb, root)
     for cell in nb.cells:

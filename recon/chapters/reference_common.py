@@ -265,12 +265,12 @@ def came_text(arm: ReferenceArm) -> str:
 
 
 def distance_text(moved: float) -> str:
-    """A distance relative to the start, in words: of a start that was small it is many times its size.
+    """A distance relative to the size of the start, in words: of a start that was small it is many times that.
 
     >>> distance_text(0.31), distance_text(90.2)
     ('31%', '90 times their size')
     """
-    return f"{moved:.0%}" if moved < 2 else f"{moved:.0f} times their size"
+    return f"{moved:.0%}" if moved < 10 else f"{moved:.0f} times their size"
 
 
 def in_table(arm: ReferenceArm, net: ReferenceNet) -> dict[str, str]:
@@ -282,8 +282,8 @@ def in_table(arm: ReferenceArm, net: ReferenceNet) -> dict[str, str]:
         "steps": f"{arm.steps:,}" + ("" if arm.converged else ", not converged"),
         "energy left, by layer": _percent(arm.energy_share),
         "the training images leave": _percent(net.truth_share),
-        "images moved by": distance_text(arm.moved),
-        "5th and 95th percentile of that": f"{distance_text(arm.moved_least)}, {distance_text(arm.moved_most)}",
+        "images moved by, of their starting size": distance_text(arm.moved),
+        "5th and 95th percentile of the images": f"{distance_text(arm.moved_least)}, {distance_text(arm.moved_most)}",
     }
 
 

@@ -74,7 +74,7 @@ def test_a_caption_tells_the_sizes_of_the_run_that_its_figure_shows(tmp_path):
     for each in ("result", "big[0]", "none", "other", "shown", "ours"):
         call = f"plots.plot_x({each})"
         cells.append(code(call, metadata={"mystnb": {"figure": {"caption": "Dots."}}}))
-    same = {"tags": ["nothing-drawn"], "mystnb": {"figure": {"caption": "Eleven points."}}}
+    same = {"tags": ["own-sizes"], "mystnb": {"figure": {"caption": "Eleven points."}}}
     cells.append(code("plots.plot_x(result)", metadata=same))
     nb = nbformat.v4.new_notebook(cells=cells)
     chapter_pages.tell_sizes(nb, tmp_path)
@@ -97,7 +97,7 @@ def test_every_caption_of_a_page_tells_its_sizes(path):
     source = [path.read_text(encoding="utf-8")]
     chapter_pages.laid_out(APP, f"book/executed/{path.stem}", source)
     cells = [
-        c for c in nbformat.reads(source[0], as_version=4).cells if "nothing-drawn" not in c.metadata.get("tags", [])
+        c for c in nbformat.reads(source[0], as_version=4).cells if "own-sizes" not in c.metadata.get("tags", [])
     ]
     figures = [c.metadata.get("mystnb", {}).get("figure") for c in cells]
     captions = [each["caption"] for each in figures if each]

@@ -111,8 +111,8 @@ def _findings(metrics: Metrics) -> list[Claim]:
         Claim(
             "hidden-average-is-null",
             "",
-            "Read as a mean per parameter, Table 1's 6.1e-5 is of the order of what two networks are apart that share "
-            "nothing but their data.",
+            "Read as a mean per parameter, Table 1's 6.1e-5 is no sign of nearness: two networks that share nothing "
+            "but their data are at most twice as far apart.",
             f"{paper:.2e}",
             f"{share:.2g} times it at width {metrics.width}; as a sum {paper * metrics.n_params:.3g}, where ‖θ*‖² "
             f"is {null.zero_sum:.2g}",
@@ -207,8 +207,8 @@ def hypergradient_claims(metrics: HypergradientMetrics, _: HypergradientSizes) -
         Claim(
             "hypergradient-error-costs-speed",
             "",
-            "From the same starts the attack ends no higher with Gauss–Newton than with the exact hypergradient, to a "
-            "quarter.",
+            "From the same starts the attack ends at most a quarter higher with Gauss–Newton than with the exact "
+            "hypergradient.",
             "",
             f"energy of Gauss–Newton over that of the KKT system: at most {worst:.2f} ({len(ends)} starts)",
             f"quasi-Newton: at most {max(each.quasi_newton / each.kkt for each in ends):.2f}",

@@ -177,8 +177,8 @@ class Judged:
         return [self.number(each) for each in self.found.values() if self.converged(each)]
 
     def verdict(self) -> str:
-        """Of those that are judged; without any, nothing has been reproduced."""
-        return of_all([number > 0 for number in self.numbers()] or [False])
+        """Of those that are judged; none without any."""
+        return of_all([number > 0 for number in self.numbers()]) if self.numbers() else "no verdict"
 
     def value(self) -> float:
         """The number that decides: the least."""

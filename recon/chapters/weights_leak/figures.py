@@ -164,7 +164,7 @@ def table(result: Result[RecipeMetrics], family: str) -> pd.DataFrame:
         {
             "recipe": label(cell),
             "start": cell.known,
-            "Σ": "–" if cell.erased is None else f"{cell.erased:.2f}",
+            "Σ": "–" if cell.erased is None else ("≤ " if cell.cell == "early stopping" else "") + f"{cell.erased:.2f}",
             "start left": "–" if "DP-SGD" in cell.cell else f"{cell.start_left:.2f}",
             "found": cell.matches.ncc_07,
             "best null": cell.best_null.ncc_07,
