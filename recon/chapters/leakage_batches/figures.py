@@ -103,7 +103,7 @@ def batches_table(metrics: Metrics) -> pd.DataFrame:
             "images": f"{row.n} of {row.side} × {row.side}" + (", one label" if row.same else ""),
             "channels": row.channels,
             "unknowns": row.unknowns,
-            "equations": row.equations,
+            "parameters": row.equations,
             "missing": -row.missing,
             "found": f"{row.found} of {row.n}",
             "certified": "✓" if row.certified else "",

@@ -1,0 +1,49 @@
+"""What a page says of its claims beside the run on the page: the verdicts of the runs that count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from IPython.display import Markdown
+
+from recon.chapters import ROOT, experiment, load, sizes_at
+from recon.chapters.catalogue import Row, best, seeds_of
+from recon.store.results import Result
+
+
+def that_count(*results: Result[Any], root: Path = ROOT) -> Markdown:
+    """A table of verdicts: for every claim of these results, that of the run at the paper's size which the book keeps,
+    where there is one, as on the claims page.
+
+    A paper's sentence without a run at the paper's size is "not tested at this size".
+    """
+    lines = ["*The verdicts that count*, as on the [claims page](../claims):", "", "| verdict | run | sentence |"]
+    lines.append("| --- | --- | --- |")
+    for result in results:
+        chosen = experiment(result.made.experiment)
+        kept = root / "book" / "paper-size" / chosen.name
+        runs = [load(kept, arrays=False)] if (kept / "result.json").is_file() else []
+        found = [row for run in (*runs, result) for row in _rows(run, root)]
+        counted = best(found)
+        for claim in result.claims:
+            row = counted[claim.id]
+            where = "this page" if row.result is result else f"kept, {row.size or 'the paper’s size'}"
+            sets = f"{row.image_sets} image set{'s' * (row.image_sets > 1)}"
+            agree = 1 + sum(other.verdict == row.claim.verdict for other in row.seeds)
+            verdict = row.verdict + (f" (on {agree} of them)" if agree < row.image_sets else "")
+            lines.append(f"| {verdict} | {where}, {sets} | {claim.sentence.replace('|', chr(92) + '|')} |")
+    return Markdown("\n".join(lines))
+
+
+def _rows(result: Result[Any], root: Path) -> list[Row]:
+    chosen = experiment(result.made.experiment)
+    others = seeds_of(root, chosen.name, result)
+    fits = chosen.at_paper_size(sizes_at(result, chosen))
+    return [
+        Row(claim, result, chosen.chapter, fits, tuple(c for each in others for c in each.claims if c.id == claim.id))
+        for claim in result.claims
+    ]
+
+
+__all__ = ["that_count"]
