@@ -42,7 +42,7 @@ def fold_imports(nb: NotebookNode) -> None:
     parameters = [c for c in nb.cells if {"parameters", "injected-parameters"} & set(c.metadata.get("tags", []))]
     for cell in nb.cells:
         if cell.cell_type == "code" and "\nimport recon\n" in cell.source:
-            cell.source = "\n\n".join([cell.source, *(each.source for each in parameters[-1:])])
+            cell.source = "\n\n".join([*(each.source for each in parameters[-1:]), cell.source])
             cell.metadata["tags"] = ["hide-input"]
             for each in parameters:
                 each.metadata["tags"] = ["remove-cell"]
