@@ -55,11 +55,44 @@ class LoopSettings:
         """Steps between two looks."""
         return self.look_every or (1 if torch.device(self.device).type == "cpu" else 10)
 
-    def finished(self, history: list[Tensor]) -> bool:
+    def finished(self, history: History) -> bool:
         """Whether the budget is spent, or every row done; a look."""
         if len(history) >= self.steps:
             return True
-        return self.tol > -torch.inf and len(history) > 0 and bool((history[-1] <= self.tol).all())
+        return self.tol > -torch.inf and len(history) > 0 and bool((history.last <= self.tol).all())
+
+
+class History:
+    """Energies (steps, S), in one tensor that grows.
+
+    A list of one small tensor a step pins a page of the heap each: what a step allocates and frees is then never used
+    again, and a run of 50,000 steps comes to hold gigabytes.
+    """
+
+    def __init__(self, energies: Tensor | None = None) -> None:
+        self._rows = torch.empty(0) if energies is None else energies
+        self._taken = len(self._rows)
+
+    def __len__(self) -> int:
+        return self._taken
+
+    def extend(self, energies: list[Tensor]) -> None:
+        """Those of further steps, (S,) each."""
+        if self._taken + len(energies) > len(self._rows):
+            more = energies[0].new_empty(max(1024, len(energies), self._taken), len(energies[0]))
+            self._rows = more if not self._taken else torch.cat([self.tensor, more])
+        self._rows[self._taken : self._taken + len(energies)] = torch.stack(energies)
+        self._taken += len(energies)
+
+    @property
+    def tensor(self) -> Tensor:
+        """(steps, S); (0,) before the first step."""
+        return self._rows[: self._taken]
+
+    @property
+    def last(self) -> Tensor:
+        """(S,)."""
+        return self._rows[self._taken - 1]
 
 
 def iterate(
@@ -88,14 +121,14 @@ def iterate(
     with bar:
         while not settings.finished(history):
             state, energies = _stretch(step, state, settings, len(history), observe)
-            history += energies
+            history.extend(energies)
             bar.update(len(energies))
             if not bar.disable:
                 bar.set_postfix(energy=f"{energies[-1].max().item():.3g}", refresh=False)
             if checkpoint is not None and time.monotonic() - saved > settings.every_s:
-                checkpoint.save({"state": state, "history": torch.stack(history)})
+                checkpoint.save({"state": state, "history": history.tensor})
                 saved = time.monotonic()
-    return state, torch.stack(history) if history else torch.empty(0)
+    return state, history.tensor.clone()
 
 
 def _stretch(
@@ -126,10 +159,10 @@ def _stretch(
     return start, energies[:needed]
 
 
-def _resume(checkpoint: Checkpoint | None, device: torch.device | str) -> tuple[State | None, list[Tensor]]:
+def _resume(checkpoint: Checkpoint | None, device: torch.device | str) -> tuple[State | None, History]:
     tree = checkpoint.load() if checkpoint is not None else None
     if tree is None or not {"state", "history"} <= set(tree):  # another program's
-        return None, []
+        return None, History()
     # counters stay on the host, where they are read
     state = mapped(lambda tensor: tensor.to(device) if tensor.dim() else tensor, tree["state"])
-    return state, list(tree["history"].to(device))
+    return state, History(tree["history"].to(device))

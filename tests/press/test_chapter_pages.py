@@ -96,9 +96,7 @@ def test_a_caption_does_not_tell_one_n_where_many_are_shown():
 def test_every_caption_of_a_page_tells_its_sizes(path):
     source = [path.read_text(encoding="utf-8")]
     chapter_pages.laid_out(APP, f"book/executed/{path.stem}", source)
-    cells = [
-        c for c in nbformat.reads(source[0], as_version=4).cells if "own-sizes" not in c.metadata.get("tags", [])
-    ]
+    cells = [c for c in nbformat.reads(source[0], as_version=4).cells if "own-sizes" not in c.metadata.get("tags", [])]
     figures = [c.metadata.get("mystnb", {}).get("figure") for c in cells]
     captions = [each["caption"] for each in figures if each]
     assert captions
