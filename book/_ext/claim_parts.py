@@ -184,5 +184,5 @@ def not_attempted(sources: Sources) -> str:
     lines = ["| Paper | Claim | Why not |", "|---|---|---|"]
     for item in catalogue(sources.root)["not_attempted"]:
         sentence = f"{item['sentence']} (§ {item['section']})"
-        lines.append(f"| {PAPERS[item['paper']]} | {escaped(sentence)} | {escaped(item['why'])} |")
+        lines.append(f"| {PAPERS[item['paper']]} | {escaped(sentence)} | {item['why']} |")
     return "\n".join(lines)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Page, PdfMargins
+    from pypdf import PdfWriter
 
 LEFT_OUT = ("book/reference",)  # docstrings of every module: nobody reads them on paper
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -28,14 +29,19 @@ FOOT = (
     '<span class="title"></span><span><span class="pageNumber"></span> / <span class="totalPages"></span></span></div>'
 )
 MARGIN: PdfMargins = {"top": "14mm", "bottom": "16mm", "left": "15mm", "right": "15mm"}
-#: what is closed is opened, but for claims, whose cards are for searching; what waits for scrolling is loaded; a page
-#: is ready when its formulas and pictures are
-READY = """async () => {
+SCALE = 0.8  # of a page of the screen
+#: what is closed is opened, but for claims, whose cards are for searching; what waits for scrolling is loaded; ids get
+#: the page's own prefix, since those of all pages come together; a page is ready when its formulas and pictures are
+READY = """async (prefix) => {
+  document.querySelectorAll("[id]").forEach((each) => (each.id = prefix + each.id));
+  document.querySelectorAll('a[href^="#"]').forEach((each) =>
+    each.setAttribute("href", "#" + prefix + each.getAttribute("href").slice(1)));
   document.querySelectorAll("details:not(.claim)").forEach((each) => (each.open = true));
   const images = [...document.images];
   images.forEach((image) => (image.loading = "eager"));
   await window.MathJax?.startup?.promise;
   await Promise.all(images.map((image) => image.decode().catch(() => null)));
+  await Promise.all(document.getAnimations().map((each) => each.finished.catch(() => null)));
 }"""
 
 
@@ -57,22 +63,51 @@ def join(pages: list[Path], target: Path, tab: Page) -> None:
         from pypdf import PdfWriter
     except ImportError as error:
         raise ReconError("a PDF needs pypdf: run make env") from error
-    writer = PdfWriter()
-    for page in tqdm(pages, "pages", disable=None):
+    writer, first = PdfWriter(), {}
+    for number, page in enumerate(tqdm(pages, "pages", disable=None)):
+        first[page.resolve().as_uri()] = (f"p{number}-", len(writer.pages))
         tab.goto(page.resolve().as_uri())
-        tab.emulate_media(media="print", color_scheme="light")
-        tab.evaluate(READY)
+        tab.emulate_media(media="print", color_scheme="light", reduced_motion="reduce")
+        tab.evaluate(READY, f"p{number}-")
         printed = tab.pdf(
             format="A4",
             margin=MARGIN,
+            scale=SCALE,
             display_header_footer=True,
             header_template="<span></span>",
             footer_template=FOOT,
             print_background=True,
         )
         writer.append(io.BytesIO(printed), outline_item=tab.title().split(" — ")[0], import_outline=False)
+    link(writer, first)
     writer.compress_identical_objects()
     writer.write(target)
+
+
+def link(writer: PdfWriter, first: dict[str, tuple[str, int]]) -> None:
+    """Links between pages, which lead to files of this machine, lead to their place in this file; where a page is not
+    in it, nowhere.
+
+    first: address of a page -> prefix of its ids, and its first sheet.
+    """
+    from pypdf.generic import ArrayObject, NameObject
+
+    named = set(writer.named_destinations)
+    for sheet in writer.pages:
+        for annotation in [each.get_object() for each in sheet.get("/Annots", [])]:
+            address, _, anchor = str(annotation.get("/A", {}).get("/URI", "")).partition("#")
+            if not address.startswith("file:"):
+                continue
+            if address not in first:
+                del annotation["/A"]
+                continue
+            prefix, start = first[address]
+            del annotation["/A"]
+            place = f"/{prefix}{anchor}"
+            sheet_there = writer.pages[start].indirect_reference
+            annotation[NameObject("/Dest")] = (
+                NameObject(place) if place in named else ArrayObject([sheet_there, NameObject("/Fit")])
+            )
 
 
 @contextmanager
@@ -91,4 +126,4 @@ def chromium() -> Iterator[Page]:
         browser.close()
 
 
-__all__ = ["chromium", "join", "write_pdf"]
+__all__ = ["chromium", "join", "link", "write_pdf"]

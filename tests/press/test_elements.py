@@ -270,7 +270,10 @@ def test_a_game_counts_what_is_right_and_says_what_a_coin_gets(opened):
     )
     order = torch.arange(20)
     machine = int(((order % 3 == 0) == (order < 10)).sum())
-    assert "7 of them are training images. The adversary of this chapter" in said and f"gets {machine}." in said
+    assert (
+        "7 of them are training images. The adversary of this chapter" in said
+        and f"gets {machine} of 20 right." in said
+    )
     assert page.locator(".answer:visible").count() == 20
     assert page.locator(".share").get_attribute("href") == "#recon-guess=17"
     page.locator(".again").click()
@@ -296,7 +299,7 @@ def test_a_game_is_played_by_keyboard_and_its_link_says_the_score(opened):
 def test_a_game_without_scripts_says_its_answers(browser, tmp_path):
     page = plain(browser, tmp_path, game())
     page.locator("summary").click()
-    assert page.get_by_text("Real are ").is_visible() and page.locator("button:visible").count() == 0
+    assert page.get_by_text("are real. ").is_visible() and page.locator("button:visible").count() == 0
 
 
 # ---------------------------------------------------------------------------------------------------- draw, land

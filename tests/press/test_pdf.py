@@ -24,7 +24,9 @@ def test_pages_become_one_file_with_a_bookmark_each(tmp_path, browser):
             f"<title>{name.title()} — the book</title><style>.claim p {{color: red}}</style><h1>{name}</h1>"
             f"<details><summary>more</summary><p>opened {name}</p></details>"
             f"<details class='claim'><summary>claim</summary><p>closed {name}</p></details>"
-            f"<div style='height: 3000px'></div><img loading='lazy' src='data:image/png;base64,{picture}'>"
+            f"<a href='#end'>down</a> <a href='second.html#end'>on</a> <a href='elsewhere.html'>out</a>"
+            f"<div style='height: 3000px'></div><h2 id='end'>end</h2>"
+            f"<img loading='lazy' src='data:image/png;base64,{picture}'>"
         )
     target = tmp_path / "book.pdf"
     tab = browser.new_page()
@@ -35,7 +37,15 @@ def test_pages_become_one_file_with_a_bookmark_each(tmp_path, browser):
     text = "".join(page.extract_text() for page in found.pages)
     text = "".join(unicodedata.normalize("NFKC", text).split())  # a ligature is two letters
     assert text.index("openedfirst") < text.index("openedsecond") and "closed" not in text
-    assert len(found.pages) >= 6 and sum(len(page.images) for page in found.pages) == 2
+    number = {page.indirect_reference.idnum: k for k, page in enumerate(found.pages)}
+    ends = [number[found.named_destinations[f"/p{k}-end"].page.idnum] for k in (0, 1)]
+    assert ends[0] < number[found.outline[1].page.idnum] <= ends[1]
+    links = [each.get_object() for page in found.pages for each in page.get("/Annots", [])]
+    assert not any("/A" in each for each in links)  # nothing leads out of the file
+    led = [each.get("/Dest") for each in links]
+    assert led.count(None) == 2 and set(led) >= {"/p0-end", "/p1-end"}  # "out", of either page, leads nowhere
+    assert led[:2] == ["/p0-end", "/p1-end"]
+    assert len(found.pages) >= 5 and sum(len(page.images) for page in found.pages) == 2
 
 
 def test_without_chromium_it_is_one_sentence(monkeypatch):

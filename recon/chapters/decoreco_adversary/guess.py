@@ -22,13 +22,15 @@ def guess(result: Result[Metrics], seed: int = 0) -> str:
     machine = int((true == (torch.arange(n) < n // 2)).sum())
     said = (
         f"{int(true.sum())} of them are training images. The adversary of this chapter, who calls the half true that "
-        f"they trust more, gets {machine}. With separation, in another network, {int(separated.sum())} of the "
+        f"they trust more, gets {machine} of {n} right. With separation, in another network, "
+        f"{int(separated.sum())} of the "
         f"{len(separated)} they trust most are true."
     )
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).tolist()
     cards = "".join(
         f'<div class="card" data-true="{int(true[i])}"><img src="{data_uri(x[i])}" alt="Reconstruction {k}" '
-        f'width="96" height="96"><div class="choice" role="group" aria-label="Reconstruction {k}" data-live hidden>'
+        f'width="96" height="96"><span>{k}</span>'
+        f'<div class="choice" role="group" aria-label="Reconstruction {k}" data-live hidden>'
         '<button type="button" aria-pressed="false">real</button>'
         '<button type="button" aria-pressed="false">false</button></div>'
         f'<span class="answer" hidden><img src="{data_uri(nearest[i])}" alt="Nearest training image of '
@@ -43,6 +45,7 @@ def guess(result: Result[Metrics], seed: int = 0) -> str:
         '<button type="button" class="done" data-live hidden disabled>Show the answers</button> '
         '<button type="button" class="again" hidden>Try again</button> '
         '<a class="share" hidden href="#">A link that shows this score</a></p>'
-        f"<details><summary>Answers in words</summary><p>Real are {answers}. {said}</p></details>"
+        f"<details><summary>Answers in words</summary><p>Numbers {answers} are real. {said} "
+        f"A coin gets {n // 2} of them right.</p></details>"
     )
     return element("guess", "Game: be the adversary", body, {"said": said})

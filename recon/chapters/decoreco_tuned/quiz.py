@@ -73,6 +73,7 @@ def _card(k: int, option: Option) -> str:
     return (
         f'<button type="button" class="card" data-odd="{odd}" aria-pressed="false" aria-label="Reconstruction {k}">'
         f'<img src="{data_uri(option.image)}" alt="Reconstruction {k}" width="96" height="96">'
+        f"<span>{k}</span>"
         f'<span class="answer" hidden><img src="{data_uri(option.nearest)}" '
         f'alt="Nearest training image of reconstruction {k}" width="96" height="96">'
         f"<span>rank {option.rank} of {option.among}, NCC {option.ncc:.2f}</span></span></button>"

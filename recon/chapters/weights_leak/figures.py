@@ -140,7 +140,7 @@ def plot_recipes(result: Result[RecipeMetrics], families: tuple[str, ...] = ("st
         found, null = 100 * share(cells[0], cells[0].matches), 100 * share(cells[0], cells[0].best_null)
         if abs(found - null) > 25:
             ax.text(found, len(cells) - 0.75, "found", color=ink(TRAIN), ha="center")
-            ax.text(null, len(cells) - 0.75, "best null", color=ink(FREE), ha="center")
+            ax.text(max(null, 5), len(cells) - 0.75, "best null", color=ink(FREE), ha="center")
     return figure
 
 
