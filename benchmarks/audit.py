@@ -19,9 +19,9 @@ import torch
 import torch.nn.functional as F
 from timing import write
 
-from recon.audit.attacks import by_rows
-from recon.audit.audit import FOLDER, audit
-from recon.audit.scoring import DECISIVE, DRAWS, LEVEL, LOOKS, THRESHOLDS, Nulls, blur_p, excess, score
+from recon.auditing.attacks import by_rows
+from recon.auditing.audit import FOLDER, audit
+from recon.auditing.scoring import DECISIVE, DRAWS, LEVEL, LOOKS, THRESHOLDS, Nulls, blur_p, excess, score
 from recon.images.partitions import Dataset, partition
 from recon.images.registry import load_pool
 from recon.nets.mlp import MLP, three_layer

@@ -194,7 +194,7 @@ def _book(chapters: list[str], **settings: Any) -> None:
 
 
 def _audit(weights: str, arch: str, data: str, out: str, **settings: Any) -> None:
-    from recon.audit.audit import audit
+    from recon.auditing.audit import audit
 
     _print(audit(Path(weights), arch, Path(data), Path(out), **settings)["summary"])
     _print(Path(out) / "report.html")

@@ -1,7 +1,7 @@
 """How much of its training set does *your* network give away?  Attack its weights, then compare with your images.
 
-Three attacks (`recon.audit.attacks`) are given the weights, the architecture, the shape and the number of the images,
-never an image.  Only when they are done do images enter (`recon.audit.scoring`): those the network was trained on, as
+Three attacks (`recon.auditing.attacks`) are given the weights, the architecture, the shape and the number of the images,
+never an image.  Only when they are done do images enter (`recon.auditing.scoring`): those the network was trained on, as
 many that it never saw, and mixtures of the former, which nobody recovered.
 """
 
@@ -19,10 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from recon.audit.attacks import Attempt, attempts, check
-from recon.audit.inputs import Images, load_images, load_weights, mean_image
-from recon.audit.page import Picture, Row, page
-from recon.audit.scoring import Nulls, first_layer, matches, score
+from recon.auditing.attacks import Attempt, attempts, check
+from recon.auditing.inputs import Images, load_images, load_weights, mean_image
+from recon.auditing.page import Picture, Row, page
+from recon.auditing.scoring import Nulls, first_layer, matches, score
 from recon.chapters.run import check_seed
 from recon.errors import ReconError
 from recon.nets.mlp import MLP

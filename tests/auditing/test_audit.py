@@ -17,12 +17,12 @@ from safetensors.torch import save_file
 from recon import cli
 from recon.attacks.recover import recover
 from recon.attacks.separation import separate
-from recon.audit import attacks as module
-from recon.audit.attacks import attempts, by_rows, by_separation
-from recon.audit.audit import FOLDER, audit
-from recon.audit.inputs import load_images, load_weights, mean_image, parse_arch
-from recon.audit.page import NAMES
-from recon.audit.scoring import DRAWS, LEVEL, LOOKS, NULLS, THRESHOLDS, Nulls, blur_p, excess, matches, score
+from recon.auditing import attacks as module
+from recon.auditing.attacks import attempts, by_rows, by_separation
+from recon.auditing.audit import FOLDER, audit
+from recon.auditing.inputs import load_images, load_weights, mean_image, parse_arch
+from recon.auditing.page import NAMES
+from recon.auditing.scoring import DRAWS, LEVEL, LOOKS, NULLS, THRESHOLDS, Nulls, blur_p, excess, matches, score
 from recon.errors import ReconError
 from recon.images.partitions import partition
 from recon.images.registry import load_pool

@@ -18,7 +18,7 @@ from recon.errors import ReconError
 from recon.nets.mlp import MLP, Params
 from recon.store.results import load_tensors
 
-MIN_IMAGES = 6  # with 5 of each even a perfect attack has p = 9/252 in `recon.audit.scoring.score`
+MIN_IMAGES = 6  # with 5 of each even a perfect attack has p = 9/252 in `recon.auditing.scoring.score`
 SUFFIXES = {".png", ".jpg", ".jpeg"}
 NOT_AN_NPZ = (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error)  # an .npy has no files
 MEANS = ("image", "channel", "none")
