@@ -141,6 +141,7 @@ def _inferred(state: dict[str, Tensor], path: Path) -> str:
         state[name] for name in sorted(state, key=_natural) if _kind(name) == "weight" and state[name].dim() > 1
     ]
     if matrices and all(each.dim() == 2 for each in matrices):
+        _grouped(state, path)  # two names for one layer are no question of order
         for order in (matrices, matrices[::-1]):
             if all(a.shape[0] == b.shape[1] for a, b in zip(order, order[1:], strict=False)):
                 return "-".join(map(str, [order[0].shape[1], *(each.shape[0] for each in order)]))
