@@ -24,9 +24,9 @@ from recon.images.photos import at_side
 from recon.images.registry import load_pool
 
 N, SIDE, WIDTH = 20, 8, 100
-ADAM = Recipe("adam", 1e-3, None, 2000, 1e-3)
+ADAM = Recipe("adam", 3e-3, None, 600, 1e-2)
 RECIPES = {
-    "small start, Adam": replace(ADAM, first_scale=0.01, target_loss=1e-5),
+    "small start, Adam": replace(ADAM, first_scale=0.01, target_loss=1e-4),
     "default start, Adam": ADAM,
     "default start, Adam, weight decay": replace(ADAM, weight_decay=1e-3),
 }

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import safetensors
+import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -43,6 +43,8 @@ def _is_safetensors(path: Path) -> bool:
 
 def _from_safetensors(path: Path) -> dict[str, Tensor]:
     try:
+        if not str(path).isprintable():  # its reader takes no name that is not UTF-8
+            return {name: tensor.clone() for name, tensor in safetensors.torch.load(path.read_bytes()).items()}
         with safetensors.safe_open(path, "pt") as file:
             if "sha256" in (file.metadata() or {}):  # one of this package's own: its checksum counts
                 return load_tensors(path)
