@@ -13,7 +13,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ from recon.auditing.verdict import INFERRED, LEAKS, Power, decide
 from recon.chapters.run import check_seed
 from recon.errors import ReconError
 from recon.scoring.matching import one_to_one, padded
-from recon.store.files import only_one
+from recon.store.files import one_sentence, only_one
 from recon.store.machine import device_name, resolve_device, versions
 
 ATTACKS = (*RECONSTRUCTIONS, "membership")
@@ -153,15 +153,14 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
             yield Path(name)
         return
     folder = Path(out)
-    try:
-        with only_one(folder, *LEFTOVERS):
+    with ExitStack() as held:
+        with one_sentence(f"the report cannot be written to {folder}"):
+            held.enter_context(only_one(folder, *LEFTOVERS))
             if not os.access(folder, os.W_OK):
-                raise ReconError(f"the report cannot be written to {folder}: no permission to write there")
+                raise PermissionError(0, "no permission to write there")
             for name in FILES:  # a failed audit must not leave the answer of another
                 (folder / name).unlink(missing_ok=True)
-            yield folder
-    except OSError as error:
-        raise ReconError(f"the report cannot be written to {folder}: {error.strerror or error}") from error
+        yield folder
 
 
 def prepared(model: Any, train: Any, held_out: Any, theta_init: Any, transform: Any, arch: str | None) -> Case:
@@ -357,7 +356,9 @@ class Comparison:
         x = torch.cat([self.x, self.x_held_out])
         logits = logits_of(module, case.seen, x)
         said = (logits[:, 0] > 0).long() if case.seen.outputs == 1 else logits.argmax(1)
-        y, origin = said, "the network's own predictions, since no labels were given"
+        named = case.train.labels is not None and case.held_out.labels is not None
+        reason = "the images' labels do not fit its outputs" if named else "no labels were given"
+        y, origin = said, f"the network's own predictions, since {reason}"
         if known is not None:
             y, origin = torch.cat([known[0], known[1][kept]]), known[2]
             if case.seen.outputs <= 2 and (y == said)[: len(self.x)].double().mean() < 0.5:

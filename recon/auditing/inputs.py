@@ -348,8 +348,8 @@ def classes_of(train: Images, held_out: Images, given: Any, outputs: int) -> tup
     """Classes (n,) in 0 … K − 1 of both sets and where they are from, in words; None where nobody knows them.
 
     given: a pair of label sequences, the path of a CSV file with lines `name,label`, "predicted" (None is returned), or
-    None for those that came with the images.  Labels that are numbers below K count as they are; others are numbered
-    in the order of their names.  ReconError for labels that do not fit.
+    None for those that came with the images, as far as they fit.  Labels that are numbers below K count as they are;
+    others are numbered in the order of their names.  ReconError for labels that do not fit.
     """
     classes = max(outputs, 2)
     if isinstance(given, str) and given == "predicted":
@@ -375,6 +375,8 @@ def classes_of(train: Images, held_out: Images, given: Any, outputs: int) -> tup
         number = {name: int(name) for name in names}
     elif len(names) <= classes:
         number = {name: row for row, name in enumerate(names)}
+    elif given is None:  # subfolders may be anything
+        return None
     else:
         raise ReconError(
             f"the images have {len(names)} labels ({', '.join(names[:4])}, …), and the network {classes} classes"

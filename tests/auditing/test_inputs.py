@@ -146,6 +146,7 @@ def test_labels(tmp_path):
     y, held_out, origin = classes_of(a, b, None, 2)
     assert y.tolist() == [0, 1] and held_out.tolist() == [0] and "came with" in origin
     assert classes_of(a, b, "predicted", 2) is None and classes_of(labelled(["x"]), b, None, 2) is None
+    assert classes_of(a, labelled(["z"], ["cow"]), None, 2) is None  # subfolders may be anything
     assert classes_of(a, b, ([2, 0], [1.0]), 3)[0].tolist() == [2, 0]
     (tmp_path / "l.csv").write_text("x,1\ny,0\nz,1\n")
     assert classes_of(a, b, tmp_path / "l.csv", 1)[1].tolist() == [1]
