@@ -128,6 +128,7 @@ def audit(
     """
     check_seed(seed)
     check_profile(profile)
+    attacks = attacks.split(",") if isinstance(attacks, str) else attacks
     unknown = [name for name in attacks if name not in ATTACKS]
     if unknown or not attacks:
         raise ReconError(f"unknown attack '{''.join(unknown[:1])}': choose from {', '.join(ATTACKS)}")

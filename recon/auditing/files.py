@@ -71,7 +71,9 @@ def _from_torch(path: Path) -> dict[str, Tensor]:
                 f"{path} holds more than tensors, and unpickling a stranger's file could run any program: save the "
                 "state_dict() of the model instead"
             ) from error
-        raise ReconError(f"{path} is damaged or is no file of torch.save: {reason[:120]}") from error
+        raise ReconError(
+            f"{path} is damaged or is no file of torch.save: {reason[:120] or type(error).__name__}"
+        ) from error
     found = _state_in(held)
     if not found:
         what = f"a {type(held).__name__}" + (f" with {', '.join(map(str, list(held)[:6]))}" if _is_dict(held) else "")

@@ -161,6 +161,8 @@ def from_array(array: Any, part: str, expected: Expected, name: str | None = Non
     """Of an array or tensor; channels last are put first.  Floats stay as they are, also where they are normalised."""
     array = array.detach().cpu().numpy() if isinstance(array, Tensor) else np.asarray(array)
     said = f"{name}: {part}" if name else f"the {part} images"
+    if array.dtype.kind in "iu" and array.dtype != np.uint16 and array.size and 0 <= array.min() <= array.max() <= 255:
+        array = array.astype(np.uint8)
     if array.dtype == np.uint16:
         array = array.astype(np.float32) / 65535
     elif array.dtype in (np.float64, np.float16):

@@ -67,6 +67,8 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
             "a TorchScript module is a compiled program whose layers cannot be watched: pass the nn.Module"
         )
     if isinstance(model, nn.Module):
+        if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
+            raise ReconError("the network has lazy layers without weights: call it once on an image first")
         module = copy.deepcopy(model).cpu().float().eval()
         named = module.state_dict()
         digest = hashlib.sha256()
@@ -418,6 +420,10 @@ def logits_of(module: nn.Module, seen: Anatomy, x: Tensor, batch: int = 256) -> 
             answers_of(module, (p.flatten(1) if seen.flat else p).to(device)).cpu().double() for p in x.split(batch)
         ]
     found = torch.cat(parts).reshape(len(x), seen.outputs)
+    if not torch.isfinite(found).all():
+        raise ReconError(
+            "answers to the images are not finite numbers: the network, the recipe or the transform is off"
+        )
     if seen.scale == "logits":
         return found
     return torch.logit(found, eps=1e-12) if seen.outputs == 1 else found.clamp_min(1e-12).log()

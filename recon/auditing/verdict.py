@@ -110,7 +110,7 @@ def _on_membership(table: dict[str, Any]) -> tuple[str, str]:
             f"alarms; p = {table['p_value']:.1g})."
         )
     reach = table["power"]["auc"]
-    if not reach >= BLIND_AREA:
+    if reach is None or reach < BLIND_AREA:
         return (
             CANNOT_TELL,
             f"Whether membership can be inferred cannot be told ({area}; the shadow networks do not show it either).",

@@ -171,6 +171,37 @@ def test_settings_that_cannot_be(network, x):
             audit(network, x[:N], x[N:], **options)
 
 
+class Answers(nn.Module):
+    """A classifier whose answers come wrapped, from a parameter of its own."""
+
+    def __init__(self, wrap):
+        super().__init__()
+        self.p, self.wrap = nn.Parameter(torch.randn(192, 2, generator=torch.Generator().manual_seed(0))), wrap
+
+    def forward(self, x):
+        return self.wrap(x.flatten(1) @ self.p)
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda z: (z, None), lambda z: {"logits": z}, lambda z: z[:, 0]], ids=["tuple", "dict", "flat"]
+)
+def test_two_shadows_and_odd_modules_get_a_verdict(wrap, x, y):
+    report = audit(
+        Answers(wrap), x[:N], x[N:], recipe=Recipe(steps=5), shadows=2, canaries=0, attacks="rows,membership"
+    )
+    assert report.membership in ("cannot tell", "inferred") and report.data["membership"]["power"]["auc"] is None
+
+
+def test_networks_that_cannot_be_asked(x):
+    for model, words in (
+        (nn.Sequential(nn.Flatten(), nn.LazyLinear(2)), "lazy layers"),
+        (nn.Flatten(), "no weights"),
+        (Answers(lambda z: z / 0), "not finite|does not classify"),
+    ):
+        with pytest.raises(ReconError, match=words):
+            audit(model, x[:N], x[N:], attacks=("membership",))
+
+
 # --------------------------------------------------------------------------------------------------- command line
 
 
