@@ -124,7 +124,7 @@ def trained(
     x, y = x.to(device), y.to(device)
     optimiser = _optimiser(net, recipe)
     batch = min(recipe.batch or len(x), len(x))
-    often = max(5, math.ceil(len(x) / batch))
+    often = math.ceil(len(x) / batch)  # the loss is asked once a pass: a few steps of Adam can halve it
     drawn = _batches(len(x), batch, torch.Generator().manual_seed(generator.initial_seed()))
     with drawing_from(generator):
         net.train()
