@@ -12,6 +12,7 @@ import jsonschema
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -249,6 +250,26 @@ def test_exit_codes_json_and_junit(files, capsys, monkeypatch):
         chosen = [word for name in fail_on for word in ("--fail-on", name)]
         assert cli.main(command(files, *QUICK, *chosen)) == code
     assert "these weights leak training images" in capsys.readouterr().out
+
+
+def test_folders_labels_and_the_start_on_the_command_line(files, network, x, capsys):
+    images = (x * 255).byte().permute(0, 2, 3, 1).numpy()
+    for part, rows in (("a", range(N)), ("b", range(N, 2 * N))):
+        (files / part).mkdir()
+        for row in rows:
+            Image.fromarray(images[row]).save(files / part / f"{row}.png")
+    table = "".join(f"{'a' if row < N else 'b'}/{row}.png,{row % 2}\n" for row in range(2 * N))
+    (files / "labels.csv").write_text(table)
+    torch.save(dense().state_dict(), files / "start.pt")
+    more = ["--held-out", str(files / "b"), "--labels", str(files / "labels.csv"), "--start", str(files / "start.pt")]
+    few = ["--attacks", "rows,membership", "--canaries", "0", "--shadows", "2", "--json", "-"]
+    assert cli.main([*command(files, *more, *few), "--data", str(files / "a"), "--junit", str(files / "j.xml")]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["membership"]["labels"] == "labels of labels.csv" and data["membership"]["accuracy"]["train"] > 0.9
+    suite = ElementTree.parse(files / "j.xml").getroot()
+    told = [data["verdict"], data["membership_verdict"]]
+    assert int(suite.get("failures")) == sum(kind in ("leaks", "inferred") for kind in told)
+    assert int(suite.get("errors")) == told.count("cannot tell") and suite.get("tests") == "2"
 
 
 def test_mean_and_std_on_the_command_line(files, capsys):
