@@ -19,9 +19,10 @@ import torch
 import torch.nn.functional as F
 from timing import write
 
-from recon.audit.attacks import by_rows
-from recon.audit.audit import FOLDER, audit
-from recon.audit.scoring import DECISIVE, DRAWS, LEVEL, LOOKS, THRESHOLDS, Nulls, blur_p, excess, score
+import recon
+from recon.auditing.attacks import RECONSTRUCTIONS, by_rows
+from recon.auditing.audit import FOLDER
+from recon.auditing.scoring import DECISIVE, DRAWS, LEVEL, LOOKS, THRESHOLDS, Nulls, blur_p, excess, score
 from recon.images.partitions import Dataset, partition
 from recon.images.registry import load_pool
 from recon.nets.mlp import MLP, three_layer
@@ -126,7 +127,16 @@ def audited(case: Case, unseen: torch.Tensor) -> dict:
             np.savez(out / f"{name}.npz", **{name: images})
         save_tensors(case.network.unflatten(case.theta), out / "weights.safetensors")
         arch = "-".join(map(str, case.network.widths))
-        report = audit(out / "weights.safetensors", arch, out, out / "report", profile="laptop", seed=0)
+        report = recon.audit(
+            out / "weights.safetensors",
+            out,
+            arch=arch,
+            transform="image",
+            attacks=RECONSTRUCTIONS,
+            canaries=0,
+            out=out / "report",
+            profile="laptop",
+        ).data
         found = {path.name.split("-")[0]: load_tensors(path)["x_hat"] for path in (out / "report" / FOLDER).iterdir()}
     n = report["images"]["train"]
     empty = torch.empty(0, case.network.dim)

@@ -1,4 +1,5 @@
-"""The command line.  Exit codes: 0 done, 2 bad usage or input (one line on stderr), 1 the run failed."""
+"""The command line.  Exit codes: 0 done, 2 bad usage or input (one line on stderr), 1 the run failed; of an audit that
+was asked to fail, 3 for a leak and 4 where it cannot tell."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from typing import Any, NoReturn
 from recon import __version__
 from recon.errors import ReconError
 from recon.images.registry import SOURCES
+from recon.store.files import atomic_path
 
 PROFILES = ("smoke", "laptop", "paper")
 
@@ -28,8 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command, traceback = arguments.pop("command"), arguments.pop("traceback")
     code = 1
     try:
-        command(**arguments)
-        return 0
+        return command(**arguments) or 0
     except ReconError as error:
         code, said = 2, _one_line(error)
     except KeyboardInterrupt:
@@ -108,7 +109,9 @@ def _parser() -> argparse.ArgumentParser:
     chapters.add_argument("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear (then no HTML)")
     chapters.add_argument("--jobs", type=int, metavar="N", help="how many at a time (default: as many as cores)")
 
-    def command(name: str, does: Callable[..., None], about: str, *shared: _Parser) -> Callable[..., argparse.Action]:
+    def command(
+        name: str, does: Callable[..., int | None], about: str, *shared: _Parser
+    ) -> Callable[..., argparse.Action]:
         added = commands.add_parser(name, help=about, parents=shared)
         added.set_defaults(command=does)  # the names of its options are the names of its arguments
         return added.add_argument
@@ -138,11 +141,28 @@ def _parser() -> argparse.ArgumentParser:
     option("folder", type=_path, metavar="DIR", help="the folder of its result.json")
 
     option = command("audit", _audit, "how much of its training set does your own network give away?", budget)
-    option("--weights", type=_path, required=True, metavar="FILE", help="safetensors of a ReLU MLP, one logit")
-    option("--arch", type=_text, required=True, metavar="WIDTHS", help="for example 3072-1000-1000-1")
-    option("--data", type=_path, required=True, metavar="DIR", help="train/ and held_out/, or .npz")
+    option("--weights", type=_path, required=True, metavar="FILE", help=".safetensors, .pt, .pth or .onnx")
+    option("--arch", type=_text, default="auto", metavar="auto|WIDTHS|NAME", help="3072-1000-1000-1, resnet18, …")
+    option("--data", type=_path, required=True, metavar="DIR", help="training images; or train/ and held_out/, or .npz")
+    option("--held-out", type=_path, metavar="DIR", help="images that the network never saw, if not in --data")
+    option("--labels", type=_text, metavar="FILE|predicted", help="CSV of name,label (default: subfolders, if any)")
+    option("--start", type=_path, metavar="FILE", help="the weights before training, if an adversary may have them")
     option("--out", type=_path, default="recon-audit", metavar="DIR", help="where the report goes")
-    option("--mean", default="image", metavar="image|channel|none", help="what training subtracted")
+    option(
+        "--mean", default="image", metavar="image|channel|none|M,M,M/S,S,S", help="what training subtracted, divided by"
+    )
+    option("--attacks", type=_text, metavar="A,B", help="of separation, rows, decoreco, membership (default: all)")
+    option(
+        "--fail-on",
+        action="append",
+        default=[],
+        choices=("leaks", "cannot-tell", "membership"),
+        help="exit code 3, 4, 3",
+    )
+    option("--shadows", type=int, metavar="N", help="networks trained to compare with (default: by profile 4, 8, 32)")
+    option("--canaries", type=int, metavar="N", help="of them attacked, to know what would be found (1, 2, 4)")
+    option("--json", type=_text, metavar="FILE|-", help="the report as JSON to this file as well, - for stdout alone")
+    option("--junit", type=_path, metavar="FILE", help="the verdict as JUnit's XML")
 
     option = command("twins", _twins, "two folders of 8-bit photographs with one float32 classifier", images)
     option("--out", type=_path, required=True, metavar="DIR", help="where the folders and the script go")
@@ -193,11 +213,38 @@ def _book(chapters: list[str], **settings: Any) -> None:
     _print(build_edition(Edition(**settings), chapters=chapters))
 
 
-def _audit(weights: str, arch: str, data: str, out: str, **settings: Any) -> None:
-    from recon.audit.audit import audit
+def _audit(
+    weights: str, data: str, held_out: str | None, start: str | None, mean: str, attacks: str | None, **settings: Any
+) -> int:
+    from recon.auditing.audit import ATTACKS, audit
 
-    _print(audit(Path(weights), arch, Path(data), Path(out), **settings)["summary"])
-    _print(Path(out) / "report.html")
+    fail_on, as_json, junit = (settings.pop(name) for name in ("fail_on", "json", "junit"))
+    chosen = tuple(attacks.split(",")) if attacks else ATTACKS
+    report = audit(weights, data, held_out, theta_init=start, transform=_pixels(mean), attacks=chosen, **settings)
+    for path, text in ((junit, report.junit()), (None if as_json == "-" else as_json, report.to_json())):
+        if path:
+            with atomic_path(Path(path)) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+    if as_json == "-":
+        _print(report.to_json().rstrip())
+    else:
+        _print(report.sentence)
+        _print(Path(settings["out"]) / "report.html")
+    if fail_on and (report.verdict == "leaks" or ("membership" in fail_on and report.membership == "inferred")):
+        return 3
+    untold = report.verdict == "cannot tell" or ("membership" in fail_on and report.membership == "cannot tell")
+    return 4 if "cannot-tell" in fail_on and untold else 0
+
+
+def _pixels(text: str) -> Any:
+    """ "0.5,0.5,0.5/0.2,0.2,0.2" -> ([0.5, …], [0.2, …]); a word stays what it is."""
+    mean, slash, std = text.partition("/")
+    if not slash:
+        return text
+    try:
+        return [float(part) for part in mean.split(",")], [float(part) for part in std.split(",")]
+    except ValueError as error:
+        raise ReconError(f"--mean must be a word or MEAN/STD, numbers joined by commas, not '{text}'") from error
 
 
 def _twins(**arguments: Any) -> None:

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "recon"
 #: folders and single modules of the package, each allowed to import those before it
 ORDER = (
     *("errors", "images", "nets", "released", "optim", "training", "attacks", "scoring", "analysis"),
-    *("store", "chapters", "audit", "press", "cli"),
+    *("store", "chapters", "auditing", "press", "cli"),
 )
 TRUTH = {"images", "scoring"}  # what no attack sees
 FORBIDDEN = {

@@ -315,7 +315,12 @@ def test_the_reference_has_every_public_name_and_docstrings_as_they_are_typed(ti
     html = built(tiny, "```{recon} reference\n```").read_text()
     for module in recon_parts.modules():
         assert f'id="{module.replace(".", "-").replace("_", "-")}"' in html, module
-    for name in ("attacks.recover.recover", "attacks.rgap.rgap", "scoring.matching.target_decoy", "audit.audit.audit"):
+    for name in (
+        "attacks.recover.recover",
+        "attacks.rgap.rgap",
+        "scoring.matching.target_decoy",
+        "auditing.audit.audit",
+    ):
         assert f'id="recon.{name}"' in html, name
     assert "‖θ_1‖²" in html and "recon.chapters.linear" not in html
 

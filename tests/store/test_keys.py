@@ -292,7 +292,7 @@ def test_no_experiment_depends_on_what_only_shows_or_stores(name):
     module, _ = root_of(name)
     found = {each for each, _ in parts_of(name)}
     assert module in found and any(each.startswith("images") for each in found)
-    shown = {"cli", "press", "audit"}
+    shown = {"cli", "press", "auditing"}
     assert not any(each.split(".")[0] in shown or each.endswith((".claims", ".figures")) for each in found)
 
 

@@ -14,15 +14,17 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+import recon
 from recon import cli
 from recon.attacks.recover import recover
 from recon.attacks.separation import separate
-from recon.audit import attacks as module
-from recon.audit.attacks import attempts, by_rows, by_separation
-from recon.audit.audit import FOLDER, audit
-from recon.audit.inputs import load_images, load_weights, mean_image, parse_arch
-from recon.audit.page import NAMES
-from recon.audit.scoring import DRAWS, LEVEL, LOOKS, NULLS, THRESHOLDS, Nulls, blur_p, excess, matches, score
+from recon.auditing import attacks as module
+from recon.auditing.attacks import RECONSTRUCTIONS, Released, attempts, by_rows, by_separation
+from recon.auditing.audit import FOLDER
+from recon.auditing.inputs import Expected, load_images, mean_image
+from recon.auditing.networks import anatomy, parse_arch, subject_of
+from recon.auditing.page import NAMES
+from recon.auditing.scoring import DRAWS, LEVEL, LOOKS, NULLS, THRESHOLDS, Nulls, blur_p, excess, matches, score
 from recon.errors import ReconError
 from recon.images.partitions import partition
 from recon.images.registry import load_pool
@@ -36,6 +38,20 @@ from recon.training.kkt import KKTSettings, train_to_kkt
 N, SIDE, WIDTH = 10, 8, 200
 DIM = 3 * SIDE * SIDE
 ARCH = f"{DIM}-{WIDTH}-{WIDTH}-1"
+
+
+def audit(weights, arch, data, out, **options):
+    """What report.json holds, of the attacks on images alone and without canaries."""
+    options = {"transform": "image", "attacks": RECONSTRUCTIONS, "canaries": 0} | options
+    return recon.audit(weights, data, arch=arch, out=out, **options).data
+
+
+def load_weights(file, arch):
+    """The network, θ*, and which tensor is which."""
+    subject = subject_of(file, arch)
+    widths = parse_arch(arch)
+    seen = anatomy(subject.module, (1, 1, widths[0]))
+    return seen.mlp, seen.theta, subject.tensors
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +79,7 @@ def start(network):
 @pytest.fixture(scope="module")
 def trained(network, start, data, tmp_path_factory):
     """A net in the KKT regime, at a training loss of e^-20."""
-    train, _ = load_images(data, DIM)
+    train, _ = load_images(data, expected=Expected(DIM))
     x = train.flat - mean_image(train, "image")
     theta = train_to_kkt(network, x, torch.arange(N).float() % 2, start, KKTSettings(300, -20.0)).theta_star
     return write(network.unflatten(theta), tmp_path_factory.mktemp("weights") / "trained.safetensors")
@@ -117,7 +133,7 @@ def test_an_untrained_net_does_not(network, start, data, tmp_path):
         write(network.unflatten(start), tmp_path / "w.safetensors"), ARCH, data, tmp_path, profile="smoke", device="cpu"
     )
     assert not report["result"]["leak"] and report["result"]["targets"] <= 1
-    assert "not a proof of privacy" in report["summary"]
+    assert report["verdict"] == "cannot tell" and "was not measured" in report["summary"]
     assert report["first_layer"]["by_training"] < 0.3
     assert "says little" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
@@ -180,7 +196,7 @@ def test_dull_weights_are_no_evidence(case, dull, data, tmp_path, monkeypatch):
     monkeypatch.setitem(module.BUDGETS, "smoke", (1, 5, 2))
     file = write(dull[case], tmp_path / "w.safetensors")
     report = audit(file, ARCH, data, tmp_path, profile="smoke", device="cpu")
-    assert not report["result"]["leak"] and "no evidence" in report["summary"]
+    assert report["verdict"] == "cannot tell" and "No evidence" in report["summary"]
     text = unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
     silent = {name: about["why_not"] for name, about in report["result"]["attacks"].items() if about["why_not"]}
     expected = {"constant": {"separation"}, "dead": {"separation", "decoreco"}, "rank 0": {"separation", "rows"}}
@@ -198,7 +214,14 @@ def test_images_one_pixel_wide_are_not_separated(network, trained, tmp_path):
 def test_attacks_offer_two_candidates_per_image(network, trained, tmp_path, monkeypatch):
     monkeypatch.setitem(module.BUDGETS, "smoke", (1, 5, 2))
     _, theta, _ = load_weights(trained, ARCH)
-    found = attempts(network, theta, (3, SIDE, SIDE), N - 4, "smoke", 0, tmp_path)
+    found = attempts(
+        Released(network.unflatten(theta)["w1"], network=network, theta=theta),
+        (3, SIDE, SIDE),
+        N - 4,
+        "smoke",
+        0,
+        tmp_path,
+    )
     assert [attempt.name for attempt in found] == ["separation", "rows", "decoreco"]
     assert [len(attempt.x_hat) for attempt in found] == [2 * (N - 4)] * 3
     w1 = network.unflatten(theta)["w1"]
@@ -225,7 +248,7 @@ def test_html_agrees_with_json_and_stands_alone(leaking):
     images = [attrs for tag, attrs in page.tags if tag == "img"]
     assert len(images) == 4 * N and all(i["alt"] and i["src"].startswith("data:image/png;base64,") for i in images)
     assert ("html", {"lang": "en"}) in page.tags and "prefers-color-scheme: dark" in html
-    assert [tag for tag, _ in page.tags if tag in ("h1", "h2", "h3")] == ["h1"] + ["h2"] * 5
+    assert [tag for tag, _ in page.tags if tag in ("h1", "h2", "h3")] == ["h1"] + ["h2"] * 7
     assert not {tag for tag, _ in page.tags} & {"script", "link", "iframe"} and "http" not in html
 
 
@@ -321,7 +344,7 @@ def test_every_kind_of_data(suffix, pixels, tmp_path):
             folder = tmp_path / part / f"class {row % 2}"
             folder.mkdir(parents=True, exist_ok=True)
             Image.fromarray(image).save(folder / f"{row}<b>&ü.{suffix}", quality=100, subsampling=0)
-    train, held_out = load_images(tmp_path, DIM)
+    train, held_out = load_images(tmp_path, expected=Expected(DIM))
     assert train.pixels.shape == held_out.pixels.shape == (N, 3, SIDE, SIDE)
     order = [*range(0, N, 2), *range(1, N, 2)] if suffix in ("png", "jpg") else range(N)
     error = np.abs(train.pixels.transpose(0, 2, 3, 1).astype(int) - pixels[list(order)]).mean()
@@ -331,13 +354,13 @@ def test_every_kind_of_data(suffix, pixels, tmp_path):
 
 def test_grey_images(tmp_path, pixels):
     np.savez(tmp_path / "d.npz", train=pixels[:N, ..., 0], held_out=pixels[N:, ..., 0])
-    train, _ = load_images(tmp_path, SIDE * SIDE)
+    train, _ = load_images(tmp_path, expected=Expected(SIDE * SIDE))
     assert train.pixels.shape == (N, 1, SIDE, SIDE)
     assert train.flat.shape == (N, SIDE * SIDE)
 
 
 def test_means(data):
-    train, _ = load_images(data, DIM)
+    train, _ = load_images(data, expected=Expected(DIM))
     by_channel = mean_image(train, "channel").unflatten(0, (3, -1))
     torch.testing.assert_close(by_channel[:, 0], train.flat.unflatten(1, (3, -1)).mean((0, 2)))
     assert (by_channel == by_channel[:, :1]).all() and not mean_image(train, "none").any()
@@ -416,7 +439,13 @@ def test_fewer_held_out_images_cut_what_is_compared(trained, data, pixels, tmp_p
     monkeypatch.setitem(module.BUDGETS, "smoke", (1, 5, 2))
     np.savez(tmp_path / "d.npz", train=pixels[:N], held_out=pixels[N : N + 6])
     report = audit(trained, ARCH, tmp_path / "d.npz", tmp_path, profile="smoke", device="cpu")
-    assert report["images"] == {"train": N, "held_out": 6, "scored": 6, "mean": "image"}
+    assert report["images"] == {
+        "train": N,
+        "held_out": 6,
+        "scored": 6,
+        "mean": "the mean of the training images",
+        "notes": [],
+    }
     assert report["first_layer"]["by_held_out"] is None and report["first_layer"]["by_training"] > 0.75
     assert "not measured" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
@@ -453,7 +482,7 @@ def files(tmp_path, network, trained, data, pixels):
         "only train": {"train": pixels},
         "only held out": {"held_out": pixels},
         "few": {"train": pixels[:4], "held_out": pixels[4:]},
-        "float": {"train": pixels / 255, "held_out": pixels},
+        "float": {"train": np.full(pixels.shape, np.nan), "held_out": pixels},
         "objects": {"train": np.array([{}]), "held_out": pixels},
         "both": {"train": pixels[:N], "held_out": pixels[N - 1 :]},
         "size": {"train": pixels[:, :4], "held_out": pixels},
@@ -471,6 +500,7 @@ def files(tmp_path, network, trained, data, pixels):
         save_images(made["folder without held out"] / "train", pixels[0], image)
     save_images(made["mixed"] / "train", pixels[0])
     save_images(made["mixed"] / "train", pixels[0].reshape(4, 16, 3), "1.png")
+    save_images(made["mixed"] / "held_out", pixels[1])
     save_images(made["broken"] / "train", pixels[0])
     whole = (made["broken"] / "train" / "0.png").read_bytes()
     (made["broken"] / "train" / "1.png").write_bytes(whole[: len(whole) // 2])
@@ -495,9 +525,9 @@ def files(tmp_path, network, trained, data, pixels):
         ({"weights": "empty"}, "no weights at all"),
         ({"weights": "zero"}, "nothing to attack"),
         ({"arch": "192-200-1"}, "has no place for"),
-        ({"arch": "192-200-200-2"}, "2 outputs"),
+        ({"arch": "192-200-200-2"}, "no weight of shape (2, 200) for layer 3"),
         ({"arch": "192"}, "must be widths like"),
-        ({"arch": "192-1"}, "with a hidden layer"),
+        ({"arch": "192-1"}, "no weight of shape (1, 192)"),
         ({"arch": "192-x-1"}, "must be widths like"),
         ({"arch": "192-0-1"}, "must be widths like"),
         ({"data": "missing"}, "there is no data at"),
@@ -506,7 +536,7 @@ def files(tmp_path, network, trained, data, pixels):
         ({"data": "only held out"}, "has no array train"),
         ({"data": "no data"}, "with the training images"),
         ({"data": "few"}, "only 4 training images"),
-        ({"data": "float"}, "must be uint8"),
+        ({"data": "float"}, "numbers that are not finite"),
         ({"data": "objects"}, "cannot be read as an .npz of plain arrays"),
         ({"data": "not npz"}, "cannot be read as an .npz"),
         ({"data": "a file"}, "cannot be read as an .npz"),
@@ -514,7 +544,7 @@ def files(tmp_path, network, trained, data, pixels):
         ({"data": "size"}, "do not make 192 inputs"),
         ({"data": "no images"}, "there are no images"),
         ({"data": "small"}, "does not make 192 inputs"),
-        ({"data": "mixed"}, "differs in height or width"),
+        ({"data": "mixed"}, "only 1 training images, and with fewer than 6 nothing is significant (used 1 of 2 files"),
         ({"data": "broken"}, "cannot be read"),
         ({"out": "/dev/null/x"}, "cannot be written"),
         ({"out": "a file"}, "cannot be written"),
@@ -538,7 +568,8 @@ def test_command_prints_the_answer_and_the_report(trained, data, tmp_path, monke
     monkeypatch.setitem(module.BUDGETS, "smoke", (1, 5, 2))
     out = tmp_path / "ü out"
     arguments = ["audit", "--weights", str(trained), "--arch", ARCH, "--data", str(data), "--out", str(out)]
-    assert cli.main([*arguments, "--profile", "smoke", "--device", "cpu"]) == 0
+    images = ["--attacks", "separation,rows,decoreco", "--canaries", "0"]
+    assert cli.main([*arguments, *images, "--profile", "smoke", "--device", "cpu"]) == 0
     summary, path = capsys.readouterr().out.splitlines()
     assert path == str(out / "report.html") and json.loads((out / "report.json").read_text())["summary"] == summary
 

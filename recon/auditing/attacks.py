@@ -7,11 +7,13 @@ find is kept on disk under a key of all it depends on.
 from __future__ import annotations
 
 import hashlib
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import safetensors
 import torch
 from torch import Tensor
 
@@ -26,10 +28,12 @@ from recon.store.checkpoints import Checkpoints
 from recon.store.keys import code_hash, result_key
 from recon.store.results import checkpoint_folder, load_tensors, save_tensors
 
+RECONSTRUCTIONS = ("separation", "rows", "decoreco")
 MAX_CANDIDATES = 1000
 PIXEL_STD = 0.25  # of photographs minus their mean, roughly
 SCALES = (0.6, 2.0, 6.0, 20.0)  # λ starts from these times `multiplier_unit`, whichever ends at the lowest energy
 
+FOUND = ("x_hat", "multipliers", "labels", "contribution", "agreement", "energy", "by_layer")  # of DecoReco, kept
 #: profile -> (restarts, steps of each, steps of the trial of a scale), of DecoReco
 BUDGETS = {"smoke": (2, 700, 80), "laptop": (4, 1000, 200), "paper": (8, 1500, 200)}
 
@@ -51,32 +55,73 @@ class Attempt:
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
 
-def check(theta_star: Tensor, profile: str) -> None:
-    """ReconError for an unknown profile and for weights that are all zero."""
+@dataclass(frozen=True)
+class Released:
+    """What the attacks are given of a network.
+
+    w1 (h, d): the first dense layer that is given whole images, w1_init its start where that is known · w1_why_not:
+    why there is none · network, theta (p,): the same function as one logit of dense layers with ReLU · theta_why_not:
+    why there is none.
+    """
+
+    w1: Tensor | None
+    w1_init: Tensor | None = None
+    w1_why_not: str | None = None
+    network: MLP | None = None
+    theta: Tensor | None = None
+    theta_why_not: str | None = None
+
+    @property
+    def update(self) -> Tensor | None:
+        """What training wrote into the first layer, as far as the start is known (h, d)."""
+        return None if self.w1 is None else FirstLayer(self.w1, self.w1_init).update
+
+
+def check_profile(profile: str) -> None:
+    """ReconError for an unknown one."""
     if profile not in BUDGETS:
         raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(BUDGETS)}")
-    if not theta_star.any():
-        raise ReconError("the weights are all zero: there is nothing to attack")
 
 
 def attempts(
-    network: MLP, theta_star: Tensor, shape: tuple[int, ...], n_train: int, profile: str, seed: int, folder: Path
+    released: Released,
+    shape: tuple[int, ...],
+    n_train: int,
+    profile: str,
+    seed: int,
+    folder: Path,
+    names: Sequence[str] = RECONSTRUCTIONS,
 ) -> list[Attempt]:
-    """All three.  shape: (C, H, W) of the images · folder: for what is kept."""
-    check(theta_star, profile)
-    w1 = network.unflatten(theta_star)["w1"]
-    return [
-        by_separation(w1, shape, n_train, seed, folder),
-        by_rows(w1, n_train),
-        by_decoreco(network, theta_star, n_train, profile, seed, folder),
-    ]
+    """Those of `names`.  shape: (C, H, W) of the images · folder: for what is kept."""
+    check_profile(profile)
+    found = []
+    for name in names:
+        if name == "decoreco":
+            if released.network is None or released.theta is None:
+                found.append(_without(name, shape, released.theta_why_not))
+            else:
+                found.append(by_decoreco(released.network, released.theta, n_train, profile, seed, folder))
+        elif released.w1 is None or released.update is None:
+            found.append(_without(name, shape, released.w1_why_not))
+        elif name == "separation":
+            found.append(by_separation(released.w1, shape, n_train, seed, folder, released.w1_init))
+        else:
+            found.append(by_rows(released.update, n_train))
+    return found
+
+
+def _without(name: str, shape: tuple[int, ...], why_not: str | None) -> Attempt:
+    return Attempt(name, torch.empty(0, math.prod(shape)), why_not=why_not or "It does not apply to this network.")
 
 
 # ---------------------------------------------------------------------------------------------------- separation
 
 
-def by_separation(w1: Tensor, shape: tuple[int, ...], n_train: int, seed: int, folder: Path) -> Attempt:
-    """`separate` in the strongest directions of w1 (h, d), at most as many as there are training images.
+def by_separation(
+    w1: Tensor, shape: tuple[int, ...], n_train: int, seed: int, folder: Path, w1_init: Tensor | None = None
+) -> Attempt:
+    """`separate` in the strongest directions of w1 (h, d), minus its start where that is known, at most as many as
+    there are training images.
 
     The limit matters where the start is tiny and the steps were Adam's: there far more directions stand out of the
     spectrum than there are images.
@@ -87,13 +132,13 @@ def by_separation(w1: Tensor, shape: tuple[int, ...], n_train: int, seed: int, f
         return Attempt("separation", nothing, why_not=why_not)
     settings = SeparationSettings(rank=min(n_train, MAX_CANDIDATES))
     code = code_hash([("attacks.separation", "separate")])
-    key = result_key("audit", settings, seed, w1.device.type, _digest(w1, shape), code)
+    key = result_key("audit", settings, seed, w1.device.type, _digest(w1, shape, w1_init), code)
 
     def compute() -> dict[str, Tensor]:
-        found = separate(FirstLayer(w1), shape, settings, torch.Generator().manual_seed(seed))
+        found = separate(FirstLayer(w1, w1_init), shape, settings, torch.Generator().manual_seed(seed))
         return {"x_hat": found.x_hat, "share": found.share}
 
-    kept, seconds = _kept(folder, "sources", key, compute, w1.device)
+    kept, seconds = _kept(folder, "sources", key, compute, w1.device, ("x_hat", "share"))
     if not len(kept["x_hat"]):
         why_not = "Nothing that varies from pixel to pixel stands out from the first layer's random start."
         return Attempt("separation", nothing, why_not=why_not, seconds=seconds)
@@ -182,14 +227,14 @@ def decoreco(
     def compute() -> dict[str, Tensor]:
         generator = torch.Generator().manual_seed(seed)
         found = recover(Weights(network, theta_star), settings, generator, Checkpoints(checkpoints))
-        names = ("x_hat", "multipliers", "labels", "contribution", "agreement", "energy", "by_layer")
         return {
-            **{name: getattr(found, name) for name in names},
+            **{name: getattr(found, name) for name in FOUND},
             "basis": found.x_hat.new_empty(0, network.dim) if found.basis is None else found.basis,
             "multiplier_scale": torch.tensor(found.multiplier_scale),
         }
 
-    kept = _kept(folder, "reconstructions", key, compute, theta_star.device)
+    expected = (*FOUND, "basis", "multiplier_scale")
+    kept = _kept(folder, "reconstructions", key, compute, theta_star.device, expected)
     for path in checkpoints.glob("*.safetensors"):
         path.unlink()
     if checkpoints.is_dir():
@@ -200,21 +245,34 @@ def decoreco(
 # ---------------------------------------------------------------------------------------------------------- disk
 
 
-def _digest(weights: Tensor, about: object) -> str:
-    return hashlib.sha256(weights.cpu().numpy().tobytes() + repr(about).encode()).hexdigest()
+def _digest(weights: Tensor, about: object, start: Tensor | None = None) -> str:
+    more = b"" if start is None else start.cpu().numpy().tobytes()
+    return hashlib.sha256(weights.cpu().numpy().tobytes() + repr(about).encode() + more).hexdigest()
 
 
 def _kept(
-    folder: Path, name: str, key: str, compute: Callable[[], dict[str, Tensor]], device: torch.device
+    folder: Path,
+    name: str,
+    key: str,
+    compute: Callable[[], dict[str, Tensor]],
+    device: torch.device,
+    expected: Sequence[str],
 ) -> tuple[dict[str, Tensor], float]:
-    """What `compute` returns and the seconds it took, from `folder` where it is there already; others are removed."""
+    """What `compute` returns and the seconds it took, from `folder` where it is there already; others are removed.
+
+    A file that is damaged, or that this program did not write (no checksum, other tensors), costs time, nothing else.
+    """
     file = folder / f"{name}-{key}.safetensors"
     if file.is_file():
         try:
-            found = {key: tensor.to(device) for key, tensor in load_tensors(file).items()}
-            return found, found.pop("seconds").item()
-        except ReconError:  # damaged: it costs time, nothing else
-            file.unlink()
+            with safetensors.safe_open(file, "pt") as held:
+                ours = "sha256" in (held.metadata() or {}) and set(held.keys()) == {*expected, "seconds"}
+            if ours:
+                found = {name: tensor.to(device) for name, tensor in load_tensors(file).items()}
+                return found, found.pop("seconds").item()
+        except (ReconError, safetensors.SafetensorError, OSError):
+            pass
+        file.unlink()
     start = time.perf_counter()
     found = compute()
     seconds = time.perf_counter() - start

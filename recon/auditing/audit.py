@@ -1,0 +1,243 @@
+"""How much of its training set does *your* network give away?  Attack its weights, then compare with your images.
+
+Three attacks on images (`recon.auditing.attacks`) are given the weights, the shape and the number of the images, never
+an image.  Only when they are done do images enter (`recon.auditing.scoring`): those the network was trained on, as many
+that it never saw, and mixtures of the former, which nobody recovered.  Membership inference
+(`recon.auditing.membership`) needs images from the start.  Both are tried on networks of which we know the truth, too.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from recon.auditing.attacks import RECONSTRUCTIONS, Released, check_profile
+from recon.auditing.comparison import FOLDER, Case, Comparison, Settings
+from recon.auditing.exchangeable import Exchangeability, compared
+from recon.auditing.inputs import (
+    MIN_IMAGES,
+    Expected,
+    classes_of,
+    load_images,
+    transform_of,
+)
+from recon.auditing.networks import (
+    anatomy,
+    first_layer_of,
+    start_of,
+    subject_of,
+)
+from recon.auditing.page import Row, page
+from recon.auditing.report import FILES, SCHEMA, Leaked, Report, as_data
+from recon.auditing.scoring import LEVEL
+from recon.auditing.shadows import Recipe
+from recon.auditing.verdict import INFERRED, LEAKS, decide
+from recon.chapters.run import check_seed
+from recon.errors import ReconError
+from recon.store.files import one_sentence, only_one
+from recon.store.machine import device_name, resolve_device, versions
+
+ATTACKS = (*RECONSTRUCTIONS, "membership")
+SHADOWS = {"smoke": 4, "laptop": 8, "paper": 32}
+CANARIES = {"smoke": 1, "laptop": 2, "paper": 4}
+NEAR = 0.5  # share of what can be explained of layer 1: training images that reach it are "near stationarity"
+LEFTOVERS = tuple(f".{name}.*" for name in (*FILES, "report.xml")) + (f"{FOLDER}/.*",)
+
+
+def audit(
+    model: nn.Module | str | Path,
+    train: Any,
+    held_out: Any = None,
+    *,
+    labels: Any = None,
+    theta_init: Any = None,
+    transform: Any = None,
+    attacks: Sequence[str] = ATTACKS,
+    out: str | Path | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    profile: str = "laptop",
+    arch: str | None = None,
+    recipe: Recipe | None = None,
+    shadows: int | None = None,
+    canaries: int | None = None,
+) -> Report:
+    """Attack `model`, compare with the images, and say whether it leaks.
+
+    model: any `nn.Module` that classifies images, or a file of weights (safetensors, .pt, .onnx) · train: the images it
+    was trained on, held_out: images from the same source that it never saw; tensors, arrays, data sets, folders, .npz,
+    see `recon.auditing.inputs.load_images` · labels: a pair of sequences, a CSV file, or those of the images ·
+    theta_init: the network before training, where an adversary may know it · transform: what training did to pixels,
+    see `transform_of` · attacks: of ATTACKS · out: where the report goes, None for nowhere · arch: of a file, see
+    `subject_of` · recipe: how it was trained, None to infer that · shadows, canaries: how many networks are trained to
+    compare with, and how many of them are attacked, by default as the profile says; 0 canaries leave the power
+    unmeasured.
+
+    Everything is checked before the attack starts; older reports in `out` go first.  ReconError for a network, images
+    or settings that do not fit, and for a folder where another audit is at work.
+    """
+    check_seed(seed)
+    check_profile(profile)
+    attacks = attacks.split(",") if isinstance(attacks, str) else attacks
+    unknown = [name for name in attacks if name not in ATTACKS]
+    if unknown or not attacks:
+        raise ReconError(f"unknown attack '{''.join(unknown[:1])}': choose from {', '.join(ATTACKS)}")
+    chosen = tuple(name for name in ATTACKS if name in attacks)
+    counts = (SHADOWS[profile] if shadows is None else shadows, CANARIES[profile] if canaries is None else canaries)
+    if min(counts) < 0 or ("membership" in chosen and counts[0] < 2):
+        raise ReconError("the numbers of shadows and canaries must not be negative, and membership needs two shadows")
+    settings = Settings(chosen, seed, profile, resolve_device(device), *counts, recipe)
+    torch.set_flush_denormal(True)
+    with _folder(out) as folder:
+        case = prepared(model, train, held_out, theta_init, transform, arch)
+        report = audited(case, labels, settings, folder)
+        if out is not None:
+            report.save(folder)
+    return report
+
+
+@contextmanager
+def _folder(out: str | Path | None) -> Iterator[Path]:
+    """A folder that this audit has to itself, without an older report; a temporary one for None."""
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="recon-audit-") as name:
+            yield Path(name)
+        return
+    folder = Path(out)
+    with ExitStack() as held:
+        with one_sentence(f"the report cannot be written to {folder}"):
+            held.enter_context(only_one(folder, *LEFTOVERS))
+            if not os.access(folder, os.W_OK):
+                raise PermissionError(0, "no permission to write there")
+            for name in FILES:  # a failed audit must not leave the answer of another
+                (folder / name).unlink(missing_ok=True)
+        yield folder
+
+
+def prepared(model: Any, train: Any, held_out: Any, theta_init: Any, transform: Any, arch: str | None) -> Case:
+    """Everything read and checked; ReconError for what does not fit."""
+    subject = subject_of(model, arch)
+    pair = load_images(train, held_out, Expected(subject.dim, subject.channels))
+    done = transform_of(transform, pair[0])
+    x, x_held_out = (done(part.scaled) for part in pair)
+    seen = anatomy(subject.module, pair[0].shape)
+    start = None if theta_init is None else start_of(subject, theta_init, arch)
+    w1 = w1_init = None
+    if seen.first is not None:
+        w1 = first_layer_of(subject.module, seen.first)
+        w1_init = None if start is None else first_layer_of(start, seen.first)
+    released = Released(w1, w1_init, seen.first_why_not, seen.mlp, seen.theta, seen.mlp_why_not)
+    return Case(subject, seen, released, start, *pair, x, x_held_out, done)
+
+
+def audited(case: Case, labels: Any, settings: Settings, folder: Path) -> Report:
+    """The whole audit of what was prepared."""
+    began = time.perf_counter()
+    alike = compared(case.train.scaled, case.held_out.scaled, settings.seed)
+    notes = [part.note for part in (case.train, case.held_out) if part.note]
+    if alike.copies:
+        notes.append(
+            f"compared with {len(alike.kept)} of {len(case.held_out)} held-out images, because {len(alike.copies)} are "
+            f"near-copies of training images (the first: {case.held_out.names[alike.copies[0][0]]} of "
+            f"{case.train.names[alike.copies[0][1]]}, NCC {alike.copies[0][2]:.3f})"
+        )
+    why_not = alike.why_not
+    if why_not is None and len(alike.kept) < MIN_IMAGES:
+        why_not = f"only {len(alike.kept)} held-out images are left"
+    report: dict[str, Any] = {
+        "schema": SCHEMA,
+        **dict.fromkeys(("verdict", "membership_verdict", "summary")),
+        "leaked": [],
+        **_about_inputs(case, alike, notes, settings),
+        **dict.fromkeys(
+            ("settings", "multiplier_scale", "first_layer", "recipe", "result", "power", "membership", "matches")
+        ),
+    }
+    pairs: list[tuple[Row, Row]] = []
+    leaked: list[Leaked] = []
+    n, power = 0, None
+    if why_not is None:
+        held_out = case.held_out.take(alike.kept)
+        compare = Comparison(case, held_out, case.x_held_out[alike.kept], settings, folder)
+        n = compare.n
+        if compare.reconstructions:
+            report |= compare.images()
+            pairs = compare.pairs
+        if compare.needs_shadows:
+            known = classes_of(case.train, case.held_out, labels, case.seen.outputs)
+            report |= compare.shadowed(known, alike.kept)
+            power = compare.power
+        leaked = compare.leaked(report)
+    verdict = decide(report["result"], n, power, _membership(report, settings), why_not)
+    report |= {"verdict": verdict.images, "membership_verdict": verdict.membership, "summary": verdict.sentence}
+    if verdict.images != LEAKS:
+        leaked = [each for each in leaked if each.how == "membership"]
+    if verdict.membership != INFERRED:
+        leaked = [each for each in leaked if each.how != "membership"]
+    leaked.sort(key=lambda each: (-each.probability, -each.score))
+    report["leaked"] = as_data(leaked)
+    report["images"]["scored"] = n
+    report["seconds"] = round(time.perf_counter() - began, 2)
+    words = "" if report["first_layer"] is None else regime(report["first_layer"])
+    return Report(verdict.images, verdict.membership, verdict.sentence, leaked, report, page(report, pairs, words))
+
+
+def _membership(report: dict[str, Any], settings: Settings) -> dict[str, Any] | None:
+    """The table of membership; without one, where the sets cannot be compared, an empty one stands for the question."""
+    return (
+        report["membership"] if report["membership"] is not None else ({} if "membership" in settings.attacks else None)
+    )
+
+
+def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings: Settings) -> dict[str, Any]:
+    subject = case.subject
+    return {
+        "weights": {"file": subject.file, "sha256": subject.sha256, "arch": subject.arch},
+        "tensors": subject.tensors,
+        "images": {
+            "train": len(case.train),
+            "held_out": len(case.held_out),
+            "mean": case.transform.words,
+            "notes": notes,
+        },
+        "exchangeability": {"near_copies": len(alike.copies), "p_value": alike.p, "why_not": alike.why_not},
+        "attacks_asked": list(settings.attacks),
+        "seed": settings.seed,
+        "profile": settings.profile,
+        "device": device_name(settings.device),
+        "versions": versions(),
+    }
+
+
+def regime(explained: dict[str, Any]) -> str:
+    """Whether the network is where DecoReco works, in words; shares as in `first_layer`."""
+    true, ceiling = explained["by_training"], explained["searched"]
+    if true is None or ceiling is None:
+        return "Whether the network is where DecoReco works was not measured: too many images, or no active unit."
+    start = (
+        f"Only {ceiling:.0%} of the first layer stands out from its random start, and the attacks looked there alone. "
+        if ceiling < NEAR
+        else ""
+    )
+    if true >= NEAR * ceiling:
+        near = (
+            "The training images account for most of what can be explained: this is close to the stationarity "
+            "condition that DecoReco inverts."
+        )
+        return start + near + (" What lies under the random start, they cannot see." if start else "")
+    return start + (
+        "The training images themselves account for less than half of what can be explained: the network is far from "
+        "the stationarity condition that DecoReco inverts (short training, weight decay, another mean or scale of the "
+        "inputs). Its silence here says little; separation does not need that condition."
+    )
+
+
+__all__ = ["ATTACKS", "LEVEL", "Recipe", "Report", "audit"]

@@ -1,0 +1,105 @@
+"""The answer of an audit: a verdict, which images, and the same as a page, as JSON and as JUnit's XML."""
+
+from __future__ import annotations
+
+import html
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from recon.auditing.verdict import CANNOT_TELL, INFERRED, LEAKS
+from recon.store.files import atomic_path
+
+SCHEMA = "recon-audit/1"
+FILES = ("report.html", "report.json")
+
+
+@dataclass(frozen=True)
+class Leaked:
+    """A training image that is given away.
+
+    image: its name · index: its row · how: "separation", "rows", "decoreco" or "membership" · score: NCC of its
+    reconstruction, or log-likelihood ratio (or share of images dominated) · probability: 1 − the estimated share of
+    chance among training images that score as high.
+    """
+
+    image: str
+    index: int
+    how: str
+    score: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `recon.audit` returns.
+
+    verdict: "leaks", "not by these attacks" or "cannot tell", on images · membership: "inferred", "not by these
+    attacks", "cannot tell", or None where it was not asked · sentence: both in words · leaked: which training images,
+    most probable first · data: what report.json holds · page: the HTML.
+    """
+
+    verdict: str
+    membership: str | None
+    sentence: str
+    leaked: list[Leaked]
+    data: dict[str, Any]
+    page: str
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.sentence}"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(each.image)}</td><td>{each.how}</td><td>{each.score:.2f}</td>"
+            f"<td>{each.probability:.0%}</td></tr>"
+            for each in self.leaked[:10]
+        )
+        head = "<tr><th>image</th><th>how</th><th>score</th><th>probability</th></tr>"
+        table = f"<table>{head}{rows}</table>" if rows else ""
+        return f"<p><b>{html.escape(self.verdict)}</b>: {html.escape(self.sentence)}</p>{table}"
+
+    def to_json(self) -> str:
+        """The text of report.json; see `schema`."""
+        return json.dumps(self.data, indent=1) + "\n"
+
+    def save(self, folder: str | Path) -> Path:
+        """Write report.html and report.json; returns the path of the page.  ReconError where they cannot be written."""
+        folder = Path(folder)
+        for name, text in zip(FILES, (self.page, self.to_json()), strict=True):
+            with atomic_path(folder / name) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+        return folder / FILES[0]
+
+    def junit(self) -> str:
+        """The same as a suite of JUnit: images and membership are a test each, failed for a leak, an error where the
+        audit cannot tell."""
+        outcomes = {"images": self.verdict} | ({} if self.membership is None else {"membership": self.membership})
+        failed = sum(kind in (LEAKS, INFERRED) for kind in outcomes.values())
+        errors = sum(kind == CANNOT_TELL for kind in outcomes.values())
+        seconds = f"{self.data['seconds']:.2f}"
+        suite = ElementTree.Element("testsuite", name="recon audit", tests=str(len(outcomes)), failures=str(failed))
+        suite.set("errors", str(errors))
+        suite.set("time", seconds)
+        for name, kind in outcomes.items():
+            case = ElementTree.SubElement(suite, "testcase", classname="recon.audit", name=name, time=seconds)
+            if kind in (LEAKS, INFERRED):
+                ElementTree.SubElement(case, "failure", type=kind, message=self.sentence)
+            elif kind == CANNOT_TELL:
+                ElementTree.SubElement(case, "error", type=kind, message=self.sentence)
+        text = ElementTree.tostring(suite, encoding="unicode")
+        return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def schema() -> dict[str, Any]:
+    """JSON schema of report.json, for readers that want to check it."""
+    path = Path(__file__).parent / "report.schema.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def as_data(leaked: list[Leaked]) -> list[dict[str, Any]]:
+    """For JSON."""
+    return [asdict(each) for each in leaked]

@@ -1,0 +1,251 @@
+"""Shadow networks: the same architecture trained in the same way on images that we choose, so that we know the truth.
+
+They serve twice.  Membership inference compares the audited network with them; and attacked themselves, as canaries,
+they tell what the attacks would have found.  Each pair is trained on the two halves of one random split of all
+images, training and held out together.  The split does not ask who is a member, so every image is in exactly half.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from recon.auditing.networks import Anatomy, answers_of, logits_of, loss_of
+from recon.errors import ReconError
+from recon.optim.streams import named
+
+OPTIMISERS = ("adam", "adamw", "sgd")
+LOWEST_LOSS = 1e-7  # an inferred recipe trains no further: below it float32 answers do not change
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the audited network was trained, as far as shadows copy it.
+
+    optimiser: "adam" (weight decay coupled, L2), "adamw" or "sgd" with `momentum` · batch: images a step, None for
+    all · steps: at most · target_loss: mean loss in evaluation mode at which training ends, None for all the steps ·
+    weight_decay · first_scale: the first layer's start is PyTorch's times this.  No augmentation.
+    """
+
+    optimiser: str = "adam"
+    lr: float = 1e-3
+    batch: int | None = 64
+    steps: int = 2000
+    target_loss: float | None = None
+    weight_decay: float = 0.0
+    momentum: float = 0.9
+    first_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.optimiser not in OPTIMISERS:
+            raise ReconError(f"unknown optimiser '{self.optimiser}': choose one of {', '.join(OPTIMISERS)}")
+        if not (self.lr > 0 and self.steps >= 1 and (self.batch is None or self.batch >= 1) and self.weight_decay >= 0):
+            raise ReconError(
+                "a recipe needs a positive step size, number of steps and batch, and no negative weight decay"
+            )
+
+    @property
+    def words(self) -> str:
+        """For the report."""
+        start = "" if self.first_scale == 1 else f", first layer started at {self.first_scale:g} of PyTorch's"
+        until = "" if self.target_loss is None else f" or to a loss of {self.target_loss:.2g}"
+        batch = "all images" if self.batch is None else f"{self.batch} images"
+        decay = f"weight decay {self.weight_decay:g}"
+        return f"{self.optimiser}, step size {self.lr:g}, {batch} a step, {decay}, {self.steps} steps{until}{start}"
+
+
+@dataclass(frozen=True)
+class Shadows:
+    """modules: k of them, in evaluation mode · inside (k, N) bool: which of all N images each was trained on ·
+    logits (k, N, K) float64 · loss (k,): mean over the images of each."""
+
+    modules: list[nn.Module]
+    inside: Tensor
+    logits: Tensor
+    loss: Tensor
+
+    def __len__(self) -> int:
+        return len(self.modules)
+
+
+def train_shadows(
+    module: nn.Module,
+    seen: Anatomy,
+    x: Tensor,
+    y: Tensor,
+    recipe: Recipe,
+    count: int,
+    seed: int,
+    start: nn.Module | None = None,
+) -> Shadows:
+    """`count` networks (rounded up to pairs) on halves of inputs x (N, C, H, W) with classes y (N,).
+
+    start: the audited network's own, where it is known; shadows start with tensors as spread out as its are.
+    """
+    modules, inside = [], []
+    silent = not sys.stderr.isatty()
+    for pair in tqdm(range((count + 1) // 2), desc="shadow networks", leave=False, disable=silent):
+        half = torch.randperm(len(x), generator=named(seed, "audit.halves", pair)) < len(x) // 2
+        for k, members in enumerate((half, ~half)):
+            modules.append(
+                trained(module, seen, x[members], y[members], recipe, named(seed, "audit.shadow", 2 * pair + k), start)
+            )
+            inside.append(members)
+    logits = torch.stack([logits_of(each, seen, x) for each in modules])
+    loss = torch.stack([loss_of(z[m], y[m]) for z, m in zip(logits, inside, strict=True)])
+    return Shadows(modules, torch.stack(inside), logits, loss)
+
+
+def shadow_start(module: nn.Module, recipe: Recipe, k: int, seed: int, start: nn.Module | None) -> nn.Module:
+    """The network that shadow k of `train_shadows` began as: the same draw once more."""
+    return fresh(module, recipe, named(seed, "audit.shadow", k), start)
+
+
+def trained(
+    module: nn.Module,
+    seen: Anatomy,
+    x: Tensor,
+    y: Tensor,
+    recipe: Recipe,
+    generator: torch.Generator,
+    start: nn.Module | None = None,
+) -> nn.Module:
+    """A network of this architecture from a fresh start, trained by the recipe; on the device of `module`."""
+    device = next(module.parameters()).device
+    net = fresh(module, recipe, generator, start).to(device)
+    x, y = x.to(device), y.to(device)
+    optimiser = _optimiser(net, recipe)
+    batch = min(recipe.batch or len(x), len(x))
+    often = math.ceil(len(x) / batch)  # the loss is asked once a pass: a few steps of Adam can halve it
+    drawn = _batches(len(x), batch, torch.Generator().manual_seed(generator.initial_seed()))
+    with drawing_from(generator):
+        net.train()
+        for step in range(recipe.steps):
+            if recipe.target_loss is not None and step % often == 0 and _loss(net, seen, x, y) <= recipe.target_loss:
+                break
+            rows = next(drawn).to(device)
+            optimiser.zero_grad()
+            answers = _as_logits(answers_of(net, x[rows].flatten(1) if seen.flat else x[rows]), seen)
+            loss_of(answers, y[rows]).backward()
+            optimiser.step()
+    return net.eval()
+
+
+def _batches(n: int, batch: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Rows of every step: each pass in a new order, what is left over at its end is dropped."""
+    while True:
+        order = torch.randperm(n, generator=generator)
+        yield from order[: n - n % batch].split(batch)
+
+
+def _as_logits(answers: Tensor, seen: Anatomy) -> Tensor:
+    answers = answers.reshape(len(answers), seen.outputs)
+    if seen.scale == "logits":
+        return answers
+    return torch.logit(answers, eps=1e-6) if seen.outputs == 1 else answers.clamp_min(1e-7).log()
+
+
+def _loss(net: nn.Module, seen: Anatomy, x: Tensor, y: Tensor) -> float:
+    """In evaluation mode; NaN where answers are not finite."""
+    net.eval()
+    found = math.nan
+    with suppress(ReconError):
+        found = loss_of(logits_of(net, seen, x), y.cpu()).item()
+    net.train()
+    return found
+
+
+def _optimiser(net: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    parameters = [p for p in net.parameters() if p.requires_grad] or list(net.parameters())
+    if recipe.optimiser == "sgd":
+        return torch.optim.SGD(parameters, recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
+    kind = torch.optim.Adam if recipe.optimiser == "adam" else torch.optim.AdamW
+    return kind(parameters, recipe.lr, weight_decay=recipe.weight_decay)
+
+
+def fresh(module: nn.Module, recipe: Recipe, generator: torch.Generator, start: nn.Module | None = None) -> nn.Module:
+    """A copy with every part's parameters reset; those that no part resets are drawn as spread out as they were."""
+    net = copy.deepcopy(module).cpu()
+    for parameter in net.parameters():
+        parameter.requires_grad_(True)
+    done: set[int] = set()
+    with drawing_from(generator), torch.no_grad():
+        for part in net.modules():
+            reset = getattr(part, "reset_parameters", None)
+            if callable(reset):
+                reset()
+                done |= {id(p) for p in part.parameters(recurse=False)}
+        for parameter in net.parameters():
+            if id(parameter) not in done and parameter.numel() > 1:
+                spread, mean = parameter.std(), parameter.mean()
+                parameter.copy_(mean + spread * torch.randn(parameter.shape, generator=generator))
+        known = {} if start is None else dict(start.named_parameters())
+        for k, (name, parameter) in enumerate(net.named_parameters()):
+            if name in known and parameter.numel() > 1 and parameter.std() > 0:
+                parameter.mul_(known[name].detach().cpu().float().std() / parameter.std())
+            elif start is None and k == 0:
+                parameter.mul_(recipe.first_scale)
+    return net
+
+
+@contextmanager
+def drawing_from(generator: torch.Generator) -> Iterator[None]:
+    """What PyTorch draws on the CPU without being given a generator (starts, dropout) is drawn from this one; the
+    state of the global generator is put back."""
+    before = torch.get_rng_state()
+    torch.set_rng_state(generator.get_state())
+    try:
+        yield
+    finally:
+        generator.set_state(torch.get_rng_state())
+        torch.set_rng_state(before)
+
+
+# -------------------------------------------------------------------------------------------------------- inferred
+
+
+def inferred(
+    module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, n: int, seed: int, start: nn.Module | None
+) -> Recipe:
+    """A recipe for a network of which none is known: of a few ordinary ones, that whose network ends with weights of
+    the most similar size.
+
+    x (N, C, H, W), y (N,): all images, the n training images first.  Every candidate is trained on a random half to the
+    audited network's loss on its training images; sizes are compared by the mean of |log ‖W‖ / ‖W*‖| over its
+    matrices.  Candidates that do not reach twice that loss come last.
+    """
+    goal = max(loss_of(logits_of(module, seen, x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
+    half = torch.randperm(len(x), generator=named(seed, "audit.pilot"))[: len(x) // 2]
+    best: tuple[bool, float, Recipe] | None = None
+    for k, candidate in enumerate(candidates(goal, start is None and seen.first is not None)):
+        net = trained(module, seen, x[half], y[half], candidate, named(seed, "audit.pilot", k + 1), start)
+        with suppress(ReconError):  # it may diverge
+            reached = loss_of(logits_of(net, seen, x[half]), y[half]).item()
+            found = (reached > 2 * goal, _distance(net, module), candidate)
+            if best is None or found[:2] < best[:2]:
+                best = found
+    if best is None:
+        raise ReconError("no ordinary recipe trains a network of this architecture on these images: give one (recipe=)")
+    return best[2]
+
+
+def candidates(goal: float, small: bool) -> list[Recipe]:
+    """Ordinary recipes that end at this loss; the last, only for dense first layers, begins with a tiny one."""
+    adam = Recipe("adam", 1e-3, target_loss=goal)
+    sgd = Recipe("sgd", 3e-2, target_loss=goal)
+    found = [adam, replace(adam, weight_decay=1e-3), sgd, replace(sgd, weight_decay=5e-3)]
+    return [*found, replace(adam, first_scale=0.01)] if small else found
+
+
+def _distance(a: nn.Module, b: nn.Module) -> float:
+    pairs = [(p, q) for p, q in zip(a.parameters(), b.parameters(), strict=True) if p.dim() > 1]
+    sizes = [(p.detach().norm().item(), q.detach().norm().item()) for p, q in pairs]
+    return sum(abs(math.log(max(p, 1e-12) / max(q, 1e-12))) for p, q in sizes) / max(len(sizes), 1)

@@ -1,0 +1,121 @@
+"""What an audit says in the end: three verdicts on images, three on membership, and a sentence for each.
+
+On images: **leaks** · **not by these attacks**, which would have found k of n on a network trained in the same way ·
+**cannot tell**, where the attacks would have found nothing there either, or nothing can be compared.  On membership:
+inferred, not by these attacks, or cannot tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from recon.auditing.scoring import LEVEL
+
+LEAKS, NOT_BY_THESE, CANNOT_TELL, INFERRED = "leaks", "not by these attacks", "cannot tell", "inferred"
+PHRASES = {"separation": "by separation", "rows": "among the rows of the first layer", "decoreco": "by DecoReco"}
+BLIND_AREA = 0.55  # shadows that are told apart no better than this say that membership inference is blind here
+NUMBERS = ("no attack", "one attack", "two attacks", "three attacks")
+
+
+@dataclass(frozen=True)
+class Power:
+    """canaries: shadow networks that were attacked like the audited one · leaking: of them, how many were found to
+    leak · found: training images found above the deciding threshold, mean over canaries, 0 for one that is not found
+    to leak · n: training images of each."""
+
+    canaries: int
+    leaking: int
+    found: float
+    n: int
+
+    @property
+    def blind(self) -> bool:
+        """Whether fewer than half of the canaries were found to leak, or none was tried."""
+        return 2 * self.leaking < self.canaries or not self.canaries
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """images, membership (None where not asked): see above · sentence: both in words."""
+
+    images: str
+    membership: str | None
+    sentence: str
+
+
+def decide(
+    result: dict[str, Any] | None, n: int, power: Power | None, membership: dict[str, Any] | None, why_not: str | None
+) -> Verdict:
+    """result: of `score`, None where no attack could be tried · n: images of each kind compared · membership: the table
+    of the report, empty where it could not be made · why_not: training and held-out images cannot be compared."""
+    if why_not is not None:
+        said = f"Nothing can be told: {why_not}, so that no count of one means anything beside a count of the other."
+        return Verdict(CANNOT_TELL, None if membership is None else CANNOT_TELL, said)
+    images, sentence = _on_images(result, n, power)
+    if membership is None:
+        return Verdict(images, None, sentence)
+    kind, more = _on_membership(membership)
+    return Verdict(images, kind, f"{sentence} {more}")
+
+
+def _on_images(result: dict[str, Any] | None, n: int, power: Power | None) -> tuple[str, str]:
+    if result is None:
+        return CANNOT_TELL, "Whether images can be read out cannot be told: none of the attacks asked for does that."
+    ran = [name for name, about in result["attacks"].items() if about["why_not"] is None]
+    if not ran:
+        reason = next(about["why_not"] for about in result["attacks"].values())
+        return (
+            CANNOT_TELL,
+            f"Whether images can be read out cannot be told, since no attack that does so applies. {reason}",
+        )
+    if result["leak"]:
+        return LEAKS, (
+            f"{result['targets']} of {n} training images came back above NCC {result['threshold']} "
+            f"{PHRASES[result['attack']]}, and {result['decoys']} of {n} images that were never trained on "
+            f"(p = {result['p_value']:.1g}): these weights leak training images."
+        )
+    tried = NUMBERS[len(ran)]
+    if power is None or not power.canaries:
+        return CANNOT_TELL, (
+            f"No evidence of leakage by {tried}, and what they would have found was not measured: whether these "
+            "weights leak training images cannot be told."
+        )
+    if power.blind:
+        return CANNOT_TELL, (
+            f"No evidence of leakage by {tried}, but {_blind_words(power)}: whether these weights leak training images "
+            "cannot be told."
+        )
+    return NOT_BY_THESE, (
+        f"No evidence of leakage by {tried}, which would have found {power.found:.0f} of {power.n} images of a network "
+        "trained in the same way: this is about these attacks, and no proof of privacy."
+    )
+
+
+def _blind_words(power: Power) -> str:
+    return (
+        f"they found images of only {power.leaking} of {power.canaries} networks trained in the same way"
+        if power.leaking
+        else f"they found nothing in {power.canaries} network{'s' * (power.canaries > 1)} trained in the same way"
+    )
+
+
+def _on_membership(table: dict[str, Any]) -> tuple[str, str]:
+    best = table["scores"][table["best"]]
+    low, high = best["intervals"]["auc"]
+    area = f"area under the ROC curve {best['auc']:.2f}, 95 % interval {low:.2f} to {high:.2f}"
+    if table["p_value"] < LEVEL:
+        return INFERRED, (
+            f"Who was trained on can be inferred ({area}; {best['tpr_0.01']:.0%} of the training images at 1 % false "
+            f"alarms; p = {table['p_value']:.1g})."
+        )
+    reach = table["power"]["auc"]
+    if reach is None or reach < BLIND_AREA:
+        return (
+            CANNOT_TELL,
+            f"Whether membership can be inferred cannot be told ({area}; the shadow networks do not show it either).",
+        )
+    return (
+        NOT_BY_THESE,
+        f"Membership could not be inferred ({area}), though it can on networks trained in the same way ({reach:.2f}).",
+    )

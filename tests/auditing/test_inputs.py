@@ -1,0 +1,187 @@
+"""Images from wherever they are kept: arrays of every layout, data sets, folders with everything in them, labels."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import TensorDataset
+
+from recon.auditing.inputs import (
+    Expected,
+    Images,
+    checked,
+    classes_of,
+    from_folder,
+    images_of,
+    load_images,
+    transform_of,
+)
+from recon.errors import ReconError
+
+N = 8
+
+
+@pytest.fixture
+def pixels():
+    return np.random.default_rng(0).integers(0, 256, (2 * N, 6, 5, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["NHWC", "NCHW", "tensor", "float", "double", "uint16", "flat", "pair", "dataset", "npz", "folder", "path"],
+)
+def test_every_source_is_the_same_images(kind, pixels, tmp_path):
+    first, y = pixels[:N].transpose(0, 3, 1, 2), np.arange(N) % 2
+    if kind in ("npz", "path"):
+        np.savez(tmp_path / "a.npz", x=pixels[:N], labels=y)
+    if kind == "folder":
+        save(tmp_path / "f", pixels[:N], lambda k: f"{k % 2}/{k // 2}.png")
+    source = {
+        "NHWC": lambda: pixels[:N],
+        "NCHW": lambda: first,
+        "tensor": lambda: torch.from_numpy(first.copy()),
+        "float": lambda: torch.from_numpy(first / np.float32(255)),
+        "double": lambda: first / 255,
+        "uint16": lambda: first.astype(np.uint16) * 257,
+        "flat": lambda: first.reshape(N, -1, order="C").reshape(N, 3, 6, 5),
+        "pair": lambda: (pixels[:N], y),
+        "dataset": lambda: TensorDataset(torch.from_numpy(first / np.float32(255)), torch.from_numpy(y)),
+        "npz": lambda: tmp_path / "a.npz",
+        "path": lambda: str(tmp_path / "a.npz"),
+        "folder": lambda: tmp_path / "f",
+    }[kind]()
+    found = images_of(source, "train", Expected(dim=90))
+    order = [*range(0, N, 2), *range(1, N, 2)] if kind == "folder" else list(range(N))
+    np.testing.assert_allclose(found.scaled.numpy(), first[order] / 255, atol=1e-6)
+    if kind in ("pair", "dataset", "npz", "path", "folder"):
+        assert found.labels == [str(y[row]) for row in order]
+
+
+def save(folder, pixels, name):
+    for k, image in enumerate(pixels):
+        file = folder / name(k)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(file)
+
+
+@pytest.mark.parametrize("suffix", ["png", "bmp", "tiff", "gif", "webp"])
+def test_formats_of_files(suffix, pixels, tmp_path):
+    save(tmp_path / "f", pixels[:N, ..., 0], lambda k: f"{k}.{suffix}")
+    found = from_folder(tmp_path / "f", Expected(dim=30))
+    assert found.pixels.shape == (N, 1, 6, 5) and not found.note and found.labels is None
+    if suffix != "webp":  # which loses something
+        assert (found.pixels[:, 0] == pixels[:N, ..., 0]).all()
+
+
+def test_sixteen_bits_grey_and_transparency(pixels, tmp_path):
+    folder = tmp_path / "f"
+    deep = pixels[0, ..., 0].astype(np.uint16) * 257
+    save(folder, [deep], lambda _: "a.png")
+    Image.fromarray(pixels[1]).convert("RGBA").save(folder / "b.png")
+    Image.fromarray(pixels[2]).convert("L").save(folder / "c.png")
+    found = from_folder(folder, Expected(dim=90))
+    assert found.pixels.dtype == np.float32 and found.pixels.shape == (3, 3, 6, 5)
+    np.testing.assert_allclose(found.pixels[0, 1], pixels[0, ..., 0] / 255, atol=1e-6)
+    np.testing.assert_allclose(found.pixels[1], pixels[1].transpose(2, 0, 1) / 255, atol=1e-6)
+
+
+def test_what_is_left_out_is_counted(pixels, tmp_path):
+    folder, elsewhere = tmp_path / "train", tmp_path / "elsewhere"
+    save(folder / "a", pixels[:3], lambda k: f"{k}.png")
+    save(elsewhere, pixels[3:6], lambda k: f"{k}.png")
+    os.symlink(elsewhere, folder / "b")  # a class behind a link is followed
+    os.symlink(folder, folder / "again")  # and a circle is not
+    os.symlink(tmp_path / "nowhere.png", folder / "dangling.png")
+    os.mkfifo(folder / "pipe.png")
+    (folder / "notes.txt").write_text("")
+    save(folder / "a", pixels[6:7, :3], lambda _: "small.png")
+    found = from_folder(folder, Expected(dim=90))
+    assert len(found) == 6 and found.labels == ["a"] * 3 + ["b"] * 3
+    reasons = (
+        "a folder linked to twice",
+        "a link to nowhere",
+        "no image by its name",
+        "no ordinary file",
+        "of another size",
+    )
+    assert found.note == f"used 6 of 11 files in train, because {', '.join(f'1 is {reason}' for reason in reasons)}"
+
+
+def test_names_that_no_terminal_should_believe(pixels, tmp_path):
+    folder = tmp_path / "train"
+    save(folder, pixels[:1], lambda _: "a\u202egnp.png")
+    raw = os.fsencode(folder) + b"/\xff.png"
+    with open(raw, "wb") as file:
+        Image.fromarray(pixels[1]).save(file, format="png")
+    assert from_folder(folder, Expected(dim=90)).names == ["train/a\\u202egnp.png", "train/\\xff.png"]
+
+
+def test_pairs_that_do_not_fit(pixels):
+    with pytest.raises(ReconError, match="no held-out images"):
+        load_images(pixels)
+    with pytest.raises(ReconError, match="differ in shape"):
+        load_images(pixels[:N], pixels[N:, :4])
+    with pytest.raises(ReconError, match="is the training image"):
+        load_images(pixels[:N], pixels[1:])
+    with pytest.raises(ReconError, match="8 train images and 3 labels"):
+        load_images((pixels[:N], [1, 2, 3]), pixels[N:])
+    with pytest.raises(ReconError, match="not int"):
+        load_images(3, pixels)
+    train, held_out = load_images(pixels[:N], pixels[N:] / 255)  # bytes and floats meet as floats
+    assert train.pixels.dtype == held_out.pixels.dtype == np.float32 and train.pixels.max() <= 1
+    with pytest.raises(ReconError, match="only 2 training"):
+        checked(train.take([0, 1]), held_out)
+
+
+def labelled(names, labels=None):
+    return Images(np.zeros((len(names), 1, 2, 2), np.uint8), names, labels)
+
+
+def test_labels(tmp_path):
+    a, b = labelled(["x", "y"], ["cat", "dog"]), labelled(["z"], ["cat"])
+    y, held_out, origin = classes_of(a, b, None, 2)
+    assert y.tolist() == [0, 1] and held_out.tolist() == [0] and "came with" in origin
+    assert classes_of(a, b, "predicted", 2) is None and classes_of(labelled(["x"]), b, None, 2) is None
+    assert classes_of(a, labelled(["z"], ["cow"]), None, 2) is None  # subfolders may be anything
+    assert classes_of(a, b, ([2, 0], [1.0]), 3)[0].tolist() == [2, 0]
+    (tmp_path / "l.csv").write_text("x,1\ny,0\nz,1\n")
+    assert classes_of(a, b, tmp_path / "l.csv", 1)[1].tolist() == [1]
+    for given, outputs, words in (
+        (([0, 1], [5]), 2, "3 labels"),
+        (([0], [0]), 2, "2 and 1 images, and 1 and 1 labels"),
+        (tmp_path / "no.csv", 2, "cannot be read"),
+    ):
+        with pytest.raises(ReconError, match=words):
+            classes_of(a, b, given, outputs)
+    (tmp_path / "l.csv").write_text("x,1\n")
+    with pytest.raises(ReconError, match="no line for y"):
+        classes_of(a, b, str(tmp_path / "l.csv"), 2)
+    (tmp_path / "l.csv").write_text("x\n")
+    with pytest.raises(ReconError, match="two fields"):
+        classes_of(a, b, str(tmp_path / "l.csv"), 2)
+
+
+def test_transforms(pixels):
+    train = images_of(pixels, "train", Expected())
+    x = train.scaled
+    pair = transform_of(([0.5, 0.4, 0.3], [0.2, 0.2, 0.1]), train)
+    torch.testing.assert_close(pair(x)[:, 2], (x[:, 2] - 0.3) / 0.1)
+    torch.testing.assert_close(pair.back(pair(x)), x)
+    assert torch.equal(transform_of(None, train)(x), x)
+    torch.testing.assert_close(transform_of("image", train)(x).mean(0), torch.zeros(train.shape), atol=1e-6, rtol=0)
+    torch.testing.assert_close(transform_of(lambda z: 2 * z, train)(x), 2 * x)
+    for given, words in (
+        ((0.5, 0.0), "positive std"),
+        (([1, 2], 1.0), r"pair \(mean, std\)"),
+        (3, "must be one of"),
+        ("median", "unknown mean"),
+    ):
+        with pytest.raises(ReconError, match=words):
+            transform_of(given, train)
+    for function in (lambda z: z[:1], lambda z: z / 0, lambda z: z.nothing):
+        with pytest.raises(ReconError, match="transform"):
+            transform_of(function, train)(x)

@@ -1,0 +1,255 @@
+"""Any module: which layer sees whole images, what is folded into one logit, and files that become modules."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+from torchvision import models
+
+from recon.auditing import networks
+from recon.auditing.files import load_state
+from recon.auditing.networks import anatomy, built, logits_of, printable, start_of, subject_of
+from recon.auditing.shadows import Recipe, drawing_from, fresh
+from recon.errors import ReconError
+
+SHAPE = (3, 8, 8)
+DIM = 192
+
+
+@pytest.fixture
+def generator():
+    return torch.Generator().manual_seed(0)
+
+
+def dense(*tail, outputs=1, norm=False):
+    body = [nn.Linear(DIM, 12), *([nn.BatchNorm1d(12)] if norm else []), nn.ReLU(), nn.Linear(12, 7), nn.ReLU()]
+    return nn.Sequential(nn.Flatten(), *body, nn.Linear(7, outputs), *tail)
+
+
+def shaken(module, generator):
+    """With statistics and scales of batch norm that matter, in evaluation mode."""
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
+            for tensor in (part.running_mean, part.bias.data):
+                tensor.copy_(torch.randn(tensor.shape, generator=generator))
+            for tensor in (part.running_var, part.weight.data):
+                tensor.copy_(torch.rand(tensor.shape, generator=generator) + 0.5)
+    return module.eval()
+
+
+class Functional(nn.Module):
+    """ReLU as a function; batch norm after it."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.norm = nn.Linear(DIM, 10), nn.Linear(10, 2), nn.BatchNorm1d(10)
+
+    def forward(self, x):
+        return self.b(self.norm(torch.relu(self.a(x.flatten(1)))))
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(DIM, 10), nn.Linear(10, 10), nn.Linear(10, 1)
+
+    def forward(self, x):
+        h = torch.relu(self.a(x.flatten(1)))
+        return self.c(h + torch.relu(self.b(h)))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        dense(),
+        dense(outputs=2),
+        dense(norm=True),
+        dense(norm=True, outputs=2),
+        dense(nn.Sigmoid()),
+        dense(nn.Softmax(1), outputs=2),
+        Functional(),
+        nn.Sequential(nn.Linear(DIM, 9), nn.ReLU(), nn.Linear(9, 1)),  # takes flat images
+    ],
+    ids=["one", "two", "norm", "norm, two", "sigmoid", "softmax", "functional", "flat"],
+)
+def test_dense_networks_become_one_logit_of_the_same_answers(module, generator):
+    module = shaken(module, generator)
+    seen = anatomy(module, SHAPE)
+    x = torch.randn(20, *SHAPE, generator=generator)
+    logits = logits_of(module, seen, x)
+    one = logits[:, 0] if seen.outputs == 1 else logits[:, 1] - logits[:, 0]
+    assert seen.mlp is not None and seen.mlp_why_not is None and seen.first is not None
+    found = seen.mlp(seen.mlp.unflatten(seen.theta), x.flatten(1))
+    torch.testing.assert_close(found.double(), one, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("module", "first", "first_why_not", "mlp_why_not"),
+    [
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(144, 2)), None, "is a convolution", "Conv2d"),
+        (dense(outputs=10), "1", None, "10 outputs"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(DIM, 1)), "1", None, "no hidden layer"),
+        (Residual(), "a", None, "not those of its dense layers"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(DIM, 8), nn.Tanh(), nn.Linear(8, 1)), "1", None, "not those"),
+        (nn.Sequential(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(48, 5), nn.ReLU(), nn.Linear(5, 1)), None,
+         "not given the image itself", None),
+        (nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(DIM, 1)), "2", None, "BatchNorm2d"),
+    ],
+    ids=["convolution", "ten", "logistic", "residual", "tanh", "pooled", "norm first"],
+)  # fmt: skip
+def test_what_does_not_apply_says_why(module, first, first_why_not, mlp_why_not, generator):
+    seen = anatomy(module.eval(), SHAPE)
+    if isinstance(module[0] if isinstance(module, nn.Sequential) else None, nn.BatchNorm2d):
+        shaken(module, generator)
+        seen = anatomy(module, SHAPE)
+        first = None
+        first_why_not = "is a BatchNorm2d"
+    assert seen.first == first
+    assert (seen.first_why_not is None) == (first_why_not is None) and (first_why_not or "") in (
+        seen.first_why_not or ""
+    )
+    if mlp_why_not:
+        assert mlp_why_not in seen.mlp_why_not and seen.mlp is None
+
+
+def test_a_resnet_has_only_membership():
+    seen = anatomy(models.resnet18(num_classes=10).eval(), (3, 32, 32))
+    assert seen.outputs == 10 and seen.first is None and seen.mlp is None
+    assert seen.first_why_not == "The first layer is a convolution: its weights are no mixtures of whole images."
+
+
+def test_images_that_do_not_fit_are_one_sentence():
+    with pytest.raises(ReconError, match="does not classify images of 3 × 9 × 9"):
+        anatomy(dense().eval(), (3, 9, 9))
+    with pytest.raises(ReconError, match="answers of shape"):
+        anatomy(nn.Conv2d(3, 4, 3).eval(), SHAPE)
+
+
+# ---------------------------------------------------------------------------------------------------------- files
+
+
+def test_every_kind_of_file_is_the_same_network(tmp_path, generator):
+    module = dense(outputs=2)
+    state = module.state_dict()
+    save_file(state, tmp_path / "a.safetensors", metadata={"format": "pt"})  # as Hugging Face writes it
+    torch.save(state, tmp_path / "b.pt")
+    torch.save({"epoch": 3, "optimizer": {}, "state_dict": state}, tmp_path / "c.pth")
+    torch.save({"model": {f"module.{k}": v for k, v in state.items()}}, tmp_path / "d.pt")
+    torch.save(state, tmp_path / "e.pt", _use_new_zipfile_serialization=False)
+    x = torch.randn(5, *SHAPE, generator=generator)
+    for path in tmp_path.iterdir():
+        subject = subject_of(str(path))
+        assert subject.arch == "192-12-7-2" and subject.dim == DIM
+        torch.testing.assert_close(subject.module(x), module(x))
+
+
+def test_batch_norm_in_a_file_stands_after_its_dense_layer(tmp_path, generator):
+    module = shaken(dense(norm=True), generator)
+    save_file(module.state_dict(), tmp_path / "w.safetensors")
+    x = torch.randn(5, *SHAPE, generator=generator)
+    torch.testing.assert_close(subject_of(tmp_path / "w.safetensors").module(x), module(x))
+
+
+@pytest.mark.parametrize("stem", [3, 7])
+def test_torchvision_is_recognised_by_its_tensors(stem, generator):
+    with drawing_from(generator):
+        module = models.resnet18(num_classes=5)
+        if stem == 3:
+            module.conv1, module.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
+    state = {f"module.{name}": value for name, value in module.state_dict().items()}
+    found, arch, _ = built(state, networks.Path("w.pt"), None)
+    assert arch == ("resnet18 for small images" if stem == 3 else "resnet18")
+    x = torch.randn(2, 3, 32, 32, generator=generator)
+    torch.testing.assert_close(found(x), module.eval()(x))
+
+
+class Stranger:
+    def __reduce__(self):
+        return (print, ("executed",))
+
+
+def test_files_that_are_refused_say_why(tmp_path, capsys):
+    script = torch.jit.trace(dense().eval(), torch.zeros(1, *SHAPE))
+    script.save(str(tmp_path / "script.pt"))
+    torch.save(dense(), tmp_path / "whole.pt")
+    torch.save({"lr": 0.1}, tmp_path / "none.pt")
+    (tmp_path / "evil.pt").write_bytes(pickle.dumps(Stranger()))
+    (tmp_path / "junk.pt").write_bytes(b"junk")
+    (tmp_path / "x.onnx").write_bytes(b"junk")
+    for name, words in {
+        "script.pt": "TorchScript archive",
+        "whole.pt": "holds more than tensors",
+        "none.pt": "holds no state dict, but a dict with lr",
+        "evil.pt": "state_dict|damaged",
+        "junk.pt": "state_dict|damaged",
+        "x.onnx": "onnx is not installed|no ONNX file",
+        "missing.pt": "there is no weights file",
+    }.items():
+        with pytest.raises(ReconError, match=words) as error:
+            load_state(tmp_path / name)
+        assert "\n" not in str(error.value)
+    assert "executed" not in capsys.readouterr().out
+    with pytest.raises(ReconError, match="compiled program"):
+        subject_of(script)
+
+
+def test_names_numbers_and_architectures_that_do_not_fit(tmp_path):
+    w = {"w1": torch.ones(4, 6), "w2": torch.ones(1, 4)}
+    cases = {
+        "mean the same layer": {**w, "1.weight": torch.ones(4, 6)},
+        "too large to square": {name: 1e30 * value for name, value in w.items()},
+        "form no chain": {"a.weight": torch.ones(4, 6), "b.weight": torch.ones(5, 5)},
+        "name it with --arch": {"a.weight": torch.ones(4, 3, 3, 3), "b.weight": torch.ones(2, 4)},
+        "no weights of layers": {"a.bias": torch.ones(3)},
+    }
+    for words, state in cases.items():
+        with pytest.raises(ReconError, match=words):
+            save_file(state, tmp_path / "w.safetensors")
+            subject_of(tmp_path / "w.safetensors")
+    save_file(w, tmp_path / "w.safetensors")
+    for arch, words in {
+        "resnet18": "is no resnet18",
+        "nonsense": "unknown architecture",
+        "6-4": "no place for",
+    }.items():
+        with pytest.raises(ReconError, match=words):
+            subject_of(tmp_path / "w.safetensors", arch)
+    with pytest.raises(ReconError, match="must be an nn.Module or the path"):
+        subject_of(3)
+
+
+def test_a_module_is_copied_and_its_name_is_printable(tmp_path):
+    module = dense().double().train()
+    subject = subject_of(module)
+    assert module.training and next(module.parameters()).dtype == torch.float64
+    assert not subject.module.training and next(subject.module.parameters()).dtype == torch.float32
+    assert printable("a\u202eb") == "a\\u202eb" and printable(tmp_path / "x\udcff") == "x\\udcff".replace(
+        "\\udcff", "\\xff"
+    )
+
+
+def test_a_start_is_subtracted_or_refused():
+    module = dense()
+    subject = subject_of(module)
+    assert torch.equal(start_of(subject, module.state_dict(), None)[1].weight, module[1].weight)
+    with pytest.raises(ReconError, match="does not fit"):
+        start_of(subject, {"a": torch.ones(1)}, None)
+    with pytest.raises(ReconError, match="other names or shapes"):
+        start_of(subject, dense(outputs=2), None)
+
+
+def test_a_fresh_network_is_drawn_from_the_generator_and_nothing_else(generator):
+    module = shaken(dense(norm=True), generator)
+    before = torch.get_rng_state()
+    a, b, c = (fresh(module, Recipe(), torch.Generator().manual_seed(seed), None) for seed in (1, 1, 2))
+    assert torch.equal(before, torch.get_rng_state())
+    assert torch.equal(a[1].weight, b[1].weight) and not torch.equal(a[1].weight, c[1].weight)
+    assert not a[2].running_mean.any() and (a[2].running_var == 1).all()
+    start = dense(norm=True)
+    start[1].weight.data.mul_(1e-3)
+    like = fresh(module, Recipe(), torch.Generator().manual_seed(1), start)
+    assert like[1].weight.std().item() == pytest.approx(start[1].weight.std().item(), rel=1e-3)
