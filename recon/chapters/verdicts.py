@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ def that_count(*results: Result[Any], root: Path = ROOT) -> Markdown:
         counted = best(found)
         for claim in result.claims:
             row = counted[claim.id]
-            where = "this page" if row.result is result else f"kept, {row.size or 'the paper’s size'}"
+            where = "this page" if row.result.made.key == result.made.key else f"kept, {row.size or 'the paper’s size'}"
             sets = f"{row.image_sets} image set{'s' * (row.image_sets > 1)}"
             agree = 1 + sum(other.verdict == row.claim.verdict for other in row.seeds)
             verdict = row.verdict + (f" (on {agree} of them)" if agree < row.image_sets else "")
@@ -37,7 +39,9 @@ def that_count(*results: Result[Any], root: Path = ROOT) -> Markdown:
 
 
 def _rows(result: Result[Any], root: Path) -> list[Row]:
+    """Its claims; the sizes as a file has them, with lists for tuples, so that those of other seeds are the same."""
     chosen = experiment(result.made.experiment)
+    result = replace(result, made=replace(result.made, config=json.loads(json.dumps(result.made.config))))
     others = seeds_of(root, chosen.name, result)
     fits = chosen.at_paper_size(sizes_at(result, chosen))
     return [

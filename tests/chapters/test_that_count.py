@@ -1,0 +1,36 @@
+"""The verdicts that a chapter shows are those of the claims page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from recon.chapters import ROOT, load
+from recon.chapters.catalogue import best, rows
+from recon.chapters.verdicts import that_count
+
+RESULTS = ROOT / "book" / "executed" / "results"
+
+
+def as_tuples(value):
+    """Sizes as a run that has just ended has them."""
+    if isinstance(value, dict):
+        return {name: as_tuples(each) for name, each in value.items()}
+    return tuple(map(as_tuples, value)) if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("name", ["decoreco-truth", "bilevel-hidden", "landscape-decoreco", "decoreco-size"])
+def test_a_chapter_shows_the_verdicts_of_the_claims_page(name, fresh):
+    result = load(RESULTS / name, arrays=False)
+    if fresh:
+        result = replace(result, made=replace(result.made, config=as_tuples(result.made.config)))
+    page, lines = best(rows(RESULTS, ROOT)), that_count(result).data.splitlines()[4:]
+    assert len(lines) == len(result.claims) > 0
+    for claim, line in zip(result.claims, lines, strict=True):
+        verdict, run, sentence = (part.strip() for part in line.strip("|").split(" | "))
+        row = page[claim.id]
+        assert verdict.split(" (")[0] == row.verdict and sentence == claim.sentence
+        assert run.endswith(f"{row.image_sets} image set{'s' * (row.image_sets > 1)}")
+        assert run.startswith("this page" if row.result.made.key == result.made.key else "kept")
