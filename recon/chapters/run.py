@@ -74,7 +74,8 @@ def run(
         result = _computed(chosen, config, context, made)
         save_result(result, folder)
         shutil.rmtree(checkpoints, ignore_errors=True)
-    return result
+        # as a later call finds it: names in the order of the file, sizes as the file has them
+        return find_result(folder, key, chosen.metrics) or result
 
 
 def _computed(chosen: Experiment, config: Any, context: Context, made: Callable[..., Provenance]) -> Result[Any]:

@@ -107,6 +107,7 @@ def test_a_second_run_is_found_on_disk(result, out, monkeypatch):
     monkeypatch.setattr("recon.chapters.run._computed", noted)
     again = run(**SMALL, out=out)
     assert not computed and again.metrics == result.metrics and again.made.key == result.made.key
+    assert again.made.config == result.made.config  # lists, as the file has them, also in the run that has just ended
     assert all(torch.equal(again.array(name), array) for name, array in result.arrays.items())
     field = fields(registry()["collapse"].sizes["smoke"])[0].name
     other = run(**SMALL, out=out, **{field: getattr(registry()["collapse"].sizes["smoke"], field) + 2})

@@ -36,8 +36,10 @@ def plot_batches(result: Result[Metrics]) -> Figure:
 
 def plot_images(result: Result[Metrics]) -> Figure:
     """One batch: the images, their mean, and Gauss–Newton's."""
-    found = [("their mean", result.array("mixed")), ("from the mean\ngradient", result.array("x_hat"))]
-    return beside_grey(result.array("truth"), found, "images")
+    truth = result.array("truth")
+    mean = result.array("mixed").expand(len(truth), -1)
+    found = [("their mean", mean), ("from the mean\ngradient", result.array("x_hat"))]
+    return beside_grey(truth, found, "images")
 
 
 @chart

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from recon.chapters.leakage_defences.metrics import Metrics
+from recon.chapters.leakage_defences.sizes import SMALL
 from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, Colour, beside_grey, chart, end_labels, note
 from recon.store.results import Result
 
@@ -45,7 +46,9 @@ def plot_images(result: Result[Metrics]) -> Figure:
     """The images of the first network under more and more noise."""
     name, rows = next(iter(result.metrics.noise.items()))
     shown = [(f"z = {row.z:g}", result.array(f"x_hat {name} {row.z:g}")[:6].clamp(0, 1)) for row in rows]
-    return beside_grey(result.array(f"truth {name}")[:6], [*shown, ("signs alone", result.array("signs")[:6])])
+    return beside_grey(
+        result.array(f"truth {name}")[:6], [*shown, (f"signs alone,\n{SMALL[0]}", result.array("signs")[:6])]
+    )
 
 
 @chart
