@@ -37,7 +37,7 @@ class EightBitSettings:
     weight_decay: float = 3e-5
     edge: int = 6
     finest: float = 1e-13
-    rungs: tuple[int, ...] = (16, 20, 24, 12)
+    rungs: tuple[int, ...] = (16, 20, 24, 12, 14, 18, 22, 28)
     newton: int = 60
 
 

@@ -1,7 +1,7 @@
 """What an audit says in the end: three verdicts on images, three on membership, and a sentence for each.
 
-On images: **leaks** · **not by these attacks**, which would have found k of n on a network trained in the same way ·
-**cannot tell**, where the attacks would have found nothing there either, or nothing can be compared.  On membership:
+On images: "leaks" · "not by these attacks", which would have found k of n on a network trained in the same way ·
+"cannot tell", where the attacks would have found nothing there either, or nothing can be compared.  On membership:
 inferred, not by these attacks, or cannot tell.
 """
 

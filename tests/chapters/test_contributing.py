@@ -19,7 +19,10 @@ from recon.press.html import toc_files
 from recon.press.runner import execute, kernels
 
 PAGE = (ROOT / "book" / "contributing.md").read_text(encoding="utf-8")
-FILES = dict(re.findall(r"```\{code-block\} \w+\n:caption: (\S+)\n\n(.*?)```", PAGE, re.DOTALL))
+FILES = {
+    name.replace("\\_", "_"): text  # as Markdown has it
+    for name, text in re.findall(r"```\{code-block\} \w+\n:caption: (\S+)\n\n(.*?)```", PAGE, re.DOTALL)
+}
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 

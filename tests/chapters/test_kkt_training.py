@@ -31,9 +31,11 @@ def test_both_methods_are_observed_on_the_way(smoke):
         ("gradient-descent", smoke.metrics.gradient_descent),
     ):
         history = smoke.array(f"history_{method}")
-        assert [row.step for row in found.observed] == list(observation_steps(150))
+        ended = len(history)  # at the goal, where that is reached before
+        assert [row.step for row in found.observed] == sorted({*filter(ended.__ge__, observation_steps(150)), ended})
         assert all(row.log_loss == history[row.step - 1].item() for row in found.observed)
-        assert (found.step, found.kkt_residual) == (150, found.observed[-1].kkt_residual)
+        assert (found.step, found.kkt_residual) == (ended, found.observed[-1].kkt_residual)
+        assert ended == 150 or history[-1] <= -1e4
     assert smoke.metrics.loss_scaled.log_loss < smoke.metrics.gradient_descent.log_loss
     reached = smoke.metrics.steps_to_reference_loss
     history = smoke.array("history_loss-scaled")

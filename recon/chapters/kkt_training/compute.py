@@ -66,6 +66,8 @@ def _train(method: str, network: MLP, images: Bundle, sizes: Sizes, context: Con
     start = time.perf_counter()
     trained = train_to_kkt(network, images.train, images.y, _start(network, images, context), settings, None, observer)
     seconds = time.perf_counter() - start
+    if seen[-1].step < len(trained.history):  # the goal came between two looks
+        seen.append(observed(len(trained.history), network, trained.theta_star, images, sizes.alpha))
     rows = [replace(row, log_loss=trained.history[row.step - 1].item()) for row in seen]
     return Run(seconds=round(seconds, 2), observed=rows, **vars(rows[-1])), trained
 
