@@ -12,7 +12,7 @@ import torch
 from recon.attacks.separation import Separated
 from recon.chapters.base import Context
 from recon.chapters.separation.claims import claims
-from recon.chapters.separation.compute import smears
+from recon.chapters.separation.compute import best_null_images, smears
 from recon.chapters.separation.metrics import Assessed, Certainty, Counted, Metrics, Refined, Simpler, Single, Timed
 from recon.chapters.separation.sizes import SIZES
 from recon.chapters.separation_common import (
@@ -27,7 +27,7 @@ from recon.chapters.separation_common import (
 )
 from recon.chapters.tables import Competitions, Counts, Names
 from recon.images.pool import ImagePool
-from recon.scoring.matching import Competition
+from recon.scoring.matching import Competition, one_to_one
 from recon.scoring.metrics import ncc
 
 
@@ -55,6 +55,17 @@ def found_at(sources, mixing=None):
 
 
 # ---------------------------------------------------------------------------------------------------------- the counts
+
+
+def test_the_envelope_counts_what_the_best_null_at_each_threshold_has():
+    train = normal(12, 60, seed=3)
+    mix = {
+        name: train + size * normal(12, 60, seed=4 + k) for k, (name, size) in enumerate({"a": 1.0, "b": 2.0}.items())
+    }
+    mix["c"] = torch.cat([train[:2], normal(10, 60, seed=9)])  # few, and the best of all
+    envelope = best_null_images(train, mix)["null_envelope"]
+    for t in (0.2, 0.4, 0.6, 0.9):
+        assert int((envelope > t).sum()) == max(int((one_to_one(train, x).score > t).sum()) for x in mix.values())
 
 
 @pytest.mark.parametrize("seed", range(6))
