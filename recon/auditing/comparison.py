@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from recon.auditing.shadows import Recipe, Shadows, inferred, shadow_start, trai
 from recon.auditing.verdict import Power
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.membership import probability
+from recon.store.files import scratch
 
 SHOWN = 12
 FOLDER = "audit-attack"  # in the output folder, whose own files (another program's checkpoints?) are left alone
@@ -205,14 +205,14 @@ class Comparison:
             inside = shadows.inside[k]
             size = int(min(inside.sum(), (~inside).sum()))
             released = moved(self._released_of(shadows.modules[k], k, recipe), self.settings.device)
-            with tempfile.TemporaryDirectory(prefix="recon-canary-") as folder:
+            with scratch(self.folder, ".canary-") as folder:
                 tried = attempts(
                     released,
                     self.shape,
                     int(inside.sum()),
                     self.settings.profile,
                     self.settings.seed,
-                    Path(folder),
+                    folder,
                     self.applicable,
                 )
             train, held_out = (x[part].flatten(1)[:size].to(self.settings.device) for part in (inside, ~inside))

@@ -300,9 +300,11 @@ def test_leftovers_of_a_kill_go_with_the_next_audit(files):
     left = [out / ".report.html.abc", out / ".report.json.abc", out / FOLDER / ".sources-1.safetensors.abc"]
     for path in left:
         path.write_text("")
+    (out / ".canary-abcdefgh.part" / "below").mkdir(parents=True)
     (out / "mine.txt").write_text("")
     assert cli.main(command(files, *QUICK)) == 0
     assert not any(path.exists() for path in left) and (out / "mine.txt").exists()
+    assert not list(out.glob(".*"))
 
 
 def test_stored_attacks_of_others_are_not_believed(files, monkeypatch):
