@@ -1,0 +1,107 @@
+"""Directions that a network does not see: how far a training image can be moved while nothing else changes.
+
+A direction v is *blind* where W1(0) v = 0 and ⟨x_i, v⟩ = 0 for all training images.  Every step of gradient training
+adds combinations of the images to the rows of W1, so W1 v = 0 at all times: at x + v every layer, the margin and the
+cell are those of x, however long v is.  There are at least d − h − n such directions.
+
+Within one cell there are more: v may change the pre-activations as long as none changes sign.  How far that goes is a
+linear program.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy.optimize import linprog
+from torch import Tensor
+
+from recon.errors import ReconError
+from recon.nets.mlp import MLP, Params
+
+EDGE = 4 / 255  # pixels nearer than this to black or white stay as they are
+INSIDE = 1 - 1e-6  # of the way to the wall of a cell
+
+
+def seen_rows(w1_init: Tensor, x: Tensor) -> Tensor:
+    """Orthonormal rows (r, d), float64, that span the rows of W1(0) (h, d) and the images x (n, d), r = h + n.
+
+    ReconError where they are as many as inputs: then no direction is blind.
+    """
+    rows = torch.cat([w1_init.double(), x.double()])
+    if len(rows) >= rows.shape[1]:
+        raise ReconError(f"{len(w1_init)} units and {len(x)} images leave no blind direction of {rows.shape[1]} inputs")
+    return torch.linalg.qr(rows.mT).Q.mT
+
+
+def room(pixels: Tensor) -> Tensor:
+    """How far pixels (n, d) in [0, 1] can be moved to both sides, 0 for those within `EDGE` of black or white."""
+    free = torch.minimum(pixels, 1 - pixels)
+    return torch.where(free < EDGE, torch.zeros_like(free), free)
+
+
+def toward(target: Tensor, reach: Tensor, seen: Tensor, iterations: int) -> Tensor:
+    """The blind v (n, d) with |v| ≤ reach (n, d) that are nearest to `target` (n, d), by Dykstra's projections; then
+    made exactly blind, and shortened until they are exactly within reach.
+
+    seen (r, d): orthonormal rows, as by `seen_rows`.  All in float64.
+    """
+    v, correction = target.double(), torch.zeros_like(target, dtype=torch.float64)
+    reach = reach.double()
+    for _ in range(iterations):
+        flat = v - (v @ seen.mT) @ seen
+        v = (flat + correction).clamp(-reach, reach)
+        correction = flat + correction - v
+    v = _exactly(v, reach > 0, seen)
+    inside = torch.where(reach > 0, reach / v.abs().clamp_min(1e-300), torch.inf)
+    return inside.amin(1, keepdim=True).clamp_max(1.0) * v
+
+
+def _exactly(v: Tensor, free: Tensor, seen: Tensor, steps: int = 100) -> Tensor:
+    """The nearest rows to v (n, d) that are orthogonal to `seen` and 0 where not free, by conjugate gradients for all
+    rows at once: v − F Sᵀμ with S F Sᵀ μ = S v."""
+    mask = free.to(v)
+    v = v * mask
+    rest = v @ seen.mT
+    mu, step, size = torch.zeros_like(rest), rest, rest.square().sum(1, keepdim=True)
+    for _ in range(steps):
+        image = ((step @ seen) * mask) @ seen.mT
+        along = size / (step * image).sum(1, keepdim=True).clamp_min(1e-300)
+        mu, rest = mu + along * step, rest - along * image
+        new = rest.square().sum(1, keepdim=True)
+        if new.max() < 1e-30 * v.square().sum(1).max():
+            break
+        step, size = rest + new / size.clamp_min(1e-300) * step, new
+    return v - (mu @ seen) * mask
+
+
+def farthest_in_cell(network: MLP, theta: Params, x: Tensor, reach: Tensor, direction: Tensor) -> Tensor:
+    """The v (d,) that goes farthest along `direction` (d,) while x + v and x − v stay in the cell of x (d,) and on its
+    margin, and |v| ≤ reach (d,).
+
+    max ⟨direction, v⟩ s.t. |∇z_u · v| ≤ |z_u| for every hidden unit u, ∇_x Φ · v = 0, |v| ≤ reach: a linear program,
+    solved by SciPy's HiGHS.  One logit; float64.
+    """
+    passes = network.passes(theta, x[None], torch.ones_like)
+    slope = torch.eye(len(x), dtype=x.dtype)
+    rows, values = [], []
+    for layer in range(1, network.depth):
+        slope = theta[network.names[layer - 1][0]] @ slope
+        rows.append(slope)
+        values.append(passes.z[layer][0].abs())
+        slope = passes.slope[layer][0][:, None] * slope
+    wall, height = torch.cat(rows), INSIDE * torch.cat(values)
+    norm = wall.norm(dim=1).clamp_min(1e-300)
+    wall, height = wall / norm[:, None], height / norm
+    level = (theta[network.names[-1][0]] @ slope)[0]
+    found = linprog(
+        -direction.numpy(),
+        A_ub=np.concatenate([wall.numpy(), -wall.numpy()]),
+        b_ub=np.concatenate([height.numpy()] * 2),
+        A_eq=(level / level.norm().clamp_min(1e-300))[None].numpy(),
+        b_eq=[0.0],
+        bounds=torch.stack([-reach, reach], dim=1).numpy(),
+        method="highs",
+    )
+    if found.x is None:
+        raise ReconError(f"no direction within the cell was found: {found.message}")
+    return torch.from_numpy(found.x)
