@@ -22,6 +22,7 @@ from recon.auditing.scoring import DECISIVE, Nulls, first_layer, matches, score
 from recon.auditing.shadows import Recipe, Shadows, inferred, shadow_start, train_shadows
 from recon.auditing.verdict import Power
 from recon.scoring.matching import one_to_one, padded
+from recon.scoring.membership import probability
 
 SHOWN = 12
 FOLDER = "audit-attack"  # in the output folder, whose own files (another program's checkpoints?) are left alone
@@ -239,7 +240,7 @@ class Comparison:
             found += self._recovered(report["result"])
         if self.inferred is not None:
             member = np.arange(len(self.inferred.score)) < len(self.x)
-            sure = membership_attack.probability(self.inferred.score, member)
+            sure = probability(self.inferred.score, member)
             for row in np.flatnonzero(sure > 0.5):
                 value = float(self.inferred.score[row])
                 found.append(Leaked(self.case.train.names[row], int(row), "membership", value, float(sure[row])))
