@@ -22,6 +22,7 @@ from recon.auditing.shadows import Recipe, Shadows, inferred, shadow_start, trai
 from recon.auditing.verdict import Power
 from recon.errors import ReconError
 from recon.scoring.matching import one_to_one, padded
+from recon.scoring.membership import probability
 from recon.store.files import scratch
 
 SHOWN = 12
@@ -185,7 +186,7 @@ class Comparison:
                 "train": (y == said)[:n].double().mean().item(),
                 "held_out": (y == said)[n:].double().mean().item(),
             }
-            report["membership"] = self._membership(module, logits, x, y, found) | {
+            report["membership"] = self._membership(module, logits, x, y, found, recipe) | {
                 "labels": origin,
                 "accuracy": accuracy,
             }
@@ -195,13 +196,16 @@ class Comparison:
         case.subject.module.cpu()
         return report
 
-    def _membership(self, module: nn.Module, logits: Tensor, x: Tensor, y: Tensor, found: Shadows) -> dict[str, Any]:
+    def _membership(
+        self, module: nn.Module, logits: Tensor, x: Tensor, y: Tensor, found: Shadows, recipe: Recipe
+    ) -> dict[str, Any]:
         """The table of membership by all scores; p is that of the best, times the number of looks."""
         seen, start, why_not, weights, reach = self.case.seen, self.case.start, self.no_multipliers, None, math.nan
         if why_not is None:
             try:
                 weights = membership_attack.explained(module, seen, x, y, start)
-                reach = membership_attack.reach_of_multipliers(seen, x, y, found, start)
+                began = start and shadow_start(module, recipe, 0, self.settings.seed, start)
+                reach = membership_attack.reach_of_multipliers(seen, x, y, found, began)
             except ReconError as error:
                 why_not = f"Multipliers were not fitted: {error}."
         score = None if weights is None else weights.score
@@ -262,7 +266,7 @@ class Comparison:
             found += self._recovered(report["result"])
         if self.inferred is not None:
             member = np.arange(len(self.inferred.score)) < len(self.x)
-            sure = membership_attack.probability(self.inferred.score, member)
+            sure = probability(self.inferred.score, member)
             for row in np.flatnonzero(sure > 0.5):
                 value = float(self.inferred.score[row])
                 found.append(Leaked(self.case.train.names[row], int(row), "membership", value, float(sure[row])))
