@@ -135,9 +135,20 @@ PROSE = """() => { const all = document.querySelector('.bd-article').cloneNode(t
   return all.textContent; }"""
 
 
+#: what only a hand on the page can do: on paper nothing asks for it, and no control is left over
+ASKS = re.compile(r"\b(?:drag|move (?:a|the) slider|choose one|click|press|download the notebook)\b[^.]*\.", re.I)
+CONTROLS = "input:visible, label:visible, select:visible, [role=slider]:visible, button:visible:not(:has(img))"
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_no_markup_reaches_a_reader(tab, name):
-    assert RAW.findall(tab.open(f"{name}.html").evaluate(PROSE)) == []
+def test_no_markup_reaches_a_reader_and_no_paper_asks_for_a_hand(tab, name):
+    page = tab.open(f"{name}.html")
+    assert RAW.findall(page.evaluate(PROSE)) == []
+    page.emulate_media(media="print")
+    article = page.locator(".bd-article")
+    assert ASKS.findall(article.inner_text()) == []
+    assert article.locator(CONTROLS).evaluate_all("all => all.map((each) => each.outerHTML.slice(0, 80))") == []
+    page.emulate_media(media="screen")
 
 
 #: bytes of a page without its pictures; more only where a page carries an element to play with, data and all
