@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
@@ -15,17 +16,18 @@ from recon.store.results import Result
 
 
 def plot_constrained(result: Result[Metrics]) -> Figure:
-    """The truck, the minimum-norm solution, and what the three make of it."""
-    found = result.metrics.constrained
+    """The truck; the minimum-norm solution, and what the three make of it; the null, a grey image."""
+    found, truth = result.metrics.constrained, result.array("truth")[0]
+    grey = torch.full_like(truth, 0.5)
     panels = [
-        ("truth", "original"),
         ("start", f"least norm\n{found.start_mse:.4f}"),
         ("soft", f"soft\n{found.soft.mse:.4f}\n{found.soft.seconds:.0f} s"),
         ("lbfgs", f"L-BFGS\n{found.lbfgs.mse:.4f}\n{found.lbfgs.seconds:.0f} s"),
         ("trust region", f"trust region\n{found.trust_region.mse:.4f}\n{found.trust_region.seconds:.0f} s"),
     ]
     images = [result.array(name)[0] for name, _ in panels]
-    return image_rows([("the truck", images, "grey")], [[title for _, title in panels]], size=1.1)
+    rows = [("original", [truth], "grey"), ("found", images, "black"), ("a grey image\n(null)", [grey], "black")]
+    return image_rows(rows, [[], [title for _, title in panels], [f"{(truth - grey).square().mean():.4f}"]], size=1.1)
 
 
 @chart
