@@ -11,13 +11,12 @@ import torch
 from recon.chapters.decoreco_partition import DECORECO_PARTITION
 from recon.chapters.decoreco_partition.words import NOT_MEASURED, compared
 from recon.chapters.reference_common import where_ended
-from recon.chapters.run import run
 from recon.images.bundle import Bundle
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
-    return run("decoreco-partition", "smoke", "photos", "cpu", out=tmp_path_factory.mktemp("partition"))
+def smoke(runs):
+    return runs("decoreco-partition")
 
 
 @pytest.fixture

@@ -246,13 +246,13 @@ def test_every_figure_of_published_numbers_can_be_read(name):
 
 
 @pytest.mark.parametrize("name", registry())
-def test_every_other_figure_of_a_small_run_can_be_read(name, smoke):
+def test_every_other_figure_of_a_small_run_can_be_read(name, runs):
     """Those that need arrays, at the sizes of `smoke`."""
     assert set(registry()[name].figures.values()) <= set(BY_EXPERIMENT[name]) | LAMBDAS
     result, by_name = None, {plot.__name__: plot for plot in BY_EXPERIMENT[name]}
     for (plot, more), found in without_arrays(name).items():
         if found is None:
-            result = result or smoke(name)
+            result = result or runs(name)
             assert faults(by_name[plot](result, *more)) == [], plot
             plt.close("all")
 
