@@ -21,8 +21,8 @@ class Leaked:
     """A training image that is given away.
 
     image: its name · index: its row · how: "separation", "rows", "decoreco" or "membership" · score: NCC of its
-    reconstruction, or log-likelihood ratio (or share of images dominated) · probability: 1 − the estimated share of
-    chance among training images that score as high.
+    reconstruction, or log-likelihood ratio (or share of images dominated, or multiplier) · probability: 1 − the
+    estimated share of chance among training images that score as high.
     """
 
     image: str
