@@ -44,8 +44,10 @@ def beta(k: int, steps: int) -> float:
 class TangentMatching:
     """Minimise the energy above over S restarts at once, with m candidates each.
 
-    weights: θ* (p,) and θ⁰ (p,) · multipliers_init (S, m): the c at which to start · steps: of the whole search ·
-    optimiser: of both · box_weight: ω_box.  ReconError for weights without a start, or more than one θ*.
+    weights: θ* (p,) and θ⁰ (p,) · multipliers_init (S, m): at which to start, c in units of `unit` · steps: of the whole
+    search · optimiser: of both · box_weight: ω_box · layer_weights: how much each layer counts, default 1; 0 for one
+    that was not trained · unit: of the coefficients, 1 as in their code, or what `unit_of` says.  ReconError for weights
+    without a start, or more than one θ*.
     """
 
     weights: Weights
@@ -53,6 +55,8 @@ class TangentMatching:
     steps: int
     optimiser: Adam = Adam(0.02, (0.9, 0.999), 1e-8)
     box_weight: float = 0.1
+    layer_weights: tuple[float, ...] | None = None
+    unit: float = 1.0
 
     def __post_init__(self) -> None:
         if self.weights.theta_init is None:
@@ -87,16 +91,20 @@ class TangentMatching:
         }
 
     def energy(self, x: Tensor, multipliers: Tensor, beta: float) -> Tensor:
-        """Of images x (S, m, d) with coefficients (S, m); (S,)."""
+        """Of images x (S, m, d) with coefficients (S, m) in units of `unit`; (S,)."""
         network, update = replace(self.network, smoothing=beta), self.update
         p = network.passes(self.weights.params, x, torch.ones_like)
         outside = (x - 1).clamp_min(0).square() + (-1 - x).clamp_min(0).square()
         total = self.box_weight * outside.mean(-1).sum(-1)
+        counts = self.layer_weights or (1.0,) * network.depth
         for layer, (weight, bias) in enumerate(network.names, start=1):
-            sent = multipliers.unsqueeze(-1) * p.delta[layer]
-            total = total + (update[weight] - sent.mT @ p.h[layer - 1]).square().sum((-2, -1))
+            if counts[layer - 1] == 0:
+                continue
+            sent = self.unit * multipliers.unsqueeze(-1) * p.delta[layer]
+            rest = (update[weight] - sent.mT @ p.h[layer - 1]).square().sum((-2, -1))
             if bias:
-                total = total + (update[bias] - sent.sum(-2)).square().sum(-1)
+                rest = rest + (update[bias] - sent.sum(-2)).square().sum(-1)
+            total = total + counts[layer - 1] * rest
         return total
 
     def step(self, state: State) -> State:
@@ -113,9 +121,27 @@ class TangentMatching:
         }
 
 
+def unit_of(weights: Weights, x: Tensor, layer_weights: tuple[float, ...] | None = None) -> float:
+    """‖θ* − θ⁰‖ / (√m · root mean square of ‖∇_θ Φ(x_i; θ*)‖) for images x (m, d), over the layers that count.
+
+    The size of m equal coefficients of tangents at right angles to each other that would make the whole update: Adam's
+    step is a sensible share of that, and of nothing else that the adversary sees.
+    """
+    assert weights.params_init is not None
+    network, update, gradient = weights.network, 0.0, 0.0
+    p = network.passes(weights.params, x, torch.ones_like)
+    for layer, (weight, bias) in enumerate(network.names, start=1):
+        count = layer_weights[layer - 1] if layer_weights else 1.0
+        h2 = p.h[layer - 1].square().sum(-1) + (1 if bias else 0)
+        gradient += count * (h2 * p.delta[layer].square().sum(-1)).sum().item()
+        for name in filter(None, (weight, bias)):
+            update += count * (weights.params[name] - weights.params_init[name]).square().sum().item()
+    return (update / gradient) ** 0.5
+
+
 def random_candidates(m: int, dim: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """One start as in their code: images (1, m, dim) of N(0, 0.2²), and coefficients (1, m) of U(−½, ½)."""
     return START_STD * torch.randn(1, m, dim, generator=generator), torch.rand(1, m, generator=generator) - 0.5
 
 
-__all__ = ["AMPLE", "TangentMatching", "beta", "random_candidates"]
+__all__ = ["AMPLE", "TangentMatching", "beta", "random_candidates", "unit_of"]

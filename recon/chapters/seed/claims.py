@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recon.chapters.seed.metrics import SEPARATION, TANGENT, LawCell, LawMetrics, Metrics, Net, Rung
+from recon.chapters.seed.metrics import FEATURES, HIDDEN, SEPARATION, TANGENT, LawCell, LawMetrics, Metrics, Net, Rung
 from recon.chapters.seed.sizes import LawSizes, Sizes
 from recon.chapters.tables import null_text
 from recon.scoring.nulls import clears
@@ -103,35 +103,67 @@ def tangent_claims(nets: list[Net]) -> list[Claim]:
 
 
 def law_claims(metrics: LawMetrics, _: LawSizes) -> list[Claim]:
-    """Iurada et al.: at p = d n the images begin to be determined."""
-    narrow, wide = ends_of(metrics)
-    lost = narrow is not None and narrow.error >= FAR
-    found = wide is not None and wide.error <= NEAR
-    ours = "; ".join(
-        f"{cell.error:.2f} at p = {cell.equations_per_unknown:.2g} d n" for cell in (narrow, wide) if cell is not None
+    """Iurada et al.: at p = d n the images begin to be determined; and what that number means for a first layer."""
+    return [features_law(metrics.of(FEATURES)), hidden_law(metrics.of(HIDDEN))]
+
+
+def features_law(cells: list[LawCell]) -> Claim:
+    """The law where it was proved: random features."""
+    few, many = ends_of(cells)
+    lost, found = few is not None and few.error >= FAR, many is not None and many.error <= NEAR
+    unknown = few is None or many is None
+    return Claim(
+        "seed-law",
+        "",
+        "Weights hold all training images from p ≈ d n parameters on, and lose them below (Iurada et al.).",
+        "error about 1 at p = n, 0.5 at p = d n, 0 at p = 10 d n",
+        "random features, θ⁰ known, mean of 1 − NCC²: " + along(cells, [cell.error for cell in cells]),
+        "the best that costs nothing: " + along(cells, [cell.null_error for cell in cells]),
+        "no verdict"
+        if unknown
+        else ("finding" if lost and found else ("partly" if lost or found else "not reproduced")),
+        value=None if many is None else many.error,
+        null_value=None if many is None else many.null_error,
     )
-    null = "; ".join(f"{cell.null_error:.2f}" for cell in (narrow, wide) if cell is not None)
-    return [
-        Claim(
-            "seed-law",
-            "",
-            "Weights hold all training images from p ≈ d n parameters on, and lose them below (Iurada et al.).",
-            "error about 1 at p = n, 0.5 at p = d n, 0 at p = 10 d n, random features",
-            f"1 − NCC² in the mean, θ⁰ known, one hidden layer: {ours}",
-            f"the best that costs nothing: {null}",
-            "no verdict"
-            if narrow is None or wide is None
-            else ("finding" if lost and found else ("partly" if lost or found else "not reproduced")),
-            value=None if wide is None else wide.error,
-            null_value=None if wide is None else wide.null_error,
-        )
-    ]
 
 
-def ends_of(metrics: LawMetrics) -> tuple[LawCell | None, LawCell | None]:
-    """The widest network of at most d n / 2 parameters, the narrowest of at least 10 d n; None where none was run."""
-    below = [cell for cell in metrics.cells if cell.equations_per_unknown <= 0.5]
-    above = [cell for cell in metrics.cells if cell.equations_per_unknown >= 10]
+def hidden_law(cells: list[LawCell]) -> Claim:
+    """A first layer of h units has about h d parameters: p ≥ d n is h ≥ n, as many rows as images."""
+    fewer = [cell for cell in cells if 2 * cell.width <= cell.n_train]
+    enough = [cell for cell in cells if cell.width >= 2 * cell.n_train]
+    unmixed = [cell.separation_error if cell.separation_error is not None else 1.0 for cell in cells]
+    by_width = dict(zip((cell.width for cell in cells), unmixed, strict=True))
+    lost = bool(fewer) and by_width[fewer[-1].width] >= FAR
+    found = bool(enough) and by_width[enough[-1].width] <= NEAR
+    unknown = not fewer or not enough
+    return Claim(
+        "seed-law-rows",
+        "",
+        "In a network with one hidden layer p ≥ d n means as many rows as images; then separation finds them all, and "
+        "with half as many rows it does not.",
+        "",
+        "mean of 1 − NCC² by separation, θ⁰ known: "
+        + along(cells, unmixed)
+        + "; by tangents: "
+        + along(cells, [cell.error for cell in cells]),
+        "the best that costs nothing: " + along(cells, [cell.null_error for cell in cells]),
+        "no verdict"
+        if unknown
+        else ("finding" if lost and found else ("partly" if lost or found else "not reproduced")),
+        value=by_width[enough[-1].width] if enough else None,
+        null_value=enough[-1].null_error if enough else None,
+    )
+
+
+def along(cells: list[LawCell], values: list[float]) -> str:
+    """Values with their p in units of d n."""
+    return ", ".join(f"{v:.2f} at {cell.equations_per_unknown:.2g} d n" for cell, v in zip(cells, values, strict=True))
+
+
+def ends_of(cells: list[LawCell]) -> tuple[LawCell | None, LawCell | None]:
+    """That of the most parameters below d n / 2, and that of the fewest above 9.9 d n; None where none was run."""
+    below = [cell for cell in cells if cell.equations_per_unknown <= 0.5]
+    above = [cell for cell in cells if cell.equations_per_unknown >= 9.9]
     return (below[-1] if below else None), (above[0] if above else None)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.separation import FirstLayer, separate
-from recon.attacks.tangent import AMPLE, TangentMatching, random_candidates
+from recon.attacks.tangent import AMPLE, TangentMatching, random_candidates, unit_of
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.seed.metrics import SEPARATION, TANGENT, Metrics, Net, Rung
 from recon.chapters.seed.sizes import NetSizes, Sizes
@@ -101,12 +101,22 @@ def by_tangent(sizes: Sizes, images: Bundle, known: Weights, noise: float, conte
 
 
 def tangent(
-    known: Weights, m: int, steps: int, context: Context, name: str, index: int = 0
+    known: Weights,
+    m: int,
+    steps: int,
+    context: Context,
+    name: str,
+    index: int = 0,
+    layer_weights: tuple[float, ...] | None = None,
 ) -> tuple[Reconstruction, float]:
     """One run from a random start with m candidates; and the share of ‖θ* − θ⁰‖² that it leaves unexplained."""
-    start, multipliers = random_candidates(m, known.network.dim, named(context.seed, "seed.tangent", index))
-    attack = TangentMatching(known, multipliers.to(known.theta_star), steps)
-    found = reconstruct(attack, start.to(known.theta_star), steps, checkpoint=context.checkpoints.at(name), label=name)
+    x, multipliers = (
+        each.to(known.theta_star)
+        for each in random_candidates(m, known.network.dim, named(context.seed, "seed.tangent", index))
+    )
+    unit = unit_of(known, x[0], layer_weights)
+    attack = TangentMatching(known, multipliers, steps, layer_weights=layer_weights, unit=unit)
+    found = reconstruct(attack, x, steps, checkpoint=context.checkpoints.at(name), label=name)
     assert known.theta_init is not None
     whole = (known.theta_star - known.theta_init).square().sum()
     return found, (found.energy[0] / whole).item()

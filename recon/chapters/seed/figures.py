@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 
 from recon.chapters.pictures import (
     FREE,
-    NOISE,
     PAGE,
     REFERENCE,
     SERIES,
@@ -18,10 +17,9 @@ from recon.chapters.pictures import (
     chart,
     end_labels,
     image_rows,
-    note,
 )
 from recon.chapters.seed.claims import OPTIMISERS
-from recon.chapters.seed.metrics import SEPARATION, TANGENT, LawMetrics, Metrics, Net
+from recon.chapters.seed.metrics import FEATURES, HIDDEN, SEPARATION, TANGENT, LawMetrics, Metrics, Net
 from recon.store.results import Result
 
 
@@ -80,22 +78,21 @@ def plot_images(result: Result[Metrics], net: int = 1) -> Figure:
 
 @chart
 def plot_law(result: Result[LawMetrics]) -> Figure:
-    """Mean error of the training images against parameters per unknown; what costs nothing beside it."""
-    cells = result.metrics.cells
-    figure, ax = plt.subplots(figsize=(PAGE, 3.6))
-    x = [cell.equations_per_unknown for cell in cells]
-    curves: list[tuple[float, str, Colour]] = []
-    for values, label, colour in (
-        ([cell.error for cell in cells], "training images", TRAIN),
-        ([cell.null_error for cell in cells], "best that costs\nnothing (null)", FREE),
-        ([cell.left for cell in cells], "share of θ* − θ⁰\nnot explained", NOISE),
-    ):
-        ax.plot(x, values, "o-", color=colour)
-        curves.append((values[-1], label, colour))
-    ax.set(xscale="log", ylim=(-0.03, 1.05), xlabel="parameters for each unknown, p / (d n)", ylabel="1 − NCC², mean")
-    ax.axvline(1, color=REFERENCE, lw=0.8, ls=":")
-    note(ax, "p = d n", (1, 0.97), (4, 0), REFERENCE, high=True)
-    end_labels(ax, curves)
+    """Mean error of the training images against parameters per unknown: random features, and one hidden layer."""
+    figure, axes = plt.subplots(2, 1, figsize=(PAGE, 6.4))
+    for ax, model in zip(axes, (FEATURES, HIDDEN), strict=True):
+        cells = result.metrics.of(model)
+        unmixed = [cell.separation_error for cell in cells if cell.separation_error is not None]
+        lines: list[tuple[list[float], str, Colour]] = [([cell.error for cell in cells], "tangents", TRAIN)]
+        lines += [(unmixed, "separation", SERIES[1])] if unmixed else []
+        lines.append(([cell.null_error for cell in cells], "best that costs\nnothing (null)", FREE))
+        x = [cell.equations_per_unknown for cell in cells]
+        for values, _, colour in lines:
+            ax.plot(x, values, "o-", color=colour)
+        ax.set(xscale="log", ylim=(-0.03, 1.05), ylabel="1 − NCC², mean", title=model)
+        ax.axvline(1, color=REFERENCE, lw=0.8, ls=":")
+        end_labels(ax, [(values[-1], label, colour) for values, label, colour in lines])
+    axes[-1].set(xlabel="parameters for each unknown, p / (d n)")
     return figure
 
 

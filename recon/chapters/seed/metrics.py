@@ -61,30 +61,44 @@ class Metrics:
     nets: list[Net]
 
 
+FEATURES, HIDDEN = "random features", "one hidden layer"
+
+
 @dataclass(frozen=True, kw_only=True)
 class LawCell:
-    """One network of the law.
+    """One model of the law.
 
-    parameters: p · equations_per_unknown: p / (d n) · error: mean over the training images of 1 − NCC² with the nearest
-    candidate, in [0, 1] · null_error: the smallest of the same by as many candidates that cost nothing
-    (`recon.scoring.nulls`), and by the attack's own on held-out images · left: share of ‖θ* − θ⁰‖² that the candidates
-    do not explain · rank: of W1 − W1(0).
+    model: `FEATURES` or `HIDDEN` · n_train, dim: number of images n and of their pixels d · width: of the layer ·
+    parameters: those that are trained, p · error: mean over the training images of 1 − NCC² with the nearest candidate
+    of the tangent attack, in [0, 1] · separation_error: the same for separation of the first layer; None for random
+    features, whose first layer is not trained · null_error: the smallest of the same by as many mixtures, rows and
+    means that cost nothing (`recon.scoring.nulls`), and by the attack's own candidates on held-out images · left: share
+    of ‖θ* − θ⁰‖² that the tangent attack does not explain.
     """
 
-    width: int
+    model: str
     n_train: int
+    dim: int
+    width: int
     parameters: int
-    equations_per_unknown: float
     loss: float
     error: float
+    separation_error: float | None
     null_error: float
     left: float
-    rank: int
+
+    @property
+    def equations_per_unknown(self) -> float:
+        """p / (d n)."""
+        return self.parameters / (self.dim * self.n_train)
 
 
 @dataclass(frozen=True)
 class LawMetrics:
-    """dim: numbers in an image, d · cells: from the narrowest network to the widest."""
+    """cells: of each model, from the fewest parameters to the most."""
 
-    dim: int
     cells: list[LawCell]
+
+    def of(self, model: str) -> list[LawCell]:
+        """The cells of one model."""
+        return [cell for cell in self.cells if cell.model == model]

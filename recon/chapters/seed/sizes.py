@@ -71,21 +71,54 @@ SIZES = {
 
 @dataclass(frozen=True, kw_only=True)
 class LawSizes:
-    """Networks d-width-1 on n_train images of side × side pixels, attacked with θ⁰ known · steps, tangent_steps: of
-    training and of the attack · restarts: of the attack; the one with the lowest energy is the answer."""
+    """Random features and networks of one hidden layer, attacked with θ⁰ known.
 
+    features_side, features_n: pixels and number of the images for random features · ratios: p / (d n) of those ·
+    n_train, widths: images of the pool's own size for the networks d-width-1 · steps, tangent_steps: of training and of
+    the attack · restarts: of the attack; the one with the lowest energy is the answer.
+    """
+
+    features_side: int
+    features_n: int
+    ratios: tuple[float, ...]
     n_train: int
-    side: int
     widths: tuple[int, ...]
+    attack: SeparationSettings
     steps: int
     tangent_steps: int
     restarts: int = 1
 
 
 LAW_SIZES = {
-    "smoke": LawSizes(n_train=4, side=4, widths=(2, 16), steps=60, tangent_steps=100),
-    "laptop": LawSizes(n_train=10, side=8, widths=(1, 2, 5, 10, 20, 50, 100), steps=400, tangent_steps=4000),
+    "smoke": LawSizes(
+        features_side=4,
+        features_n=2,
+        ratios=(0.2, 10.0),
+        n_train=4,
+        widths=(2, 16),
+        attack=SeparationSettings(first_rank=8, iterations=40),
+        steps=60,
+        tangent_steps=200,
+    ),
+    "laptop": LawSizes(
+        features_side=4,
+        features_n=4,
+        ratios=(0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
+        n_train=10,
+        widths=(2, 5, 10, 20, 50, 100),
+        attack=SeparationSettings(),
+        steps=300,
+        tangent_steps=4000,
+    ),
     "paper": LawSizes(
-        n_train=20, side=16, widths=(1, 2, 5, 10, 20, 50, 100, 200, 500), steps=400, tangent_steps=20_000, restarts=3
+        features_side=8,
+        features_n=20,
+        ratios=(0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
+        n_train=50,
+        widths=(5, 10, 25, 50, 100, 250, 500),
+        attack=SeparationSettings(),
+        steps=600,
+        tangent_steps=40_000,
+        restarts=3,
     ),
 }
