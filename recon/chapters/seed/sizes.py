@@ -37,7 +37,7 @@ SIZES = {
         noise=(0.1, 0.0),
         tangent_noise=(0.0,),
         attack=SeparationSettings(first_rank=8, iterations=40),
-        steps=100,
+        steps=200,
         tangent_steps=60,
     ),
     "laptop": Sizes(
@@ -50,7 +50,7 @@ SIZES = {
         noise=(1.0, 0.3, 0.1, 0.03, 0.01, 0.0),
         tangent_noise=(0.1, 0.0),
         attack=SeparationSettings(),
-        steps=300,
+        steps=600,
         tangent_steps=1500,
     ),
     "paper": Sizes(
@@ -97,7 +97,7 @@ LAW_SIZES = {
         n_train=4,
         widths=(2, 16),
         attack=SeparationSettings(first_rank=8, iterations=40),
-        steps=60,
+        steps=200,
         tangent_steps=200,
     ),
     "laptop": LawSizes(
@@ -107,7 +107,7 @@ LAW_SIZES = {
         n_train=10,
         widths=(2, 5, 10, 20, 50, 100),
         attack=SeparationSettings(),
-        steps=300,
+        steps=600,
         tangent_steps=4000,
     ),
     "paper": LawSizes(

@@ -12,14 +12,17 @@ from recon.optim.streams import named
 from recon.released import Weights
 from recon.training.recipes import Recipe, Trained, build, train
 
-#: full batches, so that every step is a sum of gradients at the training images
-HABITS = {"gd": {"optimiser": "sgd", "lr": 0.1}, "adam": {"optimiser": "adam", "lr": 1e-3}}
+#: full batches, so that every step is a sum of gradients at the training images; steps so small, and an end so early,
+#: that the network moves little: that is what the tangent attack supposes
+HABITS = {"gd": {"optimiser": "sgd", "lr": 0.01}, "adam": {"optimiser": "adam", "lr": 1e-3}}
+STOP_LOSS = 0.01
 
 
 def trained_from(
     context: Context, images: Bundle, width: int, depth: int, optimiser: str, steps: int
 ) -> tuple[Weights, Trained]:
-    """A network of `depth` linear layers from PyTorch's default start, without weight decay; θ* and θ⁰, both whole."""
+    """A network of `depth` linear layers from PyTorch's default start, without weight decay, to a
+    loss of `STOP_LOSS` or for so many steps; θ* and θ⁰, both whole."""
     habits = HABITS[optimiser]
     recipe = Recipe(
         width=width,
@@ -30,6 +33,7 @@ def trained_from(
         weight_decay=0.0,
         cosine=False,
         steps=steps,
+        stop_loss=STOP_LOSS,
     )
     module = build(recipe, images.dim, named(context.seed, "seed.weights"))
     theta_init = flat(module)
