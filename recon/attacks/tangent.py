@@ -44,10 +44,10 @@ def beta(k: int, steps: int) -> float:
 class TangentMatching:
     """Minimise the energy above over S restarts at once, with m candidates each.
 
-    weights: θ* (p,) and θ⁰ (p,) · multipliers_init (S, m): at which to start, c in units of `unit` · steps: of the whole
-    search · optimiser: of both · box_weight: ω_box · layer_weights: how much each layer counts, default 1; 0 for one
-    that was not trained · unit: of the coefficients, 1 as in their code, or what `unit_of` says.  ReconError for weights
-    without a start, or more than one θ*.
+    weights: θ* (p,) and θ⁰ (p,) · multipliers_init (S, m): at which to start, c in units of `unit` · steps: of the
+    whole search · optimiser: of both · box_weight: ω_box · layer_weights: how much each layer counts, default 1; 0 for
+    one that was not trained · unit: of the coefficients, 1 as in their code, or what `unit_of` says.  ReconError for
+    weights without a start, or more than one θ*.
     """
 
     weights: Weights
