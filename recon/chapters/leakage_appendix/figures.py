@@ -15,17 +15,22 @@ from recon.store.results import Result
 
 
 def plot_constrained(result: Result[Metrics]) -> Figure:
-    """The truck, the minimum-norm solution, and what the three make of it."""
-    found = result.metrics.constrained
-    panels = [
-        ("truth", "original"),
-        ("start", f"least norm\n{found.start_mse:.4f}"),
-        ("soft", f"soft\n{found.soft.mse:.4f}\n{found.soft.seconds:.0f} s"),
-        ("lbfgs", f"L-BFGS\n{found.lbfgs.mse:.4f}\n{found.lbfgs.seconds:.0f} s"),
-        ("trust region", f"trust region\n{found.trust_region.mse:.4f}\n{found.trust_region.seconds:.0f} s"),
-    ]
-    images = [result.array(name)[0] for name, _ in panels]
-    return image_rows([("the truck", images, "grey")], [[title for _, title in panels]], size=1.1)
+    """The truck, the minimum-norm solution, and what the three make of it: with Tanh, and with LeakyReLU."""
+    rows, titles = [], []
+    for word, prefix, found in (
+        ("Tanh", "", result.metrics.constrained),
+        ("LeakyReLU", "leaky ", result.metrics.leaky),
+    ):
+        panels = [
+            ("truth", "original"),
+            ("start", f"least norm\n{found.start_mse:.4f}"),
+            ("soft", f"soft\n{found.soft.mse:.4f}\n{found.soft.seconds:.0f} s"),
+            ("lbfgs", f"L-BFGS\n{found.lbfgs.mse:.4f}\n{found.lbfgs.seconds:.0f} s"),
+            ("trust region", f"trust region\n{found.trust_region.mse:.4f}\n{found.trust_region.seconds:.0f} s"),
+        ]
+        rows.append((word, [result.array(f"{prefix}{name}")[0] for name, _ in panels], "grey"))
+        titles.append([title for _, title in panels])
+    return image_rows(rows, titles, size=1.1)
 
 
 @chart
