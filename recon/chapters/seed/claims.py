@@ -10,7 +10,8 @@ from recon.store.results import Claim
 
 MOST, FEW = 0.5, 0.1  # of the training images, beyond the best null
 NEARLY, AS_GOOD = 0.1, 0.8  # a start known up to this; share of what θ⁰ itself gives
-FAR, NEAR = 0.5, 0.1  # errors of the law that count as lost and as found
+FAR, NEAR = 0.5, 0.1  # errors of the law that count as lost and as found,
+HALF = 0.5  # if they are no more than this share of what costs nothing
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
@@ -110,7 +111,8 @@ def law_claims(metrics: LawMetrics, _: LawSizes) -> list[Claim]:
 def features_law(cells: list[LawCell]) -> Claim:
     """The law where it was proved: random features."""
     few, many = ends_of(cells)
-    lost, found = few is not None and few.error >= FAR, many is not None and many.error <= NEAR
+    lost = few is not None and few.error >= FAR
+    found = many is not None and many.error <= min(NEAR, HALF * many.null_error)
     unknown = few is None or many is None
     return Claim(
         "seed-law",
@@ -134,7 +136,7 @@ def hidden_law(cells: list[LawCell]) -> Claim:
     unmixed = [cell.separation_error if cell.separation_error is not None else 1.0 for cell in cells]
     by_width = dict(zip((cell.width for cell in cells), unmixed, strict=True))
     lost = bool(fewer) and by_width[fewer[-1].width] >= FAR
-    found = bool(enough) and by_width[enough[-1].width] <= NEAR
+    found = bool(enough) and by_width[enough[-1].width] <= min(NEAR, HALF * enough[-1].null_error)
     unknown = not fewer or not enough
     return Claim(
         "seed-law-rows",

@@ -101,9 +101,9 @@ LAW_SIZES = {
         tangent_steps=200,
     ),
     "laptop": LawSizes(
-        features_side=4,
-        features_n=4,
-        ratios=(0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
+        features_side=8,
+        features_n=10,
+        ratios=(0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
         n_train=10,
         widths=(2, 5, 10, 20, 50, 100),
         attack=SeparationSettings(),
