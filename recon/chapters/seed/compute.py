@@ -84,9 +84,10 @@ def known_of(weights: Weights, noise: float | None, context: Context) -> Weights
 def by_separation(
     sizes: Sizes, images: Bundle, known: Weights, noise: float | None, context: Context
 ) -> tuple[Rung, Tensor]:
-    """`separate` on the first layer, minus what is known of its start."""
-    update = FirstLayer.of(known).update
-    found = separate(FirstLayer(update), images.shape, sizes.attack, named(context.seed, "seed.separation"))
+    """`separate` on the first layer, minus what is known of its start, in at most twice as many directions as there are
+    images: Adam's update stands out of nothing in all of them."""
+    update, attack = FirstLayer.of(known).update, replace(sizes.attack, rank=AMPLE * len(images))
+    found = separate(FirstLayer(update), images.shape, attack, named(context.seed, "seed.separation"))
     return scored(found.x_hat, found.sources, found.sparsity, images, update, context, SEPARATION, noise), found.x_hat
 
 

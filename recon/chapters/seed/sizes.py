@@ -33,7 +33,10 @@ class Sizes:
 
 SIZES = {
     "smoke": Sizes(
-        nets=(NetSizes(n_train=10, width=64, optimiser="gd", tangent=True),),
+        nets=(
+            NetSizes(n_train=10, width=64, optimiser="gd", tangent=True),
+            NetSizes(n_train=10, width=64, optimiser="adam"),
+        ),
         noise=(0.1, 0.0),
         tangent_noise=(0.0,),
         attack=SeparationSettings(first_rank=8, iterations=40),
