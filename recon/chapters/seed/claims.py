@@ -36,8 +36,10 @@ def by_adam(net: Net) -> bool:
 
 
 def without_start(nets: list[Net]) -> Claim:
-    """Adam's first steps are as long in every entry: what they add is larger than the start.  Seen in a first run, whose
-    rule for all optimisers alike failed; other sets of images judge it."""
+    """Adam's first steps are as long in every entry: what they add is larger than the start.
+
+    Seen in a first run, whose rule for all optimisers alike failed; other sets of images judge it.
+    """
     ends = [(net, net.of(SEPARATION)[0], net.of(SEPARATION)[-1]) for net in nets]
     found = [clears(first.matches.ncc_07, first.best_null.ncc_07) for _, first, _ in ends]
     return Claim(
