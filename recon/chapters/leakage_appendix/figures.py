@@ -20,7 +20,7 @@ def plot_constrained(result: Result[Metrics]) -> Figure:
     grey image."""
     truth = result.array("truth")[0]
     grey = torch.full_like(truth, 0.5)
-    rows, titles = [("original", [truth], "grey")], [[""]]
+    rows, titles = [("original", [truth], "grey")], [list[str]()]
     for word, prefix, found in (
         ("Tanh", "", result.metrics.constrained),
         ("LeakyReLU", "leaky ", result.metrics.leaky),
