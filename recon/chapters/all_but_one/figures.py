@@ -1,4 +1,4 @@
-"""Figures of chapter 19: images beside their nulls, error against the budget, success against noise."""
+"""Figures of chapter 21: images beside their nulls, error against the budget, success against noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What chapter 19 measures: one type an experiment."""
+"""What chapter 21 measures: one type an experiment."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class Budget:
 
     error: of their direction · predicted: by the adversary · with_prior, prior_predicted: the same with a Gaussian
     prior · label: probability that the adversary gives the true label · placebo, placebo_predicted: of their direction
-    where a blank image was trained on in place of the target · accuracy: of the released weights on other images · epsilon: at δ = 1e-5.
+    where a blank image was trained on in place of the target · accuracy: of the released weights on other images ·
+    epsilon: at δ = 1e-5.
     """
 
     dim: int
