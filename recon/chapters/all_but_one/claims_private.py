@@ -194,7 +194,8 @@ def prior_claim(metrics: OutputMetrics) -> Claim:
         "",
         "error without over error with it, at ρ/d from 1 to 10: "
         + ", ".join(f"{each:.1f}" for each in gain)
-        + f"; the label has a probability of {min(right, default=0.5):.2f} to {max(right, default=0.5):.2f} at the median",
+        + f"; the label has a probability of {min(right, default=0.5):.2f} to {max(right, default=0.5):.2f} at "
+        "the median",
         "1: it changes nothing; 0.5: the label is open",
         "no verdict"
         if not near

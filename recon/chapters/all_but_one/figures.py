@@ -45,8 +45,13 @@ def plot_linear_images(result: Result[LinearMetrics]) -> Figure:
     titles = []
     for name, _, _ in rows:
         away = (result.array(name) - truth).norm(dim=1).tolist()
-        titles.append([] if name == "truth" else [f"{distance:.1g}" for distance in away])
+        titles.append([] if name == "truth" else [_distance(each) for each in away])
     return image_rows([(words, result.array(name).clamp(0, 1), frame) for name, words, frame in rows], titles)
+
+
+def _distance(value: float) -> str:
+    """In few characters; what float32 cannot show is 0."""
+    return f"{value:.0f}" if value >= 10 or value < 1e-9 else f"{value:.1g}"
 
 
 @chart
@@ -82,7 +87,7 @@ def _bounds(ax: Axes, metrics: OutputMetrics) -> None:
     ax.axhspan(null, max(best_null(metrics, each) for each in dims(metrics)), color=HELD_OUT, alpha=0.15, lw=0)
     ax.set_xlim(low, high)
     note(ax, "nearest other image (null)", (low, null), (6, -9), HELD_OUT)
-    note(ax, "bound for\nGaussian images", (low * 3, 3e-3), (0, 0), REFERENCE)
+    note(ax, "bound for\nGaussian images", (4.5, 2e-3), (0, 0), REFERENCE)
 
 
 def plot_output_images(result: Result[OutputMetrics]) -> Figure:
