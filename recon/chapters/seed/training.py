@@ -28,7 +28,7 @@ def trained_from(
         width=width,
         depth=depth,
         optimiser=str(habits["optimiser"]),
-        lr=float(habits["lr"]),
+        lr=float(habits["lr"]),  # type: ignore[arg-type]
         batch=None,
         weight_decay=0.0,
         cosine=False,
