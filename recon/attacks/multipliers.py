@@ -118,7 +118,7 @@ def from_network(network: Network, theta: Params, x: Tensor, y: Tensor, theta_in
     moved = theta if theta_init is None else {name: theta[name] - theta_init[name] for name in theta}
     total = Normal.empty(len(x), x.device)
     for layer in network.layers(theta, x, lambda outputs: _direction(outputs, y)):
-        norm = sum(moved[name].double().square().sum() for name in (layer.weight, layer.bias) if name)
+        norm = torch.stack([moved[name].double().square().sum() for name in (layer.weight, layer.bias) if name]).sum()
         total = total + Normal(gram_matrix(layer).double(), products_with_theta(moved, layer).double(), norm)
     return total
 

@@ -1,8 +1,12 @@
-"""Was this image trained on?  The question that can be asked of every classifier, answered with shadow networks.
+"""Was this image trained on?  The question that can be asked of every classifier, answered in three ways.
 
 The audited network's confidence in an image's class is compared with that of k shadow networks, half of which were
 trained on the image (`recon.auditing.shadows`).  Confidence is φ = log p_y / (1 − p_y), which is nearly normal.  Scores
 and statistics are those of `recon.scoring.membership`.
+
+The multipliers of `recon.attacks.multipliers` are a third score: how much of the weights themselves an image accounts
+for beside all others.  No shadow enters.  Where the start is known, θ* or θ* − θ⁰ is explained, whichever the images
+explain better.
 """
 
 from __future__ import annotations
@@ -11,32 +15,44 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from recon.auditing.shadows import Shadows
+from recon.attacks.multipliers import Multipliers, confidence, from_module, multipliers
+from recon.auditing.networks import Anatomy, answers_of
+from recon.auditing.shadows import Shadows, as_logits
+from recon.errors import ReconError
 from recon.scoring.membership import FALSE_RATES, auc, intervals, lira, permutation_p, rmia, true_rate
 
-SCORES = ("lira", "rmia")
+MAX_IMAGES, MAX_NUMBERS = 2000, 4_000_000_000  # of multipliers: least squares are cubic, gradients large
 
 
-def confidence(logits: Tensor, labels: Tensor) -> Tensor:
-    """φ = log p_y − log(1 − p_y), (..., N) for logits (..., N, K) and classes (N,); K = 1 is one logit for class 1.
+def why_no_multipliers(module: nn.Module, count: int) -> str | None:
+    """Why they are not fitted to `count` images, in one sentence; decided by sizes alone, before any image counts."""
+    numbers = sum(p.numel() for p in module.parameters())
+    if count > MAX_IMAGES or count * numbers > MAX_NUMBERS:
+        return f"Multipliers were not fitted: gradients of {numbers:,} weights at {count:,} images are too many."
+    return None
 
-    >>> confidence(torch.tensor([[2.0], [2.0]]), torch.tensor([1, 0])).tolist()
-    [2.0, -2.0]
-    """
-    if logits.shape[-1] == 1:
-        return logits[..., 0] * (2 * labels - 1)
-    own = logits.gather(-1, labels.expand(logits.shape[:-1])[..., None])[..., 0]
-    others = torch.where(torch.nn.functional.one_hot(labels, logits.shape[-1]).bool(), -torch.inf, logits)
-    return own - others.logsumexp(-1)
+
+def explained(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, start: nn.Module | None) -> Multipliers:
+    """Multipliers of inputs x (N, C, H, W) with classes y (N,), on the device of `module`; ReconError where there are
+    none to fit."""
+    device = next(module.parameters()).device
+    x, y = x.to(device), y.to(device)
+
+    def answers(net: nn.Module, x: Tensor) -> Tensor:
+        return as_logits(answers_of(net, x.flatten(1) if seen.flat else x), seen)
+
+    found = multipliers(from_module(module, x, y, None, answers))
+    if start is None:
+        return found
+    return min(found, multipliers(from_module(module, x, y, start, answers)), key=lambda each: each.residual)
 
 
 @dataclass(frozen=True)
 class Inferred:
-    """score (N,) of the better of SCORES by its p · name: which · table: of both, area, rates, intervals, p · power:
-    what the same scores say of the shadows themselves."""
+    """score (N,) of the best of "lira", "rmia" and "multipliers" by its p · name: which · table: of all, area, rates,
+    intervals, p · power: what the same scores say of the shadows themselves."""
 
     score: np.ndarray
     name: str
@@ -44,11 +60,16 @@ class Inferred:
     power: dict[str, float]
 
 
-def infer(logits: Tensor, labels: Tensor, n: int, shadows: Shadows, seed: int) -> Inferred:
-    """logits (N, K) of the audited network, labels (N,), the n training images first."""
+def infer(
+    logits: Tensor, labels: Tensor, n: int, shadows: Shadows, seed: int, weights: Tensor | None = None
+) -> Inferred:
+    """logits (N, K) of the audited network, labels (N,), the n training images first · weights (N,): the score of
+    `explained`, where there is one."""
     member = np.arange(len(labels)) < n
     phi, others = confidence(logits, labels), confidence(shadows.logits, labels)
     scores = {"lira": lira(phi, others, shadows.inside).numpy(), "rmia": rmia(phi, others).numpy()}
+    if weights is not None:
+        scores["multipliers"] = weights.cpu().numpy()
     table: dict[str, Any] = {}
     for name, score in scores.items():
         table[name] = {
@@ -57,8 +78,18 @@ def infer(logits: Tensor, labels: Tensor, n: int, shadows: Shadows, seed: int) -
             "intervals": {key: list(pair) for key, pair in intervals(score, member, seed).items()},
             "p_value": permutation_p(score, member, seed),
         }
-    name = min(SCORES, key=lambda each: (table[each]["p_value"], -table[each]["auc"]))
+    name = min(scores, key=lambda each: (table[each]["p_value"], -table[each]["auc"]))
     return Inferred(scores[name], name, table, power(labels, shadows))
+
+
+def reach_of_multipliers(seen: Anatomy, x: Tensor, y: Tensor, shadows: Shadows, start: nn.Module | None) -> float:
+    """Area under the ROC curve of the multipliers of the first shadow, which began as `start`, where that would be
+    known; NaN where there are none to fit."""
+    try:
+        found = explained(shadows.modules[0], seen, x, y, start)
+    except ReconError:
+        return float("nan")
+    return auc(found.score.cpu().numpy(), shadows.inside[0].numpy())
 
 
 def power(labels: Tensor, shadows: Shadows) -> dict[str, float]:

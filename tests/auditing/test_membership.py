@@ -7,10 +7,19 @@ import pytest
 import torch
 from torch import nn
 
-from recon.auditing.membership import confidence, infer, power
+from recon.auditing import membership
+from recon.auditing.membership import (
+    confidence,
+    explained,
+    infer,
+    power,
+    reach_of_multipliers,
+    why_no_multipliers,
+)
 from recon.auditing.networks import anatomy, logits_of
-from recon.auditing.shadows import Recipe, Shadows, candidates, inferred, train_shadows, trained
+from recon.auditing.shadows import Recipe, Shadows, candidates, inferred, shadow_start, train_shadows, trained
 from recon.errors import ReconError
+from recon.scoring.membership import permutation_p
 
 
 def test_confidence_is_the_logit_of_the_probability():
@@ -56,6 +65,38 @@ def test_members_of_an_overfitted_network_are_found_and_others_are_not(case):
     )
     null = infer(logits_of(stranger, seen, x), y, 24, shadows, 0)
     assert null.table[null.name]["p_value"] > 0.01
+
+
+def test_the_weights_themselves_tell_members_and_only_of_their_own_images(case):
+    module, seen, x, y = case
+    recipe = Recipe("adam", 2e-2, None, 300, None, 1e-2)
+    target = trained(module, seen, x[:24], y[:24], recipe, torch.Generator().manual_seed(9))
+    start = shadow_start(module, recipe, 0, 0, None)
+    shadows = train_shadows(module, seen, x, y, recipe, 2, 0)
+    found = {known: explained(target, seen, x, y, known) for known in (None, start)}
+    assert found[start].residual <= found[None].residual < 1
+    told = infer(logits_of(target, seen, x), y, 24, shadows, 0, found[None].score)
+    row = told.table["multipliers"]
+    assert row["auc"] > 0.8 and row["p_value"] < 0.005 and set(told.table) == {"lira", "rmia", "multipliers"}
+    assert told.table[told.name]["p_value"] == min(each["p_value"] for each in told.table.values())
+    assert reach_of_multipliers(seen, x, y, shadows, None) > 0.7
+    null = explained(target, seen, torch.flip(x, (0, 3)), torch.flip(y, (0,)), None)  # as many images of nobody's
+    assert permutation_p(null.score.numpy(), np.arange(48) < 24, 0) > 0.01
+
+
+def test_multipliers_are_not_fitted_to_too_many_numbers(monkeypatch, case):
+    assert why_no_multipliers(case[0], 48) is None and "2,001 images" in why_no_multipliers(case[0], 2001)
+    monkeypatch.setattr(membership, "MAX_NUMBERS", 48 * sum(p.numel() for p in case[0].parameters()) - 1)
+    assert why_no_multipliers(case[0], 48).endswith("are too many.") and why_no_multipliers(case[0], 47) is None
+
+
+def test_probabilities_are_explained_as_the_logits_are(case):
+    generator = torch.Generator().manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).eval()
+    x, y = torch.randn(10, 1, 4, 4, generator=generator), torch.arange(10) % 3
+    shown = nn.Sequential(net, nn.Softmax(1)).eval()
+    plain = explained(net, anatomy(net, (1, 4, 4)), x, y, None)
+    torch.testing.assert_close(explained(shown, anatomy(shown, (1, 4, 4)), x, y, None).score, plain.score)
 
 
 def test_shadows_are_trained_on_complementary_halves_and_repeat(case):
