@@ -1,4 +1,4 @@
-"""Chapter 22: other sets of images with the same weights; and what an adversary can say who holds candidates."""
+"""Chapter 21: other sets of images with the same weights; and what an adversary can say who holds candidates."""
 
 from recon.chapters.base import Experiment
 from recon.chapters.candidates import compute_members, compute_sets
@@ -7,7 +7,7 @@ from recon.chapters.candidates.figures import MEMBER_FIGURES, SET_FIGURES
 from recon.chapters.candidates.metrics import MemberMetrics, SetMetrics
 from recon.chapters.candidates.sizes import MEMBER_SIZES, SET_SIZES
 
-CHAPTER = "22-candidates"
+CHAPTER = "21-candidates"
 SETS = Experiment(
     name="counterfactual-sets",
     chapter=CHAPTER,

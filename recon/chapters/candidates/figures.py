@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from recon.chapters.candidates.metrics import MemberCell, MemberMetrics, SetMetrics
+from recon.chapters.candidates.metrics import CellRow, MemberCell, MemberMetrics, SetMetrics
 from recon.chapters.candidates.names import (
     FREE,
     HELD_OUT,
@@ -173,6 +173,11 @@ def curve(score: np.ndarray, member: np.ndarray) -> tuple[np.ndarray, np.ndarray
     last = np.append(np.diff(score[order]) != 0, True)
     hits, misses = member[order].cumsum()[last], (~member[order]).cumsum()[last]
     return misses / (~member).sum(), hits / member.sum()
+
+
+def widest(metrics: SetMetrics, start: str) -> CellRow:
+    """The row of a start with the largest width."""
+    return max((row for row in metrics.cells if row.start == start), key=lambda row: row.width)
 
 
 def best_shadowed(cell: MemberCell) -> str:
