@@ -36,7 +36,7 @@ from recon.auditing.networks import (
     subject_of,
 )
 from recon.auditing.page import Row, page
-from recon.auditing.report import FILES, SCHEMA, Leaked, Report, as_data
+from recon.auditing.report import FILES, PDF, SCHEMA, Leaked, Report, as_data
 from recon.auditing.scoring import LEVEL
 from recon.auditing.shadows import Recipe
 from recon.auditing.verdict import INFERRED, LEAKS, decide
@@ -117,7 +117,7 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
             held.enter_context(only_one(folder, *LEFTOVERS))
             if not os.access(folder, os.W_OK):
                 raise PermissionError(0, "no permission to write there")
-            for name in FILES:  # a failed audit must not leave the answer of another
+            for name in (*FILES, PDF):  # a failed audit must not leave the answer of another
                 (folder / name).unlink(missing_ok=True)
         yield folder
 

@@ -99,8 +99,9 @@ def ink(colour: Colour) -> tuple[float, float, float]:
     return 0.7 * red, 0.7 * green, 0.7 * blue
 
 
-def letters_on(ground: Colour) -> str:
-    """Black or white, whichever stands out more from a ground: by the relative luminance of WCAG 2.
+def letters_on(ground: Any) -> str:
+    """Black or white, whichever stands out more from a ground, any colour of matplotlib: by the relative luminance of
+    WCAG 2.
 
     >>> letters_on("#21918c"), letters_on("#3b528b")
     ('black', 'white')

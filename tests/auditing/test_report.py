@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import unicodedata
 from xml.etree import ElementTree
 
 import jsonschema
@@ -27,6 +29,7 @@ from recon.auditing.report import schema
 from recon.auditing.shadows import Recipe, trained
 from recon.auditing.verdict import Power, decide
 from recon.errors import ReconError
+from recon.store import browser
 from recon.store.files import only_one
 from recon.store.results import load_tensors
 
@@ -312,6 +315,48 @@ def test_mean_and_std_on_the_command_line(files, capsys):
     assert cli.main([*command(files, *QUICK), "--mean", "a/b"]) == 2
 
 
+# ------------------------------------------------------------------------------------------------------------ PDF
+
+
+@pytest.mark.skipif(not any(map(shutil.which, browser.BROWSERS)), reason="no Chromium on this machine")
+def test_a_report_is_printed(report, tmp_path):
+    pypdf = pytest.importorskip("pypdf", reason="pypdf is not installed: make env")
+    assert report.save(tmp_path, pdf=True) == tmp_path / "report.html"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "report.json", "report.pdf"]
+    found = pypdf.PdfReader(tmp_path / "report.pdf")
+    text = "".join("".join(page.extract_text() for page in found.pages).split())
+    assert "".join(report.sentence.split()) in unicodedata.normalize("NFKC", text)
+    assert len({image.data for page in found.pages for image in page.images}) > 2 * N
+
+
+def test_without_chromium_nothing_is_computed(files, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(audit_module, "audited", lambda *_: pytest.fail("computed"))
+    assert cli.main([*command(files, *QUICK), "--pdf", str(tmp_path / "r.pdf")]) == 2
+    said = capsys.readouterr().err
+    assert "a PDF needs Chromium on the PATH" in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize(("script", "message"), [("echo broken >&2; exit 3", "broken"), ("true", "exit code 0")])
+def test_a_browser_that_fails_is_one_sentence_and_leaves_nothing(report, tmp_path, monkeypatch, script, message):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "chromium").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "bin" / "chromium").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin")
+    with pytest.raises(ReconError, match=f"Chromium could not print .*: {message}"):
+        report.print(tmp_path / "r.pdf")
+    assert [path.name for path in tmp_path.iterdir()] == ["bin"]
+
+
+def test_a_browser_that_hangs_is_one_sentence(report, tmp_path, monkeypatch):
+    (tmp_path / "chromium").write_text("#!/bin/sh\nexec sleep 30\n")
+    (tmp_path / "chromium").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    monkeypatch.setattr(browser, "LIMIT_S", 0.2)
+    with pytest.raises(ReconError, match="did not print"):
+        report.print(tmp_path / "r.pdf")
+
+
 # -------------------------------------------------------------------------------------------------------- folders
 
 
@@ -324,8 +369,10 @@ def test_two_audits_do_not_share_a_folder(files, capsys):
 def test_a_failed_audit_leaves_no_older_report(files):
     assert cli.main(command(files, *QUICK)) == 0
     assert (files / "out" / "report.json").is_file()
+    (files / "out" / "report.pdf").touch()
     assert cli.main([*command(files, *QUICK), "--mean", "median"]) == 2
     assert not (files / "out" / "report.json").exists() and not (files / "out" / "report.html").exists()
+    assert not (files / "out" / "report.pdf").exists()
 
 
 def test_leftovers_of_a_kill_go_with_the_next_audit(files):

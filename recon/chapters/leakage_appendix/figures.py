@@ -16,18 +16,26 @@ from recon.store.results import Result
 
 
 def plot_constrained(result: Result[Metrics]) -> Figure:
-    """The truck; the minimum-norm solution, and what the three make of it; the null, a grey image."""
-    found, truth = result.metrics.constrained, result.array("truth")[0]
+    """The truck; the minimum-norm solution, and what the three make of it, with Tanh and with LeakyReLU; the null, a
+    grey image."""
+    truth = result.array("truth")[0]
     grey = torch.full_like(truth, 0.5)
-    panels = [
-        ("start", f"least norm\n{found.start_mse:.4f}"),
-        ("soft", f"soft\n{found.soft.mse:.4f}\n{found.soft.seconds:.0f} s"),
-        ("lbfgs", f"L-BFGS\n{found.lbfgs.mse:.4f}\n{found.lbfgs.seconds:.0f} s"),
-        ("trust region", f"trust region\n{found.trust_region.mse:.4f}\n{found.trust_region.seconds:.0f} s"),
-    ]
-    images = [result.array(name)[0] for name, _ in panels]
-    rows = [("original", [truth], "grey"), ("found", images, "black"), ("a grey image\n(null)", [grey], "black")]
-    return image_rows(rows, [[], [title for _, title in panels], [f"{(truth - grey).square().mean():.4f}"]], size=1.1)
+    rows, titles = [("original", [truth], "grey")], [list[str]()]
+    for word, prefix, found in (
+        ("Tanh", "", result.metrics.constrained),
+        ("LeakyReLU", "leaky ", result.metrics.leaky),
+    ):
+        panels = [
+            ("start", f"least norm\n{found.start_mse:.4f}"),
+            ("soft", f"soft\n{found.soft.mse:.4f}\n{found.soft.seconds:.0f} s"),
+            ("lbfgs", f"L-BFGS\n{found.lbfgs.mse:.4f}\n{found.lbfgs.seconds:.0f} s"),
+            ("trust region", f"trust region\n{found.trust_region.mse:.4f}\n{found.trust_region.seconds:.0f} s"),
+        ]
+        rows.append((word, [result.array(f"{prefix}{name}")[0] for name, _ in panels], "black"))
+        titles.append([title for _, title in panels])
+    rows.append(("a grey image\n(null)", [grey], "black"))
+    titles.append([f"{(truth - grey).square().mean():.4f}"])
+    return image_rows(rows, titles, size=1.1)
 
 
 @chart
