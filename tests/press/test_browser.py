@@ -117,21 +117,20 @@ SHOWN = """() => { const code = [...document.querySelectorAll('.bd-article :is(p
 #: what only a hand on the page can do: on paper nothing asks for it, and no control is left over
 ASKS = re.compile(r"\b(?:drag|move (?:a|the) slider|choose one|click|press|download the notebook)\b[^.]*\.", re.I)
 CONTROLS = "input:visible, label:visible, select:visible, [role=slider]:visible, button:visible:not(:has(img))"
+#: bytes of each file that a page asked for, also of those that the browser had kept from another page
+SIZES = """() => Object.fromEntries(['navigation', 'resource'].flatMap((type) => performance.getEntriesByType(type))
+  .map((each) => [each.name, each.decodedBodySize]))"""
 #: bytes of a page without its pictures; more only where a page carries an element to play with, data and all
 LIGHT, WITH_ELEMENTS = 1_500_000, 2_000_000
 
 
 @pytest.mark.parametrize("name", [*PAGES, "search"])
 def test_a_page_is_clean_light_accessible_and_fits_a_phone_and_paper(tab, name):
-    sizes = {}
-    listen = lambda r: sizes.update({r.url: int(r.headers.get("content-length", 0))})  # noqa: E731
-    tab.page.on("response", listen)
     page = tab.open(f"{name}.html")
-    tab.page.remove_listener("response", listen)
     assert tab.complaints == [] and page.locator("mjx-merror").count() == 0
     if name in PAGES:
         assert RAW.findall(page.evaluate(PROSE)) == []
-        too_much = overweight(sizes, page.locator(".recon-element").count() > 0)
+        too_much = overweight(page.evaluate(SIZES), page.locator(".recon-element").count() > 0)
         assert name == "book/reference" or too_much == []  # docstrings alone are more
         if name != "book/reference":  # which names the package `press` in its sentences
             assert_nothing_asks_on_paper(page)
