@@ -13,27 +13,19 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
 
-import numpy as np
 import torch
+from identifiability import compare
 from timing import write
 from torch import Tensor, nn
 
-from recon.analysis.identifiability import determined
-from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import COSINE_STEPS
-from recon.attacks.joint import JointSystem, relative_residual
-from recon.chapters.leakage_common import Attacked, Victims
-from recon.images.registry import load_pool
-from recon.nets.conv import TABLE_1, ConvNet
+from recon.chapters.leakage_common import Attacked
+from recon.nets.conv import ConvNet
 from recon.nets.network import Params
 from recon.released import Gradient
-
-TRIAL = 100  # steps from which the pace is taken
 
 
 def module_of(network: ConvNet, theta: Params) -> nn.Module:
@@ -72,48 +64,14 @@ def invert(module: nn.Module, gradient: Gradient, steps: int) -> Tensor:
     return found["data"].flatten()
 
 
-def spent(function: Callable[[], Tensor]) -> tuple[Tensor, float]:
-    """Its result and the processor's seconds."""
-    began = time.process_time()
-    return function(), time.process_time() - began
-
-
-def one(victims: Victims, k: int, attacked: Attacked) -> dict[str, float]:
-    """Errors of one image on one network, and what they cost."""
-    gradient = Gradient.of(attacked.network, attacked.theta, victims.x[k : k + 1], victims.labels[k : k + 1])
-    truth, module = victims.x[k].flatten(), module_of(attacked.network, attacked.theta)
-    loss = nn.functional.cross_entropy(module(victims.x[k : k + 1].float()), gradient.labels)
-    for theirs, ours in zip(
-        torch.autograd.grad(loss, list(module.parameters())), gradient.gradients.values(), strict=True
-    ):
-        torch.testing.assert_close(theirs, ours[0].float(), rtol=1e-3, atol=1e-5)
-
-    def with_certificate() -> Tensor:
-        system = JointSystem.of(gradient)
-        x = gauss_newton(system).x
-        relative_residual(gradient, x)
-        determined(system, x)
-        return x
-
-    x_hat, seconds = spent(with_certificate)
-    there = determined(JointSystem.of(gradient), truth)
-    _, trial = spent(lambda: invert(module, gradient, TRIAL))
-    steps = max(1, round(TRIAL * seconds / trial))
-    same_time, took = spent(lambda: invert(module, gradient, steps))
-    longer, long = spent(lambda: invert(module, gradient, COSINE_STEPS))
-
-    def error(x: Tensor) -> float:
-        return (x.double() - truth)[~there.unread].square().mean().item()
-
-    return {
-        "determined": float(there.whole),
-        "steps_in_that_time": steps,
-        "time_of_these_steps": took / seconds,
-        "time_of_4800_steps": long / seconds,
-        "mse": error(x_hat),
-        "breaching_mse_same_time": error(same_time),
-        "breaching_mse_4800": error(longer),
-    }
+def breaching_attack(attacked: Attacked, gradient: Gradient, x: Tensor) -> Callable[[int], Tensor]:
+    """Its attack by the number of its steps; AssertionError unless its gradient of the image x (3, 32, 32) is ours."""
+    module = module_of(attacked.network, attacked.theta)
+    loss = nn.functional.cross_entropy(module(x[None].float()), gradient.labels)
+    ours = [g[0].float() for g in gradient.gradients.values()]
+    for theirs, same in zip(torch.autograd.grad(loss, list(module.parameters())), ours, strict=True):
+        torch.testing.assert_close(theirs, same, rtol=1e-3, atol=1e-5)
+    return lambda steps: invert(module, gradient, steps)
 
 
 def main() -> None:
@@ -121,16 +79,7 @@ def main() -> None:
         import breaching  # noqa: F401
     except ImportError as error:
         sys.exit(f"install breaching first, as the head of this file says ({error})")
-    torch.set_num_threads(1)
-    pool = load_pool("auto")
-    victims = Victims.of(pool)
-    report: dict = {"data": pool.name, "determined": {}, "open": {}}
-    for name in TABLE_1:
-        rows = [one(victims, k, Attacked.of(name, pool)) for k in range(len(victims.x))]
-        means = {key: float(np.exp(np.mean(np.log([max(row[key], 1e-32) for row in rows])))) for key in rows[0]}
-        report["determined" if means.pop("determined") == 1 else "open"][name] = means
-        print(name, means, file=sys.stderr)
-    write(report, __file__)
+    write(compare(breaching_attack, "breaching"), __file__)
 
 
 if __name__ == "__main__":

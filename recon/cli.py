@@ -162,6 +162,7 @@ def _parser() -> argparse.ArgumentParser:
     option("--shadows", type=int, metavar="N", help="networks trained to compare with (default: by profile 4, 8, 32)")
     option("--canaries", type=int, metavar="N", help="of them attacked, to know what would be found (1, 2, 4)")
     option("--json", type=_text, metavar="FILE|-", help="the report as JSON to this file as well, - for stdout alone")
+    option("--pdf", type=_path, metavar="FILE", help="the report as PDF, printed by a Chromium on the PATH")
     option("--junit", type=_path, metavar="FILE", help="the verdict as JUnit's XML")
 
     option = command("twins", _twins, "two folders of 8-bit photographs with one float32 classifier", images)
@@ -217,14 +218,19 @@ def _audit(
     weights: str, data: str, held_out: str | None, start: str | None, mean: str, attacks: str | None, **settings: Any
 ) -> int:
     from recon.auditing.audit import ATTACKS, audit
+    from recon.store.browser import find_browser
 
-    fail_on, as_json, junit = (settings.pop(name) for name in ("fail_on", "json", "junit"))
+    fail_on, as_json, junit, pdf = (settings.pop(name) for name in ("fail_on", "json", "junit", "pdf"))
+    if pdf:
+        find_browser()  # before anything is computed
     chosen = tuple(attacks.split(",")) if attacks else ATTACKS
     report = audit(weights, data, held_out, theta_init=start, transform=_pixels(mean), attacks=chosen, **settings)
     for path, text in ((junit, report.junit()), (None if as_json == "-" else as_json, report.to_json())):
         if path:
             with atomic_path(Path(path)) as temporary:
                 temporary.write_text(text, encoding="utf-8")
+    if pdf:
+        report.print(pdf)
     if as_json == "-":
         _print(report.to_json().rstrip())
     else:

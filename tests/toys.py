@@ -97,14 +97,14 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [Claim("toy", "3.2", "A sentence — with ‖θ‖.", "1", f"{metrics.sum:.6f}", "", "finding")]
 
 
-def play(monkeypatch: pytest.MonkeyPatch, at_step: Callable[[int], object] = lambda step: None) -> None:
+def play(monkeypatch: pytest.MonkeyPatch, at_step: Callable[[int], object] = lambda step: None, **figures: Any) -> None:
     """Register the toy, alone."""
 
     def run(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         return compute(sizes, context, at_step)
 
     sizes = {"smoke": Sizes(), "laptop": Sizes(), "paper": Sizes()}
-    played = Experiment(NAME, "02-toy", "3.2", "A toy.", {"smoke": "0 s"}, sizes, Metrics, run, claims, {})
+    played = Experiment(NAME, "02-toy", "3.2", "A toy.", {"smoke": "0 s"}, sizes, Metrics, run, claims, figures)
     register(monkeypatch, played)
 
 

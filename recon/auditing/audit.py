@@ -36,20 +36,20 @@ from recon.auditing.networks import (
     subject_of,
 )
 from recon.auditing.page import Row, page
-from recon.auditing.report import FILES, SCHEMA, Leaked, Report, as_data
+from recon.auditing.report import FILES, PDF, SCHEMA, Leaked, Report, as_data
 from recon.auditing.scoring import LEVEL
 from recon.auditing.shadows import Recipe
 from recon.auditing.verdict import INFERRED, LEAKS, decide
 from recon.chapters.run import check_seed
 from recon.errors import ReconError
-from recon.store.files import one_sentence, only_one
+from recon.store.files import one_sentence, only_one, scratch
 from recon.store.machine import device_name, resolve_device, versions
 
 ATTACKS = (*RECONSTRUCTIONS, "membership")
 SHADOWS = {"smoke": 4, "laptop": 8, "paper": 32}
 CANARIES = {"smoke": 1, "laptop": 2, "paper": 4}
 NEAR = 0.5  # share of what can be explained of layer 1: training images that reach it are "near stationarity"
-LEFTOVERS = tuple(f".{name}.*" for name in (*FILES, "report.xml")) + (f"{FOLDER}/.*",)
+LEFTOVERS = tuple(f".{name}.*" for name in (*FILES, "report.xml")) + (f"{FOLDER}/.*", ".canary-*")
 
 
 def audit(
@@ -108,8 +108,8 @@ def audit(
 def _folder(out: str | Path | None) -> Iterator[Path]:
     """A folder that this audit has to itself, without an older report; a temporary one for None."""
     if out is None:
-        with tempfile.TemporaryDirectory(prefix="recon-audit-") as name:
-            yield Path(name)
+        with scratch(Path(tempfile.gettempdir()), ".recon-audit-") as folder:
+            yield folder
         return
     folder = Path(out)
     with ExitStack() as held:
@@ -117,7 +117,7 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
             held.enter_context(only_one(folder, *LEFTOVERS))
             if not os.access(folder, os.W_OK):
                 raise PermissionError(0, "no permission to write there")
-            for name in FILES:  # a failed audit must not leave the answer of another
+            for name in (*FILES, PDF):  # a failed audit must not leave the answer of another
                 (folder / name).unlink(missing_ok=True)
         yield folder
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,10 @@ from recon.auditing.report import Leaked
 from recon.auditing.scoring import DECISIVE, Nulls, first_layer, matches, score
 from recon.auditing.shadows import Recipe, Shadows, inferred, shadow_start, train_shadows
 from recon.auditing.verdict import Power
+from recon.errors import ReconError
 from recon.scoring.matching import one_to_one, padded
+from recon.scoring.membership import probability
+from recon.store.files import scratch
 
 SHOWN = 12
 FOLDER = "audit-attack"  # in the output folder, whose own files (another program's checkpoints?) are left alone
@@ -87,8 +89,13 @@ class Comparison:
     @property
     def looks(self) -> int:
         """Tests of this audit, over which the error is held."""
-        asked = len(self.applicable) * len(DECISIVE) + 2 * ("membership" in self.settings.attacks)
-        return max(asked, 1)
+        about_members = 0 if "membership" not in self.settings.attacks else 2 + (self.no_multipliers is None)
+        return max(len(self.applicable) * len(DECISIVE) + about_members, 1)
+
+    @property
+    def no_multipliers(self) -> str | None:
+        """Why membership is not inferred from the weights themselves, where it is not."""
+        return membership_attack.why_no_multipliers(self.case.subject.module, len(self.x) + len(self.x_held_out))
 
     # -------------------------------------------------------------------------------------------------- on images
 
@@ -175,26 +182,46 @@ class Comparison:
             }
         }
         if "membership" in settings.attacks:
-            self.inferred = membership_attack.infer(logits, y, n, found, settings.seed)
-            p = min(1.0, min(each["p_value"] for each in self.inferred.table.values()) * self.looks)
-            report["membership"] = {
-                "scores": self.inferred.table,
-                "best": self.inferred.name,
-                "p_value": p,
-                "looks": self.looks,
-                "shadows": len(found),
+            accuracy = {
+                "train": (y == said)[:n].double().mean().item(),
+                "held_out": (y == said)[n:].double().mean().item(),
+            }
+            report["membership"] = self._membership(module, logits, x, y, found, recipe) | {
                 "labels": origin,
-                "accuracy": {
-                    "train": (y == said)[:n].double().mean().item(),
-                    "held_out": (y == said)[n:].double().mean().item(),
-                },
-                "power": {name: None if math.isnan(value) else value for name, value in self.inferred.power.items()},
+                "accuracy": accuracy,
             }
         if settings.canaries and self.applicable:
             self.power = self._canaries(found, x, recipe)
             report["power"] = asdict(self.power)
         case.subject.module.cpu()
         return report
+
+    def _membership(
+        self, module: nn.Module, logits: Tensor, x: Tensor, y: Tensor, found: Shadows, recipe: Recipe
+    ) -> dict[str, Any]:
+        """The table of membership by all scores; p is that of the best, times the number of looks."""
+        seen, start, why_not, weights, reach = self.case.seen, self.case.start, self.no_multipliers, None, math.nan
+        if why_not is None:
+            try:
+                weights = membership_attack.explained(module, seen, x, y, start)
+                began = start and shadow_start(module, recipe, 0, self.settings.seed, start)
+                reach = membership_attack.reach_of_multipliers(seen, x, y, found, began)
+            except ReconError as error:
+                why_not = f"Multipliers were not fitted: {error}."
+        score = None if weights is None else weights.score
+        self.inferred = membership_attack.infer(logits, y, len(self.x), found, self.settings.seed, score)
+        table, power = self.inferred.table, self.inferred.power | {"multipliers_auc": reach}
+        if weights is not None:
+            table["multipliers"]["residual"] = weights.residual
+        return {
+            "scores": table,
+            "best": self.inferred.name,
+            "p_value": min(1.0, min(each["p_value"] for each in table.values()) * self.looks),
+            "looks": self.looks,
+            "shadows": len(found),
+            "multipliers_why_not": why_not,
+            "power": {name: None if math.isnan(value) else value for name, value in power.items()},
+        }
 
     def _canaries(self, shadows: Shadows, x: Tensor, recipe: Recipe) -> Power:
         """Some of the shadows attacked as the network itself was, and scored by the same rule."""
@@ -204,14 +231,14 @@ class Comparison:
             inside = shadows.inside[k]
             size = int(min(inside.sum(), (~inside).sum()))
             released = moved(self._released_of(shadows.modules[k], k, recipe), self.settings.device)
-            with tempfile.TemporaryDirectory(prefix="recon-canary-") as folder:
+            with scratch(self.folder, ".canary-") as folder:
                 tried = attempts(
                     released,
                     self.shape,
                     int(inside.sum()),
                     self.settings.profile,
                     self.settings.seed,
-                    Path(folder),
+                    folder,
                     self.applicable,
                 )
             train, held_out = (x[part].flatten(1)[:size].to(self.settings.device) for part in (inside, ~inside))
@@ -239,7 +266,7 @@ class Comparison:
             found += self._recovered(report["result"])
         if self.inferred is not None:
             member = np.arange(len(self.inferred.score)) < len(self.x)
-            sure = membership_attack.probability(self.inferred.score, member)
+            sure = probability(self.inferred.score, member)
             for row in np.flatnonzero(sure > 0.5):
                 value = float(self.inferred.score[row])
                 found.append(Leaked(self.case.train.names[row], int(row), "membership", value, float(sure[row])))

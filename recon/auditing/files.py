@@ -106,11 +106,20 @@ def _from_onnx(path: Path) -> dict[str, Tensor]:
         ) from error
     try:
         graph = onnx.load(str(path), load_external_data=False).graph
+        outside = [each.name for each in graph.initializer if each.data_location == onnx.TensorProto.EXTERNAL]
+        if outside:
+            raise ReconError(f"{path} keeps {outside[0]} in another file: export it with the weights inside")
         held = {each.name: torch.from_numpy(numpy_helper.to_array(each).copy()) for each in graph.initializer}
-    except Exception as error:
+    except ReconError:
+        raise
+    except Exception as error:  # whatever a stranger's bytes make the reader say
         raise ReconError(f"{path} is damaged or is no ONNX file: {' '.join(str(error).split())[:120]}") from error
-    transposed = {name for node in graph.node if node.op_type == "MatMul" for name in node.input}
-    return {
-        name: value.mT.contiguous() if name in transposed and value.dim() == 2 else value
-        for name, value in held.items()
-    }
+    turned = {name for node in graph.node if _multiplies_from_the_right(node) for name in node.input[1:2]}
+    return {name: value.mT.contiguous() if name in turned else value for name, value in held.items()}
+
+
+def _multiplies_from_the_right(node: Any) -> bool:
+    """Whether it computes x W and not x Wᵀ, as PyTorch does, for its second input W (in, out)."""
+    return node.op_type == "MatMul" or (
+        node.op_type == "Gemm" and not any(each.name == "transB" and each.i for each in node.attribute)
+    )

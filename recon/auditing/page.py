@@ -21,6 +21,7 @@ NAMES = {
     "rows": "The largest rows of the first layer",
     "decoreco": "DecoReco",
 }
+SCORES = {"lira": "LiRA", "rmia": "RMIA", "multipliers": "Multipliers"}
 FREE = {
     "mixtures": "mixtures of training images",
     "span": "mixtures of the weights",
@@ -41,8 +42,8 @@ SHARES = {
 }
 
 LIMITS = (
-    "Few attacks were tried: on images three, of which two read the first dense layer alone, and on membership one. "
-    "Others may find more; that these find nothing is not a proof of privacy.",
+    "Few attacks were tried: on images three, of which two read the first dense layer alone, and three scores of "
+    "membership. Others may find more; that these find nothing is not a proof of privacy.",
     "What the attacks would have found is measured on networks trained by a recipe that is given or guessed, without "
     "augmentation, on as many images as a half of all of yours. Networks trained otherwise may give away more or less.",
     "The p-value compares with your held-out images. It means what it says only if they come from the same source as "
@@ -84,7 +85,7 @@ def page(report: dict[str, Any], pairs: Sequence[tuple[Row, Row]], regime: str) 
     environment.filters |= {"embedded": embedded, "printable": printable, "capitalize_first": _capital}
     template = environment.get_template("report.html.jinja")
     style = Markup((Path(__file__).parent / "report.css").read_text(encoding="utf-8"))
-    said = {"names": NAMES, "free": FREE, "limits": LIMITS, "titles": TITLES, "shares": SHARES}
+    said = {"names": NAMES, "scores": SCORES, "free": FREE, "limits": LIMITS, "titles": TITLES, "shares": SHARES}
     return template.render(report=report, result=report["result"], pairs=pairs, regime=regime, style=style, **said)
 
 

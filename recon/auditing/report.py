@@ -10,10 +10,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 from recon.auditing.verdict import CANNOT_TELL, INFERRED, LEAKS
+from recon.store.browser import print_page
 from recon.store.files import atomic_path
 
 SCHEMA = "recon-audit/1"
 FILES = ("report.html", "report.json")
+PDF = "report.pdf"
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,8 @@ class Leaked:
     """A training image that is given away.
 
     image: its name · index: its row · how: "separation", "rows", "decoreco" or "membership" · score: NCC of its
-    reconstruction, or log-likelihood ratio (or share of images dominated) · probability: 1 − the estimated share of
-    chance among training images that score as high.
+    reconstruction, or log-likelihood ratio (or share of images dominated, or multiplier) · probability: 1 − the
+    estimated share of chance among training images that score as high.
     """
 
     image: str
@@ -65,13 +67,20 @@ class Report:
         """The text of report.json; see `schema`."""
         return json.dumps(self.data, indent=1) + "\n"
 
-    def save(self, folder: str | Path) -> Path:
-        """Write report.html and report.json; returns the path of the page.  ReconError where they cannot be written."""
+    def save(self, folder: str | Path, pdf: bool = False) -> Path:
+        """Write report.html and report.json, and report.pdf if asked; returns the path of the page.  ReconError where
+        they cannot be written, or where there is no Chromium to print with."""
         folder = Path(folder)
         for name, text in zip(FILES, (self.page, self.to_json()), strict=True):
             with atomic_path(folder / name) as temporary:
                 temporary.write_text(text, encoding="utf-8")
+        if pdf:
+            self.print(folder / PDF)
         return folder / FILES[0]
+
+    def print(self, path: str | Path) -> None:
+        """Write the page as PDF; ReconError where there is no Chromium, or it fails."""
+        print_page(self.page, Path(path))
 
     def junit(self) -> str:
         """The same as a suite of JUnit: images and membership are a test each, failed for a leak, an error where the

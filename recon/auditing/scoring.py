@@ -14,8 +14,8 @@ p-value of its own.
 
 The p-value of an attack at a threshold is the larger of the two, which is valid whichever explanation holds.  It is a
 leak where the smallest, times the number of looks (Bonferroni), is below LEVEL.  Looks are the attacks that apply
-times DECISIVE, and two for membership where that was asked, too: all of an audit's tests together are wrong on at most
-LEVEL of networks that hold nothing.
+times DECISIVE, and two or three for membership where that was asked, too: all of an audit's tests together are wrong on
+at most LEVEL of networks that hold nothing.
 """
 
 from __future__ import annotations

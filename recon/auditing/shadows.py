@@ -133,7 +133,7 @@ def trained(
                 break
             rows = next(drawn).to(device)
             optimiser.zero_grad()
-            answers = _as_logits(answers_of(net, x[rows].flatten(1) if seen.flat else x[rows]), seen)
+            answers = as_logits(answers_of(net, x[rows].flatten(1) if seen.flat else x[rows]), seen)
             loss_of(answers, y[rows]).backward()
             optimiser.step()
     return net.eval()
@@ -146,7 +146,8 @@ def _batches(n: int, batch: int, generator: torch.Generator) -> Iterator[Tensor]
         yield from order[: n - n % batch].split(batch)
 
 
-def _as_logits(answers: Tensor, seen: Anatomy) -> Tensor:
+def as_logits(answers: Tensor, seen: Anatomy) -> Tensor:
+    """Logits (n, K) of what a module answers, also where that is probabilities."""
     answers = answers.reshape(len(answers), seen.outputs)
     if seen.scale == "logits":
         return answers

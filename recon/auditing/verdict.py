@@ -109,8 +109,8 @@ def _on_membership(table: dict[str, Any]) -> tuple[str, str]:
             f"Who was trained on can be inferred ({area}; {best['tpr_0.01']:.0%} of the training images at 1 % false "
             f"alarms; p = {table['p_value']:.1g})."
         )
-    reach = table["power"]["auc"]
-    if reach is None or reach < BLIND_AREA:
+    reach = max((table["power"][name] or 0.0 for name in ("auc", "multipliers_auc")), default=0.0)
+    if reach < BLIND_AREA:
         return (
             CANNOT_TELL,
             f"Whether membership can be inferred cannot be told ({area}; the shadow networks do not show it either).",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from recon.chapters import ROOT
 from recon.errors import ReconError
 from recon.press.html import toc_files
 from recon.press.publish import render
+from recon.store.browser import find_browser
 from recon.store.files import atomic_path
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pypdf import PdfWriter
 
 LEFT_OUT = ("book/reference",)  # docstrings of every module: nobody reads them on paper
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FOOT = (
     '<div style="font-size: 8px; width: 100%; padding: 0 15mm; display: flex; justify-content: space-between">'
     '<span class="title"></span><span><span class="pageNumber"></span> / <span class="totalPages"></span></span></div>'
@@ -113,9 +112,7 @@ def link(writer: PdfWriter, first: dict[str, tuple[str, int]]) -> None:
 @contextmanager
 def chromium() -> Iterator[Page]:
     """A tab of the Chromium on the PATH; ReconError without it, or without Playwright."""
-    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if executable is None:
-        raise ReconError("a PDF needs Chromium on the PATH: install your system's package of that name")
+    executable = find_browser()
     try:
         from playwright.sync_api import sync_playwright
     except ImportError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import tempfile
@@ -12,6 +13,8 @@ from pathlib import Path
 from filelock import lock_descriptor
 
 from recon.errors import ReconError
+
+UNFINISHED = ".part"  # ends the names of folders that a kill may leave
 
 
 @contextmanager
@@ -27,18 +30,50 @@ def one_sentence(what: str) -> Iterator[None]:
 def atomic_path(path: Path) -> Iterator[Path]:
     """Write to the path given by `with`; it replaces `path` only if the block succeeds.
 
+    It lies in a `scratch` folder, as does whatever else its writer puts beside it: a kill leaves nothing for good.
     ReconError where `path` cannot be written: a full or read-only disk, a file in the way of its folder.
     """
     with one_sentence(f"{path} cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-        try:
-            yield Path(name)
-            os.chmod(name, 0o644)  # mkstemp's 0600 is for secrets
-            os.replace(name, path)
-        finally:
-            Path(name).unlink(missing_ok=True)
+        with scratch(path.parent, f".{path.name}.") as folder:
+            yield folder / path.name
+            os.chmod(folder / path.name, 0o644)
+            os.replace(folder / path.name, path)
+
+
+@contextmanager
+def scratch(parent: Path, prefix: str) -> Iterator[Path]:
+    """A folder of this block's own in `parent`, named `prefix` and something; it goes with the block.
+
+    Those of the same prefix whose makers were killed go first.  Makers hold a lock on theirs as long as they live.
+    """
+    for left in parent.glob(f"{glob.escape(prefix)}????????{UNFINISHED}"):
+        with _locked(left) as ours:
+            if ours:
+                shutil.rmtree(left, ignore_errors=True)
+    with ExitStack() as held:
+        while True:
+            folder = Path(tempfile.mkdtemp(UNFINISHED, prefix, parent))
+            lock = ExitStack()
+            if lock.enter_context(_locked(folder)) is not False and folder.is_dir():
+                break  # else another process has just taken it for a dead one's
+            lock.close()
+        held.enter_context(lock)
+        held.callback(shutil.rmtree, folder, ignore_errors=True)
+        yield folder
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[bool | None]:
+    """Whether this block has the lock on a folder, and not another; None where that cannot be known: Windows opens no
+    folders, some disks have no locks.  The kernel lets go of it however its holder ends."""
+    with ExitStack() as held:
+        free = None
+        with suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY)
+            held.callback(os.close, handle)
+            free = lock_descriptor(handle, blocking=False)
+        yield free
 
 
 @contextmanager
@@ -46,17 +81,13 @@ def only_one(folder: Path, *leftovers: str) -> Iterator[None]:
     """Hold `folder`, made if need be; ReconError if another process holds it, or it cannot be made.
 
     leftovers: patterns of what killed runs left in it, removed first.  The lock is on the folder itself: nothing lies
-    about, and the kernel lets go of it however its holder ends.
+    about.  Where there are no locks, atomic writes have to do.
     """
-    unwritable, free = f"results cannot be written to {folder}", True
-    with ExitStack() as held:
-        with one_sentence(unwritable):
-            folder.mkdir(parents=True, exist_ok=True)
-        with suppress(OSError):  # Windows opens no folders, some disks have no locks: there atomic writes have to do
-            handle = os.open(folder, os.O_RDONLY)
-            held.callback(os.close, handle)
-            free = lock_descriptor(handle, blocking=False)
-        if not free:
+    unwritable = f"results cannot be written to {folder}"
+    with one_sentence(unwritable):
+        folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder) as free:
+        if free is False:
             raise ReconError(f"another run is at work in {folder}: wait until it is done, or use another folder")
         with one_sentence(unwritable):
             for path in (path for pattern in leftovers for path in folder.glob(pattern)):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from interruptions import killed_after
 
 from recon.attacks import recover as module
 from recon.attacks.decoreco import half_and_half, image_span
@@ -27,9 +28,7 @@ from recon.attacks.recover import (
 from recon.attacks.stationarity import stationarity
 from recon.errors import ReconError
 from recon.nets.mlp import three_layer
-from recon.optim import loop
 from recon.released import Weights
-from recon.store import checkpoints
 from recon.store.checkpoints import Checkpoints
 from recon.training.kkt import KKTSettings, train_to_kkt
 
@@ -105,20 +104,10 @@ def test_random_start_by_hand():
     assert random_start(RecoverSettings(m=4, candidates=6), 15, like, 4)[0].shape == (1, 6, 15)
 
 
-def test_resumed_restarts_give_the_uninterrupted_answer(weights, tmp_path, monkeypatch):
+def test_resumed_restarts_give_the_uninterrupted_answer(weights, tmp_path):
     whole = recover(weights, SETTINGS, seeded())
-    saves, save = iter(range(40)), checkpoints.save_tensors
-
-    def dying(*state):
-        if next(saves, None) is None:
-            raise KeyboardInterrupt
-        save(*state)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop.time, "monotonic", iter(range(0, 10**6, 100)).__next__)  # a checkpoint each step
-        patch.setattr(checkpoints, "save_tensors", dying)
-        with pytest.raises(KeyboardInterrupt):
-            recover(weights, SETTINGS, seeded(), Checkpoints(tmp_path))
+    with killed_after(40):
+        recover(weights, SETTINGS, seeded(), Checkpoints(tmp_path))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["restarts-0-1.safetensors", "restarts-2-3.safetensors"]
     resumed = recover(weights, SETTINGS, seeded(), Checkpoints(tmp_path))
     assert torch.equal(resumed.x_hat, whole.x_hat) and torch.equal(resumed.history, whole.history)

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 import torch
+from interruptions import killed_after
 from PIL import Image
 from safetensors.torch import save_file
 
@@ -29,10 +30,8 @@ from recon.errors import ReconError
 from recon.images.partitions import partition
 from recon.images.registry import load_pool
 from recon.nets.mlp import MLP, three_layer
-from recon.optim import loop
 from recon.scoring.matching import target_decoy
 from recon.scoring.nulls import null_candidates
-from recon.store import checkpoints
 from recon.training.kkt import KKTSettings, train_to_kkt
 
 N, SIDE, WIDTH = 10, 8, 200
@@ -259,19 +258,8 @@ def test_a_killed_run_goes_on_to_the_same_report_and_a_finished_one_is_found(tra
     whole = audit(*arguments, tmp_path / "whole", **options)
     (tmp_path / "killed" / "checkpoint-500").mkdir(parents=True)  # somebody else's
 
-    saves = iter(range(40))
-    save = checkpoints.save_tensors
-
-    def dying(*state):
-        if next(saves, None) is None:
-            raise KeyboardInterrupt
-        save(*state)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop.time, "monotonic", iter(range(0, 10**6, 100)).__next__)  # a checkpoint each step
-        patch.setattr(checkpoints, "save_tensors", dying)
-        with pytest.raises(KeyboardInterrupt):
-            audit(*arguments, tmp_path / "killed", **options)
+    with killed_after(40):
+        audit(*arguments, tmp_path / "killed", **options)
     assert len(list((tmp_path / "killed").glob("*/checkpoint-*/restarts-*"))) == 1
     resumed = audit(*arguments, tmp_path / "killed", **options)
     assert timeless(resumed) == timeless(whole)

@@ -1,29 +1,25 @@
-"""Membership: scores against loops, statistics against definitions, what holds under the null and on leaky networks."""
+"""Membership in the audit: what holds under the null and on leaky networks; shadow networks."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from scipy.stats import norm
-from sklearn.metrics import roc_auc_score
 from torch import nn
 
+from recon.auditing import membership
 from recon.auditing.membership import (
-    auc,
     confidence,
+    explained,
     infer,
-    intervals,
-    lira,
-    permutation_p,
     power,
-    probability,
-    rmia,
-    true_rate,
+    reach_of_multipliers,
+    why_no_multipliers,
 )
 from recon.auditing.networks import anatomy, logits_of
-from recon.auditing.shadows import Recipe, Shadows, candidates, inferred, train_shadows, trained
+from recon.auditing.shadows import Recipe, Shadows, candidates, inferred, shadow_start, train_shadows, trained
 from recon.errors import ReconError
+from recon.scoring.membership import permutation_p
 
 
 def test_confidence_is_the_logit_of_the_probability():
@@ -38,62 +34,6 @@ def test_confidence_is_the_logit_of_the_probability():
 
 def shadows_of(phi, inside):
     return Shadows([], inside, phi[..., None], torch.zeros(len(phi)))
-
-
-def test_lira_is_a_ratio_of_normal_densities():
-    generator = torch.Generator().manual_seed(0)
-    half = torch.rand(2, 30, generator=generator) < 0.5
-    inside = torch.stack([half[0], ~half[0], half[1], ~half[1]])
-    phi, observed = (
-        torch.randn(4, 30, generator=generator).double() + 2 * inside,
-        torch.randn(30, generator=generator).double(),
-    )
-    found = lira(observed, phi, inside)
-    deviations = {}
-    for name, members in (("in", inside), ("out", ~inside)):
-        parts = [phi[members[:, i], i] for i in range(30)]
-        deviations[name] = np.sqrt(
-            sum(((p - p.mean()) ** 2).sum().item() for p in parts) / sum(len(p) - 1 for p in parts)
-        )
-    for i in range(30):
-        expected = [
-            norm.logpdf(observed[i], phi[m[:, i], i].mean(), deviations[name])
-            for name, m in (("in", inside), ("out", ~inside))
-        ]
-        assert found[i].item() == pytest.approx(expected[0] - expected[1])
-
-
-def test_rmia_counts_the_images_that_are_dominated():
-    generator = torch.Generator().manual_seed(1)
-    phi, others = torch.randn(12, generator=generator).double(), torch.randn(4, 12, generator=generator).double()
-    ratio = torch.sigmoid(phi) / torch.sigmoid(others).mean(0)
-    for gamma in (1.0, 1.3):
-        expected = [sum(bool(r / s >= gamma) for s in ratio) / 11 for r in ratio]
-        torch.testing.assert_close(rmia(phi, others, gamma), torch.tensor(expected).double())
-
-
-def test_statistics_against_their_definitions():
-    random = np.random.default_rng(0)
-    score, member = random.normal(size=300).round(1), np.arange(300) < 120
-    score[member] += 0.5
-    assert auc(score, member) == pytest.approx(roc_auc_score(member, score))
-    for rate in (0.01, 0.1):
-        passing = [t for t in np.unique(score) if (score[~member] > t).mean() <= rate]
-        assert true_rate(score, member, rate) == max((score[member] > t).mean() for t in passing)
-    spread = intervals(score, member, 0, 200)
-    assert spread["auc"][0] < auc(score, member) < spread["auc"][1]
-    sure = probability(score, member)
-    assert ((sure >= 0) & (sure <= 1)).all()
-    order = np.argsort(score[member])
-    assert (np.diff(sure[order]) >= -1e-12).all()
-
-
-def test_the_permutation_p_value_is_uniform_under_the_null_and_small_otherwise():
-    random = np.random.default_rng(0)
-    member = np.arange(40) < 20
-    p = np.array([permutation_p(random.normal(size=40), member, seed, 199) for seed in range(200)])
-    assert 0.02 < (p < 0.1).mean() < 0.19 and p.min() >= 1 / 200
-    assert permutation_p(member + 0.1 * random.normal(size=40), member, 0, 999) == 1 / 1000
 
 
 # ------------------------------------------------------------------------------------------------ trained networks
@@ -125,6 +65,38 @@ def test_members_of_an_overfitted_network_are_found_and_others_are_not(case):
     )
     null = infer(logits_of(stranger, seen, x), y, 24, shadows, 0)
     assert null.table[null.name]["p_value"] > 0.01
+
+
+def test_the_weights_themselves_tell_members_and_only_of_their_own_images(case):
+    module, seen, x, y = case
+    recipe = Recipe("adam", 2e-2, None, 300, None, 1e-2)
+    target = trained(module, seen, x[:24], y[:24], recipe, torch.Generator().manual_seed(9))
+    start = shadow_start(module, recipe, 0, 0, None)
+    shadows = train_shadows(module, seen, x, y, recipe, 2, 0)
+    found = {known: explained(target, seen, x, y, known) for known in (None, start)}
+    assert found[start].residual <= found[None].residual < 1
+    told = infer(logits_of(target, seen, x), y, 24, shadows, 0, found[None].score)
+    row = told.table["multipliers"]
+    assert row["auc"] > 0.8 and row["p_value"] < 0.005 and set(told.table) == {"lira", "rmia", "multipliers"}
+    assert told.table[told.name]["p_value"] == min(each["p_value"] for each in told.table.values())
+    assert reach_of_multipliers(seen, x, y, shadows, None) > 0.7
+    null = explained(target, seen, torch.flip(x, (0, 3)), torch.flip(y, (0,)), None)  # as many images of nobody's
+    assert permutation_p(null.score.numpy(), np.arange(48) < 24, 0) > 0.01
+
+
+def test_multipliers_are_not_fitted_to_too_many_numbers(monkeypatch, case):
+    assert why_no_multipliers(case[0], 48) is None and "2,001 images" in why_no_multipliers(case[0], 2001)
+    monkeypatch.setattr(membership, "MAX_NUMBERS", 48 * sum(p.numel() for p in case[0].parameters()) - 1)
+    assert why_no_multipliers(case[0], 48).endswith("are too many.") and why_no_multipliers(case[0], 47) is None
+
+
+def test_probabilities_are_explained_as_the_logits_are(case):
+    generator = torch.Generator().manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).eval()
+    x, y = torch.randn(10, 1, 4, 4, generator=generator), torch.arange(10) % 3
+    shown = nn.Sequential(net, nn.Softmax(1)).eval()
+    plain = explained(net, anatomy(net, (1, 4, 4)), x, y, None)
+    torch.testing.assert_close(explained(shown, anatomy(shown, (1, 4, 4)), x, y, None).score, plain.score)
 
 
 def test_shadows_are_trained_on_complementary_halves_and_repeat(case):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import unicodedata
 from xml.etree import ElementTree
 
 import jsonschema
@@ -20,12 +22,14 @@ import recon
 from recon import cli
 from recon.auditing import attacks as attack_module
 from recon.auditing import audit as audit_module
+from recon.auditing import membership
 from recon.auditing.audit import FOLDER
 from recon.auditing.networks import anatomy
 from recon.auditing.report import schema
 from recon.auditing.shadows import Recipe, trained
 from recon.auditing.verdict import Power, decide
 from recon.errors import ReconError
+from recon.store import browser
 from recon.store.files import only_one
 from recon.store.results import load_tensors
 
@@ -77,7 +81,10 @@ def report(network, x, y):
 def test_a_report_says_what_its_parts_say(report, tmp_path):
     assert report.verdict in ("leaks", "not by these attacks", "cannot tell") and report.sentence in str(report)
     jsonschema.validate(json.loads(report.to_json()), schema())
-    assert report.data["result"]["looks"] == report.data["membership"]["looks"] == 3 * 3 + 2
+    assert report.data["result"]["looks"] == report.data["membership"]["looks"] == 3 * 3 + 3
+    assert list(report.data["membership"]["scores"]) == ["lira", "rmia", "multipliers"]
+    assert 0 < report.data["membership"]["scores"]["multipliers"]["residual"] <= 1
+    assert "Multipliers ask how much of the weights" in report.page
     assert report.data["power"]["canaries"] == 1 and report.data["membership"]["shadows"] == 4
     assert report.sentence in report._repr_html_()
     path = report.save(str(tmp_path / "a"))
@@ -89,6 +96,24 @@ def test_a_report_says_what_its_parts_say(report, tmp_path):
         "Can the two sets be compared?",
     ):
         assert words in report.page
+
+
+def test_multipliers_that_are_too_many_or_cannot_be_fitted_say_so(network, x, y, monkeypatch):
+    quickly = {"labels": (y[:N], y[N:]), "attacks": ("membership",)}
+    monkeypatch.setattr(membership, "MAX_NUMBERS", 100)
+    told = audit(network, x[:N], x[N:], **quickly)
+    table = told.data["membership"]
+    assert table["looks"] == 2 and list(table["scores"]) == ["lira", "rmia"]
+    assert table["multipliers_why_not"] in told.page and "at 24 images are too many" in told.page
+    monkeypatch.undo()
+
+    def refuse(*_):
+        raise ReconError("nothing to fit")
+
+    monkeypatch.setattr(membership, "multipliers", refuse)
+    table = audit(network, x[:N], x[N:], **quickly).data["membership"]
+    assert table["looks"] == 3 and table["multipliers_why_not"] == "Multipliers were not fitted: nothing to fit."
+    assert table["power"]["multipliers_auc"] is None
 
 
 def test_members_of_a_convolution_are_named_though_no_image_is_read(x, y):
@@ -158,6 +183,18 @@ RESULT = {"leak": False, "attacks": {"rows": {"why_not": None}}}
 def test_silence_counts_for_what_the_canaries_say(power, verdict, words):
     found = decide(RESULT, 20, power, None, None)
     assert found.images == verdict and words in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("lira", "multipliers", "verdict"),
+    [(0.5, None, "cannot tell"), (None, 0.5, "cannot tell"), (0.8, None, "not by"), (0.5, 0.8, "not by")],
+)
+def test_silence_on_members_counts_for_what_either_kind_of_score_can_do(lira, multipliers, verdict):
+    row = {"auc": 0.5, "tpr_0.01": 0.0, "intervals": {"auc": [0.4, 0.6]}}
+    power = {"auc": lira, "multipliers_auc": multipliers}
+    found = decide(None, 10, None, {"scores": {"lira": row}, "best": "lira", "p_value": 0.5, "power": power}, None)
+    assert found.membership.startswith(verdict)
+    assert verdict == "cannot tell" or "though it can on networks trained in the same way (0.80)" in found.sentence
 
 
 def test_settings_that_cannot_be(network, x):
@@ -278,6 +315,48 @@ def test_mean_and_std_on_the_command_line(files, capsys):
     assert cli.main([*command(files, *QUICK), "--mean", "a/b"]) == 2
 
 
+# ------------------------------------------------------------------------------------------------------------ PDF
+
+
+@pytest.mark.skipif(not any(map(shutil.which, browser.BROWSERS)), reason="no Chromium on this machine")
+def test_a_report_is_printed(report, tmp_path):
+    pypdf = pytest.importorskip("pypdf", reason="pypdf is not installed: make env")
+    assert report.save(tmp_path, pdf=True) == tmp_path / "report.html"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "report.json", "report.pdf"]
+    found = pypdf.PdfReader(tmp_path / "report.pdf")
+    text = "".join("".join(page.extract_text() for page in found.pages).split())
+    assert "".join(report.sentence.split()) in unicodedata.normalize("NFKC", text)
+    assert len({image.data for page in found.pages for image in page.images}) > 2 * N
+
+
+def test_without_chromium_nothing_is_computed(files, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(audit_module, "audited", lambda *_: pytest.fail("computed"))
+    assert cli.main([*command(files, *QUICK), "--pdf", str(tmp_path / "r.pdf")]) == 2
+    said = capsys.readouterr().err
+    assert "a PDF needs Chromium on the PATH" in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize(("script", "message"), [("echo broken >&2; exit 3", "broken"), ("true", "exit code 0")])
+def test_a_browser_that_fails_is_one_sentence_and_leaves_nothing(report, tmp_path, monkeypatch, script, message):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "chromium").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "bin" / "chromium").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin")
+    with pytest.raises(ReconError, match=f"Chromium could not print .*: {message}"):
+        report.print(tmp_path / "r.pdf")
+    assert [path.name for path in tmp_path.iterdir()] == ["bin"]
+
+
+def test_a_browser_that_hangs_is_one_sentence(report, tmp_path, monkeypatch):
+    (tmp_path / "chromium").write_text("#!/bin/sh\nexec sleep 30\n")
+    (tmp_path / "chromium").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    monkeypatch.setattr(browser, "LIMIT_S", 0.2)
+    with pytest.raises(ReconError, match="did not print"):
+        report.print(tmp_path / "r.pdf")
+
+
 # -------------------------------------------------------------------------------------------------------- folders
 
 
@@ -290,8 +369,10 @@ def test_two_audits_do_not_share_a_folder(files, capsys):
 def test_a_failed_audit_leaves_no_older_report(files):
     assert cli.main(command(files, *QUICK)) == 0
     assert (files / "out" / "report.json").is_file()
+    (files / "out" / "report.pdf").touch()
     assert cli.main([*command(files, *QUICK), "--mean", "median"]) == 2
     assert not (files / "out" / "report.json").exists() and not (files / "out" / "report.html").exists()
+    assert not (files / "out" / "report.pdf").exists()
 
 
 def test_leftovers_of_a_kill_go_with_the_next_audit(files):
@@ -300,9 +381,11 @@ def test_leftovers_of_a_kill_go_with_the_next_audit(files):
     left = [out / ".report.html.abc", out / ".report.json.abc", out / FOLDER / ".sources-1.safetensors.abc"]
     for path in left:
         path.write_text("")
+    (out / ".canary-abcdefgh.part" / "below").mkdir(parents=True)
     (out / "mine.txt").write_text("")
     assert cli.main(command(files, *QUICK)) == 0
     assert not any(path.exists() for path in left) and (out / "mine.txt").exists()
+    assert not list(out.glob(".*"))
 
 
 def test_stored_attacks_of_others_are_not_believed(files, monkeypatch):

@@ -1,4 +1,4 @@
-"""Chapter 21: who is in which set, what counts as an error, how curves are judged, and the span of images."""
+"""Chapter 20: who is in which set, what counts as an error, how curves are judged, and the span of images."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ import safetensors.torch
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from toys import (  # noqa: F401  (calm, stage and store are fixtures)
     ANY,
     FOLDER,
@@ -197,7 +198,7 @@ def test_what_a_link_named_like_an_old_checkpoint_points_to_stays(store, tmp_pat
 #: (what fails, on files named so, with) while seed 1 is run where seed 0 is stored
 WRITES = [
     (what, name, number)
-    for what in ("tempfile.mkstemp", "os.replace")
+    for what in ("tempfile.mkdtemp", "os.replace")
     for name in ("result.json", "arrays.safetensors", "loop.safetensors", "b.safetensors")
     for number in (errno.ENOSPC, errno.EROFS, errno.EIO)
 ]
@@ -209,8 +210,8 @@ def test_a_failing_disk_is_one_sentence_and_the_old_result_stays(store, calm, mo
     real = getattr(module, what.split(".")[1])
 
     def fail(*arguments, **keywords):
-        target = keywords.get("prefix") or Path(arguments[-1]).name
-        if name in str(target):
+        target = arguments[1] if what == "tempfile.mkdtemp" else Path(arguments[-1]).name
+        if name in target:
             raise OSError(number, os.strerror(number))
         return real(*arguments, **keywords)
 
@@ -282,6 +283,66 @@ def test_killed_at_any_write_the_next_run_gives_the_result(store, monkeypatch, w
         for folder in (store, out):
             assert call(*RUN, "--seed", str(seed), "--out", str(folder))[0] == 0
         assert contents(store, seed) == contents(out, seed)
+
+
+def killed(action) -> None:
+    """`action` in a process that ends itself by SIGKILL."""
+    assert os.waitstatus_to_exitcode(os.waitpid(fork(action), 0)[1]) == -signal.SIGKILL
+
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_killed_while_a_figure_is_written_the_next_run_leaves_that_figure_alone(tmp_path, monkeypatch):
+    """Its result is stored by then, so that the next run computes nothing."""
+    out = tmp_path / "out"
+
+    def half_written(self, path, **_) -> None:
+        path.write_bytes(b"half")
+        die()
+
+    play(monkeypatch, matches=lambda result: Figure())
+    with monkeypatch.context() as patch:
+        patch.setattr(Figure, "savefig", half_written)
+        killed(lambda: call(*RUN, "--out", str(out))[0])
+    assert len(left := list((out / NAME).glob(".*"))) == 1 and [p.read_bytes() for p in left[0].iterdir()] == [b"half"]
+    play(monkeypatch, lambda step: pytest.fail("computed"), matches=lambda result: Figure())
+    assert call(*RUN, "--out", str(out))[0] == 0
+    names = sorted(path.name for path in (out / NAME).iterdir())
+    assert names == ["arrays.safetensors", "matches.png", "result.json"]
+
+
+def test_what_a_writer_puts_beside_its_file_goes_too(tmp_path, monkeypatch):
+    """As safetensors does, by a name of its own."""
+
+    def beside(tensors, path, metadata) -> None:
+        path.with_name(".tmpbDEe9Y").write_bytes(b"half")
+        die()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(safetensors.torch, "save_file", beside)
+        killed(lambda: save_tensors({"x": torch.ones(2)}, tmp_path / "t"))
+    assert list(tmp_path.rglob(".tmp*"))
+    save_tensors({"x": torch.ones(2)}, tmp_path / "t")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cwd", "t"]
+
+
+def test_only_what_the_dead_left_is_swept(tmp_path):
+    """Two writers of one name, and a neighbour's files whose names are alike."""
+    mine = [tmp_path / name for name in (".t.original", ".t.original.part", ".tt.12345678.part")]
+    for path in mine[:2]:
+        path.write_text("precious")
+    mine[2].mkdir()
+    killed(lambda: files.scratch(tmp_path, ".t.").__enter__() and die())
+    with files.atomic_path(tmp_path / "t") as first:
+        first.write_text("first")
+        assert len(list(tmp_path.glob(".t.*.part"))) == 2  # its own, and the neighbour's; not the dead one's
+        with files.atomic_path(tmp_path / "t") as second:
+            second.write_text("second")
+        assert (tmp_path / "t").read_text() == "second"
+    assert (tmp_path / "t").read_text() == "first"
+    assert sorted(tmp_path.iterdir()) == sorted([*mine, tmp_path / "t", tmp_path / "cwd"])
 
 
 @pytest.mark.parametrize("seed", [0, 1])

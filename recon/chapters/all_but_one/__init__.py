@@ -1,4 +1,4 @@
-"""Chapter 21: all training images but one are known, and the released model: is the last one?  Would they know?"""
+"""Chapter 20: all training images but one are known, and the released model: is the last one?  Would they know?"""
 
 from recon.chapters.all_but_one.claims import linear_claims, reader_claims
 from recon.chapters.all_but_one.claims_private import output_claims, sgd_claims
@@ -11,7 +11,7 @@ from recon.chapters.all_but_one.metrics import LinearMetrics, OutputMetrics, Rea
 from recon.chapters.all_but_one.sizes import LINEAR, OUTPUT, READER, SGD
 from recon.chapters.base import Experiment
 
-CHAPTER = "21-all-but-one"
+CHAPTER = "20-all-but-one"
 
 INFORMED_LINEAR = Experiment(
     name="informed-linear",

@@ -1,4 +1,4 @@
-"""Chapter 21's sentences on models without noise: the linear one in closed form, the small network by practice or by
+"""Chapter 20's sentences on models without noise: the linear one in closed form, the small network by practice or by
 retraining."""
 
 from __future__ import annotations

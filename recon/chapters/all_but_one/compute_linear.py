@@ -1,4 +1,4 @@
-"""Chapter 21: the last image of a linear model, in closed form, and what becomes of it where the knowledge is wrong."""
+"""Chapter 20: the last image of a linear model, in closed form, and what becomes of it where the knowledge is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 21: the last image of a private linear regression, against the budget and the number of pixels."""
+"""Chapter 20: the last image of a private linear regression, against the budget and the number of pixels."""
 
 from __future__ import annotations
 

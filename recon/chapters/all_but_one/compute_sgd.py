@@ -1,4 +1,4 @@
-"""Chapter 21: which of a few candidates was trained on, by every step of DP-SGD, and by its last weights alone."""
+"""Chapter 20: which of a few candidates was trained on, by every step of DP-SGD, and by its last weights alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of chapter 21: images beside their nulls, error against the budget, success against noise."""
+"""Figures of chapter 20: images beside their nulls, error against the budget, success against noise."""
 
 from __future__ import annotations
 
@@ -92,9 +92,10 @@ def _bounds(ax: Axes, metrics: OutputMetrics) -> None:
 
 def plot_output_images(result: Result[OutputMetrics]) -> Figure:
     """Targets of the largest images at every budget."""
-    side = max(int(name.split()[1]) for name in result.arrays if name.startswith("truth"))
-    metrics, truth = result.metrics, result.array(f"truth {side}")
-    rows = metrics.of(dims(metrics)[-1])
+    metrics = result.metrics
+    dim = dims(metrics)[-1]
+    side = round((dim / 3) ** 0.5)
+    truth, rows = result.array(f"truth {side}"), metrics.of(dim)
     shown = np.linspace(0, len(truth) - 1, min(8, len(truth))).round().astype(int)
     found = result.array(f"x_hat {side}")
     lines = [("missing", truth[shown], "grey")]

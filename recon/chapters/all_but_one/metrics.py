@@ -1,4 +1,4 @@
-"""What chapter 21 measures: one type an experiment."""
+"""What chapter 20 measures: one type an experiment."""
 
 from __future__ import annotations
 

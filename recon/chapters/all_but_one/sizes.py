@@ -1,4 +1,4 @@
-"""How large chapter 21 is: four experiments."""
+"""How large chapter 20 is: four experiments."""
 
 from __future__ import annotations
 

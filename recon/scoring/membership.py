@@ -1,0 +1,106 @@
+"""Was this image trained on?  Scores that compare a network with shadow networks, and how well such scores tell.
+
+Shadow networks are trained alike, some on the image and some not.  Their confidences φ in its class are compared with
+that of the network in question.
+
+- LiRA, online, with one common variance, as Carlini et al. (2022) advise for few shadows:
+  score = log N(φ; μ_in, σ_in²) − log N(φ; μ_out, σ_out²), means by image, variances over all images.
+- RMIA (Zarifzadeh et al. 2024): score = share of the other images z for which (p(x)/p̄(x)) / (p(z)/p̄(z)) ≥ γ, where
+  p̄ is the mean over shadows.  They take z from the population; here z are all other images that are asked about.
+
+Under the null that the network does not depend on which of the images are members, given that members and others are
+exchangeable, every relabelling of them is as likely as the true one: shadows were drawn without asking.  So the p-value
+of the area under the ROC curve is that of a permutation test.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy.stats import rankdata
+from torch import Tensor
+
+FALSE_RATES = (0.01, 0.001)
+GAMMA = 1.0  # the paper takes 2 against a large population: against few images all members would tie at the top
+PERMUTATIONS = 9999
+DRAWS = 500
+FLOOR = 1e-3  # of a standard deviation of φ
+
+
+def lira(phi: Tensor, shadows: Tensor, inside: Tensor) -> Tensor:
+    """Scores (N,) of φ (N,) against shadows (k, N), trained where `inside` (k, N): larger means rather a member."""
+    found = {}
+    for name, members in (("in", inside), ("out", ~inside)):
+        count = members.sum(0)
+        mean = (shadows * members).sum(0) / count.clamp_min(1)
+        residual = (shadows - mean).square() * members
+        spread = (residual.sum() / (count - 1).clamp_min(0).sum().clamp_min(1)).sqrt().clamp_min(FLOOR)
+        z = (phi - mean) / spread
+        found[name] = -0.5 * z.square() - spread.log()
+    return found["in"] - found["out"]
+
+
+def rmia(phi: Tensor, shadows: Tensor, gamma: float = GAMMA) -> Tensor:
+    """Shares (N,) of the other images that an image dominates; φ (N,), shadows (k, N)."""
+    log_p = torch.nn.functional.logsigmoid
+    ratio = log_p(phi) - (log_p(shadows).logsumexp(0) - torch.tensor(float(len(shadows))).log())
+    ordered = ratio.sort().values
+    below = torch.searchsorted(ordered, ratio - torch.tensor(gamma).log(), right=True)
+    return below.double() / max(len(phi) - 1, 1)
+
+
+# ------------------------------------------------------------------------------------------------------ statistics
+
+
+def auc(score: np.ndarray, member: np.ndarray) -> float:
+    """P(score of a member > that of another image), ties counted half."""
+    ranks = rankdata(score)
+    n, m = int(member.sum()), int((~member).sum())
+    return float((ranks[member].sum() - n * (n + 1) / 2) / (n * m))
+
+
+def true_rate(score: np.ndarray, member: np.ndarray, false_rate: float) -> float:
+    """Largest share of members accepted while at most `false_rate` of the others are; of fewer than 1/`false_rate`
+    others none may be."""
+    others = np.sort(score[~member])[::-1]
+    allowed = int(false_rate * len(others) + 1e-9)
+    return float((score[member] > others[allowed]).mean()) if allowed < len(others) else 1.0
+
+
+def permutation_p(score: np.ndarray, member: np.ndarray, seed: int, draws: int = PERMUTATIONS) -> float:
+    """P(sum of the members' ranks as large, were membership drawn at random), by `draws` permutations."""
+    random = np.random.default_rng([seed, 18])
+    ranks = rankdata(score)
+    n, observed = int(member.sum()), ranks[member].sum()
+    drawn = np.array([random.permutation(ranks)[:n].sum() for _ in range(draws)])
+    return float((1 + (drawn >= observed - 1e-9).sum()) / (1 + draws))
+
+
+def intervals(score: np.ndarray, member: np.ndarray, seed: int, draws: int = DRAWS) -> dict[str, tuple[float, float]]:
+    """Central 95 % of the bootstrap over images, members and others drawn apart: "auc" and "tpr_…" of FALSE_RATES."""
+    random = np.random.default_rng([seed, 19])
+    inner, outer = score[member], score[~member]
+    found: dict[str, list[float]] = {name: [] for name in ("auc", *(f"tpr_{rate:g}" for rate in FALSE_RATES))}
+    flags = np.arange(len(score)) < len(inner)
+    for _ in range(draws):
+        drawn = np.concatenate([random.choice(inner, len(inner)), random.choice(outer, len(outer))])
+        found["auc"].append(auc(drawn, flags))
+        for rate in FALSE_RATES:
+            found[f"tpr_{rate:g}"].append(true_rate(drawn, flags, rate))
+    return {name: (float(np.quantile(v, 0.025)), float(np.quantile(v, 0.975))) for name, v in found.items()}
+
+
+def probability(score: np.ndarray, member: np.ndarray) -> np.ndarray:
+    """For every member (n,): 1 − the estimated share of chance among the members that score as high.
+
+    (others as high + 1) / (others + 1) · members / (members as high), at most 1, made to rise with the score.
+    """
+    inner, outer = score[member], np.sort(score[~member])
+    order = np.argsort(-inner, kind="stable")
+    above_out = len(outer) - np.searchsorted(outer, inner[order], side="left")
+    above_in = len(inner) - np.searchsorted(np.sort(inner), inner[order], side="left")
+    chance = np.minimum(1.0, (above_out + 1) / (len(outer) + 1) * len(inner) / above_in)
+    chance = np.minimum.accumulate(chance[::-1])[::-1]  # a higher score is never less certain
+    found = np.empty(len(inner))
+    found[order] = 1 - chance
+    return found

@@ -1,0 +1,200 @@
+"""Multipliers of a pool: exact cases, signs and labels, one Gram matrix by three routes, and who was trained on."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from scipy.optimize import nnls
+from sklearn.metrics import roc_auc_score
+from torch import nn
+
+from recon.attacks import multipliers as module
+from recon.attacks.multipliers import Normal, confidence, from_gradients, from_module, from_network, multipliers
+from recon.errors import ReconError
+from recon.nets.mlp import MLP, affine
+from recon.training.kkt import KKTSettings, certificate, train_to_kkt
+
+F64 = torch.float64
+
+
+def drawn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=F64)
+
+
+@pytest.fixture
+def exact():
+    """θ = Σ λ_i g_i with some λ_i = 0."""
+    gradients, truth = drawn(12, 50), drawn(12, seed=1).clamp_min(0)
+    return gradients, truth, truth @ gradients
+
+
+def test_multipliers_of_an_exact_sum_are_found(exact):
+    gradients, truth, theta = exact
+    found = multipliers(from_gradients(gradients, theta), 1e-12)
+    torch.testing.assert_close(found.values, truth, rtol=1e-8, atol=1e-8)
+    assert found.residual < 1e-6 and (truth == 0).any()
+    torch.testing.assert_close(found.score[truth > 0], truth[truth > 0], rtol=1e-8, atol=1e-8)
+
+
+def test_a_candidate_with_the_other_sign_is_refused(exact):
+    gradients, truth, theta = exact
+    row = int(truth.argmax())
+    gradients[row] *= -1
+    found = multipliers(from_gradients(gradients, theta))
+    assert found.values[row] == 0 and found.score[row] < 0 and found.residual > 0.1
+
+
+def test_with_noise_it_is_nonnegative_least_squares(exact, monkeypatch):
+    monkeypatch.setattr(module, "COLUMNS", 7)
+    gradients, _, theta = exact
+    theta = theta + 2 * drawn(50, seed=2)
+    found = multipliers(from_gradients(gradients, theta), 1e-12)
+    expected, distance = nnls(gradients.mT.numpy(), theta.numpy())
+    torch.testing.assert_close(found.values, torch.from_numpy(expected), rtol=1e-6, atol=1e-6)
+    assert found.residual == pytest.approx(distance / theta.norm().item(), rel=1e-6)
+    for i in range(12):
+        rest = theta - found.values @ gradients + found.values[i] * gradients[i]
+        assert found.score[i].item() == pytest.approx(
+            (rest @ gradients[i] / gradients[i].square().sum()).item(), abs=1e-6
+        )
+    assert (found.score[found.values == 0] <= 1e-9).all()
+
+
+def test_order_scale_and_copies(exact):
+    gradients, truth, theta = exact
+    whole = from_gradients(gradients, theta)
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(multipliers(whole.take(order)).score, multipliers(whole).score[order])
+    scaled = multipliers(from_gradients(3 * gradients, 6 * theta))
+    torch.testing.assert_close(scaled.values, 2 * multipliers(whole).values)
+    twice = multipliers(from_gradients(torch.cat([gradients, gradients]), theta))
+    torch.testing.assert_close(twice.values.view(2, 12), truth.expand(2, 12) / 2, rtol=1e-3, atol=1e-4)
+    assert len(whole) == 12 and multipliers(whole.take(torch.arange(6))).residual > 0.1
+
+
+def test_gradients_of_nothing_are_refused():
+    with pytest.raises(ReconError, match="vanish"):
+        multipliers(from_gradients(torch.zeros(3, 5), torch.ones(5)))
+    with pytest.raises(ReconError, match="not finite"):
+        multipliers(
+            Normal(torch.full((2, 2), torch.nan, dtype=F64), torch.ones(2, dtype=F64), torch.ones((), dtype=F64))
+        )
+
+
+# ---------------------------------------------------------------------------------------------------- the gradients
+
+
+def as_module(network, theta):
+    layers = []
+    for weight, bias in network.names:
+        out, into = theta[weight].shape
+        layers += [nn.Linear(into, out, bias is not None, dtype=F64), nn.ReLU()]
+        layers[-2].weight.data = theta[weight]
+        if bias:
+            layers[-2].bias.data = theta[bias]
+    return nn.Sequential(*layers[:-1]).eval()
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 4])
+@pytest.mark.parametrize("known", [False, True])
+def test_layers_autograd_and_formed_gradients_agree(outputs, known):
+    network = MLP((6, 5, 4, outputs), bias=(True, False, True))
+    theta, start = (network.init(torch.Generator().manual_seed(seed), dtype=F64) for seed in (0, 1))
+    x, y = drawn(9, 6), torch.arange(9) % max(outputs, 2)
+    fast = from_network(network, theta, x, y, start if known else None)
+    net = as_module(network, theta)
+    slow = [
+        from_module(net, x, y, as_module(network, start) if known else None, budget=budget) for budget in (2**30, 400)
+    ]
+    rows = []
+    for row in range(9):
+        z = net(x[row : row + 1])
+        p = torch.sigmoid(z[:, 0]) if outputs == 1 else z.softmax(1)[:, 1]
+        own = p if y[row] == 1 else 1 - p
+        own = z.softmax(1)[:, y[row]] if outputs > 1 else own
+        rows.append(torch.cat([g.flatten() for g in torch.autograd.grad(torch.logit(own).sum(), net.parameters())]))
+    target = torch.cat([p.detach().flatten() for p in net.parameters()])
+    if known:
+        target = target - torch.cat([p.detach().flatten() for p in as_module(network, start).parameters()])
+    for name in ("gram", "products", "norm"):
+        expected = getattr(from_gradients(torch.stack(rows), target), name)
+        for found in (fast, *slow):
+            torch.testing.assert_close(getattr(found, name), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_frozen_parameters_do_not_count_unless_all_are():
+    net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 1)).double().eval()
+    x, y = drawn(5, 4), torch.tensor([0, 1, 0, 1, 1])
+    whole = from_module(net, x, y)
+    net[0].requires_grad_(False)
+    part = from_module(net, x, y, answers=lambda net, x: net(x)[:, 0])
+    assert part.norm < whole.norm and part.norm == sum(p.double().square().sum() for p in net[2].parameters())
+    net.requires_grad_(False)
+    torch.testing.assert_close(from_module(net, x, y).gram, whole.gram)
+    assert not any(p.requires_grad for p in net.parameters())
+
+
+# ------------------------------------------------------------------------------------------------------- trainings
+
+
+def test_weight_decay_at_rest_gives_every_multiplier():
+    """λ_i = (1 − p_i) / (n · decay) for training images, 0 for others; of three classes."""
+    n, decay = 10, 1e-2
+    x, y = drawn(2 * n, 30), torch.arange(2 * n) % 3
+    net = nn.Linear(30, 3, dtype=F64).eval()
+    with torch.no_grad():
+        for k, p in enumerate(net.parameters()):
+            p.copy_(0.1 * drawn(*p.shape, seed=k))
+    optimiser = torch.optim.LBFGS(
+        net.parameters(), max_iter=500, tolerance_grad=1e-12, tolerance_change=0, line_search_fn="strong_wolfe"
+    )
+
+    def closure():
+        optimiser.zero_grad()
+        loss = nn.functional.cross_entropy(net(x[:n]), y[:n])
+        loss = loss + decay / 2 * sum(p.square().sum() for p in net.parameters())
+        loss.backward()
+        return loss
+
+    optimiser.step(closure)
+    found = multipliers(from_module(net, x, y), 1e-12)
+    p = net(x).softmax(1).gather(1, y[:, None])[:, 0]
+    torch.testing.assert_close(found.values[:n], ((1 - p) / (n * decay))[:n].detach(), rtol=1e-5, atol=1e-5)
+    assert found.values[n:].max() < 1e-4 and found.residual < 1e-5
+    wrong = y.clone()
+    wrong[0] = (y[0] + 1) % 3
+    assert multipliers(from_module(net, x, wrong)).values[0] < 0.05 * found.values[0]
+
+
+def test_a_known_start_makes_gradient_descent_on_a_linear_model_exact():
+    n, network = 8, affine(25)
+    x, y = drawn(2 * n, 25), torch.arange(2 * n) % 2
+    start = network.init(torch.Generator().manual_seed(3), dtype=F64)
+    theta = {name: value.clone().requires_grad_() for name, value in start.items()}
+    for _ in range(20):
+        loss = nn.functional.softplus(-confidence(network(theta, x[:n])[:, None], y[:n])).mean()
+        gradients = torch.autograd.grad(loss, list(theta.values()))
+        theta = {k: (v - g).detach().requires_grad_() for (k, v), g in zip(theta.items(), gradients, strict=True)}
+    theta = {name: value.detach() for name, value in theta.items()}
+    found = multipliers(from_network(network, theta, x, y, start), 1e-12)
+    assert found.residual < 1e-6 and found.values[:n].min() > 0.03 > 1e-6 > found.values[n:].max()
+    assert multipliers(from_network(network, theta, x, y)).residual > 0.05
+
+
+def test_in_the_kkt_regime_members_carry_the_weights_and_others_do_not():
+    n = 10
+    network = MLP((40, 60, 60, 1), bias=(True, False, False))
+    x, y = drawn(2 * n, 40).float(), torch.arange(2 * n) % 2
+    start = network.flatten(network.init(torch.Generator().manual_seed(0), "small"))
+    theta = train_to_kkt(network, x[:n], y[:n].float(), start, KKTSettings(400, -40.0)).theta_star
+    params = {name: value.double() for name, value in network.unflatten(theta).items()}
+    found = multipliers(from_network(network, params, x.double(), y))
+    member = torch.arange(2 * n) < n
+    assert roc_auc_score(member, found.score) == 1 and found.residual < 0.7
+    assert found.values[n:].max() < 0.1 * found.values[:n].max()
+    own = multipliers(from_network(network, params, x[:n].double(), y[:n]), 1e-12)
+    certified = certificate(network, theta, x[:n], y[:n].float())
+    torch.testing.assert_close(own.values, certified.multipliers, rtol=1e-4, atol=1e-6 * own.values.max().item())
+    assert own.residual == pytest.approx(certified.residual, rel=1e-4)
+    swapped = multipliers(from_network(network, params, x.double(), 1 - y))
+    assert roc_auc_score(member, swapped.score) < 0.5
