@@ -180,6 +180,20 @@ class Data(DataDocumenter):
         )
 
 
+def lines_of_signatures(
+    _app: Sphinx, _pagename: str, _templatename: str, context: dict[str, Any], _doctree: object
+) -> None:
+    """Before a page is written: the parameters of a long signature, which Sphinx writes as a list of definitions
+    that define nothing, are lines of it."""
+
+    def lines(found: re.Match[str]) -> str:
+        parameters = found.group(1).replace("<dd>", '<span class="sig-line">').replace("</dd>", "</span>")
+        return f'<span class="sig-lines">{parameters}</span>'
+
+    if "body" in context:
+        context["body"] = re.sub(r"<dl>\s*((?:<dd><em class=\"sig-param\">.*?</dd>\s*)+)</dl>", lines, context["body"])
+
+
 def setup(app: Sphinx) -> dict:
     """Autodoc, with all of the above."""
     app.setup_extension("sphinx.ext.autodoc")
@@ -189,4 +203,5 @@ def setup(app: Sphinx) -> dict:
     app.add_autodocumenter(Data, override=True)
     app.connect("autodoc-process-docstring", plain)
     app.connect("autodoc-before-process-signature", as_written)
+    app.connect("html-page-context", lines_of_signatures)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -75,7 +75,7 @@ def _static(nb: NotebookNode) -> list[str]:
     modules = {module.rpartition(".")[2] for module, _ in imported(_code(nb))}
     files = [file for name in sorted(modules) for file in sorted((ROOT / "book" / "_static").glob(f"{name}.*"))]
     files = [file for file in files if file.suffix in (".css", ".js")]
-    shared = [ROOT / "book" / "_static" / "elements.css"] if files else []
+    shared = sorted((ROOT / "book" / "_static").glob("elements.css")) if files else []
     return [file.read_text(encoding="utf-8") for file in [*files, *shared]]
 
 

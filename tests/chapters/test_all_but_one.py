@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from recon.analysis.privacy_bounds import epsilon_of_rho
-from recon.chapters.all_but_one.claims_private import apart, crossing, rho_of
+from recon.chapters.all_but_one.claims_private import apart, crossing, power, rho_of
 from recon.chapters.all_but_one.compute_linear import nearest_known, trained, with_another, without
 from recon.chapters.all_but_one.compute_output import Images, least, off, restored, truth
 from recon.chapters.all_but_one.compute_reader import Digits, guesses_of, varied
@@ -100,6 +100,11 @@ def test_where_a_curve_crosses_one_half():
     assert crossing(curve(1, [1.0, 0.0], [1.0, 100.0])) == pytest.approx(10)
     assert crossing(curve(1, [0.9, 0.6, 0.2], [1.0, 10.0, 100.0])) == pytest.approx(10 ** (1 + 0.25))
     assert crossing(curve(1, [0.4, 0.3], [1.0, 10.0])) is None and crossing(curve(1, [1.0, 0.9], [1.0, 10.0])) is None
+
+
+def test_how_fast_a_curve_falls():
+    assert power(curve(1, [1.0, 0.3, 0.003], [0.1, 10.0, 1000.0])) == pytest.approx(1)
+    assert power(curve(1, [0.4, 0.004], [10.0, 100.0])) == pytest.approx(2)
 
 
 def test_a_budget_and_its_epsilon_are_inverse():

@@ -154,3 +154,14 @@ def test_a_constant_has_its_value_where_it_reads_as_code(monkeypatch, value, hid
     documenter = object.__new__(reference_parts.Data)
     documenter.object = value
     assert documenter.should_suppress_value_header() is hidden
+
+
+def test_parameters_on_lines_of_their_own_are_no_list_of_definitions():
+    parameter = '<dd><em class="sig-param"><span>{}</span></em>,</dd>\n'
+    kept = "<dl>\n<dt>term</dt>\n<dd>meaning</dd>\n</dl>"
+    context = {"body": f"(\n\n<dl>\n{parameter.format('x')}{parameter.format('y')}</dl>\n\n){kept}"}
+    reference_parts.lines_of_signatures(None, "", "", context, None)
+    assert "<dl>" not in context["body"].replace(kept, "") and kept in context["body"]
+    assert re.findall(r'<span class="sig-line"><em class="sig-param"><span>(\w)<', context["body"]) == ["x", "y"]
+    reference_parts.lines_of_signatures(None, "", "", nothing := {}, None)
+    assert nothing == {}

@@ -36,7 +36,7 @@ def by_adam(net: Net) -> bool:
 
 
 def without_start(nets: list[Net]) -> Claim:
-    """Adam's first steps are as long in every entry: what they add is larger than the start.
+    """Adam's first steps are as long in every entry: what they add stands out of the start.
 
     Seen in a first run, whose rule for all optimisers alike failed; other sets of images judge it.
     """
