@@ -170,7 +170,7 @@ def plot_energies(result: Result[SetMetrics]) -> Figure:
 def curve(score: np.ndarray, member: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """False- and true-positive rate from the strictest threshold on, equal scores together."""
     order = np.argsort(-score, kind="stable")
-    last = np.append(np.diff(score[order]) != 0, True)
+    last = np.append(score[order][1:] != score[order][:-1], True)
     hits, misses = member[order].cumsum()[last], (~member[order]).cumsum()[last]
     return misses / (~member).sum(), hits / member.sum()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from recon.chapters.candidates.metrics import MemberCell, MemberMetrics, Rates, SetMetrics
-from recon.chapters.candidates.names import FREE, KKT, SHADOWED
+from recon.chapters.candidates.names import FREE, KKT, NOISE, NOT_BLIND, PHOTOGRAPH, SHADOWED, TRUTH
 
 SCORES = (*KKT, *SHADOWED, *FREE)
 
@@ -18,7 +18,8 @@ def small(value: float) -> str:
 def conditions_table(metrics: SetMetrics) -> pd.DataFrame:
     """The sets as columns, the conditions as rows."""
     columns = {}
-    for name, row in metrics.sets.items():
+    for name in (TRUTH, NOISE, PHOTOGRAPH, NOT_BLIND):  # a file has them by the alphabet
+        row = metrics.sets[name]
         columns[name] = {
             "images": row.images,
             "sum of gradients, difference": small(row.difference),
@@ -72,8 +73,7 @@ def coverage_table(metrics: MemberMetrics) -> pd.DataFrame:
     rows = {}
     for cell in metrics.cells:
         if cell.coverage:
-            shares = {"all": cell.scores[KKT[0]].many} | {
-                f"{float(name):.0%}": rates for name, rates in cell.coverage.items()
-            }
+            tried = sorted(cell.coverage, key=float, reverse=True)
+            shares = {"all": cell.scores[KKT[0]].many} | {f"{float(name):.0%}": cell.coverage[name] for name in tried}
             rows[cell.recipe] = {name: f"{rates.tpr_1:.2f} (AUC {rates.auc:.2f})" for name, rates in shares.items()}
     return pd.DataFrame(rows).T
