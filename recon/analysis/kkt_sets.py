@@ -6,7 +6,7 @@ that of a layer is δ hᵀ with δ constant on the cell and h affine.  So for im
     λ y ∇Φ(Σ_k α_k z_k) = Σ_k (α_k λ) y ∇Φ(z_k),    Σ_k α_k = 1,
 
 and one image with multiplier λ can be replaced by several around it, or several of one class by their mean (the lemmas
-of Refael et al. 2025).  What the weights hold of a cell is the sum of its multipliers and the mean of its images.
+of Refael et al. 2026).  What the weights hold of a cell is the sum of its multipliers and the mean of its images.
 """
 
 from __future__ import annotations

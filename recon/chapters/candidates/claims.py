@@ -27,7 +27,7 @@ def exact(metrics: SetMetrics) -> Claim:
     told = null.difference > 1e6 * ours.difference
     return Claim(
         "counterfactual-exact",
-        "Refael et al. 2025, abstract",
+        "Refael et al. 2026, abstract",
         "Without prior knowledge of the data, other training sets explain the weights exactly as well, and may lie far "
         "from the true one.",
         "“infinitely many alternative solutions that may lie arbitrarily far from the true training set”",
@@ -130,8 +130,8 @@ def floor(metrics: SetMetrics) -> Claim:
     return Claim(
         "counterfactual-floor",
         "",
-        "The energy of the KKT conditions is mostly the random start's own norm; only without it does it tell the "
-        "training images from others.",
+        "Without the random start's own norm the energy of the KKT conditions tells the training images from others "
+        "far better.",
         "",
         f"without the start: training images {truth.without:.3g}, held-out ones {others.without:.3g}, {gone:.1f} times",
         f"with it: {truth.with_floor:.4g} and {others.with_floor:.4g}, {kept:.2f} times; ‖θ⁰‖² = {metrics.floor:.4g}",

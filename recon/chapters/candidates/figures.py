@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from torch import Tensor
 
 from recon.chapters.candidates.metrics import CellRow, MemberCell, MemberMetrics, SetMetrics
@@ -140,6 +141,9 @@ def plot_cells(result: Result[SetMetrics]) -> Figure:
         ylabel="length of v, share of what\nblack and white leave",
         ylim=(-0.03, 1.05),
     )
+    ax.set_xticks(sorted({row.width for row in result.metrics.cells}))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_locator(NullLocator())
     note(ax, "as many units\nas inputs", (inputs, 0.12), (5, 0), REFERENCE)
     end_labels(ax, ends)
     return figure
