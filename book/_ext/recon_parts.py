@@ -20,6 +20,8 @@ from claim_parts import Sources, cards, escaped, failed, not_attempted, verdicts
 from confidence import confidence
 from docutils import nodes
 from docutils.statemachine import StringList
+from map_parts import PARTS as MAP_PARTS
+from map_parts import write_figures
 from nbformat import NotebookNode
 from PIL import Image
 from reference_parts import modules
@@ -32,7 +34,7 @@ from recon.errors import ReconError
 from recon.press.numbers import rendered
 from recon.store.results import Result
 
-NUMBERED = ("book/index", "book/limitations")  # pages that are templates
+NUMBERED = ("book/index", "book/knowing", "book/limitations")  # pages that are templates
 THUMBNAILS = "thumbnails"
 
 
@@ -184,7 +186,7 @@ def reading_minutes(nb: nbformat.NotebookNode) -> int:
 
 
 def landing(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Before the landing page and the page of limits are read: their numbers."""
+    """Before one of `NUMBERED` is read: its numbers."""
     if docname in NUMBERED:
         root = Path(app.srcdir)
         source[0] = rendered(source[0], root, root / EXECUTED / "results")
@@ -198,6 +200,7 @@ PARTS = {
     "not-attempted": not_attempted,
     "chapters": chapter_table,
     "confidence": confidence,
+    **MAP_PARTS,
 }
 
 
@@ -208,4 +211,5 @@ def setup(app: Sphinx) -> dict:
     app.connect("source-read", landing)
     app.connect("source-read", laid_out)
     app.connect("builder-inited", write_thumbnails)
+    app.connect("builder-inited", write_figures)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
