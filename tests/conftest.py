@@ -76,8 +76,11 @@ def alone(path: Path):
 
 
 @pytest.fixture(scope="session")
-def smoke(out) -> Callable[[str], Result[Any]]:
-    """name -> its result at profile `smoke`, computed by whichever test asks first."""
+def runs(out) -> Callable[[str], Result[Any]]:
+    """name -> its result at profile `smoke`, computed once, by whichever test asks first, and read by the others.
+
+    A chapter's tests call theirs `smoke`.
+    """
     from recon.chapters.run import run  # nbval's notebooks do without
 
     def result(name: str) -> Result[Any]:

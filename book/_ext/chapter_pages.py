@@ -12,7 +12,7 @@ import nbformat
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
 
-RUN_IT = "*Run this page:* download the notebook above, or `recon book {}` in a checkout of the project."
+RUN_IT = "*Run this page:* `recon book {}` in a checkout of the project[, or download the notebook above]{{.screen}}."
 EXECUTED, PAPER_SIZE = "book/executed/", "book/paper-size"
 DATA = {"cifar10": "CIFAR-10", "photos": "the bundled photographs"}
 

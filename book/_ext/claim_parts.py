@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recon.chapters import registry
-from recon.chapters.catalogue import NOT_TESTED, PAPERS, Row, best, catalogue, rows
+from recon.chapters.catalogue import NOT_TESTED, PAPERS, Row, best, catalogue, place, rows
 from recon.errors import ReconError
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
@@ -81,7 +81,7 @@ def card(runs: list[Row]) -> str:
     lines = {name: [cells(row)[name] for row in runs] for name in cells(first)}
     table = ["| | " + " | ".join(head) + " |", "|---|" + "---|" * len(runs)]
     table += [f"| {name} | " + " | ".join(cell or "–" for cell in row) + " |" for name, row in lines.items()]
-    section = f"§ {claim.section.removeprefix('C&C ')}. " if claim.section else ""
+    section = f"{place(claim.section.removeprefix('C&C ')).replace('§', '§ ')}. " if claim.section else ""
     said = f"{escaped(section)}*Paper:* {escaped(claim.paper)}\n\n" if claim.section else ""
     foot = f"[Chapter {int(first.chapter[:2])}](executed/{first.chapter}) · [link to this claim](#claim-{claim.id})"
     options = f":name: claim-{claim.id}\n:class-container: claim {slug(first.verdict)}"
@@ -147,7 +147,7 @@ def escaped(text: str) -> str:
 def failed(sources: Sources) -> str:
     """What did not reproduce at the paper's size: each statement, its claims, and the reason as far as we know it."""
     found = checked(sources)
-    counted = best(row for paper in list(PAPERS)[:2] for row in found[paper])
+    counted = best(row for paper in PAPERS if paper != "ours" for row in found[paper])
     left = {name for name, row in counted.items() if row.verdict == FAILED}
     lines = ["| They say | What we find |", "|---|---|"]
     for item in catalogue(sources.root)["why"]:

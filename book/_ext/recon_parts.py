@@ -12,7 +12,6 @@ import os
 import re
 from collections import defaultdict
 from pathlib import Path
-from pkgutil import walk_packages
 from typing import Any
 
 import nbformat
@@ -23,10 +22,10 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from nbformat import NotebookNode
 from PIL import Image
+from reference_parts import modules
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-import recon
 from recon.chapters import load, registry
 from recon.chapters.catalogue import PAPERS
 from recon.errors import ReconError
@@ -99,8 +98,8 @@ def contents(sources: Sources) -> str:
         run = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
         lines += [f"::::{{grid-item-card}} {int(page.stem[:2])}. {title[1] if title else page.stem}"]
         lines += [f":link: executed/{page.stem}", ":link-type: doc"]
-        if thumbnail(nb) is not None:
-            lines += [f":img-top: {THUMBNAILS}/{page.stem}.png", f":img-alt: A figure of chapter {int(page.stem[:2])}"]
+        if found := thumbnail(nb):
+            lines += [f":img-top: {THUMBNAILS}/{page.stem}.png", f":img-alt: {found[1]}"]
         lines += ["", f"*{opening(nb, 'Question')}*", "", opening(nb, "Answer")]
         lines += [":::{card-footer}", f"{reading_minutes(nb)} min to read, {run} to run", ":::", "::::", ""]
     return "\n".join([*lines, ":::::"])
@@ -112,26 +111,26 @@ def opening(nb: NotebookNode, name: str) -> str:
     return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(found[1].split())).replace("*", "") if found else ""
 
 
-def thumbnail(nb: NotebookNode) -> bytes | None:
-    """The PNG of the figure that stands for a chapter: of the cell tagged so, else its first; None without a figure."""
-
-    def figure(cell: NotebookNode) -> str | None:
-        found = [each.data["image/png"] for each in cell.get("outputs", []) if "image/png" in each.get("data", {})]
-        return found[-1] if found else None
-
+def thumbnail(nb: NotebookNode) -> tuple[bytes, str] | None:
+    """The PNG of the figure that stands for a chapter, of the cell tagged so, else its first, and what that shows;
+    None without a figure."""
     chosen = [cell for cell in nb.cells if "thumbnail" in cell.metadata.get("tags", [])]
-    found = next(filter(None, map(figure, [*chosen, *nb.cells])), None)
-    return None if found is None else base64.b64decode(found)
+    for cell in [*chosen, *nb.cells]:
+        for output in reversed(cell.get("outputs", [])):
+            if "image/png" in output.get("data", {}):
+                words = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
+                return base64.b64decode(output.data["image/png"]), " ".join(words.split())
+    return None
 
 
 def write_thumbnails(app: Sphinx) -> None:
     """Before pages are read: the upper left of each chapter's figure, as wide as a card is on a fine screen."""
     folder = Path(app.srcdir) / "book" / THUMBNAILS
     for page in sorted((Path(app.srcdir) / EXECUTED).glob("*.ipynb")):
-        png = thumbnail(nbformat.read(page, as_version=4))
-        if png is None:
+        found = thumbnail(nbformat.read(page, as_version=4))
+        if found is None:
             continue
-        image = Image.open(io.BytesIO(png)).convert("RGB")
+        image = Image.open(io.BytesIO(found[0])).convert("RGB")
         height = min(image.height, image.width * 5 // 8)
         folder.mkdir(exist_ok=True)
         image.crop((0, 0, image.width, height)).resize((480, 480 * height // image.width)).save(
@@ -184,35 +183,6 @@ def reading_minutes(nb: nbformat.NotebookNode) -> int:
     return max(1, round(words / 200 + figures / 4))
 
 
-# ----------------------------------------------------------------------------------------------------- reference
-
-
-def modules() -> list[str]:
-    """Every module of the package with something for a reader: no chapter's parts, no command line."""
-    found = (each for each in walk_packages(recon.__path__, "recon.") if not each.ispkg)
-    return [each.name for each in found if each.name != "recon.cli" and each.name.split(".")[1] != "chapters"]
-
-
-def plain(_app: Sphinx, _what: str, _name: str, _obj: object, _options: object, lines: list[str]) -> None:
-    """Docstrings are plain text with `code` and formulas: nothing in them is markup but doctests.
-
-    Of reStructuredText's characters only those are left that a paragraph cannot trip over; what is indented stays as
-    it is typed.
-    """
-    blocks = "\n".join(lines).strip("\n").split("\n\n")
-    lines[:] = "\n\n".join(map(_plain_block, blocks)).split("\n") + [""]
-
-
-def _plain_block(block: str) -> str:
-    rows = block.strip("\n").split("\n")
-    if rows[0].startswith(">>>"):
-        return block
-    if any(row.startswith("  ") for row in rows):
-        return "::\n\n" + "\n".join(f"   {row}" for row in rows)
-    pieces = re.split(r"(`[^`]+`)", "\n".join(rows))
-    return "".join(f"`{each}`" if each[:1] == "`" else re.sub(r"([\\*_|`])", r"\\\1", each) for each in pieces)
-
-
 def landing(app: Sphinx, docname: str, source: list[str]) -> None:
     """Before the landing page and the page of limits are read: their numbers."""
     if docname in NUMBERED:
@@ -232,11 +202,9 @@ PARTS = {
 
 
 def setup(app: Sphinx) -> dict:
-    """The directive, docstrings as they are typed, and chapters as they are read."""
+    """The directive, the reference, and chapters as they are read."""
     app.add_directive("recon", Recon)
-    app.setup_extension("sphinx.ext.autodoc")
-    app.setup_extension("sphinx.ext.napoleon")
-    app.connect("autodoc-process-docstring", plain)
+    app.setup_extension("reference_parts")
     app.connect("source-read", landing)
     app.connect("source-read", laid_out)
     app.connect("builder-inited", write_thumbnails)

@@ -1,7 +1,8 @@
 // Of one unmixing: every picture is a row of a small matrix times the basis, computed here.  See unmixing.py.
 (box, data) => {
   const range = box.querySelector("input");
-  const canvases = [...box.querySelectorAll("canvas")];
+  const tiles = box.querySelector(".now");
+  const canvases = [...tiles.querySelectorAll("canvas")];
   const raw = Uint8Array.from(atob(data.basis), (c) => c.charCodeAt(0));
   const size = raw.length / data.rank;
   const basis = Float32Array.from(raw, (byte) => data.low + (byte / 255) * (data.high - data.low));
@@ -35,4 +36,14 @@
   box.querySelectorAll("[hidden]").forEach((each) => (each.hidden = false));
   range.addEventListener("input", show);
   show();
+  // on paper: both ends
+  [0, data.frames.length - 1].forEach((k) => {
+    const row = tiles.cloneNode(true);
+    row.className = "tiles paper";
+    row.querySelectorAll("canvas").forEach((canvas, i) => draw(canvas, data.frames[k][i]));
+    const words = document.createElement("p");
+    words.className = "paper what";
+    words.textContent = `${data.said[k]}:`;
+    range.before(words, row);
+  });
 }

@@ -3,7 +3,7 @@
   const range = walk.querySelector("input");
   const stage = walk.querySelector(".stage");
   const said = range.dataset.said.split("|");
-  stage.style.setProperty("--strip", `url(${walk.querySelector(".strip").src})`);
+  walk.style.setProperty("--strip", `url(${walk.querySelector(".strip").src})`);
   walk.classList.add("live");
   stage.hidden = range.hidden = false;
   const show = () => {

@@ -42,8 +42,8 @@ SHARES = {
 }
 
 LIMITS = (
-    "Few attacks were tried: on images three, of which two read the first dense layer alone, and on membership three. "
-    "Others may find more; that these find nothing is not a proof of privacy.",
+    "Few attacks were tried: on images three, of which two read the first dense layer alone, and three scores of "
+    "membership. Others may find more; that these find nothing is not a proof of privacy.",
     "What the attacks would have found is measured on networks trained by a recipe that is given or guessed, without "
     "augmentation, on as many images as a half of all of yours. Networks trained otherwise may give away more or less.",
     "The p-value compares with your held-out images. It means what it says only if they come from the same source as "

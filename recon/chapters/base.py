@@ -23,7 +23,8 @@ Tensors = dict[str, Tensor]
 
 
 class Sweep(Protocol):
-    """Many independent runs: {name: unit(name)}, on as many processes as the reader allows; see `recon.store.sweep`."""
+    """Many independent runs: what `unit` makes of every name, by name, on as many processes as the reader allows; see
+    `recon.store.sweep`."""
 
     def __call__(self, unit: Callable[[str], Tensors], names: list[str], label: str) -> dict[str, Tensors]: ...
 

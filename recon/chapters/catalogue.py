@@ -7,6 +7,7 @@ what was run at a smaller size says so.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +19,8 @@ from recon.chapters import load, registry, sizes_at
 from recon.errors import ReconError
 from recon.store.results import Claim, Result
 
-PAPERS = {"runkel2024": "Runkel et al.", "chen2022": "Chen & Campbell", "ours": "ours"}
+PAPERS = {"runkel2024": "Runkel et al.", "chen2022": "Chen & Campbell", "others": "other papers", "ours": "ours"}
+YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
 NOT_TESTED = "not tested at this size"
@@ -123,12 +125,21 @@ def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
     return found
 
 
+def place(section: str) -> str:
+    """Where a claim stands: a section of the two papers with its sign, another paper as it is called.
+
+    >>> place("4.2"), place("Balle et al. 2022, abstract"), place("")
+    ('§4.2', 'Balle et al. 2022, abstract', '')
+    """
+    return section if not section or YEAR.search(section) else f"§{section}"
+
+
 def in_words(record: dict[str, Any]) -> str:
     """One of `records` as a line."""
     if record["verdict"] == "not attempted":
         where = f"{record['paper']}, §{record['section']}"
         return f"{record['verdict']:15} {where}: {record['sentence']} ({record['why']})"
-    where = f"§{record['section']}" if record["section"] else "ours"
+    where = place(record["section"]) or "ours"
     more = "".join(f" | {name}: {record[name]}" for name in ("paper", "null") if record[name])
     said = record["verdict"] if record["verdict"] != NOT_TESTED else f"{NOT_TESTED} ({record['at_this_size']})"
     return f"{said:15} {record['id']} ({where}, {record['chapter']}, {record['size']}): {record['ours']}{more}"

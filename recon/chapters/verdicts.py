@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from IPython.display import Markdown
 
 from recon.chapters import ROOT, experiment, load, sizes_at
 from recon.chapters.catalogue import Row, best, seeds_of
-from recon.store.results import Result
+from recon.store.results import Claim, Result
 
 
 def that_count(*results: Result[Any], root: Path = ROOT) -> Markdown:
@@ -38,6 +40,24 @@ def that_count(*results: Result[Any], root: Path = ROOT) -> Markdown:
     return Markdown("\n".join(lines))
 
 
+def in_full(claims: Iterable[Claim], head: str = "") -> Markdown:
+    """A list of claims with what they were held against: ours and the null, a line each.  head: what stands above."""
+    lines = [f"{head}\n"] if head else []
+    for claim in claims:
+        lines.append(f"- **{claim.verdict}**: {_plain(claim.sentence)}")
+        lines += [f"  - {name}: {_plain(said)}" for name, said in (("ours", claim.ours), ("null", claim.null)) if said]
+    return Markdown("\n".join(lines))
+
+
+def _plain(text: str) -> str:
+    """Without what Markdown would take for markup.
+
+    >>> _plain("‖θ*‖² of c_out, |W|")
+    '‖θ\\\\*‖² of c\\\\_out, \\\\|W\\\\|'
+    """
+    return re.sub(r"([*_|`$])", r"\\\1", text)
+
+
 def _rows(result: Result[Any], root: Path) -> list[Row]:
     """Its claims; the sizes as a file has them, with lists for tuples, so that those of other seeds are the same."""
     chosen = experiment(result.made.experiment)
@@ -50,4 +70,4 @@ def _rows(result: Result[Any], root: Path) -> list[Row]:
     ]
 
 
-__all__ = ["that_count"]
+__all__ = ["in_full", "that_count"]

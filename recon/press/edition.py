@@ -159,12 +159,16 @@ def executed(
 
 
 def _fresh_pages(edition: Path, marks: Mapping[Path, dict]) -> Iterator[tuple[str, NotebookNode]]:
-    """Pages of an earlier run that another one would not change, with the results that they show."""
+    """Pages of an earlier run that another one would not change, with the results that they show; what their notebook
+    says of a cell, such as a caption, is as it is today."""
     for source, mark in marks.items():
         with suppress(ReconError):
             page = read_notebook(edition / "executed" / source.name)
             shown = [edition / "results" / name / "result.json" for name in stamps.experiments_in(page)]
             if runner.fault(page) is None and stamps.made_alike(page, mark) and all(map(Path.is_file, shown)):
+                said = {cell.id: cell.metadata for cell in read_notebook(source).cells}
+                for cell in page.cells:
+                    cell.metadata = said.get(cell.id, cell.metadata)
                 yield source.name, page
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, TemplateError
 
 from recon.chapters import ROOT, load
-from recon.chapters.catalogue import Row, best, catalogue, rows
+from recon.chapters.catalogue import PAPERS, Row, best, catalogue, rows
 from recon.errors import ReconError
 from recon.store.files import atomic_path
 from recon.store.results import Claim
@@ -112,7 +112,7 @@ def claims_table(root: Path, results: Path, *ids: str) -> str:
 def _other_claims(root: Path, results: Path, *ids: str) -> str:
     """All others, in the catalogue's order."""
     listed = catalogue(root)
-    others = [name for paper in ("runkel2024", "chen2022", "ours") for name in listed[paper] if name not in ids]
+    others = [name for paper in PAPERS for name in listed[paper] if name not in ids]
     return claims_table(root, results, *others)
 
 

@@ -74,7 +74,9 @@ def _static(nb: NotebookNode) -> list[str]:
     """Style sheets and scripts of the page's elements, each of which has its module's name."""
     modules = {module.rpartition(".")[2] for module, _ in imported(_code(nb))}
     files = [file for name in sorted(modules) for file in sorted((ROOT / "book" / "_static").glob(f"{name}.*"))]
-    return [file.read_text(encoding="utf-8") for file in files if file.suffix in (".css", ".js")]
+    files = [file for file in files if file.suffix in (".css", ".js")]
+    shared = sorted((ROOT / "book" / "_static").glob("elements.css")) if files else []
+    return [file.read_text(encoding="utf-8") for file in [*files, *shared]]
 
 
 def make_stamp(root: Path, source: NotebookNode, settings: Edition, pool: ImagePool) -> dict:

@@ -32,7 +32,7 @@ def sweep(
     scheduler: str | None = None,
     label: str = "sweep",
 ) -> dict[str, Tensors]:
-    """{name: unit(name)} for independent runs, read from `folder`/NAME.safetensors where that is there already.
+    """What `unit` makes of every name, for independent runs, read from `folder`/NAME.safetensors where that is there.
 
     unit: picklable, a function of the name alone · workers: processes; 1 is this one · scheduler: address of a Dask
     scheduler ("tcp://…"), whose workers are used instead.  Each run computes on one thread, wherever it is, which makes

@@ -13,7 +13,6 @@ from recon.chapters.bilevel_affine.metrics import Ended, Metrics, Null, Starts, 
 from recon.chapters.bilevel_affine.sizes import SIZES
 from recon.chapters.bilevel_affine.tables import distance_table, stopped_table
 from recon.chapters.bilevel_common import BOX, PAPER_AFFINE, image_null, measured, start_of
-from recon.chapters.run import run
 from recon.images.bundle import Bundle
 
 REACHED = Ended(
@@ -138,8 +137,8 @@ def test_starts():
     assert noise.shape == (2, 3) and 0 <= noise.min() < noise.max() <= 1
 
 
-def test_smoke_run(tmp_path):
-    result = run("bilevel-affine", profile="smoke", data="photos", device="cpu", out=tmp_path)
+def test_smoke_run(runs):
+    result = runs("bilevel-affine")
     found = result.metrics
     assert found.truth.moved_l2 <= 1e-3 and found.truth.nn_train_l2 <= 1e-3
     assert found.partition.distance_sum <= 1e-2 * found.null.other_data_sum

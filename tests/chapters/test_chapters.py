@@ -3,6 +3,7 @@ published can be read and says what today's code says of it."""
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from dataclasses import asdict, fields, is_dataclass, replace
@@ -158,3 +159,26 @@ def test_code_that_is_shown_fits_its_page(path):
         hidden = "nbval-ignore-output" in cell["metadata"].get("tags", []) and "recon.run(" not in source
         if cell["cell_type"] == "code" and not hidden:
             assert max(map(len, source.split("\n"))) <= 78, source
+
+
+#: what an f-string would fill in, of names in lower case; not {:.0%}, nor TeX's {n} behind a backslash or an underscore
+FILLED = re.compile(r"(?<![\\_^}\w]){['\"(]?[a-z_][^{}\\]*}")
+
+
+def unfilled(source: str) -> list[str]:
+    """Texts of a cell's code that show a reader the braces of an f-string without its f."""
+    texts = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    return [text for text in texts if isinstance(text, str) and FILLED.search(text)]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_no_sentence_of_a_page_has_unfilled_braces(path):
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            assert unfilled("".join(cell["source"])) == []
+
+
+def test_unfilled_braces_are_seen():
+    assert unfilled('text = f"{n} images " "took {m.seconds:.0f} s"') != []
+    assert unfilled("text = \"from {'every start' if n else ', '.join(x)} on\"") != []
+    assert unfilled('text = f"{n} images, {m.seconds:.0f} s" + "{:.0%}".format(1) + r"$\\sqrt{f+g}$ $x_{i}$"') == []

@@ -11,7 +11,6 @@ from recon.chapters.collapse.claims import claims
 from recon.chapters.collapse.compute import confident_pair, logit_grad_norm2, per_image, repeated, stationarity
 from recon.chapters.collapse.metrics import Decayed, Explained, Metrics
 from recon.chapters.collapse.sizes import SIZES
-from recon.chapters.run import run
 from recon.nets.mlp import one_hidden
 from recon.training.inner import Objective
 from recon.training.kkt import certificate
@@ -91,8 +90,8 @@ def test_copies_of_a_pair_have_the_objective_of_the_pair(small):
         assert torch.equal(repeated(objective, theta, x, 6)[1], pair)
 
 
-def test_smoke_run_collapses(tmp_path):
-    result = run("collapse", profile="smoke", data="photos", device="cpu", out=tmp_path)
+def test_smoke_run_collapses(runs):
+    result = runs("collapse")
     found, sizes = result.metrics, SIZES["smoke"]
     assert (found.n_train, found.width) == (sizes.n_train, sizes.width)
     assert found.log_loss < sizes.goal and found.min_margin > 0
@@ -136,8 +135,8 @@ def test_share_of_truth_is_of_the_better_pair():
     assert better.share_of_truth() == pytest.approx(0.5)
 
 
-def test_smoke_run_has_both_objectives(tmp_path):
-    found = run("collapse", profile="smoke", data="photos", device="cpu", out=tmp_path).metrics
+def test_smoke_run_has_both_objectives(runs):
+    found = runs("collapse").metrics
     assert found.explained.eq3_truth == pytest.approx(found.objective_true)
     assert found.explained.eq3_held_out_pair == pytest.approx(found.objective_repeated_heldout)
     for net in (found.explained, found.explained_small_start):

@@ -53,7 +53,7 @@ def copy(tmp_path):
         if name.endswith(".ipynb"):
             nbformat.write(notebook(text), path)
         elif name == "_toc.yml":
-            last = "      - file: book/executed/18-leakage-beyond\n"
+            last = "      - file: book/executed/20-all-but-one\n"
             path.write_text(path.read_text().replace(last, last + text))
         elif name == "book/claims.yml":
             path.write_text(path.read_text().replace("ours:\n", "ours:\n" + text))
@@ -76,11 +76,11 @@ def test_a_chapter_is_added_in_three_steps(copy):
     more = [*run, "run", "guess", *options, "--set", "n_train=30"]
     printed = subprocess.run(more, cwd=copy, env=env, capture_output=True, text=True, check=True).stdout
     assert json.loads(Path(printed.splitlines()[-1]).read_text())["metrics"]["n_train"] == 30
-    assert "book/executed/20-guess" in toc_files(copy / "_toc.yml")
+    assert "book/executed/24-guess" in toc_files(copy / "_toc.yml")
     assert catalogue(copy)["ours"][0] == "guess-mean"
     parameters = {"profile": "smoke", "data": "photos", "seed": 0, "device": "cpu"}
     with kernels(copy / "work", {"PYTHONPATH": str(copy), "RECON_OUT": str(out)}):
-        page = execute(copy / "notebooks" / "20-guess.ipynb", copy / "20-guess.ipynb", parameters)
+        page = execute(copy / "notebooks" / "24-guess.ipynb", copy / "24-guess.ipynb", parameters)
     outputs = [output for cell in page.cells for output in cell.get("outputs", [])]
     assert any("training images: 20" in output.get("text", "") for output in outputs)
     assert any("image/png" in output.get("data", {}) for output in outputs)

@@ -27,7 +27,6 @@ from recon.chapters.decoreco_adversary.compute import (
 from recon.chapters.decoreco_adversary.figures import GRID, stairs
 from recon.chapters.decoreco_adversary.networks import Outside, described, is_true
 from recon.chapters.decoreco_adversary.words import GUESS, counted, measured, take_away
-from recon.chapters.run import run
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
 from recon.scoring.discrimination import Scored, true_rate
@@ -37,8 +36,8 @@ SMOKE = DECORECO_ADVERSARY.sizes["smoke"]
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
-    return run("decoreco-adversary", "smoke", "photos", "cpu", out=tmp_path_factory.mktemp("adversary"))
+def smoke(runs):
+    return runs("decoreco-adversary")
 
 
 def context(seed, folder=None):

@@ -9,17 +9,16 @@ import pytest
 import torch
 
 from recon.chapters.decoreco_random import DECORECO_RANDOM, DECORECO_REFERENCE
-from recon.chapters.run import run
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
-    return run("decoreco-random", "smoke", "photos", "cpu", out=tmp_path_factory.mktemp("random"))
+def table(runs):
+    return runs("decoreco-reference")
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    return run("decoreco-reference", "smoke", "photos", "cpu", out=tmp_path_factory.mktemp("reference"))
+def smoke(runs):
+    return runs("decoreco-random")
 
 
 def judged(metrics):

@@ -11,12 +11,11 @@ import torch
 from recon.chapters.decoreco_regimes import DECORECO_REGIMES
 from recon.chapters.decoreco_regimes.compute import both_signs, predictor
 from recon.chapters.decoreco_regimes.sizes import SIZES, Net
-from recon.chapters.run import run
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
-    return run("decoreco-regimes", "smoke", "photos", "cpu", out=tmp_path_factory.mktemp("regimes"))
+def smoke(runs):
+    return runs("decoreco-regimes")
 
 
 def test_a_row_for_every_network_and_way(smoke):

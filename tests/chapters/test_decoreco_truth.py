@@ -10,14 +10,13 @@ import pytest
 
 from recon.chapters import load
 from recon.chapters.decoreco_truth import DECORECO_TRUTH
-from recon.chapters.run import run
 
 PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results" / "decoreco-truth"
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
-    return run("decoreco-truth", "smoke", "photos", "cpu", out=tmp_path_factory.mktemp("truth"))
+def smoke(runs):
+    return runs("decoreco-truth")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from recon.chapters import kept, load
 from recon.chapters.decoreco_tuned import DECORECO_SIZE, DECORECO_TUNED
 from recon.chapters.decoreco_tuned.compute import gallery
 from recon.chapters.decoreco_tuned.figures import plot_size
-from recon.chapters.run import run
 from recon.chapters.tables import in_words
 from recon.images.registry import load_pool
 from recon.scoring.matching import one_to_one
@@ -22,18 +21,13 @@ PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("tuned")
+def smoke(runs):
+    return runs("decoreco-tuned")
 
 
 @pytest.fixture(scope="module")
-def smoke(folder):
-    return run("decoreco-tuned", "smoke", "photos", "cpu", out=folder)
-
-
-@pytest.fixture(scope="module")
-def by_size(folder):
-    return run("decoreco-size", "smoke", "photos", "cpu", out=folder)
+def by_size(runs):
+    return runs("decoreco-size")
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.patches import Rectangle
@@ -32,7 +33,20 @@ from matplotlib.transforms import Bbox
 import recon.chapters
 from recon.chapters import load, registry
 from recon.chapters.bilevel_affine.figures import plot_hypergradients
-from recon.chapters.pictures import beside_grey, chart, end_labels
+from recon.chapters.pictures import (
+    CHART_GROUND,
+    FREE,
+    HELD_OUT,
+    NOISE,
+    REFERENCE,
+    SERIES,
+    TRAIN,
+    beside_grey,
+    chart,
+    end_labels,
+    ink,
+    letters_on,
+)
 
 #: width of a page's column in CSS pixels, in a window of 1280; figures have 100 dots an inch and never grow
 COLUMN = 688
@@ -232,13 +246,13 @@ def test_every_figure_of_published_numbers_can_be_read(name):
 
 
 @pytest.mark.parametrize("name", registry())
-def test_every_other_figure_of_a_small_run_can_be_read(name, smoke):
+def test_every_other_figure_of_a_small_run_can_be_read(name, runs):
     """Those that need arrays, at the sizes of `smoke`."""
     assert set(registry()[name].figures.values()) <= set(BY_EXPERIMENT[name]) | LAMBDAS
     result, by_name = None, {plot.__name__: plot for plot in BY_EXPERIMENT[name]}
     for (plot, more), found in without_arrays(name).items():
         if found is None:
-            result = result or smoke(name)
+            result = result or runs(name)
             assert faults(by_name[plot](result, *more)) == [], plot
             plt.close("all")
 
@@ -365,3 +379,45 @@ def test_a_legend_over_what_is_drawn_is_seen(kind):
     ax.legend(loc="lower right")
     assert covered(drawn(figure)) == []
     plt.close(figure)
+
+
+# ----------------------------------------------------------------------------------------------------- colours
+
+
+def shown_dark(colour: tuple[float, ...]) -> np.ndarray:
+    """A colour of a chart on a dark page: `filter: invert(0.91) hue-rotate(180deg)`, as CSS defines both."""
+    turned = np.array([[-0.574, 1.43, 0.144], [0.426, 0.43, 0.144], [0.426, 1.43, -0.856]])
+    return np.clip(turned @ np.clip(0.91 - 0.82 * np.array(colour), 0, 1), 0, 1)
+
+
+def contrast(one: Any, other: Any) -> float:
+    """WCAG's, from 1 to 21."""
+
+    def luminance(colour: Any) -> float:
+        c = np.array(colour)
+        return float(np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722])
+
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_contrast_is_that_of_the_norm():
+    assert contrast((0, 0, 0), (1, 1, 1)) == pytest.approx(21)
+    assert contrast(to_rgb("#767676"), (1, 1, 1)) == pytest.approx(4.54, abs=0.01)
+    assert shown_dark((1, 1, 1)) == pytest.approx(0.09) and shown_dark((0, 0, 0)) == pytest.approx(0.91)
+
+
+@pytest.mark.parametrize("colour", [TRAIN, HELD_OUT, FREE, NOISE, REFERENCE, *SERIES], ids=lambda each: to_hex(each))
+def test_lines_and_letters_stand_out_from_light_and_from_dark_pages(colour):
+    """3 for what is drawn, 4.5 for what is written (WCAG 2.1, 1.4.11 and 1.4.3)."""
+    ground, line, letters = to_rgb(CHART_GROUND), to_rgb(colour), ink(colour)
+    assert contrast(line, ground) >= 3 and contrast(letters, ground) >= 4.5
+    assert contrast(shown_dark(line), shown_dark(ground)) >= 3
+    assert contrast(shown_dark(letters), shown_dark(ground)) >= 4.5
+
+
+def test_numbers_on_a_map_stand_out_from_every_colour_of_it():
+    for share in np.linspace(0, 1, 50):
+        ground = plt.get_cmap("viridis")(share)[:3]
+        other = {"black": "white", "white": "black"}[letters_on(ground)]
+        assert contrast(to_rgb(letters_on(ground)), ground) >= max(4.5, contrast(to_rgb(other), ground))

@@ -8,15 +8,14 @@ import torch
 
 from recon.chapters.kkt_training import KKT_TRAINING
 from recon.chapters.kkt_training.compute import observation_steps
-from recon.chapters.run import run
 from recon.nets.mlp import three_layer
 from recon.optim.streams import stream
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
-    return run("kkt-training", "smoke", "photos", "cpu", out=tmp_path_factory.mktemp("kkt"))
+def smoke(runs):
+    return runs("kkt-training")
 
 
 @pytest.mark.parametrize("steps", [1, 5, 150, 6000])

@@ -10,15 +10,14 @@ from sklearn.linear_model import LogisticRegression
 from recon.chapters.linear import LINEAR
 from recon.chapters.linear.beyond import split
 from recon.chapters.linear.compute import anscombe, counting
-from recon.chapters.run import run
 from recon.images.registry import load_pool
 from recon.nets.mlp import affine
 from recon.training.inner import Objective, solve_affine, with_ones
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
-    return run("linear", "smoke", "photos", "cpu", out=tmp_path_factory.mktemp("linear"))
+def smoke(runs):
+    return runs("linear")
 
 
 @pytest.mark.parametrize("start", ["counterfactual", "noise", "repeated"])

@@ -21,8 +21,8 @@ PINNED = Path(__file__).parent / "smoke"
 
 
 @pytest.mark.parametrize("name", registry())
-def test_metrics_are_what_they_were(name, out, smoke):
-    result = smoke(name)
+def test_metrics_are_what_they_were(name, out, runs):
+    result = runs(name)
     metrics = json.loads((out / name / "result.json").read_text())["metrics"]
     compare = [compared(json.loads(file.read_text()), metrics) for file in PINNED.glob(f"{name}.*json")]
     faults = [{key: each[key] for key in ("differ", "gone", "new") if each.get(key)} for each in compare]

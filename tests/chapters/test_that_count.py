@@ -8,7 +8,8 @@ import pytest
 
 from recon.chapters import ROOT, load
 from recon.chapters.catalogue import best, rows
-from recon.chapters.verdicts import that_count
+from recon.chapters.verdicts import in_full, that_count
+from recon.store.results import Claim
 
 RESULTS = ROOT / "book" / "executed" / "results"
 
@@ -34,3 +35,21 @@ def test_a_chapter_shows_the_verdicts_of_the_claims_page(name, fresh):
         assert verdict.split(" (")[0] == row.verdict and sentence == claim.sentence
         assert run.endswith(f"{row.image_sets} image set{'s' * (row.image_sets > 1)}")
         assert run.startswith("this page" if row.result.made.key == result.made.key else "kept")
+
+
+def test_claims_are_told_in_full_and_nothing_in_them_is_markup():
+    claims = [
+        Claim("a", "", "θ* is far from c_out.", "", "2 of 3, |W| = 1", "none", "partly"),
+        Claim("b", "", "Second.", "", "5", "", "finding"),
+    ]
+    told = in_full(claims, "*Head:*").data.splitlines()
+    assert told == [
+        "*Head:*",
+        "",
+        "- **partly**: θ\\* is far from c\\_out.",
+        "  - ours: 2 of 3, \\|W\\| = 1",
+        "  - null: none",
+        "- **finding**: Second.",
+        "  - ours: 5",
+    ]
+    assert in_full(claims[1:]).data == "- **finding**: Second.\n  - ours: 5"

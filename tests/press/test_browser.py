@@ -100,10 +100,40 @@ def test_this_file_sees_broken_links(tmp_path):
 # ------------------------------------------------------------------------------------------- in the browser
 
 
+#: markup that reached a reader: rows of tables, formulas, roles, texts that nobody filled in
+RAW = re.compile(
+    r"\|\s*:?[-–—]+\s*\||\$[^\s$][^$\n]*\$|\\\(|\{[a-z:]+\}`|\*\*[^*\n]+\*\*"
+    r"|(?<![\\_^}\w])\{['‘\"]?[a-z_][^{}\\\n:]*(?::[^{}\s][^{}\n]*)?\}"
+)
+PROSE = """() => { const all = document.querySelector('.bd-article').cloneNode(true);
+  all.querySelectorAll('pre, code, .math, script, style').forEach((each) => each.remove());
+  return all.textContent; }"""
+#: what is to be seen but for code, which may show how an element is made
+SHOWN = """() => { const code = [...document.querySelectorAll('.bd-article :is(pre, code)')];
+  code.forEach((each) => (each.style.display = 'none'));
+  const text = document.querySelector('.bd-article').innerText;
+  code.forEach((each) => (each.style.display = ''));
+  return text; }"""
+#: what only a hand on the page can do: on paper nothing asks for it, and no control is left over
+ASKS = re.compile(r"\b(?:drag|move (?:a|the) slider|choose one|click|press|download the notebook)\b[^.]*\.", re.I)
+CONTROLS = "input:visible, label:visible, select:visible, [role=slider]:visible, button:visible:not(:has(img))"
+#: bytes of each file that a page asked for, also of those that the browser had kept from another page
+SIZES = """() => Object.fromEntries(['navigation', 'resource'].flatMap((type) => performance.getEntriesByType(type))
+  .map((each) => [each.name, each.decodedBodySize]))"""
+#: bytes of a page without its pictures; more only where a page carries an element to play with, data and all
+LIGHT, WITH_ELEMENTS = 1_500_000, 2_000_000
+
+
 @pytest.mark.parametrize("name", [*PAGES, "search"])
-def test_a_page_loads_cleanly_is_accessible_and_fits_a_phone(tab, name):
+def test_a_page_is_clean_light_accessible_and_fits_a_phone_and_paper(tab, name):
     page = tab.open(f"{name}.html")
     assert tab.complaints == [] and page.locator("mjx-merror").count() == 0
+    if name in PAGES:
+        assert RAW.findall(page.evaluate(PROSE)) == []
+        too_much = overweight(page.evaluate(SIZES), page.locator(".recon-element").count() > 0)
+        assert name == "book/reference" or too_much == []  # docstrings alone are more
+        if name != "book/reference":  # which names the package `press` in its sentences
+            assert_nothing_asks_on_paper(page)
     if name == "book/reference":  # a hundred modules alike, which take axe a minute
         page.evaluate(
             "document.querySelectorAll('.bd-article > section > section ~ section').forEach((s) => s.remove())"
@@ -111,8 +141,23 @@ def test_a_page_loads_cleanly_is_accessible_and_fits_a_phone(tab, name):
     assert tab.violations() == []
     plain = "img => !img.closest('.zoom, .recon-element, .sd-card')"
     assert page.locator(".bd-article img").evaluate_all(f"all => all.filter({plain}).map(img => img.alt)") == []
-    tab.open(f"{name}.html", PHONE)
+    page.set_viewport_size(PHONE)
     assert tab.too_wide() <= 0
+
+
+def overweight(sizes: dict[str, int], playing: bool) -> list[tuple[str, int]]:
+    """The five heaviest files of a page whose bytes are too many, or so few that it was not served."""
+    total = sum(size for url, size in sizes.items() if not url.endswith((".png", ".svg")))
+    heaviest = sorted(sizes.items(), key=lambda each: -each[1])[:5]
+    return [] if 300_000 < total < (WITH_ELEMENTS if playing else LIGHT) else heaviest
+
+
+def assert_nothing_asks_on_paper(page) -> None:
+    page.emulate_media(media="print")
+    article = page.locator(".bd-article")
+    assert ASKS.findall(page.evaluate(SHOWN)) == []
+    assert article.locator(CONTROLS).evaluate_all("all => all.map((each) => each.outerHTML.slice(0, 80))") == []
+    page.emulate_media(media="screen")
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -128,34 +173,11 @@ def test_a_page_reflows_and_can_be_looked_at(tab, name):
         assert page.evaluate(STRETCHED) == [], width
 
 
-#: markup that reached a reader: rows of tables, formulas, roles
-RAW = re.compile(r"\|\s*:?[-–—]+\s*\||\$[^\s$][^$\n]*\$|\\\(|\{[a-z:]+\}`|\*\*[^*\n]+\*\*")
-PROSE = """() => { const all = document.querySelector('.bd-article').cloneNode(true);
-  all.querySelectorAll('pre, code, .math, script, style').forEach((each) => each.remove());
-  return all.textContent; }"""
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_no_markup_reaches_a_reader(tab, name):
-    assert RAW.findall(tab.open(f"{name}.html").evaluate(PROSE)) == []
-
-
-#: bytes of a page without its pictures; more only where a page carries an element to play with, data and all
-LIGHT, WITH_ELEMENTS = 1_500_000, 2_000_000
-
-
-@pytest.mark.parametrize("name", [name for name in PAGES if name != "book/reference"])  # docstrings alone are more
-def test_a_page_is_light(tab, name):
-    sizes = {}
-    listen = lambda r: sizes.update({r.url: int(r.headers.get("content-length", 0))})  # noqa: E731
-    tab.page.on("response", listen)
-    page = tab.open(f"{name}.html")
-    tab.page.remove_listener("response", listen)
-    playing = page.locator(".recon-element").count()
-    bytes_ = sum(size for url, size in sizes.items() if not url.endswith((".png", ".svg")))
-    assert 300_000 < bytes_ < (WITH_ELEMENTS if playing else LIGHT), sorted(sizes.items(), key=lambda each: -each[1])[
-        :5
-    ]
+def test_this_file_sees_markup_and_texts_that_nobody_filled_in():
+    for text in ("| --- |", "a $W_1$", "{term}`x`", "**bold**", "took {m.seconds:.0f} s", "from {'x' if y else z} on"):
+        assert RAW.search(text), text
+    for text in ("{name: unit(name)}", "y in {0, 1}", "5 $ and 6", "x_{i} of {}", "a|b", "2 * 3"):
+        assert not RAW.search(text), text
 
 
 def test_the_social_picture_is_there(site):

@@ -92,6 +92,30 @@ def test_a_caption_does_not_tell_one_n_where_many_are_shown():
     assert chapter_pages.made(result, "Distance against n; seed 3.") == "At the paper's size."
 
 
+def pictured(cell):
+    """What the page says of a cell's picture: its name, its caption, its alternative text; "" for what is missing."""
+    words = cell.metadata.get("mystnb", {})
+    figure = words.get("figure", {})
+    return figure.get("name", ""), figure.get("caption", ""), words.get("image", {}).get("alt", "")
+
+
+@pytest.mark.parametrize("folder", ["notebooks", "book/executed"])
+def test_every_picture_of_a_chapter_is_a_figure_of_its_own(folder):
+    """Drawn here or kept from a longer run: one for each cell, with a name, a caption and words for who cannot see."""
+    names = []
+    for path in sorted((ROOT / folder).glob("*.ipynb")):
+        for cell in nbformat.read(path, as_version=4).cells:
+            draws = sum(map(cell.source.count, ("plt.show()", "Image(")))
+            shows = sum("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
+            assert draws <= 1 and shows <= draws, f"{path.stem}: {cell.source}"
+            if draws:
+                name, caption, alt = pictured(cell)
+                assert name.startswith("fig-") and len(caption) > 40 and len(alt) > 40, f"{path.stem}: {cell.source}"
+                assert caption != alt
+                names.append(name)
+    assert len(names) > 50 and len(names) == len(set(names))
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_every_caption_of_a_page_tells_its_sizes(path):
     source = [path.read_text(encoding="utf-8")]

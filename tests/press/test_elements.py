@@ -11,6 +11,7 @@ import torch
 
 from recon.chapters.decoreco_adversary.guess import guess
 from recon.chapters.decoreco_tuned.compare import Pair, compare_html
+from recon.chapters.decoreco_tuned.quiz import Option, quiz_html
 from recon.chapters.elements import bytes_of, element
 from recon.chapters.landscape.landing import KINDS, landing_html
 from recon.chapters.landscape.walk import walk_html
@@ -204,13 +205,8 @@ def test_a_threshold_counts_what_lies_above_it(opened):
 
 
 def test_unmixing_ends_at_the_sources_and_starts_at_the_rows(opened):
-    truth = images(12)
-    x = truth - truth.mean(0)
-    mixing = torch.randn(20, 12, generator=torch.Generator().manual_seed(2))
-    rows = mixing @ x
-    basis = torch.linalg.svd(rows, full_matrices=False).Vh[:11]
-    page = opened(unmixing(basis, rows, [("half-way", mixing[:12] @ x), ("at the end", -x)], truth, n=10))
-    assert page.locator("canvas").count() == 10 == page.locator("img").count()
+    page = opened(unmixed())
+    assert page.locator("canvas:visible").count() == 10 == page.locator("img").count()
     red = "canvas => [...canvas.getContext('2d').getImageData(0, 0, 32, 32).data].filter((_, i) => i % 4 === 0)"
     knob = page.get_by_role("slider")
 
@@ -299,7 +295,7 @@ def test_a_game_is_played_by_keyboard_and_its_link_says_the_score(opened):
 def test_a_game_without_scripts_says_its_answers(browser, tmp_path):
     page = plain(browser, tmp_path, game())
     page.locator("summary").click()
-    assert page.get_by_text("are real. ").is_visible() and page.locator("button:visible").count() == 0
+    assert page.locator("details p", has_text="are real. ").is_visible() and page.locator("button:visible").count() == 0
 
 
 # ---------------------------------------------------------------------------------------------------- draw, land
@@ -362,7 +358,7 @@ def test_a_landing_shows_the_distances_of_its_start(opened):
     page = opened(landing_html(grid, table, (x[0], x[1], x[2])))
 
     def cells() -> list[str]:
-        return page.locator("tbody td").all_inner_texts()
+        return page.locator("tbody td:visible").all_inner_texts()
 
     assert cells() == ["22.0", "22.1", "22.2", "122.0", "122.1", "122.2"]  # started at the training images
     page.locator("svg").focus()
@@ -378,3 +374,98 @@ def test_a_landing_shows_the_distances_of_its_start(opened):
     assert cells()[0] == "2.0"
     drawn = page.locator(".mixed").evaluate("c => c.getContext('2d').getImageData(0, 0, 1, 1).data[0]")
     assert abs(drawn - round(x[1][0].item() * 255)) <= 1
+
+
+# ----------------------------------------------------------------------------------------------------- on paper
+
+
+def unmixed() -> str:
+    truth = images(12)
+    x = truth - truth.mean(0)
+    mixing = torch.randn(20, 12, generator=torch.Generator().manual_seed(2))
+    rows = mixing @ x
+    basis = torch.linalg.svd(rows, full_matrices=False).Vh[:11]
+    return unmixing(basis, rows, [("half-way", mixing[:12] @ x), ("at the end", -x)], truth, n=10)
+
+
+def landed() -> str:
+    grid = [0.0, 0.5, 1.0]
+    table = {kind: [[10 * i + j + k / 10 for j in range(3)] for i in range(3)] for k, kind in enumerate(KINDS)}
+    x = images(3)
+    return landing_html(grid, {"one": table}, (x[0], x[1], x[2]))
+
+
+def asked() -> str:
+    x = images(10)
+    return quiz_html([Option(x[i], x[5 + i], 0.8, i != 3, i + 1, 40) for i in range(5)])
+
+
+ELEMENTS = {
+    "compare": slider,
+    "walk": strip,
+    "threshold": lambda: threshold(separated()),
+    "unmixing": unmixed,
+    "guess": game,
+    "quiz": asked,
+    "drawing": drawing,
+    "landing": landed,
+}
+#: what only a hand on the page can do
+ASKS = re.compile(r"\b(drag|move (?:a|the)|draw (?:an|on)|choose one|click|answers in words|show the answers)\b", re.I)
+CONTROLS = "input:visible, label:visible, details:visible, canvas.pad:visible, [role=slider]:visible, button:visible"
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_on_paper_an_element_asks_for_nothing_and_says_what_is_online(opened, name):
+    page = opened(ELEMENTS[name]())
+    box = page.locator(".recon-element")
+    assert ASKS.search(box.inner_text()) and page.locator(CONTROLS).count() > 0
+    assert page.locator(".paper:visible").count() == 0 and page.locator(".ask:visible").count() > 0
+    page.emulate_media(media="print")
+    said = box.inner_text()
+    assert ASKS.search(said) is None, said
+    assert page.locator(".ask:visible").count() == 0 and page.locator(".paper:visible").count() > 0
+    assert re.search(r"On the web page|The answers, ", said)
+    controls = [each for each in page.locator(CONTROLS).all() if not each.locator("img").count()]
+    assert [each.evaluate("each => each.className") for each in controls] in ([], ["pad"] * (name == "drawing"))
+
+
+def test_a_printed_pair_stands_side_by_side_and_a_printed_walk_has_a_row_a_set(opened):
+    page = opened(slider(), size={"width": 800, "height": 800})
+    page.emulate_media(media="print")
+    left, right = (page.locator(which).first.bounding_box() for which in (".over", ".under"))
+    assert left["x"] + left["width"] <= right["x"] and left["y"] == right["y"] and cut(page) == "none"
+    page = opened(strip(), size={"width": 800, "height": 800})
+    page.emulate_media(media="print")
+    shown = page.locator(".stage:visible")
+    assert [each.evaluate("each => each.style.getPropertyValue('--frame')") for each in shown.all()] == list("01234")
+    assert shown.first.locator(".tile").count() == 3
+    assert "url" in shown.first.locator(".tile").first.evaluate("each => getComputedStyle(each).backgroundImage")
+
+
+def test_a_printed_unmixing_shows_both_ends(opened):
+    page = opened(unmixed())
+    page.emulate_media(media="print")
+    red = "canvas => [...canvas.getContext('2d').getImageData(0, 0, 32, 32).data].filter((_, i) => i % 4 === 0)"
+    drawn = page.locator("canvas:visible")
+    assert drawn.count() == 20 and "at the end:" in page.locator(".recon-element").inner_text()
+    page.emulate_media(media="screen")
+    knob = page.get_by_role("slider")
+    for key, first in (("Home", 0), ("End", 10)):
+        knob.press(key)
+        live = page.locator(".now canvas").first.evaluate(red)
+        assert live == page.locator(".paper canvas").nth(first).evaluate(red)
+
+
+def test_a_printed_landing_has_a_table_for_each_corner(opened):
+    page = opened(landed())
+    page.emulate_media(media="print")
+    tables = page.locator("table:visible")
+    assert [table.locator("td").all_inner_texts() for table in tables.all()] == [
+        ["22.0", "22.1", "22.2"],
+        ["2.0", "2.1", "2.2"],
+        ["0.0", "0.1", "0.2"],
+    ]
+    captions = tables.locator("caption").all_inner_texts()
+    starts = ("the training images", "other photographs", "noise")
+    assert [text.split(":")[0] for text in captions] == [f"Started at {start}" for start in starts]

@@ -10,6 +10,7 @@ import unicodedata
 import pytest
 from PIL import Image
 
+from recon.chapters.leakage_rank.drawing import drawing
 from recon.errors import ReconError
 from recon.press import pdf
 
@@ -46,6 +47,18 @@ def test_pages_become_one_file_with_a_bookmark_each(tmp_path, browser):
     assert led.count(None) == 2 and set(led) >= {"/p0-end", "/p1-end"}  # "out", of either page, leads nowhere
     assert led[:2] == ["/p0-end", "/p1-end"]
     assert len(found.pages) >= 5 and sum(len(page.images) for page in found.pages) == 2
+
+
+def test_an_element_is_printed_as_what_it_shows(tmp_path, browser):
+    pypdf = pytest.importorskip("pypdf", reason="pypdf is not installed: make env")
+    (tmp_path / "page.html").write_text(f"<title>Page</title><h1>Page</h1>{drawing()}")
+    tab = browser.new_page()
+    pdf.join([tmp_path / "page.html"], tmp_path / "book.pdf", tab)
+    tab.close()
+    (sheet,) = pypdf.PdfReader(tmp_path / "book.pdf").pages
+    text = " ".join(unicodedata.normalize("NFKC", sheet.extract_text()).split())
+    assert "On the web page one draws the image" in text and "mean squared error 0 to the last digit" in text
+    assert "Draw" not in text and "Clear the drawing" not in text and len(sheet.images) == 3
 
 
 def test_without_chromium_it_is_one_sentence(monkeypatch):

@@ -116,6 +116,13 @@ def test_only_what_would_come_out_otherwise_is_executed_again(repo, monkeypatch)
     assert shown() == first
     assert shown(chapters=["01-one"])[0] != first[0], "what is asked for by name is executed"
     again = shown()
+    captioned = read_notebook(repo / "notebooks" / "01-one.ipynb")
+    captioned.cells[2].metadata["mystnb"] = {"figure": {"caption": "A clock."}}
+    write(repo, "01-one", captioned)
+    assert shown() == again, "a caption is no reason to execute a page"
+    page = read_notebook(repo / "build" / "smoke-cifar10" / "executed" / "01-one.ipynb")
+    assert code_cells(page)[2].metadata.mystnb.figure.caption == "A clock.", "and the page has it"
+    assert code_cells(page)[1].metadata.tags == ["injected-parameters", "remove-cell"]
     write(repo, "02-two", chapter("import time; print(time.time(), 2)"))
     edited = shown()
     assert edited[0] == again[0] and edited[1].endswith(" 2\n")

@@ -321,6 +321,9 @@ def test_a_pages_hash_follows_the_script_of_an_element_on_it(monkeypatch, tmp_pa
     (static / "walk.js").write_text("() => 1")
     after = [stamps.source_hash(each, "smoke") for each in (playing, other)]
     assert before[0] != after[0] and before[1] == after[1]
+    (static / "elements.css").write_text(".paper {}")  # in every element
+    shared = [stamps.source_hash(each, "smoke") for each in (playing, other)]
+    assert shared[0] != after[0] and shared[1] == after[1]
 
 
 @pytest.mark.parametrize("part", ["compute", "claims", "figures", "sizes"])

@@ -31,7 +31,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "4.3 b, Fig. 2a",
             "From the ground truth the affine classifier recovers the training data perfectly.",
             "perfect (visual)",
-            f"moved {metrics.truth.moved_l2:.1e} in L2",
+            f"moved {metrics.truth.moved_l2:.1e} in L2" if metrics.truth.moved_l2 else "moved 0 in L2",
             held_out,
             verdict(metrics.truth.nn_train_l2 <= 1e-3),
             value=metrics.truth.nn_train_l2,

@@ -9,7 +9,7 @@ from statistics import median
 
 from recon.chapters.bilevel_common import PAPER_HIDDEN
 from recon.chapters.bilevel_hidden.metrics import HypergradientMetrics, MeanEnded, Metrics, PathMetrics
-from recon.chapters.bilevel_hidden.readings import readings
+from recon.chapters.bilevel_hidden.readings import INNER, readings
 from recon.chapters.bilevel_hidden.sizes import HypergradientSizes, PathSizes, Sizes
 from recon.store.results import Claim, verdict
 
@@ -128,7 +128,7 @@ def _findings(metrics: Metrics) -> list[Claim]:
             f"No reading of Table 1's hidden row (sum, mean per parameter, relative to ‖θ*‖²) comes within a factor of "
             f"{NEAR:.0f} of a run at all three starts.",
             ", ".join(f"{value:.1e}" for value in PAPER_HIDDEN.values()),
-            f"nearest: {best.reading}, θ⁰ {best.inner}, weight decay {best.weight_decay}: {best.random:.1e}, "
+            f"nearest: {best.reading}, θ⁰: {INNER[best.inner]}, weight decay {best.weight_decay}: {best.random:.1e}, "
             f"{best.truth:.1e}, {best.partition:.1e}, off by a factor of {best.factor:.2g}",
             f"two seeds: sum {null.other_seed_sum:.3g}, mean {null.other_seed_mean:.1e}",
             "finding" if best.factor > NEAR else "not reproduced",
@@ -142,10 +142,12 @@ def _findings(metrics: Metrics) -> list[Claim]:
             "null; from a θ⁰ of the adversary's own it does not.",
             "",
             "random start: "
-            + ", ".join(f"{found.random.settled_sum:.3g} from {name}" for name, found in inner.inner_starts().items())
+            + ", ".join(
+                f"{found.random.settled_sum:.3g} from {INNER[name]}" for name, found in inner.inner_starts().items()
+            )
             + "; partition start: "
             + ", ".join(
-                f"{found.partition.settled_sum:.3g} from {name}" for name, found in inner.inner_starts().items()
+                f"{found.partition.settled_sum:.3g} from {INNER[name]}" for name, found in inner.inner_starts().items()
             ),
             f"θ = 0: {null.zero_sum:.3g}; another seed: {null.other_seed_sum:.3g}",
             "finding" if informed and blind else ("partly" if informed or blind else "not reproduced"),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from recon.chapters.bilevel_common import PAPER_HIDDEN, STARTS
 from recon.chapters.bilevel_hidden.metrics import MeanEnded, Metrics
 
+#: where the inner training begins, as tables and sentences have it
+INNER = {"uniform": "uniform", "other_seed": "another seed", "theta_star": "θ*"}
 READINGS = ("sum", "mean per parameter", "relative to ‖θ*‖²")
 
 

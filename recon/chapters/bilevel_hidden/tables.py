@@ -7,7 +7,7 @@ import pandas as pd
 from recon.chapters.bilevel_common import PAPER_HIDDEN, STARTS
 from recon.chapters.bilevel_hidden.figures import WAYS
 from recon.chapters.bilevel_hidden.metrics import HypergradientMetrics, Metrics
-from recon.chapters.bilevel_hidden.readings import READINGS, Reading, readings
+from recon.chapters.bilevel_hidden.readings import INNER, READINGS, Reading, readings
 from recon.chapters.bilevel_pictures import over_sets
 from recon.store.results import Result
 
@@ -19,7 +19,7 @@ def run_table(results: list[Result[Metrics]]) -> pd.DataFrame:
         for inner in at_decay.inner_starts():
             for start in STARTS:
                 same = [r.metrics.weight_decays[decay].inner_starts()[inner].starts()[start] for r in results]
-                rows[decay, inner, start] = {
+                rows[decay, INNER[inner], start] = {
                     "at the start": over_sets([each.first_sum for each in same], ".3g"),
                     "after the attack": over_sets([each.distance_sum for each in same], ".3g"),
                     "settled": over_sets([each.settled_sum for each in same], ".3g"),
@@ -39,7 +39,7 @@ def reading_table(results: list[Result[Metrics]]) -> pd.DataFrame:
             next(o for o in readings(r.metrics) if (o.weight_decay, o.inner, o.reading) == _place(each))
             for r in results
         ]
-        rows[each.reading, str(each.weight_decay), each.inner] = {
+        rows[each.reading, str(each.weight_decay), INNER[each.inner]] = {
             **{start: over_sets([getattr(o, start) for o in same], ".1e") for start in STARTS},
             "off by": over_sets([o.factor for o in same], ".2g"),
         }

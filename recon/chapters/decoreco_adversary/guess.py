@@ -38,14 +38,15 @@ def guess(result: Result[Metrics], seed: int = 0) -> str:
         for k, i in enumerate(order, start=1)
     )
     answers = ", ".join(str(k) for k, i in enumerate(order, start=1) if true[i])
+    answers = f"Numbers {answers} are real. {said} A coin gets {n // 2} of them right."
     body = (
         f"<p><strong>You are the adversary.</strong> Which of these {n} reconstructions show an image that the network "
         f'was trained on? A negative, light for dark, counts as false.</p><div class="cards">{cards}</div>'
-        '<p class="verdict" role="status" aria-live="polite"></p><p class="foot">'
+        '<p class="verdict ask" role="status" aria-live="polite"></p><p class="foot ask">'
         '<button type="button" class="done" data-live hidden disabled>Show the answers</button> '
         '<button type="button" class="again" hidden>Try again</button> '
         '<a class="share" hidden href="#">A link that shows this score</a></p>'
-        f"<details><summary>Answers in words</summary><p>Numbers {answers} are real. {said} "
-        f"A coin gets {n // 2} of them right.</p></details>"
+        f"<details><summary>Answers in words</summary><p>{answers}</p></details>"
+        f'<p class="paper">The answers, which the web page gives after yours: {answers}</p>'
     )
     return element("guess", "Game: be the adversary", body, {"said": said})

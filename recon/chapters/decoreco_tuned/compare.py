@@ -80,7 +80,15 @@ def compare_html(pairs: list[Pair], threshold: float = 0.6, note: str = "", name
     """The sliders as one HTML fragment.  Without scripts both images of a pair stand side by side."""
     figures = "".join(_figure(pair, threshold) for pair in pairs)
     body = f'<div class="pairs">{figures}</div><p class="note">{html.escape(note)}</p>'
-    return element("compare", "Reconstructions over their nearest training images", body, id=name)
+    return element(
+        "compare",
+        "Reconstructions over their nearest training images",
+        body,
+        id=name,
+        ask="Move a slider: left of it is the reconstruction, right of it its nearest training image.",
+        paper="Left in each pair is the reconstruction, right its nearest training image. On the web page a slider "
+        "lays one over the other.",
+    )
 
 
 def _figure(pair: Pair, threshold: float) -> str:

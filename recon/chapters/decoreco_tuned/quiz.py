@@ -60,10 +60,12 @@ def quiz_html(options: list[Option], name: str = "recon-quiz") -> str:
         for k, option in enumerate(options, start=1)
     )
     body = (
-        "<p><strong>Which of these is not a training image?</strong> Choose one.</p>"
+        '<p><strong>Which of these is not a training image?</strong> <span class="ask">Choose one.</span></p>'
         f'<div class="cards">{cards}</div><p class="verdict" role="status" aria-live="polite"></p>'
         f'<button type="button" class="again" hidden>Try again</button>'
         f"<details class='plain'><summary>Answers in words</summary><p>{html.escape(answers)}</p></details>"
+        '<p class="paper">The answers, with the rank of each by likeness to a training image: '
+        f"{html.escape(answers)}.</p>"
     )
     return element("quiz", "Quiz: which reconstruction is not a training image?", body, id=name)
 

@@ -38,6 +38,7 @@ def plot_training(result: Result[Metrics]) -> Figure:
     axes[0].axhline(12.43, color=REFERENCE, linestyle=":")
     ends[0].append((12.43, "reference\nafter 10⁶ epochs", REFERENCE))
     axes[0].set(xscale="log", yscale="symlog", ylabel="−log E (training loss)")
+    axes[0].set_ylim(bottom=min(0.0, axes[0].dataLim.ymin))
     axes[1].set(ylabel="smallest normalised margin")
     axes[2].set(xlabel="step", ylabel="KKT residual, layer 1", ylim=(0, 1.05))
     for ax, curves in zip(axes, ends, strict=True):
@@ -81,7 +82,7 @@ def plot_support(result: Result[Metrics], n: int = 8) -> Figure:
     x = rescale(result.array("x_train") + result.array("mean"))
     value = result.array("multipliers")
     rows = [("largest λ", x[order[:n]], "grey"), ("smallest λ", x[order[-n:]], "grey")]
-    return image_rows(rows, [[f"{v:.1e}" for v in value[part]] for part in (order[:n], order[-n:])])
+    return image_rows(rows, [[f"{v:.1e}" if v else "0" for v in value[part]] for part in (order[:n], order[-n:])])
 
 
 FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {

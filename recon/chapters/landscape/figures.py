@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from recon.chapters.landscape.metrics import BilevelMetrics, BySet, DecorecoMetrics, Grid
-from recon.chapters.pictures import NEARER, PAGE, SERIES, STARTS, Colour, chart, end_labels, image_rows
+from recon.chapters.pictures import NEARER, PAGE, SERIES, STARTS, Colour, chart, end_labels, image_rows, letters_on
 from recon.store.results import Result
 
 SETS = {"truth": "training", "partition": "partition", "random": "noise"}
@@ -34,9 +34,9 @@ def heatmaps(
     ticks = range(side), [f"{value:g}" for value in lambdas]
     for ax, (name, values_of_set) in zip(axes, distance.sets().items(), strict=True):
         values = np.array(values_of_set).T  # [λ₂][λ₁]
-        ax.imshow(values, origin="lower", vmin=0, vmax=top, cmap="viridis")
+        image = ax.imshow(values, origin="lower", vmin=0, vmax=top, cmap="viridis")
         for (j, i), value in np.ndenumerate(values):
-            colour = "white" if value < 0.6 * top else "black"
+            colour = letters_on(image.to_rgba(value)[:3])
             ax.text(i, j, f"{value:.1f}", ha="center", va="center", color=colour, fontsize=8)
         ax.set_xticks(*ticks)
         ax.set_yticks(*ticks)

@@ -12,6 +12,9 @@ from recon.chapters.landscape.metrics import BilevelMetrics, DecorecoMetrics
 from recon.store.results import Result
 
 KINDS = ("truth", "partition", "random")
+DISTANCE = "Mean distance of the end to the nearest"
+#: starts that a printed page shows -> their indices of λ₁ and λ₂
+CORNERS = {"the training images": (-1, -1), "other photographs": (0, -1), "noise": (0, 0)}
 
 
 def landing(bilevel: Result[BilevelMetrics], decoreco: Result[DecorecoMetrics]) -> str:
@@ -39,17 +42,36 @@ def landing_html(
         "attacks": [{"distances": [each[kind] for kind in KINDS]} for each in attacks.values()],
         "images": [bytes_of(image, 0.0, 1.0) for image in images],
     }
-    rows = "".join(
-        f'<tr><th scope="row">{name}</th>' + "".join(f"<td>{each[kind][-1][-1]:.1f}</td>" for kind in KINDS) + "</tr>"
-        for name, each in attacks.items()
-    )
     body = (
-        '<div class="panels"><div class="stage" hidden></div><div>'
+        '<div class="panels ask"><div class="stage" hidden></div><div>'
         '<canvas class="mixed" width="32" height="32" role="img" aria-label="One image of the start" hidden></canvas>'
         '<p class="said" role="status">Started at the training images.</p>'
-        '<table><caption>Mean distance of the end to the nearest</caption><thead><tr><th scope="col">attack</th>'
-        '<th scope="col">training image</th><th scope="col">other photograph</th><th scope="col">noise</th></tr>'
-        "</thead>"
-        f"<tbody>{rows}</tbody></table></div></div>"
+        + _table(attacks, (-1, -1), DISTANCE)
+        + "</div></div>"
+        + "".join(
+            f'<div class="paper">{_table(attacks, at, f"Started at {words}: {DISTANCE.lower()}")}</div>'
+            for words, at in CORNERS.items()
+        )
     )
-    return element("landing", "Where attacks end, by where they start", body, data)
+    return element(
+        "landing",
+        "Where attacks end, by where they start",
+        body,
+        data,
+        ask="Drag the start over the map, or move it by the arrow keys.",
+        paper="On the web page the start can be moved over a map of the mixtures of eq. (10). Here are its corners.",
+    )
+
+
+def _table(attacks: Mapping[str, Mapping[str, list[list[float]]]], at: tuple[int, int], caption: str) -> str:
+    """A row for each attack, from the start with these indices of λ₁ and λ₂."""
+    i, j = at
+    rows = "".join(
+        f'<tr><th scope="row">{name}</th>' + "".join(f"<td>{each[kind][i][j]:.1f}</td>" for kind in KINDS) + "</tr>"
+        for name, each in attacks.items()
+    )
+    return (
+        f'<table><caption>{caption}</caption><thead><tr><th scope="col">attack</th>'
+        '<th scope="col">training image</th><th scope="col">other photograph</th><th scope="col">noise</th></tr>'
+        f"</thead><tbody>{rows}</tbody></table>"
+    )

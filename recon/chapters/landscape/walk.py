@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 
+import torch
 from torch import Tensor
 
 from recon.chapters.elements import element, strip_uri
@@ -12,6 +13,7 @@ from recon.chapters.landscape.metrics import BilevelMetrics
 from recon.store.results import Result
 
 ROW = 8  # images shown: one row of a page
+ON_PAPER = 7  # frames, a row each
 
 
 def walk(result: Result[BilevelMetrics]) -> str:
@@ -29,6 +31,8 @@ def walk_html(pictures: Tensor, error: list[float], n: int, name: str = "recon-w
     frames, rows = pictures.shape[:2]
     said = "|".join(place(k, frames, value) for k, value in enumerate(error))
     tiles = "".join(f'<span class="tile" style="--row: {row}"></span>' for row in range(rows))
+    some = torch.linspace(0, frames - 1, min(ON_PAPER, frames)).round().int().tolist()
+    printed = "".join(f'<div class="stage" style="--frame: {k}">{tiles}</div>' for k in some)
     alt = (
         f"{frames} training sets of one classifier, a column each, {rows} of their {n} images: photographs of the "
         "training set turn into other photographs, and those into noise."
@@ -38,11 +42,20 @@ def walk_html(pictures: Tensor, error: list[float], n: int, name: str = "recon-w
         f'<div class="stage" hidden role="img" aria-label="{rows} images of the set at this place">{tiles}</div>'
         f'<input type="range" min="0" max="{frames - 1}" step="1" value="0" hidden '
         f'aria-label="Place between the training set, other photographs and noise" data-said="{html.escape(said)}">'
-        f'<p class="said">Every column is a training set; the retrained classifiers differ by at most '
+        f'<p class="said ask">Every column is a training set; the retrained classifiers differ by at most '
         f"{max(error):.0e} (relative).</p>"
+        f'<div class="paper">{printed}</div>'
     )
     return element(
-        "walk", "Training sets of one classifier", body, style=f"--frames: {frames}; --rows: {rows}", id=name
+        "walk",
+        "Training sets of one classifier",
+        body,
+        style=f"--frames: {frames}; --rows: {rows}",
+        id=name,
+        ask="Move the slider, from the training set to other photographs and on to noise.",
+        paper=f"On the web page a slider walks through {frames} training sets. Here are {len(some)} of them, from the "
+        "training set over other photographs to noise. The classifiers retrained on them differ by at most "
+        f"{max(error):.0e} (relative).",
     )
 
 

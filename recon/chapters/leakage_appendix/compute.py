@@ -28,13 +28,15 @@ HELD_OUT = 10  # of so many images of the two classes, one
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Three questions."""
-    solvers, arrays = constrained(sizes, context)
+    solvers, arrays = constrained("tanh", sizes, context)
+    leaky, more = constrained("leaky_relu", sizes, context)
     metrics = Metrics(
         without_bias={name: without_bias(name, context) for name in sizes.without_bias},
         constrained=solvers,
+        leaky=leaky,
         trained={name: trained(name, sizes, context) for name in sizes.trained},
     )
-    return Outcome(metrics, arrays)
+    return Outcome(metrics, arrays | {f"leaky {name}": x for name, x in more.items()})
 
 
 def without_bias(name: str, context: Context) -> WithoutBias:
@@ -53,12 +55,13 @@ def without_bias(name: str, context: Context) -> WithoutBias:
     )
 
 
-def constrained(sizes: Sizes, context: Context) -> tuple[Constrained, Tensors]:
-    """The truck on a network of one convolution, from the minimum-norm solution: (16), and (11) by two
-    methods."""
+def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Constrained, Tensors]:
+    """The truck on a network of one convolution with this activation, from the minimum-norm solution: (16), and (11)
+    by two methods."""
     attacked, images = Attacked.of(sizes.constrained, context.pool), Victims.of(context.pool)
     truth = images.x[:1]
-    gradient = Gradient.of(attacked.network, attacked.theta, truth, images.labels[:1])
+    network = attacked.network.with_activation(activation)
+    gradient = Gradient.of(network, attacked.theta, truth, images.labels[:1])
     single, layer = gradient.to(torch.float32), next(layer_by_layer(gradient))
     steps, alpha, beta, _ = HYBRID[0]
     began = time.process_time()

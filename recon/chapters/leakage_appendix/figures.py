@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
@@ -15,17 +16,26 @@ from recon.store.results import Result
 
 
 def plot_constrained(result: Result[Metrics]) -> Figure:
-    """The truck, the minimum-norm solution, and what the three make of it."""
-    found = result.metrics.constrained
-    panels = [
-        ("truth", "original"),
-        ("start", f"least norm\n{found.start_mse:.4f}"),
-        ("soft", f"soft\n{found.soft.mse:.4f}\n{found.soft.seconds:.0f} s"),
-        ("lbfgs", f"L-BFGS\n{found.lbfgs.mse:.4f}\n{found.lbfgs.seconds:.0f} s"),
-        ("trust region", f"trust region\n{found.trust_region.mse:.4f}\n{found.trust_region.seconds:.0f} s"),
-    ]
-    images = [result.array(name)[0] for name, _ in panels]
-    return image_rows([("the truck", images, "grey")], [[title for _, title in panels]], size=1.1)
+    """The truck; the minimum-norm solution, and what the three make of it, with Tanh and with LeakyReLU; the null, a
+    grey image."""
+    truth = result.array("truth")[0]
+    grey = torch.full_like(truth, 0.5)
+    rows, titles = [("original", [truth], "grey")], [list[str]()]
+    for word, prefix, found in (
+        ("Tanh", "", result.metrics.constrained),
+        ("LeakyReLU", "leaky ", result.metrics.leaky),
+    ):
+        panels = [
+            ("start", f"least norm\n{found.start_mse:.4f}"),
+            ("soft", f"soft\n{found.soft.mse:.4f}\n{found.soft.seconds:.0f} s"),
+            ("lbfgs", f"L-BFGS\n{found.lbfgs.mse:.4f}\n{found.lbfgs.seconds:.0f} s"),
+            ("trust region", f"trust region\n{found.trust_region.mse:.4f}\n{found.trust_region.seconds:.0f} s"),
+        ]
+        rows.append((word, [result.array(f"{prefix}{name}")[0] for name, _ in panels], "black"))
+        titles.append([title for _, title in panels])
+    rows.append(("a grey image\n(null)", [grey], "black"))
+    titles.append([f"{(truth - grey).square().mean():.4f}"])
+    return image_rows(rows, titles, size=1.1)
 
 
 @chart

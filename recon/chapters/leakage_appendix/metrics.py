@@ -45,6 +45,13 @@ class Constrained:
     lbfgs: Solver
     trust_region: Solver
 
+    @property
+    def relative_time(self) -> float:
+        """Of the trust region until it was as near as the soft constraint, over the soft constraint's; a lower bound
+        where it never was."""
+        took = self.trust_region.reached
+        return (self.trust_region.seconds if took is None else took) / self.soft.seconds
+
 
 @dataclass(frozen=True, kw_only=True)
 class Norms:
@@ -81,8 +88,9 @@ class Trained:
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """without_bias, trained: by network."""
+    """without_bias, trained: by network · constrained: with Tanh · leaky: the same with LeakyReLU in its place."""
 
     without_bias: dict[str, WithoutBias]
     constrained: Constrained
+    leaky: Constrained
     trained: dict[str, Trained]

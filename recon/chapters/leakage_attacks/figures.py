@@ -179,7 +179,7 @@ def plot_classes(result: Result[MatchingMetrics]) -> Figure:
 def matching_table(metrics: MatchingMetrics) -> pd.DataFrame:
     """Geometric mean of the errors over images, network by network."""
     rows = {
-        name: {name_of(method): f"{run.typical:.1e}" for method, run in row.methods.items()}
+        name: {name_of(method): f"{run.typical:.2g}" for method, run in row.methods.items()}
         for name, row in metrics.networks.items()
     }
     return pd.DataFrame(rows)

@@ -126,7 +126,7 @@ def separated_table(metrics: Metrics) -> pd.DataFrame:
             "above NCC 0.8": f"{row.matches.ncc_08} [{row.best_null.ncc_08}]",
             "MSE below a tenth of grey's": row.within,
             "median MSE": f"{row.mse:.3f}",
-            "grey": f"{row.grey_mse:.3f}",
+            "grey (null)": f"{row.grey_mse:.3f}",
             "seconds": f"{row.seconds:.0f}",
         }
         for row in metrics.separated

@@ -8,11 +8,12 @@ from recon.chapters.elements import element
 def drawing() -> str:
     """The element; its network is one softmax layer with a bias on 16 × 16 pixels, made in the page."""
     body = (
-        '<p class="plain">A drawing pad is here where scripts are allowed.</p>'
+        '<p class="plain ask">A drawing pad is here where scripts are allowed.</p>'
         '<div class="panels" hidden>'
         '<figure><canvas class="pad" width="16" height="16" tabindex="0" role="application" '
         'aria-label="Drawing pad of 16 by 16 pixels: draw with the pointer, or move with the arrow keys and switch a '
-        'pixel with Space"></canvas><figcaption>Your image. Draw on it.</figcaption></figure>'
+        'pixel with Space"></canvas><figcaption><span class="ask">Your image. Draw on it.</span>'
+        '<span class="paper">An image.</span></figcaption></figure>'
         '<figure><canvas class="seen" width="16" height="16" role="img" aria-label="One row of the gradient"></canvas>'
         "<figcaption>What is sent: one of ten rows of the gradient of the weights.</figcaption></figure>"
         '<figure><canvas class="back" width="16" height="16" role="img" aria-label="The image got back"></canvas>'
@@ -24,4 +25,10 @@ def drawing() -> str:
         '<input type="range" name="sigma" min="0" max="7" step="1" value="0"></label>'
         '<button type="button" class="clear" hidden>Clear the drawing</button>'
     )
-    return element("drawing", "Draw an image and get it back from its gradient", body)
+    return element(
+        "drawing",
+        "Draw an image and get it back from its gradient",
+        body,
+        ask="Draw an image in the left square. Then put other images into the batch, or noise on the gradient.",
+        paper="On the web page one draws the image, and can put other images into the batch or noise on the gradient.",
+    )

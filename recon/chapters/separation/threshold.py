@@ -37,4 +37,11 @@ def threshold(result: Result[Metrics], start: float = 0.7) -> str:
         'aria-label="Threshold of the correlation (NCC)">'
         f'<p class="said" role="status">Above {start}, of {len(train)}: {counts}.</p>'
     )
-    return element("threshold", "How many images lie above a threshold", body, data)
+    return element(
+        "threshold",
+        "How many images lie above a threshold",
+        body,
+        data,
+        ask="Drag the threshold, or move the slider below.",
+        paper="On the web page the threshold, the black line, can be moved, and the counts follow.",
+    )

@@ -40,13 +40,20 @@ def unmixing(basis: Tensor, rows: Tensor, stages: Sequence[tuple[str, Tensor]], 
         for k, i in enumerate(whose.tolist(), 1)
     )
     body = (
-        f'<div class="tiles" hidden>{canvases}</div>'
+        f'<div class="tiles now ask" hidden>{canvases}</div>'
         f'<input type="range" min="0" max="{len(frames) - 1}" step="0.05" value="0" hidden '
         'aria-label="From the rows of the first layer to the separated images">'
-        '<p class="said" role="status">Without scripts: the training images that separation finds.</p>'
+        '<p class="said ask" role="status">Without scripts: the training images that separation finds.</p>'
         f'<p class="what">The training images:</p><div class="tiles">{truths}</div>'
     )
-    return element("unmixing", "Unmixing a first layer", body, data)
+    return element(
+        "unmixing",
+        "Unmixing a first layer",
+        body,
+        data,
+        ask="Move the slider from the rows of the first layer to the images.",
+        paper="On the web page a slider goes from the rows of the first layer to the images, step by step.",
+    )
 
 
 def _coefficients(pictures: Tensor, basis: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, Colour, chart, end_labels, ink
+from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, Colour, chart, end_labels, ink, letters_on
 from recon.chapters.separation_common import NCCCounts
 from recon.chapters.weights_leak.cells import KNOWN
 from recon.chapters.weights_leak.metrics import RecipeCell, RecipeMetrics, SizeCell, SizeMetrics
@@ -36,7 +36,7 @@ def plot_map(result: Result[SizeMetrics]) -> Figure:
     shown = ax.imshow(table, cmap="viridis", vmin=0, vmax=100, aspect="auto")
     for (row, column), value in np.ndenumerate(table.to_numpy()):
         if np.isfinite(value):
-            colour = "white" if value < 60 else "black"
+            colour = letters_on(shown.to_rgba(value)[:3])
             ax.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour, fontsize=11)
     figure.colorbar(shown, ax=ax, label="% of the images").outline.set_visible(False)
     ax.set_xticks(range(len(table.columns)), [str(n) for n in table.columns])

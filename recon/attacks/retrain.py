@@ -1,0 +1,87 @@
+"""All images but one, the start and the recipe: training is a function of the one image, and can be inverted.
+
+θ(x) is what training gives with the image x besides the known ones.  The released θ* = θ(x_t) is p equations for d
+unknowns, and Gauss–Newton solves them: a column of the Jacobian is one more network, trained with one pixel changed.
+The adversary sees whether it worked: ‖θ(x̂) − θ*‖ is at rounding level, or it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from recon.attacks.gauss_newton import Dense, gauss_newton
+
+#: (images (S, d), labels (S,)) -> θ (S, p)
+Train = Callable[[Tensor, Tensor], Tensor]
+GAIN = 1e-3
+
+
+@dataclass(frozen=True)
+class Retraining:
+    """θ(x) = θ* for an image x (d,) of one label; a system of `recon.attacks.gauss_newton`.
+
+    guess (d,): where it starts · change: of one pixel, for a column of the Jacobian by forward differences.
+    """
+
+    train: Train
+    theta_star: Tensor
+    label: int
+    guess: Tensor
+    change: float = 1e-6
+
+    @property
+    def start(self) -> Tensor:
+        """(d,)."""
+        return self.guess
+
+    @property
+    def target(self) -> Tensor:
+        """θ* (p,)."""
+        return self.theta_star
+
+    def _trained(self, x: Tensor) -> Tensor:
+        return self.train(x, torch.full((len(x),), self.label, device=x.device))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """θ(x) (p,)."""
+        return self._trained(x[None])[0]
+
+    def linear(self, x: Tensor) -> Dense:
+        """∂θ/∂x (p, d), from d + 1 trained networks."""
+        moved = x + self.change * torch.eye(len(x), dtype=x.dtype, device=x.device)
+        theta = self._trained(torch.cat([x[None], moved]))
+        return Dense(((theta[1:] - theta[0]) / self.change).mT)
+
+
+@dataclass(frozen=True)
+class Inverted:
+    """x_hat (d,), label: the image · residual: ‖θ(x̂) − θ*‖/‖θ*‖, which the adversary sees · history: the same after
+    every iteration."""
+
+    x_hat: Tensor
+    label: int
+    residual: float
+    history: Tensor
+
+
+def invert_training(train: Train, theta_star: Tensor, guesses: Tensor, steps: int = 25, tol: float = 1e-13) -> Inverted:
+    """The image that training on would give θ* (p,), which is computed with in its dtype: float64, for differences.
+
+    guesses (K, d): one image for each label 0 … K − 1, such as the mean of the known ones.  The label whose guess
+    trains to the nearest θ is tried.  Pixels are kept in [0, 1].  Stops at a residual of tol, relative to ‖θ*‖, or once
+    a step lowers its square by less than the share `GAIN`.
+    """
+    labels = torch.arange(len(guesses), device=guesses.device)
+    label = int((train(guesses, labels) - theta_star).norm(dim=1).argmin())
+    size = theta_star.norm()
+    system = Retraining(train, theta_star, label, guesses[label])
+    found = gauss_newton(system, steps=steps, tol=float((tol * size) ** 2), box=(0.0, 1.0), gain=GAIN)
+    history = found.energy.sqrt() / size
+    return Inverted(found.x, label, history[-1].item(), history)
+
+
+__all__ = ["Inverted", "Retraining", "Train", "invert_training"]

@@ -1,0 +1,34 @@
+"""Chapter 19: what is the seed worth?  From nothing known of the start of training to all of it."""
+
+from recon.chapters.base import Experiment
+from recon.chapters.seed.claims import claims, law_claims
+from recon.chapters.seed.compute import compute
+from recon.chapters.seed.compute_law import compute_law
+from recon.chapters.seed.figures import FIGURES, LAW_FIGURES
+from recon.chapters.seed.metrics import LawMetrics, Metrics
+from recon.chapters.seed.sizes import LAW_SIZES, SIZES
+
+SEED = Experiment(
+    name="seed",
+    chapter="19-seed",
+    section="",
+    summary="how many images come back, by how well the start of training is known",
+    cost={"smoke": "10 s", "laptop": "4 min", "paper": "hours"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures=FIGURES,
+)
+LAW = Experiment(
+    name="seed-law",
+    chapter="19-seed",
+    section="",
+    summary="how many parameters it takes for weights to hold their images, the start being known",
+    cost={"smoke": "2 s", "laptop": "2 min", "paper": "an hour"},
+    sizes=LAW_SIZES,
+    metrics=LawMetrics,
+    compute=compute_law,
+    claims=law_claims,
+    figures=LAW_FIGURES,
+)

@@ -1,0 +1,100 @@
+"""Figures of chapter 19: what comes back against what is known; the images; the law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from recon.chapters.pictures import (
+    FREE,
+    PAGE,
+    REFERENCE,
+    SERIES,
+    TRAIN,
+    Colour,
+    chart,
+    end_labels,
+    image_rows,
+)
+from recon.chapters.seed.claims import OPTIMISERS
+from recon.chapters.seed.metrics import FEATURES, HIDDEN, SEPARATION, TANGENT, LawMetrics, Metrics, Net
+from recon.store.results import Result
+
+
+def ladder(net: Net) -> list[str]:
+    """The amounts of knowledge in words, from nothing to θ⁰."""
+    return [in_words(rung.noise) for rung in net.of(SEPARATION)]
+
+
+def in_words(noise: float | None) -> str:
+    """Of an error in θ⁰."""
+    return "nothing" if noise is None else ("θ⁰" if noise == 0 else f"θ⁰ up to\n{noise:.0%}")
+
+
+@chart
+def plot_knowledge(result: Result[Metrics]) -> Figure:
+    """Images above NCC 0.7, as a share, against what is known; the best null dotted, the tangent attack as crosses."""
+    nets = result.metrics.nets
+    figure, ax = plt.subplots(figsize=(PAGE, 4.2))
+    ends: list[tuple[float, str, Colour]] = []
+    words = ladder(nets[0])
+    for net, colour in zip(nets, SERIES, strict=False):
+        rungs = net.of(SEPARATION)
+        found = [rung.matches.ncc_07 / net.n_train for rung in rungs]
+        ax.plot(range(len(rungs)), found, "o-", color=colour)
+        ax.plot(range(len(rungs)), [rung.best_null.ncc_07 / net.n_train for rung in rungs], ":", color=colour)
+        for rung in net.of(TANGENT):
+            ax.plot(
+                words.index(in_words(rung.noise)), rung.matches.ncc_07 / net.n_train, "x", ms=9, mew=2, color=colour
+            )
+        ends.append((found[-1], f"{net.n_train} images,\nwidth {net.width},\n{OPTIMISERS[net.optimiser]}", colour))
+    ax.set_xticks(range(len(words)), words)
+    ax.set(ylim=(-0.03, 1.05), xlabel="what the adversary knows of the start", ylabel="share of the training images")
+    end_labels(ax, ends)
+    return figure
+
+
+def plot_images(result: Result[Metrics], net: int = 1) -> Figure:
+    """Training images of one network, and the candidate nearest to each: by what is known, and without an attack."""
+    k = min(net, len(result.metrics.nets) - 1)
+    found = result.metrics.nets[k]
+    rows = [("training\nimage", result.array(f"truth {k}"), "grey")]
+    for rung in found.of(SEPARATION):
+        if rung.noise in (None, 1.0, 0.1, 0.0):
+            words = in_words(rung.noise).replace("\n", " ")
+            rows.append(
+                (f"{words}:\n{rung.matches.ncc_07} found", result.array(f"{SEPARATION} {rung.noise} {k}"), "black")
+            )
+    for rung in found.of(TANGENT)[-1:]:
+        rows.append(
+            (f"tangents, θ⁰:\n{rung.matches.ncc_07} found", result.array(f"{TANGENT} {rung.noise} {k}"), "black")
+        )
+    rows.append(("nearest image\nnever seen", result.array(f"null {k}"), "black"))
+    mean = result.array(f"mean {k}")
+    return image_rows([(label, (x + mean).clamp(0, 1), frame) for label, x, frame in rows])
+
+
+@chart
+def plot_law(result: Result[LawMetrics]) -> Figure:
+    """Mean error of the training images against parameters per unknown: random features, and one hidden layer."""
+    figure, axes = plt.subplots(2, 1, figsize=(PAGE, 6.4))
+    for ax, model in zip(axes, (FEATURES, HIDDEN), strict=True):
+        cells = result.metrics.of(model)
+        unmixed = [cell.separation_error for cell in cells if cell.separation_error is not None]
+        lines: list[tuple[list[float], str, Colour]] = [([cell.error for cell in cells], "tangents", TRAIN)]
+        lines += [(unmixed, "separation", SERIES[1])] if unmixed else []
+        lines.append(([cell.null_error for cell in cells], "best that costs\nnothing (null)", FREE))
+        x = [cell.equations_per_unknown for cell in cells]
+        for values, _, colour in lines:
+            ax.plot(x, values, "o-", color=colour)
+        ax.set(xscale="log", ylim=(-0.03, 1.05), ylabel="1 − NCC², mean", title=model)
+        ax.axvline(1, color=REFERENCE, lw=0.8, ls=":")
+        end_labels(ax, [(values[-1], label, colour) for values, label, colour in lines])
+    axes[-1].set(xlabel="parameters for each unknown, p / (d n)")
+    return figure
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {"knowledge": plot_knowledge, "images": plot_images}
+LAW_FIGURES: dict[str, Callable[[Result[LawMetrics]], Figure]] = {"law": plot_law}
