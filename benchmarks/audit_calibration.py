@@ -17,6 +17,7 @@ import torch
 from resumed import each
 from timing import write
 from torch import Tensor, nn
+from verdicts_only import verdicts_only
 
 import recon
 from recon.auditing.networks import anatomy
@@ -97,7 +98,8 @@ def main() -> None:
     """Of as many networks as asked for (default 210)."""
     torch.set_num_threads(1)
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 210
-    found = each(__file__, [str(k) for k in range(count)], one)
+    with verdicts_only():
+        found = each(__file__, [str(k) for k in range(count)], one)
     write({"n": N, "side": SIDE, "width": WIDTH, "shadows": SHADOWS, "networks": list(found.values())}, __file__)
 
 

@@ -2,7 +2,7 @@
 
 3072-100-100-1 from PyTorch's start, Adam, on 50 CIFAR-10 images (another set for each network), stopped when the loss
 on 50 other images has not fallen for PATIENCE steps, the best kept.  Each is audited with its own images, all four
-attacks, four shadows and one canary, profile `smoke`.  Goes on where it was.
+attacks and four shadows, profile `smoke`; the first CANARIES of them with a canary too.  Goes on where it was.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import torch
 from resumed import each
 from timing import write
 from torch import Tensor, nn
+from verdicts_only import verdicts_only
 
 import recon
 from recon.auditing.shadows import Recipe, fresh
 from recon.images.partitions import partition
 from recon.images.registry import load_pool
 
-N, WIDTH, NETWORKS, PATIENCE, LONGEST = 50, 100, 50, 30, 2000
+N, WIDTH, NETWORKS, CANARIES, PATIENCE, LONGEST = 50, 100, 50, 10, 30, 2000
 ADAM = Recipe("adam", 1e-3, None, LONGEST)
 
 
@@ -61,6 +62,7 @@ def one(name: str) -> dict[str, Any]:
         labels=(images.train.y.long(), images.held_out.y.long()),
         transform="image",
         recipe=Recipe("adam", 1e-3, None, LONGEST, loss),
+        canaries=int(seed < CANARIES),
         seed=seed,
         profile="smoke",
         device="cpu",
@@ -83,7 +85,8 @@ def main() -> None:
     """Of as many networks as asked for (default NETWORKS)."""
     torch.set_num_threads(1)
     count = int(sys.argv[1]) if len(sys.argv) > 1 else NETWORKS
-    found = each(__file__, [str(k) for k in range(count)], one)
+    with verdicts_only():
+        found = each(__file__, [str(k) for k in range(count)], one)
     counts = {key: Counter(about[key] for about in found.values()) for key in ("verdict", "membership")}
     write({"n": N, "width": WIDTH, "counts": counts, "networks": list(found.values())}, __file__)
 
