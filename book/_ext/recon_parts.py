@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from audit_parts import PARTS as AUDIT_PARTS
+from audit_parts import write_calibration
 from chapter_pages import EXECUTED, laid_out
 from claim_parts import Sources, cards, escaped, failed, not_attempted, verdicts
 from confidence import confidence
@@ -32,7 +34,7 @@ from recon.errors import ReconError
 from recon.press.numbers import rendered
 from recon.store.results import Result
 
-NUMBERED = ("book/index", "book/limitations")  # pages that are templates
+NUMBERED = ("book/index", "book/limitations", "book/audit")  # pages that are templates
 THUMBNAILS = "thumbnails"
 
 
@@ -184,7 +186,7 @@ def reading_minutes(nb: nbformat.NotebookNode) -> int:
 
 
 def landing(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Before the landing page and the page of limits are read: their numbers."""
+    """Before one of `NUMBERED` is read: its numbers."""
     if docname in NUMBERED:
         root = Path(app.srcdir)
         source[0] = rendered(source[0], root, root / EXECUTED / "results")
@@ -198,6 +200,7 @@ PARTS = {
     "not-attempted": not_attempted,
     "chapters": chapter_table,
     "confidence": confidence,
+    **AUDIT_PARTS,
 }
 
 
@@ -208,4 +211,5 @@ def setup(app: Sphinx) -> dict:
     app.connect("source-read", landing)
     app.connect("source-read", laid_out)
     app.connect("builder-inited", write_thumbnails)
+    app.connect("builder-inited", write_calibration)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
