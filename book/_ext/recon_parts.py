@@ -22,6 +22,8 @@ from claim_parts import Sources, cards, escaped, failed, not_attempted, verdicts
 from confidence import confidence
 from docutils import nodes
 from docutils.statemachine import StringList
+from map_parts import PARTS as MAP_PARTS
+from map_parts import write_figures
 from nbformat import NotebookNode
 from PIL import Image
 from reference_parts import modules
@@ -34,7 +36,7 @@ from recon.errors import ReconError
 from recon.press.numbers import rendered
 from recon.store.results import Result
 
-NUMBERED = ("book/index", "book/limitations", "book/audit")  # pages that are templates
+NUMBERED = ("book/index", "book/audit", "book/knowing", "book/limitations")  # pages that are templates
 THUMBNAILS = "thumbnails"
 
 
@@ -201,6 +203,7 @@ PARTS = {
     "chapters": chapter_table,
     "confidence": confidence,
     **AUDIT_PARTS,
+    **MAP_PARTS,
 }
 
 
@@ -212,4 +215,5 @@ def setup(app: Sphinx) -> dict:
     app.connect("source-read", laid_out)
     app.connect("builder-inited", write_thumbnails)
     app.connect("builder-inited", write_calibration)
+    app.connect("builder-inited", write_figures)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

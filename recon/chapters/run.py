@@ -22,6 +22,7 @@ from recon.store.checkpoints import Checkpoints
 from recon.store.files import atomic_path, check_writable, only_one
 from recon.store.keys import result_key
 from recon.store.machine import commit, device_name, gpu_memory_mb, peak_memory_mb, resolve_device, versions
+from recon.store.parts import begin
 from recon.store.results import FILES, Data, Provenance, Result, checkpoint_folder, find_result, save_result
 from recon.store.sweep import sweep
 
@@ -71,14 +72,17 @@ def run(
         made = partial(Provenance, name, profile, seed=seed, device=device_name(computing), key=key, overrides=sizes)
         swept = partial(_swept, checkpoints=checkpoints, workers=workers, scheduler=scheduler)
         context = Context(pool, computing, seed, Checkpoints(checkpoints), swept)
-        result = _computed(chosen, config, context, made)
+        result = _computed(chosen, config, context, made, begin(checkpoints))
         save_result(result, folder)
         shutil.rmtree(checkpoints, ignore_errors=True)
         # as a later call finds it: names in the order of the file, sizes as the file has them
         return find_result(folder, key, chosen.metrics) or result
 
 
-def _computed(chosen: Experiment, config: Any, context: Context, made: Callable[..., Provenance]) -> Result[Any]:
+def _computed(
+    chosen: Experiment, config: Any, context: Context, made: Callable[..., Provenance], before: float
+) -> Result[Any]:
+    """before: seconds that interrupted parts of this run took."""
     torch.set_flush_denormal(True)
     start = time.perf_counter()
     outcome = chosen.compute(config, context)
@@ -87,7 +91,7 @@ def _computed(chosen: Experiment, config: Any, context: Context, made: Callable[
         data=Data(pool.name, pool.sha256, getattr(outcome.metrics, "n_train", 0), pool.notice),
         versions=versions(),
         commit=commit(ROOT),
-        seconds=round(time.perf_counter() - start, 2),
+        seconds=round(before + time.perf_counter() - start, 2),
         config=asdict(config),
         claims=chosen.claims(outcome.metrics, config),
         peak_memory_mb=peak_memory_mb(),

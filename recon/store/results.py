@@ -72,8 +72,9 @@ class Data:
 class Provenance:
     """How a result came about.
 
-    device: in words · seconds: wall time · key: hash of all it depends on, see `recon.store.keys` · config: the sizes
-    it was run at · overrides: those of them that were set by hand · peak_memory_mb, gpu_memory_mb: at most in use.
+    device: in words · seconds: wall time, of all parts of an interrupted run · key: hash of all it depends on, see
+    `recon.store.keys` · config: the sizes it was run at · overrides: those of them that were set by hand ·
+    peak_memory_mb, gpu_memory_mb: at most in use.
     """
 
     experiment: str

@@ -49,6 +49,8 @@ from recon.chapters.pictures import (
     ink,
     letters_on,
 )
+from recon.press.knowing import found_in, points
+from recon.press.knowing_figures import plot_map, plot_noise
 
 #: width of a page's column in CSS pixels, in a window of 1280; figures have 100 dots an inch and never grow
 COLUMN = 688
@@ -271,6 +273,14 @@ def test_the_toy_of_hypergradients_can_be_read():
 def test_the_figure_of_an_audits_false_alarms_can_be_read():
     told = json.loads((recon.chapters.ROOT / "benchmarks" / "audit_calibration.json").read_text(encoding="utf-8"))
     assert faults(plot_calibration(told["networks"])) == []
+
+
+def test_the_map_of_knowing_can_be_read():
+    root, results = Path(recon.chapters.ROOT), BOOK / "executed" / "results"
+    output, sgd = (found_in(root, results, name).metrics for name in ("informed-output", "informed-sgd"))
+    for figure in (plot_map(points(root, results)), plot_noise(output, sgd)):
+        assert faults(figure) == []
+        plt.close(figure)
 
 
 def test_every_figure_has_the_books_style():

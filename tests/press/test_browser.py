@@ -117,20 +117,20 @@ SHOWN = """() => { const code = [...document.querySelectorAll('.bd-article :is(p
 #: what only a hand on the page can do: on paper nothing asks for it, and no control is left over
 ASKS = re.compile(r"\b(?:drag|move (?:a|the) slider|choose one|click|press|download the notebook)\b[^.]*\.", re.I)
 CONTROLS = "input:visible, label:visible, select:visible, [role=slider]:visible, button:visible:not(:has(img))"
-#: bytes of each file that a page asked for, also of those that the browser had kept from another page
-SIZES = """() => Object.fromEntries(['navigation', 'resource'].flatMap((type) => performance.getEntriesByType(type))
-  .map((each) => [each.name, each.decodedBodySize]))"""
+#: what a page asked for, also what the browser had kept from another page
+ASKED = """() => ['navigation', 'resource']
+  .flatMap((type) => performance.getEntriesByType(type)).map((each) => each.name)"""
 #: bytes of a page without its pictures; more only where a page carries an element to play with, data and all
 LIGHT, WITH_ELEMENTS = 1_500_000, 2_000_000
 
 
 @pytest.mark.parametrize("name", [*PAGES, "search"])
-def test_a_page_is_clean_light_accessible_and_fits_a_phone_and_paper(tab, name):
+def test_a_page_is_clean_light_accessible_and_fits_a_phone_and_paper(tab, site, name):
     page = tab.open(f"{name}.html")
     assert tab.complaints == [] and page.locator("mjx-merror").count() == 0
     if name in PAGES:
         assert RAW.findall(page.evaluate(PROSE)) == []
-        too_much = overweight(page.evaluate(SIZES), page.locator(".recon-element").count() > 0)
+        too_much = overweight(sizes_of(page.evaluate(ASKED), site), page.locator(".recon-element").count() > 0)
         assert name == "book/reference" or too_much == []  # docstrings alone are more
         if name != "book/reference":  # which names the package `press` in its sentences
             assert_nothing_asks_on_paper(page)
@@ -143,6 +143,12 @@ def test_a_page_is_clean_light_accessible_and_fits_a_phone_and_paper(tab, name):
     assert page.locator(".bd-article img").evaluate_all(f"all => all.filter({plain}).map(img => img.alt)") == []
     page.set_viewport_size(PHONE)
     assert tab.too_wide() <= 0
+
+
+def sizes_of(asked: list[str], site: Path) -> dict[str, int]:
+    """Bytes of each file, which are sent as they lie on the disk."""
+    paths = {url: site / unquote(urlsplit(url).path).lstrip("/") for url in asked if url.startswith("http")}
+    return {url: path.stat().st_size for url, path in paths.items() if path.is_file()}
 
 
 def overweight(sizes: dict[str, int], playing: bool) -> list[tuple[str, int]]:

@@ -1,0 +1,129 @@
+"""The map of knowing: each point is what a result file says, shares are beyond the null, and no cell is made up."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import map_parts
+import matplotlib.pyplot as plt
+import pytest
+from claim_parts import Sources
+
+from recon.chapters import ROOT
+from recon.errors import ReconError
+from recon.press.knowing import KNOWLEDGE, READERS, Point, found_in, points, told
+from recon.press.knowing_figures import plot_map, side_by_side
+
+RESULTS = ROOT / "book" / "executed" / "results"
+SOURCES = Sources(ROOT, RESULTS, [])
+ALL = points(ROOT, RESULTS)
+
+
+def point(**given) -> Point:
+    about = {"experiment": "separation", "knowledge": KNOWLEDGE[0], "told": 2.0, "network": "dense", "unknown": 10}
+    return Point(**(about | {"found": 6, "null": 2} | given))
+
+
+def of(experiment: str) -> list[Point]:
+    return [each for each in ALL if each.experiment == experiment]
+
+
+def raw(name: str) -> dict:
+    kept = ROOT / "book" / "paper-size" / name / "result.json"
+    return json.loads((kept if kept.is_file() else RESULTS / name / "result.json").read_text())
+
+
+def test_a_share_is_beyond_the_null_and_never_negative():
+    assert point().share == 0.4 and point(found=1, null=5).share == 0 and point(found=10, null=0).share == 1
+    assert all(0 <= each.share <= 1 and each.told > 0 for each in ALL)
+
+
+def test_told_counts_numbers_for_each_that_is_missing():
+    assert told(3073, 500) == pytest.approx(3073 / 1_536_000) and told(640, 1, 64) == 10
+
+
+def test_every_experiment_and_every_kind_of_knowledge_has_a_point():
+    assert {each.experiment for each in ALL} == set(READERS)
+    assert {each.knowledge for each in ALL} == set(KNOWLEDGE)
+
+
+def test_counts_are_those_of_the_result_files():
+    metrics = raw("separation")["metrics"]
+    (one,) = of("separation")
+    assert (one.found, one.null) == (metrics["matches"]["ncc_0.7"], metrics["best_null"]["ncc_0.7"])
+    assert one.sure <= metrics["certainty"]["networks"]["n = 100"]["sure"] and one.told == pytest.approx(
+        13.26, abs=0.01
+    )
+    cells = [c for c in raw("separation-recipes")["metrics"]["cells"] if c["known"] == "known"]
+    starts = [each for each in of("separation-recipes") if each.knowledge == "weights, start"]
+    assert [each.found for each in starts] == [c["matches"]["ncc_0.7"] for c in cells] and all(e.kept for e in starts)
+    gradients = raw("leakage-identifiability")["metrics"]
+    assert sum(each.others for each in of("leakage-identifiability")) == sum(
+        about["counts"]["determined"] == 0
+        for about in gradients.values()
+        if isinstance(about, dict) and "counts" in about
+    )
+
+
+def test_all_images_but_one_is_told_of_one_image():
+    assert {round(each.told, 2) for each in of("informed-linear")} == {1.0}
+
+
+def test_a_start_that_outweighs_training_is_what_the_result_says():
+    moved = {net["width"]: net["moved"] for net in raw("seed")["metrics"]["nets"]}
+    assert all(each.kept for each in of("seed")) == (max(moved.values()) < 1)
+
+
+def test_a_missing_result_is_one_sentence(tmp_path):
+    shutil.copytree(ROOT / "book" / "paper-size", tmp_path / "book" / "paper-size")
+    with pytest.raises(ReconError):
+        points(tmp_path, tmp_path / "none")
+
+
+def test_the_kept_run_comes_first():
+    assert found_in(ROOT, RESULTS, "linear").made.profile == "paper"
+    assert found_in(ROOT, Path("nowhere"), "linear").made.profile == "paper"
+
+
+# ---------------------------------------------------------------------------------------------------------- pages
+
+
+def test_a_cell_by_hand():
+    here = [point(sure=3), point(found=2, null=2, sure=2), point(found=9, null=0, unknown=10, others=True)]
+    count, best, none, sure, others, chapters = map_parts.cell(here)
+    assert (count, best, none, sure, others) == ("3", "9 of 10 (null 0)", "1", "3 of 6", "1")
+    assert chapters == "[6](executed/06-separation)"
+    assert map_parts.cell([]) == ("none", "", "", "", "", "")
+
+
+def test_an_error_is_not_passed_off_as_images():
+    assert map_parts.best_of([point(counted=False, found=5, null=0)]) == "50% of the error"
+    assert map_parts.best_of([point(counted=False, found=10, null=0), point()]) == "6 of 10 (null 2)"
+    assert map_parts.best_of([point(found=1)]) == "none"
+
+
+def test_the_tables_have_a_row_for_every_cell():
+    rows = map_parts.table(SOURCES).splitlines()[2:]
+    assert len(rows) == len(KNOWLEDGE) * len(map_parts.BINS) and all(row.count("|") == 9 for row in rows)
+    tried = [int(count) for row in rows if (count := row.split(" | ")[2]).isdecimal()]
+    assert sum(tried) == len(ALL)
+    noise = map_parts.noise(SOURCES).splitlines()[2:]
+    output = raw("informed-output")["metrics"]["budgets"]
+    assert len(noise) == len(raw("informed-sgd")["metrics"]["noises"]) + len({row["ratio"] for row in output})
+
+
+def test_the_figure_has_every_point():
+    figure = plot_map(ALL)
+    drawn = [line for ax in figure.axes for line in ax.lines if len(line.get_xdata()) == 1]
+    assert len(drawn) == len(ALL)
+    crosses = sum(line.get_marker() == "x" for line in drawn)
+    assert crosses == sum(each.others for each in ALL)
+    plt.close(figure)
+
+
+def test_only_what_is_at_one_place_is_spread():
+    assert side_by_side([1.0, 5.0]) == [1.0, 5.0]
+    left, right = side_by_side([2.0, 2.0])
+    assert left < 2 < right and left * right == pytest.approx(4)
