@@ -3,19 +3,21 @@
 `python benchmarks/audit_calibration.py [networks]` prints and writes benchmarks/audit_calibration.json.  Every network,
 192-100-100-1, is trained on 20 CIFAR-10 images of 8×8 in one of three ways, and audited twice: with two other sets of
 20 images in the parts of training and held-out set ("null"), and with its own.  All attacks but DecoReco, four shadows,
-no canaries, the recipe given.
+no canaries, the recipe given, the mean of what is called the training set subtracted.  Goes on where it was.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import torch
+from resumed import each
 from timing import write
 from torch import Tensor, nn
+from verdicts_only import verdicts_only
 
 import recon
 from recon.auditing.networks import anatomy
@@ -23,7 +25,7 @@ from recon.auditing.shadows import Recipe, trained
 from recon.images.photos import at_side
 from recon.images.registry import load_pool
 
-N, SIDE, WIDTH = 20, 8, 100
+N, SIDE, WIDTH, SHADOWS = 20, 8, 100, 4
 ADAM = Recipe("adam", 3e-3, None, 600, 1e-2)
 RECIPES = {
     "small start, Adam": replace(ADAM, first_scale=0.01, target_loss=1e-4),
@@ -40,58 +42,65 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Flatten(), *layers).eval()
 
 
-def one(x: Tensor, y: Tensor, name: str, seed: int) -> dict[str, Any]:
-    """Verdicts on one network; x (4 N, C, H, W), y (4 N,): training, held out, and two sets that it never saw."""
-    module = network()
-    recipe = RECIPES[name]
-    mean = x[:N].mean(0)
-    parts, labels = (x - mean).split(N), y.split(N)
-    net = trained(
-        module, anatomy(module, x.shape[1:]), parts[0], labels[0], recipe, torch.Generator().manual_seed(seed)
-    )
-    found = {}
-    for kind, (a, b) in {"own": (0, 1), "null": (2, 3)}.items():
+@cache
+def images() -> tuple[Tensor, Tensor]:
+    """All of the pool at this size, and their labels."""
+    pool = load_pool("cifar10")
+    return at_side(torch.from_numpy(pool.images).float() / 255, SIDE), torch.from_numpy(pool.y)
+
+
+def one(name: str) -> dict[str, Any]:
+    """Verdicts on network `name`, a number: on its own training and held-out images, and on two sets that it never
+    saw."""
+    seed, (pixels, classes) = int(name), images()
+    rows = torch.randperm(len(pixels), generator=torch.Generator().manual_seed(seed))[: 4 * N]
+    parts, labels = pixels[rows].split(N), classes[rows].split(N)
+    kind = list(RECIPES)[seed % len(RECIPES)]
+    module, recipe = network(), RECIPES[kind]
+    x, generator = parts[0] - parts[0].mean(0), torch.Generator().manual_seed(seed)
+    net = trained(module, anatomy(module, x.shape[1:]), x, labels[0], recipe, generator)
+    found: dict[str, Any] = {"recipe": kind}
+    for case, (a, b) in {"own": (0, 1), "null": (2, 3)}.items():
         report = recon.audit(
             net,
             parts[a],
             parts[b],
             labels=(labels[a], labels[b]),
+            transform="image",
             attacks=ATTACKS,
             recipe=recipe,
-            shadows=4,
+            shadows=SHADOWS,
             canaries=0,
             seed=seed,
             profile="smoke",
             device="cpu",
         )
-        p = None if report.data["result"] is None else report.data["result"]["p_value"]
-        q = None if report.data["membership"] is None else report.data["membership"]["p_value"]
-        found[kind] = {"verdict": report.verdict, "membership": report.membership, "p": p, "p_membership": q}
-        found[kind]["comparable"] = report.data["exchangeability"]["why_not"] is None
+        found[case] = short(report)
     return found
+
+
+def short(report: recon.Report) -> dict[str, Any]:
+    """p times the looks of each kind of test, and of each score of membership by itself; None where nothing was
+    compared."""
+    result, members = report.data["result"], report.data["membership"]
+    return {
+        "comparable": report.data["exchangeability"]["why_not"] is None,
+        "verdict": report.verdict,
+        "membership": report.membership,
+        "p_images": None if result is None else result["p_value"],
+        "p_membership": None if members is None else members["p_value"],
+        "looks": None if members is None else members["looks"],
+        "scores": None if members is None else {k: [v["auc"], v["p_value"]] for k, v in members["scores"].items()},
+    }
 
 
 def main() -> None:
     """Of as many networks as asked for (default 210)."""
     torch.set_num_threads(1)
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 210
-    pool = load_pool("cifar10")
-    small = at_side(torch.from_numpy(pool.images).float() / 255, SIDE)
-    y = torch.from_numpy(pool.y)
-    table: dict[str, Any] = {}
-    for k in range(count):
-        name = list(RECIPES)[k % len(RECIPES)]
-        rows = torch.randperm(len(small), generator=torch.Generator().manual_seed(k))[: 4 * N]
-        for kind, said in one(small[rows], y[rows], name, k).items():
-            counts = table.setdefault(name, {}).setdefault(kind, Counter())
-            counts["networks"] += 1
-            counts["comparable"] += said["comparable"]
-            counts["leaks"] += said["verdict"] == "leaks"
-            counts["inferred"] += said["membership"] == "inferred"
-            counts["either"] += said["verdict"] == "leaks" or said["membership"] == "inferred"
-        if k % 15 == 14:
-            print(k + 1, table, flush=True)
-    write({"n": N, "side": SIDE, "width": WIDTH, "networks": count, "recipes": table}, __file__)
+    with verdicts_only():
+        found = each(__file__, [str(k) for k in range(count)], one)
+    write({"n": N, "side": SIDE, "width": WIDTH, "shadows": SHADOWS, "networks": list(found.values())}, __file__)
 
 
 if __name__ == "__main__":

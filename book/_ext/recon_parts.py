@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from audit_parts import PARTS as AUDIT_PARTS
+from audit_parts import write_calibration
 from chapter_pages import EXECUTED, laid_out
 from claim_parts import Sources, cards, escaped, failed, not_attempted, verdicts
 from confidence import confidence
@@ -34,7 +36,7 @@ from recon.errors import ReconError
 from recon.press.numbers import rendered
 from recon.store.results import Result
 
-NUMBERED = ("book/index", "book/knowing", "book/limitations")  # pages that are templates
+NUMBERED = ("book/index", "book/audit", "book/knowing", "book/limitations")  # pages that are templates
 THUMBNAILS = "thumbnails"
 
 
@@ -200,6 +202,7 @@ PARTS = {
     "not-attempted": not_attempted,
     "chapters": chapter_table,
     "confidence": confidence,
+    **AUDIT_PARTS,
     **MAP_PARTS,
 }
 
@@ -211,5 +214,6 @@ def setup(app: Sphinx) -> dict:
     app.connect("source-read", landing)
     app.connect("source-read", laid_out)
     app.connect("builder-inited", write_thumbnails)
+    app.connect("builder-inited", write_calibration)
     app.connect("builder-inited", write_figures)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import safetensors
@@ -131,7 +132,7 @@ def by_separation(
         why_not = f"Images of {' × '.join(map(str, shape))} numbers have no neighbouring pixels in both directions."
         return Attempt("separation", nothing, why_not=why_not)
     settings = SeparationSettings(rank=min(n_train, MAX_CANDIDATES))
-    code = code_hash([("attacks.separation", "separate")])
+    code = _code("attacks.separation", "separate")
     key = result_key("audit", settings, seed, w1.device.type, _digest(w1, shape, w1_init), code)
 
     def compute() -> dict[str, Tensor]:
@@ -220,7 +221,7 @@ def decoreco(
     A killed run goes on from its checkpoints.
     """
     weights = _digest(theta_star, network)
-    code = code_hash([("attacks.recover", "recover")])
+    code = _code("attacks.recover", "recover")
     key = result_key("audit", settings, seed, theta_star.device.type, weights, code)
     checkpoints = checkpoint_folder(folder, key)
 
@@ -243,6 +244,12 @@ def decoreco(
 
 
 # ---------------------------------------------------------------------------------------------------------- disk
+
+
+@cache
+def _code(module: str, name: str) -> str:
+    """Hash of an attack's code, which takes half a second: an audit asks for the network and for every canary."""
+    return code_hash([(module, name)])
 
 
 def _digest(weights: Tensor, about: object, start: Tensor | None = None) -> str:

@@ -73,10 +73,13 @@ def build_html(root: Path, executed: Path, html: Path, log: Path) -> Path:
 
 
 def _stage(root: Path, pages: list[Path], results: Path, stage: Path) -> None:
-    """The source tree of the book with `pages` as its executed chapters, and what the experiments found."""
+    """The source tree of the book with `pages` as its executed chapters, what experiments found, what was timed."""
     shutil.copytree(root / "book", stage / "book", ignore=shutil.ignore_patterns("executed", ".executed.*"))
     for name in ("_config.yml", "_toc.yml"):
         shutil.copy(root / name, stage)
+    (stage / "benchmarks").mkdir()
+    for path in (root / "benchmarks").glob("*.json"):
+        shutil.copy(path, stage / "benchmarks")
     (stage / EXECUTED).mkdir()
     for page in pages:
         shutil.copy(page, stage / EXECUTED)

@@ -6,6 +6,7 @@ published numbers where those are enough.  What matplotlib's own renderer draws 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 import recon.chapters
+from recon.auditing.figures import plot_calibration
 from recon.chapters import load, registry
 from recon.chapters.bilevel_affine.figures import plot_hypergradients
 from recon.chapters.pictures import (
@@ -266,6 +268,11 @@ def test_the_toy_of_hypergradients_can_be_read():
         for k in range(4)
     ]
     assert faults(plot_hypergradients(rows)) == []
+
+
+def test_the_figure_of_an_audits_false_alarms_can_be_read():
+    told = json.loads((recon.chapters.ROOT / "benchmarks" / "audit_calibration.json").read_text(encoding="utf-8"))
+    assert faults(plot_calibration(told["networks"])) == []
 
 
 def test_the_map_of_knowing_can_be_read():

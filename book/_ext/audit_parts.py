@@ -1,0 +1,96 @@
+"""What the page on audits shows of benchmarks/audit*.json: tables and a figure, none of it typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+from claim_parts import Sources
+from scipy.stats import binomtest
+from sphinx.application import Sphinx
+
+from recon.auditing.figures import plot_calibration
+from recon.errors import ReconError
+
+FIGURE = "audit-calibration.png"
+
+
+def benchmark(root: Path, name: str) -> dict[str, Any]:
+    """One of benchmarks/; ReconError where it cannot be read."""
+    try:
+        found: dict[str, Any] = json.loads((root / "benchmarks" / f"{name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ReconError(f"benchmarks/{name}.json cannot be read: {error}") from error
+    return found
+
+
+def table(columns: tuple[str, ...], rows: list[list[Any]]) -> str:
+    """In Markdown."""
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)])
+
+
+# ---------------------------------------------------------------------------------------------------- calibration
+
+
+def calibration(sources: Sources) -> str:
+    """Verdicts by recipe, and a sentence with the share of false alarms and what it may be."""
+    told = benchmark(sources.root, "audit_calibration")
+    by_recipe: dict[str, list[dict[str, Any]]] = {}
+    for network in told["networks"]:
+        by_recipe.setdefault(network["recipe"], []).append(network)
+    columns = (
+        "trained",
+        "networks",
+        "own images: leaks",
+        "members inferred",
+        "other images: leaks",
+        "members inferred",
+        "sets differ",
+    )
+    rows = [[name, *verdicts(group)] for name, group in by_recipe.items()]
+    rows.append(["all", *verdicts(told["networks"])])
+    wrong, of = false_alarms(told["networks"])
+    low, high = binomtest(wrong, of).proportion_ci(0.95)
+    said = (
+        f"False alarms of any kind came in {wrong} of {of} audits, {wrong / of:.1%} (95 % interval {low:.1%} to "
+        f"{high:.1%}), and 5 % were allowed. The last column counts audits, of both kinds, that told the two sets of "
+        "images apart and so compared nothing."
+    )
+    return f"{table(columns, rows)}\n\n{said}"
+
+
+def verdicts(networks: list[dict[str, Any]]) -> list[int]:
+    """How many; leaks and inferred on own and on other images; audits in which the sets could not be compared."""
+    counts = [len(networks)]
+    for case in ("own", "null"):
+        counts.append(sum(each[case]["verdict"] == "leaks" for each in networks))
+        counts.append(sum(each[case]["membership"] == "inferred" for each in networks))
+    return [*counts, sum(not each[case]["comparable"] for each in networks for case in ("own", "null"))]
+
+
+def false_alarms(networks: list[dict[str, Any]]) -> tuple[int, int]:
+    """Audits of other images that called anything, and of how many."""
+    wrong = [each["null"]["verdict"] == "leaks" or each["null"]["membership"] == "inferred" for each in networks]
+    return sum(wrong), len(wrong)
+
+
+def write_calibration(app: Sphinx) -> None:
+    """Before pages are read: the figure, in the folder of the page."""
+    root = Path(app.srcdir)
+    if not (root / "benchmarks" / "audit_calibration.json").is_file():
+        return  # a page that shows it will say so
+    mpl.use("Agg")
+    folder = root / "book" / "figures"
+    folder.mkdir(exist_ok=True)
+    figure = plot_calibration(benchmark(root, "audit_calibration")["networks"])
+    figure.savefig(folder / FIGURE, dpi=200)
+    plt.close(figure)
+
+
+PARTS = {
+    "audit-calibration": calibration,
+}

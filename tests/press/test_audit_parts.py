@@ -1,0 +1,62 @@
+"""What the audit's page shows of its benchmarks: counted as the files say, and refused where a file is missing."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from recon.chapters import ROOT
+from recon.errors import ReconError
+from recon.press.numbers import rendered
+
+sys.path.append(str(ROOT / "book" / "_ext"))
+
+import audit_parts  # noqa: E402
+from claim_parts import Sources  # noqa: E402
+from recon_parts import NUMBERED, part  # noqa: E402
+
+SOURCES = Sources(ROOT, ROOT / "book" / "executed" / "results", [])
+
+
+def audited(verdict, membership, comparable=True):
+    return {"verdict": verdict, "membership": membership, "comparable": comparable}
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A checkout of which only benchmarks are there."""
+    (tmp_path / "benchmarks").mkdir()
+
+    def write(name, told):
+        (tmp_path / "benchmarks" / f"{name}.json").write_text(json.dumps(told))
+        return Sources(tmp_path, tmp_path, [])
+
+    return write
+
+
+def test_verdicts_are_counted_by_recipe(made):
+    quiet = audited("cannot tell", "not by these attacks")
+    networks = [
+        {"recipe": "a", "own": audited("leaks", "inferred"), "null": quiet},
+        {"recipe": "a", "own": quiet, "null": audited("cannot tell", "inferred")},
+        {"recipe": "b", "own": quiet, "null": audited("cannot tell", "cannot tell", comparable=False)},
+        {"recipe": "b", "own": quiet, "null": audited("leaks", "not by these attacks")},
+    ]
+    text = part("audit-calibration", made("audit_calibration", {"networks": networks}))
+    assert "| a | 2 | 1 | 1 | 0 | 1 | 0 |" in text and "| b | 2 | 0 | 0 | 1 | 0 | 1 |" in text
+    assert "| all | 4 | 1 | 1 | 1 | 1 | 1 |" in text and "in 2 of 4 audits, 50.0%" in text
+
+
+@pytest.mark.parametrize("name", audit_parts.PARTS)
+def test_every_part_is_written_from_the_files_that_are_there_and_refused_without(name, tmp_path):
+    assert part(name, SOURCES).count("\n") >= 2
+    with pytest.raises(ReconError, match=r"benchmarks/.*\.json cannot be read"):
+        part(name, Sources(tmp_path, tmp_path, []))
+
+
+def test_the_page_says_what_the_files_say():
+    assert "book/audit" in NUMBERED
+    shown = rendered((ROOT / "book" / "audit.md").read_text(encoding="utf-8"), ROOT)
+    assert "{{" not in shown and "{%" not in shown
