@@ -9,6 +9,7 @@ JOBS ?= 2
 BIN := .venv/bin
 STAMP := .venv/.recon-installed
 # One thread a worker: results do not depend on the core count, and two workers do not fight over two cores.
+BUILT := build/published/exit-code
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
@@ -39,13 +40,17 @@ test: env ## lint, types, strict build of the published edition, unit and browse
 	@RECON_SMOKE_OUT=$$(mktemp -d) && export RECON_SMOKE_OUT && trap 'rm -rf "$$RECON_SMOKE_OUT"' EXIT \
 	    && $(MAKE) --no-print-directory checks
 
-# What the unit tests compute at smoke is stored in $RECON_SMOKE_OUT, where nbval's notebooks find it.
+# What the unit tests compute at smoke is stored in $RECON_SMOKE_OUT, where nbval's notebooks find it.  The book is built
+# beside them, on what a core has to spare; tests that look at its pages wait for $RECON_SITE_BUILT, its exit code.
 checks:
 	@echo "== lint"; $(BIN)/ruff check --quiet && $(BIN)/ruff format --check --quiet \
 	    || { echo "ruff is not content: see $(BIN)/ruff check and $(BIN)/ruff format --diff" >&2; exit 1; }
 	@echo "== types"; $(BIN)/mypy
-	@echo "== strict build of the published edition"; $(BIN)/recon render
-	@echo "== unit tests"; RECON_SITE="$(CURDIR)/build/published/html" $(PYTEST) --dist worksteal --doctest-modules tests recon book/_ext
+	@echo "== strict build of the published edition, and unit tests"; mkdir -p build/published && rm -f $(BUILT); \
+	    { $(BIN)/recon render; echo $$? > $(BUILT); } & \
+	    RECON_SITE="$(CURDIR)/build/published/html" RECON_SITE_BUILT="$(CURDIR)/$(BUILT)" \
+	    $(PYTEST) --dist worksteal --doctest-modules tests recon book/_ext; tested=$$?; wait; \
+	    [ "$$(cat $(BUILT))" = 0 ] && exit $$tested
 	@echo "== smoke references"; $(PYTEST) --dist loadscope --nbval --nbval-current-env tests/reference
 
 mutants: env ## how many of 200 one-line faults in the science its unit tests notice (about half an hour)

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 from recon.chapters.base import Experiment
 from recon.errors import ReconError
 from recon.store.keys import Name, code_hash
-from recon.store.results import Result, load_result, read_json
+from recon.store.results import Result, adapter, load_result, read_json
 
 PROFILES = ("smoke", "laptop", "paper")
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,7 +121,7 @@ def with_claims(result: Result[Any], chosen: Experiment) -> Result[Any]:
 def sizes_at(result: Result[Any], chosen: Experiment) -> Any:
     """The sizes that a result was made at; ReconError where they have other fields today."""
     try:
-        return TypeAdapter(type(next(iter(chosen.sizes.values())))).validate_python(result.made.config)
+        return adapter(type(next(iter(chosen.sizes.values())))).validate_python(result.made.config)
     except ValidationError as error:
         raise ReconError(
             f"the result of {chosen.name} was made at sizes that there are no more: run it again"

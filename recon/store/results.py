@@ -170,7 +170,7 @@ def save_result(result: Result[Any], folder: Path) -> Path:
 
 def as_json(result: Result[Any], arrays_sha256: str | None = None) -> str:
     """The text of `result.json`."""
-    metrics = TypeAdapter(type(result.metrics)).dump_python(result.metrics, by_alias=True, mode="json")
+    metrics = adapter(type(result.metrics)).dump_python(result.metrics, by_alias=True, mode="json")
     meta = {**asdict(result.made), "metrics": metrics}
     meta |= {} if arrays_sha256 is None else {"arrays_sha256": arrays_sha256}
     meta["sha256"] = _checksum_of_text(json.loads(json.dumps(meta, sort_keys=True)))
@@ -226,10 +226,21 @@ def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M
     return replace(result, arrays=tensors)
 
 
+ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
+
+
+def adapter(kind: Any) -> TypeAdapter[Any]:
+    """pydantic's reader and writer of a type, kept: it takes longer to make than to use."""
+    if kind not in ADAPTERS:
+        ADAPTERS[kind] = TypeAdapter(kind)
+    return ADAPTERS[kind]
+
+
 def _validated(kind: type[M], value: object, path: Path) -> M:
     """Strict, as JSON: its lists are our tuples, its keys our whole numbers."""
     try:
-        return TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
+        found: M = adapter(kind).validate_json(json.dumps(value), strict=True)
+        return found
     except ValidationError as error:
         first = error.errors()[0]
         raise ReconError(f"{path} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error

@@ -9,6 +9,7 @@ import functools
 import os
 import shutil
 import threading
+import time
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from recon.press.html import build_html
 
 ROOT = Path(__file__).resolve().parents[2]
+WAIT_S = 1200  # for the build of the book, on a machine five times slower than a quiet one
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 800}
 #: preload would fetch the style sheets again, and their relative imports from the wrong folder
 AXE = "within => axe.run(within ?? document, {resultTypes: ['violations'], preload: false})"
@@ -41,9 +43,11 @@ ALIKE = """() => {
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
-    """The published edition's HTML: as `make test` has just built it, or made by whichever of xdist's workers comes
-    first, which share a parent folder."""
+    """The published edition's HTML: as `make test` builds it at this moment, or made by whichever of xdist's workers
+    comes first, which share a parent folder."""
     if "RECON_SITE" in os.environ:
+        if built := os.environ.get("RECON_SITE_BUILT"):
+            assert exit_code(Path(built)) == 0, "the strict build of the book failed"
         return Path(os.environ["RECON_SITE"])
     fcntl = pytest.importorskip("fcntl", reason="the shared build needs POSIX file locks")
     own = tmp_path_factory.getbasetemp()
@@ -55,6 +59,15 @@ def site(tmp_path_factory) -> Path:
         if not html.exists():
             build_html(ROOT, ROOT / "book" / "executed", html, html.parent / "html.log")
     return html
+
+
+def exit_code(path: Path) -> int:
+    """Of the build, when it has ended."""
+    for _ in range(WAIT_S):
+        if path.is_file() and (text := path.read_text().strip()):
+            return int(text)
+        time.sleep(1)
+    raise TimeoutError(f"the book was not built within {WAIT_S} seconds")
 
 
 class Quiet(SimpleHTTPRequestHandler):

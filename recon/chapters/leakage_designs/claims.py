@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import bootstrap, spearmanr
+from scipy.stats import bootstrap, rankdata
 
 from recon.chapters.leakage_designs.metrics import Metrics
 from recon.chapters.leakage_designs.sizes import Sizes
@@ -27,14 +27,22 @@ def correlation(x: list[float], y: list[float]) -> tuple[float, float, float] | 
     if len(x) < FEW or len(set(x)) < 2 or len(set(y)) < 2:
         return None
 
-    def rho(a: np.ndarray, b: np.ndarray) -> float:
-        constant = np.ptp(a) == 0 or np.ptp(b) == 0
-        return 0.0 if constant else float(spearmanr(a, b).statistic)
-
     drawn = bootstrap(
-        (x, y), rho, paired=True, vectorized=False, n_resamples=1000, method="percentile", rng=np.random.default_rng(0)
+        (x, y), spearman, paired=True, n_resamples=1000, method="percentile", rng=np.random.default_rng(0)
     )
-    return rho(np.array(x), np.array(y)), float(drawn.confidence_interval.low), float(drawn.confidence_interval.high)
+    interval = drawn.confidence_interval
+    return float(spearman(np.array(x), np.array(y))), float(interval.low), float(interval.high)
+
+
+def spearman(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Spearman's ρ along an axis: the correlation of ranks, ties at their mean; 0 where one side does not vary.
+
+    scipy.stats.spearmanr has no axis for many pairs, and a bootstrap has a thousand.
+    """
+    a, b = (rankdata(each, axis=axis) for each in (x, y))
+    a, b = (each - each.mean(axis=axis, keepdims=True) for each in (a, b))
+    norms = np.linalg.norm(a, axis=axis) * np.linalg.norm(b, axis=axis)
+    return np.divide((a * b).sum(axis), norms, out=np.zeros_like(norms), where=norms > 0)
 
 
 def in_words(found: tuple[float, float, float] | None) -> str:
