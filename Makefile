@@ -53,7 +53,7 @@ checks:
 	    [ "$$(cat $(BUILT))" = 0 ] && exit $$tested
 	@echo "== smoke references"; $(PYTEST) --dist loadscope --nbval --nbval-current-env tests/reference
 
-mutants: env ## how many of 200 one-line faults in the science its unit tests notice (about half an hour)
+mutants: env ## how many of 200 one-line faults in the science its unit tests notice (some minutes)
 	@$(BIN)/pip install --disable-pip-version-check --quiet "cosmic-ray==8.7.0"
 	@OMP_NUM_THREADS=1 $(BIN)/python tests/mutants.py --jobs $(JOBS)
 

@@ -219,10 +219,14 @@ def _audit(
 ) -> int:
     from recon.auditing.audit import ATTACKS, audit
     from recon.store.browser import find_browser
+    from recon.store.files import check_writable
 
     fail_on, as_json, junit, pdf = (settings.pop(name) for name in ("fail_on", "json", "junit", "pdf"))
     if pdf:
         find_browser()  # before anything is computed
+    for place in (Path(each) for each in (as_json, junit, pdf) if each and each != "-"):
+        if place.parent.exists():  # else it is made
+            check_writable(place.parent, (place.name,))
     chosen = tuple(attacks.split(",")) if attacks else ATTACKS
     report = audit(weights, data, held_out, theta_init=start, transform=_pixels(mean), attacks=chosen, **settings)
     for path, text in ((junit, report.junit()), (None if as_json == "-" else as_json, report.to_json())):

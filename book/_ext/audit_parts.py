@@ -91,6 +91,21 @@ def write_calibration(app: Sphinx) -> None:
     plt.close(figure)
 
 
+# ------------------------------------------------------------------------------------------------------ membership
+
+
+def scores_compared(sources: Sources) -> str:
+    """Every score of benchmarks/membership.json: area and true rate, mean and range over networks."""
+    told = benchmark(sources.root, "membership")["networks"]
+    rows = []
+    for name in told[0]["scores"]:
+        areas, rates = ([each["scores"][name][key] for each in told] for key in ("auc", "tpr_0.01"))
+        shown = name.replace("lira", "LiRA").replace("rmia", "RMIA")
+        rows.append([shown, *(f"{sum(v) / len(v):.3f} ({min(v):.3f}–{max(v):.3f})" for v in (areas, rates))])
+    return table(("score", "area under the ROC curve", "members found at 1 % false alarms"), rows)
+
+
 PARTS = {
     "audit-calibration": calibration,
+    "audit-scores": scores_compared,
 }

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from recon.auditing.attacks import RECONSTRUCTIONS, Released, check_profile
 from recon.auditing.comparison import FOLDER, Case, Comparison, Settings
@@ -98,7 +98,8 @@ def audit(
     torch.set_flush_denormal(True)
     with _folder(out) as folder:
         case = prepared(model, train, held_out, theta_init, transform, arch)
-        report = audited(case, labels, settings, folder)
+        known = classes_of(case.train, case.held_out, labels, case.seen.outputs)
+        report = audited(case, known, settings, folder)
         if out is not None:
             report.save(folder)
     return report
@@ -138,8 +139,8 @@ def prepared(model: Any, train: Any, held_out: Any, theta_init: Any, transform: 
     return Case(subject, seen, released, start, *pair, x, x_held_out, done)
 
 
-def audited(case: Case, labels: Any, settings: Settings, folder: Path) -> Report:
-    """The whole audit of what was prepared."""
+def audited(case: Case, known: tuple[Tensor, Tensor, str] | None, settings: Settings, folder: Path) -> Report:
+    """The whole audit of what was prepared; known: what `classes_of` says of all images."""
     began = time.perf_counter()
     alike = compared(case.train.scaled, case.held_out.scaled, settings.seed)
     notes = [part.note for part in (case.train, case.held_out) if part.note]
@@ -172,7 +173,6 @@ def audited(case: Case, labels: Any, settings: Settings, folder: Path) -> Report
             report |= compare.images()
             pairs = compare.pairs
         if compare.needs_shadows:
-            known = classes_of(case.train, case.held_out, labels, case.seen.outputs)
             report |= compare.shadowed(known, alike.kept)
             power = compare.power
         leaked = compare.leaked(report)

@@ -21,6 +21,7 @@ from recon.errors import ReconError
 from recon.images.pool import shape_of
 
 MIN_IMAGES = 6  # with 5 of each even a perfect attack has p = 9/252 in `recon.auditing.scoring.score`
+MAX_TABLE = 100_000_000  # bytes of a file of labels
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 DEEP = ("I", "F")  # Pillow's modes of more than 8 bits a channel
 NOT_AN_NPZ = (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error)  # an .npy has no files
@@ -321,6 +322,8 @@ def _read_image(file: Path, expected: Expected) -> np.ndarray | None:
 
 def _from_npz(file: Path, part: str, key: str | None, expected: Expected) -> Images:
     """The array `key`, or the only one besides labels; labels from `KEY_labels` or `labels`."""
+    if not file.is_file():  # a pipe would be waited for without end
+        raise ReconError(f"{file} is neither a folder nor a file")
     try:
         with np.load(file, allow_pickle=False) as arrays:
             names = [name for name in arrays.files if not name.endswith("labels")]
@@ -388,6 +391,10 @@ def classes_of(train: Images, held_out: Images, given: Any, outputs: int) -> tup
 
 
 def _table(path: Path) -> dict[str, str]:
+    if not path.is_file():  # a pipe would be waited for without end
+        raise ReconError(f"the labels {path} cannot be read: there is no such file")
+    if path.stat().st_size > MAX_TABLE:
+        raise ReconError(f"the labels {path} are too large to be lines of a name and a label")
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = [row for row in csv.reader(file) if row]

@@ -49,6 +49,12 @@ def test_verdicts_are_counted_by_recipe(made):
     assert "| all | 4 | 1 | 1 | 1 | 1 | 1 |" in text and "in 2 of 4 audits, 50.0%" in text
 
 
+def test_scores_are_means_and_ranges(made):
+    networks = [{"scores": {"lira": {"auc": a, "tpr_0.01": r}}} for a, r in ((0.5, 0.0), (0.7, 0.1))]
+    text = part("audit-scores", made("membership", {"networks": networks}))
+    assert "| LiRA | 0.600 (0.500–0.700) | 0.050 (0.000–0.100) |" in text
+
+
 @pytest.mark.parametrize("name", audit_parts.PARTS)
 def test_every_part_is_written_from_the_files_that_are_there_and_refused_without(name, tmp_path):
     assert part(name, SOURCES).count("\n") >= 2
@@ -59,4 +65,9 @@ def test_every_part_is_written_from_the_files_that_are_there_and_refused_without
 def test_the_page_says_what_the_files_say():
     assert "book/audit" in NUMBERED
     shown = rendered((ROOT / "book" / "audit.md").read_text(encoding="utf-8"), ROOT)
+    early = json.loads((ROOT / "benchmarks" / "audit_early.json").read_text())
+    assert early["counts"]["verdict"].get("leaks", 0) == 0 and len(early["networks"]) >= 50
+    assert f'"leaks" was said of 0, "cannot tell" of {early["counts"]["verdict"].get("cannot tell", 0)}' in shown
+    compared = json.loads((ROOT / "benchmarks" / "membership.json").read_text())
+    assert all(each["run against their code"] for each in compared["networks"])  # "agree to the last digit"
     assert "{{" not in shown and "{%" not in shown

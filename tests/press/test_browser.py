@@ -122,7 +122,7 @@ CONTROLS = "input:visible, label:visible, select:visible, [role=slider]:visible,
 ASKED = """() => ['navigation', 'resource']
   .flatMap((type) => performance.getEntriesByType(type)).map((each) => each.name)"""
 #: bytes of a page without its pictures; more only where a page carries an element to play with, data and all
-LIGHT, WITH_ELEMENTS = 1_500_000, 2_000_000
+LIGHT, WITH_ELEMENTS = 1_500_000, 1_600_000
 
 
 @pytest.mark.parametrize("name", [*PAGES, "search"])
@@ -385,3 +385,36 @@ def test_a_chart_that_is_enlarged_stays_one(own_tab):
         own_tab.page.locator(f"button.zoom:has(img[alt={name}])").first.evaluate("button => button.click()")
         assert large.get_attribute("class") == wanted
         own_tab.page.locator("dialog.zoom-view").first.evaluate("dialog => dialog.close()")
+
+
+# ---------------------------------------------------------------------------------------------- elements by touch
+
+#: pages of the published edition with something to play with, and how many there are
+PLAYED = {
+    "06-separation": 2,
+    "09-decoreco-tuned": 2,
+    "12-decoreco-adversary": 1,
+    "13-landscape": 2,
+    "14-leakage-rank": 1,
+}
+STATE = """e => [e.innerText, ...[...e.querySelectorAll('*')].map((x) => [x.getAttribute('style'), x.value,
+  x.getAttribute('aria-pressed'), x.getAttribute('class'), x.toDataURL?.()].join())].join()"""
+FINGER = ("input[type=range]:visible", "canvas:visible, button:visible, [role=slider]:visible")
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_every_element_answers_to_a_finger_and_is_below_a_megabyte(browser, tab, name):
+    with browser.new_context(has_touch=True, viewport=PHONE, reduced_motion="reduce") as context:
+        page = context.new_page()
+        page.goto(f"{tab.base}book/executed/{name}.html")
+        elements = [each for each in page.locator(".recon-element").all() if each.locator(", ".join(FINGER)).count()]
+        assert len(elements) >= PLAYED[name]
+        for each in elements:
+            assert each.evaluate("e => e.outerHTML.length") < 1_000_000
+            before = each.evaluate(STATE)
+            control = next(found for kind in FINGER if (found := each.locator(kind)).count()).first
+            control.scroll_into_view_if_needed()
+            box = control.bounding_box()
+            page.touchscreen.tap(box["x"] + 0.8 * box["width"], box["y"] + 0.5 * box["height"])
+            page.wait_for_timeout(200)
+            assert each.evaluate(STATE) != before, each.get_attribute("id")

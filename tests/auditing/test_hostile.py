@@ -1,0 +1,127 @@
+"""Files and words that no audit can be made of: one sentence and exit code 2, no traceback, no wait, no computing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+from toys import ANY, FOLDER, TENSORS
+
+from recon import cli
+from recon.auditing import audit as audit_module
+from recon.errors import ReconError
+
+N, SIDE = 8, 4
+DIM = 3 * SIDE**2
+#: option -> its file
+FILES = {
+    "--weights": "w.safetensors",
+    "--weights .pt": "w.pt",
+    "--weights .onnx": "w.onnx",
+    "--start": "start.pt",
+    "--data": "train.npz",
+    "--held-out": "held_out.npz",
+    "--labels": "labels.csv",
+}
+#: what still is a file of its kind: other numbers, a label less
+FINE = {("--weights", "a value's bit flipped"), ("--weights", "last byte cut")}
+CASES = [
+    (option, damage, do)
+    for option in FILES
+    for damage, do in ((ANY | FOLDER | TENSORS) if option == "--weights" else ANY | FOLDER).items()
+    if (option, damage) not in FINE
+]
+WORDS = {
+    "--arch": ["", "0", "-1", "48-8", "48-8-0", "48--8-1", "48-8-1-", "1e9-1", "resnet0", "../../etc", "a\nb"],
+    "--mean": ["", "x", "0.5/", "/0.5", "nan/1", "0.5/0", "0.5,0.5/1", "1/2/3"],
+    "--attacks": [",", "magic", "rows,magic", "rows rows", "ROWS"],
+    "--shadows": ["-1", "1", "x", "1e9", ""],
+    "--canaries": ["-1", "x", "0.5"],
+    "--seed": ["-1", "x", "1.5", ""],
+    "--profile": ["huge", ""],
+    "--device": ["tpu", "cuda:99", ""],
+    "--labels": ["nowhere.csv", "/dev/null", "/", ""],
+    "--fail-on": ["magic", ""],
+    "--json": ["/dev/null/x", "/"],
+    "--junit": ["/dev/null/x", "/"],
+}
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Good ones of every kind; whoever gets as far as an audit is told so."""
+    x = torch.rand(2 * N, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    net = torch.nn.Sequential(torch.nn.Linear(DIM, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    save_file(net.state_dict(), tmp_path / "w.safetensors")
+    for name in ("w.pt", "start.pt"):
+        torch.save(net.state_dict(), tmp_path / name)
+    (tmp_path / "w.onnx").write_bytes(b"\x08\x07")
+    images = (x * 255).byte().numpy()
+    np.savez(tmp_path / "train.npz", images=images[:N])
+    np.savez(tmp_path / "held_out.npz", images=images[N:])
+    names = [f"{part}[{row}]" for part in ("train", "held_out") for row in range(N)]
+    (tmp_path / "labels.csv").write_text("".join(f"{name},{row % 2}\n" for row, name in enumerate(names)))
+    monkeypatch.setattr(audit_module, "audited", lambda case, *_: stop(case))
+    return tmp_path
+
+
+def stop(case):
+    raise ReconError(f"as far as an audit of {case.train.note or len(case.train)}")
+
+
+def command(files, option=None, word=None):
+    chosen = {option.split()[0]: str(files / FILES[option])} if option and word is None else {}
+    values = {"--weights": files / "w.safetensors", "--data": files / "train.npz", "--held-out": files / "held_out.npz"}
+    values |= {"--labels": files / "labels.csv", "--out": files / "out", "--mean": "none", "--device": "cpu"}
+    values |= chosen | ({option: word} if word is not None else {})
+    return ["audit", *(f"{name}={value}" for name, value in values.items())]
+
+
+def said(capsys, arguments):
+    """What is printed for exit code 2."""
+    try:
+        code = cli.main(arguments)
+    except SystemExit as error:  # of argparse
+        code = error.code
+    told = capsys.readouterr()
+    assert code == 2, told
+    assert told.out == "" and "Traceback" not in told.err
+    return told.err
+
+
+def test_the_files_are_good_but_for_what_is_done_to_them(files, capsys):
+    for option in ("--weights", "--weights .pt", "--start", "--data", "--held-out", "--labels"):
+        assert "as far as an audit of 8" in said(capsys, command(files, option))
+
+
+@pytest.mark.parametrize(("option", "damage", "do"), CASES, ids=[f"{option} {damage}" for option, damage, _ in CASES])
+def test_a_damaged_file_is_one_sentence(files, capsys, option, damage, do):
+    do(files / FILES[option])
+    told = said(capsys, command(files, option))
+    assert told.count("\n") == 1 and "as far as an audit" not in told and len(told) < 600
+
+
+@pytest.mark.parametrize(("option", "word"), [(option, word) for option, words in WORDS.items() for word in words])
+def test_words_that_mean_nothing_are_one_sentence(files, capsys, option, word):
+    told = said(capsys, command(files, option, word))
+    assert told.strip().splitlines()[-1].startswith(("recon", "error")) and "as far as an audit" not in told
+
+
+@pytest.mark.parametrize("damage", sorted({*ANY} - {"last byte cut", "huge"}))  # of a PNG's end nothing is read
+def test_an_image_that_cannot_be_read_is_named_or_counted(files, capsys, damage):
+    """What lies in a folder without being a file is left out and said; a damaged image is an error."""
+    random = np.random.default_rng(0)
+    (files / "images").mkdir()
+    for row in range(N + 1):
+        pixels = random.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(files / "images" / f"{row}.png")
+    ANY[damage](files / "images" / "3.png")
+    arguments = [word for word in command(files) if not word.startswith("--labels")]
+    told = said(capsys, [*arguments, f"--data={files / 'images'}"])
+    assert told.count("\n") == 1 and ("3.png" in told or f"used {N} of {N + 1} files" in told)
+
+
+def test_there_are_enough_of_them():
+    assert len(CASES) + sum(map(len, WORDS.values())) >= 120
