@@ -169,6 +169,21 @@ def _reference(metrics: Any, config: Any) -> Iterator[Point]:
         yield _dense("decoreco-reference", known, metrics.net.width, metrics.n_train, arm)
 
 
+def _pairs(metrics: Any, config: Any) -> Iterator[Point]:
+    """Separation of one network, for which pairs of other images are shown that satisfy its KKT conditions as well."""
+    n = metrics.n_train
+    yield Point(
+        experiment="counterfactual-sets",
+        knowledge=NOTHING,
+        told=told(three_layer(config["width"], CIFAR).n_params, n),
+        network="dense",
+        unknown=n,
+        found=metrics.twin.original.ncc_07,
+        null=metrics.twin.best_null.ncc_07,
+        others=metrics.sets["pairs, noise"].difference < EXACT,
+    )
+
+
 def _seed(metrics: Any, config: Any) -> Iterator[Point]:
     for net in metrics.nets:
         for rung in net.rungs:
@@ -271,6 +286,7 @@ READERS: dict[str, Callable[[Any, Any], Iterator[Point]]] = {
     "decoreco-tuned": _tuned,
     "decoreco-reference": _reference,
     "decoreco-partition": _from_partition,
+    "counterfactual-sets": _pairs,
     "seed": _seed,
     "seed-law": _law,
     "informed-linear": _closed,
