@@ -222,7 +222,9 @@ def plots() -> Iterator[tuple[str, Callable[..., Figure]]]:
             if not name.startswith("plot_") or plot.__module__ != info.name or name in TOYS:
                 continue
             of = get_args(next(iter(get_type_hints(plot).values())))
-            for experiment in MORE.get(name) or [each.name for each in registry().values() if each.metrics in of]:
+            own = [each.name for each in registry().values() if each.metrics in of]
+            listed = MORE.get(name, {})
+            for experiment in listed if listed and (not own or set(own) & set(listed)) else own:
                 yield experiment, plot
 
 

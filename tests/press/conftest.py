@@ -85,9 +85,13 @@ class Tab:
         page.set_default_timeout(20_000)
         page.on("console", lambda m: self.complaints.append(f"console: {m.text}") if m.type == "error" else None)
         page.on("pageerror", lambda error: self.complaints.append(f"script: {error}"))
-        page.on("requestfailed", lambda r: self.complaints.append(f"failed: {r.url}"))
+        page.on("requestfailed", self.failed)
         page.on("response", lambda r: self.complaints.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
         page.on("request", self.outside)
+
+    def failed(self, request) -> None:
+        if not request.url.endswith("favicon.svg"):  # given up where the next page is opened before it came
+            self.complaints.append(f"failed: {request.url}")
 
     def outside(self, request) -> None:
         if not request.url.startswith((self.base, "data:", "blob:", "file:")):
