@@ -195,7 +195,7 @@ def _seed(metrics: Any, config: Any) -> Iterator[Point]:
 def _law(metrics: Any, config: Any) -> Iterator[Point]:
     """Its error is a mean over images, 1 − NCC²; as images found: the share of the null's error that is gone."""
     for cell in metrics.cells:
-        gone = max(1 - cell.error / cell.null_error, 0.0)
+        gone = max(1 - cell.error / cell.null_error, 0.0) if cell.null_error > 0 else 0.0  # nothing to be gone
         yield Point(
             experiment="seed-law",
             knowledge=START,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import map_parts
 import matplotlib.pyplot as plt
@@ -69,6 +70,15 @@ def test_counts_are_those_of_the_result_files():
 
 def test_all_images_but_one_is_told_of_one_image():
     assert {round(each.told, 2) for each in of("informed-linear")} == {1.0}
+
+
+def test_where_the_null_has_no_error_none_can_be_gone():
+    cell = SimpleNamespace(error=0.0, null_error=0.0, parameters=58, n_train=10, dim=192, model="random features")
+    (only,) = READERS["seed-law"](SimpleNamespace(cells=[cell]), {})
+    assert only.found == 0
+    cell.null_error = 0.5
+    (only,) = READERS["seed-law"](SimpleNamespace(cells=[cell]), {})
+    assert only.found == 10 and not only.counted
 
 
 def test_a_start_that_outweighs_training_is_what_the_result_says():
