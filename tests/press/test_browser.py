@@ -159,7 +159,7 @@ def sizes_of(asked: list[str], site: Path) -> dict[str, int]:
 
 
 def overweight(sizes: dict[str, int], playing: bool) -> list[tuple[str, int]]:
-    """The five heaviest files of a page whose bytes are too many, or so few that it was not served."""
+    """All bytes and the five heaviest files of a page whose bytes are too many, or so few that it was not served."""
     total = sum(size for url, size in sizes.items() if not url.endswith((".png", ".svg")))
     heaviest = sorted(sizes.items(), key=lambda each: -each[1])[:5]
     return [] if 300_000 < total < (WITH_ELEMENTS if playing else LIGHT) else [("all", total), *heaviest]
