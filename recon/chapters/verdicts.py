@@ -35,7 +35,8 @@ def that_count(*results: Result[Any], root: Path = ROOT) -> Markdown:
             where = "this page" if row.result.made.key == result.made.key else f"kept, {row.size or 'the paper’s size'}"
             sets = f"{row.image_sets} image set{'s' * (row.image_sets > 1)}"
             agree = 1 + sum(other.verdict == row.claim.verdict for other in row.seeds)
-            verdict = row.verdict + (f" (on {agree} of them)" if agree < row.image_sets else "")
+            told = agree < row.image_sets and row.verdict == row.claim.verdict
+            verdict = row.verdict + (f" (on {agree} of them)" if told else "")
             lines.append(f"| {verdict} | {where}, {sets} | {claim.sentence.replace('|', chr(92) + '|')} |")
     return Markdown("\n".join(lines))
 
