@@ -13,6 +13,8 @@ from nbformat import NotebookNode
 from sphinx.application import Sphinx
 
 RUN_IT = "*Run this page:* `recon book {}` in a checkout of the project[, or download the notebook above]{{.screen}}."
+#: {term}`shown <name>`, of which a page's head shows the words
+ROLE = re.compile(r"\{[\w:]+\}`([^`<]+?)(?: <[^`>]*>)?`")
 EXECUTED, PAPER_SIZE = "book/executed/", "book/paper-size"
 DATA = {"cifar10": "CIFAR-10", "photos": "the bundled photographs"}
 
@@ -47,6 +49,20 @@ def fold_imports(nb: NotebookNode) -> None:
             for each in parameters:
                 each.metadata["tags"] = ["remove-cell"]
             return
+
+
+def opening(nb: NotebookNode, name: str) -> str:
+    """The paragraph of a chapter's first cell that begins with this word, as plain text; "" without one."""
+    found = re.search(rf"\*\*{name}\.\*\* (.+?)(?:\n\n|$)", nb.cells[0].source, re.DOTALL)
+    return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(found[1].split())).replace("*", "") if found else ""
+
+
+def described(nb: NotebookNode) -> dict[str, str]:
+    """What search engines and messengers show of a chapter: its title, its question, its answer."""
+    title = re.search(r"^# (.+)$", nb.cells[0].source, re.MULTILINE)
+    question, answer = (ROLE.sub(r"\1", opening(nb, name)) for name in ("Question", "Answer"))
+    found = {"description": question, "property=og:description": f"{question} {answer}"}
+    return {"property=og:title": title[1] if title else "", **found} if question else {}
 
 
 def stamp_table(nb: NotebookNode) -> str:
@@ -138,12 +154,14 @@ def tell_sizes(nb: NotebookNode, root: Path) -> None:
 
 
 def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Before an executed chapter is read: plumbing taken out, captions completed; at its end, how to run it and how it
-    was made."""
+    """Before an executed chapter is read: plumbing taken out, captions completed, its question in the page's head; at
+    its end, how to run it and how it was made."""
     if docname.startswith(EXECUTED):
         nb = nbformat.reads(source[0], as_version=4)
         for cell in filter(lays_out, nb.cells):
             cell.metadata.tags.append("remove-input")
+        if words := described(nb):
+            nb.metadata["myst"] = {"html_meta": words}
         fold_imports(nb)
         fold_solutions(nb)
         tell_sizes(nb, Path(app.srcdir))

@@ -17,7 +17,7 @@ from typing import Any
 import nbformat
 from audit_parts import PARTS as AUDIT_PARTS
 from audit_parts import write_calibration
-from chapter_pages import EXECUTED, laid_out
+from chapter_pages import EXECUTED, laid_out, opening
 from claim_parts import Sources, cards, escaped, failed, not_attempted, verdicts
 from confidence import confidence
 from docutils import nodes
@@ -107,12 +107,6 @@ def contents(sources: Sources) -> str:
         lines += ["", f"*{opening(nb, 'Question')}*", "", opening(nb, "Answer")]
         lines += [":::{card-footer}", f"{reading_minutes(nb)} min to read, {run} to run", ":::", "::::", ""]
     return "\n".join([*lines, ":::::"])
-
-
-def opening(nb: NotebookNode, name: str) -> str:
-    """The paragraph of a chapter's first cell that begins with this word, as plain text; "" without one."""
-    found = re.search(rf"\*\*{name}\.\*\* (.+?)(?:\n\n|$)", nb.cells[0].source, re.DOTALL)
-    return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(found[1].split())).replace("*", "") if found else ""
 
 
 def thumbnail(nb: NotebookNode) -> tuple[bytes, str] | None:

@@ -32,6 +32,15 @@ def test_imports_and_settings_are_one_folded_cell():
     assert nb.cells[2].source.startswith('profile = "smoke"\n\nimport torch')
 
 
+def test_every_chapter_tells_search_engines_its_question():
+    told = [chapter_pages.described(nbformat.read(page, as_version=4)) for page in PAGES]
+    for words in told:
+        assert "?" in words["description"] and words["property=og:title"]
+        assert len(words["property=og:description"]) > len(words["description"]) + 20
+        assert not any(mark in "".join(words.values()) for mark in ("](", "{term}"))
+    assert len({words["description"] for words in told}) == len(PAGES)
+
+
 def test_solutions_are_folded_under_their_numbers():
     cell = nbformat.v4.new_code_cell
     nb = nbformat.v4.new_notebook(cells=[cell("1"), *(cell(x, metadata={"tags": ["solution"]}) for x in "23")])
