@@ -201,6 +201,16 @@ def test_the_social_picture_is_there(site):
     assert (site / "_static" / "favicon.svg").is_file()
 
 
+def test_what_counts_is_on_the_first_screens(tab):
+    bottom = "all => Math.max(...all.map((e) => e.getBoundingClientRect().bottom + window.scrollY))"
+    page = tab.open("book/index.html")
+    numbers = page.locator(".sd-fs-2")
+    assert numbers.count() == 3 and numbers.evaluate_all(bottom) < 900
+    page = tab.open("book/claims.html")
+    assert page.locator(".compact table").count() == 2
+    assert page.locator(".compact table").evaluate_all(bottom) < 2 * 900
+
+
 def test_formulas_and_icons_are_there(tab):
     page = tab.open("book/executed/14-leakage-rank.html")
     assert page.locator("mjx-container").count() > 20
