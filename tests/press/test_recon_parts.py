@@ -203,6 +203,7 @@ def test_status_has_a_row_and_the_contents_a_card_for_every_chapter():
         question, answer = (opening(nbformat.read(page, as_version=4), name) for name in ("Question", "Answer"))
         assert card.startswith(f"{int(page.stem[:2])}. ") and "?" in question and f"*{question}*\n\n{answer}\n" in card
         assert 30 < len(answer) < 220 and " min to read, " in card
+        assert not re.search(r"[.?!] [A-Z]", answer), f"one sentence: {answer}"
 
 
 def test_a_card_has_the_figure_that_its_chapter_chose():
