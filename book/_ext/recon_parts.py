@@ -44,12 +44,14 @@ class Recon(SphinxDirective):
     """The directive; an unknown part or a claim out of place is an error of the build."""
 
     required_arguments = 1
+    final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
         root = Path(self.env.srcdir)
         executed = root / "book" / "executed"
-        if self.arguments[0] == "reference":
-            return [self._module(name) for name in modules()]
+        if self.arguments[0].startswith("reference/"):
+            parts = self.arguments[0].removeprefix("reference/").split(", ")
+            return [self._module(name) for name in modules(parts)]
         try:
             text = part(self.arguments[0], Sources(root, executed / "results", sorted(executed.glob("*.ipynb"))))
         except ReconError as error:

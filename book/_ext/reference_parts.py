@@ -1,4 +1,4 @@
-"""The reference page: every public name of the package, its docstring as it is typed, its signature as it is written.
+"""The reference pages: every public name of the package, its docstring as it is typed, its signature as it is written.
 
 Docstrings of this package are plain text.  What Sphinx would make of them, and of a default argument's `repr` (a folder
 of the machine that builds, an address in its memory), is put right here.
@@ -12,7 +12,7 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pkgutil import walk_packages
 from typing import Any
 
@@ -26,10 +26,12 @@ WIDEST = 88  # characters of a signature on one line; a longer one has a line fo
 LONGEST_VALUE = 60  # characters of a constant's value that the page shows
 
 
-def modules() -> list[str]:
-    """Every module of the package with something for a reader: no chapter's parts, no command line."""
+def modules(parts: Container[str] | None = None) -> list[str]:
+    """Every module of the package with something for a reader: no chapter's parts, no command line.  parts: only those
+    of these folders, or files, of the package."""
     found = (each for each in walk_packages(recon.__path__, "recon.") if not each.ispkg)
-    return [each.name for each in found if each.name != "recon.cli" and each.name.split(".")[1] != "chapters"]
+    kept = [each.name for each in found if each.name != "recon.cli" and each.name.split(".")[1] != "chapters"]
+    return [name for name in kept if parts is None or name.split(".")[1] in parts]
 
 
 # ---------------------------------------------------------------------------------------------------- docstrings

@@ -64,10 +64,15 @@ def data_uri(image: Tensor) -> str:
     return _webp(as_pixels(image), lossless=True)
 
 
+def seen_uri(image: Tensor) -> str:
+    """An image in [0, 1], flat or (C, H, W), as a data URI; to look at, not exact."""
+    return _webp(as_pixels(image), quality=90)
+
+
 def strip_uri(pictures: Tensor) -> str:
     """Frames (f, k, d) in [0, 1] as one picture, k images high and f wide, as a data URI; to look at, not exact."""
     columns = [np.concatenate([as_pixels(image) for image in frame], axis=0) for frame in pictures]
-    return _webp(np.concatenate(columns, axis=1), quality=90)
+    return _webp(np.concatenate(columns, axis=1), quality=85)
 
 
 def bytes_of(values: Tensor, low: float, high: float) -> str:
@@ -82,4 +87,4 @@ def _webp(pixels: np.ndarray, **how: Any) -> str:
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-__all__ = ["bytes_of", "data_uri", "element", "static", "strip_uri"]
+__all__ = ["bytes_of", "data_uri", "element", "seen_uri", "static", "strip_uri"]

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page, PdfMargins
     from pypdf import PdfWriter
 
-LEFT_OUT = ("book/reference",)  # docstrings of every module: nobody reads them on paper
+#: docstrings of every module: nobody reads them on paper
+LEFT_OUT = ("book/reference", "book/reference-attacks", "book/reference-tools")
 FOOT = (
     '<div style="font-size: 8px; width: 100%; padding: 0 15mm; display: flex; justify-content: space-between">'
     '<span class="title"></span><span><span class="pageNumber"></span> / <span class="totalPages"></span></span></div>'

@@ -121,8 +121,8 @@ CONTROLS = "input:visible, label:visible, select:visible, [role=slider]:visible,
 #: what a page asked for, also what the browser had kept from another page
 ASKED = """() => ['navigation', 'resource']
   .flatMap((type) => performance.getEntriesByType(type)).map((each) => each.name)"""
-#: bytes of a page without its pictures; more only where a page carries an element to play with, data and all
-LIGHT, WITH_ELEMENTS = 1_500_000, 1_750_000
+#: bytes of a page without its pictures
+LIGHT = 1_500_000
 
 
 @pytest.mark.parametrize("name", [*PAGES, "search"])
@@ -131,9 +131,9 @@ def test_a_page_is_clean_light_accessible_and_fits_paper(tab, site, name):
     assert tab.complaints == [] and page.locator("mjx-merror").count() == 0
     if name in PAGES:
         assert RAW.findall(page.evaluate(PROSE)) == []
-        too_much = overweight(sizes_of(page.evaluate(ASKED), site), page.locator(".recon-element").count() > 0)
-        assert name == "book/reference" or too_much == []  # docstrings alone are more
-        if name != "book/reference":  # which names the package `press` in its sentences
+        too_much = overweight(sizes_of(page.evaluate(ASKED), site))
+        assert too_much == []
+        if not name.startswith("book/reference"):  # which name the package `press` in their sentences
             assert_nothing_asks_on_paper(page)
     plain = "img => !img.closest('.zoom, .recon-element, .sd-card')"
     assert page.locator(".bd-article img").evaluate_all(f"all => all.filter({plain}).map(img => img.alt)") == []
@@ -158,11 +158,11 @@ def sizes_of(asked: list[str], site: Path) -> dict[str, int]:
     return {url: path.stat().st_size for url, path in paths.items() if path.is_file()}
 
 
-def overweight(sizes: dict[str, int], playing: bool) -> list[tuple[str, int]]:
+def overweight(sizes: dict[str, int]) -> list[tuple[str, int]]:
     """All bytes and the five heaviest files of a page whose bytes are too many, or so few that it was not served."""
     total = sum(size for url, size in sizes.items() if not url.endswith((".png", ".svg")))
     heaviest = sorted(sizes.items(), key=lambda each: -each[1])[:5]
-    return [] if 300_000 < total < (WITH_ELEMENTS if playing else LIGHT) else [("all", total), *heaviest]
+    return [] if 300_000 < total < LIGHT else [("all", total), *heaviest]
 
 
 def assert_nothing_asks_on_paper(page) -> None:
