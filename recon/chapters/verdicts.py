@@ -32,7 +32,8 @@ def that_count(*results: Result[Any], root: Path = ROOT) -> Markdown:
         counted = best(found)
         for claim in result.claims:
             row = counted[claim.id]
-            where = "this page" if row.result.made.key == result.made.key else f"kept, {row.size or 'the paper’s size'}"
+            stored = any(run.made.key == row.result.made.key for run in runs)
+            where = f"kept, {row.size or 'the paper’s size'}" if stored else "this page"
             sets = f"{row.image_sets} image set{'s' * (row.image_sets > 1)}"
             agree = 1 + sum(other.verdict == row.claim.verdict for other in row.seeds)
             told = agree < row.image_sets and row.verdict == row.claim.verdict
