@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterator
@@ -27,6 +28,34 @@ def lays_out(cell: NotebookNode) -> bool:
     tags = cell.metadata.get("tags", [])
     ignored = "nbval-ignore-output" in tags and "solution" not in tags
     return cell.cell_type == "code" and ignored and "recon.run(" not in cell.source
+
+
+def stored_in(cell: NotebookNode) -> set[str]:
+    """Names that a code cell gives to the page: assigned, imported, or defined at its top level."""
+    tree = ast.parse(cell.source)
+    found = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    found |= {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    found |= {n.name for n in ast.walk(tree) if isinstance(n, ast.ExceptHandler) and n.name}
+    imports = (n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom))
+    return found | {(each.asname or each.name).split(".")[0] for n in imports for each in n.names}
+
+
+def used_in(cell: NotebookNode) -> set[str]:
+    """Names that a code cell reads."""
+    return {n.id for n in ast.walk(ast.parse(cell.source)) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
+def needed(nb: NotebookNode) -> list[NotebookNode]:
+    """Of the cells that only lay numbers out, those that make a name which a shown cell reads: without them no reader
+    could copy that cell and run it."""
+    shown = [cell for cell in nb.cells if cell.cell_type == "code" and not lays_out(cell)]
+    wanted = set().union(*map(used_in, shown)) - set().union(*map(stored_in, shown))
+    found: list[NotebookNode] = []
+    for cell in reversed([cell for cell in nb.cells if lays_out(cell)]):
+        if made := stored_in(cell) & wanted:
+            found.append(cell)
+            wanted = (wanted - made) | used_in(cell)
+    return found
 
 
 def fold_solutions(nb: NotebookNode) -> None:
@@ -154,12 +183,13 @@ def tell_sizes(nb: NotebookNode, root: Path) -> None:
 
 
 def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Before an executed chapter is read: plumbing taken out, captions completed, its question in the page's head; at
-    its end, how to run it and how it was made."""
+    """Before an executed chapter is read: plumbing taken out or folded, captions completed, its question in the page's
+    head; at its end, how to run it and how it was made."""
     if docname.startswith(EXECUTED):
         nb = nbformat.reads(source[0], as_version=4)
+        folded = needed(nb)
         for cell in filter(lays_out, nb.cells):
-            cell.metadata.tags.append("remove-input")
+            cell.metadata.tags.append("hide-input" if cell in folded else "remove-input")
         if words := described(nb):
             nb.metadata["myst"] = {"html_meta": words}
         fold_imports(nb)

@@ -93,11 +93,13 @@ def cells(row: Row) -> dict[str, str]:
     claim = row.claim
     agree = sum(other.verdict == claim.verdict for other in row.seeds) + 1
     here = claim.verdict + (f", on {agree} of {row.image_sets} image sets" if agree < row.image_sets else "")
+    if row.verdict == NOT_TESTED:
+        here = f"{NOT_TESTED} (this run: {here})"
     sets = f"{row.image_sets} image sets" if row.image_sets > 1 else "1 image set"
     return {
         "Ours": escaped(spread([claim.ours, *(other.ours for other in row.seeds)])),
         "Null": escaped(spread([claim.null, *(other.null for other in row.seeds)])),
-        "Size": escaped(row.size + (", the paper's" if claim.section and row.at_paper_size else "")).removeprefix(", "),
+        "Size": escaped(row.size + (row.papers if claim.section else "")).removeprefix(", "),
         "Seeds": sets,
         "Cost": escaped(row.budget),
         "Verdict": here,

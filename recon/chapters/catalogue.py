@@ -60,6 +60,14 @@ class Row:
         return ", ".join(f"{name} = {value}" for name, value in found.items() if value is not None)
 
     @property
+    def papers(self) -> str:
+        """Which of these sizes are the paper's, ", the paper's n and width"; "" where it states none or the run had
+        another."""
+        stated = registry()[self.result.made.experiment].paper_size
+        names = [{"n_train": "n"}.get(name, name.replace("_", " ")) for name in stated]
+        return f", the paper's {' and '.join(names)}" if names and self.at_paper_size else ""
+
+    @property
     def budget(self) -> str:
         """What the run took, and on what."""
         seconds, device = self.result.made.seconds, self.result.made.device.replace("NVIDIA ", "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import json
 import re
 import sys
@@ -30,6 +32,19 @@ def test_imports_and_settings_are_one_folded_cell():
     chapter_pages.fold_imports(nb)
     assert [c.metadata.get("tags") for c in nb.cells] == [["remove-cell"]] * 2 + [["hide-input"], None]
     assert nb.cells[2].source.startswith('profile = "smoke"\n\nimport torch')
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_every_name_that_a_shown_cell_reads_is_made_in_a_shown_or_folded_one(path):
+    nb = nbformat.read(path, as_version=4)
+    folded = chapter_pages.needed(nb)
+    known = {*dir(builtins), "display"}
+    for cell in (each for each in nb.cells if each.cell_type == "code" and (not lays_out(each) or each in folded)):
+        own = chapter_pages.stored_in(cell) | {
+            arg.arg for arg in ast.walk(ast.parse(cell.source)) if isinstance(arg, ast.arg)
+        }
+        assert chapter_pages.used_in(cell) <= known | own, cell.source
+        known |= own
 
 
 def test_every_chapter_tells_search_engines_its_question():

@@ -149,7 +149,7 @@ def test_a_papers_sentence_has_its_verdict_from_a_run_at_its_size_alone(copy):
     name = "hidden-random-noise"
     kept, small = [row for row in checked(copy)["runkel2024"] if row.claim.id == name]
     assert kept.at_paper_size and kept.verdict == kept.claim.verdict != small.verdict == NOT_TESTED
-    assert cells(kept)["Size"] == "n = 40, width = 6144, the paper's" and "paper's" not in cells(small)["Size"]
+    assert cells(kept)["Size"] == "n = 40, width = 6144, the paper's width" and "paper's" not in cells(small)["Size"]
     before = counted(copy)
     shutil.rmtree(copy.root / "book" / "paper-size" / "bilevel-hidden")
     after = counted(copy)
