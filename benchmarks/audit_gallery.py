@@ -117,9 +117,9 @@ NETWORKS = {
     "logistic regression": Network(linear, replace(ADAM, stop_loss=1e-3)),
     "CNN, two convolutions": Network(convolutional, replace(ADAM, stop_loss=1e-3)),
     "MLP 3072-300-300-1, small start, DP-SGD": Network(
-        dense, replace(ADAM, start="small", optimiser="sgd", lr=0.1, steps=150, stop_loss=None, epsilon=8.0)
+        dense, replace(ADAM, start="small", optimiser="gd", lr=0.03, steps=100, stop_loss=None, epsilon=8.0)
     ),
-    "ResNet-18": Network(resnet, replace(ADAM, classes=10, batch=64, steps=2000, stop_loss=1e-2), n=120),
+    "ResNet-18": Network(resnet, replace(ADAM, classes=10, batch=64, steps=2000, stop_loss=5e-2), n=120),
 }
 
 
@@ -147,7 +147,7 @@ def inputs(network: Network, data: Dataset) -> dict[str, tuple[Tensor, Tensor]]:
 
 def words(recipe: Recipe, done: Trained, n: int) -> str:
     """How it was trained, for a reader."""
-    kinds = {"adam": "Adam", "sgd": f"SGD with momentum {recipe.momentum:g}"}
+    kinds = {"adam": "Adam", "gd": "gradient descent"}
     said = [kinds[recipe.optimiser], f"step size {recipe.lr:g}"]
     said.append("all images a step" if recipe.batch is None else f"{recipe.batch} images a step")
     if recipe.epsilon is not None:
