@@ -105,7 +105,66 @@ def scores_compared(sources: Sources) -> str:
     return table(("score", "area under the ROC curve", "members found at 1 % false alarms"), rows)
 
 
+# --------------------------------------------------------------------------------------------------------- gallery
+
+
+def gallery(sources: Sources) -> str:
+    """Verdicts on the networks of benchmarks/audit_gallery.json, and a sentence on what one reads off them."""
+    networks: dict[str, dict[str, Any]] = benchmark(sources.root, "audit_gallery")["networks"]
+    columns = ("network", "trained", "images", "came back", "members", "attacks that do not apply", "seconds of a core")
+    rows = [
+        [
+            f"{name}, {each['n']} images",
+            f"{each['trained']}; accuracy {each['accuracy']['train']:.0%}, on images held out "
+            f"{each['accuracy']['held_out']:.0%}",
+            each["verdict"],
+            came_back(each),
+            f"{each['membership']} (area {each['area']:.2f})" if each["area"] is not None else each["membership"],
+            unfit(each["did_not_apply"]),
+            f"{each['processor_seconds']:.0f} (`{each['profile']}`)",
+        ]
+        for name, each in networks.items()
+    ]
+    slowest = max(networks, key=lambda name: networks[name]["processor_seconds"])
+    said = (
+        f"Images came back from {among(networks, 'verdict', 'leaks')}; members could be inferred of "
+        f"{among(networks, 'membership', 'inferred')}; and the longest audit, of {slowest}, took "
+        f"{networks[slowest]['processor_seconds'] / 60:.0f} minutes of one core."
+    )
+    return f"{table(columns, rows)}\n\n{said}"
+
+
+def came_back(network: dict[str, Any]) -> str:
+    """Images named by the deciding attack, and in how many networks trained in the same way the attacks found any."""
+    named = f"{network['leaked']} of {network['n']}, by {shown(network['by'])}" if network["leaked"] else "none"
+    power = network["power"]
+    if power is None:
+        return f"{named}: no attack on images applies" if network["did_not_apply"] else named
+    return f"{named}; of {power['canaries']} canaries {power['leaking']} leaked"
+
+
+def unfit(reasons: dict[str, str]) -> str:
+    """Attacks by the reason why they do not apply; a dash for none."""
+    attacks: dict[str, list[str]] = {}
+    for name, why_not in reasons.items():
+        attacks.setdefault(why_not, []).append(shown(name))
+    return "<br>".join(f"{', '.join(names)}: {why_not}" for why_not, names in attacks.items()) or "–"
+
+
+def shown(attack: str) -> str:
+    """Its name on the page."""
+    return attack.replace("decoreco", "DecoReco")
+
+
+def among(networks: dict[str, dict[str, Any]], key: str, value: str) -> str:
+    """Of which of them that is said: "2 of 6 networks (A; B)"."""
+    names = [name for name, each in networks.items() if each[key] == value]
+    which = f" ({'; '.join(names)})" if 0 < len(names) < len(networks) else ""
+    return f"{len(names)} of {len(networks)} networks{which}"
+
+
 PARTS = {
     "audit-calibration": calibration,
+    "audit-gallery": gallery,
     "audit-scores": scores_compared,
 }

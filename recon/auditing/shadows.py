@@ -10,9 +10,10 @@ from __future__ import annotations
 import copy
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,7 @@ from recon.optim.streams import named
 
 OPTIMISERS = ("adam", "adamw", "sgd")
 LOWEST_LOSS = 1e-7  # an inferred recipe trains no further: below it float32 answers do not change
+PACE = 50  # passes over which the pace of a loss is taken
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,13 @@ def trained(
     recipe: Recipe,
     generator: torch.Generator,
     start: nn.Module | None = None,
+    give_up: Callable[[Sequence[float], int], bool] | None = None,
 ) -> nn.Module:
-    """A network of this architecture from a fresh start, trained by the recipe; on the device of `module`."""
+    """A network of this architecture from a fresh start, trained by the recipe; on the device of `module`.
+
+    give_up: asked after every pass, of the losses so far and how many passes are left, whether to end here; for recipes
+    with a target loss.
+    """
     device = next(module.parameters()).device
     net = fresh(module, recipe, generator, start).to(device)
     x, y = x.to(device), y.to(device)
@@ -126,11 +133,15 @@ def trained(
     batch = min(recipe.batch or len(x), len(x))
     often = math.ceil(len(x) / batch)  # the loss is asked once a pass: a few steps of Adam can halve it
     drawn = _batches(len(x), batch, torch.Generator().manual_seed(generator.initial_seed()))
+    losses: list[float] = []
     with drawing_from(generator):
         net.train()
         for step in range(recipe.steps):
-            if recipe.target_loss is not None and step % often == 0 and _loss(net, seen, x, y) <= recipe.target_loss:
-                break
+            if recipe.target_loss is not None and step % often == 0:
+                losses.append(_loss(net, seen, x, y))
+                hopeless = give_up is not None and give_up(losses, (recipe.steps - step) // often)
+                if losses[-1] <= recipe.target_loss or hopeless:
+                    break
             rows = next(drawn).to(device)
             optimiser.zero_grad()
             answers = as_logits(answers_of(net, x[rows].flatten(1) if seen.flat else x[rows]), seen)
@@ -221,13 +232,16 @@ def inferred(
 
     x (N, C, H, W), y (N,): all images, the n training images first.  Every candidate is trained on a random half to the
     audited network's loss on its training images; sizes are compared by the mean of |log ‖W‖ / ‖W*‖| over its
-    matrices.  Candidates that do not reach twice that loss come last.
+    matrices.  Candidates that do not reach twice that loss come last; training of one that will not, by its pace, is
+    given up (`out_of_reach`): weight decay can hold a loss far above the goal, and large networks take long.
     """
     goal = max(loss_of(logits_of(module, seen, x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
     half = torch.randperm(len(x), generator=named(seed, "audit.pilot"))[: len(x) // 2]
     best: tuple[bool, float, Recipe] | None = None
     for k, candidate in enumerate(candidates(goal, start is None and seen.first is not None)):
-        net = trained(module, seen, x[half], y[half], candidate, named(seed, "audit.pilot", k + 1), start)
+        generator = named(seed, "audit.pilot", k + 1)
+        hopeless = partial(out_of_reach, goal=2 * goal)
+        net = trained(module, seen, x[half], y[half], candidate, generator, start, hopeless)
         with suppress(ReconError):  # it may diverge
             reached = loss_of(logits_of(net, seen, x[half]), y[half]).item()
             found = (reached > 2 * goal, _distance(net, module), candidate)
@@ -236,6 +250,25 @@ def inferred(
     if best is None:
         raise ReconError("no ordinary recipe trains a network of this architecture on these images: give one (recipe=)")
     return best[2]
+
+
+def out_of_reach(losses: Sequence[float], left: int, goal: float) -> bool:
+    """Whether a loss that goes on falling by the factor of its last `PACE` passes is above `goal` after `left` more.
+
+    The best loss of the last `PACE` passes is compared with the best before: what jumps up and down is not given up for
+    one bad pass.  Never before twice as many passes; NaN counts as infinite.
+
+    >>> out_of_reach([1.0] * 2 * PACE, 1000, goal=0.1), out_of_reach([1.0] * PACE + [0.9] * PACE, 1000, goal=0.1)
+    (True, False)
+    """
+    if len(losses) < 2 * PACE:
+        return False
+    before, now = (min((x for x in part if x == x), default=math.inf) for part in (losses[:-PACE], losses[-PACE:]))
+    if now <= goal:
+        return False
+    if now >= before or not goal > 0:
+        return True
+    return left * math.log(before / now) / PACE < math.log(now / goal)
 
 
 def candidates(goal: float, small: bool) -> list[Recipe]:

@@ -17,7 +17,17 @@ from recon.auditing.membership import (
     why_no_multipliers,
 )
 from recon.auditing.networks import anatomy, logits_of
-from recon.auditing.shadows import Recipe, Shadows, candidates, inferred, shadow_start, train_shadows, trained
+from recon.auditing.shadows import (
+    PACE,
+    Recipe,
+    Shadows,
+    candidates,
+    inferred,
+    out_of_reach,
+    shadow_start,
+    train_shadows,
+    trained,
+)
 from recon.errors import ReconError
 from recon.scoring.membership import permutation_p
 
@@ -123,6 +133,28 @@ def test_a_recipe_is_inferred_from_loss_and_size(case):
     assert found.target_loss == pytest.approx(
         1.05 * torch.nn.functional.cross_entropy(target(x[:24]), y[:24]).item(), rel=1e-4
     )
+
+
+def test_training_is_given_up_only_where_its_pace_does_not_reach_the_goal():
+    falling = [0.97**k for k in range(2 * PACE)]
+    assert not out_of_reach(falling[:-1], 0, 1e-9)  # too early to say
+    assert out_of_reach(falling, 100, 1e-9) and not out_of_reach(falling, 800, 1e-9)
+    assert out_of_reach([0.5] * PACE + [0.5] * PACE, 10**6, 0.1) and out_of_reach([float("nan")] * 2 * PACE, 10**6, 0.1)
+    assert not out_of_reach([0.01] * 2 * PACE, 10, 0.1)  # it is there
+
+
+def test_a_pilot_that_stalls_costs_few_steps(case, monkeypatch):
+    """Weight decay holds its loss above the goal: it ends after twice `PACE` passes or a little more."""
+    module, seen, x, y = case
+    asked = []
+    recipe = Recipe("sgd", 3e-2, None, 2000, 1e-4, 5e-2)
+
+    def hopeless(losses, left):
+        asked.append(left)
+        return out_of_reach(losses, left, 2e-4)
+
+    trained(module, seen, x[:24], y[:24], recipe, torch.Generator().manual_seed(3), None, hopeless)
+    assert 2 * PACE <= len(asked) < 1000 and asked[0] == 2000
 
 
 @pytest.mark.parametrize(

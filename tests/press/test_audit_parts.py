@@ -55,6 +55,34 @@ def test_scores_are_means_and_ranges(made):
     assert "| LiRA | 0.600 (0.500–0.700) | 0.050 (0.000–0.100) |" in text
 
 
+def test_the_gallery_says_what_came_back_and_why_an_attack_did_not_apply(made):
+    quiet = {
+        "n": 50,
+        "trained": "Adam; 75 steps",
+        "accuracy": {"train": 1.0, "held_out": 0.62},
+        "verdict": "cannot tell",
+        "membership": "inferred",
+        "area": 0.987,
+        "leaked": 0,
+        "by": None,
+        "power": {"canaries": 2, "leaking": 1},
+        "did_not_apply": {},
+        "processor_seconds": 61.4,
+        "profile": "laptop",
+    }
+    leaky = quiet | {"verdict": "leaks", "leaked": 36, "by": "decoreco", "membership": "cannot tell", "area": None}
+    conv = quiet | {"power": None, "processor_seconds": 1140.0, "profile": "smoke"}
+    conv["did_not_apply"] = {"separation": "A convolution.", "rows": "A convolution.", "decoreco": "It has a Conv2d."}
+    networks = {"one": leaky, "two": quiet, "three": conv}
+    text = part("audit-gallery", made("audit_gallery", {"networks": networks}))
+    assert "| leaks | 36 of 50, by DecoReco; of 2 canaries 1 leaked | cannot tell | – | 61 (`laptop`) |" in text
+    assert "accuracy 100%, on images held out 62%" in text and "none; of 2 canaries 1 leaked" in text
+    assert "separation, rows: A convolution.<br>DecoReco: It has a Conv2d. | 1140 (`smoke`) |" in text
+    assert "none: no attack on images applies | inferred (area 0.99)" in text
+    assert "from 1 of 3 networks (one); members could be inferred of 2 of 3 networks (two; three)" in text
+    assert text.endswith("of three, took 19 minutes of one core.")
+
+
 @pytest.mark.parametrize("name", audit_parts.PARTS)
 def test_every_part_is_written_from_the_files_that_are_there_and_refused_without(name, tmp_path):
     assert part(name, SOURCES).count("\n") >= 2
