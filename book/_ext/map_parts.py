@@ -13,6 +13,7 @@ from claim_parts import Sources
 from sphinx.application import Sphinx
 
 from recon.chapters import registry
+from recon.chapters.all_but_one.claims_private import best_null
 from recon.press.knowing import KNOWLEDGE, Point, found_in, points
 from recon.press.knowing_figures import plot_map, plot_noise
 from recon.press.numbers import number
@@ -73,7 +74,7 @@ def noise(sources: Sources) -> str:
             f"| steps | ε = {number(row.epsilon)} | " + " | ".join(f"{share:.0%} right" for share in shares) + " |"
         )
     dim = max(row.dim for row in output.budgets)
-    null = median(value for row in output.nulls if row.dim == dim for value in row.mean)
+    null = best_null(output, dim)
     for row in (row for row in output.budgets if row.dim == dim):
         errors = [f"error {number(median(values))}" for values in (row.error, row.predicted)]
         cells = ("weights", f"ρ/d = {row.ratio:g}", *errors, "–", f"error {number(null)}")

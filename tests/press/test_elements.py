@@ -235,9 +235,11 @@ def test_unmixing_ends_at_the_sources_and_starts_at_the_rows(opened):
 # -------------------------------------------------------------------------------------------- be the adversary
 
 
-def game(n: int = 20) -> str:
+def game(n: int = 20, again: int = 0) -> str:
+    """again: how many of the last resemble the same images as the first."""
     true = (torch.arange(n) % 3 == 0).float()
     x = images(2 * n)
+    x[2 * n - again :] = x[n : n + again]
     return guess(
         Arrays(
             trusted_decoreco=x[:n],
@@ -247,6 +249,10 @@ def game(n: int = 20) -> str:
             trusted_more_true=torch.ones(n),
         )
     )
+
+
+def test_a_game_shows_one_result_for_each_image():
+    assert game().count('class="card"') == 20 and game(again=3).count('class="card"') == 17
 
 
 def test_a_game_counts_what_is_right_and_says_what_a_coin_gets(opened):

@@ -1,22 +1,36 @@
-"""Be the adversary: twenty reconstructions to judge, and the reader's score beside chance and beside the machine."""
+"""Be the adversary: up to twenty reconstructions to judge, and the reader's score beside chance and the machine."""
 
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from recon.chapters.decoreco_adversary.metrics import Metrics
 from recon.chapters.elements import data_uri, element
 from recon.store.results import Result
 
 
+def first_of_their_kind(pictures: Tensor) -> list[int]:
+    """Rows of pictures (m, …) that equal no earlier one."""
+    seen: set[bytes] = set()
+    rows = []
+    for k, picture in enumerate(pictures):
+        if (key := picture.numpy().tobytes()) not in seen:
+            seen.add(key)
+            rows.append(k)
+    return rows
+
+
 def guess(result: Result[Metrics], seed: int = 0) -> str:
     """The element for a result of `decoreco-adversary`.
 
-    Shown are the natural-looking candidates of DecoReco that the practised adversary trusts most in one network,
-    shuffled.  The machine's score calls the more trusted half of them true.
+    Shown are the natural-looking candidates of DecoReco that the practised adversary trusts most in one network, one
+    for each image that they resemble, shuffled.  The machine's score calls the more trusted half of them true.
     """
     x, nearest = result.array("trusted_decoreco"), result.array("trusted_decoreco_nearest")
     true, ncc = result.array("trusted_decoreco_true").bool(), result.array("trusted_decoreco_ncc")
+    once = first_of_their_kind(nearest)
+    x, nearest, true, ncc = x[once], nearest[once], true[once], ncc[once]
     separated = result.array("trusted_more_true").bool()
     n = len(true)
     machine = int((true == (torch.arange(n) < n // 2)).sum())
