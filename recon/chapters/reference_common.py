@@ -283,7 +283,7 @@ def in_table(arm: ReferenceArm, net: ReferenceNet) -> dict[str, str]:
         "energy left, by layer": _percent(arm.energy_share),
         "the training images leave": _percent(net.truth_share),
         "images moved by, of their starting size": distance_text(arm.moved),
-        "5th and 95th percentile of the images": f"{distance_text(arm.moved_least)}, {distance_text(arm.moved_most)}",
+        "the middle 90% of them moved by": f"{distance_text(arm.moved_least)} to {distance_text(arm.moved_most)}",
     }
 
 
