@@ -258,7 +258,7 @@ def out_of_reach(losses: Sequence[float], left: int, goal: float) -> bool:
     The best loss of the last `PACE` passes is compared with the best before: what jumps up and down is not given up for
     one bad pass.  Never before twice as many passes; NaN counts as infinite.
 
-    >>> out_of_reach([1.0] * 2 * PACE, 1000, goal=0.1), out_of_reach([1.0] * PACE + [0.9] * PACE, 1000, goal=0.1)
+    >>> out_of_reach([1.0] * 2 * PACE, 1000, goal=0.1), out_of_reach([1.0] * PACE + [0.8] * PACE, 1000, goal=0.1)
     (True, False)
     """
     if len(losses) < 2 * PACE:

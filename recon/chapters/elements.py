@@ -66,7 +66,7 @@ def data_uri(image: Tensor) -> str:
 
 def seen_uri(image: Tensor) -> str:
     """An image in [0, 1], flat or (C, H, W), as a data URI; to look at, not exact."""
-    return _webp(as_pixels(image), quality=90)
+    return _webp(as_pixels(image), quality=95)
 
 
 def strip_uri(pictures: Tensor) -> str:

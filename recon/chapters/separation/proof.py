@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from recon.chapters.elements import data_uri, element
+from recon.chapters.elements import element, seen_uri
 from recon.chapters.separation.figures import matched, shown
 from recon.chapters.separation.metrics import Metrics
 from recon.store.results import Result
@@ -37,8 +37,8 @@ def proof(result: Result[Metrics], n: int = 10) -> str:
 
 def _tiles(candidates: Tensor, truths: Tensor, scores: Tensor, said: str) -> str:
     return "".join(
-        f'<figure><img src="{data_uri(found)}" alt="{said}, {k}" width="32" height="32">'
-        f'<img src="{data_uri(true)}" alt="Its training image" width="32" height="32">'
+        f'<figure><img src="{seen_uri(found)}" alt="{said}, {k}" width="32" height="32">'
+        f'<img src="{seen_uri(true)}" alt="Its training image" width="32" height="32">'
         f"<figcaption>{score:.2f}</figcaption></figure>"
         for k, (found, true, score) in enumerate(zip(candidates, truths, scores.tolist(), strict=True), 1)
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from recon.chapters.elements import bytes_of, element, seen_uri
+from recon.chapters.elements import bytes_of, data_uri, element
 from recon.scoring.matching import one_to_one, padded, rescale
 
 
@@ -36,7 +36,7 @@ def unmixing(basis: Tensor, rows: Tensor, stages: Sequence[tuple[str, Tensor]], 
     }
     canvases = "".join(f'<canvas width="32" height="32" aria-label="Picture {k}"></canvas>' for k in range(1, n + 1))
     truths = "".join(
-        f'<img src="{seen_uri(rescale(images[i]))}" alt="Training image {k}" width="32" height="32">'
+        f'<img src="{data_uri(rescale(images[i]))}" alt="Training image {k}" width="32" height="32">'
         for k, i in enumerate(whose.tolist(), 1)
     )
     body = (
