@@ -111,18 +111,20 @@ def scores_compared(sources: Sources) -> str:
 def gallery(sources: Sources) -> str:
     """Verdicts on the networks of benchmarks/audit_gallery.json, and a sentence on what one reads off them."""
     networks: dict[str, dict[str, Any]] = benchmark(sources.root, "audit_gallery")["networks"]
-    columns = ("network", "trained", "images", "came back", "members", "attacks that do not apply", "seconds of a core")
+    columns = ("network", "images", "came back", "members", "minutes of a core")
     rows = [
         [
             f"{name}, {each['n']} images",
-            f"{each['trained']}; accuracy {each['accuracy']['train']:.0%}, on images held out "
-            f"{each['accuracy']['held_out']:.0%}",
             each["verdict"],
             came_back(each),
             f"{each['membership']} (area {each['area']:.2f})" if each["area"] is not None else each["membership"],
-            unfit(each["did_not_apply"]),
-            f"{each['processor_seconds']:.0f} (`{each['profile']}`)",
+            f"{each['processor_seconds'] / 60:.1f} (`{each['profile']}`)",
         ]
+        for name, each in networks.items()
+    ]
+    trained = [
+        f"- **{name}**: {each['trained']}. Accuracy {each['accuracy']['train']:.0%}, on images held out "
+        f"{each['accuracy']['held_out']:.0%}.{unfit(each['did_not_apply'])}"
         for name, each in networks.items()
     ]
     slowest = max(networks, key=lambda name: networks[name]["processor_seconds"])
@@ -131,7 +133,8 @@ def gallery(sources: Sources) -> str:
         f"{among(networks, 'membership', 'inferred')}; and the longest audit, of {slowest}, took "
         f"{networks[slowest]['processor_seconds'] / 60:.0f} minutes of one core."
     )
-    return f"{table(columns, rows)}\n\n{said}"
+    how = "\n".join(trained)
+    return f"{table(columns, rows)}\n\n{said}\n\nHow each was trained, and which attacks do not apply to it:\n\n{how}"
 
 
 def came_back(network: dict[str, Any]) -> str:
@@ -144,11 +147,11 @@ def came_back(network: dict[str, Any]) -> str:
 
 
 def unfit(reasons: dict[str, str]) -> str:
-    """Attacks by the reason why they do not apply; a dash for none."""
+    """Attacks by the reason why they do not apply, as sentences that follow others."""
     attacks: dict[str, list[str]] = {}
     for name, why_not in reasons.items():
         attacks.setdefault(why_not, []).append(shown(name))
-    return "<br>".join(f"{', '.join(names)}: {why_not}" for why_not, names in attacks.items()) or "–"
+    return "".join(f" No {' and '.join(names)}: {why_not}" for why_not, names in attacks.items())
 
 
 def shown(attack: str) -> str:

@@ -75,12 +75,15 @@ def test_the_gallery_says_what_came_back_and_why_an_attack_did_not_apply(made):
     conv["did_not_apply"] = {"separation": "A convolution.", "rows": "A convolution.", "decoreco": "It has a Conv2d."}
     networks = {"one": leaky, "two": quiet, "three": conv}
     text = part("audit-gallery", made("audit_gallery", {"networks": networks}))
-    assert "| leaks | 36 of 50, by DecoReco; of 2 canaries 1 leaked | cannot tell | – | 61 (`laptop`) |" in text
-    assert "accuracy 100%, on images held out 62%" in text and "none; of 2 canaries 1 leaked" in text
-    assert "separation, rows: A convolution.<br>DecoReco: It has a Conv2d. | 1140 (`smoke`) |" in text
+    assert "| leaks | 36 of 50, by DecoReco; of 2 canaries 1 leaked | cannot tell | 1.0 (`laptop`) |" in text
+    assert (
+        "- **two**: Adam; 75 steps. Accuracy 100%, on images held out 62%.\n" in text
+        and "none; of 2 canaries 1 leaked" in text
+    )
+    assert text.endswith("held out 62%. No separation and rows: A convolution. No DecoReco: It has a Conv2d.")
     assert "none: no attack on images applies | inferred (area 0.99)" in text
     assert "from 1 of 3 networks (one); members could be inferred of 2 of 3 networks (two; three)" in text
-    assert text.endswith("of three, took 19 minutes of one core.")
+    assert "of three, took 19 minutes of one core.\n" in text and "| 19.0 (`smoke`) |" in text
 
 
 @pytest.mark.parametrize("name", audit_parts.PARTS)
