@@ -14,6 +14,7 @@ from urllib.parse import quote_plus, unquote, urlsplit
 
 import pytest
 
+from benchmarks.pages import load
 from recon.press.html import toc_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -209,6 +210,19 @@ def test_what_counts_is_on_the_first_screens(tab):
     page = tab.open("book/claims.html")
     assert page.locator(".compact table").count() == 2
     assert page.locator(".compact table").evaluate_all(bottom) < 2 * 900
+
+
+def test_the_heaviest_pages_load_from_disk_in_two_seconds(browser, site, tmp_path):
+    """Seconds of the machine of benchmarks/pages.json: here as a multiple of an empty page's time, side by side."""
+    allowed = 2000 / json.loads((ROOT / "benchmarks" / "pages.json").read_text())["empty_ms"]
+    empty = tmp_path / "empty.html"
+    empty.write_text("<!doctype html><title>x</title>")
+    heaviest = sorted(site.glob("book/**/*.html"), key=lambda file: file.stat().st_size)[-5:]
+    page = browser.new_page()
+    base = load(page, empty)
+    slow = {file.name: took for file in heaviest if (took := load(page, file) / base) > allowed}
+    page.close()
+    assert slow == {}
 
 
 def test_formulas_and_icons_are_there(tab):
