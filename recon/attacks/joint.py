@@ -14,15 +14,16 @@ have the same solutions, and Jacobians of the same rank at a solution.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import vjp, vmap
 
+from recon.attacks.chain_jacobian import chain_jacobian
 from recon.attacks.fully_connected import features_from_fully_connected
-from recon.attacks.gauss_newton import CHUNK, Dense, by_columns
+from recon.attacks.gauss_newton import Dense
 from recon.attacks.operators import generic_rank, system_of
 from recon.attacks.rgap import minimum_norm
 from recon.errors import ReconError
@@ -94,13 +95,16 @@ class JointSystem:
     @property
     def target(self) -> Tensor:
         """h*, (rows,)."""
-        return self._blocks([self.output, *(self.targets[f"w{i}"] for i in range(1, self.depth + 1))])
+        return self._joined([each.flatten() for each in self._targets])
 
-    def _blocks(self, found: list[Tensor]) -> Tensor:
-        """Each over the norm of its target, as one vector."""
-        targets = [self.output, *(self.targets[f"w{i}"] for i in range(1, self.depth + 1))]
-        norms = (target.norm().clamp_min(torch.finfo(target.dtype).tiny) for target in targets)
-        return torch.cat([each.flatten() / norm for each, norm in zip(found, norms, strict=True)])
+    @property
+    def _targets(self) -> list[Tensor]:
+        return [self.output, *(self.targets[f"w{i}"] for i in range(1, self.depth + 1))]
+
+    def _joined(self, blocks: Sequence[Tensor]) -> Tensor:
+        """Each over the norm of its target, along the first dimension."""
+        norms = (target.norm().clamp_min(torch.finfo(target.dtype).tiny) for target in self._targets)
+        return torch.cat([each / norm for each, norm in zip(blocks, norms, strict=True)])
 
     def __call__(self, x: Tensor) -> Tensor:
         """h(x), (rows,)."""
@@ -117,16 +121,14 @@ class JointSystem:
             gradients.insert(0, delta.flatten(2) @ inputs[i - 1].mT)
             if i > 1:
                 back = network.convs[i - 1].transpose(delta, self.theta[f"w{i}"], shapes[i - 1])
-        return self._blocks([image, *gradients])
+        return self._joined([image.flatten(), *(each.flatten() for each in gradients)])
 
     def jacobian(self, x: Tensor) -> Tensor:
-        """∂h/∂x (rows, unknowns), by rows or by columns, whichever are fewer."""
-        rows = len(self.target)
-        if rows > len(x):
-            return by_columns(self, x).mT
-        _, back, *_ = vjp(self, x)
-        unit = torch.eye(rows, dtype=x.dtype, device=x.device)
-        return vmap(lambda row: back(row)[0], chunk_size=CHUNK)(unit)
+        """∂h/∂x (rows, unknowns)."""
+        if self.depth == 0:
+            return torch.eye(self.unknowns, dtype=x.dtype) / self.output.norm()
+        found = chain_jacobian(self.network, self.theta, x, self.back)
+        return self._joined([torch.from_numpy(each) for each in found])
 
     def linear(self, x: Tensor) -> Dense:
         """With the whole Jacobian."""

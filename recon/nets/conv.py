@@ -43,6 +43,10 @@ class Activation:
         low = SLOPE if self.name == "leaky_relu" else 0.0
         return torch.where(x > 0, torch.ones_like(x), torch.full_like(x, low))
 
+    def bend(self, x: Tensor) -> Tensor:
+        """dσ'/dx, σ' as a function of x = σ(z)."""
+        return -2 * x if self.name == "tanh" else torch.zeros_like(x)
+
     def inverse(self, x: Tensor) -> Tensor:
         """Eq. (2); ReconError for ReLU, which forgets."""
         if self.name == "tanh":

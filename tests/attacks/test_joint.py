@@ -56,6 +56,15 @@ def test_the_image_solves_it_and_its_jacobian_is_that_of_central_differences(net
     assert (jacobian @ direction - numerical).norm() < 1e-6 * numerical.norm()
 
 
+@pytest.mark.parametrize("network", [LOSSY, STRIDED, JOINTLY, JOINTLY.with_activation("leaky_relu")])
+@pytest.mark.parametrize("peel", [True, False])
+def test_its_sparse_jacobian_is_autograds_anywhere(network, peel):
+    gradient, x = one(network)
+    system = JointSystem.of(gradient, peel)
+    elsewhere = 0.3 * torch.randn(len(x), generator=torch.Generator().manual_seed(1), dtype=x.dtype)
+    torch.testing.assert_close(system.jacobian(elsewhere), torch.func.jacrev(system)(elsewhere), rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.parametrize("network", [LOSSY, STRIDED, JOINTLY])
 def test_its_rank_is_that_of_the_whole_gradient(network):
     """Peeled or not; without one of the blocks it is less."""
