@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from recon.errors import ReconError
 from recon.nets.module import ModuleNetwork
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU}
 
 
 class ResidualBlock(nn.Module):
@@ -33,27 +33,53 @@ class ResidualBlock(nn.Module):
 def residual_network(
     channels: int, activation: str, pooled: bool, public: Tensor, seed: int, classes: int = 10
 ) -> ModuleNetwork:
-    """Convolution, batch norm, activation, `ResidualBlock`, then the mean over positions (pooled) or none, then a fully
-    connected layer; float64, in evaluation mode.
+    """`residual_module` from this seed, in evaluation mode, float64."""
+    return ModuleNetwork(
+        residual_module(channels, activation, pooled, public.double(), torch.Generator().manual_seed(seed), classes)
+    )
 
-    PyTorch's default initialisation from this seed; running means and variances from images `public` (n, 3, h,
-    w) · activation: "relu" or "tanh", else ReconError.
+
+def residual_module(
+    channels: int, activation: str, pooled: bool, public: Tensor, generator: torch.Generator, classes: int = 10
+) -> nn.Sequential:
+    """Convolution, batch norm, activation, `ResidualBlock`, then the mean over positions (pooled) or none, then a fully
+    connected layer; in evaluation mode, in the dtype of `public`.
+
+    PyTorch's default initialisation; running means and variances from images `public` (n, 3, h, w) · activation: a name
+    of `ACTIVATIONS`, else ReconError.
     """
-    if activation not in ACTIVATIONS:
-        raise ReconError(f"unknown activation '{activation}': choose one of {', '.join(ACTIVATIONS)}")
-    stem = (nn.Conv2d(3, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), ACTIVATIONS[activation]())
+    make = activation_of(activation)
+    stem = (nn.Conv2d(3, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), make())
     block = ResidualBlock(channels, activation)
     features = channels if pooled else channels * public.shape[-2] * public.shape[-1]
     head = (nn.AdaptiveAvgPool2d(1), nn.Flatten()) if pooled else (nn.Flatten(),)
     module = nn.Sequential(*stem, block, *head, nn.Linear(features, classes))
-    default_start(module, torch.Generator().manual_seed(seed))
-    module.double()
+    default_start(module, generator)
+    module.to(public)
     for norm in module.modules():
         if isinstance(norm, nn.BatchNorm2d):
             norm.momentum = None  # a plain mean over what it has seen
     with torch.no_grad():
-        module.train()(public.double())
-    return ModuleNetwork(module.eval())
+        module.train()(public)
+    return module.eval()
+
+
+def activation_of(name: str) -> type[nn.Module]:
+    """The module of a name of `ACTIVATIONS`; ReconError for another."""
+    if name not in ACTIVATIONS:
+        raise ReconError(f"unknown activation '{name}': choose one of {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[name]
+
+
+def by_batch(module: nn.Module) -> nn.Module:
+    """The module itself: its batch norms by the images of each batch together, as while they are trained, and with no
+    running means."""
+    for norm in module.modules():
+        if isinstance(norm, nn.BatchNorm2d):
+            norm.track_running_stats = False
+            norm.running_mean = norm.running_var = norm.num_batches_tracked = None
+            norm.train()
+    return module
 
 
 def default_start(module: nn.Module, generator: torch.Generator) -> None:
@@ -66,4 +92,12 @@ def default_start(module: nn.Module, generator: torch.Generator) -> None:
                 nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
 
 
-__all__ = ["ResidualBlock", "default_start", "residual_network"]
+__all__ = [
+    "ACTIVATIONS",
+    "ResidualBlock",
+    "activation_of",
+    "by_batch",
+    "default_start",
+    "residual_module",
+    "residual_network",
+]

@@ -1,0 +1,205 @@
+"""Chapter 22's sentences, with nulls.  Rules were written after a first run on one set of images; others judge them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from recon.chapters.architectures.metrics import (
+    DECORECO,
+    NOTHING,
+    SAME_NETWORK,
+    SEPARATION,
+    START,
+    DenseAttack,
+    DenseMetrics,
+    DenseNet,
+    SimulatedMetrics,
+    SimulatedNet,
+)
+from recon.chapters.architectures.sizes import DenseSizes, SimulatedSizes
+from recon.chapters.tables import null_text
+from recon.scoring.nulls import clears
+from recon.store.results import Claim
+
+MOST, FEW = 0.5, 0.1  # of the training images, beyond the best null
+KINKED = ("relu",)
+
+
+def dense_claims(metrics: DenseMetrics, _: DenseSizes) -> list[Claim]:
+    """Of fully connected networks."""
+    deeper = [net for net in metrics.nets if net.classes == 2]
+    classes = [net for net in metrics.nets if net.depth == 3]
+    return [
+        no_protection("arch-depth", "more layers", deeper, metrics.n_train),
+        no_protection("arch-classes", "more classes", classes, metrics.n_train),
+        unknown_start(metrics),
+        more_classes(classes, metrics.n_train),
+    ]
+
+
+def no_protection(name: str, what: str, nets: list[DenseNet], n: int) -> Claim:
+    """Separation on both trainings of every network."""
+    pairs = [(net, net.of(SEPARATION, known)) for net in nets for known in (START, NOTHING)]
+    found = [_share(attack, n) >= MOST for _, attack in pairs]
+    ends = "; ".join(
+        f"{net.name}: {net.of(SEPARATION, START).matches.ncc_07} and {net.of(SEPARATION, NOTHING).matches.ncc_07}"
+        for net in nets
+    )
+    return Claim(
+        name,
+        "",
+        f"A fully connected network with {what} gives its images away all the same, by separation of its first layer: "
+        "with a start that is known, or from a small one that is not.",
+        "",
+        f"above NCC 0.7 of {n}, start known, and small start unknown: {ends}",
+        f"best null: {_most(attack for _, attack in pairs)} of {n}",
+        _verdict(found),
+        value=min(attack.matches.ncc_07 for _, attack in pairs) / n,
+        null_value=max(attack.best_null.ncc_07 for _, attack in pairs) / n,
+    )
+
+
+def unknown_start(metrics: DenseMetrics) -> Claim:
+    """The same networks as with θ⁰ known, without it."""
+    n = metrics.n_train
+    pairs = [(net.of(SEPARATION, START), net.of(SAME_NETWORK, NOTHING)) for net in metrics.nets]
+    holds = [_share(known, n) >= MOST and _share(hidden, n) <= FEW for known, hidden in pairs]
+    return Claim(
+        "arch-start",
+        "",
+        "What hides the images of all these networks is a start of the usual size that nobody else knows.",
+        "",
+        f"above NCC 0.7 of {n}, the start known and not: "
+        + "; ".join(
+            f"{net.name}: {known.matches.ncc_07} and {hidden.matches.ncc_07}"
+            for net, (known, hidden) in zip(metrics.nets, pairs, strict=True)
+        ),
+        f"best null, the start not known: {_most(hidden for _, hidden in pairs)} of {n}",
+        _verdict(holds),
+        value=max(hidden.matches.ncc_07 for _, hidden in pairs) / n,
+        null_value=max(hidden.best_null.ncc_07 for _, hidden in pairs) / n,
+    )
+
+
+def more_classes(nets: list[DenseNet], n: int) -> Claim:
+    """DecoReco on the network of the fewest and of the most classes."""
+    few, many = (choose(nets, key=lambda net: net.classes).of(DECORECO, NOTHING) for choose in (min, max))
+    real = clears(many.matches.ncc_07, many.best_null.ncc_07)
+    more = clears(many.matches.ncc_07, few.matches.ncc_07)
+    return Claim(
+        "arch-classes-decoreco",
+        "",
+        "The more classes a network tells apart, the more of its images DecoReco finds.",
+        "",
+        f"above NCC 0.7 of {n}: "
+        + ", ".join(f"{net.of(DECORECO, NOTHING).matches.ncc_07} with {net.classes} classes" for net in nets),
+        "best null with the most: " + null_text(many.best_null.ncc_07, many.best_null_name.ncc_07),
+        "finding" if real and more else ("partly" if real else "not reproduced"),
+        value=many.matches.ncc_07 / n,
+        null_value=max(few.matches.ncc_07, many.best_null.ncc_07) / n,
+    )
+
+
+def simulated_claims(metrics: SimulatedMetrics, _: SimulatedSizes) -> list[Claim]:
+    """Of networks of convolutions, whose training is simulated."""
+    smooth = [net for net in metrics.nets if net.activation not in KINKED and net.enough]
+    kinked = [net for net in metrics.nets if net.activation in KINKED and net.enough]
+    short = [net for net in metrics.nets if not net.enough]
+    residual = [net for net in metrics.nets if net.residual_net]
+    n = metrics.n_train
+    return [
+        *([published(residual, n)] if residual else []),
+        *([inverted(smooth, n)] if smooth else []),
+        *([stuck(kinked, smooth, n)] if kinked and smooth else []),
+        *([ambiguous(short, n)] if short else []),
+    ]
+
+
+def published(nets: list[SimulatedNet], n: int) -> Claim:
+    """The sentence of Tian et al. (2025), on networks with a residual block and batch norm."""
+    most = [net.best > n / 2 and clears(net.best, net.best_null) for net in nets]
+    some = any(clears(net.best, net.best_null) for net in nets)
+    return Claim(
+        "arch-simulated-residual",
+        "Tian et al. 2025, abstract",
+        "Most training samples can be reconstructed from a trained ResNet's parameters, its start being known.",
+        "most of 20 to 120 images, ResNet-18",
+        f"above NCC 0.7 of {n}, one residual block: " + "; ".join(_line(net, net.best) for net in nets),
+        "best null: " + "; ".join(_null(net) for net in nets),
+        "reproduced" if all(most) else ("partly" if some else "not reproduced"),
+        value=min(net.best for net in nets) / n,
+        null_value=max(net.best_null for net in nets) / n,
+    )
+
+
+def inverted(nets: list[SimulatedNet], n: int) -> Claim:
+    """Smooth activations, more parameters than unknowns."""
+    holds = [
+        net.found == n and net.explained and (net.rank is None or net.sure) and clears(net.found, net.best_null)
+        for net in nets
+    ]
+    return Claim(
+        "arch-simulated-smooth",
+        "",
+        "With a smooth activation, and more parameters than pixels to find, simulated training finds every image of a "
+        "network of convolutions, and the adversary can tell.",
+        "",
+        f"above NCC 0.7 of {n}: " + "; ".join(_line(net, net.found) for net in nets),
+        "best null: " + "; ".join(_null(net) for net in nets),
+        _verdict(holds),
+        value=min(net.found for net in nets) / n,
+        null_value=max(net.best_null for net in nets) / n,
+    )
+
+
+def stuck(nets: list[SimulatedNet], smooth: list[SimulatedNet], n: int) -> Claim:
+    """ReLU: the same search, judged by what is left."""
+    worst = max(net.residual for net in smooth)
+    holds = [not net.explained and net.residual > worst for net in nets]
+    return Claim(
+        "arch-simulated-relu",
+        "",
+        "With ReLU the same search gets stuck before it explains the weights, and the adversary sees that too.",
+        "",
+        f"left of θ* − θ⁰, and above NCC 0.7 of {n}: " + "; ".join(_line(net, net.found) for net in nets),
+        f"left with smooth activations, at most: {worst:.1g}",
+        _verdict(holds),
+        value=min(net.residual for net in nets),
+        null_value=worst,
+    )
+
+
+def ambiguous(nets: list[SimulatedNet], n: int) -> Claim:
+    """Fewer parameters than unknowns."""
+    holds = [net.explained and net.found < n for net in nets]
+    return Claim(
+        "arch-simulated-few",
+        "",
+        "With fewer parameters than pixels to find, images that are wrong train to the same weights.",
+        "",
+        f"left of θ* − θ⁰, and above NCC 0.7 of {n}: " + "; ".join(_line(net, net.found) for net in nets),
+        "best null: " + "; ".join(_null(net) for net in nets),
+        _verdict(holds),
+        value=max(net.found for net in nets) / n,
+        null_value=max(net.best_null for net in nets) / n,
+    )
+
+
+def _share(attack: DenseAttack, n: int) -> float:
+    return attack.excess.ncc_07 / n
+
+
+def _most(attacks: Iterable[DenseAttack]) -> int:
+    return max(attack.best_null.ncc_07 for attack in attacks)
+
+
+def _verdict(holds: list[bool]) -> str:
+    return "finding" if all(holds) else ("partly" if any(holds) else "not reproduced")
+
+
+def _line(net: SimulatedNet, found: int) -> str:
+    return f"{found} ({net.name}, {net.residual:.1g} of θ* − θ⁰ left)"
+
+
+def _null(net: SimulatedNet) -> str:
+    return f"{net.best_null} ({net.best_null_name})"

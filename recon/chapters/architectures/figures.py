@@ -1,0 +1,105 @@
+"""Figures of chapter 22: what is found by depth and classes; images whose training was simulated, and what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from recon.chapters.architectures.metrics import (
+    DECORECO,
+    EXPLAINED,
+    NOTHING,
+    SAME_NETWORK,
+    SEPARATION,
+    START,
+    DenseMetrics,
+    DenseNet,
+    SimulatedMetrics,
+    SimulatedNet,
+)
+from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows, note
+from recon.store.results import Result
+
+#: attack, what is known, words, colour
+LINES: list[tuple[str, str, str, Colour]] = [
+    (SEPARATION, START, "separation,\nstart known", SERIES[0]),
+    (SEPARATION, NOTHING, "separation,\nsmall start", SERIES[1]),
+    (DECORECO, NOTHING, "DecoReco,\nsmall start", SERIES[2]),
+    (SAME_NETWORK, NOTHING, "separation,\nstart unknown", SERIES[3]),
+]
+
+
+@chart
+def plot_dense(result: Result[DenseMetrics]) -> Figure:
+    """Share of the training images above NCC 0.7, against layers and against classes; the best null dotted."""
+    metrics = result.metrics
+    figure, axes = plt.subplots(2, 1, figsize=(PAGE, 6.6))
+    _panel(axes[0], [net for net in metrics.nets if net.classes == 2], lambda net: net.depth, metrics.n_train)
+    axes[0].set(xlabel="linear layers (two classes)")
+    _panel(axes[1], [net for net in metrics.nets if net.depth == 3], lambda net: net.classes, metrics.n_train)
+    axes[1].set(xlabel="classes (three layers)")
+    return figure
+
+
+def _panel(ax: Axes, nets: list[DenseNet], along: Callable[[DenseNet], int], n: int) -> None:
+    x = [along(net) for net in nets]
+    ends: list[tuple[float, str, Colour]] = []
+    ax.set(ylim=(-0.04, 1.06), ylabel="share of the training images")
+    for attack, known, words, colour in LINES:
+        found = [net.of(attack, known).matches.ncc_07 / n for net in nets]
+        ax.plot(x, found, "o-", color=colour)
+        ends.append((found[-1], words, colour))
+    null = [max(each.best_null.ncc_07 for each in net.attacks) / n for net in nets]
+    ax.plot(x, null, ":", color=FREE)
+    ax.set_xticks(x)
+    end_labels(ax, [*ends, (null[-1], "best null", FREE)])
+
+
+def plot_simulated(result: Result[SimulatedMetrics]) -> Figure:
+    """Training images, and what simulated training gives of each network, beside an attack that takes it for one
+    step, and the nearest to it of what nobody trained on."""
+    first = result.metrics.nets[0]
+    rows = [("training\nimage", result.array("truth"), "grey")]
+    rows += [
+        (f"{in_words(net)}:\n{net.found} found", result.array(f"x_hat {net.name}"), "black") for net in shown(result)
+    ]
+    rows.append((f"as one step:\n{first.nulls['one step']} found", result.array(f"one_step {first.name}"), "black"))
+    rows.append(("never seen", result.array("held_out"), "black"))
+    return image_rows([(label, x[:8].clamp(0, 1), frame) for label, x, frame in rows])
+
+
+def shown(result: Result[SimulatedMetrics]) -> list[SimulatedNet]:
+    """All networks, in the order of the run."""
+    return result.metrics.nets
+
+
+def in_words(net: SimulatedNet) -> str:
+    """Short, for figures."""
+    if net.residual_net:
+        return f"residual,\nnorm {'by batch' if net.by_batch else 'fixed'}"
+    return f"{net.activation}{', pooled' if net.pooled else ''}" + ("" if net.enough else ", few")
+
+
+@chart
+def plot_known(result: Result[SimulatedMetrics]) -> Figure:
+    """Share of the images that are found, against what the adversary sees: the share of θ* − θ⁰ that is left."""
+    metrics = result.metrics
+    figure, ax = plt.subplots(figsize=(PAGE, 3.8))
+    ax.set(xscale="log", ylim=(-0.06, 1.12), xlabel="left of θ* − θ⁰, which the adversary sees", ylabel="share found")
+    for net, colour in zip(metrics.nets, SERIES, strict=False):
+        share = net.found / metrics.n_train
+        ax.plot(net.residual, share, "o", ms=8, color=colour, mfc=colour if net.enough else "none", mew=1.6)
+        note(ax, in_words(net).replace("\n", " "), (net.residual, share), (6, 6), colour)
+        ax.plot(net.residual, net.best_null / metrics.n_train, "_", ms=10, color=FREE)
+    ax.axvline(EXPLAINED, color=REFERENCE, lw=0.8, ls=":")
+    return figure
+
+
+DENSE_FIGURES: dict[str, Callable[[Result[DenseMetrics]], Figure]] = {"dense": plot_dense}
+SIMULATED_FIGURES: dict[str, Callable[[Result[SimulatedMetrics]], Figure]] = {
+    "simulated": plot_simulated,
+    "known": plot_known,
+}
