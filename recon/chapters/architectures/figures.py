@@ -15,12 +15,13 @@ from recon.chapters.architectures.metrics import (
     SAME_NETWORK,
     SEPARATION,
     START,
+    SURE,
     DenseMetrics,
     DenseNet,
     SimulatedMetrics,
     SimulatedNet,
 )
-from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows, note
+from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, Colour, chart, end_labels, image_rows, note
 from recon.store.results import Result
 
 #: attack, what is known, words, colour
@@ -85,16 +86,24 @@ def in_words(net: SimulatedNet) -> str:
 
 @chart
 def plot_known(result: Result[SimulatedMetrics]) -> Figure:
-    """Share of the images that are found, against what the adversary sees: the share of θ* − θ⁰ that is left."""
+    """Network by network: what is left of θ* − θ⁰ and how many images are found; the error of the pixels, and the one
+    that the adversary expects."""
     metrics = result.metrics
-    figure, ax = plt.subplots(figsize=(PAGE, 3.8))
-    ax.set(xscale="log", ylim=(-0.06, 1.12), xlabel="left of θ* − θ⁰, which the adversary sees", ylabel="share found")
-    for net, colour in zip(metrics.nets, SERIES, strict=False):
-        share = net.found / metrics.n_train
-        ax.plot(net.residual, share, "o", ms=8, color=colour, mfc=colour if net.enough else "none", mew=1.6)
-        note(ax, in_words(net).replace("\n", " "), (net.residual, share), (6, 6), colour)
-        ax.plot(net.residual, net.best_null / metrics.n_train, "_", ms=10, color=FREE)
-    ax.axvline(EXPLAINED, color=REFERENCE, lw=0.8, ls=":")
+    nets = metrics.nets
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 0.45 * len(nets) + 1.2), sharey=True)
+    for y, net in enumerate(nets):
+        left.plot(net.residual, y, "o", ms=7, color=TRAIN)
+        note(left, f"{net.found} of {metrics.n_train}", (net.residual, y), (7, 0), TRAIN)
+        right.plot(net.mse**0.5, y, "o", ms=7, color=TRAIN)
+        if net.expected_error is not None:
+            right.plot(net.expected_error, y, "o", ms=10, mew=1.6, mfc="none", color=SERIES[1])
+    residuals = [net.residual for net in nets]
+    left.set(xscale="log", xlim=(min(residuals) / 3, max(residuals) * 12), xlabel="left of θ* − θ⁰")
+    left.axvline(EXPLAINED, color=REFERENCE, lw=0.8, ls=":")
+    right.axvline(SURE, color=REFERENCE, lw=0.8, ls=":")
+    right.set(xscale="log", xlabel="error of a pixel: dot, it is; ring, expected")
+    left.set_yticks(range(len(nets)), [in_words(net).replace("\n", " ") for net in nets])
+    left.set_ylim(len(nets) - 0.4, -0.6)
     return figure
 
 

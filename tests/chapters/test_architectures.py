@@ -1,0 +1,100 @@
+"""Chapter 22: what counts as found, as explained and as sure; labels of candidates; the networks that are built."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from recon.chapters.architectures.compute_dense import candidate_labels
+from recon.chapters.architectures.compute_simulated import build, found_of, images_of, inputs
+from recon.chapters.architectures.metrics import SimulatedNet
+from recon.chapters.architectures.sizes import DENSE_SIZES, SIMULATED_SIZES
+from recon.chapters.base import Context
+from recon.images.registry import load_pool
+from recon.nets.small_convolutional import count
+from recon.store.checkpoints import Checkpoints
+
+NET = SimulatedNet(
+    name="net",
+    kind="convolutions",
+    activation="tanh",
+    pooled=False,
+    by_batch=False,
+    parameters=200,
+    unknowns=100,
+    loss_init=2.3,
+    loss=1.0,
+    moved=0.1,
+    residual_matched=0.1,
+    residual=1e-4,
+    found_matched=3,
+    found=4,
+    nulls={"held-out images": 0, "one step": 2, "mean images": 2},
+    mse=1e-4,
+    grey_mse=0.05,
+    rank=100,
+    expected_error=0.01,
+)
+
+
+@pytest.fixture
+def context(tmp_path):
+    """Photographs on the CPU."""
+
+    def no_sweep(unit, names, label):
+        raise AssertionError
+
+    return Context(load_pool("photos"), torch.device("cpu"), 0, Checkpoints(tmp_path), no_sweep)
+
+
+def test_sure_needs_weights_that_are_explained_full_rank_and_a_small_step():
+    assert NET.sure and NET.explained and NET.determined and NET.enough
+    for change in ({"residual": 0.1}, {"rank": 99}, {"expected_error": 0.2}, {"rank": None, "expected_error": None}):
+        assert not replace(NET, **change).sure
+    assert replace(NET, rank=None).determined is None
+    assert not replace(NET, parameters=99).enough
+
+
+def test_the_answer_is_the_one_nearer_to_the_weights_and_the_null_the_largest():
+    assert NET.best == 4 and replace(NET, residual=0.2).best == 3
+    assert (NET.best_null, NET.best_null_name) == (2, "one step")
+
+
+def test_every_candidate_serves_one_image():
+    images = torch.randn(3, 48, generator=torch.Generator().manual_seed(0))
+    assert found_of(images[[2, 0, 1]], images) == 3
+    assert found_of(images[[0, 0, 0]], images) == 1
+    assert found_of(-images, images) == 0
+
+
+def test_labels_of_candidates_are_in_equal_shares():
+    assert candidate_labels(1, 4).tolist() == [-1, -1, 1, 1]
+    assert candidate_labels(5, 100).bincount().tolist() == [20] * 5
+
+
+def test_networks_see_pixels_minus_a_half(context):
+    sizes = SIMULATED_SIZES["smoke"]
+    images = images_of(sizes, context)
+    x = inputs(images.train, images)
+    assert x.shape == (sizes.n_train, 3, sizes.side, sizes.side)
+    assert -0.5 <= x.min() < 0 < x.max() <= 0.5
+    for net in sizes.nets:
+        assert build(net, sizes, context, images)(x).shape == (sizes.n_train, 10)
+
+
+def test_only_one_network_of_a_run_has_too_few_parameters(context):
+    for profile in ("laptop", "paper"):
+        sizes = SIMULATED_SIZES[profile]
+        small = replace(sizes, n_train=4)
+        images = images_of(small, context)
+        unknowns = sizes.n_train * 3 * sizes.side**2
+        enough = [count(build(net, small, context, images)) >= unknowns for net in sizes.nets]
+        assert enough == [True, True, True, True, False, True, True], profile
+
+
+def test_depths_and_classes_are_those_of_the_page():
+    for profile in ("laptop", "paper"):
+        assert DENSE_SIZES[profile].depths == (3, 4, 5, 6)
+        assert max(DENSE_SIZES[profile].classes) == 10
