@@ -25,10 +25,11 @@ SIMULATED = Experiment(
     chapter="22-architectures",
     section="Tian et al. 2025",
     summary="convolutions and batch norm, the start known: training is simulated and inverted",
-    cost={"smoke": "5 s", "laptop": "5 min", "paper": "hours"},
+    cost={"smoke": "10 s", "laptop": "5 min", "paper": "hours"},
     sizes=SIMULATED_SIZES,
     metrics=SimulatedMetrics,
     compute=compute_simulated,
     claims=simulated_claims,
     figures=SIMULATED_FIGURES,
+    paper_size={"side": 32, "n_train": 20},
 )

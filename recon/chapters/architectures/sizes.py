@@ -94,12 +94,12 @@ class SimulatedSizes:
     ranked: bool = True
 
 
-def _nets(flat: int, pooled: int, residual: int) -> tuple[SmallNet, ...]:
-    """The networks, with so many channels; the last but two has too few parameters."""
+def _nets(flat: int, pooled: int, residual: int, step_size: float) -> tuple[SmallNet, ...]:
+    """The networks, with so many channels; the last but two has too few parameters.  step_size: of tanh and ReLU."""
     return (
-        SmallNet(kind="convolutions", activation="tanh", channels=flat, step_size=0.4),
+        SmallNet(kind="convolutions", activation="tanh", channels=flat, step_size=step_size),
         SmallNet(kind="convolutions", activation="silu", channels=flat, step_size=0.8),
-        SmallNet(kind="convolutions", activation="relu", channels=flat, step_size=0.4),
+        SmallNet(kind="convolutions", activation="relu", channels=flat, step_size=step_size),
         SmallNet(kind="convolutions", activation="tanh", channels=pooled, pooled=True, step_size=0.2),
         SmallNet(kind="convolutions", activation="tanh", channels=pooled // 4, pooled=True, step_size=0.2),
         SmallNet(kind="residual", activation="relu", channels=residual, pooled=True, step_size=0.02),
@@ -120,14 +120,14 @@ SIMULATED_SIZES = {
         attack=SimulationSettings(steps=20, polish=100),
     ),
     "laptop": SimulatedSizes(
-        nets=_nets(16, 16, 32), side=8, n_train=8, steps=10, attack=SimulationSettings(steps=600, polish=1000)
+        nets=_nets(16, 16, 32, 0.4), side=8, n_train=8, steps=10, attack=SimulationSettings(steps=600, polish=1000)
     ),
     "paper": SimulatedSizes(
-        nets=_nets(32, 40, 64),
+        nets=_nets(32, 40, 64, 0.1),
         side=32,
         n_train=20,
         steps=10,
-        attack=SimulationSettings(steps=600, polish=600),
+        attack=SimulationSettings(steps=400, polish=800),
         ranked=False,
     ),
 }
