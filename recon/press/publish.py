@@ -6,10 +6,11 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 from nbformat import NotebookNode
 
-from recon.chapters import ROOT, load, registry
+from recon.chapters import ROOT, load, registry, sizes_at
 from recon.errors import ReconError
 from recon.press import stamps
 from recon.press.edition import chapters_of
@@ -17,7 +18,7 @@ from recon.press.html import build_html, check_toc, put_back, swap
 from recon.press.numbers import TEMPLATE, write_readme
 from recon.press.runner import fault, read_notebook
 from recon.store.files import atomic_path, only_one
-from recon.store.results import as_json, read_json, schema
+from recon.store.results import Result, as_json, read_json, schema
 
 PUBLISHABLE = ("laptop", "paper")
 
@@ -68,17 +69,18 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
     `laptop` book/seeds/NAME/seed-S; the claims page gives both as a range.  ReconError for anything else, or a folder
     without a result.
     """
-    folder, made = Path(folder), load(Path(folder), arrays=False).made
+    folder, result = Path(folder), load(Path(folder), arrays=False)
+    made, own_sizes = result.made, _own_sizes(result)
     found, figures = (made.profile, made.data.name), []
-    if found == ("paper", "cifar10") and not made.overrides:
+    if found == ("paper", "cifar10") and not own_sizes:
         target = root / "book" / "paper-size" / made.experiment / (f"seed-{made.seed}" if made.seed else "")
         figures = [] if made.seed else sorted(path for path in folder.glob("*.png") if path.is_file())
-    elif found == ("laptop", "cifar10") and made.seed and not made.overrides:
+    elif found == ("laptop", "cifar10") and made.seed and not own_sizes:
         target = root / "book" / "seeds" / made.experiment / f"seed-{made.seed}"
     else:
         raise ReconError(
             "only results on CIFAR-10 at profile paper, or at profile laptop with a seed other than 0, are kept, "
-            f"not {found[0]} on {found[1]} with seed {made.seed}" + (" and sizes of its own" if made.overrides else "")
+            f"not {found[0]} on {found[1]} with seed {made.seed}" + (" and sizes of its own" if own_sizes else "")
         )
     with only_one(root / "book"):
         for path in figures:
@@ -91,6 +93,12 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
         where = target.relative_to(root)
         raise ReconError(f"the result is kept in {where}, but README.md stays as it was: {error}") from error
     return target
+
+
+def _own_sizes(result: Result[Any]) -> bool:
+    """Whether fields were set by hand, to other values than the profile has."""
+    chosen = registry()[result.made.experiment]
+    return bool(result.made.overrides) and sizes_at(result, chosen) != chosen.sizes[result.made.profile]
 
 
 def _copy_result(folder: Path, target: Path) -> None:

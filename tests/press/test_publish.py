@@ -18,7 +18,7 @@ import torch
 from nbformat.v4 import new_markdown_cell, new_notebook, new_output
 from tiny import POOL, chapter, pretend, repo, write  # noqa: F401  (repo is a fixture)
 
-from recon.chapters import ROOT, load
+from recon.chapters import ROOT, load, registry
 from recon.errors import ReconError
 from recon.press import edition as editions
 from recon.press import html, publish, runner, stamps
@@ -382,6 +382,9 @@ def test_keep_takes_only_results_at_the_papers_size(repo):
     save_result(result_at("paper", overrides={"n_train": 3}), folder)
     with pytest.raises(ReconError, match="sizes of its own"):
         publish.keep(folder, repo)
+    sizes = json.loads(json.dumps(dataclasses.asdict(registry()["linear"].sizes["paper"])))
+    save_result(result_at("paper", overrides={"n_train": sizes["n_train"]}, config=sizes), folder)
+    assert publish.keep(folder, repo) == target  # set by hand to what the profile has
 
 
 def test_a_result_is_kept_even_where_the_readme_cannot_be_written(repo):
