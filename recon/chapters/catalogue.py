@@ -53,7 +53,8 @@ class Row:
     def size(self) -> str:
         """Images, width and candidates of the run, as far as it has one of each."""
         config = self.result.made.config
-        if nets := config.get("nets"):  # several networks
+        nets = config.get("nets") or [{}]
+        if "n_train" in nets[0]:  # several networks, each on images of its own
             both = {"n": [net["n_train"] for net in nets], "width": [net["width"] for net in nets]}
             return ", ".join(f"{name} = {min(v)} to {max(v)}" for name, v in both.items())
         found = {"n": config.get("n_train"), "width": config.get("width"), "m": (config.get("attack") or {}).get("m")}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from recon.chapters.architectures.metrics import (
     DECORECO,
@@ -102,6 +103,8 @@ def plot_known(result: Result[SimulatedMetrics]) -> Figure:
     left.axvline(EXPLAINED, color=REFERENCE, lw=0.8, ls=":")
     right.axvline(SURE, color=REFERENCE, lw=0.8, ls=":")
     right.set(xscale="log", xlabel="error of a pixel: dot, it is; ring, expected")
+    right.xaxis.set_minor_formatter(NullFormatter())
+    left.xaxis.set_minor_formatter(NullFormatter())
     left.set_yticks(range(len(nets)), [in_words(net).replace("\n", " ") for net in nets])
     left.set_ylim(len(nets) - 0.4, -0.6)
     return figure
