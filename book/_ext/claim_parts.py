@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recon.chapters import registry
-from recon.chapters.catalogue import NOT_TESTED, PAPERS, Row, best, catalogue, place, rows
+from recon.chapters.catalogue import NOT_TESTED, PAPERS, Row, best, catalogue, place, rows, size_in_words
 from recon.errors import ReconError
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
@@ -99,7 +99,7 @@ def cells(row: Row) -> dict[str, str]:
     return {
         "Ours": escaped(spread([claim.ours, *(other.ours for other in row.seeds)])),
         "Null": escaped(spread([claim.null, *(other.null for other in row.seeds)])),
-        "Size": escaped(row.size + (row.papers if claim.section else "")).removeprefix(", "),
+        "Size": escaped(size_in_words(row) + (row.papers if claim.section else "")).removeprefix(", "),
         "Seeds": sets,
         "Cost": escaped(row.budget),
         "Verdict": here,

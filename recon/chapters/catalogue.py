@@ -53,8 +53,7 @@ class Row:
     def size(self) -> str:
         """Images, width and candidates of the run, as far as it has one of each."""
         config = self.result.made.config
-        nets = config.get("nets") or [{}]
-        if "n_train" in nets[0]:  # several networks, each on images of its own
+        if nets := config.get("nets"):  # several networks
             both = {"n": [net["n_train"] for net in nets], "width": [net["width"] for net in nets]}
             return ", ".join(f"{name} = {min(v)} to {max(v)}" for name, v in both.items())
         found = {"n": config.get("n_train"), "width": config.get("width"), "m": (config.get("attack") or {}).get("m")}
@@ -91,6 +90,15 @@ def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
     return found
 
 
+def size_in_words(row: Row) -> str:
+    """`Row.size`; of several networks on the same images, how many these are, and their pixels."""
+    config = row.result.made.config
+    nets = config.get("nets")
+    if nets and "n_train" not in nets[0]:
+        return f"n = {config['n_train']}, {config['side']} × {config['side']} pixels"
+    return row.size
+
+
 def best(found: Iterable[Row]) -> dict[str, Row]:
     """Claim -> the run that counts: at the paper's size if there is one, and of those the one that is kept."""
     first = sorted(found, key=lambda row: not row.at_paper_size)
@@ -123,7 +131,7 @@ def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
         made = row.result.made
         run: dict[str, Any] = {"chapter": row.chapter, "experiment": made.experiment, "profile": made.profile}
         run |= {"data": made.data.name, "device": made.device, "seed": made.seed, "seconds": made.seconds}
-        run |= {"size": row.size, "at_paper_size": row.at_paper_size, "image_sets": row.image_sets}
+        run |= {"size": size_in_words(row), "at_paper_size": row.at_paper_size, "image_sets": row.image_sets}
         others = {"other_seeds": [c.ours for c in row.seeds], "other_values": [c.value for c in row.seeds]}
         found.append({**asdict(row.claim), "verdict": row.verdict, "at_this_size": row.claim.verdict, **run, **others})
     if not found:
