@@ -22,7 +22,19 @@ from recon.chapters.architectures.metrics import (
     SimulatedMetrics,
     SimulatedNet,
 )
-from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, Colour, chart, end_labels, image_rows, note
+from recon.chapters.pictures import (
+    FREE,
+    PAGE,
+    REFERENCE,
+    SERIES,
+    TRAIN,
+    Colour,
+    activations_in,
+    chart,
+    end_labels,
+    image_rows,
+    note,
+)
 from recon.store.results import Result
 
 #: attack, what is known, words, colour
@@ -66,7 +78,12 @@ def plot_simulated(result: Result[SimulatedMetrics]) -> Figure:
     first = result.metrics.nets[0]
     rows = [("training\nimage", result.array("truth"), "grey")]
     rows += [
-        (f"{in_words(net)}:\n{net.found} found", result.array(f"x_hat {net.name}"), "black") for net in shown(result)
+        (
+            in_words(net).replace("residual, ", "residual,\n") + f":\n{net.found} found",
+            result.array(f"x_hat {net.name}"),
+            "black",
+        )
+        for net in shown(result)
     ]
     rows.append((f"as one step:\n{first.nulls['one step']} found", result.array(f"one_step {first.name}"), "black"))
     rows.append(("never seen", result.array("held_out"), "black"))
@@ -81,8 +98,9 @@ def shown(result: Result[SimulatedMetrics]) -> list[SimulatedNet]:
 def in_words(net: SimulatedNet) -> str:
     """Short, for figures."""
     if net.residual_net:
-        return f"residual,\nnorm {'by batch' if net.by_batch else 'fixed'}"
-    return f"{net.activation}{', pooled' if net.pooled else ''}" + ("" if net.enough else ", few")
+        return f"residual, norm {'by batch' if net.by_batch else 'fixed'}"
+    written = activations_in(f"{net.activation}{', pooled' if net.pooled else ''}").replace("silu", "SiLU")
+    return written if net.enough else f"{written}, few"
 
 
 @chart
@@ -105,7 +123,7 @@ def plot_known(result: Result[SimulatedMetrics]) -> Figure:
     right.set(xscale="log", xlabel="error of a pixel: dot, it is; ring, expected")
     right.xaxis.set_minor_formatter(NullFormatter())
     left.xaxis.set_minor_formatter(NullFormatter())
-    left.set_yticks(range(len(nets)), [in_words(net).replace("\n", " ") for net in nets])
+    left.set_yticks(range(len(nets)), [in_words(net) for net in nets])
     left.set_ylim(len(nets) - 0.4, -0.6)
     return figure
 
