@@ -35,7 +35,7 @@ from recon.training.simulated import Simulation
 
 BOX = (-0.5, 0.5)
 START_STD = 0.1
-SCALE = 100.0  # of r² in L-BFGS: its first step is of length 1
+SCALE = 100.0  # of r² in L-BFGS, whose tolerance is absolute
 
 
 @dataclass(frozen=True)
