@@ -15,7 +15,7 @@ from sphinx.application import Sphinx
 from recon.chapters import registry
 from recon.chapters.all_but_one.claims_private import best_null
 from recon.press.knowing import KNOWLEDGE, Point, found_in, points
-from recon.press.knowing_figures import plot_map, plot_noise
+from recon.press.knowing.figures import plot_map, plot_noise
 from recon.press.numbers import number
 
 FIGURES = "figures"

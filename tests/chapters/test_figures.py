@@ -50,7 +50,7 @@ from recon.chapters.pictures import (
     letters_on,
 )
 from recon.press.knowing import found_in, points
-from recon.press.knowing_figures import plot_map, plot_noise
+from recon.press.knowing.figures import plot_map, plot_noise
 
 #: width of a page's column in CSS pixels, in a window of 1280; figures have 100 dots an inch and never grow
 COLUMN = 688

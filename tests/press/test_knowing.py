@@ -13,9 +13,10 @@ import pytest
 from claim_parts import Sources
 
 from recon.chapters import ROOT
+from recon.chapters.architectures.metrics import SimulatedNet
 from recon.errors import ReconError
 from recon.press.knowing import KNOWLEDGE, READERS, Point, found_in, points, told
-from recon.press.knowing_figures import plot_map, side_by_side
+from recon.press.knowing.figures import plot_map, side_by_side
 
 RESULTS = ROOT / "book" / "executed" / "results"
 SOURCES = Sources(ROOT, RESULTS, [])
@@ -66,6 +67,56 @@ def test_counts_are_those_of_the_result_files():
         for about in gradients.values()
         if isinstance(about, dict) and "counts" in about
     )
+
+
+def test_both_runs_of_simulated_training_are_on_the_map():
+    kept = json.loads((ROOT / "book" / "paper-size" / "architectures-simulated" / "result.json").read_text())["metrics"]
+    here = json.loads((RESULTS / "architectures-simulated" / "result.json").read_text())["metrics"]
+    marks = of("architectures-simulated")
+    assert [each.unknown for each in marks] == [kept["n_train"]] * len(kept["nets"]) + [here["n_train"]] * len(
+        here["nets"]
+    )
+    assert {each.network for each in marks} == {"one to three convolutions", "residual block"}
+    assert all(
+        each.sure is None for each in READERS["architectures-simulated"](simulated(residual=0.001, rank=None), {})
+    )
+    (doubtful,) = READERS["architectures-simulated"](simulated(residual=0.5, rank=None), {})
+    (certain,) = READERS["architectures-simulated"](simulated(residual=0.001, rank=96), {})
+    assert (doubtful.sure, certain.sure) == (0, 2)
+
+
+def simulated(residual: float, rank: int | None) -> SimpleNamespace:
+    net = SimulatedNet(
+        name="a", kind="convolutions", activation="tanh", pooled=False, by_batch=False, parameters=200, unknowns=96,
+        loss_init=1.0, loss=0.5, moved=0.1, residual_matched=1.0, residual=residual, found_matched=0, found=2,
+        nulls={"means": 0}, mse=0.0, grey_mse=0.1, rank=rank, expected_error=None if rank is None else 0.01,
+    )  # fmt: skip
+    return SimpleNamespace(nets=[net], n_train=2)
+
+
+def test_gradient_matching_finds_what_is_near_beside_grey():
+    methods = {name: SimpleNamespace(mse=[0.009, 0.011, None]) for name in ("cosine_tv_both", "hybrid")}
+    metrics = SimpleNamespace(networks={"CNN2 V1": SimpleNamespace(methods=methods)}, grey=[0.1, 0.1, 0.1])
+    assert [(each.found, each.unknown) for each in READERS["leakage-matching"](metrics, {})] == [(1, 3)] * 2
+
+
+def test_a_design_is_sure_of_what_is_found_and_known():
+    design = SimpleNamespace(equations=300, unknowns=100, found=[True, True, False], known=[True, False, True])
+    (only,) = READERS["leakage-designs"](SimpleNamespace(designs=[design]), {})
+    assert (only.told, only.found, only.sure, only.unknown) == (3.0, 2, 1, 3)
+
+
+def test_deeper_networks_are_told_their_own_weights():
+    first, *_, last = of("architectures-dense")
+    metrics = raw("architectures-dense")["metrics"]
+    width, n = metrics["width"], metrics["n_train"]
+    assert first.told * n * 3072 == pytest.approx(3072 * width + width + width**2 + width)
+    assert last.told * n * 3072 == pytest.approx(3072 * width + width + width**2 + 10 * width)
+    asked = [a for net in metrics["nets"] for a in net["attacks"]]
+    assert [e.found for e in of("architectures-dense")] == [a["matches"]["ncc_0.7"] for a in asked]
+    assert [e.knowledge == "weights, start" for e in of("architectures-dense")] == [
+        a["known"] == "the start is known" for a in asked
+    ]
 
 
 def test_all_images_but_one_is_told_of_one_image():

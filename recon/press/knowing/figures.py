@@ -13,18 +13,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, chart, end_labels
-from recon.press.knowing import KNOWLEDGE, Point
+from recon.press.knowing.point import DENSE, KNOWLEDGE, NETWORKS, Point
 
-NETWORKS = ("affine", "one hidden layer", "dense", "random features", "one to three convolutions")
-COLOURS = dict(zip(NETWORKS, (SERIES[3], SERIES[1], TRAIN, SERIES[4], SERIES[6]), strict=True))
-NAMES = {"dense": "two hidden layers"}
+COLOURS = dict(zip(NETWORKS, (SERIES[3], SERIES[1], TRAIN, SERIES[4], SERIES[6], SERIES[5]), strict=True))
+NAMES = {DENSE: "two to five hidden layers"}
 SPREAD = 0.16  # decades over which points at one place are drawn side by side
 
 
 @chart
 def plot_map(points: Sequence[Point]) -> Figure:
     """One panel a kind of knowledge: share of the missing images beyond the best null, against p / (d m)."""
-    figure, axes = plt.subplots(len(KNOWLEDGE), 1, figsize=(PAGE, 8.4), sharex=True)
+    figure, axes = plt.subplots(len(KNOWLEDGE), 1, figsize=(PAGE, 8.6), sharex=True)
     for ax, knowledge in zip(axes, KNOWLEDGE, strict=True):
         here = [point for point in points if point.knowledge == knowledge]
         ax.axvline(1, color=REFERENCE, lw=0.8, ls=":")
@@ -35,7 +34,7 @@ def plot_map(points: Sequence[Point]) -> Figure:
     axes[-1].set_xlabel("numbers released for each number that is missing, p / (d m)")
     axes[len(KNOWLEDGE) // 2].set_ylabel("share of the missing images, beyond the best null")
     figure.legend(handles=_legend(), loc="upper center", ncols=3, handletextpad=0.2, columnspacing=1.0)
-    figure.tight_layout(pad=0.4, rect=(0, 0, 1, 0.925))
+    figure.tight_layout(pad=0.4, rect=(0, 0, 1, 0.905))
     return figure
 
 
@@ -58,7 +57,7 @@ def _draw(ax: Axes, point: Point, x: float) -> None:
     colour = COLOURS[point.network]
     certain = point.sure is not None and point.found > 0 and 2 * point.sure >= point.found
     if point.others:
-        ax.plot(x, point.share, "x", ms=7, mew=1.8, color=colour)
+        ax.plot(x, point.share, "x", ms=7, mew=1.8, color=colour, zorder=4)
     else:
         shape, face = "^" if point.kept else "o", colour if certain else "white"
         ax.plot(x, point.share, shape, ms=6, mec=colour, mew=1.4, mfc=face, alpha=0.9)
