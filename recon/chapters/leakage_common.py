@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer, model_validator
 from pydantic_core import CoreSchema
+from scipy.stats import binomtest
 from scipy.stats import t as student
 from torch import Tensor
 
@@ -167,6 +168,20 @@ def interval(values: np.ndarray) -> tuple[float, float]:
     """Central 95 % of Student's t for the mean of values (images,): honest for few images, where a bootstrap is not."""
     half = float(student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
     return float(values.mean()) - half, float(values.mean()) + half
+
+
+def by_coins(successes: int, trials: int) -> float:
+    """How often as many coins or more show heads.
+
+    >>> by_coins(8, 8), by_coins(0, 8)
+    (0.00390625, 1.0)
+    """
+    return float(binomtest(successes, trials, alternative="greater").pvalue)
+
+
+def more_than_half(successes: int, trials: int) -> bool:
+    """Whether coins seldom do as well, in less than one case of twenty."""
+    return by_coins(successes, trials) < 0.05
 
 
 @dataclass(frozen=True)

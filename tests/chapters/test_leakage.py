@@ -13,6 +13,7 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from scipy.stats import t
 
+from recon.analysis.identifiability import posterior_variance
 from recon.chapters import ROOT, kept, load
 from recon.chapters.leakage_attacks import ATTACKS, MATCHING
 from recon.chapters.leakage_attacks.claims import PRINTED, as_published, at_least_as_good, claims, deviation
@@ -26,11 +27,13 @@ from recon.chapters.leakage_defences.claims import hidden_from
 from recon.chapters.leakage_defences.metrics import Noisy
 from recon.chapters.leakage_rank.claims import claims as rank_claims
 from recon.chapters.leakage_rank.compute import correlations
-from recon.chapters.leakage_rank.compute_identifiability import identified
-from recon.chapters.leakage_rank.metrics import Counts
+from recon.chapters.leakage_rank.compute_identifiability import NOISE, PRIOR, identified, under_noise
+from recon.chapters.leakage_rank.metrics import Counts, Singular
 from recon.chapters.published import METHODS, PUBLISHED, PUBLISHED_RANK
 from recon.errors import ReconError
 from recon.images.registry import load_pool
+from recon.nets.conv import Conv, ConvNet
+from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
 from recon.store.results import schema
 
@@ -253,6 +256,26 @@ def test_victims_of_all_classes_are_the_papers_two_and_then_each_class_in_turn()
     assert Victims.of_all_classes(pool, 2).index == [1, 3] and Victims.of_all_classes(pool, 1).index == [1]
 
 
+def test_noise_grows_by_the_singular_values_of_the_whole_jacobian():
+    network = ConvNet((Conv(3, 2, 2),), shape=(1, 6, 6), classes=3)
+    own = torch.Generator().manual_seed(0)
+    theta = network.init(own, torch.float64)
+    image = torch.rand(1, 1, 6, 6, generator=own).double() - 0.5
+    gradient = Gradient.of(network, theta, image, torch.tensor([1]))
+
+    def whole(x):
+        parts = network.gradients(theta, x.view(1, 1, 6, 6), gradient.labels).values()
+        return torch.cat([part.flatten() for part in parts])
+
+    x = image.flatten()
+    values = torch.linalg.svdvals(torch.func.jacrev(whole)(x))
+    singular, deviations = under_noise(gradient, x)
+    assert len(singular) < len(x)  # it never reads a row and a column
+    assert torch.allclose(singular, values[: len(singular)]) and values[len(singular)] < 1e-7 * values[0]
+    sigma = NOISE * whole(x).norm().item()
+    assert torch.allclose(deviations.square(), posterior_variance(gradient, x, sigma, PRIOR), rtol=1e-4)
+
+
 def test_what_is_found_known_and_certified_falsely():
     """By hand: two images of four entries, one entry unread."""
     row = {
@@ -268,6 +291,7 @@ def test_what_is_found_known_and_certified_falsely():
         "fixed": torch.tensor([True, True, True, False]),
         "counterfactual": torch.zeros(4),
         "counterfactual_residual": torch.tensor(1e-15),
+        "singular": torch.tensor([2.0, 0.5]),
     }
     truth = torch.tensor([0.1, 0.2, 0.3, 0.0])
     wrong = {**row, "x_hat": torch.tensor([0.1, 0.2, 0.31, 0.0]), "deficiency": torch.tensor(-2)}
@@ -276,6 +300,7 @@ def test_what_is_found_known_and_certified_falsely():
     assert found.counts == Counts(determined=2, found=1, known=2, falsely_known=1)
     assert (found.c, found.joint_deficiency, found.joint_deficiencies) == (-6211, -1, [-2, -1])
     assert found.gauss_newton.mse_read == pytest.approx(0.01**2 / 6, rel=1e-4) and found.gauss_newton.certified
+    assert found.singular == Singular(least=0.5, greatest=2.0)
     unsure = identified("CNN4 V2", [row, {**wrong, "residual": torch.tensor(1e-3)}], victims, torch.ones(4))
     assert unsure.counts.known == 1 and not unsure.gauss_newton.certified and unsure.counts.falsely_known == 0
     singular = identified("CNN4 V2", [{**row, "whole_at_end": torch.tensor(False)}] * 2, victims, torch.ones(4))

@@ -31,7 +31,7 @@ CHOICES: dict[str, tuple[bool, Descent]] = {
     "_steps": (False, GEIPINGS),
     "_both": (True, GEIPINGS),
 }
-BOTH, TV = "cosine_tv_both", 0.01  # CosineTV as its authors run it, and their weight of the total variation
+BOTH, TV = "cosine_tv_both", 0.01  # CosineTV as its authors run it, and the paper's weight of the total variation
 
 
 def compute_matching(sizes: MatchingSizes, context: Context) -> Outcome[MatchingMetrics]:

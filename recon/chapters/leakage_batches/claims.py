@@ -8,15 +8,18 @@ from recon.scoring.nulls import clears
 from recon.store.results import Claim
 
 EXACT = 1e-9  # of a pixel
+ROUNDING = 1e-8  # relative residual of images that explain the gradient
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """One sentence for each question."""
-    few = [row for row in metrics.batches if row.n <= metrics.classes - 2 and not row.same]
+    enough = [row for row in metrics.batches if row.equations >= row.unknowns]  # which the adversary can count
+    few = [row for row in enough if row.n <= metrics.classes - 2 and not row.same]
     alike = [row for row in metrics.batches if row.same]
     return [
         mixture_claim(metrics.mixtures),
         batch_claim(few, metrics),
+        *open_claims([row for row in metrics.batches if row.missing < 0]),
         *same_label_claims(alike),
         client_claim(metrics.clients),
         label_claim(metrics.labels),
@@ -64,6 +67,35 @@ def batch_claim(few: list[Solved], metrics: Metrics) -> Claim:
         value=float(found),
         null_value=0.0,
     )
+
+
+def open_claims(rows: list[Solved]) -> list[Claim]:
+    """Batches whose gradient leaves something open; none without one."""
+    if not rows:
+        return []
+    images, found = sum(row.n for row in rows), sum(row.found for row in rows)
+    others = [row for row in rows if row.residual <= ROUNDING and not row.found]
+    held = found == 0 and not any(row.certified for row in rows)
+    return [
+        Claim(
+            "batches-open",
+            "C&C Appendix G",
+            "A mean gradient with fewer independent equations than its batch has unknown pixels does not give the "
+            "batch: Gauss–Newton ends at other images that have the same gradient, and no image is found.",
+            "no approach with guarantees known to the authors",
+            f"{found} of {images} images found; other images with the same gradient for {len(others)} of {len(rows)} "
+            "batches: "
+            + "; ".join(
+                f"n = {row.n}, {row.channels} channels ({-row.missing} of {row.unknowns} equations missing, residual "
+                f"{row.residual:.0e}, MSE {row.mse:.2g})"
+                for row in rows
+            ),
+            f"grey: MSE {min(row.grey_mse for row in rows):.2g} to {max(row.grey_mse for row in rows):.2g}",
+            "finding" if held and len(others) == len(rows) else ("partly" if held and others else "not reproduced"),
+            value=float(found),
+            null_value=0.0,
+        )
+    ]
 
 
 def same_label_claims(rows: list[Solved]) -> list[Claim]:

@@ -134,6 +134,22 @@ def separated_table(metrics: Metrics) -> pd.DataFrame:
     return pd.DataFrame(rows).T
 
 
+def clients_table(metrics: Metrics) -> pd.DataFrame:
+    """Every number of local steps in words."""
+    rows = [
+        {
+            "local steps": row.k,
+            "missing equations": -row.missing,
+            "found, through the steps": f"{row.found} of {row.n}",
+            "its MSE": f"{row.mse:.1g}",
+            "found, as one gradient": f"{row.naive_found} of {row.n}",
+            "MSE": f"{row.naive_mse:.1g}",
+        }
+        for row in metrics.clients
+    ]
+    return pd.DataFrame(rows).set_index("local steps")
+
+
 FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
     "batches": plot_batches,
     "images": plot_images,

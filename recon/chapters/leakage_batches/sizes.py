@@ -52,7 +52,7 @@ def _grid(side: int, channels: int, ns: tuple[int, ...], same: tuple[int, ...] =
 
 SIZES = {
     "smoke": Sizes(
-        batches=_grid(8, 6, (1, 2), (2,)),
+        batches=(*_grid(8, 6, (1, 2), (2,)), Batch(side=4, channels=2, n=4)),
         shown=Batch(side=8, channels=6, n=2),
         starts=1,
         iterations=20,
@@ -65,7 +65,7 @@ SIZES = {
         mixed=(2,),
     ),
     "laptop": Sizes(
-        batches=(*_grid(8, 6, (1, 2, 4, 8, 10), (2, 4)), Batch(side=16, channels=6, n=4)),
+        batches=(*_grid(8, 6, (1, 2, 4, 8, 10, 16), (2, 4)), Batch(side=16, channels=6, n=4)),
         shown=Batch(side=16, channels=6, n=4),
     ),
     "paper": Sizes(

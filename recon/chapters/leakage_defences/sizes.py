@@ -19,7 +19,7 @@ class Sizes:
     networks: tuple[str, ...] = SMALL
     images: int = 4
     noise: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
-    kept: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+    kept: tuple[float, ...] = (0.02, 0.05, 0.065, 0.08, 0.1, 0.2, 0.5, 1.0)
     sign_steps: int = 1000
     deficient: tuple[str, ...] = ("CNN2 V2", "CNN3 V2")
 

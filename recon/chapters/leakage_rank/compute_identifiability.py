@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +15,7 @@ from torch import Tensor
 from recon.analysis.identifiability import determined, security_metric
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.joint import JointSystem, relative_residual
+from recon.attacks.most_probable import gradient_gram
 from recon.attacks.operators import generic_deficiencies
 from recon.attacks.rgap import rgap
 from recon.attacks.smoothest import smoothest
@@ -26,6 +28,7 @@ from recon.chapters.leakage_rank.metrics import (
     IdentifiabilityMetrics,
     Identified,
     Predictors,
+    Singular,
 )
 from recon.chapters.leakage_rank.sizes import IdentifiabilitySizes
 from recon.chapters.published import DIVERGED, METHODS, PUBLISHED
@@ -35,6 +38,8 @@ from recon.scoring.metrics import psnr
 
 CERTAIN = 1e-8  # relative residual that counts as rounding
 BOX = (-0.5, 0.5)
+NOISE = 1e-4  # on every entry of a gradient, over its norm
+PRIOR = 1 / 12  # variance of U(−½, ½)
 
 
 def compute_identifiability(sizes: IdentifiabilitySizes, context: Context) -> Outcome[IdentifiabilityMetrics]:
@@ -54,6 +59,9 @@ def compute_identifiability(sizes: IdentifiabilitySizes, context: Context) -> Ou
     arrays = {"truth": pixels(victims.x[:2])}
     for name, each in rows.items():
         arrays[f"fixed {name}"] = each[0]["fixed"]
+        arrays[f"read {name}"] = ~each[0]["unread"]
+        arrays[f"singular {name}"] = each[0]["singular"]
+        arrays[f"deviation {name}"] = each[0]["deviation"]
         for kind in ("x_hat", "rgap", "smoothest", "counterfactual"):
             arrays[f"{kind} {name}"] = pixels(
                 torch.stack([row[kind] for row in each[:2]]).view(-1, *victims.x.shape[1:])
@@ -62,7 +70,8 @@ def compute_identifiability(sizes: IdentifiabilitySizes, context: Context) -> Ou
 
 
 def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tensors:
-    """One image by one network: the attack, its certificate, and the truth's own rank; another photograph moved."""
+    """One image by one network: the attack, its certificate, and the truth's own rank; of the first image also another
+    photograph moved, and what faint noise leaves."""
     name, k = unit.rsplit(" ", 1)
     victims = Victims.of_all_classes(context.pool, sizes.images)
     attacked, row = Attacked.of(name, context.pool), int(k)
@@ -75,10 +84,12 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
     at_end = determined(system, found.x)
     there = (found.x - x).abs()[~at_end.unread].max() <= FOUND**2  # then the ranks are the same
     at_truth = at_end if there else determined(system, x)
-    moved = smooth = torch.full_like(x, torch.nan)
+    moved = smooth = deviation = torch.full_like(x, torch.nan)
+    singular = x.new_zeros(0)
     if row == 0:
         smooth = smoothest(system, found.x).x
         moved = gauss_newton(system, Victims.of(context.pool).x[1].flatten(), steps=100, box=BOX).x
+        singular, deviation = under_noise(gradient, x)
     return {
         "x_hat": found.x,
         "residual": torch.tensor(relative_residual(gradient, found.x)),
@@ -93,7 +104,20 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
         "smoothest": smooth.clone(),
         "counterfactual": moved,
         "counterfactual_residual": torch.tensor(relative_residual(gradient, moved)),
+        "singular": singular,
+        "deviation": deviation,
     }
+
+
+def under_noise(gradient: Gradient, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Singular values of the whole Jacobian at x (c·h·w,), from the greatest to the least that counts; and of every
+    entry the standard deviation that N(0, σ²) on the gradient leaves, σ = `NOISE` ‖g‖: see `posterior_variance`."""
+    gram = gradient_gram(gradient, x)
+    squares, vectors = torch.linalg.eigh(gram)
+    counted = squares > torch.finfo(squares.dtype).eps * squares.sum()
+    sigma = NOISE * math.sqrt(sum(float(each.square().sum()) for each in gradient.gradients.values()))
+    variance = vectors.square() @ (1 / (squares.clamp_min(0) / sigma**2 + 1 / PRIOR))
+    return squares[counted].sqrt().flip(0), variance.sqrt()
 
 
 def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) -> Identified:
@@ -109,7 +133,7 @@ def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) 
     known = (column("residual") <= CERTAIN) & column("whole_at_end")
     error = (column("x_hat") - truth).square()
     deficiencies = column("deficiency")
-    moved = first["counterfactual"]
+    moved, singular = first["counterfactual"], first["singular"]
     return Identified(
         c=security_metric(generic_deficiencies(TABLE_1[name])),
         joint_deficiency=int(deficiencies[0]),
@@ -138,6 +162,7 @@ def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) 
             mse_to_start=(moved - other).square().mean().item(),
             start_mse=(other - truth[0]).square().mean().item(),
         ),
+        singular=Singular(least=singular[-1].item(), greatest=singular[0].item()),
     )
 
 

@@ -8,9 +8,11 @@ import torch
 from matplotlib.figure import Figure
 
 from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Metrics
-from recon.chapters.pictures import PAGE, SERIES, chart, image_rows, note
+from recon.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows, note
 from recon.chapters.published import LABELS
 from recon.store.results import Result
+
+PRIOR = 1 / 12  # variance of U(−½, ½), what is known of an entry without the gradient
 
 
 @chart
@@ -87,6 +89,43 @@ def plot_found(result: Result[IdentifiabilityMetrics]) -> Figure:
     )
 
 
+@chart
+def plot_spectra(result: Result[IdentifiabilityMetrics]) -> Figure:
+    """Singular values of the Jacobian of all gradients, largest first, relative to the largest; each ends where it has
+    no rank left."""
+    figure, ax = plt.subplots(figsize=(PAGE, 3.8), layout="constrained")
+    for (name, row), colour in zip(result.metrics.networks.items(), SERIES, strict=False):
+        values = result.array(f"singular {name}")
+        whole = row.joint_deficiency == -row.unread_pixels
+        ax.plot(range(1, len(values) + 1), values / values[0], "-" if whole else "--", color=colour, label=name)
+        ax.plot(len(values), values[-1] / values[0], "o", color=colour, ms=5)
+    ax.axvline(3 * 32 * 32, color=REFERENCE, ls=":")
+    ax.set(yscale="log", xlabel="number of the singular value; the image has 3072 entries", ylabel="over the largest")
+    figure.legend(loc="outside upper center", ncols=4)
+    return figure
+
+
+def plot_unread(result: Result[IdentifiabilityMetrics], name: str = "CNN4 V2") -> Figure:
+    """The first victim by one network: three attacks, which entries it never reads, and how well faint noise on the
+    gradient lets each be known."""
+    name = name if name in result.metrics.networks else next(iter(result.metrics.networks))
+    truth = result.array("truth")[:1]
+    attacks = {"R-GAP": "rgap", "all layers": "x_hat", "the smoothest": "smoothest"}
+    found = {words: result.array(f"{kind} {name}")[:1] for words, kind in attacks.items()}
+    titles = [f"{words}, MSE {(image - truth).square().mean():.2g}" for words, image in found.items()]
+    known = 1 - result.array(f"deviation {name}").view(1, -1).float() / PRIOR**0.5
+    read = result.array(f"read {name}").view(1, -1).float()
+    above, below = list(found.values())[:2], list(found.values())[2:]
+    return image_rows(
+        [
+            (name, torch.cat([truth, *above]), "grey"),
+            ("", torch.cat([*below, read, known.clamp(0, 1)]), "grey"),
+        ],
+        [["victim", *titles[:2]], [titles[2], "white: read", "white: known under noise"]],
+        size=1.9,
+    )
+
+
 def identified_table(result: Result[IdentifiabilityMetrics]) -> pd.DataFrame:
     """Counts of images, and errors of what is read."""
     total = result.metrics.n_images
@@ -106,6 +145,21 @@ def identified_table(result: Result[IdentifiabilityMetrics]) -> pd.DataFrame:
             "seconds an image": f"{row.gauss_newton.seconds:.0f}",
         }
         for name, row in result.metrics.networks.items()
+    }
+    return pd.DataFrame(rows).T
+
+
+def singular_table(metrics: IdentifiabilityMetrics) -> pd.DataFrame:
+    """How much noise on the gradient can grow in the image: the least singular value that counts, over the greatest."""
+    rows = {
+        name: {
+            "rank": 3 * 32 * 32 + row.joint_deficiency,
+            "greatest": f"{row.singular.greatest:.2g}",
+            "least": f"{row.singular.least:.2g}",
+            "ratio": f"{row.singular.greatest / row.singular.least:.2g}",
+        }
+        for name, row in metrics.networks.items()
+        if row.singular is not None
     }
     return pd.DataFrame(rows).T
 

@@ -96,13 +96,23 @@ class Counts:
     falsely_known: int
 
 
+@dataclass(frozen=True)
+class Singular:
+    """Of the Jacobian of all gradients by the image, at the first victim: its singular values that count, as `RowSpace`
+    counts them, the least and the greatest."""
+
+    least: float
+    greatest: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Identified:
     """One network.
 
     c: the security metric, from the layers' shapes · joint_deficiency: rank of the joint Jacobian minus unknowns, at
     the first victim; joint_deficiencies: the least and the greatest over all · unread_pixels, fixed_pixels: entries of
-    the image that no equation reads, and that the gradient fixes · rgap_…: R-GAP on the same images.
+    the image that no equation reads, and that the gradient fixes · rgap_…: R-GAP on the same images · singular: None in
+    a run that was made before they were computed.
     """
 
     c: int
@@ -115,6 +125,7 @@ class Identified:
     rgap_mse: float
     rgap_found: int
     counterfactual: Counterfactual
+    singular: Singular | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
