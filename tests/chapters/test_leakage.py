@@ -13,6 +13,7 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from scipy.stats import t
 
+import recon
 from recon.analysis.identifiability import posterior_variance
 from recon.chapters import ROOT, kept, load
 from recon.chapters.leakage_attacks import ATTACKS, MATCHING
@@ -305,3 +306,10 @@ def test_what_is_found_known_and_certified_falsely():
     assert unsure.counts.known == 1 and not unsure.gauss_newton.certified and unsure.counts.falsely_known == 0
     singular = identified("CNN4 V2", [{**row, "whole_at_end": torch.tensor(False)}] * 2, victims, torch.ones(4))
     assert singular.counts.known == 0 and singular.counts.found == 2
+
+
+def test_a_second_image_needs_no_moved_photograph(tmp_path):
+    """It has none, and is stored all the same."""
+    about = {"networks": ("CNN2 V1",), "images": 2, "data": "photos", "out": tmp_path}
+    found = recon.run("leakage-identifiability", profile="smoke", **about)
+    assert found.metrics.n_images == 2 and found.metrics.networks["CNN2 V1"].counts.found == 2

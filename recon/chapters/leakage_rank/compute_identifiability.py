@@ -84,7 +84,7 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
     at_end = determined(system, found.x)
     there = (found.x - x).abs()[~at_end.unread].max() <= FOUND**2  # then the ranks are the same
     at_truth = at_end if there else determined(system, x)
-    moved = smooth = deviation = torch.full_like(x, torch.nan)
+    moved, smooth, deviation = torch.full((3, len(x)), torch.nan, dtype=x.dtype).unbind()
     singular = x.new_zeros(0)
     if row == 0:
         smooth = smoothest(system, found.x).x
@@ -102,10 +102,10 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
         "fixed": at_truth.fixed,
         "rgap": (found.x if system.depth == 0 else rgap(gradient).flatten()).clone(),  # peeling is R-GAP
         "smoothest": smooth.clone(),
-        "counterfactual": moved,
+        "counterfactual": moved.clone(),
         "counterfactual_residual": torch.tensor(relative_residual(gradient, moved)),
         "singular": singular,
-        "deviation": deviation,
+        "deviation": deviation.clone(),
     }
 
 
