@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
+from safetensors.torch import save_file
 from scipy.stats import t
 
-import recon
 from recon.analysis.identifiability import posterior_variance
 from recon.chapters import ROOT, kept, load
+from recon.chapters.base import Context
 from recon.chapters.leakage_attacks import ATTACKS, MATCHING
 from recon.chapters.leakage_attacks.claims import PRINTED, as_published, at_least_as_good, claims, deviation
 from recon.chapters.leakage_attacks.compute_matching import start_units, tv_units
@@ -28,14 +29,16 @@ from recon.chapters.leakage_defences.claims import hidden_from
 from recon.chapters.leakage_defences.metrics import Noisy
 from recon.chapters.leakage_rank.claims import claims as rank_claims
 from recon.chapters.leakage_rank.compute import correlations
-from recon.chapters.leakage_rank.compute_identifiability import NOISE, PRIOR, identified, under_noise
+from recon.chapters.leakage_rank.compute_identifiability import NOISE, PRIOR, identified, image_unit, under_noise
 from recon.chapters.leakage_rank.metrics import Counts, Singular
+from recon.chapters.leakage_rank.sizes import IdentifiabilitySizes
 from recon.chapters.published import METHODS, PUBLISHED, PUBLISHED_RANK
 from recon.errors import ReconError
 from recon.images.registry import load_pool
 from recon.nets.conv import Conv, ConvNet
 from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
+from recon.store.checkpoints import Checkpoints
 from recon.store.results import schema
 
 
@@ -310,6 +313,8 @@ def test_what_is_found_known_and_certified_falsely():
 
 def test_a_second_image_needs_no_moved_photograph(tmp_path):
     """It has none, and is stored all the same."""
-    about = {"networks": ("CNN2 V1",), "images": 2, "data": "photos", "out": tmp_path}
-    found = recon.run("leakage-identifiability", profile="smoke", **about)
-    assert found.metrics.n_images == 2 and found.metrics.networks["CNN2 V1"].counts.found == 2
+    sizes = IdentifiabilitySizes(networks=("CNN2 V1",), images=2)
+    context = Context(load_pool("photos"), torch.device("cpu"), 0, Checkpoints(tmp_path), lambda *_: {})
+    found = image_unit(sizes, context, "CNN2 V1 1")
+    save_file(found, tmp_path / "image.safetensors")
+    assert found["counterfactual"].isnan().all() and found["whole_at_end"]
