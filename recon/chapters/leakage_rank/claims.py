@@ -137,7 +137,8 @@ def found_and_known(metrics: IdentifiabilityMetrics) -> Claim:
         "and the adversary can tell; nothing else is certified.",
         "",
         f"of {total} pairs of an image and a network {every} are determined, "
-        f"{sum(each.found for each in counts.values())} found, {known} known to be found, {false} certified but wrong",
+        f"{sum(each.found for each in counts.values())} found, {known} known to be found, {false} certified but wrong"
+        + (f" (below {min(3 / known, 1):.1%} with 95 % confidence)" if known and not false else ""),
         f"found by R-GAP: {by_rgap}",
         "no verdict"
         if not every
