@@ -83,16 +83,11 @@ def plot_simulated(result: Result[SimulatedMetrics]) -> Figure:
             result.array(f"x_hat {net.name}"),
             "black",
         )
-        for net in shown(result)
+        for net in result.metrics.nets
     ]
     rows.append((f"as one step:\n{first.nulls['one step']} found", result.array(f"one_step {first.name}"), "black"))
     rows.append(("never seen", result.array("held_out"), "black"))
     return image_rows([(label, x[:8].clamp(0, 1), frame) for label, x, frame in rows])
-
-
-def shown(result: Result[SimulatedMetrics]) -> list[SimulatedNet]:
-    """All networks, in the order of the run."""
-    return result.metrics.nets
 
 
 def in_words(net: SimulatedNet) -> str:
