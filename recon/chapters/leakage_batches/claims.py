@@ -52,7 +52,7 @@ def batch_claim(few: list[Solved], metrics: Metrics) -> Claim:
     images, found = sum(row.n for row in few), sum(row.found for row in few)
     wrong = [row for row in metrics.batches if row.certified and row.found < row.n]
     more = [row for row in metrics.batches if row.n > metrics.classes - 2 and not row.same]
-    beyond = "; ".join(f"{row.found} of {row.n} ({row.side} × {row.side})" for row in more)
+    beyond = "; ".join(f"{row.found} of {row.n} ({row.channels} channels)" for row in more)
     return Claim(
         "batches-determined",
         "C&C Appendix G",
@@ -109,7 +109,10 @@ def same_label_claims(rows: list[Solved]) -> list[Claim]:
             "",
             "Images of one label come apart as well.",
             "",
-            "; ".join(f"{row.found} of {row.n} ({row.side} × {row.side}, MSE {row.mse:.1g})" for row in rows),
+            "; ".join(
+                f"{row.found} of {row.n} ({row.side} × {row.side}, {row.channels} channels, MSE {row.mse:.1g})"
+                for row in rows
+            ),
             f"grey: MSE {max(row.grey_mse for row in rows):.3g}, 0 found",
             "finding" if found == images else ("partly" if found else "not reproduced"),
             value=float(found),
