@@ -77,6 +77,27 @@ def test_two_images_come_back_and_the_adversary_can_tell(module):
         assert (found.x_hat - x).abs().max() < 0.02
 
 
+def test_images_stay_within_what_pixels_can_be_and_steps_shrink():
+    training, x = simulation(), images()
+    settings = SimulationSettings(steps=12, step_size=0.2, tv=0.0)
+    attack = SimulationMatching(training, training.update(x), SHAPE, settings)
+    state, moved = attack.init(torch.zeros(1, 2, x[0].numel(), dtype=x.dtype)), []
+    for _ in range(settings.steps):
+        before, state = state["adam"]["x"], attack.step(state)
+        moved.append((state["adam"]["x"] - before).abs().max().item())
+        assert state["adam"]["x"].abs().max() <= 0.5
+    assert moved[0] == pytest.approx(settings.step_size, rel=1e-4)  # Adam's first step
+    assert moved[-1] < 0.05 * moved[0]
+
+
+def test_the_certificate_is_computed_in_float64_of_weights_in_float32():
+    training, x = simulation(), images()
+    single = training.to(torch.float32)
+    sure = certificate(single, {name: value.float() for name, value in training(x).items()}, x.float())
+    assert sure.step.dtype == torch.float64 and sure.whole
+    assert certificate(training, training(x), x).rank == sure.rank
+
+
 def test_the_certificate_says_how_far_off_the_images_are():
     training, x = simulation(), images()
     near = x + 1e-4 * torch.randn(x.shape, generator=seeded(4), dtype=x.dtype)
