@@ -32,7 +32,7 @@ from torch.nn.functional import normalize
 from tqdm import tqdm
 
 from recon.errors import ReconError
-from recon.optim.spectrum import signal_span
+from recon.optim.spectrum import right_singular, signal_rank, signal_span
 from recon.released import Weights
 
 Shape = tuple[int, ...]
@@ -81,7 +81,8 @@ def start_left(w1: Tensor, w1_init: Tensor) -> float:
         raise ReconError("the start of the layer is zero: leave it out")
     w1, w1_init = w1.double(), w1_init.double()  # for squares of any scale
     kappa = (w1 * w1_init).sum() / w1_init.square().sum()
-    span = signal_span(w1 - kappa * w1_init)
+    values, directions = right_singular(w1 - kappa * w1_init)
+    span = directions[: signal_rank(values, (w1.shape[0], w1.shape[1]))]
     outside, start = (x - (x @ span.mT) @ span for x in (w1, w1_init))
     if start.norm() < 1e-4 * w1_init.norm():
         return kappa.item()

@@ -15,6 +15,7 @@ The attack sees the network, θ* and what is known of θ⁰; never an image, and
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -23,7 +24,7 @@ from recon.errors import ReconError
 from recon.nets.mlp import MLP
 from recon.nets.network import Params
 from recon.optim.descent import Adam
-from recon.optim.tree import State, unevaluated
+from recon.optim.tree import State, dot, unevaluated
 from recon.released import Weights
 
 START_STD = 0.2  # of the images' start, as in their code
@@ -71,7 +72,7 @@ class TangentMatching:
         """That of `weights`."""
         return self.weights.network
 
-    @property
+    @cached_property
     def update(self) -> Params:
         """θ* − θ⁰, by name."""
         init = self.weights.params_init
@@ -101,7 +102,8 @@ class TangentMatching:
             if counts[layer - 1] == 0:
                 continue
             sent = self.unit * multipliers.unsqueeze(-1) * p.delta[layer]
-            rest = (update[weight] - sent.mT @ p.h[layer - 1]).square().sum((-2, -1))
+            residual = torch.baddbmm(update[weight].expand(len(x), -1, -1), sent.mT, p.h[layer - 1], alpha=-1)
+            rest = dot(residual, residual)
             if bias:
                 rest = rest + (update[bias] - sent.sum(-2)).square().sum(-1)
             total = total + counts[layer - 1] * rest

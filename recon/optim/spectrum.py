@@ -29,6 +29,23 @@ def signal_rank(values: Tensor, shape: tuple[int, int]) -> int:
     return r
 
 
+def right_singular(w: Tensor) -> tuple[Tensor, Tensor]:
+    """Singular values (k,), falling, k = min(a, d), and right singular vectors (k, d) of w (a, d), in float64.
+
+    From the eigenvectors of the smaller of w wᵀ and wᵀ w: about five times as fast as an SVD of w.  The square costs
+    digits: values below 1e-7 of the largest are noise, with zero rows where they are 0, and vectors are orthogonal to
+    1e-15 over the square of their value's share of the largest.  Their signs are not those of `torch.linalg.svd`.
+    """
+    w = w.double()
+    wide = w.shape[0] <= w.shape[1]
+    squares, vectors = torch.linalg.eigh(w @ w.mT if wide else w.mT @ w)
+    values, vectors = squares.flip(0).clamp_min(0).sqrt(), vectors.flip(1)
+    if not wide:
+        return values, vectors.mT
+    tiny = torch.finfo(values.dtype).tiny
+    return values, (vectors.mT @ w) * torch.where(values > tiny, 1 / values.clamp_min(tiny), 0)[:, None]
+
+
 def signal_span(w: Tensor) -> Tensor:
     """Orthonormal rows (r, d), strongest first, that span what stands out of w (a, d); r by `signal_rank`.
 

@@ -66,36 +66,41 @@ def _window_means(side: int, like: Tensor) -> Tensor:
     return ((places >= 0) & (places < WINDOW)).to(like.dtype) / WINDOW
 
 
-def ssim(a: Tensor, b: Tensor, shape: Shape, chunk: int = 16) -> Tensor:
+def ssim(a: Tensor, b: Tensor, shape: Shape, tile: int = 64) -> Tensor:
     """Mean structural similarity (Wang et al. 2004), (m, n) in [−1, 1], for data range 1.
 
     scikit-image's `structural_similarity(..., data_range=1, channel_axis=0)`: uniform 7 × 7 window, sample
-    covariances, windows inside the image only, mean over pixels and channels.  `chunk` rows of `a` at a time.
-    ReconError for images that are not of `shape` or have no room for a window.
+    covariances, windows inside the image only, mean over pixels and channels.  One row of `a` and `tile` rows of `b` at
+    a time, which stay in a processor's cache.  ReconError for images that are not of `shape` or have no room for a
+    window.
     """
     if min(shape[1:]) < WINDOW:
         raise ReconError(f"SSIM needs images of {WINDOW} × {WINDOW} pixels or more, not {shape[1]} × {shape[2]}")
     k1, k2 = 0.01**2, 0.03**2
     unbias = WINDOW**2 / (WINDOW**2 - 1)
-    images_a, images_b = (_as_images(x, shape) for x in (a, b))
     down, across = (_window_means(side, a) for side in shape[1:])  # two products per image
 
     def mean(x: Tensor) -> Tensor:
         return down @ (x @ across.mT)
 
-    mean_b, square_b = mean(images_b), mean(images_b.square())
-    rows = []
-    for part in images_a.split(chunk):
-        product = (part[:, None] * images_b[None]).flatten(0, 1)
-        cross = mean(product).unflatten(0, (len(part), len(images_b)))
-        mean_a = mean(part)[:, None]
-        var_a = unbias * (mean(part.square())[:, None] - mean_a.square())
-        var_b = unbias * (square_b - mean_b.square())[None]
-        covariance = unbias * (cross - mean_a * mean_b)
-        numerator = (2 * mean_a * mean_b + k1) * (2 * covariance + k2)
-        denominator = (mean_a.square() + mean_b.square()[None] + k1) * (var_a + var_b + k2)
-        rows.append((numerator / denominator).flatten(2).mean(-1))
-    return torch.cat(rows)
+    def moments(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        images = _as_images(x, shape)
+        means = mean(images)
+        return images, means, unbias * (mean(images.square()) - means.square())
+
+    images_a, mean_a, var_a = moments(a)
+    images_b, mean_b, var_b = moments(b)
+    found = a.new_empty(len(a), len(b))
+    for start in range(0, len(b), tile):
+        part = slice(start, start + tile)
+        brightness_b, contrast_b = mean_b[part].square() + k1, var_b[part] + k2
+        for row in range(len(a)):
+            means = mean_a[row] * mean_b[part]
+            numerator = mean(images_a[row] * images_b[part]).sub_(means).mul_(2 * unbias).add_(k2)
+            numerator *= means.mul_(2).add_(k1)
+            denominator = (brightness_b + mean_a[row].square()) * (contrast_b + var_a[row])
+            found[row, part] = (numerator / denominator).flatten(1).mean(1)
+    return found
 
 
 def mse(a: Tensor, b: Tensor) -> Tensor:

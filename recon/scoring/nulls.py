@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from recon.errors import ReconError
+from recon.optim.spectrum import right_singular
 from recon.scoring.matching import ByYardstick, Counts, match_counts, one_to_one, padded
 from recon.scoring.metrics import Shape
 
@@ -46,8 +47,8 @@ def null_candidates(
     if w1.dim() != 2 or any(x.dim() != 2 or x.shape[1] != w1.shape[1] for x in (train, others)) or m < 1:
         shapes = [tuple(x.shape) for x in (w1, train, others)]
         raise ReconError(f"w1, train and others must be rows of one length and m positive, not {shapes} and {m}")
-    _, values, directions = torch.linalg.svd(w1, full_matrices=False)
-    directions = directions[values > 1e-6 * values.max().clamp_min(1e-30)]
+    values, directions = right_singular(w1)
+    directions = directions[values > 1e-6 * values.max().clamp_min(1e-30)].to(w1.dtype)
     basis = directions[: len(train)] if basis is None else basis
 
     def mixtures(x: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recon.optim.spectrum import signal_rank, signal_span
+from recon.optim.spectrum import right_singular, signal_rank, signal_span
 
 F64 = torch.float64
 
@@ -79,3 +79,25 @@ def test_span_holds_the_planted_directions_strongest_first(dtype):
     assert span.shape == (7, 300) and span.dtype == dtype
     assert torch.allclose(span @ span.mT, torch.eye(7, dtype=dtype), atol=1e-5)
     assert ((span.double() * directions).sum(1).abs() > 0.999).all()
+
+
+@pytest.mark.parametrize("shape", [(20, 50), (50, 20), (30, 30)])
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e8])
+def test_right_singular_values_and_vectors_are_those_of_an_svd(shape, scale):
+    w = scale * torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    values, directions = right_singular(w)
+    _, expected, vectors = torch.linalg.svd(w, full_matrices=False)
+    torch.testing.assert_close(values, expected, rtol=1e-9, atol=0)
+    assert ((directions * vectors).sum(1).abs() - 1).abs().max() < 1e-9
+    assert (directions @ directions.mT - torch.eye(20 if 20 in shape else 30)).abs().max() < 1e-9
+
+
+@pytest.mark.parametrize("shape", [(6, 9), (9, 6)])
+def test_right_singular_of_a_matrix_without_full_rank(shape):
+    generator = torch.Generator().manual_seed(1)
+    w = torch.randn(shape[0], 2, generator=generator) @ torch.randn(2, shape[1], generator=generator)
+    values, directions = right_singular(w)
+    assert directions.isfinite().all() and (values[2:] < 1e-6 * values[0]).all()
+    torch.testing.assert_close((w.double() @ directions[:2].mT) @ directions[:2], w.double())
+    zero = right_singular(torch.zeros(shape))
+    assert not zero[0].any() and zero[1].isfinite().all()

@@ -27,7 +27,7 @@ def images(n, seed=0, shape=(3, 32, 32)):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_ssim_equals_scikit_image(shape):
     a, b = images(3, shape=shape), images(4, seed=1, shape=shape)
-    ours = metrics.ssim(a, b, shape, chunk=2)
+    ours = metrics.ssim(a, b, shape, tile=2)
     assert ours.shape == (3, 4)
     for i, j in itertools.product(range(3), range(4)):
         pair = (x.reshape(shape).numpy() for x in (a[i], b[j]))

@@ -18,7 +18,7 @@ from recon.attacks.most_probable import most_probable
 from recon.attacks.operators import system_of
 from recon.attacks.rgap import rgap
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.leakage_common import Victims, count_found, pixels
+from recon.chapters.leakage_common import PRIOR, Victims, count_found, pixels
 from recon.chapters.leakage_defences.metrics import Compressed, Deficiency, Metrics, Noisy, Privacy, Signs
 from recon.chapters.leakage_defences.sizes import SMALL, Sizes, network_of
 from recon.nets.conv import SEED, ConvNet, Params, cross_entropy_direction
@@ -26,7 +26,6 @@ from recon.optim.streams import named
 from recon.released import Gradient
 from recon.scoring.metrics import mse
 
-PRIOR = 1 / 12  # variance of U(−½, ½)
 DELTA, BATCH, TRAINED_ON, STEPS = 1e-5, 256, 50_000, 10_000
 SIGMAS = (0.0, 0.1, 1.0)
 

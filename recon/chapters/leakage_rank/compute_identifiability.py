@@ -20,7 +20,7 @@ from recon.attacks.operators import generic_deficiencies
 from recon.attacks.rgap import rgap
 from recon.attacks.smoothest import smoothest
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.leakage_common import FOUND, Attacked, Victims, pixels
+from recon.chapters.leakage_common import CERTAIN, FOUND, PRIOR, Attacked, Victims, pixels
 from recon.chapters.leakage_rank.metrics import (
     Counterfactual,
     Counts,
@@ -36,10 +36,8 @@ from recon.nets.conv import TABLE_1
 from recon.released import Gradient
 from recon.scoring.metrics import psnr
 
-CERTAIN = 1e-8  # relative residual that counts as rounding
 BOX = (-0.5, 0.5)
 NOISE = 1e-4  # on every entry of a gradient, over its norm
-PRIOR = 1 / 12  # variance of U(−½, ½)
 
 
 def compute_identifiability(sizes: IdentifiabilitySizes, context: Context) -> Outcome[IdentifiabilityMetrics]:

@@ -7,12 +7,11 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
+from recon.chapters.leakage_common import PRIOR
 from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Metrics
 from recon.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows, note
 from recon.chapters.published import LABELS
 from recon.store.results import Result
-
-PRIOR = 1 / 12  # variance of U(−½, ½), what is known of an entry without the gradient
 
 
 @chart

@@ -31,6 +31,6 @@ class IdentifiabilitySizes:
 
 IDENTIFIABILITY_SIZES = {
     "smoke": IdentifiabilitySizes(networks=("CNN2 V1", "CNN3 V4"), images=1),
-    "laptop": IdentifiabilitySizes(),
+    "laptop": IdentifiabilitySizes(images=1),
     "paper": IdentifiabilitySizes(images=100),
 }
