@@ -33,11 +33,11 @@ SIZES = {
         reference=ReferenceSizes(steps=100),
     ),
     "laptop": Sizes(
-        n_train=100,
+        n_train=50,
         width=1000,
-        train_steps=600,
-        attack=RecoverSettings(m=100, restarts=1),
-        reference=ReferenceSizes(steps=600),
+        train_steps=300,
+        attack=RecoverSettings(m=50, restarts=1),
+        reference=ReferenceSizes(steps=300),
     ),
     "paper": Sizes(
         n_train=500,

@@ -26,7 +26,7 @@ class Sizes:
 
 SIZES = {
     "smoke": Sizes(images=2, noise=(1e-3, 1e-1, 1.0), kept=(0.02, 0.5), sign_steps=20, deficient=("CNN3 V2",)),
-    "laptop": Sizes(),
+    "laptop": Sizes(images=2),
     "paper": Sizes(networks=(*SMALL, "CNN2 V1", "CNN3 V2", "CNN4 V2"), images=20, sign_steps=4800),
 }
 

@@ -18,6 +18,6 @@ class Sizes:
 
 SIZES = {
     "smoke": Sizes(count=10, side=8, images=1, cosine_steps=10),
-    "laptop": Sizes(),
+    "laptop": Sizes(images=2),
     "paper": Sizes(count=60, cosine_steps=2400),
 }

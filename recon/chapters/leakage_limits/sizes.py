@@ -54,7 +54,7 @@ SIZES = {
         batches=(8, 16),
         bins=(16, 64),
     ),
-    "laptop": Sizes(),
+    "laptop": Sizes(images=2),
     "paper": Sizes(
         residual=(
             *Sizes.residual,

@@ -85,7 +85,7 @@ RECIPE_SIZES = {
         attack=SeparationSettings(restarts=2),
         families=("decay", "start"),
         shadow_n=(100, 200),
-        limit=7,
+        limit=4,
     ),
     "paper": RecipeSizes(
         n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=FAMILIES, shadow_n=(100, 200)
