@@ -127,6 +127,28 @@ class Bundle:
         taken: dict[str, Any] = {name: part(getattr(self, name)) for name in PER_IMAGE}
         return replace(self, **taken)
 
+    def of_each_class(self, count: int) -> Bundle:
+        """The first `count` images of every class 0 … K − 1 of `train`, in their order, from every set; `mean` stays.
+
+        ReconError where a set does not hold as many.
+        """
+        classes = self.train_labels.unique()
+
+        def rows(labels: Tensor) -> Tensor:
+            each = [(labels == label).nonzero().flatten()[:count] for label in classes]
+            if any(len(found) < count for found in each):
+                raise ReconError(f"{count} images of every class are wanted, and there are {min(map(len, each))} of one")
+            return torch.cat(each).sort().values
+
+        sets = {"train": self.train_labels, "init": self.init_labels, "held_out": self.held_out_labels}
+        taken: dict[str, Any] = {}
+        for part, labels in sets.items():
+            chosen = rows(labels)
+            names = [part, *(name for name in PER_IMAGE if name.startswith(f"{part}_"))]
+            names += ["y"] if part == "train" else []
+            taken |= {name: getattr(self, name)[chosen.to(getattr(self, name).device)] for name in names}
+        return replace(self, **taken)
+
     def at_side(self, side: int) -> Bundle:
         """The same images averaged down to side × side, their mean too; ReconError for a side above H."""
 

@@ -15,6 +15,7 @@ from recon.chapters.architectures.sizes import SimulatedSizes, SmallNet
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_common import pixels
 from recon.chapters.separation_common import TRUE_NCC, other_rows
+from recon.errors import ReconError
 from recon.images.bundle import Bundle
 from recon.nets.residual import by_batch, residual_module
 from recon.nets.small_convolutional import count, small_convolutional
@@ -25,6 +26,7 @@ from recon.training.simulated import Simulation
 
 CLASSES = 10
 PUBLIC = 256  # images for the running means of batch norm
+DRAWN = 200  # images among which those of every class are found
 MIDDLE = 0.5  # networks see pixels minus this
 
 
@@ -44,7 +46,12 @@ def compute_simulated(sizes: SimulatedSizes, context: Context) -> Outcome[Simula
 
 def images_of(sizes: SimulatedSizes, context: Context) -> Bundle:
     """At the side of the run."""
-    return context.images(sizes.n_train).at_side(sizes.side)
+    if not sizes.balanced:
+        return context.images(sizes.n_train).at_side(sizes.side)
+    count, rest = divmod(sizes.n_train, CLASSES)
+    if rest:
+        raise ReconError(f"{sizes.n_train} images cannot be balanced over {CLASSES} classes")
+    return context.images(DRAWN).of_each_class(count).at_side(sizes.side)
 
 
 def shown(x: Tensor, images: Bundle) -> Tensor:

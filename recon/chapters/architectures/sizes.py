@@ -84,7 +84,8 @@ class SmallNet:
 @dataclass(frozen=True, kw_only=True)
 class SimulatedSizes:
     """nets · side: of the images, averaged down · n_train: images of all classes · steps: of training, T · attack ·
-    ranked: whether the joint rank is computed where the weights are explained: n·c·h·w simulated trainings."""
+    ranked: whether the joint rank is computed where the weights are explained: n·c·h·w simulated trainings · balanced:
+    whether every class has as many images."""
 
     nets: tuple[SmallNet, ...]
     side: int
@@ -92,6 +93,7 @@ class SimulatedSizes:
     steps: int
     attack: SimulationSettings
     ranked: bool = True
+    balanced: bool = False
 
 
 #: the fifth has fewer parameters than eight images of 8 × 8 have pixels
@@ -122,12 +124,13 @@ SIMULATED_SIZES = {
         nets=(
             SmallNet(kind="convolutions", activation="tanh", channels=32, step_size=0.1),
             SmallNet(kind="convolutions", activation="relu", channels=32, step_size=0.1),
-            SmallNet(kind="convolutions", activation="silu", channels=32, step_size=0.8),
+            SmallNet(kind="convolutions", activation="silu", channels=32, step_size=0.4),
         ),
         side=32,
         n_train=20,
         steps=10,
-        attack=SimulationSettings(steps=400, polish=800),
+        attack=SimulationSettings(steps=400, polish=3000),
         ranked=False,
+        balanced=True,
     ),
 }
