@@ -137,7 +137,9 @@ class Bundle:
         def rows(labels: Tensor) -> Tensor:
             each = [(labels == label).nonzero().flatten()[:count] for label in classes]
             if any(len(found) < count for found in each):
-                raise ReconError(f"{count} images of every class are wanted, and there are {min(map(len, each))} of one")
+                raise ReconError(
+                    f"{count} images of every class are wanted, and there are {min(map(len, each))} of one"
+                )
             return torch.cat(each).sort().values
 
         sets = {"train": self.train_labels, "init": self.init_labels, "held_out": self.held_out_labels}

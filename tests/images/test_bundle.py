@@ -102,3 +102,17 @@ def test_images_from_elsewhere():
 def test_every_field_has_a_row_an_image_or_none():
     names = [field.name for field in dataclasses.fields(Bundle)]
     assert names == [*PER_IMAGE, "mean", "shape"] and len(PER_IMAGE) == 12
+
+
+def test_as_many_of_each_class(data):
+    bundle = Bundle.of(data, CPU)
+    taken = bundle.of_each_class(1)
+    for part in PARTS:
+        labels = getattr(bundle, f"{part}_labels").tolist()
+        rows = sorted(labels.index(label) for label in set(bundle.train_labels.tolist()))
+        assert torch.equal(getattr(taken, part), getattr(bundle, part)[rows])
+        assert torch.equal(getattr(taken, CLASSES[part]), getattr(bundle, CLASSES[part])[rows])
+        assert torch.equal(getattr(taken, f"{part}_index"), getattr(bundle, f"{part}_index")[rows])
+    assert torch.equal(taken.mean, bundle.mean)
+    with pytest.raises(ReconError, match="of every class are wanted"):
+        bundle.of_each_class(21)

@@ -29,7 +29,10 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 def noise_claim(metrics: Metrics) -> Claim:
     """The least noise that leaves nothing, by network."""
     hides = {name: hidden_from(rows, metrics.grey[name]) for name, rows in metrics.noise.items()}
-    said = ", ".join(f"{name} {'none tried' if z is None else f'z = {z:g}'}" for name, z in hides.items())
+    said = ", ".join(
+        f"{name} ({len(metrics.grey[name])} images) {'none tried' if z is None else f'z = {z:g}'}"
+        for name, z in hides.items()
+    )
     most = max(row.z for row in next(iter(metrics.noise.values())))
     lost = {name: rgap_lost(rows, metrics, name) for name, rows in metrics.noise.items()}
     found = [z is not None for z in hides.values()]

@@ -57,7 +57,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 def victims(name: str, sizes: Sizes, context: Context) -> tuple[ConvNet, Params, Tensor, Tensor]:
     """Network, θ in float64, images (B, c, h, w) as large as it wants them, labels (B,)."""
-    network, found = network_of(name), Victims.of_all_classes(context.pool, sizes.images)
+    count = sizes.images if name in SMALL else sizes.table_images
+    network, found = network_of(name), Victims.of_all_classes(context.pool, count)
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
     return network, theta, F.avg_pool2d(found.x, 32 // network.shape[1]), found.labels
 
