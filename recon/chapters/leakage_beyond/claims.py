@@ -82,7 +82,7 @@ def threat_claim(measured: ThreatModels) -> Claim:
         "",
         "During training one gradient holds its image until it underflows, and the weights come to hold images.",
         "",
-        f"the gradient's image has {held}{gone}; separating the weights gives {counts} of {measured.n_train} images "
+        f"the gradient's image has {held}{gone}; from the weights DecoReco has {counts} of {measured.n_train} images "
         f"above NCC 0.6, {clear}",
         "best null: " + best_texts(weights) + "; held out: " + ", ".join(str(row.null_above_06) for row in weights),
         "finding" if all(holds) else "partly" if any(holds) else "not reproduced",
