@@ -6,7 +6,7 @@ import math
 from statistics import geometric_mean as mean
 
 from recon.chapters.leakage_defences.metrics import Metrics, Noisy
-from recon.chapters.leakage_defences.sizes import Sizes
+from recon.chapters.leakage_defences.sizes import SMALL, Sizes
 from recon.store.results import Claim, verdict
 
 USUAL = 8.0  # an ε of training that is called private in practice
@@ -138,7 +138,7 @@ def compressed_claim(metrics: Metrics) -> Claim:
 
 def signs_claim(metrics: Metrics) -> Claim:
     """One bit an entry."""
-    grey = next(iter(metrics.grey.values()))
+    grey = metrics.grey[SMALL[0]]
     better = [ours < NO_BETTER * plain for ours, plain in zip(metrics.signs.mse, grey, strict=True)]
     return Claim(
         "defences-signs",

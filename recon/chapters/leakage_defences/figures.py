@@ -32,7 +32,7 @@ def plot_noise(result: Result[Metrics]) -> Figure:
             rgap = [float(np.mean(row.rgap or [])) for row in rows]
             ax.plot(z, rgap, ":", color=colour)
             ends.append((min(rgap[-1], 3.0), f"{name}:\nR-GAP", colour))
-    grey = float(np.mean(next(iter(metrics.grey.values()))))
+    grey = float(np.mean(metrics.grey[SMALL[0]]))
     ax.axhline(grey, color=REFERENCE, linestyle="--")
     private = [row.z for row in metrics.privacy if row.training <= 8]
     if private:
@@ -43,8 +43,8 @@ def plot_noise(result: Result[Metrics]) -> Figure:
 
 
 def plot_images(result: Result[Metrics]) -> Figure:
-    """The images of the first network under more and more noise."""
-    name, rows = next(iter(result.metrics.noise.items()))
+    """The images of the small convolutional network under more and more noise."""
+    name, rows = SMALL[0], result.metrics.noise[SMALL[0]]
     shown = [(f"z = {row.z:g}", result.array(f"x_hat {name} {row.z:g}")[:6].clamp(0, 1)) for row in rows]
     return beside_grey(
         result.array(f"truth {name}")[:6], [*shown, (f"signs alone,\n{SMALL[0]}", result.array("signs")[:6])]
@@ -75,8 +75,8 @@ def plot_compressed(result: Result[Metrics]) -> Figure:
 
 
 def privacy_table(metrics: Metrics) -> pd.DataFrame:
-    """z, its ε, and what is left of the first network's images."""
-    name, rows = next(iter(metrics.noise.items()))
+    """z, its ε, and what is left of the small convolutional network's images."""
+    name, rows = SMALL[0], metrics.noise[SMALL[0]]
     table = {
         f"z = {row.z:g}": {
             "ε of one release": f"{spent.once:.3g}",
