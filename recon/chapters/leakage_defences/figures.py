@@ -21,30 +21,29 @@ def plot_noise(result: Result[Metrics]) -> Figure:
     """Error of the most probable image against z, every image a dot, and what the adversary predicts (lines)."""
     metrics = result.metrics
     figure, ax = plt.subplots(figsize=(PAGE, 4))
-    ends: list[tuple[float, str, Colour]] = []
-    for (name, rows), colour in zip(metrics.noise.items(), SERIES, strict=False):
+    order = [*(name for name in SMALL if name in metrics.noise), *(name for name in metrics.noise if name not in SMALL)]
+    for name, colour in zip(order, SERIES, strict=False):
+        rows = metrics.noise[name]
         z, predicted = [row.z for row in rows], [float(np.mean(row.predicted)) for row in rows]
-        ax.plot(z, predicted, color=colour)
-        ends.append((predicted[-1], f"{name}:\npredicted", colour))
+        ax.plot(z, predicted, color=colour, label=name)
         for row in rows:
             ax.plot([row.z] * len(row.mse), row.mse, ".", color=colour, alpha=0.6)
         if rows[0].rgap is not None:
-            rgap = [float(np.mean(row.rgap or [])) for row in rows]
-            ax.plot(z, rgap, ":", color=colour)
-            ends.append((min(rgap[-1], 3.0), f"{name}:\nR-GAP", colour))
+            ax.plot(z, [float(np.mean(row.rgap or [])) for row in rows], ":", color=colour)
     grey = float(np.mean(metrics.grey[SMALL[0]]))
-    ax.axhline(grey, color=REFERENCE, linestyle="--")
+    ax.axhline(grey, color=REFERENCE, linestyle="--", label="a grey image")
     private = [row.z for row in metrics.privacy if row.training <= 8]
     if private:
         ax.axvspan(min(private), max(row.z for row in metrics.privacy) * 1.3, color=FREE, alpha=0.12, linewidth=0)
+    ax.plot([], [], ":", color=REFERENCE, label="R-GAP, by colour")
     ax.set(xscale="log", yscale="log", ylim=(None, 3), xlabel="noise multiplier z", ylabel="mean squared error")
-    end_labels(ax, [*ends, (grey, "a grey image", REFERENCE)])
+    ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
     return figure
 
 
 def plot_images(result: Result[Metrics]) -> Figure:
-    """The images of the small convolutional network under more and more noise."""
-    name, rows = SMALL[0], result.metrics.noise[SMALL[0]]
+    """The images of the fully connected network under more and more noise."""
+    name, rows = SMALL[1], result.metrics.noise[SMALL[1]]
     shown = [(f"z = {row.z:g}", result.array(f"x_hat {name} {row.z:g}")[:6].clamp(0, 1)) for row in rows]
     return beside_grey(
         result.array(f"truth {name}")[:6], [*shown, (f"signs alone,\n{SMALL[0]}", result.array("signs")[:6])]
@@ -75,8 +74,8 @@ def plot_compressed(result: Result[Metrics]) -> Figure:
 
 
 def privacy_table(metrics: Metrics) -> pd.DataFrame:
-    """z, its ε, and what is left of the small convolutional network's images."""
-    name, rows = SMALL[0], metrics.noise[SMALL[0]]
+    """z, its ε, and what is left of the fully connected network's images."""
+    name, rows = SMALL[1], metrics.noise[SMALL[1]]
     table = {
         f"z = {row.z:g}": {
             "ε of one release": f"{spent.once:.3g}",
