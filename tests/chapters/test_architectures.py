@@ -12,6 +12,7 @@ from recon.chapters.architectures.compute_simulated import build, found_of, imag
 from recon.chapters.architectures.metrics import SimulatedNet
 from recon.chapters.architectures.sizes import DENSE_SIZES, SIMULATED_SIZES
 from recon.chapters.base import Context
+from recon.errors import ReconError
 from recon.images.registry import load_pool
 from recon.nets.small_convolutional import count
 from recon.store.checkpoints import Checkpoints
@@ -84,10 +85,17 @@ def test_networks_see_pixels_minus_a_half(context):
         assert build(net, sizes, context, images)(x).shape == (sizes.n_train, 10)
 
 
+def test_balanced_images_are_as_many_of_each_class(context):
+    sizes = replace(SIMULATED_SIZES["smoke"], n_train=10, balanced=True)
+    assert sorted(images_of(sizes, context).train_labels.tolist()) == list(range(10))
+    with pytest.raises(ReconError, match="cannot be balanced"):
+        images_of(replace(sizes, n_train=4), context)
+
+
 def test_only_one_network_of_a_run_has_too_few_parameters(context):
     for profile in ("laptop", "paper"):
         sizes = SIMULATED_SIZES[profile]
-        small = replace(sizes, n_train=4)
+        small = replace(sizes, n_train=4, balanced=False)
         images = images_of(small, context)
         unknowns = sizes.n_train * 3 * sizes.side**2
         enough = [count(build(net, small, context, images)) >= unknowns for net in sizes.nets]
