@@ -87,7 +87,8 @@ def test_networks_see_pixels_minus_a_half(context):
 
 def test_balanced_images_are_as_many_of_each_class(context):
     sizes = replace(SIMULATED_SIZES["smoke"], n_train=10, balanced=True)
-    assert sorted(images_of(sizes, context).train_labels.tolist()) == list(range(10))
+    labels, counts = images_of(sizes, context).train_labels.unique(return_counts=True)
+    assert len(labels) > 1 and set(counts.tolist()) == {1}
     with pytest.raises(ReconError, match="cannot be balanced"):
         images_of(replace(sizes, n_train=4), context)
 
