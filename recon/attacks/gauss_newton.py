@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -44,12 +45,20 @@ class Dense:
 
     def step(self, residual: Tensor, damping: float, free: Tensor | None = None) -> Tensor:
         """By the smaller of JᵀJ and JJᵀ."""
-        jacobian = self.jacobian if free is None else self.jacobian * free
-        by_columns = jacobian.shape[0] >= jacobian.shape[1]
-        gram = jacobian.mT @ jacobian if by_columns else jacobian @ jacobian.mT
-        right = jacobian.mT @ residual if by_columns else residual
-        solved = damped_solution(gram, right, damping)
-        return solved if by_columns else jacobian.mT @ solved
+        if self._by_columns:
+            return Normal(self._gram, lambda r: self.jacobian.mT @ r).step(residual, damping, free)
+        if free is not None:
+            return Dense(self.jacobian * free).step(residual, damping)
+        return self.jacobian.mT @ damped_solution(self._gram.clone(), residual, damping)
+
+    @property
+    def _by_columns(self) -> bool:
+        return self.jacobian.shape[0] >= self.jacobian.shape[1]
+
+    @cached_property
+    def _gram(self) -> Tensor:
+        """JᵀJ or JJᵀ, formed once: a point may see several steps, with other dampings."""
+        return self.jacobian.mT @ self.jacobian if self._by_columns else self.jacobian @ self.jacobian.mT
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from recon.attacks.chain_jacobian import chain_jacobian
+from recon.attacks.chain_jacobian import Matrices, chain_jacobian, convolution_matrices
 from recon.attacks.fully_connected import features_from_fully_connected
 from recon.attacks.gauss_newton import Dense
 from recon.attacks.operators import generic_rank, system_of
@@ -127,8 +128,12 @@ class JointSystem:
         """∂h/∂x (rows, unknowns)."""
         if self.depth == 0:
             return torch.eye(self.unknowns, dtype=x.dtype) / self.output.norm()
-        found = chain_jacobian(self.network, self.theta, x, self.back)
+        found = chain_jacobian(self.network, self.theta, x, self.back, self._matrices)
         return self._joined([torch.from_numpy(each) for each in found])
+
+    @cached_property
+    def _matrices(self) -> Matrices:
+        return convolution_matrices(self.network, self.theta, self.depth)
 
     def linear(self, x: Tensor) -> Dense:
         """With the whole Jacobian."""

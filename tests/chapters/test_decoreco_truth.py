@@ -10,6 +10,7 @@ import pytest
 
 from recon.chapters import load
 from recon.chapters.decoreco_truth import DECORECO_TRUTH
+from recon.chapters.decoreco_truth.metrics import ByStart
 
 PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results" / "decoreco-truth"
 
@@ -32,9 +33,13 @@ def test_other_images_are_as_good_only_after_against_after(after, found, expecte
         energy_fitted=replace(metrics.energy_fitted, truth=0.1),
         energy_after_attack=replace(metrics.energy_after_attack, truth=0.05, partition=after),
         matches_after_attack=replace(metrics.matches_after_attack, partition=partition),
+        converged=ByStart(truth=True, partition=True, random=False),
     )
     energy, as_good = DECORECO_TRUTH.claims(metrics, DECORECO_TRUTH.sizes["laptop"])
     assert (energy.verdict, as_good.verdict) == ("finding", expected)
+    for unsettled in (None, replace(metrics.converged, truth=False), replace(metrics.converged, partition=False)):
+        energy, without = DECORECO_TRUTH.claims(replace(metrics, converged=unsettled), DECORECO_TRUTH.sizes["laptop"])
+        assert (energy.verdict, without.verdict) == ("finding", "no verdict")
     assert as_good.value == pytest.approx(after / 0.05)
     assert f"results: {found} " in as_good.null
 

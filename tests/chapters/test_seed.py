@@ -10,10 +10,10 @@ import torch
 
 from recon.attacks.tangent import TangentMatching, unit_of
 from recon.chapters.base import Context
-from recon.chapters.seed.claims import ends_of
+from recon.chapters.seed.claims import by_size, ends_of
 from recon.chapters.seed.compute import known_of, nearest_of, noise_edge
 from recon.chapters.seed.compute_law import LAST_LAYER, error
-from recon.chapters.seed.metrics import LawCell
+from recon.chapters.seed.metrics import LawCell, Net
 from recon.chapters.seed.training import random_features, trained_from
 from recon.images.registry import load_pool
 from recon.nets.mlp import MLP
@@ -22,7 +22,7 @@ from recon.store.checkpoints import Checkpoints
 
 
 def no_sweep(unit, names, label):
-    """This chapter has none."""
+    """Nothing here sweeps."""
     raise AssertionError
 
 
@@ -107,3 +107,17 @@ def test_the_law_is_judged_at_its_two_ends():
     assert [each.parameters for each in ends_of(cells) if each] == [400, 10_000]
     assert ends_of(cells[2:3]) == (None, None)
     assert math.isclose(cells[3].equations_per_unknown, 10)
+
+
+def test_networks_of_one_size_are_told_together():
+    def net(n_train, width, optimiser):
+        numbers = {"loss": 0.0, "accuracy": 1.0, "moved": 0.1, "directions": 1, "directions_by_distribution": 1}
+        return Net(n_train=n_train, width=width, optimiser=optimiser, rungs=[], **numbers)
+
+    rows = [
+        (net(20, 250, "gd"), "0 and 19", ""),
+        (net(20, 1000, "gd"), "0 and 18", ""),
+        (net(20, 250, "adam"), "9", "x"),
+    ]
+    said = by_size(rows)
+    assert said == "0 and 19, 0 and 18 of 20 (width 250, 1000, gradient descent); 9 of 20 (width 250, Adam), x"

@@ -11,15 +11,14 @@ import torch
 
 from recon.attacks.separation import FirstLayer, Separated, SeparationSettings
 from recon.chapters.base import Context
+from recon.chapters.packing import packed, unpacked
 from recon.chapters.separation_common import NCCCounts, counts, is_true
 from recon.chapters.weights_leak.attack import (
     attacked,
     count_table,
     evidence_of,
-    packed,
     patch_table,
     separated_of,
-    unpacked,
 )
 from recon.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, cell_of, file_name, recipe_of
 from recon.chapters.weights_leak.claims import recipe_claims, size_claims

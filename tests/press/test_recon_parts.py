@@ -55,7 +55,8 @@ def test_the_catalogue_is_long_enough_and_every_claim_has_its_result():
 
 
 def test_a_claim_without_a_result_file_fails_the_build(copy):
-    (copy.results / "decoreco-truth" / "result.json").unlink()  # nothing of it is kept
+    (copy.results / "decoreco-truth" / "result.json").unlink()
+    shutil.rmtree(copy.root / "book" / "paper-size" / "decoreco-truth")
     with pytest.raises(ReconError, match="'truth-partition-as-good' has no result file"):
         part("claims/runkel2024", copy)
 

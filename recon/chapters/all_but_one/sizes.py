@@ -41,7 +41,7 @@ class SgdSizes:
     clip: float = 0.1
     width: int = 10
     noises: tuple[float, ...] = (40.0, 27.0, 10.0, 5.0)
-    runs: int = 800
+    runs: int = 400
     at_once: int = 200
 
 

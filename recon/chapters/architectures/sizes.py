@@ -42,7 +42,7 @@ DENSE_SIZES = {
         classes=(3, 5, 10),
         steps=600,
         separation=SeparationSettings(),
-        decoreco_steps=800,
+        decoreco_steps=400,
     ),
     "paper": DenseSizes(
         n_train=100,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from recon.attacks.recover import RecoverSettings, recover
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.common import LAYER_1, ReleasedNet, match_table, nulls_of, train_released
+from recon.chapters.common import LAYER_1, ReleasedNet, attacked, match_table, nulls_of, train_released
 from recon.chapters.decoreco_truth.metrics import ByStart, EnergiesAfter, Metrics
 from recon.chapters.decoreco_truth.sizes import Sizes
 from recon.chapters.tables import MatchTable, flat
@@ -20,10 +20,12 @@ from recon.training.kkt import certificate
 
 @dataclass(frozen=True)
 class Attempt:
-    """The attack from one start: its energy with fitted multipliers, what it found, and arrays."""
+    """The attack from one start: its energy with fitted multipliers, what it found, whether it had converged, and
+    arrays."""
 
     energy: float
     table: MatchTable
+    converged: bool
     arrays: Tensors
 
 
@@ -52,10 +54,11 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         random_twice=fitted_energy(released, full.x_hat, (full.labels + 1) / 2, alpha),
     )
     tables = ByStart(truth=truth.table, partition=partition.table, random=random.table)
+    converged = ByStart(truth=truth.converged, partition=partition.converged, random=random.converged)
     arrays = {"x_train": x_train, "mean": images.mean, "y": images.y[truth_order], "x_init": x_init}
     for attempt in (truth, partition, random):
         arrays |= attempt.arrays
-    return Outcome(_metrics(sizes, released, before, after, tables), arrays)
+    return Outcome(replace(_metrics(sizes, released, before, after, tables), converged=converged), arrays)
 
 
 def fitted_energy(released: ReleasedNet, x: Tensor, y: Tensor, alpha: float) -> float:
@@ -71,7 +74,8 @@ def _attempt(
     energy = fitted_energy(released, found.x_hat, (found.labels + 1) / 2, settings.alpha)
     nulls = nulls_of(context, images, released.network, released.theta_star, len(found.x_hat), found.basis)
     table = match_table(found.x_hat, images, nulls)
-    return Attempt(energy, table, {f"x_hat_{name}": found.x_hat, f"history_{name}": found.history[:, 0]})
+    converged = bool(attacked(found, 0.0).converged)
+    return Attempt(energy, table, converged, {f"x_hat_{name}": found.x_hat, f"history_{name}": found.history[:, 0]})
 
 
 def _metrics(

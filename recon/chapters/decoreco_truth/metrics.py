@@ -42,7 +42,9 @@ class EnergiesAfter:
 @dataclass(frozen=True, kw_only=True)
 class Metrics(Trained):
     """Energies are the share of layer 1 left unexplained with fitted multipliers, relative to ‖θ₁‖²: of the images as
-    they are, and after the attack from them.  The rest are the fields of `recon.chapters.tables.MatchTable`."""
+    they are, and after the attack from them · converged: whether the attack's own energy had, as
+    `recon.chapters.common.FALL` has it; None in a run made before this was measured.  The rest are the fields of
+    `recon.chapters.tables.MatchTable`."""
 
     n_train: int
     energy_fitted: ByStart[float]
@@ -53,3 +55,4 @@ class Metrics(Trained):
     best_null_after_attack: ByStart[Counts]
     best_null_name_after_attack: ByStart[Names]
     excess_after_attack: ByStart[Counts]
+    converged: ByStart[bool] | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from recon.chapters.seed.metrics import FEATURES, HIDDEN, SEPARATION, TANGENT, LawCell, LawMetrics, Metrics, Net, Rung
 from recon.chapters.seed.sizes import LawSizes, Sizes
 from recon.chapters.tables import null_text
@@ -48,11 +50,11 @@ def without_start(nets: list[Net]) -> Claim:
         "Adam moves the first layer so far that images come out without knowing the start.",
         "",
         "above NCC 0.7, without and with θ⁰: "
-        + "; ".join(
-            f"{first.matches.ncc_07} and {last.matches.ncc_07} of {name(net)}, W1 moved by {net.moved:.0%}"
+        + by_size(
+            (net, f"{first.matches.ncc_07} and {last.matches.ncc_07}", f"W1 moved by {net.moved:.0%}")
             for net, first, last in ends
         ),
-        "best null without: " + "; ".join(best(first) for _, first, _ in ends),
+        "best null without: " + best([first for _, first, _ in ends]),
         "finding" if all(found) else ("partly" if any(found) else "not reproduced"),
         value=min(first.matches.ncc_07 / net.n_train for net, first, _ in ends),
         null_value=max(first.best_null.ncc_07 / net.n_train for net, first, _ in ends),
@@ -74,8 +76,8 @@ def worth(nets: list[Net]) -> Claim:
         "(gradient descent).",
         "",
         "above NCC 0.7, without and with θ⁰: "
-        + "; ".join(f"{first.matches.ncc_07} and {last.matches.ncc_07} of {name(net)}" for net, first, last in ends),
-        "best null with θ⁰: " + "; ".join(best(last) for *_, last in ends),
+        + by_size((net, f"{first.matches.ncc_07} and {last.matches.ncc_07}", "") for net, first, last in ends),
+        "best null with θ⁰: " + best([last for *_, last in ends]),
         "finding" if all(holds) else ("partly" if all(gains) else "not reproduced"),
         value=min(net.share(last) for net, _, last in ends),
         null_value=max(last.best_null.ncc_07 / net.n_train for net, _, last in ends),
@@ -93,11 +95,9 @@ def nearly_as_good(nets: list[Net]) -> Claim:
         "",
         f"A start that is known up to {NEARLY:.0%} of its size is worth at least {AS_GOOD:.0%} of the start itself.",
         "",
-        "above NCC 0.7: "
-        + "; ".join(
-            f"{rung.matches.ncc_07} of {name(net)}, {exact.matches.ncc_07} with θ⁰" for net, rung, exact in pairs
-        ),
-        "best null: " + "; ".join(best(rung) for _, rung, _ in pairs),
+        "above NCC 0.7, so and with θ⁰: "
+        + by_size((net, f"{rung.matches.ncc_07} and {exact.matches.ncc_07}", "") for net, rung, exact in pairs),
+        "best null: " + best([rung for _, rung, _ in pairs]),
         "no verdict" if nothing else ("finding" if all(good) else ("partly" if any(good) else "not reproduced")),
         value=min(shares),
         null_value=AS_GOOD,
@@ -109,7 +109,7 @@ def tangent_claims(nets: list[Net]) -> list[Claim]:
     ends = [(net, net.of(TANGENT)[-1], net.of(SEPARATION)[-1]) for net in nets]
     found = [clears(rung.matches.ncc_07, rung.best_null.ncc_07) for _, rung, _ in ends]
     more = [simple.excess.ncc_07 > rung.excess.ncc_07 for _, rung, simple in ends]
-    null = "best null: " + "; ".join(best(rung) for _, rung, _ in ends)
+    null = "best null: " + best([rung for _, rung, _ in ends])
     return [
         Claim(
             "seed-tangent",
@@ -117,8 +117,12 @@ def tangent_claims(nets: list[Net]) -> list[Claim]:
             "With θ⁰ known, matching θ* − θ⁰ by tangents recovers training images (Loo et al.).",
             "the whole set in the infinite-width limit; fewer images the farther training moves the tangents",
             "above NCC 0.7: "
-            + "; ".join(
-                f"{rung.matches.ncc_07} of {name(net)}, W1 moved by {net.moved:.0%}, {rung.left:.1%} of θ* − θ⁰ left"
+            + by_size(
+                (
+                    net,
+                    str(rung.matches.ncc_07),
+                    f"W1 moved by {net.moved:.0%}, {rung.left:.1%} of ‖θ* − θ⁰‖² left",
+                )
                 for net, rung, _ in ends
             ),
             null,
@@ -132,9 +136,7 @@ def tangent_claims(nets: list[Net]) -> list[Claim]:
             "With θ⁰ known, unmixing the first layer's update finds more images than the published attack.",
             "",
             "above NCC 0.7, separation and tangents: "
-            + "; ".join(
-                f"{simple.matches.ncc_07} and {rung.matches.ncc_07} of {name(net)}" for net, rung, simple in ends
-            ),
+            + by_size((net, f"{simple.matches.ncc_07} and {rung.matches.ncc_07}", "") for net, rung, simple in ends),
             null,
             "finding" if all(more) else ("partly" if any(more) else "not reproduced"),
             value=min(simple.excess.ncc_07 / net.n_train for net, _, simple in ends),
@@ -215,14 +217,25 @@ def at(net: Net, noise: float) -> Rung:
     return next((rung for rung in rungs if rung.noise == noise), rungs[-1])
 
 
-def name(net: Net) -> str:
-    """Images, width and optimiser in words."""
-    return f"{net.n_train} (width {net.width}, {OPTIMISERS[net.optimiser]})"
+def by_size(rows: Iterable[tuple[Net, str, str]]) -> str:
+    """Networks, what was counted in each, and what more there is to say: those of one optimiser and as many images
+    together, from the narrowest to the widest."""
+    groups: dict[tuple[str, int], list[tuple[Net, str, str]]] = {}
+    for row in rows:
+        groups.setdefault((row[0].optimiser, row[0].n_train), []).append(row)
+    return "; ".join(
+        f"{', '.join(count for _, count, _ in group)} of {n} "
+        f"(width {', '.join(str(net.width) for net, *_ in group)}, {OPTIMISERS[optimiser]})"
+        + "".join(f", {more}" for *_, more in group if more)
+        for (optimiser, n), group in groups.items()
+    )
 
 
-def best(rung: Rung) -> str:
-    """The best null at NCC 0.7 in words."""
-    return null_text(rung.best_null.ncc_07, rung.best_null_name.ncc_07)
+def best(rungs: list[Rung]) -> str:
+    """The best nulls at NCC 0.7 in words; their numbers alone, in the order of the networks, where there are many."""
+    if len(rungs) > 4:
+        return ", ".join(str(rung.best_null.ncc_07) for rung in rungs)
+    return "; ".join(null_text(rung.best_null.ncc_07, rung.best_null_name.ncc_07) for rung in rungs)
 
 
 OPTIMISERS = {"gd": "gradient descent", "adam": "Adam"}

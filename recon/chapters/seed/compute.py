@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import torch
 from sklearn.metrics import roc_auc_score
@@ -13,6 +14,7 @@ from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.separation import FirstLayer, separate
 from recon.attacks.tangent import AMPLE, TangentMatching, random_candidates, unit_of
 from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.packing import packed, unpacked
 from recon.chapters.seed.metrics import SEPARATION, TANGENT, Metrics, Net, Rung
 from recon.chapters.seed.sizes import NetSizes, Sizes
 from recon.chapters.seed.training import nearly, trained_from
@@ -29,13 +31,20 @@ SHOWN = 8  # images of a set that figures show
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """One network after the other."""
-    nets, arrays = [], Tensors()
-    for k, size in enumerate(sizes.nets):
-        net, shown = attacked_net(sizes, size, replace(context, checkpoints=context.checkpoints.inside(f"net-{k}")))
-        nets.append(net)
-        arrays |= {f"{name} {k}": tensor for name, tensor in shown.items()}
-    return Outcome(Metrics(nets), arrays)
+    """Every network is stored when it is done."""
+    names = [f"net-{k}" for k in range(len(sizes.nets))]
+    found = context.sweep(partial(net_unit, sizes, context), names, "networks")
+    arrays = Tensors()
+    for k, name in enumerate(names):
+        arrays |= {f"{key} {k}": tensor for key, tensor in found[name].items() if key != "json"}
+    return Outcome(Metrics([unpacked(found[name], Net) for name in names]), arrays)
+
+
+def net_unit(sizes: Sizes, context: Context, name: str) -> Tensors:
+    """Of "net-K": its numbers, and the images that figures show."""
+    size = sizes.nets[int(name.removeprefix("net-"))]
+    net, shown = attacked_net(sizes, size, replace(context, checkpoints=context.checkpoints.inside(name)))
+    return {**packed(net, Net), **shown}
 
 
 def attacked_net(sizes: Sizes, size: NetSizes, context: Context) -> tuple[Net, Tensors]:

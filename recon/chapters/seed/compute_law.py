@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from recon.attacks.separation import FirstLayer, separate
 from recon.attacks.tangent import AMPLE
-from recon.chapters.base import Context, Outcome
+from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.packing import packed, unpacked
 from recon.chapters.seed.compute import tangent
 from recon.chapters.seed.metrics import FEATURES, HIDDEN, LawCell, LawMetrics
 from recon.chapters.seed.sizes import LawSizes
@@ -24,10 +26,19 @@ LAST_LAYER = (0.0, 1.0)
 
 
 def compute_law(sizes: LawSizes, context: Context) -> Outcome[LawMetrics]:
-    """Both models, from the fewest parameters to the most."""
-    cells = [features_cell(sizes, ratio, context) for ratio in sizes.ratios]
-    cells += [hidden_cell(sizes, width, context) for width in sizes.widths]
+    """Both models, from the fewest parameters to the most; every cell is stored when it is done."""
+    names = [f"features {ratio}" for ratio in sizes.ratios] + [f"hidden {width}" for width in sizes.widths]
+    found = context.sweep(partial(law_unit, sizes, context), names, "cells")
+    cells = [unpacked(found[name], LawCell) for name in names]
     return Outcome(LawMetrics(cells), {"widths": torch.tensor([cell.width for cell in cells])})
+
+
+def law_unit(sizes: LawSizes, context: Context, name: str) -> Tensors:
+    """One cell, "features RATIO" or "hidden WIDTH"."""
+    model, value = name.split()
+    by_features = model == "features"
+    cell = features_cell(sizes, float(value), context) if by_features else hidden_cell(sizes, int(value), context)
+    return packed(cell, LawCell)
 
 
 def features_cell(sizes: LawSizes, ratio: float, context: Context) -> LawCell:

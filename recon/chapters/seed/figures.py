@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from recon.chapters.pictures import (
@@ -35,25 +36,37 @@ def in_words(noise: float | None) -> str:
 
 @chart
 def plot_knowledge(result: Result[Metrics]) -> Figure:
-    """Images above NCC 0.7, as a share, against what is known; the best null dotted, the tangent attack as crosses."""
+    """Images above NCC 0.7, as a share, against what is known: a panel for each number of training images; the best
+    null dotted, the tangent attack as crosses."""
     nets = result.metrics.nets
-    figure, ax = plt.subplots(figsize=(PAGE, 4.2))
-    ends: list[tuple[float, str, Colour]] = []
+    counts = sorted({net.n_train for net in nets})
+    figure, axes = plt.subplots(
+        len(counts), 1, figsize=(PAGE, 1 + 2.5 * len(counts)), sharex=True, squeeze=False, layout="constrained"
+    )
     words = ladder(nets[0])
-    for net, colour in zip(nets, SERIES, strict=False):
-        rungs = net.of(SEPARATION)
-        found = [rung.matches.ncc_07 / net.n_train for rung in rungs]
-        ax.plot(range(len(rungs)), found, "o-", color=colour)
-        ax.plot(range(len(rungs)), [rung.best_null.ncc_07 / net.n_train for rung in rungs], ":", color=colour)
-        for rung in net.of(TANGENT):
-            ax.plot(
-                words.index(in_words(rung.noise)), rung.matches.ncc_07 / net.n_train, "x", ms=9, mew=2, color=colour
-            )
-        ends.append((found[-1], f"{net.n_train} images,\nwidth {net.width},\n{OPTIMISERS[net.optimiser]}", colour))
-    ax.set_xticks(range(len(words)), words)
-    ax.set(ylim=(-0.03, 1.05), xlabel="what the adversary knows of the start", ylabel="share of the training images")
-    end_labels(ax, ends)
+    kinds = sorted({(net.optimiser, net.width) for net in nets}, reverse=True)
+    for ax, n in zip(axes[:, 0], counts, strict=True):
+        ends: list[tuple[float, str, Colour]] = []
+        for net in (net for net in nets if net.n_train == n):
+            colour = SERIES[kinds.index((net.optimiser, net.width)) % len(SERIES)]
+            share_line(ax, net, words, colour)
+            last = net.of(SEPARATION)[-1].matches.ncc_07 / n
+            ends.append((last, f"width {net.width},\n{OPTIMISERS[net.optimiser]}", colour))
+        ax.set(ylim=(-0.03, 1.05), ylabel="share found", title=f"{n} training images")
+        end_labels(ax, ends)
+    axes[-1, 0].set_xticks(range(len(words)), words)
+    axes[-1, 0].set_xlabel("what the adversary knows of the start")
     return figure
+
+
+def share_line(ax: Axes, net: Net, words: list[str], colour: Colour) -> None:
+    """One network's line, its null and its crosses."""
+    rungs = net.of(SEPARATION)
+    ax.plot(range(len(rungs)), [rung.matches.ncc_07 / net.n_train for rung in rungs], "o-", color=colour)
+    ax.plot(range(len(rungs)), [rung.best_null.ncc_07 / net.n_train for rung in rungs], ":", color=colour)
+    for rung in net.of(TANGENT):
+        where = words.index(in_words(rung.noise))
+        ax.plot(where, rung.matches.ncc_07 / net.n_train, "x", ms=9, mew=2, color=colour)
 
 
 def plot_images(result: Result[Metrics], net: int = 1) -> Figure:

@@ -54,20 +54,22 @@ SIZES = {
         tangent_noise=(0.1, 0.0),
         attack=SeparationSettings(),
         steps=600,
-        tangent_steps=1500,
+        tangent_steps=600,
     ),
     "paper": Sizes(
-        nets=tuple(
-            NetSizes(n_train=n, width=width, optimiser=optimiser, tangent=optimiser == "gd" and n <= 200)
-            for optimiser in ("gd", "adam")
-            for n in (20, 100, 200, 500)
-            for width in (250, 1000, 4000)
+        nets=(
+            *(
+                NetSizes(n_train=n, width=width, optimiser="gd", tangent=n == 20 and width <= 1000)
+                for n, widths in ((20, (250, 1000, 4000)), (100, (250, 1000, 4000)), (500, (250, 1000)))
+                for width in widths
+            ),
+            *(NetSizes(n_train=n, width=1000, optimiser="adam") for n in (20, 100, 500)),
         ),
         noise=(1.0, 0.3, 0.1, 0.03, 0.01, 0.0),
-        tangent_noise=(1.0, 0.1, 0.01, 0.0),
+        tangent_noise=(0.1, 0.0),
         attack=SeparationSettings(),
-        steps=600,
-        tangent_steps=80_000,
+        steps=3000,
+        tangent_steps=20_000,  # a quarter of Loo et al.'s
     ),
 }
 
@@ -111,17 +113,17 @@ LAW_SIZES = {
         widths=(2, 5, 10, 20, 50, 100),
         attack=SeparationSettings(),
         steps=600,
-        tangent_steps=4000,
+        tangent_steps=2000,
     ),
     "paper": LawSizes(
         features_side=8,
         features_n=20,
-        ratios=(0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
+        ratios=(0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
         n_train=50,
-        widths=(5, 10, 25, 50, 100, 250, 500),
+        widths=(5, 10, 25, 50, 100, 250),
         attack=SeparationSettings(),
         steps=600,
-        tangent_steps=40_000,
-        restarts=3,
+        tangent_steps=10_000,
+        restarts=2,
     ),
 }

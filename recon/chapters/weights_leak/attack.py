@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, TypeVar
-
 import torch
-from pydantic import TypeAdapter
 from torch import Tensor
 
 from recon.attacks.separation import FirstLayer, Separated, SeparationSettings, separate
@@ -16,8 +12,6 @@ from recon.chapters.weights_leak.metrics import Attacked, CountTable
 from recon.images.bundle import Bundle
 from recon.scoring.metrics import ncc
 from recon.scoring.nulls import null_candidates
-
-T = TypeVar("T")
 
 
 def attacked(
@@ -60,17 +54,6 @@ def _excess(matches: NCCCounts, null: NCCCounts) -> NCCCounts:
 
 
 # -------------------------------------------------------------------------------------------------- cells of a sweep
-
-
-def packed(cell: Any, kind: Any) -> Tensors:
-    """An instance of the type `kind`, as JSON, as a tensor of bytes, for `Context.sweep`."""
-    found = TypeAdapter(kind).dump_python(cell, by_alias=True, mode="json")
-    return {"json": torch.frombuffer(bytearray(json.dumps(found).encode()), dtype=torch.uint8)}
-
-
-def unpacked(tensors: Tensors, kind: type[T]) -> T:
-    """Inverse of `packed`."""
-    return TypeAdapter(kind).validate_json(bytes(tensors["json"].tolist()), strict=True)
 
 
 def evidence_of(found: Separated, true: Tensor, known: str) -> Tensors:

@@ -12,8 +12,9 @@ from torch import Tensor
 from recon.analysis.motion import Motion, disturbed
 from recon.attacks.separation import FirstLayer
 from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.packing import packed, unpacked
 from recon.chapters.separation_common import is_true
-from recon.chapters.weights_leak.attack import attacked, evidence_of, packed, patch_table, separated_of, unpacked
+from recon.chapters.weights_leak.attack import attacked, evidence_of, patch_table, separated_of
 from recon.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, SHADOW, cell_of, file_name, recipe_of
 from recon.chapters.weights_leak.images import Task, data_task, pool_task
 from recon.chapters.weights_leak.metrics import Attacked, Ending, RecipeCell, RecipeMetrics, RecipeRow, Sure

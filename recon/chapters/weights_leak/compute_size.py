@@ -10,8 +10,9 @@ from torch import Tensor
 
 from recon.attacks.separation import FirstLayer, Separated
 from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.packing import packed, unpacked
 from recon.chapters.separation_common import is_true
-from recon.chapters.weights_leak.attack import attacked, packed, unpacked
+from recon.chapters.weights_leak.attack import attacked
 from recon.chapters.weights_leak.images import photograph_images
 from recon.chapters.weights_leak.metrics import BySparsity, SizeCell, SizeMetrics
 from recon.chapters.weights_leak.sizes import MapSizes
