@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from recon.attacks.decoreco import DecoReco, half_and_half, image_span
@@ -22,12 +23,14 @@ from recon.chapters.architectures.metrics import (
 )
 from recon.chapters.architectures.sizes import DenseSizes
 from recon.chapters.base import Context, Outcome
+from recon.chapters.separation_common import TRUE_NCC
 from recon.chapters.tables import flat
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP
 from recon.optim.descent import Adam
 from recon.optim.streams import named
 from recon.released import Weights
+from recon.scoring.metrics import ncc
 from recon.scoring.nulls import null_candidates, null_table
 from recon.training.kkt import KKTSettings, train_to_kkt
 from recon.training.recipes import Recipe, train
@@ -87,11 +90,23 @@ def _first_only(depth: int) -> tuple[bool, ...]:
 def by_separation(
     sizes: DenseSizes, context: Context, images: Bundle, released: FirstLayer, known: str, attack: str = SEPARATION
 ) -> DenseAttack:
-    """In at most twice as many directions as there are images."""
+    """In at most twice as many directions as there are images; how sparse a source is, is the adversary's evidence."""
     update = released.update
     settings = replace(sizes.separation, rank=AMPLE * len(images))
     found = separate(FirstLayer(update), images.shape, settings, named(context.seed, "architectures.separation"))
-    return counted(context, images, update, found.x_hat, attack, known)
+    table = counted(context, images, update, found.x_hat, attack, known)
+    true, auc = told_apart(images.train, found.sources, found.sparsity)
+    return replace(table, sources=len(found.sources), true=true, auc=auc)
+
+
+def told_apart(images: Tensor, sources: Tensor, evidence: Tensor) -> tuple[int, float | None]:
+    """How many of the sources (r, d) are training images (n, d), of either sign; and how well the adversary's evidence
+    (r,) tells them from the others, as an area under the ROC curve; None where one kind is missing."""
+    if not len(sources):
+        return 0, None
+    true = ncc(sources, images).abs().amax(1) > TRUE_NCC
+    both = bool(true.any() and not true.all())
+    return int(true.sum()), float(roc_auc_score(true.cpu().numpy(), evidence.cpu().numpy())) if both else None
 
 
 def by_decoreco(sizes: DenseSizes, context: Context, images: Bundle, weights: Weights) -> DenseAttack:

@@ -14,11 +14,19 @@ START, NOTHING = "the start is known", "nothing is known"
 
 @dataclass(frozen=True, kw_only=True)
 class DenseAttack(NullTable):
-    """One attack on one network.  attack · known: `START` or `NOTHING` · candidates: how many it returns."""
+    """One attack on one network.
+
+    attack · known: `START` or `NOTHING` · candidates: how many it returns · sources: of separation, each once, and
+    true: those that are training images above NCC 0.7, of either sign · auc: how well the adversary's evidence,
+    sparsity, tells them from the others; None where one kind is missing.  All three None where they were not asked.
+    """
 
     attack: str
     known: str
     candidates: int
+    sources: int | None = None
+    true: int | None = None
+    auc: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
