@@ -10,7 +10,10 @@ BIN := .venv/bin
 STAMP := .venv/.recon-installed
 # One thread a worker: results do not depend on the core count, and two workers do not fight over two cores.
 BUILT := build/published/exit-code
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+# Tests compute as every x86-64 processor with AVX2 can, so that rounding is the same on all (tests/arithmetic.py).
+SAME := OMP_NUM_THREADS=1 MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 \
+    OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES=X86_V4,AVX512_ICL,AVX512_SPR
+PYTEST := $(SAME) $(BIN)/python -m pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
 .PHONY: help env book test checks mutants render pdf publish references clean
@@ -55,7 +58,7 @@ checks:
 
 mutants: env ## how many of 200 one-line faults in the science its unit tests notice (some minutes)
 	@$(BIN)/pip install --disable-pip-version-check --quiet "cosmic-ray==8.7.0"
-	@OMP_NUM_THREADS=1 $(BIN)/python tests/mutants.py --jobs $(JOBS)
+	@$(SAME) $(BIN)/python tests/mutants.py --jobs $(JOBS)
 
 render: env ## HTML of the published edition in book/executed, without executing
 	@$(BIN)/recon render
@@ -67,7 +70,7 @@ publish: env ## promote an edition on CIFAR-10 into book/executed (EDITION=lapto
 	@$(BIN)/recon publish $(EDITION)
 
 references: env ## recompute what nbval compares with in tests/reference
-	@$(BIN)/recon references
+	@$(SAME) $(BIN)/recon references
 
 clean: ## remove build/ and caches; .venv and the published edition stay
 	@rm -rf build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -244,11 +244,13 @@ def test_mixing_and_share_of_images_made_by_hand():
 
 def test_the_restart_with_the_lowest_contrast_is_the_answer():
     x, a = normal(8, 300, seed=1), mixed()[1]
-    settings, seed = SeparationSettings(restarts=5), 6
-    found = separate(FirstLayer(a @ x), (300,), settings, seeded(seed))
-    every, contrast = unmix(found.basis, (300,), settings, seeded(seed))
-    best = contrast.mean(1).argmin()
-    assert best != 0  # another seed would not tell the best from the first
+    settings = SeparationSettings(restarts=5)
+    for seed in range(20):  # until the best is not the first: which seed that is depends on rounding
+        found = separate(FirstLayer(a @ x), (300,), settings, seeded(seed))
+        every, contrast = unmix(found.basis, (300,), settings, seeded(seed))
+        if (best := contrast.mean(1).argmin()) != 0:
+            break
+    assert best != 0
     assert torch.allclose(found.contrast, contrast.mean(1)) and found.contrast.std() > 0
     assert (paired(every[best], found.sources) > 0.999).all()
     assert sorted((-found.sparsity).tolist()) == pytest.approx(sorted(contrast[best].tolist()), abs=1e-5)

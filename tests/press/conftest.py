@@ -90,7 +90,7 @@ class Tab:
         page.on("request", self.outside)
 
     def failed(self, request) -> None:
-        if not request.url.endswith("favicon.svg"):  # given up where the next page is opened before it came
+        if request.failure != "net::ERR_ABORTED":  # that is: given up, where the next page is opened before it came
             self.complaints.append(f"failed: {request.url}")
 
     def outside(self, request) -> None:
