@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from recon.scoring.nulls import NullTable
 
 SEPARATION, TANGENT = "separation", "tangent"
+DISTRIBUTION = "separation, distribution known"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rung(NullTable):
     """One attack with one amount of knowledge of the start θ⁰.
 
-    attack: `SEPARATION` or `TANGENT` · noise: the size of the error in what the adversary takes for θ⁰, over that of
-    θ⁰; None where they have nothing to subtract · candidates: how many the attack returns · left: share of ‖θ* − θ⁰‖²
-    that the candidates do not explain, which the adversary sees; None for separation · true, auc: of the candidates,
-    those that are training images, and how well the attack's own evidence (sparsity; the size of the coefficient) tells
-    them from the others; None where one kind is missing.
+    attack: `SEPARATION`, `TANGENT` or `DISTRIBUTION` · noise: the size of the error in what the adversary takes for
+    θ⁰, over that of θ⁰; None where they have nothing to subtract · candidates: how many the attack returns · left:
+    share of ‖θ* − θ⁰‖² that the candidates do not explain, which the adversary sees; None for separation · true, auc:
+    of the candidates, those that are training images, and how well the attack's own evidence (sparsity; the size of
+    the coefficient) tells them from the others; None where one kind is missing.
     """
 
     attack: str
@@ -59,6 +60,26 @@ class Metrics:
     """All networks."""
 
     nets: list[Net]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistributionNet:
+    """One network whose start is unknown.  optimiser · moved: as of `Net` · nothing: separation in the directions that
+    stand out of W1's own spectrum · distribution: in those that stand out of what the start was drawn from."""
+
+    n_train: int
+    width: int
+    optimiser: str
+    moved: float
+    nothing: Rung
+    distribution: Rung
+
+
+@dataclass(frozen=True)
+class DistributionMetrics:
+    """All networks."""
+
+    nets: list[DistributionNet]
 
 
 FEATURES, HIDDEN = "random features", "one hidden layer"

@@ -98,7 +98,7 @@ LAW_SIZES = {
     "smoke": LawSizes(
         features_side=4,
         features_n=2,
-        ratios=(0.2, 10.0),
+        ratios=(0.2, 1.0, 10.0),
         n_train=4,
         widths=(2, 16),
         attack=SeparationSettings(first_rank=8, iterations=40),
@@ -125,5 +125,44 @@ LAW_SIZES = {
         steps=600,
         tangent_steps=10_000,
         restarts=2,
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistributionSizes:
+    """Networks of the ladder whose adversary knows how the start was drawn, and nothing else of it · steps: of
+    training."""
+
+    nets: tuple[NetSizes, ...]
+    attack: SeparationSettings
+    steps: int
+
+
+DISTRIBUTION_SIZES = {
+    "smoke": DistributionSizes(
+        nets=(
+            NetSizes(n_train=10, width=64, optimiser="gd"),
+            NetSizes(n_train=10, width=64, optimiser="adam"),
+        ),
+        attack=SeparationSettings(first_rank=8, iterations=40),
+        steps=200,
+    ),
+    "laptop": DistributionSizes(
+        nets=(
+            NetSizes(n_train=20, width=250, optimiser="gd"),
+            NetSizes(n_train=20, width=1000, optimiser="gd"),
+            NetSizes(n_train=20, width=1000, optimiser="adam"),
+            NetSizes(n_train=100, width=1000, optimiser="gd"),
+        ),
+        attack=SeparationSettings(),
+        steps=600,
+    ),
+    "paper": DistributionSizes(
+        nets=tuple(
+            NetSizes(n_train=n, width=1000, optimiser=optimiser) for optimiser in ("gd", "adam") for n in (20, 100, 500)
+        ),
+        attack=SeparationSettings(),
+        steps=3000,
     ),
 }
