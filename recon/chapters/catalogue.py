@@ -51,12 +51,14 @@ class Row:
 
     @property
     def size(self) -> str:
-        """Images, width and candidates of the run, as far as it has one of each."""
+        """Images, width and candidates of the run, as far as it has one of each; images as many as there were, where
+        the pool held fewer than were asked for."""
         config = self.result.made.config
         if nets := config.get("nets"):  # several networks
             both = {"n": [net["n_train"] for net in nets], "width": [net["width"] for net in nets]}
             return ", ".join(f"{name} = {min(v)} to {max(v)}" for name, v in both.items())
-        found = {"n": config.get("n_train"), "width": config.get("width"), "m": (config.get("attack") or {}).get("m")}
+        n = config.get("n_train") and getattr(self.result.metrics, "n_train", config["n_train"])
+        found = {"n": n, "width": config.get("width"), "m": (config.get("attack") or {}).get("m")}
         return ", ".join(f"{name} = {value}" for name, value in found.items() if value is not None)
 
     @property

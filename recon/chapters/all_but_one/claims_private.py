@@ -61,17 +61,23 @@ def apart(metrics: OutputMetrics, scale: Callable[[Budget], float]) -> float:
 
 
 def collapse_claim(metrics: OutputMetrics) -> Claim:
-    """Curves of all d over ρ/d are at most half as far apart as over ρ."""
+    """Curves of all d over ρ/d are at most half as far apart as over ρ, and pass one half at one ρ/d, up to `DRIFT`.
+
+    The second half of the rule was added after a first run: curves whose transitions drift have not collapsed."""
     joint, plain = apart(metrics, lambda row: row.ratio), apart(metrics, lambda row: row.rho)
+    nearer, drift = joint <= HALF * plain, drift_of(metrics)
     return Claim(
         "informed-collapse",
         "Cairney-Leeming et al. 2026, §5, Figs. 2, 3 and 5",
         "The error of the reconstruction depends on ρ/d alone: curves of images of different size “collapse onto each "
         "other”.",
-        "the plots of their figures",
-        f"{curves(metrics)}; curves are {joint:.2f} apart over ρ/d",
+        "plots of curves without numbers (Figs. 2, 3 and 5)",
+        f"{curves(metrics)}; curves are {joint:.2f} apart over ρ/d; "
+        + (
+            "not all pass one half" if math.isinf(drift) else f"they pass one half at ρ/d up to {drift:.1f} times apart"
+        ),
         f"over ρ itself they are {plain:.2f} apart",
-        "reproduced" if joint <= HALF * plain else ("partly" if joint < plain else "not reproduced"),
+        "reproduced" if nearer and drift <= DRIFT else ("partly" if joint < plain else "not reproduced"),
         value=joint,
         null_value=plain,
     )
@@ -85,6 +91,14 @@ def crossing(rows: list[Budget]) -> float | None:
             part = (middle(before) - HALF) / (middle(before) - middle(after))
             return math.exp(math.log(before.ratio) + part * math.log(after.ratio / before.ratio))
     return None
+
+
+def drift_of(metrics: OutputMetrics) -> float:
+    """Largest over smallest ρ/d at which the median error falls below a half, over the sizes of image; ∞ if at one of
+    them it never does."""
+    found = [crossing(metrics.of(dim)) for dim in dims(metrics)]
+    values = [value for value in found if value is not None]
+    return max(values) / min(values) if len(values) == len(found) else math.inf
 
 
 def power(rows: list[Budget]) -> float:
@@ -254,11 +268,11 @@ def bound_claim(metrics: SgdMetrics, sizes: SgdSizes) -> Claim:
     same = all(abs(row.bound - row.sampled_bound) <= MATCH for row in metrics.noises)
     return Claim(
         "informed-bound",
-        "Hayes et al. 2023",
+        "Hayes et al. 2023, code",
         "No attack on DP-SGD names the right candidate more often than Φ(Φ⁻¹(κ) + √T/σ).",
-        "bound "
+        "bound 0.218, 0.440 and 0.802 at σ = 27, 10 and 5 with T = 100 and κ = 1/8; by their Monte Carlo here "
         + by_noise(metrics, lambda row: f"{row.sampled_bound:.3f}")
-        + f", by their Monte Carlo; T = {sizes.steps}, κ = 1/{sizes.candidates}",
+        + f", T = {sizes.steps}, κ = 1/{sizes.candidates}",
         f"success {rates(metrics)}; bound in closed form {by_noise(metrics, lambda row: f'{row.bound:.3f}')}",
         f"chance {metrics.kappa:.3f}",
         "reproduced" if all(below) and same else ("partly" if all(surely) and same else "not reproduced"),
