@@ -2,10 +2,12 @@
 
 from recon.chapters.base import Experiment
 from recon.chapters.leakage_defences.claims import claims
+from recon.chapters.leakage_defences.claims_prior import prior_claims
 from recon.chapters.leakage_defences.compute import compute
-from recon.chapters.leakage_defences.figures import FIGURES
-from recon.chapters.leakage_defences.metrics import Metrics
-from recon.chapters.leakage_defences.sizes import SIZES
+from recon.chapters.leakage_defences.compute_prior import compute_prior
+from recon.chapters.leakage_defences.figures import FIGURES, PRIOR_FIGURES
+from recon.chapters.leakage_defences.metrics import Metrics, PriorMetrics
+from recon.chapters.leakage_defences.sizes import PRIOR_SIZES, SIZES
 from recon.nets.conv import TABLE_1
 
 DEFENCES = Experiment(
@@ -19,6 +21,20 @@ DEFENCES = Experiment(
     compute=compute,
     claims=claims,
     figures=FIGURES,
+    on_gpu=False,
+    shape=TABLE_1["CNN2 V1"].shape,
+)
+PRIOR = Experiment(
+    name="leakage-prior",
+    chapter="17-leakage-defences",
+    section="",
+    summary="the same noise, and an adversary who knows mean and covariance of public photographs",
+    cost={"smoke": "10 s", "laptop": "2 min", "paper": "half an hour"},
+    sizes=PRIOR_SIZES,
+    metrics=PriorMetrics,
+    compute=compute_prior,
+    claims=prior_claims,
+    figures=PRIOR_FIGURES,
     on_gpu=False,
     shape=TABLE_1["CNN2 V1"].shape,
 )

@@ -9,7 +9,6 @@ from recon.chapters.leakage_defences.metrics import Metrics, Noisy
 from recon.chapters.leakage_defences.sizes import SMALL, Sizes
 from recon.store.results import Claim, verdict
 
-USUAL = 8.0  # an ε of training that is called private in practice
 WITHIN = 2.0  # factor between predicted and found error
 NO_BETTER = 0.8  # of grey's error: what counts as nothing left
 
@@ -19,7 +18,6 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [
         noise_claim(metrics),
         predicted_claim(metrics),
-        private_claim(metrics),
         compressed_claim(metrics),
         signs_claim(metrics),
         metric_claim(metrics),
@@ -39,10 +37,11 @@ def noise_claim(metrics: Metrics) -> Claim:
     return Claim(
         "leakage-noise",
         "C&C Appendix G",
-        "Noise on the gradient is a defence: enough of it leaves hardly anything that is better than a grey image.",
+        "Noise on the gradient is a defence against an attacker who takes every pixel by itself: enough of it leaves "
+        "hardly anything that is better than a grey image.",
         "left open",
-        f"the most probable image is no better than grey (its error is above {NO_BETTER:.0%} of grey's) from this "
-        f"noise on: {said}, in units of the gradient's norm on every entry",
+        f"for this attacker the most probable image is no better than grey (its error is above {NO_BETTER:.0%} of "
+        f"grey's) from this noise on: {said}, in units of the gradient's norm on every entry",
         "a grey image; R-GAP is worse than grey from "
         + ", ".join(f"{name} z = {z:g}" for name, z in lost.items() if z is not None),
         "finding" if all(found) else "partly" if any(found) else "not reproduced",
@@ -85,27 +84,6 @@ def predicted_claim(metrics: Metrics) -> Claim:
         "finding" if all(near) else ("partly" if sum(near) >= 0.8 * len(near) else "not reproduced"),
         value=max(max(every), 1 / min(every)),
         null_value=WITHIN,
-    )
-
-
-def private_claim(metrics: Metrics) -> Claim:
-    """Against a single gradient, noise much weaker than differential privacy asks for is enough."""
-    usual = [row.z for row in metrics.privacy if row.training <= USUAL]
-    hides = [hidden_from(rows, metrics.grey[name]) for name, rows in metrics.noise.items()]
-    needed = max((z if z is not None else math.inf) for z in hides)
-    once = next((row.once for row in metrics.privacy if row.z == needed), math.inf)
-    return Claim(
-        "defences-private",
-        "",
-        "The noise of private training hides a single image with room to spare.",
-        "",
-        f"the image is hidden from z = {needed:g} on: one release has ε = {once:.3g} at δ = 1e-5; training (10 000 "
-        f"steps, batches of 256 from 50 000) has ε of at most {USUAL:g} from z = {min(usual, default=math.inf):g} on",
-        "ε of one release and of training: "
-        + "; ".join(f"z = {row.z:g}: {row.once:.3g} and {row.training:.3g}" for row in metrics.privacy),
-        "no verdict" if not usual else ("finding" if needed < min(usual) else "not reproduced"),
-        value=needed,
-        null_value=min(usual, default=None),
     )
 
 

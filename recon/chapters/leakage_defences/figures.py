@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from recon.chapters.leakage_defences.metrics import Metrics
+from recon.chapters.leakage_defences.metrics import Metrics, PriorMetrics
 from recon.chapters.leakage_defences.sizes import SMALL
 from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, Colour, beside_grey, chart, end_labels, note
 from recon.store.results import Result
@@ -93,4 +93,69 @@ FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
     "noise": plot_noise,
     "images": plot_images,
     "compressed": plot_compressed,
+}
+
+
+@chart
+def plot_prior(result: Result[PriorMetrics]) -> Figure:
+    """Error over a grey image's against z: with the prior of public photographs, every image a dot, and without."""
+    metrics = result.metrics
+    figure, ax = plt.subplots(figsize=(PAGE, 3.8))
+    for name, colour in zip(metrics.noise, SERIES, strict=False):
+        rows, grey = metrics.noise[name], np.array(metrics.grey[name])
+        z = [row.z for row in rows]
+        ax.plot(z, [np.mean(row.mse) / grey.mean() for row in rows], color=colour, label=f"{name},\nwith the prior")
+        ax.plot(z, [np.mean(row.blind) / grey.mean() for row in rows], "--", color=colour, label="without it")
+        for row in rows:
+            ax.plot([row.z] * len(grey), np.array(row.mse) / grey, ".", color=colour, alpha=0.4)
+    first = next(iter(metrics.noise))
+    ax.axhline(float(np.mean(metrics.mean[first]) / np.mean(metrics.grey[first])), color=REFERENCE, linestyle=":")
+    private = [row.z for row in metrics.privacy if row.training <= 8]
+    if private:
+        ax.axvspan(min(private), max(row.z for row in metrics.privacy) * 1.3, color=FREE, alpha=0.12, linewidth=0)
+    ax.plot([], [], ":", color=REFERENCE, label="mean public image")
+    ax.set(xscale="log", ylim=(0, None), xlabel="noise multiplier z", ylabel="error over a grey image's")
+    ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+    return figure
+
+
+def plot_photographs(result: Result[PriorMetrics]) -> Figure:
+    """The images of the fully connected network: at some noise without the prior and with it, and the mean image."""
+    name = SMALL[1]
+    some = [row.z for row in result.metrics.noise[name] if 0.03 <= row.z <= 1]
+    truth = result.array(f"truth {name}")[:6]
+    rows = [
+        (f"{words}, z = {z:g}", result.array(f"{key} {name} {z:g}")[:6].clamp(0, 1))
+        for z in some
+        for key, words in (("blind", "without"), ("x_hat", "with prior"))
+    ]
+    mean_image = result.array(f"mean {name}").expand(len(truth), -1)
+    return beside_grey(truth, [*rows, ("mean public\nimage (null)", mean_image)])
+
+
+def prior_table(metrics: PriorMetrics) -> pd.DataFrame:
+    """z, its ε, and what either adversary has of every network's images."""
+    spent = {row.z: row for row in metrics.privacy}
+    table = {
+        f"{name}, z = {row.z:g}": {
+            "ε of one release": f"{spent[row.z].once:.3g}",
+            "ε of training": f"{spent[row.z].training:.3g}",
+            "MSE": f"{np.mean(row.mse):.2g}",
+            "predicted": f"{np.mean(row.predicted):.2g}",
+            "without prior": f"{np.mean(row.blind):.2g}",
+            "mean image": f"{np.mean(metrics.mean[name]):.2g}",
+            "grey": f"{np.mean(metrics.grey[name]):.2g}",
+            "NCC": f"{np.mean(row.ncc):.2f}",
+            "without": f"{np.mean(row.blind_ncc):.2f}",
+            "own": f"{row.own} of {len(row.ncc)}",
+        }
+        for name, rows in metrics.noise.items()
+        for row in rows
+    }
+    return pd.DataFrame(table).T
+
+
+PRIOR_FIGURES: dict[str, Callable[[Result[PriorMetrics]], Figure]] = {
+    "prior": plot_prior,
+    "photographs": plot_photographs,
 }

@@ -67,3 +67,35 @@ class Metrics:
     signs: Signs
     deficiency: list[Deficiency]
     n_images: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Public:
+    """One network at one z, attacked with the prior of public photographs.  mse: of the most probable image, for each
+    image · predicted: mean posterior variance of its entries, without the truth · ncc: with the image · own: images
+    whose reconstruction has a larger NCC with them than with every public image · blind, blind_ncc: error and NCC of
+    the most probable image of the same noisy gradient for the adversary who takes every pixel by itself."""
+
+    z: float
+    mse: list[float]
+    predicted: list[float]
+    ncc: list[float]
+    own: int
+    blind: list[float]
+    blind_ncc: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorMetrics:
+    """noise: by network · grey, mean: error of a grey image, and of the mean of the public ones, for each image ·
+    mean_ncc: of that mean with each image · n_public: images that the prior is estimated from · shrinkage: of their
+    covariance, by network · privacy: as above."""
+
+    noise: dict[str, list[Public]]
+    grey: dict[str, list[float]]
+    mean: dict[str, list[float]]
+    mean_ncc: dict[str, list[float]]
+    shrinkage: dict[str, float]
+    privacy: list[Privacy]
+    n_images: int
+    n_public: int

@@ -33,6 +33,28 @@ SIZES = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class PriorSizes:
+    """networks, images, table_images, noise: as above · table_noise: multipliers on networks of Table 1."""
+
+    networks: tuple[str, ...] = SMALL
+    images: int = 4
+    table_images: int = 3
+    noise: tuple[float, ...] = (1e-2, 3e-2, 1e-1, 3e-1, 6e-1, 1.0, 3.0)
+    table_noise: tuple[float, ...] = (3e-2, 1e-1, 3e-1, 1.0)
+
+    def multipliers(self, name: str) -> tuple[float, ...]:
+        """Of a network."""
+        return self.noise if name in SMALL else self.table_noise
+
+
+PRIOR_SIZES = {
+    "smoke": PriorSizes(images=2, noise=(1e-2, 1e-1, 1.0)),
+    "laptop": PriorSizes(),
+    "paper": PriorSizes(networks=(*SMALL, "CNN2 V1"), images=20),
+}
+
+
 def network_of(name: str) -> ConvNet:
     """By the name in `Sizes`."""
     small = (3, 16, 16)
