@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer, model_validator
 from pydantic_core import CoreSchema
-from scipy.stats import binomtest
+from scipy.stats import binomtest, rankdata
 from scipy.stats import t as student
 from torch import Tensor
 
@@ -169,6 +169,17 @@ def interval(values: np.ndarray) -> tuple[float, float]:
     """Central 95 % of Student's t for the mean of values (images,): honest for few images, where a bootstrap is not."""
     half = float(student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
     return float(values.mean()) - half, float(values.mean()) + half
+
+
+def spearman(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Spearman's ρ along an axis: the correlation of ranks, ties at their mean; 0 where one side does not vary.
+
+    scipy.stats.spearmanr has no axis for many pairs, and a bootstrap has a thousand.
+    """
+    a, b = (rankdata(each, axis=axis) for each in (x, y))
+    a, b = (each - each.mean(axis=axis, keepdims=True) for each in (a, b))
+    norms = np.linalg.norm(a, axis=axis) * np.linalg.norm(b, axis=axis)
+    return np.divide((a * b).sum(axis), norms, out=np.zeros_like(norms), where=norms > 0)
 
 
 def by_coins(successes: int, trials: int) -> float:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from recon.chapters.leakage_attacks.metrics import MatchingMetrics
 from recon.chapters.leakage_attacks.sizes import MatchingSizes
-from recon.chapters.leakage_common import Ratio, interval
+from recon.chapters.leakage_common import Ratio, spearman
 from recon.chapters.published import LABELS
 from recon.store.results import Claim
 
 ATTACKS = ("cosine_tv", "hybrid")
 PREDICTED = ("cosine_tv_both", "hybrid", "hybrid_both", "smoothest")
+DRAWS = 1000  # of a bootstrap
 SUFFIXES = {"": "as the paper has them", "_whole": "whole gradient", "_steps": "Geiping's steps", "_both": "both"}
 
 
@@ -115,46 +115,64 @@ def smoothest(metrics: MatchingMetrics) -> Claim:
 
 
 def predictors(metrics: MatchingMetrics) -> Claim:
-    """Rank correlations over networks, image by image."""
+    """Rank correlations over networks, image by image; judged by intervals of their differences over networks."""
     found = {method: correlations(metrics, method) for method in PREDICTED}
-    gaps = {method: interval(joint - c) for method, (c, joint) in found.items()}
+    enough = len(metrics.networks) >= 3
+    gaps = {method: over_networks(metrics, method) if enough else (0.0, 0.0) for method in PREDICTED}
     better = [method for method, (low, _) in gaps.items() if low > 0]
+    worse = [method for method, (_, high) in gaps.items() if high < 0]
     words = [
         f"{name_of(method)} {c.mean():.2f} and {joint.mean():.2f} (difference {gaps[method][0]:.2f} to "
         f"{gaps[method][1]:.2f})"
         for method, (c, joint) in found.items()
     ]
-    mine, enough = found["cosine_tv_both"], len(metrics.networks) >= 3
+    mine = found["cosine_tv_both"]
     return Claim(
         "leakage-predictors",
         "",
         "The joint rank says better than c(M) which network gives an image to gradient matching.",
         "c(M)",
-        f"Spearman correlation over networks with PSNR, mean over {len(metrics.index)} images, c(M) and joint rank: "
+        f"Spearman correlation over {len(metrics.networks)} networks with PSNR, mean over {len(metrics.index)} images, "
+        "c(M) and joint rank, the difference with the central 95 % of its bootstrap over networks: "
         + "; ".join(words)
         + ("" if enough else f"; these say nothing: {len(metrics.networks)} networks are too few to rank"),
         "0 for unrelated numbers; the interval of a difference contains 0",
-        "no verdict"
-        if not enough
-        else ("finding" if len(better) == len(found) else ("partly" if better else "not reproduced")),
+        "finding"
+        if len(better) == len(found)
+        else ("partly" if better else ("not reproduced" if worse else "no verdict")),
         value=float(mine[1].mean()),
         null_value=float(mine[0].mean()),
     )
 
 
-def correlations(metrics: MatchingMetrics, method: str) -> tuple[np.ndarray, np.ndarray]:
-    """Of each image's PSNR with c(M), and with the joint rank without unread entries, over networks, (images,) each."""
+def predicted(metrics: MatchingMetrics, method: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of every network: c(M), the joint rank without unread entries, (networks,), and PSNR (images, networks)."""
     rows = list(metrics.networks.values())
-    decibels = -np.array([row.methods[method].logs for row in rows])
-    return _rho([row.c for row in rows], decibels), _rho([row.missing for row in rows], decibels)
+    c, missing = np.array([row.c for row in rows]), np.array([row.missing for row in rows])
+    return c, missing, -np.array([row.methods[method].logs for row in rows]).T
 
 
-def _rho(predictor: list[int], decibels: np.ndarray) -> np.ndarray:
-    """0 where all networks have the same number."""
-    varied = len(set(predictor)) > 1
-    return np.array(
-        [spearmanr(predictor, image).statistic if varied and np.ptp(image) else 0.0 for image in decibels.T]
-    )
+def correlations(metrics: MatchingMetrics, method: str) -> tuple[np.ndarray, np.ndarray]:
+    """Of each image's PSNR with c(M), and with the joint rank, over networks, (images,) each; 0 where one side does not
+    vary."""
+    c, missing, decibels = predicted(metrics, method)
+    return spearman(np.tile(c, (len(decibels), 1)), decibels), spearman(np.tile(missing, (len(decibels), 1)), decibels)
+
+
+def over_networks(metrics: MatchingMetrics, method: str) -> tuple[float, float]:
+    """Central 95 % of a bootstrap over networks of how much the joint rank's mean correlation is above c(M)'s.
+
+    Draws in which c(M) or the joint rank is the same for all networks have no correlation and are left out.
+    """
+    c, missing, decibels = predicted(metrics, method)
+    drawn = np.random.default_rng(0).integers(0, len(c), (DRAWS, len(c)))
+    drawn = drawn[(np.ptp(c[drawn], axis=1) > 0) & (np.ptp(missing[drawn], axis=1) > 0)]
+    if not len(drawn):
+        return 0.0, 0.0
+    resampled = decibels[:, drawn]  # (images, draws, networks)
+    joint, metric = (spearman(np.broadcast_to(each[drawn], resampled.shape), resampled) for each in (missing, c))
+    low, high = np.quantile((joint - metric).mean(0), (0.025, 0.975))
+    return float(low), float(high)
 
 
 def extent(metrics: MatchingMetrics) -> str:

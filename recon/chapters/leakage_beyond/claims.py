@@ -77,6 +77,7 @@ def threat_claim(measured: ThreatModels) -> Claim:
         f"clear of the best null at step {', '.join(map(str, cleared))}" if cleared else "never clear of the best null"
     )
     holds = (bool(early), bool(cleared))
+    clearest = max(weights, key=lambda row: row.above_06 - row.best_null.ncc_06)
     return Claim(
         "leakage-two-threat-models",
         "",
@@ -86,4 +87,6 @@ def threat_claim(measured: ThreatModels) -> Claim:
         f"above NCC 0.6, {clear}",
         "best null: " + best_texts(weights) + "; held out: " + ", ".join(str(row.null_above_06) for row in weights),
         "finding" if all(holds) else "partly" if any(holds) else "not reproduced",
+        value=float(clearest.above_06),
+        null_value=float(clearest.best_null.ncc_06),
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import bootstrap, rankdata
+from scipy.stats import bootstrap
 
+from recon.chapters.leakage_common import spearman
 from recon.chapters.leakage_designs.metrics import Metrics
 from recon.chapters.leakage_designs.sizes import Sizes
 from recon.store.results import Claim
@@ -32,17 +33,6 @@ def correlation(x: list[float], y: list[float]) -> tuple[float, float, float] | 
     )
     interval = drawn.confidence_interval
     return float(spearman(np.array(x), np.array(y))), float(interval.low), float(interval.high)
-
-
-def spearman(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Spearman's ρ along an axis: the correlation of ranks, ties at their mean; 0 where one side does not vary.
-
-    scipy.stats.spearmanr has no axis for many pairs, and a bootstrap has a thousand.
-    """
-    a, b = (rankdata(each, axis=axis) for each in (x, y))
-    a, b = (each - each.mean(axis=axis, keepdims=True) for each in (a, b))
-    norms = np.linalg.norm(a, axis=axis) * np.linalg.norm(b, axis=axis)
-    return np.divide((a * b).sum(axis), norms, out=np.zeros_like(norms), where=norms > 0)
 
 
 def in_words(found: tuple[float, float, float] | None) -> str:
