@@ -12,7 +12,7 @@ from typing import Any
 from IPython.display import Markdown
 
 from recon.chapters import ROOT, experiment, load, sizes_at
-from recon.chapters.catalogue import Row, best, seeds_of
+from recon.chapters.catalogue import Row, best, seeds_of, size_in_words
 from recon.store.results import Claim, Result
 
 
@@ -33,7 +33,7 @@ def that_count(*results: Result[Any], root: Path = ROOT) -> Markdown:
         for claim in result.claims:
             row = counted[claim.id]
             stored = any(run.made.key == row.result.made.key for run in runs)
-            where = f"kept, {row.size or 'the paper’s size'}" if stored else "this page"
+            where = f"kept, {size_in_words(row) or 'the paper’s size'}" if stored else "this page"
             sets = f"{row.image_sets} image set{'s' * (row.image_sets > 1)}"
             agree = 1 + sum(other.verdict == row.claim.verdict for other in row.seeds)
             told = agree < row.image_sets and row.verdict == row.claim.verdict
