@@ -12,16 +12,17 @@ from chapter_pages import EXECUTED
 from claim_parts import Sources
 from sphinx.application import Sphinx
 
+from recon.analysis.privacy_bounds import least_error
 from recon.chapters import registry
 from recon.chapters.all_but_one.claims_private import best_null
-from recon.press.knowing import KNOWLEDGE, Point, found_in, points
-from recon.press.knowing.figures import plot_map, plot_noise
+from recon.press.knowing import KNOWLEDGE, RANKED, Point, found_in, points
+from recon.press.knowing.figures import plot_map
 from recon.press.numbers import number
 
 FIGURES = "figures"
 #: p / (d m): from, below, in words
 BINS = ((0.0, 1.0, "below 1"), (1.0, 10.0, "1 to 10"), (10.0, float("inf"), "10 or more"))
-COLUMNS = ("what they have", "told", "attacks", "found at best", "found none", "surely", "others shown", "chapters")
+COLUMNS = ("what they have", "told", "attacks", "found at best", "found none", "surely", "bound", "chapters")
 NOISE = ("noise on", "budget", "the attack", "as the adversary expects", "bound", "without an attack")
 
 
@@ -47,10 +48,18 @@ def cell(here: Sequence[Point]) -> tuple[str, ...]:
         str(len(here)),
         best_of(here),
         str(sum(point.share == 0 for point in here)),
-        f"{sure} of {found}" if asked else "not asked",
-        str(others) if others else "–",
+        surely(f"{sure} of {found}" if asked else "", here),
+        f"other images fit {others} of them" if others else "none known",
         ", ".join(chapters_of(here)),
     )
+
+
+def surely(counted: str, here: Sequence[Point]) -> str:
+    """What the adversary is sure of, and the chapters where their evidence is judged by ranks alone."""
+    stems = sorted({RANKED[point.experiment] for point in here if point.experiment in RANKED})
+    links = ", ".join(f"[{int(stem[:2])}](executed/{stem})" for stem in stems)
+    said = [counted] if counted else []
+    return "; ".join([*said, *([f"ranked in {links}"] if links else [])]) or "not asked"
 
 
 def best_of(here: Sequence[Point]) -> str:
@@ -77,7 +86,8 @@ def noise(sources: Sources) -> str:
     null = best_null(output, dim)
     for row in (row for row in output.budgets if row.dim == dim):
         errors = [f"error {number(median(values))}" for values in (row.error, row.predicted)]
-        cells = ("weights", f"ρ/d = {row.ratio:g}", *errors, "–", f"error {number(null)}")
+        bound = f"error {number(least_error(row.ratio, 1))}"
+        cells = ("weights", f"ρ/d = {row.ratio:g}", *errors, bound, f"error {number(null)}")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -89,15 +99,15 @@ def chapters_of(here: Sequence[Point]) -> list[str]:
 
 
 def write_figures(app: Sphinx) -> None:
-    """book/figures/knowing-map.png and knowing-noise.png."""
+    """book/figures/knowing-map.png."""
     root = Path(app.srcdir)
     results, folder = root / EXECUTED / "results", root / "book" / FIGURES
     mpl.use("Agg")
     output, sgd = (found_in(root, results, name).metrics for name in ("informed-output", "informed-sgd"))
     folder.mkdir(exist_ok=True)
-    for name, figure in (("map", plot_map(points(root, results))), ("noise", plot_noise(output, sgd))):
-        figure.savefig(folder / f"knowing-{name}.png", dpi=200, facecolor=figure.get_facecolor())
-        plt.close(figure)
+    figure = plot_map(points(root, results), output, sgd)
+    figure.savefig(folder / "knowing-map.png", dpi=200, facecolor=figure.get_facecolor())
+    plt.close(figure)
 
 
 PARTS = {"knowing": table, "knowing-noise": noise}

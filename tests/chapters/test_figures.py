@@ -50,7 +50,7 @@ from recon.chapters.pictures import (
     letters_on,
 )
 from recon.press.knowing import found_in, points
-from recon.press.knowing.figures import plot_map, plot_noise
+from recon.press.knowing.figures import plot_map
 
 #: width of a page's column in CSS pixels, in a window of 1280; figures have 100 dots an inch and never grow
 COLUMN = 688
@@ -280,9 +280,9 @@ def test_the_figure_of_an_audits_false_alarms_can_be_read():
 def test_the_map_of_knowing_can_be_read():
     root, results = Path(recon.chapters.ROOT), BOOK / "executed" / "results"
     output, sgd = (found_in(root, results, name).metrics for name in ("informed-output", "informed-sgd"))
-    for figure in (plot_map(points(root, results)), plot_noise(output, sgd)):
-        assert faults(figure) == []
-        plt.close(figure)
+    figure = plot_map(points(root, results), output, sgd)
+    assert faults(figure) == []
+    plt.close(figure)
 
 
 def test_every_figure_has_the_books_style():

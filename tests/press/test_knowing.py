@@ -15,7 +15,7 @@ from claim_parts import Sources
 from recon.chapters import ROOT
 from recon.chapters.architectures.metrics import SimulatedNet
 from recon.errors import ReconError
-from recon.press.knowing import KNOWLEDGE, READERS, Point, found_in, points, told
+from recon.press.knowing import KNOWLEDGE, RANKED, READERS, Point, found_in, points, told
 from recon.press.knowing.figures import plot_map, side_by_side
 
 RESULTS = ROOT / "book" / "executed" / "results"
@@ -137,6 +137,25 @@ def test_a_start_that_outweighs_training_is_what_the_result_says():
     assert all(each.kept for each in of("seed")) == (max(moved.values()) < 1)
 
 
+def test_retraining_and_simulating_are_told_the_recipe_too():
+    assert {each.knowledge for each in of("informed-linear")} == {"weights, all images but one"}
+    assert {each.knowledge for each in of("informed-reader")} == {"weights, all images but one, start and recipe"}
+    assert {each.knowledge for each in of("architectures-simulated")} == {"weights, start, labels and recipe"}
+
+
+def test_an_error_of_the_size_of_the_start_is_not_its_distribution():
+    drawn = [
+        (net["n_train"], net["distribution"]["matches"]["ncc_0.7"])
+        for net in raw("seed-distribution")["metrics"]["nets"]
+    ]
+    assert [(each.unknown, each.found) for each in of("seed-distribution")] == drawn
+    assert "weights, distribution" not in {each.knowledge for each in of("seed")}
+
+
+def test_where_evidence_is_ranked_nobody_counts_as_sure():
+    assert set(RANKED) <= set(READERS) and all(each.sure is None for name in RANKED for each in of(name))
+
+
 def test_a_missing_result_is_one_sentence(tmp_path):
     shutil.copytree(ROOT / "book" / "paper-size", tmp_path / "book" / "paper-size")
     with pytest.raises(ReconError):
@@ -154,9 +173,13 @@ def test_the_kept_run_comes_first():
 def test_a_cell_by_hand():
     here = [point(sure=3), point(found=2, null=2, sure=2), point(found=9, null=0, unknown=10, others=True)]
     count, best, none, sure, others, chapters = map_parts.cell(here)
-    assert (count, best, none, sure, others) == ("3", "9 of 10 (null 0)", "1", "3 of 6", "1")
+    assert (count, best, none, sure, others) == ("3", "9 of 10 (null 0)", "1", "3 of 6", "other images fit 1 of them")
     assert chapters == "[6](executed/06-separation)"
     assert map_parts.cell([]) == ("none", "", "", "", "", "")
+    count, _, _, sure, bound, _ = map_parts.cell([point(experiment="decoreco-tuned"), point(experiment="seed", sure=3)])
+    assert (count, bound) == ("2", "none known")
+    assert sure == "3 of 6; ranked in [12](executed/12-decoreco-adversary), [19](executed/19-seed)"
+    assert map_parts.cell([point()])[3] == "not asked"
 
 
 def test_an_error_is_not_passed_off_as_images():
@@ -176,7 +199,7 @@ def test_the_tables_have_a_row_for_every_cell():
 
 
 def test_the_figure_has_every_point():
-    figure = plot_map(ALL)
+    figure = plot_map(ALL, *(found_in(ROOT, RESULTS, name).metrics for name in ("informed-output", "informed-sgd")))
     drawn = [line for ax in figure.axes for line in ax.lines if len(line.get_xdata()) == 1]
     assert len(drawn) == len(ALL)
     crosses = sum(line.get_marker() == "x" for line in drawn)

@@ -12,7 +12,7 @@ from typing import Any
 
 from recon.chapters import load
 from recon.press.knowing.gradients import GRADIENTS
-from recon.press.knowing.point import KNOWLEDGE, NETWORKS, Point, Reader, told
+from recon.press.knowing.point import KNOWLEDGE, NETWORKS, RANKED, Point, Reader, told
 from recon.press.knowing.weights import WEIGHTS
 from recon.store.results import Result
 
@@ -39,4 +39,4 @@ def points(root: Path, results: Path) -> list[Point]:
     return found
 
 
-__all__ = ["KNOWLEDGE", "NETWORKS", "READERS", "Point", "found_in", "points", "told"]
+__all__ = ["KNOWLEDGE", "NETWORKS", "RANKED", "READERS", "Point", "found_in", "points", "told"]

@@ -10,9 +10,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
-from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, chart, end_labels
+from recon.analysis.privacy_bounds import least_error
+from recon.chapters.all_but_one.claims_private import best_null
+from recon.chapters.pictures import FREE, HELD_OUT, PAGE, REFERENCE, SERIES, TRAIN, chart, end_labels
 from recon.press.knowing.point import DENSE, KNOWLEDGE, NETWORKS, Point
 
 COLOURS = dict(zip(NETWORKS, (SERIES[3], SERIES[1], TRAIN, SERIES[4], SERIES[6], SERIES[5]), strict=True))
@@ -21,20 +24,26 @@ SPREAD = 0.16  # decades over which points at one place are drawn side by side
 
 
 @chart
-def plot_map(points: Sequence[Point]) -> Figure:
-    """One panel a kind of knowledge: share of the missing images beyond the best null, against p / (d m)."""
-    figure, axes = plt.subplots(len(KNOWLEDGE), 1, figsize=(PAGE, 8.6), sharex=True)
+def plot_map(points: Sequence[Point], output: Any, sgd: Any) -> Figure:
+    """One panel a kind of knowledge: share of the missing images beyond the best null, against p / (d m).  Below, what
+    noise leaves of the adversary with all images but one.  output, sgd: metrics of informed-output, informed-sgd."""
+    figure = plt.figure(figsize=(PAGE, 12.2), layout=ConstrainedLayoutEngine(h_pad=0.03, w_pad=0.03))
+    parts: Any = figure.subfigures(3, 1, height_ratios=(0.9, 8.6, 2.7))
+    head, above, below = parts
+    axes = above.subplots(len(KNOWLEDGE), 1, sharex=True)
     for ax, knowledge in zip(axes, KNOWLEDGE, strict=True):
         here = [point for point in points if point.knowledge == knowledge]
         ax.axvline(1, color=REFERENCE, lw=0.8, ls=":")
         for point, x in zip(here, side_by_side([point.told for point in here]), strict=True):
             _draw(ax, point, x)
-        ax.set(xscale="log", xlim=(6e-4, 3e2), ylim=(-0.12, 1.12), yticks=(0, 0.5, 1))
+        ax.set(xscale="log", xlim=(6e-4, 3e2), ylim=(-0.16, 1.16), yticks=(0, 0.5, 1))
         ax.set_title(knowledge, loc="left", pad=3)
     axes[-1].set_xlabel("numbers released for each number that is missing, p / (d m)")
-    axes[len(KNOWLEDGE) // 2].set_ylabel("share of the missing images, beyond the best null")
-    figure.legend(handles=_legend(), loc="upper center", ncols=3, handletextpad=0.2, columnspacing=1.0)
-    figure.tight_layout(pad=0.4, rect=(0, 0, 1, 0.905))
+    above.supylabel("share of the missing images, beyond the best null", fontsize=plt.rcParams["axes.labelsize"])
+    head.legend(handles=_legend(), loc="center", ncols=3, handletextpad=0.2, columnspacing=1.0)
+    left, right = below.subplots(1, 2)
+    _noise_on_weights(left, output)
+    _noise_on_steps(right, sgd)
     return figure
 
 
@@ -78,38 +87,40 @@ def _legend() -> list[Line2D]:
     ]
 
 
-@chart
-def plot_noise(output: Any, sgd: Any) -> Figure:
-    """All images but one are known, and noise is added.  Left: to the weights, once; median error of the direction of
-    the missing image against ρ/d.  Right: to every step; how often the right one of eight candidates is named, against
-    ε, and the bound.  output, sgd: metrics of informed-output and informed-sgd."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 3.0))
-    ends = []
-    for dim, colour in zip(sorted({row.dim for row in output.budgets}), SERIES, strict=False):
+def _noise_on_weights(ax: Axes, output: Any) -> None:
+    """Median error of the direction of the missing image against ρ/d, at every size of image; the null; the bound."""
+    sizes = sorted({row.dim for row in output.budgets})
+    colours = [SERIES[k % len(SERIES)] for k in range(len(sizes))]
+    null = [best_null(output, dim) for dim in sizes]
+    ax.axhspan(min(null), max(null), color=HELD_OUT, alpha=0.15, lw=0)
+    for k, (dim, colour) in enumerate(zip(sizes, colours, strict=True)):
         rows = [row for row in output.budgets if row.dim == dim]
-        errors = [median(row.error) for row in rows]
-        left.plot([row.ratio for row in rows], errors, "o-", color=colour)
-        ends.append((errors[0], f"d = {dim}", colour))
-    null = median(value for row in output.nulls for value in row.mean)
-    left.axhline(null, color=FREE, ls="--", lw=1.2)
-    left.set(xscale="log", ylim=(-0.03, 1.1), xlabel="budget for each pixel, ρ / d", ylabel="1 − cos², median")
-    left.set_title("noise on the weights of a regression", loc="left")
-    for (_, label, colour), at in zip(ends, (0.62, 0.5, 0.38), strict=False):
-        left.text(0.04, at - 0.1, label, color=colour, transform=left.transAxes)
-    left.text(0.96, 0.86, "mean image (null)", color=FREE, transform=left.transAxes, ha="right")
+        ax.plot([row.ratio for row in rows], [median(row.error) for row in rows], "o-", color=colour)
+        at = (0.97, 0.92 - 0.1 * k)
+        ax.text(*at, f"d = {dim}", color=colour, transform=ax.transAxes, ha="right", va="top")
+    low, high = ax.get_xlim()
+    ratios = np.geomspace(max(low, 1e-3), high, 200)
+    ax.plot(ratios, [least_error(ratio, 1) for ratio in ratios], "--", color=REFERENCE, lw=1.4)
+    ax.text(0.03, 0.04, "bound, for\nGaussian images", color=REFERENCE, transform=ax.transAxes)
+    ax.text(0.03, 0.3, "nearest other\nimage (null)", color=HELD_OUT, transform=ax.transAxes)
+    ax.set(xscale="log", ylim=(-0.03, 1.1), xlabel="budget for each pixel, ρ / d", ylabel="1 − cos², median")
+    ax.set_title("all images but one: noise on weights", loc="left")
+
+
+def _noise_on_steps(ax: Axes, sgd: Any) -> None:
+    """How often the right one of the candidates is named, against ε, and the bound."""
     rows = sorted(sgd.noises, key=lambda row: row.epsilon)
     epsilon = np.array([row.epsilon for row in rows])
     share = np.array([row.right / sgd.runs for row in rows])
     low, high = (np.array([getattr(row, name) for row in rows]) for name in ("low", "high"))
-    right.errorbar(epsilon, share, (share - low, high - share), fmt="o-", color=TRAIN, capsize=3)
-    right.plot(epsilon, [row.bound for row in rows], "--", color=REFERENCE, lw=1.4)
-    right.plot(epsilon, [sgd.kappa] * len(rows), ":", color=FREE, lw=1.6)
-    right.set(xscale="log", ylim=(0, 1), xlabel="ε", ylabel="right candidate named")
-    right.set_xticks(epsilon, [f"{value:.2g}" for value in epsilon])
-    right.minorticks_off()
-    right.set_title("noise on every step of DP-SGD", loc="left")
-    end_labels(right, [(rows[-1].bound, "bound", REFERENCE), (share[-1], "attack", TRAIN), (sgd.kappa, "chance", FREE)])
-    return figure
+    ax.errorbar(epsilon, share, (share - low, high - share), fmt="o-", color=TRAIN, capsize=3)
+    ax.plot(epsilon, [row.bound for row in rows], "--", color=REFERENCE, lw=1.4)
+    ax.plot(epsilon, [sgd.kappa] * len(rows), ":", color=FREE, lw=1.6)
+    ax.set(xscale="log", ylim=(0, 1), xlabel="ε", ylabel="right candidate named")
+    ax.set_xticks(epsilon, [f"{value:.2g}" for value in epsilon])
+    ax.minorticks_off()
+    ax.set_title("noise on every step (DP-SGD)", loc="left")
+    end_labels(ax, [(rows[-1].bound, "bound", REFERENCE), (share[-1], "attack", TRAIN), (sgd.kappa, "chance", FREE)])
 
 
-__all__ = ["plot_map", "plot_noise", "side_by_side"]
+__all__ = ["plot_map", "side_by_side"]

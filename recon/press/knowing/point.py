@@ -7,9 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 NOTHING, LOOKS, NEARLY = "weights", "weights, distribution", "weights, start up to 10 %"
-START, REST, GRADIENT = "weights, start", "weights, all images but one", "weights, a gradient"
+START, RECIPE = "weights, start", "weights, start, labels and recipe"
+REST, RETRAIN = "weights, all images but one", "weights, all images but one, start and recipe"
+GRADIENT = "weights, a gradient"
 #: what the adversary has, from the least to the most; distribution: of images or of starts
-KNOWLEDGE = (NOTHING, LOOKS, NEARLY, START, REST, GRADIENT)
+KNOWLEDGE = (NOTHING, LOOKS, NEARLY, START, RECIPE, REST, RETRAIN, GRADIENT)
+#: where the adversary's evidence is judged by how it ranks candidates, and they name none: experiment to chapter
+RANKED = {
+    "decoreco-tuned": "12-decoreco-adversary",
+    "seed": "19-seed",
+    "seed-distribution": "19-seed",
+    "architectures-dense": "22-architectures",
+}
 AFFINE, HIDDEN, DENSE, FEATURES = "affine", "one hidden layer", "dense", "random features"
 CONVOLUTIONS, BLOCK = "one to three convolutions", "residual block"
 NETWORKS = (AFFINE, HIDDEN, DENSE, FEATURES, CONVOLUTIONS, BLOCK)
@@ -22,11 +31,11 @@ class Point:
     """One attack on one network.
 
     experiment: where it is from · told: p / (d m) · network: one of `NETWORKS` · unknown: images that the adversary
-    misses, m · found, null: those that an attack recovers, above NCC 0.7 or exactly, and the best that costs nothing ·
-    sure: those that are found and that the adversary is rightly sure of; None where that was not asked · others:
-    whether other images are shown that explain as well what was released · kept: whether more is left of the random
-    start in the first layer than training added, for dense networks · counted: False where `found` stands for a share
-    of an error and not for images.
+    misses, m · found, null: those that an attack recovers, above NCC 0.7 or exactly, and the best that costs nothing
+    · sure: those that are found and that the adversary is rightly sure of; None where that was not asked, or only by
+    ranks (`RANKED`) · others: whether other images are shown that explain as well what was released · kept: whether
+    more is left of the random start in the first layer than training added, for dense networks · counted: False where
+    `found` stands for a share of an error and not for images.
     """
 
     experiment: str
@@ -60,4 +69,4 @@ def told(parameters: int, unknown: int, dim: int = CIFAR) -> float:
     return parameters / (dim * unknown)
 
 
-__all__ = ["KNOWLEDGE", "NETWORKS", "Point", "Reader", "told"]
+__all__ = ["KNOWLEDGE", "NETWORKS", "RANKED", "Point", "Reader", "told"]

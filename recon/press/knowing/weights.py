@@ -18,7 +18,9 @@ from recon.press.knowing.point import (
     LOOKS,
     NEARLY,
     NOTHING,
+    RECIPE,
     REST,
+    RETRAIN,
     START,
     Point,
     Reader,
@@ -27,7 +29,7 @@ from recon.press.knowing.point import (
 
 RECIPE_FAMILIES = ("decay", "start", "stop", "defence")  # of one architecture: the base recipe's
 RECIPE_KNOWLEDGE = {"unknown": NOTHING, "known": START, "known up to 10 %": NEARLY}
-SEED_KNOWLEDGE = {None: NOTHING, 1.0: LOOKS, 0.1: NEARLY, 0.0: START}
+SEED_KNOWLEDGE = {None: NOTHING, 0.1: NEARLY, 0.0: START}
 
 
 def _affine(metrics: Any, config: Any) -> Iterator[Point]:
@@ -188,6 +190,12 @@ def _seed(metrics: Any, config: Any) -> Iterator[Point]:
                 yield _three("seed", known, net.width, net.n_train, rung, kept=kept)
 
 
+def _drawn(metrics: Any, config: Any) -> Iterator[Point]:
+    """Only how the start was drawn is known; knowing nothing is `_seed`'s."""
+    for net in metrics.nets:
+        yield _three("seed-distribution", LOOKS, net.width, net.n_train, net.distribution, kept=net.moved < 1)
+
+
 def _law(metrics: Any, config: Any) -> Iterator[Point]:
     """Its error is a mean over images, 1 − NCC²; as images found: the share of the null's error that is gone."""
     for cell in metrics.cells:
@@ -222,12 +230,12 @@ def _closed(metrics: Any, config: Any) -> Iterator[Point]:
 
 
 def _retrained(metrics: Any, config: Any) -> Iterator[Point]:
-    """Digits of 8 × 8: retraining with the missing one, until the weights are the released ones."""
+    """Digits of 8 × 8: retraining with the missing one from the known start, until the weights are those released."""
     ends, size = metrics.inversions, one_hidden(config["width"], 64).n_params
     known = [end for end in ends if end.mse < EXACT and end.residual < 1e-6 * end.wrong]
     yield Point(
         experiment="informed-reader",
-        knowledge=REST,
+        knowledge=RETRAIN,
         told=told(size, 1, 64),
         network=HIDDEN,
         unknown=len(ends),
@@ -248,11 +256,11 @@ def _deeper(metrics: Any, config: Any) -> Iterator[Point]:
 
 
 def _simulated(metrics: Any, config: Any) -> Iterator[Point]:
-    """Small networks whose training the adversary simulates, their start being known."""
+    """Small networks whose training the adversary simulates: start, labels and recipe are known."""
     for net in metrics.nets:
         yield Point(
             experiment="architectures-simulated",
-            knowledge=START,
+            knowledge=RECIPE,
             told=net.parameters / net.unknowns,
             network=BLOCK if net.residual_net else CONVOLUTIONS,
             unknown=metrics.n_train,
@@ -278,6 +286,7 @@ WEIGHTS: dict[str, Reader] = {
     "decoreco-truth": _truth,
     "counterfactual-sets": _pairs,
     "seed": _seed,
+    "seed-distribution": _drawn,
     "seed-law": _law,
     "informed-linear": _closed,
     "informed-reader": _retrained,
