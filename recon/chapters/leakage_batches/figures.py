@@ -144,6 +144,7 @@ def clients_table(metrics: Metrics) -> pd.DataFrame:
             "its MSE": f"{row.mse:.1g}",
             "found, as one gradient": f"{row.naive_found} of {row.n}",
             "MSE": f"{row.naive_mse:.1g}",
+            "grey (null)": f"{row.grey_mse:.1g}",
         }
         for row in metrics.clients
     ]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from recon.chapters.leakage_limits.metrics import Metrics
+from recon.chapters.leakage_limits.metrics import Block, Metrics
 from recon.chapters.pictures import PAGE, SERIES, Colour, activations_in, beside_grey, chart, end_labels, image_rows
 from recon.store.results import Result
 
@@ -50,6 +50,11 @@ def plot_bins(result: Result[Metrics]) -> Figure:
     return figure
 
 
+def near(row: Block, grey: list[float]) -> int:
+    """Images whose error is below a tenth of a grey image's."""
+    return sum(error < plain / 10 for error, plain in zip(row.mse, grey, strict=True))
+
+
 def block_table(metrics: Metrics) -> pd.DataFrame:
     """Network by network."""
     return pd.DataFrame(
@@ -61,6 +66,7 @@ def block_table(metrics: Metrics) -> pd.DataFrame:
                 "error": f"{np.mean(row.mse):.2g}",
                 "Adam's": f"{np.mean(row.matched):.2g}",
                 "grey's": f"{np.mean(metrics.grey):.2g}",
+                "near": near(row, metrics.grey),
             }
             for row in metrics.blocks
         }
