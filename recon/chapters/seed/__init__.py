@@ -5,7 +5,7 @@ from recon.chapters.seed.claims import claims, distribution_claims, law_claims
 from recon.chapters.seed.compute import compute
 from recon.chapters.seed.compute_distribution import compute_distribution
 from recon.chapters.seed.compute_law import compute_law
-from recon.chapters.seed.figures import FIGURES, LAW_FIGURES
+from recon.chapters.seed.figures import DISTRIBUTION_FIGURES, FIGURES, LAW_FIGURES
 from recon.chapters.seed.metrics import DistributionMetrics, LawMetrics, Metrics
 from recon.chapters.seed.sizes import DISTRIBUTION_SIZES, LAW_SIZES, SIZES
 
@@ -31,7 +31,7 @@ SEED_DISTRIBUTION = Experiment(
     metrics=DistributionMetrics,
     compute=compute_distribution,
     claims=distribution_claims,
-    figures={},
+    figures=DISTRIBUTION_FIGURES,
 )
 LAW = Experiment(
     name="seed-law",

@@ -20,7 +20,16 @@ from recon.chapters.pictures import (
     image_rows,
 )
 from recon.chapters.seed.claims import OPTIMISERS
-from recon.chapters.seed.metrics import FEATURES, HIDDEN, SEPARATION, TANGENT, LawMetrics, Metrics, Net
+from recon.chapters.seed.metrics import (
+    FEATURES,
+    HIDDEN,
+    SEPARATION,
+    TANGENT,
+    DistributionMetrics,
+    LawMetrics,
+    Metrics,
+    Net,
+)
 from recon.store.results import Result
 
 
@@ -109,5 +118,32 @@ def plot_law(result: Result[LawMetrics]) -> Figure:
     return figure
 
 
+@chart
+def plot_distribution(result: Result[DistributionMetrics]) -> Figure:
+    """Network by network: share of the images above NCC 0.7 by who knows nothing (ring) and by who knows what the start
+    was drawn from (dot), and the best null of the latter (line)."""
+    nets = result.metrics.nets
+    figure, ax = plt.subplots(figsize=(PAGE, 0.42 * len(nets) + 1.3))
+    for y, net in enumerate(nets):
+        none, told, null = (
+            count / net.n_train
+            for count in (
+                net.nothing.matches.ncc_07,
+                net.distribution.matches.ncc_07,
+                net.distribution.best_null.ncc_07,
+            )
+        )
+        ax.plot([none, told], [y, y], "-", color=REFERENCE, lw=1)
+        ax.plot(none, y, "o", ms=9, mew=1.6, mfc="none", color=SERIES[1], label="" if y else "nothing known")
+        ax.plot(told, y, "o", ms=5, color=TRAIN, label="" if y else "distribution known")
+        ax.plot(null, y, "|", ms=12, mew=2, color=FREE, label="" if y else "best null")
+    words = [f"{net.n_train} images, width {net.width},\n{OPTIMISERS[net.optimiser]}" for net in nets]
+    ax.set_yticks(range(len(nets)), words)
+    ax.set(xlim=(-0.03, 1.03), ylim=(len(nets) - 0.5, -0.5), xlabel="share found")
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return figure
+
+
 FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {"knowledge": plot_knowledge, "images": plot_images}
+DISTRIBUTION_FIGURES: dict[str, Callable[[Result[DistributionMetrics]], Figure]] = {"distribution": plot_distribution}
 LAW_FIGURES: dict[str, Callable[[Result[LawMetrics]], Figure]] = {"law": plot_law}
