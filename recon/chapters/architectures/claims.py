@@ -92,7 +92,7 @@ def more_classes(nets: list[DenseNet], n: int) -> Claim:
         "arch-classes-decoreco",
         "",
         "The more classes a network tells apart, the more of its images DecoReco finds.",
-        "",
+        "Buzaglo et al. 2023, code: 10 classes with 50 images each; no count to compare with",
         f"above NCC 0.7 of {n}: "
         + ", ".join(f"{net.of(DECORECO, NOTHING).matches.ncc_07} with {net.classes} classes" for net in nets),
         "best null with the most: " + null_text(many.best_null.ncc_07, many.best_null_name.ncc_07),
