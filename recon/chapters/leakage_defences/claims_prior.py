@@ -19,9 +19,9 @@ NO_BETTER = 0.8  # of the better null's error: what counts as nothing left
 WHOLE = "photographs' mean and covariance"
 
 
-def prior_claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
+def prior_claims(metrics: PriorMetrics, sizes: PriorSizes) -> list[Claim]:
     """What the prior adds, whether a tenth hides, whether private training does, and whether the adversary knows."""
-    return [helps_claim(metrics), tenth_claim(metrics), private_claim(metrics), predicted_claim(metrics)]
+    return [helps_claim(metrics, sizes), tenth_claim(metrics), private_claim(metrics), predicted_claim(metrics)]
 
 
 def null_of(metrics: PriorMetrics, name: str) -> float:
@@ -41,7 +41,7 @@ def hidden_from(rows: list[Public], null: float) -> float | None:
 
 def in_words(z: float | None) -> str:
     """Of the least z that hides."""
-    return "none tried" if z is None else f"z = {z:g}"
+    return "no z that was tried" if z is None or math.isinf(z) else f"z = {z:g}"
 
 
 def gain(row: Public) -> Ratio:
@@ -49,8 +49,9 @@ def gain(row: Public) -> Ratio:
     return Ratio.of(np.log10(row.mse) - np.log10(row.blind))
 
 
-def helps_claim(metrics: PriorMetrics) -> Claim:
-    """The same noisy gradients, with and without the prior."""
+def helps_claim(metrics: PriorMetrics, sizes: PriorSizes) -> Claim:
+    """The same noisy gradients, with and without the prior; all images of the pool but the attacked ones are public."""
+    pool = metrics.n_public + len(metrics.grey[sizes.networks[-1]])
     gains = {name: {row.z: gain(row) for row in rows} for name, rows in metrics.noise.items()}
     lower = [each.lower for by_z in gains.values() for each in by_z.values()]
     tenths = [by_z[TENTH].mean for by_z in gains.values() if TENTH in by_z]
@@ -59,9 +60,10 @@ def helps_claim(metrics: PriorMetrics) -> Claim:
         "",
         f"Whoever knows {WHOLE} gets more out of a noisy gradient than whoever takes every pixel by itself.",
         "",
-        f"error with the prior of {metrics.n_public} public images over that without, geometric mean and its interval: "
+        "error with the prior over that without, geometric mean and its interval: "
         + "; ".join(
-            f"{name} ({len(metrics.grey[name])} images) " + ", ".join(f"z = {z:g} {each}" for z, each in by_z.items())
+            f"{name} ({len(metrics.grey[name])} images, {pool - len(metrics.grey[name])} public ones) "
+            + ", ".join(f"z = {z:g} {each}" for z, each in by_z.items())
             for name, by_z in gains.items()
         ),
         "1 for no difference",
@@ -123,7 +125,7 @@ def private_claim(metrics: PriorMetrics) -> Claim:
         f"The noise of private training hides a single image that is released once, also from whoever knows {WHOLE}.",
         "",
         "hidden from "
-        + ", ".join(f"{name} z = {z:g}" for name, z in hides.items())
+        + ", ".join(f"{name} {in_words(z)}" for name, z in hides.items())
         + f" on; training (10 000 steps, batches of 256 from 50 000) has ε of at most {USUAL:g} from z = {usual:g} on, "
         "and there error over the better null's, NCC, and images nearer to their own than to every public one are: "
         + "; ".join(at),
@@ -132,7 +134,7 @@ def private_claim(metrics: PriorMetrics) -> Claim:
         "no verdict"
         if math.isinf(usual)
         else ("finding" if all(hidden) else "partly" if any(hidden) else "not reproduced"),
-        value=max(hides.values()),
+        value=None if math.isinf(max(hides.values())) else max(hides.values()),
         null_value=None if math.isinf(usual) else usual,
     )
 

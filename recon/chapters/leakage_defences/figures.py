@@ -122,7 +122,7 @@ def plot_prior(result: Result[PriorMetrics]) -> Figure:
 def plot_photographs(result: Result[PriorMetrics]) -> Figure:
     """The images of the fully connected network: at some noise without the prior and with it, and the mean image."""
     name = SMALL[1]
-    some = [row.z for row in result.metrics.noise[name] if 0.03 <= row.z <= 1]
+    some = [row.z for row in result.metrics.noise[name] if 0.03 <= row.z <= 1 and row.z != 0.6]
     truth = result.array(f"truth {name}")[:6]
     rows = [
         (f"{words}, z = {z:g}", result.array(f"{key} {name} {z:g}")[:6].clamp(0, 1))

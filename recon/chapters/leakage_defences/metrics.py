@@ -88,8 +88,8 @@ class Public:
 @dataclass(frozen=True, kw_only=True)
 class PriorMetrics:
     """noise: by network · grey, mean: error of a grey image, and of the mean of the public ones, for each image ·
-    mean_ncc: of that mean with each image · n_public: images that the prior is estimated from · shrinkage: of their
-    covariance, by network · privacy: as above."""
+    mean_ncc: of that mean with each image · n_public: images that the prior is estimated from, of the last network ·
+    shrinkage: of their covariance, by network · privacy: as above."""
 
     noise: dict[str, list[Public]]
     grey: dict[str, list[float]]
