@@ -51,7 +51,8 @@ def gain(row: Public) -> Ratio:
 
 def helps_claim(metrics: PriorMetrics, sizes: PriorSizes) -> Claim:
     """The same noisy gradients, with and without the prior; all images of the pool but the attacked ones are public."""
-    pool = metrics.n_public + len(metrics.grey[sizes.networks[-1]])
+    last = next(name for name in reversed(sizes.networks) if name in metrics.grey)
+    pool = metrics.n_public + len(metrics.grey[last])
     gains = {name: {row.z: gain(row) for row in rows} for name, rows in metrics.noise.items()}
     lower = [each.lower for by_z in gains.values() for each in by_z.values()]
     tenths = [by_z[TENTH].mean for by_z in gains.values() if TENTH in by_z]
