@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from statistics import geometric_mean
 
 from recon.attacks.operators import generic_deficiencies
-from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Identified, Metrics, Ranks
-from recon.chapters.leakage_rank.sizes import IdentifiabilitySizes, Sizes
+from recon.chapters.leakage_common import CERTAIN, by_coins, more_than_half
+from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Identified, Metrics, PairsMetrics, Ranks
+from recon.chapters.leakage_rank.sizes import IdentifiabilitySizes, PairsSizes, Sizes
 from recon.chapters.published import DIVERGED, LABELS, METHODS, PUBLISHED, PUBLISHED_RANK
 from recon.nets.conv import TABLE_1
 from recon.store.results import Claim, verdict
@@ -268,5 +270,40 @@ def counterfactual(metrics: IdentifiabilityMetrics) -> list[Claim]:
             "finding" if all(same) and all(elsewhere) else ("partly" if any(same) else "not reproduced"),
             value=min(each.mse_to_victim for each in rows.values()),
             null_value=max(closed, default=None),
+        )
+    ]
+
+
+def pairs_claims(metrics: PairsMetrics, _: PairsSizes) -> list[Claim]:
+    """Whether what one pair showed is so for others."""
+    rows = metrics.networks
+    same = {name: [each <= CERTAIN for each in row.residual] for name, row in rows.items()}
+    stays = {
+        name: [ok and there > here for ok, there, here in zip(same[name], row.to_victim, row.to_start, strict=True)]
+        for name, row in rows.items()
+    }
+    held = sum(map(sum, stays.values()))
+    total = sum(map(len, same.values()))
+    return [
+        Claim(
+            "pairs-counterfactual",
+            "",
+            "Where the gradient does not determine the image, other photographs can be moved, inside the pixels' "
+            "range, until they have the same gradient, and stay nearer to what they were than to the victim.",
+            "",
+            f"of {len(metrics.index)} pairs, with the same gradient to {CERTAIN:g}, of these nearer to what they were, "
+            "and typical MSE to victim and to start: "
+            + "; ".join(
+                f"{name} {sum(same[name])}, {sum(stays[name])}, {geometric_mean(row.to_victim):.3f} and "
+                f"{geometric_mean(row.to_start):.3f}"
+                for name, row in rows.items()
+            ),
+            f"the two photographs: {geometric_mean(next(iter(rows.values())).between):.3f}; half of them are nearer by "
+            f"tossing coins, and {held} or more of {total} in {by_coins(held, total):.1g} of all cases",
+            "finding"
+            if held == total
+            else ("partly" if held > total / 2 and more_than_half(held, total) else "not reproduced"),
+            value=held / total,
+            null_value=0.5,
         )
     ]
