@@ -12,13 +12,14 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 from safetensors.torch import save_file
-from scipy.stats import t
+from scipy.stats import spearmanr, t
 
 from recon.analysis.identifiability import posterior_variance
 from recon.chapters import ROOT, kept, load
 from recon.chapters.base import Context
 from recon.chapters.leakage_attacks import ATTACKS, MATCHING
 from recon.chapters.leakage_attacks.claims import PRINTED, as_published, at_least_as_good, claims, deviation
+from recon.chapters.leakage_attacks.claims_matching import PREDICTED, correlations, over_networks, predicted, predictors
 from recon.chapters.leakage_attacks.compute_matching import start_units, tv_units
 from recon.chapters.leakage_attacks.figures import table
 from recon.chapters.leakage_attacks.metrics import Metrics, Scores
@@ -26,16 +27,18 @@ from recon.chapters.leakage_beyond.claims import threat_claim
 from recon.chapters.leakage_beyond.metrics import Activations
 from recon.chapters.leakage_common import Ratio, Victims, averaged_victims, count_found
 from recon.chapters.leakage_defences.claims import hidden_from
+from recon.chapters.leakage_defences.claims_prior import in_words, null_of
 from recon.chapters.leakage_defences.metrics import Noisy
 from recon.chapters.leakage_rank.claims import claims as rank_claims
-from recon.chapters.leakage_rank.compute import correlations
+from recon.chapters.leakage_rank.claims import equations
+from recon.chapters.leakage_rank.compute import correlations as rank_correlations
 from recon.chapters.leakage_rank.compute_identifiability import NOISE, PRIOR, identified, image_unit, under_noise
 from recon.chapters.leakage_rank.metrics import Counts, Singular
 from recon.chapters.leakage_rank.sizes import IdentifiabilitySizes
 from recon.chapters.published import METHODS, PUBLISHED, PUBLISHED_RANK
 from recon.errors import ReconError
 from recon.images.registry import load_pool
-from recon.nets.conv import Conv, ConvNet
+from recon.nets.conv import TABLE_1, Conv, ConvNet
 from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
 from recon.store.checkpoints import Checkpoints
@@ -99,7 +102,7 @@ def test_table_1_of_the_edition_is_the_papers_and_one_wrong_integer_is_seen():
 def test_correlations_leave_out_diverged_runs_and_few_networks():
     c = {"a": 0, "b": -1, "CNN4 V2": -5, "d": -3}
     psnrs = {"a": {"x": 9.0, "y": 1.0}, "b": {"x": 8.0}, "CNN4 V2": {"x": 10.0, "y": 2.0}, "d": {"x": 7.0}}
-    found = correlations(c, psnrs)
+    found = rank_correlations(c, psnrs)
     rho, chance = found["x, without CNN4 V2"]
     assert rho == pytest.approx(1.0) and chance == pytest.approx(1 / 6)  # one order of three in six
     rho, chance = found["x"]
@@ -216,6 +219,34 @@ def test_every_attack_runs_once_and_serves_the_sweeps_too():
     assert "cosine_tv_both" in tv_units(sizes) and start_units(sizes)[0] == "cosine_tv_both"
     assert len(tv_units(sizes)) == len(sizes.tv) and len(start_units(sizes)) == sizes.starts
     assert not {"tv 0.01", "start 0"} & {*tv_units(sizes), *start_units(sizes)}
+
+
+def test_eight_networks_cannot_tell_the_joint_rank_from_c():
+    """The interval is over networks: over the images of fixed networks it would be far too narrow."""
+    metrics = kept("leakage-matching")[0].metrics
+    gaps = {method: over_networks(metrics, method) for method in PREDICTED}
+    assert gaps == {method: over_networks(metrics, method) for method in PREDICTED}  # seeded
+    assert all(low < 0 < high for low, high in gaps.values())
+    assert predictors(metrics).verdict == "no verdict"
+    c, missing, decibels = predicted(metrics, "hybrid")
+    mine = [(spearmanr(c, row).statistic, spearmanr(missing, row).statistic) for row in decibels]
+    assert np.allclose(np.array(mine).T, correlations(metrics, "hybrid"))
+
+
+def test_equations_are_counted_as_for_the_designs():
+    """The last layer's input, and the convolutions' weights."""
+    network = TABLE_1["CNN4 V2"]
+    weights = sum(math.prod(network.shapes()[f"w{i + 1}"]) for i in range(network.depth))
+    assert equations("CNN4 V2") == math.prod(network.image_shapes()[-1]) + weights == 32 * 12 * 12 + 8400
+
+
+def test_whoever_knows_photographs_is_judged_by_the_better_null():
+    metrics = kept("leakage-prior")[0].metrics
+    for name in metrics.noise:
+        assert null_of(metrics, name) <= min(np.exp(np.log(metrics.grey[name]).mean()), max(metrics.mean[name]))
+    found = {claim.id: claim.verdict for claim in kept("leakage-prior")[0].claims}
+    assert found["prior-tenth"] == "finding" and found["defences-private"] == "partly"
+    assert in_words(None) == in_words(math.inf) == "no z that was tried" and in_words(0.3) == "z = 0.3"
 
 
 def test_an_image_counts_if_no_entry_is_off_by_more_than_half_a_grey_level():

@@ -300,9 +300,9 @@ def pairs_claims(metrics: PairsMetrics, _: PairsSizes) -> list[Claim]:
             ),
             f"the two photographs: {geometric_mean(next(iter(rows.values())).between):.3f}; half of them are nearer by "
             f"tossing coins, and {held} or more of {total} in {by_coins(held, total):.1g} of all cases",
-            "finding"
-            if held == total
-            else ("partly" if held > total / 2 and more_than_half(held, total) else "not reproduced"),
+            "no verdict"
+            if not more_than_half(total, total)
+            else ("finding" if held == total else "partly" if more_than_half(held, total) else "not reproduced"),
             value=held / total,
             null_value=0.5,
         )
