@@ -41,7 +41,7 @@ def judged(metrics):
 )
 def test_what_moved_is_judged_by_what_blur_moves(metrics, nulls, moved, optimiser):
     changed = {
-        name: replace(getattr(metrics.variants, name), moved_to_training=30, best_null_moved=nulls)
+        name: replace(getattr(metrics.variants, name), moved_to_training=30, best_null_moved=nulls, converged=True)
         for name in ("pixels", "span")
     }
     metrics = replace(metrics, variants=replace(metrics.variants, **changed))
@@ -51,6 +51,8 @@ def test_what_moved_is_judged_by_what_blur_moves(metrics, nulls, moved, optimise
     one = replace(metrics.variants.span, best_null_moved=2 if nulls == 25 else 25)
     mixed = replace(metrics, variants=replace(metrics.variants, span=one))
     assert judged(mixed)["optimiser"] == "partly"
+    restless = replace(mixed, variants=replace(mixed.variants, span=replace(one, converged=False)))
+    assert judged(restless)["optimiser"] == "no verdict"
 
 
 @pytest.mark.parametrize(("moved", "expected"), [(0, "not reproduced"), (10, "reproduced"), (11, "not reproduced")])
@@ -59,14 +61,23 @@ def test_few_are_more_than_none_and_at_most_a_tenth(metrics, moved, expected):
     assert judged(metrics)["moved"] == expected
 
 
-@pytest.mark.parametrize(("stayed", "expected"), [(51, "reproduced"), (50, "not reproduced")])
-def test_most_are_more_than_half(metrics, stayed, expected):
-    assert judged(with_reference(metrics, m=100, nearest_is_start_partition=stayed))["start"] == expected
+@pytest.mark.parametrize(("stayed", "expected"), [(81, "reproduced"), (80, "not reproduced")])
+def test_most_are_more_than_twice_what_chance_has(metrics, stayed, expected):
+    """Twice as many start images as training images: chance has 2 to 1, so 4 to 1 is asked for."""
+    metrics = with_reference(replace(metrics, n_train=50), m=100, nearest_is_start_partition=stayed)
+    assert judged(metrics)["start"] == expected
+    claims = DECORECO_PARTITION.claims(metrics, DECORECO_PARTITION.sizes["laptop"])
+    assert claims[0].null_value == pytest.approx(2 / 3) and "by chance 67%" in claims[0].null
 
 
 def test_a_run_that_did_not_converge_has_no_verdict(smoke):
-    assert {name for name, verdict in judged(smoke.metrics).items() if verdict == "no verdict"} == {"start", "moved"}
+    assert {name for name, verdict in judged(smoke.metrics).items() if verdict == "no verdict"} == {
+        "start",
+        "moved",
+        "optimiser",
+    }
     assert all("not converged (100 of 50,000 steps)" in claim.ours for claim in smoke.claims[:2])
+    assert smoke.claims[2].ours.endswith("not converged: no verdict")
 
 
 def test_the_recipe_starts_from_twice_as_many_other_images(smoke):

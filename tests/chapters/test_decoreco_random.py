@@ -47,12 +47,15 @@ def with_counts(found, count, null, best, **more):
 def test_untuned_start_is_judged_in_both_directions(smoke, count, null, best, fails, finds):
     metrics, variants = smoke.metrics, smoke.metrics.variants
     changed = {name: with_counts(getattr(variants, name), count, null, best) for name in vars(variants)}
-    changed["reference"] = replace(changed["reference"], converged=True)
+    for name in ("reference", "pixels", "span", "span_reference_net"):
+        changed[name] = replace(changed[name], converged=True)
     metrics = replace(metrics, variants=replace(variants, **changed))
     assert judged(metrics) == [fails, finds]
     span = with_counts(metrics.variants.span, count, null, count)
     metrics = replace(metrics, variants=replace(metrics.variants, span=span))
     assert judged(metrics)[1] == ("partly" if finds == "finding" else finds)
+    restless = replace(metrics.variants.pixels, converged=False)
+    assert judged(replace(metrics, variants=replace(metrics.variants, pixels=restless)))[1] == "no verdict"
 
 
 def test_a_run_that_did_not_converge_has_no_verdict(smoke):

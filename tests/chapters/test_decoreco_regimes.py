@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from recon.chapters.decoreco_regimes import DECORECO_REGIMES
+from recon.chapters.decoreco_regimes.claims import as_low
 from recon.chapters.decoreco_regimes.compute import both_signs, predictor
 from recon.chapters.decoreco_regimes.sizes import SIZES, Net
 
@@ -60,7 +61,7 @@ def test_sources_come_with_both_signs_strongest_first(smoke):
 @pytest.mark.parametrize(
     ("found", "rho", "expected"),
     [
-        (2, -0.6, ["finding", "finding"]),
+        (2, -0.6, ["partly", "finding"]),  # three networks have too few orders for more
         (1, -0.2, ["partly", "partly"]),
         (0, 0.3, ["not reproduced", "not reproduced"]),
     ],
@@ -72,9 +73,23 @@ def test_verdicts(smoke, found, rho, expected):
     metrics = replace(smoke.metrics, cells=cells, rank_correlation=rho)
     claims = DECORECO_REGIMES.claims(metrics, SIZES["smoke"])
     assert [claim.verdict for claim in claims] == expected
+    restless = [replace(cell, fell=0.02) if cell.way == "noise" else cell for cell in cells]
+    unsettled = DECORECO_REGIMES.claims(replace(metrics, cells=restless), SIZES["smoke"])
+    assert [claim.verdict for claim in unsettled] == ["no verdict", "no verdict"]
     small = replace(metrics, n_train=40, cells=[*cells[:-1], replace(cells[-1], n_train=40)])
     assert DECORECO_REGIMES.claims(small, SIZES["smoke"])[1].verdict == "not reproduced"  # the most images decide
     assert len(DECORECO_REGIMES.claims(replace(metrics, rank_correlation=None), SIZES["smoke"])) == 1
+
+
+def test_an_order_that_chance_seldom_has_is_a_finding(smoke):
+    """Six networks whose excess falls as the truth leaves more: one order of 720."""
+    base, zero = smoke.metrics.of("noise")[0], smoke.metrics.of("noise")[0].excess
+    rows = [replace(base, truth_share=[0.1 * k], excess=replace(zero, ncc_06=-k), fell=0.0) for k in range(1, 7)]
+    assert as_low(rows) == pytest.approx(1 / 720) and as_low(rows[::-1]) == pytest.approx(1 / 720)
+    up = [replace(row, excess=replace(zero, ncc_06=k)) for k, row in enumerate(rows)]
+    assert as_low(up) == 1.0
+    claim = DECORECO_REGIMES.claims(replace(smoke.metrics, cells=rows, rank_correlation=-1.0), SIZES["smoke"])[0]
+    assert claim.verdict == "finding"
 
 
 def test_the_settings_of_a_training_with_decay():

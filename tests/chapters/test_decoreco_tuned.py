@@ -96,7 +96,8 @@ def test_an_attack_that_blur_or_chance_matches_has_recovered_nothing(metrics, p_
 
 @pytest.mark.parametrize(("shared", "expected"), [(31, "finding"), (30, "not reproduced")])
 def test_counting_flatters_where_it_counts_more(metrics, shared, expected):
-    changed = replace(metrics, matches=replace(metrics.matches, ncc_06=30), per_image_ncc_06=shared)
+    changed = replace(metrics, matches=replace(metrics.matches, ncc_06=30), per_image_ncc_06=shared, converged=True)
+    assert judged(replace(changed, converged=False))["decoreco-counting-flatters"].verdict == "no verdict"
     assert judged(changed)["decoreco-counting-flatters"].verdict == expected
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recon.chapters.decoreco_partition.metrics import Ended, Metrics
 from recon.chapters.decoreco_partition.sizes import Sizes
-from recon.chapters.reference_common import came_text, if_converged
+from recon.chapters.reference_common import NO_VERDICT, came_text, if_converged
 from recon.chapters.tables import null_text
 from recon.scoring.nulls import clears
 from recon.store.results import Claim, verdict
@@ -16,13 +16,17 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 
 def _paper(metrics: Metrics) -> list[Claim]:
-    """ "moved" asks for some and few more than the held-out images, and holds in part if the best null has as many.
+    """ "start" asks for more than twice as many nearer to the start partition as to the training images, in
+    proportion to how many there are of each: of m start images and n training images chance has m / (m + n).  "moved"
+    asks for some and few more than the held-out images, and holds in part if the best null has as many.
 
     No verdict unless the recipe converged.
     """
     arm = metrics.variants.reference
     m, stayed, moved = arm.m, arm.nearest_is_start_partition, arm.moved_to_training
     some_few = 0 < moved - arm.moved_to_held_out <= 0.1 * m
+    chance = m / (m + metrics.n_train)
+    odds = stayed * metrics.n_train / max((m - stayed) * m, 1)
     how = f"by the published recipe, {came_text(arm)}"
     return [
         Claim(
@@ -32,11 +36,12 @@ def _paper(metrics: Metrics) -> list[Claim]:
             "most (visual)",
             f"{stayed} of {m} are nearer to an image of the start partition than to any training image, "
             f"{arm.nearest_is_own_start} nearest to their own, {how}",
+            f"by chance {chance:.0%}, as there are {m} images to start from and {metrics.n_train} to train on; "
             f"mean NCC {arm.ncc_to_start_partition:.2f} to the start, {arm.ncc_to_training:.2f} to "
             f"training and {arm.ncc_to_held_out:.2f} to held-out images",
-            if_converged(arm, verdict(stayed > 0.5 * m)),
+            if_converged(arm, verdict(odds > 2)),
             value=stayed / m,
-            null_value=0.5,
+            null_value=chance,
         ),
         Claim(
             "decoreco-partition-moved",
@@ -53,8 +58,9 @@ def _paper(metrics: Metrics) -> list[Claim]:
 
 
 def _optimiser(metrics: Metrics) -> Claim:
-    """Asks that both of our results clear the best null."""
+    """Asks that both of our results clear the best null; no verdict unless both searches converged."""
     ours, span = metrics.variants.pixels, metrics.variants.span
+    converged = ours.converged and span.converged
     cleared = [clears(found.moved_to_training, found.best_null_moved) for found in (ours, span)]
     return Claim(
         "decoreco-partition-optimiser",
@@ -64,10 +70,11 @@ def _optimiser(metrics: Metrics) -> Claim:
         "",
         f"{ours.moved_to_training} of {metrics.ours} left their start for a training image in all pixels, "
         f"{span.moved_to_training} in the span; nearest to the start partition are still "
-        f"{ours.nearest_is_start_partition} and {span.nearest_is_start_partition}",
+        f"{ours.nearest_is_start_partition} and {span.nearest_is_start_partition}"
+        + ("" if converged else "; not converged: no verdict"),
         f"best null: {_best_moved(ours)} and {_best_moved(span)}; {ours.moved_to_held_out} and "
         f"{span.moved_to_held_out} for a held-out image",
-        "finding" if all(cleared) else "partly" if any(cleared) else "not reproduced",
+        NO_VERDICT if not converged else "finding" if all(cleared) else "partly" if any(cleared) else "not reproduced",
         value=min(ours.moved_to_training, span.moved_to_training),
         null_value=max(ours.best_null_moved, span.best_null_moved),
     )

@@ -37,9 +37,10 @@ def _fails(variants: Variants, n: int) -> Claim:
 
 
 def _needs_no_tuning(variants: Variants) -> Claim:
-    """Asks that both results in the span clear their best null."""
+    """Asks that both results in the span clear their best null; no verdict unless the three searches converged."""
     ours = (variants.pixels, variants.pixels_then_span, variants.span)
     there = variants.span_reference_net
+    converged = all(search.converged for search in (variants.pixels, variants.span, there))
     in_span = [clears(found.matches.ncc_06, found.best_null.ncc_06) for found in ours[1:]]
     return Claim(
         "decoreco-random-needs-no-tuning",
@@ -47,10 +48,12 @@ def _needs_no_tuning(variants: Variants) -> Claim:
         "The untuned start is no protection: Adam and logarithmic multipliers find images from it, and the noise "
         "outside the span of w1 can be projected away.",
         "",
-        _counted(*ours, variants.span.searched_dimensions) + f"; {_there(there)}",
+        _counted(*ours, variants.span.searched_dimensions)
+        + f"; {_there(there)}"
+        + ("" if converged else "; not converged: no verdict"),
         f"best null: {best_texts((*ours, there))}; held out: "
         + ", ".join(str(found.null.ncc_06) for found in (*ours, there)),
-        "finding" if all(in_span) else "partly" if any(in_span) else "not reproduced",
+        NO_VERDICT if not converged else "finding" if all(in_span) else "partly" if any(in_span) else "not reproduced",
         value=min(found.matches.ncc_06 for found in ours[1:]),
         null_value=max(found.best_null.ncc_06 for found in ours[1:]),
     )

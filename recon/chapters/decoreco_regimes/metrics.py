@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recon.chapters.common import FALL
 from recon.chapters.tables import MatchTable
 
 
@@ -39,6 +40,11 @@ class Cell(MatchTable):
     scales_tried: list[float] | None = None
     scale_inside: bool | None = None
     fell: float | None = None
+
+    @property
+    def converged(self) -> bool:
+        """Whether the energy had stopped falling; of what was not searched, yes."""
+        return self.fell is None or self.fell < FALL
 
     @property
     def excess_share(self) -> float:

@@ -8,10 +8,12 @@ from recon.chapters.tables import best_text, best_texts
 from recon.scoring.nulls import clears
 from recon.store.results import Claim, verdict
 
+UNSETTLED = "; not converged: no verdict"
+
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """§4.4's sentences on the tuned attack, and what counting without a null does."""
-    shown = [] if metrics.shown is None else [_some_are_false(metrics.shown)]
+    shown = [] if metrics.shown is None else [_some_are_false(metrics.shown, metrics.converged)]
     return [
         _recovers(metrics),
         *shown,
@@ -20,18 +22,26 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "",
             "Counting every training image whose best candidate is above NCC 0.6, shared or not, flatters the attack.",
             "the reference code's direction",
-            f"{metrics.per_image_ncc_06} so, {metrics.matches.ncc_06} one-to-one",
+            f"{metrics.per_image_ncc_06} so, {metrics.matches.ncc_06} one-to-one"
+            + ("" if metrics.converged else UNSETTLED),
             f"held out: {metrics.null_per_image_ncc_06} so, {metrics.null.ncc_06} one-to-one",
-            "finding" if metrics.per_image_ncc_06 > metrics.matches.ncc_06 else "not reproduced",
+            _if(
+                metrics.converged, "finding" if metrics.per_image_ncc_06 > metrics.matches.ncc_06 else "not reproduced"
+            ),
             value=metrics.per_image_ncc_06,
             null_value=metrics.null_per_image_ncc_06,
         ),
     ]
 
 
-def _some_are_false(found: ShownRanks) -> Claim:
+def _if(converged: bool | None, found: str) -> str:
+    """The verdict that a sentence gets from a converged search, and from no other."""
+    return found if converged else "no verdict"
+
+
+def _some_are_false(found: ShownRanks, converged: bool | None) -> Claim:
     """Most of the shown, and not all, must be more like a training image than chance explains, and at most 1 % of the
-    lists made with other images may have as many; "partly" where all of them are."""
+    lists made with other images may have as many; "partly" where all of them are; no verdict unless converged."""
     shown, beyond = len(found.rank), found.p_value <= 0.01
     most = beyond and 2 * found.count > shown
     return Claim(
@@ -40,10 +50,10 @@ def _some_are_false(found: ShownRanks) -> Claim:
         "Most natural-looking reconstructions resemble a training image; some do not, and look as realistic.",
         "4 of 5 in the top 10; the fifth at rank 51",
         f"{found.count} of {shown} beyond chance; ranks among {found.reconstructions} reconstructions: "
-        f"{', '.join(map(str, found.rank))}; {found.high} in the top 10",
+        f"{', '.join(map(str, found.rank))}; {found.high} in the top 10" + ("" if converged else UNSETTLED),
         f"images nobody trained on in their place: {found.held_out_count:.2f} beyond chance, "
         f"{found.held_out_high:.1f} in the top 10",
-        "not reproduced" if not most else "reproduced" if found.count < shown else "partly",
+        _if(converged, "not reproduced" if not most else "reproduced" if found.count < shown else "partly"),
         value=found.count,
         null_value=found.held_out_count,
     )
@@ -64,9 +74,9 @@ def _recovers(metrics: Metrics) -> Claim:
         "40 shown (visual)",
         f"{found} of {n} training images above NCC 0.6, one-to-one{separator}{over} in competition with held-out "
         f"images p = {chance.p_value:.0e} (exchangeable given the candidates, which those in the span are not)"
-        + ("" if metrics.converged else "; not converged: no verdict"),
+        + ("" if metrics.converged else UNSETTLED),
         ("" if table is None else f"{best_text(table)}; ") + f"{metrics.null.ncc_06} of {n} held-out images",
-        verdict(chance.p_value < 1e-3 and found > 2 * best) if metrics.converged else "no verdict",
+        _if(metrics.converged, verdict(chance.p_value < 1e-3 and found > 2 * best)),
         value=found,
         null_value=best,
     )
