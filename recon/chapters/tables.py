@@ -100,6 +100,7 @@ NULL_NAMES = {
     "directions": "singular directions",
     "means": "mean images",
     "held_out": "held-out images",
+    "denoised": "denoised mixtures of the span",
 }
 
 

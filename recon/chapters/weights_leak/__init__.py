@@ -2,11 +2,14 @@
 
 from recon.chapters.base import Experiment
 from recon.chapters.weights_leak.claims import recipe_claims, size_claims
+from recon.chapters.weights_leak.claims_prior import prior_claims
+from recon.chapters.weights_leak.compute_prior import compute_prior
 from recon.chapters.weights_leak.compute_recipes import compute_recipes
 from recon.chapters.weights_leak.compute_size import compute_size
 from recon.chapters.weights_leak.figures import RECIPE_FIGURES, SIZE_FIGURES
-from recon.chapters.weights_leak.metrics import RecipeMetrics, SizeMetrics
-from recon.chapters.weights_leak.sizes import MAP_SIZES, RECIPE_SIZES
+from recon.chapters.weights_leak.figures_prior import PRIOR_FIGURES
+from recon.chapters.weights_leak.metrics import PriorMetrics, RecipeMetrics, SizeMetrics
+from recon.chapters.weights_leak.sizes import MAP_SIZES, PRIOR_SIZES, RECIPE_SIZES
 
 SIZE = Experiment(
     name="separation-size",
@@ -31,4 +34,16 @@ RECIPES = Experiment(
     compute=compute_recipes,
     claims=recipe_claims,
     figures=RECIPE_FIGURES,
+)
+PRIOR = Experiment(
+    name="separation-prior",
+    chapter="07-weights-leak",
+    section="",
+    summary="a prior learned on public photographs takes separation on to 500 images",
+    cost={"smoke": "10 s", "laptop": "2 min", "paper": "an hour"},
+    sizes=PRIOR_SIZES,
+    metrics=PriorMetrics,
+    compute=compute_prior,
+    claims=prior_claims,
+    figures=PRIOR_FIGURES,
 )

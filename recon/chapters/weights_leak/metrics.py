@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recon.chapters.separation_common import NCCCounts
+from recon.chapters.tables import MatchTable
 from recon.training.recipes import Recipe
 
 
@@ -132,3 +133,51 @@ class RecipeMetrics:
     def of(self, *families: str) -> list[RecipeCell]:
         """The cells of these families."""
         return [cell for cell in self.cells if cell.family in families]
+
+
+@dataclass(frozen=True)
+class NoiseLevel:
+    """tau: noise over image, root mean squares · error: of the denoiser, over the image's mean square, on images that
+    it was not trained on · linear: the least that a linear denoiser has, τ² / (1 + τ²), whatever the images are."""
+
+    tau: float
+    error: float
+    linear: float
+
+
+@dataclass(frozen=True)
+class Trusted:
+    """How well `stayed` tells true candidates from false ones.
+
+    candidates; true: those with |NCC| above 0.7 to a training image, and more than to any image of as many others ·
+    auc: None where one kind is missing · top: k -> the share of true ones among the k that moved least · last: the same
+    among the k that moved most.
+    """
+
+    candidates: int
+    true: int
+    auc: float | None
+    top: dict[str, float]
+    last: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorMetrics:
+    """One network, by three attacks: `components`, separation by independent components; `orthogonal`, the prior with
+    all candidates orthogonal, begun there; `found`, the same with each on its own in the end.
+
+    n_train images of side × side, width, loss: mean logistic loss at the end of training · rank: directions searched ·
+    public: photographs that the prior was learned from · levels: what it learned.
+    """
+
+    n_train: int
+    side: int
+    width: int
+    loss: float
+    rank: int
+    public: int
+    levels: list[NoiseLevel]
+    components: MatchTable
+    orthogonal: MatchTable
+    found: MatchTable
+    trusted: Trusted

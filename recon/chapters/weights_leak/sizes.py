@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recon.attacks.denoising import PriorSettings
 from recon.attacks.separation import SeparationSettings
+from recon.training.denoiser import DenoiserSettings
 from recon.training.recipes import Recipe
 
 
@@ -89,5 +91,55 @@ RECIPE_SIZES = {
     ),
     "paper": RecipeSizes(
         n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=FAMILIES, shadow_n=(100, 200)
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorSizes:
+    """Separation with a learned prior: a network with two hidden layers of `width` and biases in all, trained by
+    `steps` of Adam with `weight_decay` on n_train images averaged down to side × side · separation: how its sources are
+    found · denoiser, attack: of the prior and of what is done with it."""
+
+    n_train: int
+    side: int
+    width: int
+    steps: int
+    weight_decay: float
+    separation: SeparationSettings
+    denoiser: DenoiserSettings
+    attack: PriorSettings
+
+
+PRIOR_SIZES = {
+    "smoke": PriorSizes(
+        n_train=20,
+        side=16,
+        width=64,
+        steps=100,
+        weight_decay=1e-3,
+        separation=SeparationSettings(first_rank=8, iterations=40),
+        denoiser=DenoiserSettings(channels=8, steps=20, batch=16),
+        attack=PriorSettings(orthogonal=3, free=7),
+    ),
+    "laptop": PriorSizes(
+        n_train=126,
+        side=16,
+        width=400,
+        steps=600,
+        weight_decay=1e-3,
+        separation=SeparationSettings(),
+        denoiser=DenoiserSettings(steps=500),
+        attack=PriorSettings(),
+    ),
+    "paper": PriorSizes(
+        n_train=500,
+        side=32,
+        width=1000,
+        steps=600,
+        weight_decay=1e-3,
+        separation=SeparationSettings(),
+        denoiser=DenoiserSettings(steps=2500, bfloat16=True),
+        attack=PriorSettings(orthogonal=15, free=45),
     ),
 }

@@ -1,0 +1,73 @@
+"""Chapter 7's sentences on separation with a learned prior; the rules were written before the run that is kept."""
+
+from __future__ import annotations
+
+from recon.chapters.tables import MatchTable, null_text
+from recon.chapters.weights_leak.metrics import PriorMetrics
+from recon.chapters.weights_leak.sizes import PriorSizes
+from recon.scoring.matching import Counts
+from recon.scoring.nulls import clears
+from recon.store.results import Claim
+
+GOAL = 0.08  # of the images, beyond the best null above NCC 0.6: 40 of 500
+SURE = 0.9
+
+
+def prior_claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
+    """Whether the prior finds more, and whether the adversary knows what it has found."""
+    return [_finds_more(metrics), _who_stays(metrics)]
+
+
+def _finds_more(metrics: PriorMetrics) -> Claim:
+    found, without, n = metrics.found, metrics.components, metrics.n_train
+    enough = found.excess.ncc_06 >= GOAL * n and clears(found.matches.ncc_06, found.best_null.ncc_06)
+    more = clears(found.matches.ncc_07, max(without.matches.ncc_07, found.best_null.ncc_07))
+    return Claim(
+        "separation-prior",
+        "",
+        "Where independent components end, a prior learned on public photographs goes on: it finds at least 8 % of the "
+        "images beyond the best null above NCC 0.6, and more than independent components above 0.7.",
+        "",
+        f"of {n} images above NCC 0.6, 0.7, 0.8: {_counts(found.matches)}; by independent components alone "
+        f"{_counts(without.matches)}; SSIM above 0.4: {found.matches.ssim_04}",
+        f"best null above 0.6: {null_text(found.best_null.ncc_06, found.best_null_name.ncc_06)}; above 0.7: "
+        f"{null_text(found.best_null.ncc_07, found.best_null_name.ncc_07)}; above 0.8: {found.best_null.ncc_08}",
+        "finding" if enough and more else ("partly" if enough or more else "not reproduced"),
+        value=found.matches.ncc_06,
+        null_value=found.best_null.ncc_06,
+    )
+
+
+def _who_stays(metrics: PriorMetrics) -> Claim:
+    known = metrics.trusted
+    share = known.true / known.candidates
+    top = {int(k): value for k, value in known.top.items()}
+    most = max(top, default=None)
+    sure = most is not None and top[most] >= SURE and top[most] > share
+    return Claim(
+        "separation-prior-known",
+        "",
+        "Candidates that stay where they are from step to step are true: the adversary knows which to believe.",
+        "",
+        ", ".join(f"{value:.2f} of the {k} that moved least are true" for k, value in top.items())
+        + f" ({known.true} of {known.candidates} candidates are; AUC {known.auc or float('nan'):.2f})",
+        f"a guess: {share:.2f} are true",
+        "no verdict"
+        if most is None
+        else ("finding" if sure else ("partly" if top[most] > share else "not reproduced")),
+        value=None if most is None else top[most],
+        null_value=share,
+    )
+
+
+def _counts(counts: Counts) -> str:
+    return f"{counts.ncc_06}, {counts.ncc_07}, {counts.ncc_08}"
+
+
+def ways(metrics: PriorMetrics) -> list[tuple[str, MatchTable]]:
+    """The three attacks in words, in the order in which one begins where the last ended."""
+    return [
+        ("independent components", metrics.components),
+        ("prior, all orthogonal", metrics.orthogonal),
+        ("prior, each on its own", metrics.found),
+    ]

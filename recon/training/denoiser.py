@@ -1,0 +1,118 @@
+"""Training of the denoiser that a blind separation uses as its prior: photographs against mixtures of photographs.
+
+What stands in the way of one image x in a mixture is a sum of many others, which is nearly Gaussian and has their
+spectrum.  So the denoiser learns to find x in
+
+    z = (x + τ n) / rms(x + τ n),    n = Σ_k g_k x_k scaled to unit mean square,  g_k ~ N(0, 1),
+
+for public images x_k and τ drawn evenly in its logarithm.  It minimises (1 + 1/τ²) ‖D(z) − x‖², which is of one size
+for all τ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from recon.errors import ReconError
+from recon.nets.denoiser import Denoiser
+from recon.optim.descent import Adam, cosine
+from recon.optim.loop import Checkpoint, LoopSettings, iterate
+from recon.optim.tree import State
+
+
+@dataclass(frozen=True)
+class DenoiserSettings:
+    """channels: of the network at full size · steps of Adam, each on `batch` images · step_size: of the first, falling
+    along half a cosine · noise: least and greatest τ · bfloat16: whether convolutions are computed in it."""
+
+    channels: int = 32
+    steps: int = 1500
+    batch: int = 64
+    step_size: float = 1e-3
+    noise: tuple[float, float] = (0.3, 3.5)
+    bfloat16: bool = False
+
+
+def unit(x: Tensor) -> Tensor:
+    """Images (n, …), each scaled to unit mean square; zero stays zero."""
+    size = x.flatten(1).square().mean(1).sqrt().clamp_min(1e-12)
+    return x / size.view(-1, *[1] * (x.dim() - 1))
+
+
+def mixtures(public: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """`count` Gaussian mixtures of images (k, c, h, w), of unit mean square."""
+    weights = torch.randn(count, len(public), generator=generator).to(public)
+    return unit((weights @ public.flatten(1)).unflatten(1, public.shape[1:]))
+
+
+def noisy(x: Tensor, tau: Tensor, noise: Tensor) -> Tensor:
+    """z (n, c, h, w) of images x, noise levels τ (n,) and noise n."""
+    return unit(x + tau.view(-1, 1, 1, 1) * noise)
+
+
+def train_denoiser(
+    public: Tensor,
+    settings: DenoiserSettings,
+    generator: torch.Generator,
+    checkpoint: Checkpoint | None = None,
+) -> Denoiser:
+    """The denoiser, trained on public images (k, c, h, w), whitened (`recon.attacks.denoising.Whitening`), of unit mean
+    square.
+
+    Every step draws images, sides, signs, τ and noise from a generator of its own: an interrupted run goes on to the
+    same answer.  ReconError for fewer than two images.
+    """
+    if len(public) < 2:
+        raise ReconError("a prior needs at least two public images")
+    network = Denoiser(tuple(public.shape[1:]), settings.channels, generator).to(public.device)
+    first_seed = int(torch.randint(2**31, (), generator=generator))
+    adam = Adam(settings.step_size, (0.9, 0.999), 1e-8)
+
+    def init() -> State:
+        theta = torch.cat([each.detach().flatten() for each in network.parameters()])
+        return adam.init(theta) | {"accepted": {"energy": theta.new_full((1,), torch.inf)}}
+
+    def step(state: State) -> State:
+        taken = int(state["taken"])
+        x, tau, noise = _batch(public, settings, torch.Generator().manual_seed(first_seed + taken))
+        theta = state["x"].requires_grad_()
+        with torch.autocast(public.device.type, torch.bfloat16, enabled=settings.bfloat16):
+            found = functional_call(network, _named(network, theta), (noisy(x, tau, noise),))
+        loss = ((found.float() - x).square().flatten(1).mean(1) * (1 + tau.pow(-2))).mean()
+        (gradient,) = torch.autograd.grad(loss, theta)
+        state = state | {"x": theta.detach()}
+        factor = cosine(taken, settings.steps, 0.01)
+        return adam.step(state, loss.detach(), gradient, factor) | {"accepted": {"energy": loss.detach()[None]}}
+
+    loop = LoopSettings(settings.steps, device=public.device, label="denoiser")
+    state, _ = iterate(init, step, loop, checkpoint)
+    with torch.no_grad():
+        for each, value in zip(network.parameters(), _named(network, state["x"]).values(), strict=True):
+            each.copy_(value)
+    return network.requires_grad_(False)
+
+
+def _batch(public: Tensor, settings: DenoiserSettings, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """x (b, c, h, w), mirrored or not and of either sign, τ (b,) and noise."""
+    rows = torch.randint(len(public), (settings.batch,), generator=generator)
+    mirrored, negative, level = torch.rand(3, settings.batch, generator=generator)
+    x = public[rows]
+    x = torch.where((mirrored < 0.5).to(x.device).view(-1, 1, 1, 1), x.flip(-1), x)
+    x = x * torch.where(negative < 0.5, 1.0, -1.0).to(x).view(-1, 1, 1, 1)
+    least, greatest = map(math.log, settings.noise)
+    tau = torch.exp(least + (greatest - least) * level).to(x)
+    return x, tau, mixtures(public, settings.batch, generator)
+
+
+def _named(network: Denoiser, theta: Tensor) -> dict[str, Tensor]:
+    """The vector of all parameters, by name."""
+    parts = theta.split([each.numel() for each in network.parameters()])
+    return {name: part.view_as(each) for (name, each), part in zip(network.named_parameters(), parts, strict=True)}
+
+
+__all__ = ["DenoiserSettings", "mixtures", "noisy", "train_denoiser", "unit"]
