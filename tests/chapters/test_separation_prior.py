@@ -1,0 +1,93 @@
+"""Chapter 7's separation with a learned prior: what the adversary is given, what is counted, and how it is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+from recon.attacks.denoising import Prior, PriorSeparated, Whitening
+from recon.chapters.base import Context
+from recon.chapters.weights_leak import PRIOR
+from recon.chapters.weights_leak.claims_prior import ways
+from recon.chapters.weights_leak.compute_prior import _public, denoised_mixtures, levels, trusted
+from recon.images.bundle import Bundle
+from recon.images.registry import load_pool
+from recon.scoring.metrics import ncc
+
+
+@pytest.fixture(scope="module")
+def smoke(runs):
+    return runs("separation-prior")
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def white(count, seed=0):
+    return torch.randn(count, 3, 8, 8, generator=seeded(seed))
+
+
+def test_the_prior_is_learned_on_photographs_that_are_in_no_partition():
+    context = Context(load_pool("photos"), torch.device("cpu"), 0, None, None)
+    images = context.images(20)
+    public = _public(images, context)
+    used = torch.cat([images.train_index, images.init_index, images.held_out_index])
+    assert len(public.init) > 20 and not torch.isin(public.init_index, used).any()
+    assert torch.equal(public.train, images.train) and torch.equal(public.mean, images.mean)
+
+
+def test_counts_are_of_the_arrays(smoke):
+    metrics = smoke.metrics
+    paired = ncc(smoke.array("x_train"), smoke.array("x_hat")).diagonal()
+    torch.testing.assert_close(paired, smoke.array("ncc"), rtol=0, atol=1e-5)
+    assert int((paired > 0.6).sum()) == metrics.found.matches.ncc_06
+    assert (smoke.array("ncc").diff() <= 0).all() and len(paired) == metrics.n_train
+    for _, table in ways(metrics):
+        assert "denoised" in table.nulls and table.best_null.ncc_06 >= table.nulls["denoised"].ncc_06
+    assert len(smoke.array("stayed")) == metrics.rank == metrics.trusted.candidates
+
+
+def test_a_denoiser_that_does_nothing_has_the_error_of_the_noise():
+    """D(z) = z: its error is that of z, 2 − 2 / √(1 + τ²) for white images."""
+    eye = torch.eye(3).expand(64, -1, -1)
+    prior = Prior(Whitening(eye, eye, torch.eye(8)), torch.nn.Identity())
+    found = levels(prior, white(2000, 1), white(300, 2), seeded(3))
+    for each in found:
+        assert each.error == pytest.approx(2 - 2 / (1 + each.tau**2) ** 0.5, rel=0.05)
+        assert each.linear == pytest.approx(each.tau**2 / (1 + each.tau**2))
+
+
+def bundle(train, others, held_out):
+    return Bundle.of_tensors(train, others, held_out, (3, 8, 8))
+
+
+def test_trusted_counts_from_either_end():
+    train, others, held_out = (white(40, seed).flatten(1) for seed in (4, 5, 6))
+    sources = torch.cat([train[:20], others[:20]])
+    found = PriorSeparated(torch.cat([sources, -sources]), torch.linspace(1, 0, 40), sources)
+    known = trusted(found, bundle(train, others, held_out))
+    assert (known.candidates, known.true, known.auc, known.top, known.last) == (40, 20, 1.0, {"20": 1.0}, {"20": 0.0})
+    mixed = replace(found, x_hat=torch.cat([sources.flip(0), -sources.flip(0)]))
+    assert trusted(mixed, bundle(train, others, held_out)).auc == 0.0
+    assert trusted(replace(found, x_hat=-found.x_hat), bundle(train, others, held_out)).true == 20  # of either sign
+
+
+def test_the_null_with_the_prior_lies_in_the_span():
+    eye = torch.eye(3).expand(64, -1, -1)
+    prior = Prior(Whitening(eye, eye, torch.eye(8)), torch.nn.Tanh())
+    basis = torch.linalg.qr(white(5, 7).flatten(1).T).Q.T
+    train = white(5, 8).flatten(1)
+    made = denoised_mixtures(basis, bundle(train, train, train), prior, seeded(9))
+    assert made.shape == (10, 192)
+    torch.testing.assert_close(made @ basis.T @ basis, made, rtol=0, atol=1e-5)
+
+
+def test_the_figures_draw(smoke):
+    for draw in PRIOR.figures.values():
+        figure = draw(smoke)
+        figure.savefig("/dev/null", format="png")
+        plt.close(figure)
