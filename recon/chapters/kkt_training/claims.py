@@ -14,8 +14,11 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     ours, reference = metrics.loss_scaled, metrics.gradient_descent
     decay, reached, steps = metrics.weight_decay, metrics.at_reference_loss, metrics.steps_to_reference_loss
     then = f" (layer 1 left: {_both(reached)})" if reached else ""
-    lowest = min(ours.observed[len(ours.observed) // 2 :], key=lambda row: row.kkt_residual_smoothed)
-    rises = ours.kkt_residual_smoothed / lowest.kkt_residual_smoothed
+    later = ours.observed[len(ours.observed) // 2 :]
+    smooth = min(later, key=lambda row: row.kkt_residual_smoothed)
+    hard = min(later, key=lambda row: row.kkt_residual)
+    rises = (ours.kkt_residual_smoothed / smooth.kkt_residual_smoothed, ours.kkt_residual / hard.kkt_residual)
+    both = [each >= 1.05 for each in rises]
     first, second, needed = metrics.first_layer, metrics.second_layer, metrics.needed
     gap = abs(decay.implied_residual / decay.gradient_over_decay - 1)
     return [
@@ -38,11 +41,11 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
             "More training does not bring the images ever nearer to a KKT point: the residual of layer 1 has a minimum "
             "on the way and rises after it.",
             "",
-            f"smoothed: {lowest.kkt_residual_smoothed:.1%} at step {lowest.step}, {ours.kkt_residual_smoothed:.1%} at "
-            f"step {ours.step}; hard: {lowest.kkt_residual:.1%}, {ours.kkt_residual:.1%}",
-            "no images: 100%",
-            "finding" if rises >= 1.05 else "partly" if rises > 1 else NO,
-            value=rises,
+            f"smoothed: {smooth.kkt_residual_smoothed:.1%} at step {smooth.step}, {ours.kkt_residual_smoothed:.1%} at "
+            f"step {ours.step}; hard: {hard.kkt_residual:.1%} at step {hard.step}, {ours.kkt_residual:.1%} at the end",
+            "no images: 100%; no rise: 1",
+            "finding" if all(both) else "partly" if any(both) else NO,
+            value=min(rises),
             null_value=1.0,
         ),
         Claim(
