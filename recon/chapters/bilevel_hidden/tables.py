@@ -45,9 +45,11 @@ def reading_table(results: list[Result[Metrics]]) -> pd.DataFrame:
         }
     for reading in READINGS:
         for decay in results[0].metrics.weight_decays:
-            rows[reading, str(decay), "null: two seeds"] = {
-                start: over_sets([_null(r.metrics, decay, reading) for r in results], ".1e") for start in STARTS
-            }
+            for words, renumbered in (("null: two seeds", False), ("null: the same, units in one order", True)):
+                nulls = [_null(r.metrics, decay, reading, renumbered) for r in results]
+                told = [null for null in nulls if null is not None]
+                if told:
+                    rows[reading, str(decay), words] = {start: over_sets(told, ".1e") for start in STARTS}
     rows["", "", "paper, Table 1"] = {start: f"{value:.1e}" for start, value in PAPER_HIDDEN.items()}
     table = pd.DataFrame(rows).T.fillna("")
     return table.rename_axis(["reading", "weight decay", "θ⁰"]).sort_index(level=[0, 1], sort_remaining=False)
@@ -57,10 +59,12 @@ def _place(each: Reading) -> tuple[float, str, str]:
     return each.weight_decay, each.inner, each.reading
 
 
-def _null(metrics: Metrics, decay: float, reading: str) -> float:
+def _null(metrics: Metrics, decay: float, reading: str, renumbered: bool) -> float | None:
+    """How far two networks are apart that share their data only; None where their units were not renumbered."""
     null = metrics.weight_decays[decay].null
+    found = null.other_seed_aligned_sum if renumbered else null.other_seed_sum
     units = {"sum": 1.0, "mean per parameter": metrics.n_params, "relative to ‖θ*‖²": null.zero_sum}
-    return null.other_seed_sum / units[reading]
+    return None if found is None else found / units[reading]
 
 
 def cosine_table(result: Result[HypergradientMetrics]) -> pd.DataFrame:
