@@ -26,7 +26,7 @@ from recon.chapters.decoreco_adversary.compute import (
 )
 from recon.chapters.decoreco_adversary.figures import GRID, stairs
 from recon.chapters.decoreco_adversary.networks import Outside, described, is_true
-from recon.chapters.decoreco_adversary.words import GUESS, counted, measured, take_away
+from recon.chapters.decoreco_adversary.words import GUESS, by_guess, counted, measured, take_away
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
 from recon.scoring.discrimination import Scored, true_rate
@@ -127,6 +127,12 @@ def test_whether_looks_tell(smoke, decoreco, more, expected):
     found = DECORECO_ADVERSARY.claims(replace(smoke.metrics, arms=smoke.metrics.arms | arms), SMOKE)
     claim = next(each for each in found if each.id == "adversary-looks-tell")
     assert claim.verdict == expected and (claim.value, claim.null_value) == (0.7, 0.2)
+
+
+def test_the_guess_stands_beside_the_take_away(smoke):
+    arms = smoke.metrics.arms
+    for arm in ("decoreco", "more"):
+        assert f"{arms[arm].natural.guess.precision_at_20:.2f}" in by_guess(smoke.metrics)
 
 
 def test_the_take_away_holds_two_numbers_of_the_result(smoke):

@@ -65,5 +65,14 @@ def take_away(metrics: Metrics) -> str:
     )
 
 
+def by_guess(metrics: Metrics) -> str:
+    """What chance has of the same twenty; the two kinds are of networks with other numbers of images."""
+    decoreco, separated = (metrics.arms[arm].natural.guess.precision_at_20 for arm in ("decoreco", "more"))
+    return (
+        f"By a guess it would be {_text(decoreco)} and {_text(separated)} of them: the networks of the second kind are "
+        "others, with other numbers of images, so the two are to be read against their guesses."
+    )
+
+
 def _text(value: float | None) -> str:
     return "not defined" if value is None else f"{value:.2f}"
