@@ -123,13 +123,13 @@ PRIOR_SIZES = {
         attack=PriorSettings(orthogonal=3, free=7),
     ),
     "laptop": PriorSizes(
-        n_train=126,
+        n_train=60,
         side=16,
-        width=400,
+        width=200,
         steps=600,
         weight_decay=1e-3,
         separation=SeparationSettings(),
-        denoiser=DenoiserSettings(steps=500),
+        denoiser=DenoiserSettings(steps=800, step_size=2e-3),
         attack=PriorSettings(),
     ),
     "paper": PriorSizes(
