@@ -120,6 +120,13 @@ def _sizes(metrics: Any, config: Any) -> Iterator[Point]:
             yield _three("separation-size", NOTHING, cell.width, cell.n_train, cell)
 
 
+def _prior(metrics: Any, config: Any) -> Iterator[Point]:
+    if metrics.side == 32:
+        top = metrics.trusted.top.get("100")
+        sure = None if top is None else round(100 * top)
+        yield _three("separation-prior", NOTHING, metrics.width, metrics.n_train, metrics.found, sure)
+
+
 def _recipes(metrics: Any, config: Any) -> Iterator[Point]:
     for cell in metrics.cells:
         if cell.family in RECIPE_FAMILIES:
@@ -276,6 +283,7 @@ WEIGHTS: dict[str, Reader] = {
     "bilevel-hidden": _hidden,
     "separation": _separation,
     "separation-size": _sizes,
+    "separation-prior": _prior,
     "separation-recipes": _recipes,
     "decoreco-random": _from_noise,
     "decoreco-tuned": _tuned,
