@@ -41,7 +41,7 @@ def _finds_more(metrics: PriorMetrics) -> Claim:
 def _who_stays(metrics: PriorMetrics) -> Claim:
     known = metrics.trusted
     share = known.true / known.candidates
-    top = {int(k): value for k, value in known.top.items()}
+    top = dict(sorted((int(k), value) for k, value in known.top.items()))
     most = max(top, default=None)
     sure = most is not None and top[most] >= SURE and top[most] > share
     return Claim(
