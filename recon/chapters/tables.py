@@ -100,13 +100,14 @@ NULL_NAMES = {
     "directions": "singular directions",
     "means": "mean images",
     "held_out": "held-out images",
-    "denoised": "denoised mixtures of the span",
 }
+#: of attacks that have been given more than the weights
+OTHER_NULLS = {"denoised": "denoised mixtures of the span"}
 
 
 def null_text(count: int, name: str) -> str:
     """A null in words: "14 (mixtures of the training images)"."""
-    return f"{count} ({NULL_NAMES[name]})"
+    return f"{count} ({(NULL_NAMES | OTHER_NULLS)[name]})"
 
 
 def best_text(table: NullTable) -> str:
@@ -139,6 +140,7 @@ def flat(table: Any) -> dict[str, Any]:
 
 __all__ = [
     "NULL_NAMES",
+    "OTHER_NULLS",
     "Attacked",
     "ByReference",
     "ByYardstick",
