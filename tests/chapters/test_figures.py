@@ -215,7 +215,7 @@ TOYS = {"plot_hypergradients"}
 def plots() -> Iterator[tuple[str, Callable[..., Figure]]]:
     """(name of an experiment, what draws a figure of its result), all that there are."""
     for info in walk_packages(recon.chapters.__path__, "recon.chapters."):
-        if not info.name.endswith(("figures", "bilevel_pictures")):
+        if not info.name.rpartition(".")[2].startswith(("figures", "bilevel_pictures")):
             continue
         module = import_module(info.name)
         for name, plot in vars(module).items():

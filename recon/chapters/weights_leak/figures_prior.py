@@ -19,6 +19,7 @@ from recon.store.results import Result
 THRESHOLDS = (0.6, 0.7, 0.8)
 
 
+@chart
 def plot_prior(result: Result[PriorMetrics]) -> Figure:
     """Share of the images that each attack finds above each NCC, and the best null of the last."""
     metrics = result.metrics
@@ -51,4 +52,4 @@ def plot_pairs(result: Result[PriorMetrics], columns: int = 10) -> Figure:
     return image_rows(rows, [[f"{value:.2f}" for value in score[picked].tolist()]])
 
 
-PRIOR_FIGURES: dict[str, Callable[[Result[PriorMetrics]], Figure]] = {"prior": chart(plot_prior), "pairs": plot_pairs}
+PRIOR_FIGURES: dict[str, Callable[[Result[PriorMetrics]], Figure]] = {"prior": plot_prior, "pairs": plot_pairs}
