@@ -45,7 +45,7 @@ SIZES = {
         width=500,
         train_steps=600,
         networks=3,
-        attack=RecoverSettings(m=200, restarts=2, steps=500),
+        attack=RecoverSettings(m=200, restarts=1, steps=400),
         separation=SeparationSettings(restarts=2),
     ),
     "paper": Sizes(

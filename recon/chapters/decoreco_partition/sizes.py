@@ -34,7 +34,7 @@ SIZES = {
     ),
     "laptop": Sizes(
         n_train=50,
-        width=1000,
+        width=500,
         train_steps=300,
         attack=RecoverSettings(m=50, restarts=1),
         reference=ReferenceSizes(steps=300),

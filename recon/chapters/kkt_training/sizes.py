@@ -27,6 +27,6 @@ class Sizes:
 
 SIZES = {
     "smoke": Sizes(n_train=20, width=64, steps=150, reference_steps=150, decay_iterations=200),
-    "laptop": Sizes(n_train=100, width=1000, steps=1500, reference_steps=800, decay_iterations=200),
+    "laptop": Sizes(n_train=100, width=500, steps=1500, reference_steps=800, decay_iterations=200),
     "paper": Sizes(n_train=500, width=1000, steps=3000, reference_steps=1000),
 }

@@ -72,7 +72,7 @@ BILEVEL_SIZES = {
         points=5,
         line_points=11,
     ),
-    "laptop": BilevelSizes(n_train=40, seeds=3, steps=1500, walk_n=100, walk_points=13),
+    "laptop": BilevelSizes(n_train=40, seeds=1, steps=1500, walk_n=100, walk_points=13, fine=15),
     "paper": BilevelSizes(n_train=100, seeds=1, steps=8000, walk_n=500, walk_points=41),
 }
 

@@ -31,7 +31,7 @@ SIZES = {
         dlg_steps=3,
         epochs=1,
     ),
-    "laptop": Sizes(matched=("CNN2 V2", "CNN3 V2"), share=0.1, dlg_steps=0, epochs=30),
+    "laptop": Sizes(matched=("CNN2 V2", "CNN3 V2"), share=0.05, dlg_steps=0, epochs=20),
     "paper": Sizes(),
 }
 
@@ -63,7 +63,13 @@ MATCHING_SIZES = {
         tv=(0.01, 0.1),
     ),
     "laptop": MatchingSizes(
-        networks=("CNN2 V2", "CNN3 V2"), images=2, cosine_steps=1200, hybrid_share=0.1, dlg_steps=0
+        networks=("CNN2 V2", "CNN3 V2"),
+        images=2,
+        cosine_steps=900,
+        hybrid_share=0.05,
+        dlg_steps=0,
+        tv=(0.0, 1e-3, 1e-2, 1e-1),
+        starts=2,
     ),
     "paper": MatchingSizes(swept=("CNN2 V1", "CNN2 V2", "CNN4 V2")),
 }

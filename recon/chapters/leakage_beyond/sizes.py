@@ -36,6 +36,13 @@ SIZES = {
         attack=RecoverSettings(m=40, restarts=1, steps=200, scale_steps=40),
         weights_at=(0,),
     ),
-    "laptop": Sizes(match_steps=400, n_train=40, attack=RecoverSettings(m=80, restarts=1)),
+    "laptop": Sizes(
+        images=2,
+        match_steps=300,
+        starts=2,
+        n_train=40,
+        attack=RecoverSettings(m=80, restarts=1),
+        weights_at=(0, 20, 200),
+    ),
     "paper": Sizes(images=20, match_steps=4800, n_train=100, attack=RecoverSettings(m=200, restarts=4)),
 }
