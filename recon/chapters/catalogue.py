@@ -108,14 +108,16 @@ def best(found: Iterable[Row]) -> dict[str, Row]:
 
 
 def seeds_of(root: Path, name: str, result: Result[Any]) -> list[Result[Any]]:
-    """The same experiment, profile, data and sizes at other seeds, as `recon keep` stored them in the book."""
+    """The same experiment, data and sizes at other seeds, one a seed, as `recon keep` stored them in the book; profiles
+    are names of sizes, and change what they name."""
     folders = [path for where in ("seeds", "paper-size") for path in (root / "book" / where / name).glob("seed-*")]
     found = [load(folder, arrays=False) for folder in sorted(folders)]
 
     def condition(each: Result[Any]) -> tuple[object, ...]:
-        return each.made.profile, each.made.data.sha256, each.made.config
+        return each.made.data.sha256, each.made.config
 
-    return [each for each in found if condition(each) == condition(result) and each.made.seed != result.made.seed]
+    others = {each.made.seed: each for each in found if condition(each) == condition(result)}
+    return [others[seed] for seed in sorted(others) if seed != result.made.seed]
 
 
 def catalogue(root: Path) -> dict[str, Any]:

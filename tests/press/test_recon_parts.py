@@ -137,7 +137,10 @@ def test_other_seeds_become_a_range(copy):
     meta.pop("sha256", None)
     (other / "result.json").write_text(json.dumps(meta))
     seen = part("claims/runkel2024", copy).count("| 2 image sets |")
-    meta["profile"] = "smoke"  # another profile's numbers are not a spread of these
+    meta["profile"] = "paper"  # a profile is a name, which other sizes may have had
+    (other / "result.json").write_text(json.dumps(meta))
+    assert part("claims/runkel2024", copy).count("| 2 image sets |") == seen
+    meta["config"]["n_train"] += 1  # numbers at other sizes are not a spread of these
     (other / "result.json").write_text(json.dumps(meta))
     paper = sum(
         row.claim.section != "" for row in checked(copy)["runkel2024"] if row.result.made.experiment == "collapse"
