@@ -100,10 +100,10 @@ DECORECO_SIZES = {
         train_steps=600,
         descent_steps=300,
         attack=RecoverSettings(m=20, restarts=1, steps=400, layer_weights=ALL),
-        recipe_steps=300,
+        recipe_steps=200,
         check_steps=50,
-        pairs=20,
-        line_points=51,
+        pairs=10,
+        line_points=31,
     ),
     "paper": DecorecoSizes(
         n_train=100,

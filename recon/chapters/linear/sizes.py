@@ -25,6 +25,6 @@ class Sizes:
 
 SIZES = {
     "smoke": Sizes(n_train=40, by_n=(20, 40), decays_n=40, twins=80, decays=(1e-3, 1e-2), flipped=(0.0, 1.0)),
-    "laptop": Sizes(n_train=500, by_n=(40, 100, 200, 500), decays_n=200, twins=200),
+    "laptop": Sizes(n_train=200, by_n=(40, 100, 200), decays_n=100, twins=100),
     "paper": Sizes(n_train=500, by_n=(40, 100, 200, 500, 1000, 2500), decays_n=500, twins=500),
 }

@@ -37,7 +37,7 @@ MAP_SIZES = {
         photograph_n=20,
     ),
     "laptop": MapSizes(
-        ns=(20, 50, 100, 200),
+        ns=(20, 50, 100),
         widths=(100, 400),
         attack=SeparationSettings(),
         sides=(16,),
@@ -87,7 +87,7 @@ RECIPE_SIZES = {
         attack=SeparationSettings(restarts=2),
         families=("decay", "start"),
         shadow_n=(100, 200),
-        limit=4,
+        limit=2,
     ),
     "paper": RecipeSizes(
         n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=FAMILIES, shadow_n=(100, 200)
