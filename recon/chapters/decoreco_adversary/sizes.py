@@ -40,12 +40,12 @@ SIZES = {
         draws=100,
     ),
     "laptop": Sizes(
-        n_train=100,
-        more_n=200,
-        width=500,
-        train_steps=600,
+        n_train=60,
+        more_n=120,
+        width=300,
+        train_steps=360,
         networks=3,
-        attack=RecoverSettings(m=200, restarts=1, steps=400),
+        attack=RecoverSettings(m=120, restarts=1, steps=500),
         separation=SeparationSettings(restarts=2),
     ),
     "paper": Sizes(
