@@ -132,3 +132,12 @@ def kept(name: str) -> tuple[Result[Any], Path] | None:
     """The result at the paper's size that `recon keep` put into the book, and its folder; None if there is none."""
     folder = ROOT / "book" / "paper-size" / name
     return (load(folder, arrays=False), folder) if (folder / "result.json").is_file() else None
+
+
+def kept_sets(name: str) -> list[Result[Any]]:
+    """The runs at the paper's size that the book keeps, one an image set, without arrays; the first is seed 0's."""
+    stored = kept(name)
+    if stored is None:
+        return []
+    result, folder = stored
+    return [result, *(load(other, arrays=False) for other in sorted(folder.glob("seed-*")))]

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-from recon.chapters import kept, load
 from recon.chapters.bilevel_common import STARTS
 from recon.chapters.pictures import STARTS as ROLES
 from recon.chapters.pictures import image_rows
@@ -58,15 +57,6 @@ def plot_starts(result: Result[Any]) -> Figure:
         rows += [(label, images, frame), ("nearest\ntraining image", train[to_train.index], "grey")]
         titles += [[], [f"{d:.1f}" for d in to_train.score]]
     return image_rows(rows, titles)
-
-
-def kept_sets(name: str) -> list[Result[Any]]:
-    """The runs at the paper's size that the book keeps, one an image set, without arrays; the first is seed 0's."""
-    stored = kept(name)
-    if stored is None:
-        return []
-    result, folder = stored
-    return [result, *(load(other, arrays=False) for other in sorted(folder.glob("seed-*")))]
 
 
 def over_sets(values: list[float], style: str = ".2e") -> str:
