@@ -44,7 +44,7 @@ SIZES = {
         n_held_out=50,
         null_widths=(16,),
     ),
-    "laptop": Sizes(n_train=40, width=64, steps=60, seeds=2, null_widths=(64, 256)),
+    "laptop": Sizes(n_train=40, width=64, steps=60, seeds=2, weight_decays=(1e-3,), null_widths=(64, 256)),
     "paper": Sizes(
         n_train=40, width=PAPER_WIDTH, steps=100, seeds=1, n_held_out=1000, null_widths=(64, 1024, PAPER_WIDTH)
     ),
