@@ -119,7 +119,7 @@ SIMULATED_SIZES = {
         steps=3,
         attack=SimulationSettings(steps=20, polish=100),
     ),
-    "laptop": SimulatedSizes(nets=NETS, side=8, n_train=8, steps=5, attack=SimulationSettings(steps=200, polish=400)),
+    "laptop": SimulatedSizes(nets=NETS, side=8, n_train=8, steps=5, attack=SimulationSettings(steps=200, polish=600)),
     "paper": SimulatedSizes(
         nets=(
             SmallNet(kind="convolutions", activation="tanh", channels=32, step_size=0.1),

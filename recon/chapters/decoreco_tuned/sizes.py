@@ -24,7 +24,7 @@ SIZES = {
     "smoke": Sizes(
         n_train=20, width=64, train_steps=150, attack=RecoverSettings(m=40, restarts=2, steps=200, scale_steps=40)
     ),
-    "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=RecoverSettings(m=200, restarts=4)),
+    "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=RecoverSettings(m=200)),
     "paper": Sizes(
         n_train=500, width=1000, train_steps=3000, attack=RecoverSettings(m=1000, steps=1500, multiplier_scales=WIDE)
     ),

@@ -65,9 +65,9 @@ SIZES = {
         mixed=(2,),
     ),
     "laptop": Sizes(
-        batches=(*_grid(8, 6, (1, 2, 4, 8, 10, 16), (2,)), Batch(side=16, channels=6, n=4)),
+        batches=(*_grid(8, 6, (1, 2, 4, 8, 10, 16), (2, 4)), Batch(side=16, channels=6, n=4)),
         shown=Batch(side=16, channels=6, n=4),
-        starts=2,
+        starts=3,
     ),
     "paper": Sizes(
         batches=(
