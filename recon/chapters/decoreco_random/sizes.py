@@ -68,7 +68,7 @@ class ReferenceTable:
 
 REFERENCE_SIZES = {
     "smoke": ReferenceTable(n_train=20, width=64, steps=60),
-    "laptop": ReferenceTable(n_train=20, width=200, steps=3000),
+    "laptop": ReferenceTable(n_train=20, width=200, steps=2000),
     "paper": ReferenceTable(
         n_train=100,
         width=1000,

@@ -65,7 +65,7 @@ MATCHING_SIZES = {
     "laptop": MatchingSizes(
         networks=("CNN2 V2", "CNN3 V2"),
         images=2,
-        cosine_steps=900,
+        cosine_steps=600,
         hybrid_share=0.05,
         dlg_steps=0,
         tv=(0.0, 1e-3, 1e-2, 1e-1),

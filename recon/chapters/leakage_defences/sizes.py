@@ -50,7 +50,7 @@ class PriorSizes:
 
 PRIOR_SIZES = {
     "smoke": PriorSizes(images=2, noise=(1e-2, 1e-1, 1.0)),
-    "laptop": PriorSizes(),
+    "laptop": PriorSizes(images=2),
     "paper": PriorSizes(networks=(*SMALL, "CNN2 V1"), images=20),
 }
 
