@@ -54,9 +54,12 @@ class Row:
         """Images, width and candidates of the run, as far as it has one of each; images as many as there were, where
         the pool held fewer than were asked for."""
         config = self.result.made.config
-        if nets := config.get("nets"):  # several networks
-            both = {"n": [net["n_train"] for net in nets], "width": [net["width"] for net in nets]}
-            return ", ".join(f"{name} = {min(v)} to {max(v)}" for name, v in both.items())
+        pairs = [(net["n_train"], net["width"]) for net in config.get("nets") or ()]
+        pairs = config["networks"] if {"networks", "shadow_n"} <= config.keys() else pairs
+        if pairs:  # several networks
+            both = dict(zip(("n", "width"), zip(*pairs, strict=True), strict=True))
+            ranges = {name: f"{min(v)} to {max(v)}" if min(v) < max(v) else f"{v[0]}" for name, v in both.items()}
+            return ", ".join(f"{name} = {value}" for name, value in ranges.items())
         n = config.get("n_train") and getattr(self.result.metrics, "n_train", config["n_train"])
         found = {"n": n, "width": config.get("width"), "m": (config.get("attack") or {}).get("m")}
         return ", ".join(f"{name} = {value}" for name, value in found.items() if value is not None)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from recon.chapters.architectures.claims import LEARNT, inverted, judged, learnt, stuck
 from recon.chapters.architectures.compute_dense import candidate_labels
 from recon.chapters.architectures.compute_simulated import build, found_of, images_of, inputs
 from recon.chapters.architectures.metrics import SimulatedNet
@@ -61,6 +62,18 @@ def test_sure_needs_weights_that_are_explained_full_rank_and_a_small_step():
 def test_the_answer_is_the_one_nearer_to_the_weights_and_the_null_the_largest():
     assert NET.best == 4 and replace(NET, residual=0.2).best == 3
     assert (NET.best_null, NET.best_null_name) == (2, "one step")
+
+
+def test_a_network_that_hardly_trained_is_evidence_of_nothing():
+    idle = replace(NET, name="idle", loss=0.96 * NET.loss_init, found=0, residual=0.3)
+    relu, idle_relu = replace(NET, residual=0.3), replace(idle, activation="relu")
+    assert not learnt(idle) and not learnt(replace(NET, loss=float("nan"))) and learnt(NET)
+    assert learnt(replace(NET, loss=LEARNT * NET.loss_init))
+    assert judged([idle, NET]) == [NET] and judged([idle]) == [idle]
+    both = inverted([replace(NET, found=8, nulls={"one step": 0}), idle], n=8)
+    assert both.verdict == "finding" and both.value == 1.0 and "0 (idle, not trained" in both.ours
+    assert stuck([idle_relu], [NET], n=4).verdict == stuck([relu], [idle], n=4).verdict == "no verdict"
+    assert stuck([relu], [NET, idle], n=4).verdict == "finding"
 
 
 def test_every_candidate_serves_one_image():

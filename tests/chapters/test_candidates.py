@@ -19,6 +19,7 @@ from recon.chapters.candidates.words import (
     scores_table,
     small,
 )
+from recon.chapters.catalogue import NOT_TESTED, Row
 
 
 @pytest.fixture
@@ -29,6 +30,15 @@ def sets(runs):
 @pytest.fixture
 def members(runs):
     return runs("candidate-membership")
+
+
+def test_what_a_paper_says_of_a_larger_network_is_not_tested_on_a_laptop(members):
+    """A ResNet-18 and rates of one in ten thousand are not ten small networks."""
+    found = [Row(claim, members, MEMBERS.chapter, at_paper_size=False) for claim in members.claims]
+    assert [row.verdict for row in found if row.claim.section] == [NOT_TESTED]
+    assert {row.size for row in found} == {"n = 20, width = 64"}
+    fits = {profile: MEMBERS.at_paper_size(sizes) for profile, sizes in MEMBERS.sizes.items()}
+    assert fits == {"smoke": False, "laptop": False, "paper": True}
 
 
 def test_pairs_keep_every_condition_and_the_null_keeps_none(sets):
