@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -15,7 +15,8 @@ from sphinx.application import Sphinx
 from recon.analysis.privacy_bounds import least_error
 from recon.chapters import registry
 from recon.chapters.all_but_one.claims_private import best_null
-from recon.press.knowing import KNOWLEDGE, RANKED, Point, found_in, points
+from recon.chapters.leakage_defences.metrics import Public
+from recon.press.knowing import KNOWLEDGE, RANKED, UNDISTURBED, Point, found_in, noisy, points
 from recon.press.knowing.figures import plot_map
 from recon.press.numbers import number
 
@@ -23,18 +24,34 @@ FIGURES = "figures"
 #: p / (d m): from, below, in words
 BINS = ((0.0, 1.0, "below 1"), (1.0, 10.0, "1 to 10"), (10.0, float("inf"), "10 or more"))
 COLUMNS = ("what they have", "told", "attacks", "found at best", "found none", "surely", "bound", "chapters")
-NOISE = ("noise on", "budget", "the attack", "as the adversary expects", "bound", "without an attack")
+LEAST = 1e-3  # of a bound that is worth a number
+STEPS = ("budget", "the attack", "as the adversary expects", "no attack can pass", "without an attack")
+OUTPUT = (
+    "budget",
+    "the attack",
+    "as the adversary expects",
+    "weights that never saw the image",
+    "without an attack",
+    "bound for Gaussian images, mean squared error",
+)
+NETWORK = ("network", "found", "best null", "surely", "accuracy on other images")
 
 
 def table(sources: Sources) -> str:
     """One row a cell of the map, also where nobody tried."""
     every = points(sources.root, sources.results)
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    rows = []
     for knowledge in KNOWLEDGE:
         for low, high, words in BINS:
             here = [point for point in every if point.knowledge == knowledge and low <= point.told < high]
-            lines.append("| " + " | ".join((knowledge, words, *cell(here))) + " |")
-    return "\n".join(lines)
+            rows.append((knowledge, words, *cell(here)))
+    return lines(COLUMNS, rows)
+
+
+def lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    head = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    return "\n".join([*head, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def cell(here: Sequence[Point]) -> tuple[str, ...]:
@@ -71,25 +88,67 @@ def best_of(here: Sequence[Point]) -> str:
     return f"{best.found} of {best.unknown} (null {best.null})" if counted else f"{best.share:.0%} of the error"
 
 
-def noise(sources: Sources) -> str:
-    """What noise leaves of an adversary with all images but one: named candidates, and errors of the direction."""
-    sgd, output = (
-        found_in(sources.root, sources.results, name).metrics for name in ("informed-sgd", "informed-output")
-    )
-    lines = ["| " + " | ".join(NOISE) + " |", "|" + "---|" * len(NOISE)]
+def noise_on_steps(sources: Sources) -> str:
+    """What DP-SGD leaves of an adversary with all images but one: how often they name the right candidate."""
+    sgd = found_in(sources.root, sources.results, "informed-sgd").metrics
+    rows = []
     for row in sorted(sgd.noises, key=lambda row: row.epsilon):
-        shares = [row.right / sgd.runs, row.expected, row.bound, sgd.kappa]
-        lines.append(
-            f"| steps | ε = {number(row.epsilon)} | " + " | ".join(f"{share:.0%} right" for share in shares) + " |"
-        )
+        shares = (row.right / sgd.runs, row.expected, row.bound, sgd.kappa)
+        rows.append((f"ε = {number(row.epsilon)}", *(f"{share:.0%} right" for share in shares)))
+    return lines(STEPS, rows)
+
+
+def noise_on_weights(sources: Sources) -> str:
+    """What noise on a linear regression's weights leaves of the same adversary: errors of the direction, and beside
+    them a bound on another error of other images."""
+    output = found_in(sources.root, sources.results, "informed-output").metrics
     dim = max(row.dim for row in output.budgets)
-    null = best_null(output, dim)
+    null, rows = best_null(output, dim), []
     for row in (row for row in output.budgets if row.dim == dim):
-        errors = [f"error {number(median(values))}" for values in (row.error, row.predicted)]
-        bound = f"error {number(least_error(row.ratio, 1))}"
-        cells = ("weights", f"ρ/d = {row.ratio:g}", *errors, bound, f"error {number(null)}")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        errors = [median(values) for values in (row.error, row.predicted, row.placebo)]
+        bound = least_error(row.ratio, 1)
+        said = number(bound) if bound >= LEAST else f"under {LEAST:g}"
+        rows.append((f"ρ/d = {row.ratio:g}", *map(number, (*errors, null)), said))
+    return lines(OUTPUT, rows)
+
+
+def noise_on_network(sources: Sources) -> str:
+    """What noise leaves of separation, for an adversary with the weights alone; first each network without it."""
+    cells = found_in(sources.root, sources.results, "separation-recipes").metrics.cells
+    rows = []
+    for each in (each for each in cells if each.cell in UNDISTURBED or noisy(each.cell)):
+        sure, accuracy = each.certainty, each.test_accuracy
+        rows.append(
+            (
+                each.cell if noisy(each.cell) else f"{each.cell}, without noise",
+                f"{each.matches.ncc_07} of {each.n_train}",
+                str(each.best_null.ncc_07),
+                f"{sure.true_among_sure} of {sure.sure}",
+                "not measured" if accuracy is None else f"{accuracy:.0%}",
+            )
+        )
+    return lines(NETWORK, rows)
+
+
+def noise_on_gradient(sources: Sources) -> str:
+    """What noise on a gradient leaves of its image for an adversary who knows photographs: error over a grey image's,
+    geometric means, and as they expect it; last the mean photograph, which takes no gradient."""
+    metrics = found_in(sources.root, sources.results, "leakage-prior").metrics
+    names = list(metrics.noise)
+    rows = []
+    for z in sorted({row.z for by_z in metrics.noise.values() for row in by_z}):
+        here = [next((row for row in metrics.noise[name] if row.z == z), None) for name in names]
+        rows.append((f"{z:g}", *(over_grey(row, metrics.grey[name]) for row, name in zip(here, names, strict=True))))
+    nulls = (geometric_mean(metrics.mean[name]) / geometric_mean(metrics.grey[name]) for name in names)
+    return lines(("noise", *names), [*rows, ("mean photograph", *map(number, nulls))])
+
+
+def over_grey(row: Public | None, grey: Sequence[float]) -> str:
+    """Error over a grey image's, and what the adversary expects; nothing where that noise was not tried."""
+    if row is None:
+        return ""
+    found, expected = (number(geometric_mean(values) / geometric_mean(grey)) for values in (row.mse, row.predicted))
+    return f"{found} ({expected})"
 
 
 def chapters_of(here: Sequence[Point]) -> list[str]:
@@ -110,4 +169,10 @@ def write_figures(app: Sphinx) -> None:
     plt.close(figure)
 
 
-PARTS = {"knowing": table, "knowing-noise": noise}
+PARTS = {
+    "knowing": table,
+    "knowing-noise": noise_on_steps,
+    "knowing-noise-weights": noise_on_weights,
+    "knowing-noise-network": noise_on_network,
+    "knowing-noise-gradient": noise_on_gradient,
+}

@@ -12,10 +12,11 @@ import matplotlib.pyplot as plt
 import pytest
 from claim_parts import Sources
 
+from recon.analysis.privacy_bounds import least_error
 from recon.chapters import ROOT
 from recon.chapters.architectures.metrics import SimulatedNet
 from recon.errors import ReconError
-from recon.press.knowing import KNOWLEDGE, RANKED, READERS, Point, found_in, points, told
+from recon.press.knowing import KNOWLEDGE, RANKED, READERS, Point, found_in, noisy, points, told
 from recon.press.knowing.figures import plot_map, side_by_side
 
 RESULTS = ROOT / "book" / "executed" / "results"
@@ -193,9 +194,47 @@ def test_the_tables_have_a_row_for_every_cell():
     assert len(rows) == len(KNOWLEDGE) * len(map_parts.BINS) and all(row.count("|") == 9 for row in rows)
     tried = [int(count) for row in rows if (count := row.split(" | ")[2]).isdecimal()]
     assert sum(tried) == len(ALL)
-    noise = map_parts.noise(SOURCES).splitlines()[2:]
-    output = raw("informed-output")["metrics"]["budgets"]
-    assert len(noise) == len(raw("informed-sgd")["metrics"]["noises"]) + len({row["ratio"] for row in output})
+    output, prior = raw("informed-output")["metrics"]["budgets"], raw("leakage-prior")["metrics"]["noise"]
+    assert len(rows_of("knowing-noise")) == len(raw("informed-sgd")["metrics"]["noises"])
+    assert len(rows_of("knowing-noise-weights")) == len({row["ratio"] for row in output})
+    assert len(rows_of("knowing-noise-gradient")) == 1 + len({row["z"] for rows in prior.values() for row in rows})
+
+
+def rows_of(part: str) -> list[list[str]]:
+    """Cells, without the head."""
+    return [row.strip("| ").split(" | ") for row in map_parts.PARTS[part](SOURCES).splitlines()[2:]]
+
+
+def test_networks_with_noise_are_in_the_table_of_noise_and_not_on_the_map():
+    cells = raw("separation-recipes")["metrics"]["cells"]
+    disturbed = [cell for cell in cells if cell["cell"].startswith("noise ") or "DP-SGD" in cell["cell"]]
+    families = ("decay", "start", "stop", "defence")
+    assert len(of("separation-recipes")) == sum(c["family"] in families for c in cells) - len(disturbed)
+    counts = {cell["cell"]: f"{cell['matches']['ncc_0.7']} of {cell['n_train']}" for cell in disturbed}
+    rows = rows_of("knowing-noise-network")
+    assert {name: found for name, found, *_ in rows if name in counts} == counts and len(counts) == 7
+    assert [name for name, *_ in rows if name not in counts] == [
+        "base, without noise", "small start, short, without noise"
+    ]  # fmt: skip
+    assert noisy("noise 1 on the weights") and not noisy("20 % of labels wrong")
+
+
+def test_noise_on_a_gradient_is_said_beside_grey():
+    metrics = raw("leakage-prior")["metrics"]
+    first, last = rows_of("knowing-noise-gradient")[0], rows_of("knowing-noise-gradient")[-1]
+    assert first[0] == "0.01" and "" in [each.strip() for each in first] and last[0] == "mean photograph"
+    row = SimpleNamespace(mse=[0.1, 0.4], predicted=[0.1, 0.1])
+    assert map_parts.over_grey(row, [1.0, 1.0]) == "0.2 (0.1)" and map_parts.over_grey(None, [1.0]) == ""
+    assert len(first) == 1 + len(metrics["grey"])
+
+
+def test_what_the_page_says_of_the_bound_that_is_passed():
+    """The smallest budget of the largest images: the attack, and weights that never saw the image, are below it; the
+    attack is worth nothing beside the nearest other image."""
+    first, *_, last = rows_of("knowing-noise-weights")
+    attack, _, placebo, null, bound = map(float, first[1:])
+    assert null < attack < bound and placebo < bound
+    assert bound == pytest.approx(least_error(0.01, 1), abs=5e-3) and last[-1] == "under 0.001"
 
 
 def test_the_figure_has_every_point():

@@ -13,7 +13,7 @@ from typing import Any
 from recon.chapters import load
 from recon.press.knowing.gradients import GRADIENTS
 from recon.press.knowing.point import KNOWLEDGE, NETWORKS, RANKED, Point, Reader, told
-from recon.press.knowing.weights import WEIGHTS
+from recon.press.knowing.weights import UNDISTURBED, WEIGHTS, noisy
 from recon.store.results import Result
 
 READERS: dict[str, Reader] = WEIGHTS | GRADIENTS
@@ -39,4 +39,4 @@ def points(root: Path, results: Path) -> list[Point]:
     return found
 
 
-__all__ = ["KNOWLEDGE", "NETWORKS", "RANKED", "READERS", "Point", "found_in", "points", "told"]
+__all__ = ["KNOWLEDGE", "NETWORKS", "RANKED", "READERS", "UNDISTURBED", "Point", "found_in", "noisy", "points", "told"]

@@ -88,7 +88,8 @@ def _legend() -> list[Line2D]:
 
 
 def _noise_on_weights(ax: Axes, output: Any) -> None:
-    """Median error of the direction of the missing image against ρ/d, at every size of image; the null; the bound."""
+    """Median error of the direction of the missing image against ρ/d, at every size of image; the null; a bound on
+    the mean squared error of Gaussian images, which these medians may cross."""
     sizes = sorted({row.dim for row in output.budgets})
     colours = [SERIES[k % len(SERIES)] for k in range(len(sizes))]
     null = [best_null(output, dim) for dim in sizes]
@@ -101,8 +102,8 @@ def _noise_on_weights(ax: Axes, output: Any) -> None:
     low, high = ax.get_xlim()
     ratios = np.geomspace(max(low, 1e-3), high, 200)
     ax.plot(ratios, [least_error(ratio, 1) for ratio in ratios], "--", color=REFERENCE, lw=1.4)
-    ax.text(0.03, 0.04, "bound, for\nGaussian images", color=REFERENCE, transform=ax.transAxes)
-    ax.text(0.03, 0.3, "nearest other\nimage (null)", color=HELD_OUT, transform=ax.transAxes)
+    ax.text(0.03, 0.04, "bound for\nGaussian\nimages, mean\nsquared error", color=REFERENCE, transform=ax.transAxes)
+    ax.text(0.03, 0.41, "nearest other\nimage (null)", color=HELD_OUT, transform=ax.transAxes)
     ax.set(xscale="log", ylim=(-0.03, 1.1), xlabel="budget for each pixel, ρ / d", ylabel="1 − cos², median")
     ax.set_title("all images but one: noise on weights", loc="left")
 

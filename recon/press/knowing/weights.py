@@ -28,6 +28,8 @@ from recon.press.knowing.point import (
 )
 
 RECIPE_FAMILIES = ("decay", "start", "stop", "defence")  # of one architecture: the base recipe's
+#: what noise was added to: to the weights of the one, to every step of the other
+UNDISTURBED = ("base", "small start, short")
 RECIPE_KNOWLEDGE = {"unknown": NOTHING, "known": START, "known up to 10 %": NEARLY}
 SEED_KNOWLEDGE = {None: NOTHING, 0.1: NEARLY, 0.0: START}
 
@@ -127,9 +129,15 @@ def _prior(metrics: Any, config: Any) -> Iterator[Point]:
         yield _three("separation-prior", NOTHING, metrics.width, metrics.n_train, metrics.found, sure)
 
 
+def noisy(cell: str) -> bool:
+    """Whether noise was added to the weights of that recipe's network, or to every step of its training."""
+    return cell.startswith("noise ") or "DP-SGD" in cell
+
+
 def _recipes(metrics: Any, config: Any) -> Iterator[Point]:
+    """Those without noise."""
     for cell in metrics.cells:
-        if cell.family in RECIPE_FAMILIES:
+        if cell.family in RECIPE_FAMILIES and not noisy(cell.cell):
             known, width, kept = RECIPE_KNOWLEDGE[cell.known], config["base"]["width"], cell.start_over_update > 1
             yield _three("separation-recipes", known, width, cell.n_train, cell, cell.certainty.true_among_sure, kept)
 
@@ -302,4 +310,4 @@ WEIGHTS: dict[str, Reader] = {
     "architectures-simulated": _simulated,
 }
 
-__all__ = ["WEIGHTS"]
+__all__ = ["UNDISTURBED", "WEIGHTS", "noisy"]
