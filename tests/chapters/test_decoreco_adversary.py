@@ -11,8 +11,10 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
+from recon.chapters import ROOT, load
 from recon.chapters.base import Context
 from recon.chapters.decoreco_adversary import DECORECO_ADVERSARY
+from recon.chapters.decoreco_adversary.claims import first_false
 from recon.chapters.decoreco_adversary.compute import (
     PRACTISED,
     attainable,
@@ -82,6 +84,35 @@ def test_whether_they_can_tell(smoke, arm, kind, name, numbers, share, expected)
     claim = judged(smoke, arm, share, **{kind: numbers})[name]
     assert claim.verdict == expected and f"({kind};" in claim.ours
     assert (claim.value, claim.null_value) == (0.6, 0.5)
+
+
+def test_no_verdict_on_the_thesis_depends_on_the_rule_that_was_mended():
+    """The rule before (3074a91) asked for nine true of the ten most trusted, whatever was attainable."""
+    kept_run = load(ROOT / "book" / "paper-size" / "decoreco-adversary", arrays=False)
+    metrics = kept_run.metrics
+    arms = {
+        name: replace(arm, natural=replace(arm.natural, attainable=1.0)) if name in ("decoreco", "more") else arm
+        for name, arm in metrics.arms.items()
+    }
+    assert metrics.arms["decoreco"].natural.attainable < 0.9  # there the two rules differ
+    mended, before = (
+        [claim.verdict for claim in DECORECO_ADVERSARY.claims(each, DECORECO_ADVERSARY.sizes["paper"])[:2]]
+        for each in (metrics, replace(metrics, arms=arms))
+    )
+    assert mended == before == ["partly", "not reproduced"]
+
+
+def test_what_is_said_of_the_candidates_budget_and_of_the_first_false_one(smoke):
+    metrics, paper = smoke.metrics, DECORECO_ADVERSARY.sizes["paper"]
+    said = {claim.id: claim.ours for claim in DECORECO_ADVERSARY.claims(metrics, paper)}
+    n, more = metrics.arms["decoreco"].n_train, metrics.arms["more"].n_train
+    assert said["adversary-cannot-tell"].endswith(
+        f"searches stopped after 1,000 steps; n = {n}; of these candidates only"
+    )
+    assert said["adversary-cannot-tell-separated"].endswith(f"; n = {more}; of these candidates only")
+    group = replace(metrics.arms["decoreco"].natural, candidates=1000, true=350, networks=10)
+    assert first_false(group) == "the first of the about 65 others a network"
+    assert first_false(replace(group, candidates=1350)) == "1 % of the about 100 others a network"
 
 
 def test_what_was_practised_comes_before_what_was_not(smoke):

@@ -21,9 +21,9 @@ def smoke(runs):
 
 @pytest.fixture
 def metrics(smoke):
-    """As if the recipe had converged."""
+    """As if the recipe had run with its full budget."""
     variants = smoke.metrics.variants
-    return replace(smoke.metrics, variants=replace(variants, reference=replace(variants.reference, converged=True)))
+    return replace(smoke.metrics, variants=replace(variants, reference=replace(variants.reference, steps=50_000)))
 
 
 def with_reference(metrics, **changed):
@@ -70,13 +70,13 @@ def test_most_are_more_than_twice_what_chance_has(metrics, stayed, expected):
     assert claims[0].null_value == pytest.approx(2 / 3) and "by chance 67%" in claims[0].null
 
 
-def test_a_run_that_did_not_converge_has_no_verdict(smoke):
+def test_a_run_that_was_stopped_has_no_verdict(smoke):
     assert {name for name, verdict in judged(smoke.metrics).items() if verdict == "no verdict"} == {
         "start",
         "moved",
         "optimiser",
     }
-    assert all("not converged (100 of 50,000 steps)" in claim.ours for claim in smoke.claims[:2])
+    assert all("100 of 50,000 steps: no verdict" in claim.ours for claim in smoke.claims[:2])
     assert smoke.claims[2].ours.endswith("not converged: no verdict")
 
 

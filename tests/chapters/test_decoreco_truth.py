@@ -40,6 +40,7 @@ def test_other_images_are_as_good_only_after_against_after(after, found, expecte
     for unsettled in (None, replace(metrics.converged, truth=False), replace(metrics.converged, partition=False)):
         energy, without = DECORECO_TRUTH.claims(replace(metrics, converged=unsettled), DECORECO_TRUTH.sizes["laptop"])
         assert (energy.verdict, without.verdict) == ("finding", "no verdict")
+        assert ("convergence not recorded" in without.ours) == (unsettled is None) != ("not converged" in without.ours)
     assert as_good.value == pytest.approx(after / 0.05)
     assert f"results: {found} " in as_good.null
 

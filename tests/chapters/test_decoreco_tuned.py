@@ -121,6 +121,14 @@ def test_size_is_judged_by_the_excess(by_size, best, expected):
     assert verdict(rows) == expected
     grown = replace(rows[1], excess=replace(rows[1].excess, ncc_06=400))
     assert verdict([rows[0], grown]) == "not reproduced"
+    assert verdict([rows[0], replace(rows[1], converged=False)]) == "no verdict"
+
+
+def test_how_the_searches_of_each_size_ended_is_said(by_size):
+    rows = [replace(row, converged=row.n_train == 10, multiplier_scale=0.003) for row in by_size.metrics.sizes]
+    rows[0] = replace(rows[0], multiplier_scale=0.03)
+    said = DECORECO_SIZE.claims(replace(by_size.metrics, sizes=rows), DECORECO_SIZE.sizes["laptop"])[0].ours
+    assert "scale of λ 0.03 (edge of the grid), 0.003; 1 of 2 searches converged: no verdict" in said
 
 
 def test_shares_by_size(by_size):

@@ -11,7 +11,7 @@ from recon.attacks.decoreco import half_and_half
 from recon.attacks.published import marks
 from recon.attacks.reconstruct import Reconstruction
 from recon.chapters import reference_common as module
-from recon.chapters.reference_common import ReferenceArm, ReferenceSizes, arm_of, came_text, if_converged, shares
+from recon.chapters.reference_common import ReferenceArm, ReferenceSizes, arm_of, came_text, if_in_full, shares
 from recon.nets.mlp import MLP
 from recon.released import Weights
 
@@ -67,17 +67,28 @@ def test_converged_means_the_whole_budget_and_a_small_fall_at_its_end(weights, m
     assert 0 < found.fell_layer_1 < 0.2 and 0 < found.moved_last < 0.2
 
 
-def test_a_verdict_comes_from_a_converged_run_alone():
+def an_arm(**values):
     found = object.__new__(ReferenceArm)
-    for name, value in {"converged": True, "steps": 50_000, "published_steps": 50_000, "moved": 0.5}.items():
+    whole = {"converged": True, "steps": 50_000, "published_steps": 50_000, "moved": 0.5, "fell_layer_1": 0.043}
+    for name, value in {**whole, "energy_share": [0.031, 0.9, 0.1], **values}.items():
         object.__setattr__(found, name, value)
-    object.__setattr__(found, "energy_share", [0.031, 0.9, 0.1])
-    assert if_converged(found, "partly") == "partly"
-    assert (
-        came_text(found) == "converged, 50,000 steps; layer 1's energy at 3.1% of its squared norm, images moved by 50%"
+    return found
+
+
+@pytest.mark.parametrize("converged", [True, False])
+def test_a_verdict_comes_from_the_published_budget_whether_it_converged_or_not(converged):
+    whole, stopped = an_arm(converged=converged), an_arm(converged=converged, steps=49_999)
+    assert (if_in_full(whole, "partly"), if_in_full(stopped, "partly")) == ("partly", "no verdict")
+
+
+@pytest.mark.parametrize(
+    ("fell", "words"), [(0.043, "still falling by 4.3%"), (0.004, "fell by 0.4%"), (-0.004, "rose by 0.4%")]
+)
+def test_what_is_said_of_a_run_names_its_budget_and_how_layer_1_ended(fell, words):
+    assert came_text(an_arm(fell_layer_1=fell)) == (
+        f"all 50,000 published steps, the full budget; layer 1 {words} over the last tenth, at 3.1% of its squared "
+        "norm, images moved by 50%"
     )
-    stopped = object.__new__(ReferenceArm)
-    for name, value in {**vars(found), "converged": False, "steps": 600}.items():
-        object.__setattr__(stopped, name, value)
-    assert if_converged(stopped, "reproduced") == "no verdict"
-    assert came_text(stopped).startswith("not converged (600 of 50,000 steps): no verdict")
+    stopped = came_text(an_arm(steps=600))
+    assert stopped == "600 of 50,000 steps: no verdict; layer 1 at 3.1% of its squared norm, images moved by 50%"
+    assert "converged" not in came_text(an_arm()) + stopped

@@ -1,6 +1,7 @@
 """§4.3's sentences on the one-hidden net, and our findings on Table 1's average and on the hypergradient.
 
-Distances are those after the inner solver has settled.  A run that is still falling is not judged: "partly".
+Distances are those after the inner solver has settled.  A run that is still falling is not judged: "no verdict" where a
+sentence needs it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from statistics import median
 
 from recon.chapters.bilevel_common import PAPER_HIDDEN
 from recon.chapters.bilevel_hidden.metrics import HypergradientMetrics, MeanEnded, Metrics, PathMetrics
-from recon.chapters.bilevel_hidden.readings import INNER, readings
+from recon.chapters.bilevel_hidden.readings import INNER, READINGS, readings
 from recon.chapters.bilevel_hidden.sizes import HypergradientSizes, PathSizes, Sizes
 from recon.store.results import Claim, verdict
 
@@ -26,12 +27,27 @@ def _small(metrics: Metrics, reached: MeanEnded) -> bool:
     return reached.settled_sum <= SMALL * metrics.null.other_seed_sum
 
 
+def _settled(metrics: Metrics, reached: MeanEnded) -> bool:
+    """Whether a distance can be judged: it is small already, or it has ceased to fall."""
+    return _small(metrics, reached) or reached.converged == 1
+
+
+def _falling(*ends: MeanEnded) -> str:
+    """What is said where an end is not judged; "" where all are."""
+    return "" if all(end.converged == 1 for end in ends) else "; still falling: no verdict"
+
+
+def _if_ended(found: str, *ends: MeanEnded) -> str:
+    """The verdict that a sentence on ends gets where all of them had converged."""
+    return found if all(end.converged == 1 for end in ends) else "no verdict"
+
+
 def _distances(metrics: Metrics) -> list[Claim]:
     """Small: at most a tenth of what two seeds are apart."""
     null = metrics.null
     found = []
     for name, reached in metrics.inner_start.uniform.starts().items():
-        settled = _small(metrics, reached) or reached.converged == 1
+        settled = _settled(metrics, reached)
         found.append(
             Claim(
                 f"hidden-distance-{name}",
@@ -41,7 +57,7 @@ def _distances(metrics: Metrics) -> list[Claim]:
                 f"sum {reached.settled_sum:.3g}, mean per parameter {reached.settled_sum / metrics.n_params:.1e}"
                 + ("" if settled else f" (still falling after {reached.steps:.0f} steps)"),
                 f"another seed: sum {null.other_seed_sum:.3g}, mean {null.other_seed_mean:.1e}",
-                verdict(_small(metrics, reached)) if settled else "partly",
+                verdict(_small(metrics, reached)) if settled else "no verdict",
                 value=reached.settled_sum,
                 null_value=null.other_seed_sum,
             )
@@ -50,7 +66,7 @@ def _distances(metrics: Metrics) -> list[Claim]:
 
 
 def _images(metrics: Metrics) -> list[Claim]:
-    """What they look like, held against held-out images."""
+    """What they look like, held against held-out images.  No verdict where an end that is judged was still falling."""
     null, uniform, informed = metrics.null, metrics.inner_start.uniform, metrics.inner_start.theta_star
     random, truth = uniform.random, uniform.truth
     held_out = f"held-out images: {null.held_out_nn_l2:.1f}"
@@ -62,9 +78,9 @@ def _images(metrics: Metrics) -> list[Claim]:
             "4.3 a, Fig. 1b",
             "From a random start the one-hidden net's reconstructions look like random noise.",
             "noise (visual)",
-            f"nearest training image {random.nn_train_l2:.1f} away",
+            f"nearest training image {random.nn_train_l2:.1f} away" + _falling(random),
             held_out,
-            verdict(random.nn_train_l2 > null.held_out_nn_l2),
+            _if_ended(verdict(random.nn_train_l2 > null.held_out_nn_l2), random),
             value=random.nn_train_l2,
             null_value=null.held_out_nn_l2,
         ),
@@ -75,9 +91,9 @@ def _images(metrics: Metrics) -> list[Claim]:
             "resembling (visual)",
             f"nearest training image {truth.nn_train_l2:.1f} against {null.held_out_nn_l2:.1f} for held-out images (θ⁰ "
             f"uniform), {informed.truth.nn_train_l2:.1g} from θ*, at the end; for the way there see "
-            "hidden-figures-before-distance",
+            "hidden-figures-before-distance" + _falling(truth),
             held_out,
-            verdict(truth.nn_train_l2 < 0.5 * null.held_out_nn_l2),
+            _if_ended(verdict(truth.nn_train_l2 < 0.5 * null.held_out_nn_l2), truth),
             value=truth.nn_train_l2,
             null_value=null.held_out_nn_l2,
         ),
@@ -88,9 +104,10 @@ def _images(metrics: Metrics) -> list[Claim]:
             "visual",
             f"nearest start image {ends[0].nn_partition_l2:.1f} away (θ⁰ uniform) and {ends[1].nn_partition_l2:.1f} "
             f"(from θ*); {ends[0].nearer_to_partition:.0%} and {ends[1].nearer_to_partition:.0%} nearer to the start "
-            "partition than to the training images, at the end; for the way there see hidden-figures-before-distance",
+            "partition than to the training images, at the end; for the way there see hidden-figures-before-distance"
+            + _falling(*ends),
             held_out,
-            "reproduced" if all(back) else ("partly" if any(back) else "not reproduced"),
+            _if_ended("reproduced" if all(back) else "partly" if any(back) else "not reproduced", *ends),
             value=max(each.nn_partition_l2 for each in ends),
             null_value=null.held_out_nn_l2,
         ),
@@ -98,7 +115,7 @@ def _images(metrics: Metrics) -> list[Claim]:
 
 
 def _findings(metrics: Metrics) -> list[Claim]:
-    """What the average of Table 1 can mean."""
+    """What the average of Table 1 can mean.  Readings of runs that were still falling are left out."""
     null, paper = metrics.null, PAPER_HIDDEN["random"]
     inner = metrics.inner_start
     by_width = sorted(metrics.null_by_width.items())
@@ -106,7 +123,11 @@ def _findings(metrics: Metrics) -> list[Claim]:
     informed = _small(metrics, inner.theta_star.random)
     blind = not any(_small(metrics, found.random) for found in (inner.uniform, inner.other_seed))
     aligned = null.other_seed_sum if null.other_seed_aligned_sum is None else null.other_seed_aligned_sum
-    best = min(readings(metrics), key=lambda each: each.factor)
+    everything = readings(metrics)
+    judged = [each for each in everything if each.converged]
+    best = min(judged or everything, key=lambda each: each.factor)
+    left_out = (len(everything) - len(judged)) // len(READINGS)
+    decided = all(_settled(metrics, found.random) for found in inner.inner_starts().values())
     return [
         Claim(
             "hidden-average-is-null",
@@ -129,9 +150,12 @@ def _findings(metrics: Metrics) -> list[Claim]:
             f"{NEAR:.0f} of a run at all three starts.",
             ", ".join(f"{value:.1e}" for value in PAPER_HIDDEN.values()),
             f"nearest: {best.reading}, θ⁰: {INNER[best.inner]}, weight decay {best.weight_decay}: {best.random:.1e}, "
-            f"{best.truth:.1e}, {best.partition:.1e}, off by a factor of {best.factor:.2g}",
+            f"{best.truth:.1e}, {best.partition:.1e}, off by a factor of {best.factor:.2g}"
+            + (
+                f"; {left_out} of {len(everything) // len(READINGS)} runs still falling, not judged" if left_out else ""
+            ),
             f"two seeds: sum {null.other_seed_sum:.3g}, mean {null.other_seed_mean:.1e}",
-            "finding" if best.factor > NEAR else "not reproduced",
+            "no verdict" if not judged else "finding" if best.factor > NEAR else "not reproduced",
             value=best.factor if best.factor < float("inf") else None,
             null_value=NEAR,
         ),
@@ -147,10 +171,15 @@ def _findings(metrics: Metrics) -> list[Claim]:
             )
             + "; partition start: "
             + ", ".join(
-                f"{found.partition.settled_sum:.3g} from {INNER[name]}" for name, found in inner.inner_starts().items()
-            ),
+                f"{found.partition.settled_sum:.3g} from {INNER[name]}"
+                + ("" if found.partition.converged == 1 else " (still falling)")
+                for name, found in inner.inner_starts().items()
+            )
+            + ("" if decided else "; still falling: no verdict"),
             f"θ = 0: {null.zero_sum:.3g}; another seed: {null.other_seed_sum:.3g}",
-            "finding" if informed and blind else ("partly" if informed or blind else "not reproduced"),
+            "no verdict"
+            if not decided
+            else ("finding" if informed and blind else ("partly" if informed or blind else "not reproduced")),
             value=inner.theta_star.random.settled_sum,
             null_value=null.other_seed_sum,
         ),

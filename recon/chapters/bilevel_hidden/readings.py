@@ -15,7 +15,7 @@ READINGS = ("sum", "mean per parameter", "relative to ‖θ*‖²")
 @dataclass(frozen=True)
 class Reading:
     """The three starts of one inner start at one weight decay, in units of one reading; factor: between the paper's
-    value and ours, either way, at the start where they differ most."""
+    value and ours, either way, at the start where they differ most · converged: whether all three runs had."""
 
     weight_decay: float
     inner: str
@@ -23,6 +23,7 @@ class Reading:
     random: float
     truth: float
     partition: float
+    converged: bool
 
     @property
     def factor(self) -> float:
@@ -37,12 +38,13 @@ def readings(metrics: Metrics) -> list[Reading]:
     found = []
     for decay, at_decay in sorted(metrics.weight_decays.items()):
         for inner, by_start in at_decay.inner_starts().items():
+            converged = all(reached.converged == 1 for reached in by_start.starts().values())
             for reading in READINGS:
                 values = {
                     start: in_units(reached, reading, metrics.n_params, at_decay.null.zero_sum)
                     for start, reached in by_start.starts().items()
                 }
-                found.append(Reading(decay, inner, reading, **values))
+                found.append(Reading(decay, inner, reading, **values, converged=converged))
     return found
 
 

@@ -32,7 +32,8 @@ def run_table(results: list[Result[Metrics]]) -> pd.DataFrame:
 
 
 def reading_table(results: list[Result[Metrics]]) -> pd.DataFrame:
-    """Table 1's hidden row in the units of every reading, beside two networks that share their data only."""
+    """Table 1's hidden row in the units of every reading, beside two networks that share their data only; on how many
+    image sets all three runs had converged."""
     rows: dict[tuple[str, str, str], dict[str, str]] = {}
     for each in readings(results[0].metrics):
         same = [
@@ -42,6 +43,7 @@ def reading_table(results: list[Result[Metrics]]) -> pd.DataFrame:
         rows[each.reading, str(each.weight_decay), INNER[each.inner]] = {
             **{start: over_sets([getattr(o, start) for o in same], ".1e") for start in STARTS},
             "off by": over_sets([o.factor for o in same], ".2g"),
+            "converged": f"{sum(o.converged for o in same)} of {len(same)}",
         }
     for reading in READINGS:
         for decay in results[0].metrics.weight_decays:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recon.chapters.decoreco_partition.metrics import Ended, Metrics
 from recon.chapters.decoreco_partition.sizes import Sizes
-from recon.chapters.reference_common import NO_VERDICT, came_text, if_converged
+from recon.chapters.reference_common import NO_VERDICT, came_text, if_in_full
 from recon.chapters.tables import null_text
 from recon.scoring.nulls import clears
 from recon.store.results import Claim, verdict
@@ -20,7 +20,7 @@ def _paper(metrics: Metrics) -> list[Claim]:
     proportion to how many there are of each: of m start images and n training images chance has m / (m + n).  "moved"
     asks for some and few more than the held-out images, and holds in part if the best null has as many.
 
-    No verdict unless the recipe converged.
+    No verdict unless the recipe ran with the paper's full budget, converged or not.
     """
     arm = metrics.variants.reference
     m, stayed, moved = arm.m, arm.nearest_is_start_partition, arm.moved_to_training
@@ -39,7 +39,7 @@ def _paper(metrics: Metrics) -> list[Claim]:
             f"by chance {chance:.0%}, as there are {m} images to start from and {metrics.n_train} to train on; "
             f"mean NCC {arm.ncc_to_start_partition:.2f} to the start, {arm.ncc_to_training:.2f} to "
             f"training and {arm.ncc_to_held_out:.2f} to held-out images",
-            if_converged(arm, verdict(odds > 2)),
+            if_in_full(arm, verdict(odds > 2)),
             value=stayed / m,
             null_value=chance,
         ),
@@ -50,7 +50,7 @@ def _paper(metrics: Metrics) -> list[Claim]:
             "1 of those shown",
             f"{moved} of {m} left their start for a training image, NCC above 0.6, {how}",
             f"best null {_best_moved(arm)}; {arm.moved_to_held_out} for a held-out image",
-            if_converged(arm, "partly" if some_few and moved <= arm.best_null_moved else verdict(some_few)),
+            if_in_full(arm, "partly" if some_few and moved <= arm.best_null_moved else verdict(some_few)),
             value=moved,
             null_value=arm.best_null_moved,
         ),

@@ -15,7 +15,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """The paper's thesis in energies, before against before and after against after.
 
     More steps only lower what the attack ends with, so the first sentence needs no convergence.  The second compares
-    where two attacks end: no verdict unless both had.
+    where two attacks end: no verdict unless both had, nor where that was not recorded.
     """
     before, after = metrics.energy_fitted, metrics.energy_after_attack
     found, held_out = metrics.matches_after_attack.partition.ncc_06, metrics.null_after_attack.partition.ncc_06
@@ -23,6 +23,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     name = null_text(best, metrics.best_null_name_after_attack.partition.ncc_06)
     stays, above = after.truth / before.truth, after.random / before.truth
     ratio = after.partition / after.truth
+    how = "convergence not recorded" if metrics.converged is None else "not converged"
     ended = metrics.converged is not None and metrics.converged.truth and metrics.converged.partition
     return [
         Claim(
@@ -45,7 +46,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "argued from Figs. 3, 4, 9",
             f"after the attack: from the partition {after.partition:.1%}, from the truth {after.truth:.1%}, "
             f"{ratio:.1f} times; before it: partition {before.partition:.1%}, truth {before.truth:.1%}"
-            + ("" if ended else "; not converged: no verdict"),
+            + ("" if ended else f"; {how}: no verdict"),
             f"after the attack from noise: {after.random:.1%}; training images among the partition's results: {found} "
             f"(NCC 0.6; best null: {name}, held out: {held_out})",
             "no verdict" if not ended else NO if ratio > AS_GOOD else "partly" if found > best else "reproduced",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from recon.chapters.decoreco_tuned.metrics import Metrics, ShownRanks, SizeMetrics
 from recon.chapters.decoreco_tuned.sizes import Sizes, SizeSizes
 from recon.chapters.tables import best_text, best_texts
@@ -82,10 +84,11 @@ def _recovers(metrics: Metrics) -> Claim:
     )
 
 
-def size_claims(metrics: SizeMetrics, _: SizeSizes) -> list[Claim]:
+def size_claims(metrics: SizeMetrics, sizes: SizeSizes) -> list[Claim]:
     """The share that comes out falls with n.
 
     Judged by its excess over the best null: smaller for the most images than for the fewest, where it must clear it.
+    No verdict unless all searches converged.
     """
     rows = metrics.sizes
     first, last = rows[0], rows[-1]
@@ -93,6 +96,8 @@ def size_claims(metrics: SizeMetrics, _: SizeSizes) -> list[Claim]:
     falls = last.excess.ncc_06 / last.n_train < first.excess.ncc_06 / first.n_train
     found = ", ".join(f"{row.matches.ncc_06} of {row.n_train}" for row in rows)
     held_out = ", ".join(f"{row.null.ncc_06} of {row.n_train}" for row in rows)
+    converged = sum(bool(row.converged) for row in rows)
+    grid = sizes.attack.multiplier_scales
     return [
         Claim(
             "decoreco-size",
@@ -100,10 +105,22 @@ def size_claims(metrics: SizeMetrics, _: SizeSizes) -> list[Claim]:
             "At a fixed width, with steps in proportion to their number, the share of training images that come back "
             "falls as there are more of them.",
             "",
-            f"{found}; over the best null " + ", ".join(f"{row.excess.ncc_06:+d}" for row in rows),
+            f"{found}; over the best null "
+            + ", ".join(f"{row.excess.ncc_06:+d}" for row in rows)
+            + f"; scale of λ {', '.join(scale_text(row.multiplier_scale, grid) for row in rows)}"
+            + ("" if converged == len(rows) else f"; {converged} of {len(rows)} searches converged: no verdict"),
             "best null: " + best_texts(rows) + f"; held out: {held_out}",
-            "finding" if cleared and falls else "not reproduced",
+            _if(converged == len(rows), "finding" if cleared and falls else "not reproduced"),
             value=last.excess.ncc_06 / last.n_train,
             null_value=first.excess.ncc_06 / first.n_train,
         )
     ]
+
+
+def scale_text(scale: float, grid: Sequence[float]) -> str:
+    """A scale that the adversary chose; whether a wider grid might have led to another.
+
+    >>> scale_text(0.003, (0.001, 0.003, 0.01)), scale_text(0.01, (0.001, 0.003, 0.01))
+    ('0.003', '0.01 (edge of the grid)')
+    """
+    return f"{scale:g}" + (" (edge of the grid)" if len(grid) > 1 and scale in (min(grid), max(grid)) else "")

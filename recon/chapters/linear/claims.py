@@ -38,9 +38,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "3.1",
             "X̄ = 0, Y = 0 is “a trivial (but unreasonable) solution”.",
             "residual 0",
-            f"residual {trivial.residual_as_in_paper:.0f} as stated; {trivial.residual_with_bias_and_decay:.2g} "
-            "with a bias column of ones and weight decay",
-            "",
+            f"residual {trivial.residual_as_in_paper:.0f} as stated",
+            f"with a bias column of ones and weight decay: {trivial.residual_with_bias_and_decay:.2g}",
             ("partly" if bias_matters else "reproduced") if zero_solves else "not reproduced",
             value=trivial.residual_as_in_paper,
             null_value=trivial.residual_with_bias_and_decay,
@@ -50,10 +49,11 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "3.1",
             "That ∇L lies in ker(X̄ᵀ) suffices, “which further enlarges the possible solution space”.",
             "",
-            f"Anscombe's quartet: one line, gradient norms from {min(kernel.anscombe_gradient_norm):.1f}, "
-            f"product with X̄ᵀ at most {max(kernel.anscombe_product_max):.0e}; "
-            f"kernel dimension {kernel.repeated} for one image repeated {moved.n} times",
-            f"kernel dimension {kernel.train} for {moved.n} different photographs",
+            "Anscombe's quartet: one line, product of X̄ᵀ and the gradient at most "
+            f"{max(kernel.anscombe_product_max):.0e}; kernel dimension {kernel.repeated} for one image repeated "
+            f"{moved.n} times",
+            f"norms of these gradients: from {min(kernel.anscombe_gradient_norm):.1f}; kernel dimension {kernel.train} "
+            f"for {moved.n} different photographs",
             verdict(in_kernel and same_line),
             value=max(kernel.anscombe_product_max),
             null_value=min(kernel.anscombe_gradient_norm),
