@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from recon.analysis.privacy_bounds import epsilon_of_rho
+from recon.chapters.all_but_one.claims import certain_claim, from_float32, told_apart
 from recon.chapters.all_but_one.claims_private import apart, crossing, power, rho_of
 from recon.chapters.all_but_one.compute_linear import nearest_known, trained, with_another, without
 from recon.chapters.all_but_one.compute_output import Images, least, off, restored, truth
@@ -49,6 +50,32 @@ def test_what_is_known_and_what_is_taken_for_known():
     assert torch.equal(wrong[0], torch.full((3,), 9.0)) and torch.equal(wrong[1:], x[2:]) and torch.equal(labels, y[1:])
     assert torch.equal(x[1], torch.tensor([3.0, 4, 5]))  # nothing was written into it
     assert nearest_known(torch.tensor([[0.0], [1], [5]])) == pytest.approx((1 + 1 + 4) / 3)
+
+
+def doubts(loss: str, exact: float, single: float, wrong: float, two: float) -> SimpleNamespace:
+    each = {"exact": SimpleNamespace(doubt=exact), "single": SimpleNamespace(doubt=single)}
+    return SimpleNamespace(
+        loss=loss, **each, least_wrong_doubt=wrong, least_two_doubt=two, wrong_doubt=0.3, two_doubt=0.1
+    )
+
+
+def test_a_certificate_is_judged_from_rounded_weights_row_by_row():
+    clear, close = doubts("logistic", 1e-9, 1e-7, 1e-5, 1e-4), doubts("mse", 1e-9, 1e-3, 2e-3, 5e-3)
+    lost = doubts("mse", 1e-9, 1e-3, 2e-3, 1e-3)
+    assert [told_apart(row) for row in (clear, close, lost)] == [True, True, False]
+    said = certain_claim(SimpleNamespace(rows=[clear, close]))  # although 1e-3 is above the 1e-5 of the other row
+    assert said.verdict == "finding" and said.value == pytest.approx(0.5)
+    assert certain_claim(SimpleNamespace(rows=[clear, close, lost])).verdict == "partly"
+    assert from_float32([clear, close, lost]) == (
+        "logistic loss 1e-07 at most, below every wrong guess at 1 of 1 sizes; "
+        "squared loss 1e-03 at most, below every wrong guess at 1 of 2 sizes"
+    )
+
+
+def test_a_wrong_guess_that_looks_like_rounding_leaves_the_certificate_in_part():
+    row = doubts("logistic", 1e-9, 1e-9, 1e-3, 1e-8)
+    rows = [row, doubts("mse", 1e-9, 1e-9, 1e-3, 1e-3)]
+    assert told_apart(row) and certain_claim(SimpleNamespace(rows=rows)).verdict == "partly"
 
 
 # ------------------------------------------------------------------------------------------- noise on the weights

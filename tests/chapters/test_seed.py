@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import matplotlib.pyplot as plt
 import pytest
 import torch
 
 from recon.attacks.tangent import TangentMatching, unit_of
+from recon.chapters import kept
 from recon.chapters.base import Context
-from recon.chapters.seed.claims import by_size, ends_of
+from recon.chapters.seed.claims import by_size, ends_of, only
 from recon.chapters.seed.compute import known_of, nearest_of, noise_edge
 from recon.chapters.seed.compute_law import LAST_LAYER, error
+from recon.chapters.seed.figures import DRAWN, plot_knowledge
 from recon.chapters.seed.metrics import LawCell, Net
 from recon.chapters.seed.training import random_features, trained_from
 from recon.images.registry import load_pool
@@ -121,3 +124,25 @@ def test_networks_of_one_size_are_told_together():
     ]
     said = by_size(rows)
     assert said == "0 and 19, 0 and 18 of 20 (width 250, 1000, gradient descent); 9 of 20 (width 250, Adam), x"
+    assert only([net for net, _, _ in rows]) == "n = 20 and width = 250, 1000 only"
+
+
+def test_the_distribution_of_the_start_is_a_tick_of_its_own():
+    whole, drawn = (kept(name)[0] for name in ("seed", "seed-distribution"))
+    alone, both = plot_knowledge(whole), plot_knowledge(whole, drawn)
+    plain, more = ([text.get_text() for text in figure.axes[-1].get_xticklabels()] for figure in (alone, both))
+    assert more == [plain[0], DRAWN, *plain[1:]]
+    at_tick = {
+        ax.get_title(): sorted(line.get_ydata()[0] for line in ax.lines if line.get_marker() == "D") for ax in both.axes
+    }
+    assert at_tick == {
+        f"{n} training images": sorted(
+            net.distribution.matches.ncc_07 / n for net in drawn.metrics.nets if net.n_train == n
+        )
+        for n in (20, 100, 500)
+    }
+    lines = [
+        (one.lines[0].get_xdata(), other.lines[0].get_xdata()) for one, other in zip(alone.axes, both.axes, strict=True)
+    ]
+    assert all(list(x) == [0, 1, 2, 3, 4, 5, 6] and list(moved) == [0, 2, 3, 4, 5, 6, 7] for x, moved in lines)
+    plt.close("all")

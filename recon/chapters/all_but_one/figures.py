@@ -165,7 +165,7 @@ def plot_digits(result: Result[ReaderMetrics]) -> Figure:
 
 
 def closed_table(metrics: LinearMetrics) -> pd.DataFrame:
-    """A row for each loss and n."""
+    """A row for each loss and n; doubts are the largest of the true image, and the median (least) of wrong guesses."""
     words = {"logistic": "logistic", "mse": "squared"}
     return pd.DataFrame(
         {
@@ -175,8 +175,9 @@ def closed_table(metrics: LinearMetrics) -> pd.DataFrame:
                 "found, float32": f"{row.single.found} of {row.n}",
                 "worst, float32": f"{row.single.worst_l2:.0e}",
                 "doubt": f"{row.exact.doubt:.0e}",
-                "doubt, one wrong": f"{row.wrong_doubt:.0e}",
-                "doubt, two missing": f"{row.two_doubt:.0e}",
+                "doubt, float32": f"{row.single.doubt:.0e}",
+                "one wrong (least)": f"{row.wrong_doubt:.0e} ({row.least_wrong_doubt:.0e})",
+                "two missing (least)": f"{row.two_doubt:.0e} ({row.least_two_doubt:.0e})",
                 "nearest other image": f"{row.nearest_other:.1f}",
             }
             for row in metrics.rows

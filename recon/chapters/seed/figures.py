@@ -43,22 +43,33 @@ def in_words(noise: float | None) -> str:
     return "nothing" if noise is None else ("θ⁰" if noise == 0 else f"θ⁰ up to\n{noise:.0%}")
 
 
+DRAWN = "its\ndistribution\nonly"  # a tick of its own, after that of who knows nothing
+
+
 @chart
-def plot_knowledge(result: Result[Metrics]) -> Figure:
+def plot_knowledge(result: Result[Metrics], drawn: Result[DistributionMetrics] | None = None) -> Figure:
     """Images above NCC 0.7, as a share, against what is known: a panel for each number of training images; the best
-    null dotted, the tangent attack as crosses."""
+    null dotted, the tangent attack as crosses.  drawn: the same networks to who knows how the start was drawn, as
+    diamonds, their best null as a dash."""
     nets = result.metrics.nets
+    told = drawn.metrics.nets if drawn else []
     counts = sorted({net.n_train for net in nets})
     figure, axes = plt.subplots(
         len(counts), 1, figsize=(PAGE, 1 + 2.5 * len(counts)), sharex=True, squeeze=False, layout="constrained"
     )
     words = ladder(nets[0])
+    if told:
+        words.insert(1, DRAWN)
     kinds = sorted({(net.optimiser, net.width) for net in nets}, reverse=True)
     for ax, n in zip(axes[:, 0], counts, strict=True):
         ends: list[tuple[float, str, Colour]] = []
         for net in (net for net in nets if net.n_train == n):
             colour = SERIES[kinds.index((net.optimiser, net.width)) % len(SERIES)]
             share_line(ax, net, words, colour)
+            for same in told:
+                if (same.n_train, same.width, same.optimiser) == (net.n_train, net.width, net.optimiser):
+                    ax.plot(1, same.distribution.best_null.ncc_07 / n, "_", ms=14, mew=1.5, color=colour)
+                    ax.plot(1, same.distribution.matches.ncc_07 / n, "D", ms=7, mec="white", color=colour, zorder=3)
             last = net.of(SEPARATION)[-1].matches.ncc_07 / n
             ends.append((last, f"width {net.width},\n{OPTIMISERS[net.optimiser]}", colour))
         ax.set(ylim=(-0.03, 1.05), ylabel="share found", title=f"{n} training images")
@@ -71,8 +82,9 @@ def plot_knowledge(result: Result[Metrics]) -> Figure:
 def share_line(ax: Axes, net: Net, words: list[str], colour: Colour) -> None:
     """One network's line, its null and its crosses."""
     rungs = net.of(SEPARATION)
-    ax.plot(range(len(rungs)), [rung.matches.ncc_07 / net.n_train for rung in rungs], "o-", color=colour)
-    ax.plot(range(len(rungs)), [rung.best_null.ncc_07 / net.n_train for rung in rungs], ":", color=colour)
+    places = [words.index(in_words(rung.noise)) for rung in rungs]
+    ax.plot(places, [rung.matches.ncc_07 / net.n_train for rung in rungs], "o-", color=colour)
+    ax.plot(places, [rung.best_null.ncc_07 / net.n_train for rung in rungs], ":", color=colour)
     for rung in net.of(TANGENT):
         where = words.index(in_words(rung.noise))
         ax.plot(where, rung.matches.ncc_07 / net.n_train, "x", ms=9, mew=2, color=colour)
