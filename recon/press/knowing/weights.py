@@ -228,19 +228,19 @@ def _law(metrics: Any, config: Any) -> Iterator[Point]:
 
 
 def _closed(metrics: Any, config: Any) -> Iterator[Point]:
-    """Each image was once the missing one.  They are sure where the doubt of the true image is below that of every
-    wrong guess."""
+    """Each image was once the missing one, and the weights are in float32, as published ones are.  They are sure where
+    the doubt of the true image is below that of every wrong guess."""
     for row in metrics.rows:
-        certain = row.exact.doubt < min(row.least_wrong_doubt, row.least_two_doubt)
+        certain = row.single.doubt < min(row.least_wrong_doubt, row.least_two_doubt)
         yield Point(
             experiment="informed-linear",
             knowledge=REST,
             told=told(affine(CIFAR).n_params, 1),
             network=AFFINE,
             unknown=row.n,
-            found=row.exact.found,
+            found=row.single.found,
             null=0,
-            sure=row.exact.found if certain else 0,
+            sure=row.single.found if certain else 0,
         )
 
 
