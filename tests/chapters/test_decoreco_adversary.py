@@ -111,8 +111,8 @@ def test_what_is_said_of_the_candidates_budget_and_of_the_first_false_one(smoke)
     )
     assert said["adversary-cannot-tell-separated"].endswith(f"; n = {more}; of these candidates only")
     group = replace(metrics.arms["decoreco"].natural, candidates=1000, true=350, networks=10)
-    assert first_false(group) == "the first of the about 65 others a network"
-    assert first_false(replace(group, candidates=1350)) == "1 % of the about 100 others a network"
+    assert first_false(group) == "the first of the others, about 65 a network"
+    assert first_false(replace(group, candidates=1350)) == "1 % of the others, about 100 a network"
 
 
 def test_what_was_practised_comes_before_what_was_not(smoke):

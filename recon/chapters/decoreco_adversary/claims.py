@@ -83,8 +83,8 @@ def first_false(group: Group) -> str:
     """What "1 % of those that are not true" comes to in a network of the group, in words."""
     others = round((group.candidates - group.true) / max(group.networks, 1))
     if others >= 100:
-        return f"1 % of the about {others} others a network"
-    return f"the first of the about {others} others a network"
+        return f"1 % of the others, about {others} a network"
+    return f"the first of the others, about {others} a network"
 
 
 def _null(group: Group) -> str:
