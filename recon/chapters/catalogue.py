@@ -74,9 +74,33 @@ class Row:
 
     @property
     def budget(self) -> str:
-        """What the run took, and on what."""
-        seconds, device = self.result.made.seconds, self.result.made.device.replace("NVIDIA ", "")
-        return (f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(seconds, 1):.0f} s") + f", {device}"
+        """What the run took, and on what.
+
+        Of some interrupted runs only the last part was timed, and nothing says of which.  So a run on a CPU that took
+        less than a fifth of what its experiment says it costs has that beside it.
+        """
+        made = self.result.made
+        seconds, device = made.seconds, made.device.replace("NVIDIA ", "")
+        took = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(seconds, 1):.0f} s"
+        cost = registry()[made.experiment].cost.get(made.profile, "")
+        if device.startswith("cpu") and not made.overrides and seconds < stated_seconds(cost) / 5:
+            took += f", perhaps for the last part alone; stated: about {cost}"
+        return f"{took}, {device}"
+
+
+UNITS = {"s": 1, "min": 60, "minute": 60, "hour": 3600}
+COUNTS = {"half an": 0.5, "a": 1, "an": 1, "": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+
+
+def stated_seconds(cost: str) -> float:
+    """What an experiment says that it costs, in seconds; 0 where that says nothing.  "hours" alone: at least one.
+
+    >>> stated_seconds("three hours"), stated_seconds("half an hour"), stated_seconds("35 min"), stated_seconds("hours")
+    (10800, 1800.0, 2100.0, 3600)
+    """
+    count, _, unit = cost.rpartition(" ")
+    size = UNITS.get(unit if unit in UNITS else unit.removesuffix("s"), 0)
+    return size * (COUNTS[count] if count in COUNTS else float(count) if count.replace(".", "", 1).isdigit() else 0)
 
 
 def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
