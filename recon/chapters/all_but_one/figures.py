@@ -125,8 +125,8 @@ def plot_success(result: Result[SgdMetrics]) -> Figure:
     ax.plot(noise, [row.bound for row in rows], "-", color=SERIES[0], label="bound\n(Hayes et al.)")
     ax.plot(noise, [row.orthogonal for row in rows], "--", color=SERIES[1], label="gradients at\nright angles")
     ax.axhline(metrics.kappa, color=REFERENCE, linestyle=":", label="chance")
-    ax.set(xscale="log", ylim=(0, 1.02), xlabel="noise multiplier σ (in units of the clip)", ylabel="success")
-    ax.set_xticks(noise, [f"{value:g}\nε = {row.epsilon:.2g}" for value, row in zip(noise, rows, strict=True)])
+    ax.set(xscale="log", ylim=(0, 1.02), xlabel="noise multiplier σ (in units of the clip); below, ε", ylabel="success")
+    ax.set_xticks(noise, [f"{value:g}\n{row.epsilon:.2g}" for value, row in zip(noise, rows, strict=True)])
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
