@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from recon.attacks.separation import FirstLayer, Separated, SeparationSettings
 from recon.chapters.base import Context
 from recon.chapters.packing import packed, unpacked
 from recon.chapters.separation_common import NCCCounts, counts, is_true
+from recon.chapters.weights_leak import figures
 from recon.chapters.weights_leak.attack import (
     attacked,
     count_table,
@@ -22,13 +25,23 @@ from recon.chapters.weights_leak.attack import (
 )
 from recon.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, cell_of, file_name, recipe_of
 from recon.chapters.weights_leak.claims import recipe_claims, size_claims
+from recon.chapters.weights_leak.compute_recipes import compute_recipes, recipe_unit
 from recon.chapters.weights_leak.compute_size import by_sparsity
 from recon.chapters.weights_leak.images import Task, photograph_images
-from recon.chapters.weights_leak.metrics import BySparsity, RecipeCell, RecipeMetrics, SizeCell, SizeMetrics, Sure
+from recon.chapters.weights_leak.metrics import (
+    BySparsity,
+    RecipeCell,
+    RecipeMetrics,
+    RecipeRow,
+    SizeCell,
+    SizeMetrics,
+    Sure,
+)
 from recon.chapters.weights_leak.sizes import MAP_SIZES, RECIPE_SIZES
 from recon.images.bundle import Bundle
 from recon.images.photos import at_side, patches
 from recon.images.pool import ImagePool
+from recon.images.registry import load_pool
 from recon.scoring.nulls import null_candidates
 from recon.training.recipes import Recipe
 
@@ -397,3 +410,33 @@ def test_what_is_listed_where_the_start_is_erased_and_where_it_stands():
 )
 def test_a_known_start_is_enough_or_not(metrics, expected):
     assert said(metrics)["leak-known-start"].verdict == expected
+
+
+# --------------------------------------------------------------------------------------------- a training that diverges
+
+
+@pytest.mark.parametrize("family, name", [("decay", "SGD, decay 0"), ("convolution", "first layer convolutional")])
+def test_a_network_that_diverged_is_not_attacked(family, name, monkeypatch):
+    sizes = replace(RECIPE_SIZES["smoke"], base=Recipe(width=16, steps=20))
+    photos = Context(load_pool("photos"), torch.device("cpu"), 0, Path(), None)
+    assert unpacked(recipe_unit(sizes, photos, file_name(f"{family}/{name}")), list[RecipeRow])
+    monkeypatch.setitem(CHANGES[family], name, {"lr": 1e30})
+    assert unpacked(recipe_unit(sizes, photos, file_name(f"{family}/{name}")), list[RecipeRow]) == []
+
+
+def test_a_cell_that_diverged_does_not_end_the_sweep(monkeypatch):
+    """Of two cells one diverged: the other has its row, and the table names both."""
+    row = cell("SGD, decay 0.02", 7.5, 80)
+    row = RecipeRow(**{name: value for name, value in vars(row).items() if name != "certainty"})
+    evidence = evidence_of(found_at(torch.zeros(2, 3)), torch.tensor([True, False]), row.known)
+    stored = {"decay-0": packed([], list[RecipeRow]), "decay-1": {**packed([row], list[RecipeRow]), **evidence}}
+    module = import_module(compute_recipes.__module__)
+    monkeypatch.setattr(module, "calibrated", lambda found: None)
+    monkeypatch.setattr(module, "probability", lambda model, unmixed: torch.tensor([0.99, 0.99]))
+    sizes = replace(RECIPE_SIZES["smoke"], families=("decay",), limit=2, shadow_n=())
+    metrics = compute_recipes(sizes, replace(context(), sweep=lambda unit, stems, name: stored)).metrics
+    assert [each.cell for each in metrics.cells] == ["SGD, decay 0.02"] and metrics.diverged == ["decay/SGD, decay 0"]
+    assert metrics.cells[0].certainty == Sure(2, 1, 1)
+    shown = figures.table(SimpleNamespace(metrics=metrics), "decay")
+    assert list(shown.index) == ["SGD, decay 0.02", "SGD, decay 0 (training diverged)"]
+    assert list(shown["found"]) == [80, "–"] and figures.table(SimpleNamespace(metrics=metrics), "task").empty

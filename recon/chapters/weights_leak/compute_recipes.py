@@ -33,19 +33,24 @@ def compute_recipes(sizes: RecipeSizes, context: Context) -> Outcome[RecipeMetri
     stems = [file_name(name) for name in shadows + names]
     found = context.sweep(partial(recipe_unit, sizes, context), stems, "recipes")
     model = calibrated([separated_of(found[file_name(name)], KNOWN[0]) for name in shadows])
-    cells = []
+    cells, diverged = [], []
     for name in names:
         stored = found[file_name(name)]
-        for row in unpacked(stored, list[RecipeRow]):
+        rows = unpacked(stored, list[RecipeRow])
+        diverged += [] if rows else [name]
+        for row in rows:
             unmixed, true = separated_of(stored, row.known)
             said = probability(model, unmixed) >= SURE
             certainty = Sure(int(said.sum()), int((said & true).sum()), int(true.sum()))
             cells.append(RecipeCell(**vars(row), certainty=certainty))
-    return Outcome(RecipeMetrics(sizes.n_train, cells, sizes.base), {})
+    return Outcome(RecipeMetrics(sizes.n_train, cells, sizes.base, diverged), {})
 
 
 def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
-    """One cell: train, release, attack with all that may be known of the start; rows of the table and the evidence."""
+    """One cell: train, release, attack with all that may be known of the start; rows of the table and the evidence.
+
+    No rows where training diverged: nobody releases such a network.
+    """
     family, name = cell_of(stem)
     recipe = recipe_of(sizes.base, family, name)
     if family == "convolution":
@@ -55,6 +60,8 @@ def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
     stop = early_stopping(*task.validation) if name.startswith("early stopping") else None
     trained = train(recipe, task.images.train, task.y, context.stream("separation.weights"), task.images.shape, stop)
     w1 = trained.w1
+    if not w1.isfinite().all():
+        return packed([], list[RecipeRow])
     if name.startswith("noise"):
         w1 = disturbed(w1, float(name.split()[1]), context.stream("separation.noise"))
     noisy = disturbed(trained.w1_init, 0.1, context.stream("separation.noise"))
@@ -114,6 +121,8 @@ def convolution_unit(sizes: RecipeSizes, context: Context, name: str) -> Tensors
     images = mapped(task.images, generator) if dense else task.images
     module = None if dense else small_cnn(images.shape, generator)
     trained = train(recipe, images.train, task.y, context.stream("separation.weights"), module=module)
+    if not trained.w1.isfinite().all():
+        return packed([], list[RecipeRow])
     if not dense:
         images = cut(images, generator)
     found, table = attacked(images, FirstLayer(trained.w1), context, sizes.attack)

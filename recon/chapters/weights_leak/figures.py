@@ -159,8 +159,8 @@ def label(cell: RecipeCell) -> str:
 
 
 def table(result: Result[RecipeMetrics], family: str) -> pd.DataFrame:
-    """The cells of a family as rows."""
-    rows = [
+    """The cells of a family as rows; of one whose training diverged the name alone."""
+    rows: list[dict[str, object]] = [
         {
             "recipe": label(cell),
             "start": cell.known,
@@ -173,7 +173,10 @@ def table(result: Result[RecipeMetrics], family: str) -> pd.DataFrame:
         }
         for cell in result.metrics.of(family)
     ]
-    return pd.DataFrame(rows).set_index("recipe") if rows else pd.DataFrame()
+    lost = [name.split("/", 1)[1] for name in result.metrics.diverged if name.startswith(f"{family}/")]
+    rows += [{"recipe": f"{name} (training diverged)"} for name in lost]
+    shown = pd.DataFrame(rows, dtype=object).fillna("–") if lost else pd.DataFrame(rows)
+    return shown.set_index("recipe") if rows else shown
 
 
 SIZE_FIGURES: dict[str, Callable[[Result[SizeMetrics]], Figure]] = {"map": plot_map, "pixels": plot_pixels}

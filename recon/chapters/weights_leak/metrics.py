@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from recon.chapters.separation_common import NCCCounts
 from recon.chapters.tables import MatchTable
@@ -124,11 +124,14 @@ class RecipeCell(RecipeRow):
 
 @dataclass(frozen=True)
 class RecipeMetrics:
-    """All cells, each of n_train images where its family does not say otherwise, and the recipe that they change."""
+    """All cells, each of n_train images where its family does not say otherwise, and the recipe that they change ·
+    diverged: cells, FAMILY/CELL, whose training left numbers that are not finite, so that there was nothing to attack.
+    """
 
     n_train: int
     cells: list[RecipeCell]
     base: Recipe
+    diverged: list[str] = field(default_factory=list)
 
     def of(self, *families: str) -> list[RecipeCell]:
         """The cells of these families."""
