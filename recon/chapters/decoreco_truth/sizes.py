@@ -22,6 +22,6 @@ SIZES = {
     "smoke": Sizes(
         n_train=20, width=64, train_steps=150, attack=RecoverSettings(m=40, restarts=1, steps=200, scale_steps=40)
     ),
-    "laptop": Sizes(n_train=100, width=1000, train_steps=600, attack=RecoverSettings(m=200, restarts=1)),
+    "laptop": Sizes(n_train=50, width=1000, train_steps=300, attack=RecoverSettings(m=100, restarts=1)),
     "paper": Sizes(n_train=500, width=1000, train_steps=3000, attack=RecoverSettings(m=1000, restarts=1, steps=1500)),
 }

@@ -41,7 +41,7 @@ SIZES = {
         match_steps=300,
         starts=2,
         n_train=40,
-        attack=RecoverSettings(m=80, restarts=1),
+        attack=RecoverSettings(m=80, restarts=1, steps=400),
         weights_at=(0, 20, 200),
     ),
     "paper": Sizes(images=20, match_steps=4800, n_train=100, attack=RecoverSettings(m=200, restarts=4)),

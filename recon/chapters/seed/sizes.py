@@ -50,7 +50,7 @@ SIZES = {
             NetSizes(n_train=20, width=1000, optimiser="adam"),
             NetSizes(n_train=100, width=1000, optimiser="gd"),
         ),
-        noise=(1.0, 0.3, 0.1, 0.03, 0.01, 0.0),
+        noise=(1.0, 0.1, 0.01, 0.0),
         tangent_noise=(0.1, 0.0),
         attack=SeparationSettings(),
         steps=600,

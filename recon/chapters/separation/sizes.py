@@ -44,8 +44,8 @@ SIZES = {
         train_steps=600,
         attack=SeparationSettings(restarts=4),
         refine=RecoverSettings(m=400, restarts=1, steps=150, step_x=2e-3, scale_steps=30),
-        shadow_n=(100, 200),
-        harder_n=(200,),
+        shadow_n=(100, 150),
+        harder_n=(150,),
     ),
     "paper": Sizes(
         n_train=500,
