@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, TemplateError
 
 from recon.chapters import ROOT, load
-from recon.chapters.catalogue import PAPERS, Row, best, catalogue, rows
+from recon.chapters.catalogue import PAPERS, Row, best, catalogue, rows, size_in_words
 from recon.errors import ReconError
 from recon.press.knowing import points
 from recon.store.files import atomic_path
@@ -99,8 +99,13 @@ def _edition_seconds(results: Path) -> float:
 
 
 @cache
-def _best_rows(root: Path, results: Path) -> dict[str, Row]:
-    return best(rows(results, root))
+def _best_rows(root: Path, results: Path) -> dict[str, tuple[Row, Row | None]]:
+    """Claim -> the run that counts, and a smaller one that was repeated, if there is one."""
+    found = rows(results, root)
+    return {
+        name: (row, next((each for each in found if each.claim.id == name and each is not row and each.seeds), None))
+        for name, row in best(found).items()
+    }
 
 
 def claims_table(root: Path, results: Path, *ids: str) -> str:
@@ -109,7 +114,7 @@ def claims_table(root: Path, results: Path, *ids: str) -> str:
     if missing := [name for name in ids if name not in counted]:
         raise ReconError(f"the claim '{missing[0]}' has no result")
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    return "\n".join([*lines, *(_line(counted[name]) for name in ids)])
+    return "\n".join([*lines, *(_line(*counted[name]) for name in ids)])
 
 
 def _other_claims(root: Path, results: Path, *ids: str) -> str:
@@ -119,20 +124,25 @@ def _other_claims(root: Path, results: Path, *ids: str) -> str:
     return claims_table(root, results, *others)
 
 
-def _line(row: Row) -> str:
+def _line(row: Row, smaller: Row | None) -> str:
     claim, made = row.claim, row.result.made
     command = f"`{made.experiment}`" if made.profile == "laptop" else f"`{made.experiment} --profile {made.profile}`"
-    cells = [claim.sentence, claim.paper, _ours(row), claim.null, row.verdict, command]
+    cells = [claim.sentence, claim.paper, ours_in_words(row, smaller), claim.null, row.verdict, command]
     return "| " + " | ".join((cell or "–").replace("|", "\\|") for cell in cells) + " |"
 
 
-def _ours(row: Row) -> str:
-    """What was found, and the range of its number over image sets."""
-    return row.claim.ours + values_apart([row.claim, *row.seeds])
+def ours_in_words(row: Row, smaller: Row | None = None) -> str:
+    """What was found, and the range of its number over image sets; of the smaller run, if only that was repeated."""
+    if row.seeds or smaller is None:
+        return row.claim.ours + values_apart([row.claim, *row.seeds])
+    size = size_in_words(smaller)
+    where = f"the {smaller.result.made.profile} run" + (f", {size}" if size.startswith("n =") else "")
+    return row.claim.ours + values_apart([smaller.claim, *smaller.seeds], where)
 
 
-def values_apart(same: list[Claim]) -> str:
-    """The range of one claim's value over image sets, in brackets; nothing for one set.
+def values_apart(same: list[Claim], where: str = "") -> str:
+    """The range of one claim's value over image sets, in brackets; nothing for one set.  where: the run, if the
+    sentence before is about another.
 
     >>> values_apart([])
     ''
@@ -140,7 +150,8 @@ def values_apart(same: list[Claim]) -> str:
     values = [claim.value for claim in same if claim.value is not None]
     if len(values) < 2:
         return ""
-    return f" ({number(min(values))} to {number(max(values))} over {len(values)} image sets)"
+    head = f"{where}: " if where else ""
+    return f" ({head}{number(min(values))} to {number(max(values))} over {len(values)} image sets)"
 
 
-__all__ = ["TEMPLATE", "claims_table", "number", "rendered", "values_apart", "write_readme"]
+__all__ = ["TEMPLATE", "claims_table", "number", "ours_in_words", "rendered", "values_apart", "write_readme"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
 from recon.chapters import ROOT, load
-from recon.chapters.catalogue import PAPERS, catalogue
+from recon.chapters.catalogue import PAPERS, Row, catalogue
 from recon.errors import ReconError
-from recon.press.numbers import TEMPLATE, rendered, write_readme
+from recon.press.numbers import TEMPLATE, ours_in_words, rendered, write_readme
+from recon.store.results import Claim
 
 RESULTS = ROOT / "book" / "executed" / "results"
 EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
@@ -89,3 +91,18 @@ def test_the_readme_is_written_whole_or_not_at_all(tmp_path):
     assert (tmp_path / "README.md").read_text() == "old"
     (tmp_path / TEMPLATE).write_text("{{ 1 | number }}")
     assert write_readme(tmp_path).read_text() == "1"
+
+
+def a_row(profile, values, config=None):
+    """A claim whose value differs between image sets."""
+    first, *others = (Claim("c", "s", "", "", "12 images", "", "finding", v) for v in values)
+    made = SimpleNamespace(profile=profile, config=config or {}, experiment="kkt-training")
+    return Row(first, SimpleNamespace(made=made, metrics=None), "05-kkt-training", True, tuple(others))
+
+
+def test_the_range_is_that_of_the_run_that_counts_or_says_whose_it_is():
+    kept, alone = a_row("paper", (12, 9, 14)), a_row("paper", (12,))
+    small = a_row("laptop", (3, 5, 4), {"n_train": 40})
+    assert ours_in_words(kept, small) == "12 images (9 to 14 over 3 image sets)"
+    assert ours_in_words(alone, small) == "12 images (the laptop run, n = 40: 3 to 5 over 3 image sets)"
+    assert ours_in_words(alone) == ours_in_words(alone, a_row("laptop", (3,))) == "12 images"
