@@ -51,7 +51,7 @@ def _varied() -> tuple[Net, ...]:
     short = [Net(**base, steps=100, weight_decay=1e-3)]
     other = [
         net
-        for n, width in ((25, 400), (50, 200), (50, 1000))
+        for n, width in ((24, 400), (50, 200), (50, 1000))
         for net in (
             Net(n_train=n, width=width, steps=6 * n),
             Net(n_train=n, width=width, steps=400, weight_decay=1e-3),
