@@ -39,7 +39,6 @@ def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
         "run": partial(_found, results, root / "book" / "seeds"),
         "paper": partial(_found, root / "book" / "paper-size", root / "book" / "paper-size"),
         "benchmark": partial(_benchmark, root),
-        "edition_seconds": partial(_edition_seconds, results),
         "claims": partial(claims_table, root, results),
         "other_claims": partial(_other_claims, root, results),
         "points": partial(points, root, results),
@@ -91,11 +90,6 @@ def _benchmark(root: Path, name: str) -> Any:
         return json.loads((root / "benchmarks" / f"{name}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ReconError(f"benchmarks/{name}.json cannot be read: {error}") from error
-
-
-def _edition_seconds(results: Path) -> float:
-    """What the experiments of the edition took, together."""
-    return sum(load(path.parent, arrays=False).made.seconds for path in results.glob("*/result.json"))
 
 
 @cache
