@@ -57,6 +57,18 @@ def test_what_is_found_is_blind_and_within_reach(case):
     assert (v.norm(dim=1) > 0.4 * reach.norm(dim=1)).all()
 
 
+def test_with_hardly_more_free_pixels_than_constraints_it_is_exactly_blind():
+    """An image of mostly black and white pixels: few directions are left of it, or none, and rounding is no excuse."""
+    seen = torch.linalg.qr(drawn(600, 200, seed=4)).Q.mT
+    reach = 0.5 * torch.ones(3, 600, dtype=F64)
+    reach[0, 205:], reach[1, 200:] = 0.0, 0.0
+    v = toward(3 * reach * drawn(3, 600, seed=5).sign(), reach, seen, 200)
+    assert (v @ seen.mT).norm(dim=1).max() < 1e-13
+    assert (v.abs() <= reach + 1e-15).all()
+    assert v[0].norm() > 0.01 and v[2].norm() > 0.1
+    assert (v[1] == 0).all()
+
+
 def test_it_is_the_nearest(case, monkeypatch):
     """Against a general solver, before the last shortening."""
     _, _, _, _, seen, reach = case
