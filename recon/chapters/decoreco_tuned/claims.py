@@ -10,12 +10,14 @@ from recon.chapters.tables import best_text, best_texts
 from recon.scoring.nulls import clears
 from recon.store.results import Claim, verdict
 
-UNSETTLED = "; not converged: no verdict"
-
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
-    """§4.4's sentences on the tuned attack, and what counting without a null does."""
-    shown = [] if metrics.shown is None else [_some_are_false(metrics.shown, metrics.converged)]
+    """§4.4's sentences on the tuned attack, and what counting without a null does.
+
+    No verdict unless the search had converged, or had ended below the search from the training images: then more steps
+    lead further away from them.
+    """
+    shown = [] if metrics.shown is None else [_some_are_false(metrics.shown, metrics)]
     return [
         _recovers(metrics),
         *shown,
@@ -24,26 +26,37 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "",
             "Counting every training image whose best candidate is above NCC 0.6, shared or not, flatters the attack.",
             "the reference code's direction",
-            f"{metrics.per_image_ncc_06} so, {metrics.matches.ncc_06} one-to-one"
-            + ("" if metrics.converged else UNSETTLED),
+            f"{metrics.per_image_ncc_06} so, {metrics.matches.ncc_06} one-to-one" + _ended(metrics),
             f"held out: {metrics.null_per_image_ncc_06} so, {metrics.null.ncc_06} one-to-one",
-            _if(
-                metrics.converged, "finding" if metrics.per_image_ncc_06 > metrics.matches.ncc_06 else "not reproduced"
-            ),
+            _if(metrics.settled, "finding" if metrics.per_image_ncc_06 > metrics.matches.ncc_06 else "not reproduced"),
             value=metrics.per_image_ncc_06,
             null_value=metrics.null_per_image_ncc_06,
         ),
     ]
 
 
-def _if(converged: bool | None, found: str) -> str:
-    """The verdict that a sentence gets from a converged search, and from no other."""
-    return found if converged else "no verdict"
+def _if(settled: bool, found: str) -> str:
+    """The verdict that a sentence gets from a search that is at an end, and from no other."""
+    return found if settled else "no verdict"
 
 
-def _some_are_false(found: ShownRanks, converged: bool | None) -> Claim:
+def _ended(metrics: Metrics) -> str:
+    """How the search ended, where it had not converged."""
+    if metrics.converged:
+        return ""
+    if not metrics.settled or metrics.from_truth is None:
+        return "; not converged: no verdict"
+    from_truth = metrics.from_truth
+    return (
+        f"; not converged, but at energy {from_truth.energy_from_noise:.2g}, below where the same search from the "
+        f"training images ends ({from_truth.energy:.2g}, with {from_truth.matches.ncc_06} of them)"
+    )
+
+
+def _some_are_false(found: ShownRanks, metrics: Metrics) -> Claim:
     """Most of the shown, and not all, must be more like a training image than chance explains, and at most 1 % of the
-    lists made with other images may have as many; "partly" where all of them are; no verdict unless converged."""
+    lists made with other images may have as many; "partly" where all of them are; no verdict unless the search is at
+    an end."""
     shown, beyond = len(found.rank), found.p_value <= 0.01
     most = beyond and 2 * found.count > shown
     return Claim(
@@ -52,10 +65,10 @@ def _some_are_false(found: ShownRanks, converged: bool | None) -> Claim:
         "Most natural-looking reconstructions resemble a training image; some do not, and look as realistic.",
         "4 of 5 in the top 10; the fifth at rank 51",
         f"{found.count} of {shown} beyond chance; ranks among {found.reconstructions} reconstructions: "
-        f"{', '.join(map(str, found.rank))}; {found.high} in the top 10" + ("" if converged else UNSETTLED),
+        f"{', '.join(map(str, found.rank))}; {found.high} in the top 10" + _ended(metrics),
         f"images nobody trained on in their place: {found.held_out_count:.2f} beyond chance, "
         f"{found.held_out_high:.1f} in the top 10",
-        _if(converged, "not reproduced" if not most else "reproduced" if found.count < shown else "partly"),
+        _if(metrics.settled, "not reproduced" if not most else "reproduced" if found.count < shown else "partly"),
         value=found.count,
         null_value=found.held_out_count,
     )
@@ -63,7 +76,8 @@ def _some_are_false(found: ShownRanks, converged: bool | None) -> Claim:
 
 def _recovers(metrics: Metrics) -> Claim:
     """Asks for more than twice the best null, and for more training than held-out images in competition; no verdict
-    unless converged.  Where only the held-out null was measured (an older run), that one is the best there is."""
+    unless the search is at an end.  Where only the held-out null was measured (an older run), that one is the best
+    there is."""
     table, found, n = metrics.null_table(), metrics.matches.ncc_06, metrics.n_train
     chance = metrics.competition.ncc_06
     best = metrics.null.ncc_06 if table is None else table.best_null.ncc_06
@@ -76,9 +90,9 @@ def _recovers(metrics: Metrics) -> Claim:
         "40 shown (visual)",
         f"{found} of {n} training images above NCC 0.6, one-to-one{separator}{over} in competition with held-out "
         f"images p = {chance.p_value:.0e} (exchangeable given the candidates, which those in the span are not)"
-        + ("" if metrics.converged else UNSETTLED),
+        + _ended(metrics),
         ("" if table is None else f"{best_text(table)}; ") + f"{metrics.null.ncc_06} of {n} held-out images",
-        _if(metrics.converged, verdict(chance.p_value < 1e-3 and found > 2 * best)),
+        _if(metrics.settled, verdict(chance.p_value < 1e-3 and found > 2 * best)),
         value=found,
         null_value=best,
     )

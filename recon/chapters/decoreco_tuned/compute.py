@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from recon.attacks.recover import Recovered
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.common import kept_arrays, match_table, nulls_of, timed_recover, train_released
-from recon.chapters.decoreco_tuned.metrics import Metrics
+from recon.chapters.common import ReleasedNet, kept_arrays, match_table, nulls_of, timed_recover, train_released
+from recon.chapters.decoreco_tuned.metrics import FromTruth, Metrics
 from recon.chapters.decoreco_tuned.ranking import ranking, shown_ranks
 from recon.chapters.decoreco_tuned.sizes import Sizes
 from recon.chapters.tables import flat
@@ -34,9 +36,27 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         **flat(said),
         **flat(match_table(found.x_hat, images, nulls)),
         shown=shown_ranks(listed),
+        from_truth=from_truth(sizes, context, images, released, said.energy_by_layer[0]),
     )
     arrays = {"rank": listed.rank, "natural": listed.natural, "true": listed.true, **_null_arrays(nulls, images)}
     return Outcome(metrics, {**_candidates(found), **kept_arrays(images), **arrays})
+
+
+def from_truth(
+    sizes: Sizes, context: Context, images: Bundle, released: ReleasedNet, energy_from_noise: float
+) -> FromTruth:
+    """The same search from the training images themselves: one restart, every candidate kept."""
+    settings = replace(sizes.attack, m=sizes.n_train, candidates=None, restarts=1, distinct=1.0)
+    start = images.train[images.y.argsort(stable=True)]
+    found, said = timed_recover(context, released, settings, "from-truth", start)
+    nulls = nulls_of(context, images, released.network, released.theta_star, settings.m, found.basis)
+    table = match_table(found.x_hat, images, nulls)
+    return FromTruth(
+        energy=said.energy_by_layer[0],
+        energy_from_noise=energy_from_noise,
+        matches=table.matches,
+        best_null=table.best_null,
+    )
 
 
 def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:

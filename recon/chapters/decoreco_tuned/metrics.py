@@ -55,11 +55,28 @@ class ShownRanks:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FromTruth:
+    """The same search begun at the training images, as many candidates as images: of layer 1, the energy where it
+    ends, and where the search from noise does · matches: with the training images, and the best null."""
+
+    energy: float
+    energy_from_noise: float
+    matches: Counts
+    best_null: Counts
+
+    @property
+    def passed(self) -> bool:
+        """Whether the search from noise ends below."""
+        return self.energy_from_noise < self.energy
+
+
+@dataclass(frozen=True, kw_only=True)
 class Metrics(Trained, Attacked, Compared):
     """The network, the attack, and its matches: the fields of `recon.chapters.tables.MatchTable`, of which the kept run
     at the paper's size has no nulls.
 
-    m: candidates · shown: Figs. 6 to 8; None in a run that was made before their ranks were understood.
+    m: candidates · shown: Figs. 6 to 8; None in a run that was made before their ranks were understood · from_truth:
+    None in a run that did not search from there.
     """
 
     n_train: int
@@ -71,6 +88,13 @@ class Metrics(Trained, Attacked, Compared):
     best_null_name: Names | None = None
     excess: Counts | None = None
     shown: ShownRanks | None = None
+    from_truth: FromTruth | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether more steps are no argument any more: the search has converged, or it lies below where the search
+        from the training images ends, so that it has explained the weights better by other images."""
+        return bool(self.converged) or (self.from_truth is not None and self.from_truth.passed)
 
     def null_table(self) -> NullTable | None:
         """Matches with all nulls; None where these were not measured."""
