@@ -90,14 +90,38 @@ def test_an_attack_that_blur_or_chance_matches_has_recovered_nothing(metrics, p_
     )
     claim = judged(changed)["decoreco-tuned-recovers"]
     assert claim.verdict == expected and claim.null.startswith(f"{best} (")
-    stopped = judged(replace(changed, converged=False))["decoreco-tuned-recovers"]
+    stopped = judged(replace(changed, converged=False, from_truth=None))["decoreco-tuned-recovers"]
     assert stopped.verdict == "no verdict" and stopped.ours.endswith("not converged: no verdict")
+
+
+@pytest.mark.parametrize(("energy", "expected"), [(1.9, "not reproduced"), (2.0, "no verdict"), (2.1, "no verdict")])
+def test_a_search_that_is_below_the_one_from_the_training_images_is_at_an_end(smoke, energy, expected):
+    """Where it is not, more steps might still have led to them."""
+    metrics = replace(
+        smoke.metrics,
+        converged=False,
+        from_truth=replace(smoke.metrics.from_truth, energy=2.0, energy_from_noise=energy),
+        matches=replace(smoke.metrics.matches, ncc_06=1),
+        per_image_ncc_06=1,
+    )
+    claims = judged(metrics)
+    assert claims["decoreco-tuned-recovers"].verdict == claims["decoreco-counting-flatters"].verdict == expected
+    assert ("below where the same search from the training images ends" in claims["decoreco-tuned-recovers"].ours) == (
+        expected != "no verdict"
+    )
+
+
+def test_from_the_training_images_the_search_stays_near_them(smoke):
+    """Its start is theirs, class by class: from any other order few would be left."""
+    found, metrics = smoke.metrics.from_truth, smoke.metrics
+    assert found.energy_from_noise == metrics.energy_by_layer[0]
+    assert found.matches.ncc_06 > max(metrics.matches.ncc_06, found.best_null.ncc_06)
 
 
 @pytest.mark.parametrize(("shared", "expected"), [(31, "finding"), (30, "not reproduced")])
 def test_counting_flatters_where_it_counts_more(metrics, shared, expected):
     changed = replace(metrics, matches=replace(metrics.matches, ncc_06=30), per_image_ncc_06=shared, converged=True)
-    assert judged(replace(changed, converged=False))["decoreco-counting-flatters"].verdict == "no verdict"
+    assert judged(replace(changed, converged=False, from_truth=None))["decoreco-counting-flatters"].verdict == "no verdict"
     assert judged(changed)["decoreco-counting-flatters"].verdict == expected
 
 
