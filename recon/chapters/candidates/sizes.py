@@ -93,6 +93,6 @@ MEMBER_SIZES = {
     ),
     "laptop": MemberSizes(networks=((50, 200), (100, 200), (200, 100)), shadow_n=100, rounds=2, steps=300),
     "paper": MemberSizes(
-        networks=((50, 1000), (100, 1000), (200, 1000), (400, 1000), (400, 200)), shadow_n=200, rounds=6, steps=600
+        networks=((50, 1000), (100, 1000), (200, 1000), (400, 1000), (400, 200)), shadow_n=200, rounds=4, steps=600
     ),
 }
