@@ -14,8 +14,8 @@ from recon.store.results import Claim, verdict
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """§4.4's sentences on the tuned attack, and what counting without a null does.
 
-    No verdict unless the search had converged, or had ended below the search from the training images: then more steps
-    lead further away from them.
+    No verdict unless the search had converged, or had ended below the search from the training images: then other
+    images explain the weights better, and more steps are no remedy.
     """
     shown = [] if metrics.shown is None else [_some_are_false(metrics.shown, metrics)]
     return [
