@@ -121,7 +121,9 @@ def test_from_the_training_images_the_search_stays_near_them(smoke):
 @pytest.mark.parametrize(("shared", "expected"), [(31, "finding"), (30, "not reproduced")])
 def test_counting_flatters_where_it_counts_more(metrics, shared, expected):
     changed = replace(metrics, matches=replace(metrics.matches, ncc_06=30), per_image_ncc_06=shared, converged=True)
-    assert judged(replace(changed, converged=False, from_truth=None))["decoreco-counting-flatters"].verdict == "no verdict"
+    assert (
+        judged(replace(changed, converged=False, from_truth=None))["decoreco-counting-flatters"].verdict == "no verdict"
+    )
     assert judged(changed)["decoreco-counting-flatters"].verdict == expected
 
 

@@ -17,7 +17,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     No verdict unless the search had converged, or had ended below the search from the training images: then other
     images explain the weights better, and more steps are no remedy.
     """
-    shown = [] if metrics.shown is None else [_some_are_false(metrics.shown, metrics)]
+    shown = [] if metrics.shown is None else [_some_are_false(metrics.shown, metrics.settled, _ended(metrics))]
     return [
         _recovers(metrics),
         *shown,
@@ -53,7 +53,7 @@ def _ended(metrics: Metrics) -> str:
     )
 
 
-def _some_are_false(found: ShownRanks, metrics: Metrics) -> Claim:
+def _some_are_false(found: ShownRanks, settled: bool, ended: str = "") -> Claim:
     """Most of the shown, and not all, must be more like a training image than chance explains, and at most 1 % of the
     lists made with other images may have as many; "partly" where all of them are; no verdict unless the search is at
     an end."""
@@ -65,10 +65,10 @@ def _some_are_false(found: ShownRanks, metrics: Metrics) -> Claim:
         "Most natural-looking reconstructions resemble a training image; some do not, and look as realistic.",
         "4 of 5 in the top 10; the fifth at rank 51",
         f"{found.count} of {shown} beyond chance; ranks among {found.reconstructions} reconstructions: "
-        f"{', '.join(map(str, found.rank))}; {found.high} in the top 10" + _ended(metrics),
+        f"{', '.join(map(str, found.rank)) or '–'}; {found.high} in the top 10" + ended,
         f"images nobody trained on in their place: {found.held_out_count:.2f} beyond chance, "
         f"{found.held_out_high:.1f} in the top 10",
-        _if(metrics.settled, "not reproduced" if not most else "reproduced" if found.count < shown else "partly"),
+        _if(settled, "not reproduced" if not most else "reproduced" if found.count < shown else "partly"),
         value=found.count,
         null_value=found.held_out_count,
     )

@@ -105,7 +105,8 @@ def shown_ranks(found: Ranking) -> ShownRanks:
         rank_ssim=found.rank_ssim[rows].tolist(),
         ncc=found.similarity[rows].tolist(),
         true=true[rows].tolist(),
-        held_out_rank=found.rank_lists[:, rows].double().quantile(0.5, dim=0).tolist(),
+        # nothing may look natural, and of nothing there is no quantile
+        held_out_rank=[found.rank_lists[:, row].double().quantile(0.5).item() for row in rows],
         count=count,
         high=int((found.rank[rows] <= HIGH).sum()),
         held_out_count=by_chance.double().mean().item(),
