@@ -33,5 +33,4 @@ MEMBERS = Experiment(
     claims=member_claims,
     figures=MEMBER_FIGURES,
     on_gpu=False,
-    paper_size={"shadow_n": 200, "rounds": 4},  # theirs is a ResNet-18; nearer to it than this we have no size
 )
