@@ -53,6 +53,24 @@ def _ended(metrics: Metrics) -> str:
     )
 
 
+def against_truth(metrics: Metrics) -> str:
+    """Whether more steps would help, for a page; nothing where the search from the training images was not run."""
+    found = metrics.from_truth
+    if found is None:
+        return ""
+    where, so = (
+        ("below", "are no remedy: other images explain the weights better")
+        if found.passed
+        else ("above", "might still lead to them")
+    )
+    return (
+        "Would more steps help? The same search, begun at the training images themselves with one candidate for each, "
+        f"keeps {found.matches.ncc_06} of {metrics.n_train} above NCC 0.6 (best null {found.best_null.ncc_06}) and "
+        f"ends at energy {found.energy:.2g}. From noise it ends at {found.energy_from_noise:.2g}, {where} that, so more "
+        f"steps {so}. "
+    )
+
+
 def _some_are_false(found: ShownRanks, settled: bool, ended: str = "") -> Claim:
     """Most of the shown, and not all, must be more like a training image than chance explains, and at most 1 % of the
     lists made with other images may have as many; "partly" where all of them are; no verdict unless the search is at
