@@ -19,7 +19,7 @@ from recon.chapters.candidates.words import (
     scores_table,
     small,
 )
-from recon.chapters.catalogue import NOT_TESTED, Row
+from recon.chapters.catalogue import Row
 
 
 @pytest.fixture

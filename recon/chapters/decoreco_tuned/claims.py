@@ -66,8 +66,8 @@ def against_truth(metrics: Metrics) -> str:
     return (
         "Would more steps help? The same search, begun at the training images themselves with one candidate for each, "
         f"keeps {found.matches.ncc_06} of {metrics.n_train} above NCC 0.6 (best null {found.best_null.ncc_06}) and "
-        f"ends at energy {found.energy:.2g}. From noise it ends at {found.energy_from_noise:.2g}, {where} that, so more "
-        f"steps {so}. "
+        f"ends at energy {found.energy:.2g}. From noise it ends at {found.energy_from_noise:.2g}, {where} that, so "
+        f"more steps {so}. "
     )
 
 
