@@ -75,14 +75,14 @@ def test_four_of_five_is_reproduced(found):
     assert shown.rank == found.rank[:5].tolist() and shown.high == sum(rank <= 10 for rank in shown.rank)
     assert shown.held_out_rank[3] == found.rank_lists[:, 3].double().median()
     assert shown.top40 == 40 and shown.top40_true == int(found.true.sum())
-    claim = _some_are_false(shown, settled=True)
+    claim = _some_are_false(shown, converged=True)
     assert claim.verdict == "reproduced" and (claim.value, claim.null_value) == (4, shown.held_out_count)
 
 
 def test_where_nothing_looks_natural_there_is_an_answer(found):
     shown = shown_ranks(replace(found, natural=torch.zeros(40, dtype=torch.bool)))
     assert shown.rank == shown.held_out_rank == [] and shown.natural == shown.count == 0 and shown.p_value == 1.0
-    claim = _some_are_false(shown, settled=True)
+    claim = _some_are_false(shown, converged=True)
     assert claim.verdict == "not reproduced" and claim.ours.startswith("0 of 0 beyond chance")
 
 
@@ -94,7 +94,7 @@ def test_held_out_images_in_the_place_of_the_training_images_fail(photographs, s
     found = listed(reconstructions(train, photographs[2])[[*range(3), *range(4, 40)]], held_out, others, seed)
     shown = shown_ranks(replace(found, natural=torch.arange(39) < 5))
     assert shown.count > 0 or shown.p_value == 1.0  # every list has as many
-    assert shown.count <= 1 and _some_are_false(shown, settled=True).verdict == "not reproduced"
+    assert shown.count <= 1 and _some_are_false(shown, converged=True).verdict == "not reproduced"
 
 
 @pytest.mark.parametrize(
@@ -110,5 +110,5 @@ def test_held_out_images_in_the_place_of_the_training_images_fail(photographs, s
 )
 def test_most_and_not_all_beyond_what_other_images_give(found, count, p_value, expected):
     shown = replace(shown_ranks(found), rank=[1, 2, 3, 4, 30], count=count, p_value=p_value)
-    assert _some_are_false(shown, settled=True).verdict == expected
-    assert _some_are_false(shown, settled=False).verdict == "no verdict"
+    assert _some_are_false(shown, converged=True).verdict == expected
+    assert _some_are_false(shown, converged=False).verdict == "no verdict"

@@ -14,10 +14,10 @@ from recon.store.results import Claim, verdict
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """§4.4's sentences on the tuned attack, and what counting without a null does.
 
-    No verdict unless the search had converged, or had ended below the search from the training images: then other
-    images explain the weights better, and more steps are no remedy.
+    No verdict unless the search had converged.  Where it ends below the search from the training images is said beside
+    it: the latter has half as many candidates, so that this alone is no verdict.
     """
-    shown = [] if metrics.shown is None else [_some_are_false(metrics.shown, metrics.settled, _ended(metrics))]
+    shown = [] if metrics.shown is None else [_some_are_false(metrics.shown, bool(metrics.converged), _ended(metrics))]
     return [
         _recovers(metrics),
         *shown,
@@ -28,53 +28,51 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "the reference code's direction",
             f"{metrics.per_image_ncc_06} so, {metrics.matches.ncc_06} one-to-one" + _ended(metrics),
             f"held out: {metrics.null_per_image_ncc_06} so, {metrics.null.ncc_06} one-to-one",
-            _if(metrics.settled, "finding" if metrics.per_image_ncc_06 > metrics.matches.ncc_06 else "not reproduced"),
+            _if(
+                bool(metrics.converged),
+                "finding" if metrics.per_image_ncc_06 > metrics.matches.ncc_06 else "not reproduced",
+            ),
             value=metrics.per_image_ncc_06,
             null_value=metrics.null_per_image_ncc_06,
         ),
     ]
 
 
-def _if(settled: bool, found: str) -> str:
-    """The verdict that a sentence gets from a search that is at an end, and from no other."""
-    return found if settled else "no verdict"
+def _if(converged: bool, found: str) -> str:
+    """The verdict that a sentence gets from a converged search, and from no other."""
+    return found if converged else "no verdict"
 
 
 def _ended(metrics: Metrics) -> str:
     """How the search ended, where it had not converged."""
     if metrics.converged:
         return ""
-    if not metrics.settled or metrics.from_truth is None:
-        return "; not converged: no verdict"
-    from_truth = metrics.from_truth
-    return (
-        f"; not converged, but at energy {from_truth.energy_from_noise:.2g}, below where the same search from the "
-        f"training images ends ({from_truth.energy:.2g}, with {from_truth.matches.ncc_06} of them)"
-    )
+    found, said = metrics.from_truth, ""
+    if found is not None:
+        said = (
+            f"; energy {found.energy_from_noise:.2g}, from the training images, with half as many candidates, "
+            f"{found.energy:.2g} and {found.matches.ncc_06} of them left"
+        )
+    return said + "; not converged: no verdict"
 
 
 def against_truth(metrics: Metrics) -> str:
-    """Whether more steps would help, for a page; nothing where the search from the training images was not run."""
+    """Where the search from the training images ends, for a page; nothing where it was not run."""
     found = metrics.from_truth
     if found is None:
         return ""
-    where, so = (
-        ("below", "are no remedy: other images explain the weights better")
-        if found.passed
-        else ("above", "might still lead to them")
-    )
     return (
-        "Would more steps help? The same search, begun at the training images themselves with one candidate for each, "
+        "Does a low energy lead to the training images? The same search, begun at them with one candidate for each, "
         f"keeps {found.matches.ncc_06} of {metrics.n_train} above NCC 0.6 (best null {found.best_null.ncc_06}) and "
-        f"ends at energy {found.energy:.2g}. From noise it ends at {found.energy_from_noise:.2g}, {where} that, so "
-        f"more steps {so}. "
+        f"ends at energy {found.energy:.2g}. From noise it ends at {found.energy_from_noise:.2g}, with twice as many "
+        f"candidates: {'lower, by other images' if found.passed else 'not lower'}. "
     )
 
 
-def _some_are_false(found: ShownRanks, settled: bool, ended: str = "") -> Claim:
+def _some_are_false(found: ShownRanks, converged: bool, ended: str = "") -> Claim:
     """Most of the shown, and not all, must be more like a training image than chance explains, and at most 1 % of the
-    lists made with other images may have as many; "partly" where all of them are; no verdict unless the search is at
-    an end."""
+    lists made with other images may have as many; "partly" where all of them are; no verdict unless
+    converged."""
     shown, beyond = len(found.rank), found.p_value <= 0.01
     most = beyond and 2 * found.count > shown
     return Claim(
@@ -86,7 +84,7 @@ def _some_are_false(found: ShownRanks, settled: bool, ended: str = "") -> Claim:
         f"{', '.join(map(str, found.rank)) or '–'}; {found.high} in the top 10" + ended,
         f"images nobody trained on in their place: {found.held_out_count:.2f} beyond chance, "
         f"{found.held_out_high:.1f} in the top 10",
-        _if(settled, "not reproduced" if not most else "reproduced" if found.count < shown else "partly"),
+        _if(converged, "not reproduced" if not most else "reproduced" if found.count < shown else "partly"),
         value=found.count,
         null_value=found.held_out_count,
     )
@@ -94,7 +92,7 @@ def _some_are_false(found: ShownRanks, settled: bool, ended: str = "") -> Claim:
 
 def _recovers(metrics: Metrics) -> Claim:
     """Asks for more than twice the best null, and for more training than held-out images in competition; no verdict
-    unless the search is at an end.  Where only the held-out null was measured (an older run), that one is the best
+    unless converged.  Where only the held-out null was measured (an older run), that one is the best
     there is."""
     table, found, n = metrics.null_table(), metrics.matches.ncc_06, metrics.n_train
     chance = metrics.competition.ncc_06
@@ -110,7 +108,7 @@ def _recovers(metrics: Metrics) -> Claim:
         f"images p = {chance.p_value:.0e} (exchangeable given the candidates, which those in the span are not)"
         + _ended(metrics),
         ("" if table is None else f"{best_text(table)}; ") + f"{metrics.null.ncc_06} of {n} held-out images",
-        _if(metrics.settled, verdict(chance.p_value < 1e-3 and found > 2 * best)),
+        _if(bool(metrics.converged), verdict(chance.p_value < 1e-3 and found > 2 * best)),
         value=found,
         null_value=best,
     )

@@ -90,12 +90,6 @@ class Metrics(Trained, Attacked, Compared):
     shown: ShownRanks | None = None
     from_truth: FromTruth | None = None
 
-    @property
-    def settled(self) -> bool:
-        """Whether more steps are no argument any more: the search has converged, or it lies below where the search
-        from the training images ends, so that it has explained the weights better by other images."""
-        return bool(self.converged) or (self.from_truth is not None and self.from_truth.passed)
-
     def null_table(self) -> NullTable | None:
         """Matches with all nulls; None where these were not measured."""
         nulls, best, names, excess = self.nulls, self.best_null, self.best_null_name, self.excess
