@@ -77,7 +77,7 @@ def test_a_gallery_is_the_pool_without_these_images():
 
 @pytest.mark.parametrize(
     ("p_value", "best", "expected"),
-    [(1e-8, 5, "reproduced"), (1e-8, 15, "not reproduced"), (1e-2, 5, "not reproduced")],
+    [(1e-8, 5, "finding"), (1e-8, 15, "not reproduced"), (1e-2, 5, "not reproduced")],
 )
 def test_an_attack_that_blur_or_chance_matches_has_recovered_nothing(metrics, p_value, best, expected):
     """The same 30 finds, judged by the best null and by the competition."""
@@ -89,9 +89,9 @@ def test_an_attack_that_blur_or_chance_matches_has_recovered_nothing(metrics, p_
         competition=competition,
         converged=True,
     )
-    claim = judged(changed)["decoreco-tuned-recovers"]
+    claim = judged(changed)["decoreco-search-recovers"]
     assert claim.verdict == expected and claim.null.startswith(f"{best} (")
-    stopped = judged(replace(changed, converged=False, from_truth=None))["decoreco-tuned-recovers"]
+    stopped = judged(replace(changed, converged=False, from_truth=None))["decoreco-search-recovers"]
     assert stopped.verdict == "no verdict" and stopped.ours.endswith("not converged: no verdict")
 
 

@@ -38,7 +38,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         shown=shown_ranks(listed),
         from_truth=from_truth(sizes, context, images, released, said.energy_by_layer[0]),
     )
-    arrays = {"rank": listed.rank, "natural": listed.natural, "true": listed.true, **_null_arrays(nulls, images)}
+    arrays = {"rank": listed.rank, "natural": listed.natural, "true": listed.true, **null_arrays(nulls, images)}
     return Outcome(metrics, {**_candidates(found), **kept_arrays(images), **arrays})
 
 
@@ -76,7 +76,7 @@ def _candidates(found: Recovered) -> Tensors:
     }
 
 
-def _null_arrays(nulls: Tensors, images: Bundle, shown: int = 10) -> Tensors:
+def null_arrays(nulls: Tensors, images: Bundle, shown: int = 10) -> Tensors:
     """Per null the sorted NCC (n,) of the training images; and of each its best candidates (≤ shown, d) with the rows
     of the training images they match."""
     arrays = {f"null_ncc_{name}": curve for name, curve in null_curves(nulls, images.train).items()}

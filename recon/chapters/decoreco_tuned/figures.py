@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from recon.chapters.decoreco_tuned.metrics import Metrics, SizeMetrics
+from recon.chapters.decoreco_tuned.metrics import Metrics, PublishedMetrics, SizeMetrics
 from recon.chapters.pictures import (
     FREE,
     FREE_NULLS,
@@ -27,15 +27,17 @@ from recon.chapters.pictures import (
 from recon.scoring.matching import nearest, one_to_one
 from recon.store.results import Result
 
+Matched = Result[Metrics] | Result[PublishedMetrics]
 
-def best_free(result: Result[Metrics]) -> str:
+
+def best_free(result: Matched) -> str:
     """The null with the most training images above NCC 0.6 among those that need no attack."""
     counts = result.metrics.nulls
     assert counts is not None  # only the kept run has none, and it has no arrays to draw either
     return max(FREE_NULLS, key=lambda name: counts[name].ncc_06)
 
 
-def plot_best(result: Result[Metrics], n: int = 10) -> Figure:
+def plot_best(result: Matched, n: int = 10) -> Figure:
     """One-to-one matches: the n best and n around the median for training images, the n best for held-out ones; and the
     n best of the candidates that score most without any attack."""
     x_hat, rows, titles = result.array("x_hat"), [], []
@@ -59,7 +61,7 @@ def plot_best(result: Result[Metrics], n: int = 10) -> Figure:
     return image_rows(rows, titles)
 
 
-def _add_null(rows: list[tuple[str, Tensor, str]], titles: list[list[str]], result: Result[Metrics], n: int) -> None:
+def _add_null(rows: list[tuple[str, Tensor, str]], titles: list[list[str]], result: Matched, n: int) -> None:
     """Two more rows: the n best candidates that need no attack, and the training images that they resemble."""
     name = best_free(result)
     trained = shown(result, result.array("x_train")[result.array(f"null_best_row_{name}")[:n]])
@@ -68,13 +70,13 @@ def _add_null(rows: list[tuple[str, Tensor, str]], titles: list[list[str]], resu
     titles += [[f"{score:.2f}" for score in result.array(f"null_ncc_{name}")[:n]], []]
 
 
-def free_images(result: Result[Metrics], name: str) -> Tensor:
+def free_images(result: Matched, name: str) -> Tensor:
     """The best candidates of a null, at the training images' contrast, as one shows them."""
     norm = result.array("x_train").norm(dim=1).median()
     return shown(result, norm * normalize(result.array(f"null_best_{name}"), dim=1))
 
 
-def plot_top(result: Result[Metrics], n: int = 40, columns: int = 10) -> Figure:
+def plot_top(result: Matched, n: int = 40, columns: int = 10) -> Figure:
     """Fig. 8: the n candidates that contribute most, black, above their nearest training image, grey; NCC printed.
     Last, the null: the best candidates that need no attack."""
     x_hat, train = result.array("x_hat")[:n], result.array("x_train")
@@ -155,4 +157,5 @@ FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
     "top40": plot_top,
     "scores": plot_scores,
 }
+PUBLISHED_FIGURES: dict[str, Callable[[Result[PublishedMetrics]], Figure]] = {"top40": plot_top, "matches": plot_best}
 SIZE_FIGURES: dict[str, Callable[[Result[SizeMetrics]], Figure]] = {"size": plot_size}

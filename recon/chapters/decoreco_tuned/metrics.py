@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from recon.chapters.reference_common import ReferenceArm, ReferenceNet
 from recon.chapters.tables import Attacked, Compared, Counts, MatchTable, Names, NullTable, Trained
 
 
@@ -96,6 +97,23 @@ class Metrics(Trained, Attacked, Compared):
         if isinstance(self.matches, FewerCounts) or nulls is None or best is None or names is None or excess is None:
             return None
         return NullTable(matches=self.matches, nulls=nulls, best_null=best, best_null_name=names, excess=excess)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedMetrics:
+    """The published recipe from the tuned scale of its start: the network that it attacks, how far it came and what it
+    matched, and Figs. 6 to 8 of its m results."""
+
+    n_train: int
+    m: int
+    net: ReferenceNet
+    arm: ReferenceArm
+    shown: ShownRanks
+
+    @property
+    def nulls(self) -> dict[str, Counts]:
+        """Those of `arm`."""
+        return self.arm.nulls
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,62 @@
+"""Chapter 9's run of the published recipe: its counts, its order, and what rounding its products changes."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+import recon
+from recon.attacks.reference import ALPHA
+from recon.chapters.decoreco_tuned import DECORECO_PUBLISHED
+from recon.chapters.decoreco_tuned.compute_published import ROUNDED, contribution
+from recon.nets.gram import per_image_gradients
+from recon.nets.mlp import MLP
+from recon.released import Weights
+from recon.scoring.matching import one_to_one
+
+
+@pytest.fixture(scope="module")
+def smoke(runs):
+    return runs("decoreco-published")
+
+
+def test_a_contribution_is_the_length_of_a_gradient():
+    network = MLP((9, 6, 6, 1), None)
+    weights = Weights(network, network.flatten(network.init(torch.Generator().manual_seed(0))))
+    generator = torch.Generator().manual_seed(1)
+    x, multipliers = torch.randn(4, 9, generator=generator), torch.rand(4, generator=generator)
+    gradients = per_image_gradients(network.layers(weights.params, x, torch.ones_like, alpha=ALPHA))
+    length = sum(gradient.flatten(1).square().sum(1) for gradient in gradients.values()).sqrt()
+    torch.testing.assert_close(contribution(weights, x, multipliers), multipliers / 4 * length)
+
+
+def test_anyone_can_count_again_from_the_arrays(smoke):
+    metrics, share = smoke.metrics, smoke.array("contribution")
+    found = one_to_one(smoke.array("x_train"), smoke.array("x_hat")).score
+    assert int((found > 0.6).sum()) == metrics.arm.matches.ncc_06
+    assert len(share) == metrics.m == 2 * metrics.n_train and (share.diff() <= 0).all()
+    assert metrics.nulls is metrics.arm.nulls and metrics.shown.reconstructions == metrics.m
+
+
+def test_rounded_products_lead_to_nearly_the_same_place(smoke, tmp_path):
+    rounded = recon.run("decoreco-published", profile="smoke", data="photos", out=tmp_path, rounded=True).metrics.arm
+    plain = smoke.metrics.arm
+    assert (plain.precision, rounded.precision) == ("float32", ROUNDED)
+    assert rounded.energy != plain.energy == pytest.approx(rounded.energy, rel=1e-2)
+    assert rounded.energy_share == pytest.approx(plain.energy_share, rel=0.05)
+
+
+def test_its_start_has_the_tuned_scale(smoke):
+    """From N(0, 1) images hardly move; from 1/1000 of that they grow many times over."""
+    assert smoke.metrics.arm.start == "tuned" and smoke.metrics.arm.moved_least > 10
+
+
+def test_a_run_cut_short_says_so(smoke):
+    assert all("100 of 50,000 steps: no verdict" in claim.ours for claim in smoke.claims)
+    assert {claim.verdict for claim in smoke.claims} == {"no verdict"}
+
+
+def test_figures_draw(smoke):
+    for draw in DECORECO_PUBLISHED.figures.values():
+        plt.close(draw(smoke))
