@@ -34,7 +34,7 @@ NO_VERDICT = "no verdict"  # where a run was stopped before its end
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceSizes:
-    """biases: "all" layers have one, as §4.4 says, or the "first" only, as in Haim et al.'s code · steps: of
+    """biases: "all" layers have one, as §4.4 may be read, or the "first" only, as in Haim et al.'s code · steps: of
     the recipe, 50,000 in the original · precision: of the products, see `recon.attacks.published.products_in`."""
 
     biases: str = "all"

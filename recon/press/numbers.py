@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, TemplateError
 
-from recon.chapters import ROOT, load
+from recon.chapters import ROOT, load, registry
 from recon.chapters.catalogue import PAPERS, Row, best, catalogue, rows, size_in_words
 from recon.errors import ReconError
 from recon.press.knowing import points
@@ -120,9 +121,20 @@ def _other_claims(root: Path, results: Path, *ids: str) -> str:
 
 def _line(row: Row, smaller: Row | None) -> str:
     claim, made = row.claim, row.result.made
-    command = f"`{made.experiment}`" if made.profile == "laptop" else f"`{made.experiment} --profile {made.profile}`"
+    profile = profile_of(made.experiment, made.config, made.profile)
+    command = f"`{made.experiment}`" if profile == "laptop" else f"`{made.experiment} --profile {profile}`"
     cells = [claim.sentence, claim.paper, ours_in_words(row, smaller), claim.null, row.verdict, command]
     return "| " + " | ".join((cell or "–").replace("|", "\\|") for cell in cells) + " |"
+
+
+def profile_of(name: str, config: dict[str, Any], stamped: str) -> str:
+    """The profile that has these sizes today; the stamped one where that has them, or none has.
+
+    What a profile was when a run was kept, it need not be any more.
+    """
+    wanted = json.loads(json.dumps(config))
+    has = {profile: json.loads(json.dumps(asdict(sizes))) for profile, sizes in registry()[name].sizes.items()}
+    return next((profile for profile in (stamped, *has) if has.get(profile) == wanted), stamped)
 
 
 def ours_in_words(row: Row, smaller: Row | None = None) -> str:

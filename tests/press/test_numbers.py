@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
 
-from recon.chapters import ROOT, load
+from recon.chapters import ROOT, load, registry
 from recon.chapters.catalogue import PAPERS, Row, catalogue
 from recon.errors import ReconError
-from recon.press.numbers import TEMPLATE, ours_in_words, rendered, write_readme
+from recon.press.numbers import TEMPLATE, ours_in_words, profile_of, rendered, write_readme
 from recon.store.results import Claim
 
 RESULTS = ROOT / "book" / "executed" / "results"
@@ -106,3 +107,12 @@ def test_the_range_is_that_of_the_run_that_counts_or_says_whose_it_is():
     assert ours_in_words(kept, small) == "12 images (9 to 14 over 3 image sets)"
     assert ours_in_words(alone, small) == "12 images (the laptop run, n = 40: 3 to 5 over 3 image sets)"
     assert ours_in_words(alone) == ours_in_words(alone, a_row("laptop", (3,))) == "12 images"
+
+
+def test_a_row_names_the_profile_that_has_its_sizes_today():
+    """A run kept as `laptop` before that was made smaller is given by the command that repeats it."""
+    sizes = {profile: asdict(each) for profile, each in registry()["separation-size"].sizes.items()}
+    assert sizes["laptop"] != sizes["paper"]
+    assert profile_of("separation-size", sizes["paper"], "laptop") == "paper"
+    assert profile_of("separation-size", sizes["laptop"], "laptop") == "laptop"
+    assert profile_of("separation-size", {"ns": (7,)}, "laptop") == "laptop"  # none has them

@@ -1,4 +1,4 @@
-"""§4.5's sentences on both landscapes, and ours; DecoReco is judged for descent in all pixels and for our attack."""
+"""§4.5's sentences on both landscapes, and ours.  The paper's on DecoReco are judged for the published recipe alone."""
 
 from __future__ import annotations
 
@@ -116,15 +116,15 @@ def same_classifier(route: Route) -> bool:
     return route.error < ROUNDING and route.largest_step < STRIDE and steady
 
 
-#: searches that the paper's sentences on DecoReco are judged by
-SEARCHES = {"pixels": "all pixels", "recipe": "reference recipe", "unprojected": "our attack"}
+#: the search that the paper's sentences on DecoReco are about, and others beside it
+RECIPE, OTHERS = {"recipe": "reference recipe"}, {"pixels": "all pixels", "unprojected": "our attack"}
 Cell = tuple[int, int]  # [i][j] of a grid
 
 
 def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
     """DecoReco's landscape, and the comparisons with the bilevel one."""
     methods, lambdas = metrics.variants, metrics.lambda1
-    found = {label: methods.methods()[name] for name, label in SEARCHES.items()}
+    found, others = ({label: methods.methods()[name] for name, label in labels.items()} for labels in (RECIPE, OTHERS))
     starts = methods.bilevel.start_distance
     corner: list[Cell] = [(-1, -1), (0, -1)]
     upper: list[Cell] = [(i, -1) for i in range(len(lambdas))]
@@ -152,6 +152,7 @@ def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
         ),
         _near_truth(methods.bilevel, found),
         _degrades(methods.bilevel, found),
+        _leaves(others, starts),
         _smoothed(metrics),
     ]
 
@@ -204,6 +205,28 @@ def _searched(
         judged.text(say),
         null or f"the starts lead by {judged.null:.2g}; the search with the least lead decides, {judged.value():.2g}",
         judged.verdict(),
+        value=judged.value(),
+        null_value=judged.null,
+    )
+
+
+def _leaves(found: dict[str, Method], starts: BySet) -> Claim:
+    """From other photographs nearer to the training images, of every search that had converged there."""
+    judged = Judged(found, [(0, -1)], lambda each: -lead_at_partition(each.distance), -lead_at_partition(starts))
+    return Claim(
+        "landscape-search-leaves",
+        "",
+        "A search that is run until it has converged leaves its start: from other photographs it ends nearer to the "
+        "training images than to them.",
+        "",
+        judged.text(
+            lambda each: (
+                f"{each.distance.truth[0][-1]:.1f} to truth, {each.distance.partition[0][-1]:.1f} to "
+                "the partition that it began at"
+            )
+        ),
+        f"the start is nearer to the partition by {-judged.null:.2g}",
+        {"reproduced": "finding"}.get(judged.verdict(), judged.verdict()),
         value=judged.value(),
         null_value=judged.null,
     )
@@ -303,6 +326,11 @@ def corner_lead(distance: BySet) -> float:
         here = {name: values[i][-1] for name, values in distance.sets().items()}
         leads.append(min(value for name, value in here.items() if name != own) - here[own])
     return min(leads)
+
+
+def lead_at_partition(distance: BySet) -> float:
+    """How much nearer (0, 1) is to the partition, where it began, than to the truth."""
+    return distance.truth[0][-1] - distance.partition[0][-1]
 
 
 def lead_below_half(distance: BySet, lambdas: Sequence[float]) -> float:
