@@ -19,6 +19,8 @@ from recon.optim.descent import Adam
 from recon.optim.loop import Checkpoints
 from recon.released import Weights
 
+#: scales of the multipliers for many images: with 500 the default grid ends too early
+WIDE = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 AT_ONCE_ON_CPU = 2  # restarts in one batch: more of them leave the cache and cost time there, on a GPU they save it
 
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from recon.attacks.recover import RecoverSettings
+from recon.attacks.recover import WIDE, RecoverSettings
 from recon.chapters.reference_common import ReferenceSizes
-
-#: scales of the multipliers, for many images: at n = 500 the default grid ends too early
-WIDE = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 
 
 @dataclass(frozen=True, kw_only=True)

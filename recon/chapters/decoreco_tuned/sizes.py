@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recon.attacks.published import STEPS
-from recon.attacks.recover import RecoverSettings
-
-#: scales of the multipliers, for many images: at n = 500 the default grid ends too early
-WIDE = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+from recon.attacks.recover import WIDE, RecoverSettings
 
 
 @dataclass(frozen=True, kw_only=True)
