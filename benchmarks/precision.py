@@ -1,13 +1,15 @@
-"""The published recipe in float64, in float32, and with products in bfloat16: `python benchmarks/precision.py`.
+"""The published recipe in float64, in float32, and with rounded products: `python benchmarks/precision.py`.
 
 n = 100, width 1000, the first steps from N(0, 1) and from the tuned scale: energies, and how alike the candidates are.
 `bfloat16_product_differs` is the relative error of one product: about 1e-3 where the processor multiplies in bfloat16,
-and rounding of float32 where it does not and PyTorch stays in float32.
+and rounding of float32 where it does not and PyTorch stays in float32.  "bfloat16" asks for such products,
+"operands" rounds them on any processor (`recon.optim.rounded`).
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,12 +20,13 @@ from recon.attacks.published import PublishedSettings, products_in, recover_as_p
 from recon.chapters.base import Context
 from recon.chapters.reference_common import STARTS, train_reference
 from recon.images.registry import load_pool
+from recon.optim.rounded import RoundedProducts
 from recon.released import Weights
 from recon.scoring.matching import one_to_one
 from recon.store.checkpoints import Checkpoints
 
 N, WIDTH, STEPS = 100, 1000, 100
-KINDS = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.float32}
+KINDS = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.float32, "operands": torch.float32}
 
 
 def one_by_one(unit, names, label):
@@ -34,7 +37,8 @@ def one_by_one(unit, names, label):
 def row(weights: Weights, start: str, kind: str, images) -> tuple[dict, torch.Tensor]:
     settings = PublishedSettings(2 * N, STEPS, STARTS[start], "bfloat16" if kind == "bfloat16" else "float32")
     began = time.process_time()
-    found = recover_as_published(weights.to(dtype=KINDS[kind]), settings, torch.Generator().manual_seed(0))
+    with RoundedProducts() if kind == "operands" else nullcontext():
+        found = recover_as_published(weights.to(dtype=KINDS[kind]), settings, torch.Generator().manual_seed(0))
     x_hat = found.x_hat[0].double()
     score = one_to_one(images.train.double(), x_hat).score
     return {
