@@ -1,19 +1,23 @@
 """Chapter 13, §4.5 of Runkel et al. (2024): the landscapes of both formulations over the starts of eq. (10)."""
 
+from recon.attacks.published import STEPS
 from recon.chapters.base import Experiment
-from recon.chapters.landscape import compute_bilevel, compute_decoreco
+from recon.chapters.landscape import compute_bilevel, compute_decoreco, compute_recipe
 from recon.chapters.landscape.claims import bilevel_claims, decoreco_claims
+from recon.chapters.landscape.claims_recipe import recipe_claims
 from recon.chapters.landscape.figures import (
     plot_connection,
     plot_fine,
     plot_geometry,
     plot_lines,
     plot_maps,
+    plot_recipe,
+    plot_recipe_images,
     plot_variants,
     plot_walk,
 )
-from recon.chapters.landscape.metrics import BilevelMetrics, DecorecoMetrics
-from recon.chapters.landscape.sizes import BILEVEL_SIZES, DECORECO_SIZES
+from recon.chapters.landscape.metrics import BilevelMetrics, DecorecoMetrics, RecipeMetrics
+from recon.chapters.landscape.sizes import BILEVEL_SIZES, DECORECO_SIZES, RECIPE_SIZES
 
 BILEVEL = Experiment(
     name="landscape-bilevel",
@@ -39,4 +43,17 @@ DECORECO = Experiment(
     claims=decoreco_claims,
     figures={"maps": plot_variants, "lines": plot_lines, "geometry": plot_geometry},
     paper_size={"width": 1000},
+)
+RECIPE = Experiment(
+    name="landscape-recipe",
+    chapter="13-landscape",
+    section="4.5",
+    summary="DecoReco's landscape by the published recipe: seven of the starts, with its full budget",
+    cost={"smoke": "2 s", "laptop": "20 s", "paper": "three hours"},
+    sizes=RECIPE_SIZES,
+    metrics=RecipeMetrics,
+    compute=compute_recipe.compute,
+    claims=recipe_claims,
+    figures={"lines": plot_recipe, "images": plot_recipe_images},
+    paper_size={"width": 1000, "recipe_steps": STEPS},
 )

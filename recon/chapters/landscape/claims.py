@@ -1,13 +1,9 @@
-"""§4.5's sentences on both landscapes, and ours.  The paper's on DecoReco are judged for the published recipe alone."""
+"""§4.5's sentences on the bilevel landscape and its conjecture, and ours; those on DecoReco are in `claims_recipe`."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
 
 from recon.chapters.landscape.metrics import (
     BilevelMetrics,
@@ -116,45 +112,16 @@ def same_classifier(route: Route) -> bool:
     return route.error < ROUNDING and route.largest_step < STRIDE and steady
 
 
-#: the search that the paper's sentences on DecoReco are about, and others beside it
-RECIPE, OTHERS = {"recipe": "reference recipe"}, {"pixels": "all pixels", "unprojected": "our attack"}
+#: searches by the label of their method
+SEARCHES = {"pixels": "all pixels", "unprojected": "our attack"}
 Cell = tuple[int, int]  # [i][j] of a grid
 
 
 def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
-    """DecoReco's landscape, and the comparisons with the bilevel one."""
-    methods, lambdas = metrics.variants, metrics.lambda1
-    found, others = ({label: methods.methods()[name] for name, label in labels.items()} for labels in (RECIPE, OTHERS))
-    starts = methods.bilevel.start_distance
-    corner: list[Cell] = [(-1, -1), (0, -1)]
-    upper: list[Cell] = [(i, -1) for i in range(len(lambdas))]
-    return [
-        _searched(
-            "landscape-decoreco-corners",
-            "4.5, Fig. 10b",
-            "From the truth DecoReco's result is nearest to the truth, from the partition nearest to the partition.",
-            "heatmap",
-            Judged(found, corner, lambda each: corner_lead(each.distance), corner_lead(starts)),
-            lambda each: corners(each.distance),
-        ),
-        _searched(
-            "landscape-decoreco-crossing",
-            "4.5, Fig. 11",
-            "Between partition and truth DecoReco's result is closer to the partition below λ₁ = 0.5.",
-            "0.5",
-            Judged(
-                found,
-                upper,
-                lambda each: lead_below_half(each.distance, lambdas),
-                lead_below_half(starts, lambdas),
-            ),
-            crossing_text,
-        ),
-        _near_truth(methods.bilevel, found),
-        _degrades(methods.bilevel, found),
-        _leaves(others, starts),
-        _smoothed(metrics),
-    ]
+    """Whether a search that has converged stays at its start, and the conjecture."""
+    methods = metrics.variants
+    found = {label: methods.methods()[name] for name, label in SEARCHES.items()}
+    return [_leaves(found, methods.bilevel.start_distance), _smoothed(metrics)]
 
 
 @dataclass(frozen=True)
@@ -194,22 +161,6 @@ class Judged:
         return ("" if self.numbers() else "not tested, no search had converged: ") + "; ".join(said)
 
 
-def _searched(
-    name: str, section: str, sentence: str, paper: str, judged: Judged, say: Callable[[Method], str], null: str = ""
-) -> Claim:
-    return Claim(
-        name,
-        section,
-        sentence,
-        paper,
-        judged.text(say),
-        null or f"the starts lead by {judged.null:.2g}; the search with the least lead decides, {judged.value():.2g}",
-        judged.verdict(),
-        value=judged.value(),
-        null_value=judged.null,
-    )
-
-
 def _leaves(found: dict[str, Method], starts: BySet) -> Claim:
     """From other photographs nearer to the training images, of every search that had converged there."""
     judged = Judged(found, [(0, -1)], lambda each: -lead_at_partition(each.distance), -lead_at_partition(starts))
@@ -230,50 +181,6 @@ def _leaves(found: dict[str, Method], starts: BySet) -> Claim:
         value=judged.value(),
         null_value=judged.null,
     )
-
-
-def _near_truth(bilevel: Method, found: dict[str, Method]) -> Claim:
-    """Smaller by a fifth at both neighbours of (1, 1); at (1, 1) itself the bilevel attack has nothing to do."""
-
-    def gain(each: Method) -> float:  # beyond that fifth
-        pairs = zip(beside(bilevel.distance), beside(each.distance), strict=True)
-        return min(0.8 * theirs - ours for ours, theirs in pairs)
-
-    begun = max(beside(bilevel.start_distance))  # a search that stays at its start
-    return _searched(
-        "landscape-near-truth",
-        "4.5",
-        "Near the truth the bilevel distances become much smaller than DecoReco's.",
-        "heatmaps",
-        Judged(found, [(-1, -2), (-2, -1)], gain, -0.2 * begun),
-        lambda each: f"{each.distance.truth[-1][-1]:.1f} at (1, 1), {_numbers(beside(each.distance))} beside it",
-        f"bilevel: {_numbers(beside(bilevel.distance))} beside (1, 1), the starts "
-        f"{_numbers(beside(bilevel.start_distance))}; a fifth less is asked for",
-    )
-
-
-def _degrades(bilevel: Method, found: dict[str, Method]) -> Claim:
-    """Faster: by two standard errors over seeds; with one seed, by a tenth."""
-
-    def gap(each: Method) -> float:
-        gaps = slope(bilevel) - slope(each)
-        margin = 2 * gaps.std() / math.sqrt(len(gaps)) if len(gaps) > 1 else 0.1 * slope(bilevel).mean()
-        return float(gaps.mean() - margin)
-
-    return _searched(
-        "landscape-degrades",
-        "4.5, Fig. 12",
-        "With a growing share of noise the bilevel result loses the truth faster than DecoReco's.",
-        "curves",
-        Judged(found, [(-1, -1), (-1, 0)], gap, 0.0),
-        lambda each: f"a quarter of noise costs {slope(each).mean():.1f}",
-        f"bilevel: {slope(bilevel).mean():.1f}, the start itself {_start_cost(bilevel):.1f}",
-    )
-
-
-def _start_cost(bilevel: Method) -> float:
-    start = bilevel.start_distance.truth[-1]
-    return (start[0] - start[-1]) / (len(start) - 1)
 
 
 def _smoothed(metrics: DecorecoMetrics) -> Claim:
@@ -350,18 +257,3 @@ def crossing_text(found: Ends) -> str:
         return f"they do not swap in {at.per_seed.count(None)} of {len(at.per_seed)} seeds"
     spread = "" if at.sd is None else f" ± {at.sd:.2f}"
     return f"they swap at λ₁ = {at.mean:.2f}{spread}"
-
-
-def beside(distance: BySet) -> list[float]:
-    """Distances to the truth at the two neighbours of (1, 1): (1, ¾) and (¾, 1)."""
-    return [distance.truth[-1][-2], distance.truth[-2][-1]]
-
-
-def slope(found: Method) -> Tensor:
-    """What the whole way to noise costs on average per step of λ₂, of each seed."""
-    values = torch.tensor(found.noise_line_per_seed)
-    return (values[:, 0] - values[:, -1]) / (values.shape[1] - 1)
-
-
-def _numbers(values: list[float]) -> str:
-    return ", ".join(f"{value:.1f}" for value in values)

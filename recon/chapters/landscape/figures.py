@@ -12,7 +12,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from recon.chapters.landscape.metrics import BilevelMetrics, BySet, DecorecoMetrics, Grid
+from recon.chapters.landscape.metrics import BilevelMetrics, BySet, DecorecoMetrics, Grid, RecipeMetrics
 from recon.chapters.pictures import NEARER, PAGE, SERIES, STARTS, Colour, chart, end_labels, image_rows, letters_on
 from recon.store.results import Result
 
@@ -112,6 +112,36 @@ def plot_lines(result: Result[DecorecoMetrics]) -> Figure:
             if column == len(METHODS) - 1:
                 end_labels(ax, ends)
     return figure
+
+
+@chart
+def plot_recipe(result: Result[RecipeMetrics]) -> Figure:
+    """Fig. 11 by the published recipe: along λ₁ at λ₂ = 1, distances of the ends to training images and to the
+    partition; dotted: of the starts."""
+    figure, ax = plt.subplots(figsize=(PAGE, 3.0))
+    line = result.metrics.to_partition()
+    lambdas, ends = [cell.lambda1 for cell in line], []
+    for name in ("truth", "partition"):
+        end, start = ([getattr(getattr(cell, which), name) for cell in line] for which in ("end", "start"))
+        ax.plot(lambdas, end, color=STARTS[name], marker="o", markersize=5)
+        ax.plot(lambdas, start, color=STARTS[name], linestyle=":")
+        ends.append((end[-1], f"to the nearest\n{SETS[name]} image", STARTS[name]))
+    ax.set(xlabel="λ₁ of the start, from the partition to the truth", ylabel="mean L2 distance", ylim=(0, None))
+    ax.set_xticks(lambdas, [f"{value:g}" for value in lambdas])
+    end_labels(ax, ends)
+    return figure
+
+
+def plot_recipe_images(result: Result[RecipeMetrics], n: int = 10) -> Figure:
+    """Where the recipe begins and ends, from the training images, the partition and noise: n images of each, half of
+    either class; ends cut to [0, 1]."""
+    truth, rows = result.array("truth"), []
+    places = [(cell.lambda1, cell.lambda2) for cell in result.metrics.cells]
+    picked = torch.tensor([*range(n // 2), *range(len(truth) - (n - n // 2), len(truth))])
+    for key, place in (("truth", (1, 1)), ("partition", (0, 1)), ("random", (1, 0))):
+        ended = result.array("x_hat")[places.index(place)][picked].clamp(0, 1)
+        rows += [(f"start:\n{SETS[key]}", result.array(key)[picked], "grey"), ("end", ended, "black")]
+    return image_rows(rows)
 
 
 @chart

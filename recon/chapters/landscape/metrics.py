@@ -175,6 +175,61 @@ class Method(Ends):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Distances:
+    """Of a set of images to their neighbours in each set, by SSIM."""
+
+    truth: float
+    partition: float
+    random: float
+
+    def lead(self, own: str) -> float:
+        """How much nearer they are to the set `own` than to the nearest other."""
+        values = vars(self)
+        return float(min(value for name, value in values.items() if name != own) - values[own])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeCell:
+    """The published recipe from one start: where it begins and ends, and where the bilevel attack ends from there.
+
+    energy_share: by layer, of ‖θ_l‖², what is left unexplained · fell_layer_1: share by which layer 1's energy fell
+    over the last tenth of the steps · moved: mean of ‖x − x_init‖ / ‖x_init‖.
+    """
+
+    lambda1: float
+    lambda2: float
+    start: Distances
+    end: Distances
+    bilevel: Distances
+    energy_share: list[float]
+    fell_layer_1: float
+    moved: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeMetrics:
+    """`landscape-recipe`.  steps, of published_steps · null_distance_to_truth: of held-out images."""
+
+    n_train: int
+    width: int
+    steps: int
+    published_steps: int
+    null_distance_to_truth: float
+    cells: list[RecipeCell]
+
+    def at(self, lambda1: float, lambda2: float) -> RecipeCell:
+        """The cell of this start; KeyError where the recipe was not run."""
+        found = [cell for cell in self.cells if (cell.lambda1, cell.lambda2) == (lambda1, lambda2)]
+        if not found:
+            raise KeyError(f"the recipe was not run from ({lambda1:g}, {lambda2:g})")
+        return found[0]
+
+    def to_partition(self) -> list[RecipeCell]:
+        """Those at λ₂ = 1, from the partition to the truth."""
+        return sorted((cell for cell in self.cells if cell.lambda2 == 1), key=lambda cell: cell.lambda1)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Variants:
     """bilevel: on the affine net · DecoReco on the three-layer net: pixels, descent in all pixels; recipe, the
     published one; unprojected, our attack in all pixels; span, our attack within the span of the weights · affine:

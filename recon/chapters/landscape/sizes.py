@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recon.attacks.published import STEPS
 from recon.attacks.recover import RecoverSettings
 
 
@@ -54,6 +55,18 @@ class DecorecoSizes(Sizes):
     at_once: int = 25
     check_steps: int = 100
     descent_momentum: float = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeSizes(Sizes):
+    """width: of the three-layer net · steps: of the bilevel attack; recipe_steps: of the published recipe · cells:
+    (λ₁, λ₂) of its starts · rounded: whether it multiplies bfloat16 operands, see `recon.optim.rounded`."""
+
+    width: int
+    recipe_steps: int
+    rounded: bool = False
+    #: Fig. 11's line, the corners of Fig. 10b among it; the neighbours of (1, 1); and the end of Fig. 12's line
+    cells: tuple[tuple[float, float], ...] = ((1, 1), (0, 1), (0.25, 1), (0.5, 1), (0.75, 1), (1, 0.75), (1, 0))
 
 
 ALL = (1.0, 1.0, 1.0)  # layers: all count, as in the setting of Haim et al.
@@ -118,5 +131,23 @@ DECORECO_SIZES = {
         pairs=20,
         points=7,
         line_points=41,
+    ),
+}
+
+RECIPE_SIZES = {
+    "smoke": RecipeSizes(n_train=10, seeds=1, steps=100, pairs=2, points=3, line_points=5, width=32, recipe_steps=60),
+    "laptop": RecipeSizes(
+        n_train=20, seeds=1, steps=1500, pairs=2, points=3, line_points=5, width=300, recipe_steps=500
+    ),
+    "paper": RecipeSizes(
+        n_train=100,
+        seeds=1,
+        steps=4000,
+        pairs=2,
+        points=3,
+        line_points=5,
+        width=1000,
+        recipe_steps=STEPS,
+        rounded=True,
     ),
 }

@@ -1,0 +1,72 @@
+"""Chapter 13's run of the published recipe: its starts, its distances, and what it says where it was cut short."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+import recon
+from recon.analysis.basins import set_distances
+from recon.chapters.landscape import RECIPE
+from recon.chapters.landscape.metrics import Distances
+
+
+@pytest.fixture(scope="module")
+def smoke(runs):
+    return runs("landscape-recipe")
+
+
+def test_it_starts_where_eq_10_says(smoke):
+    sets = {name: smoke.array(name) for name in ("truth", "partition", "random")}
+    for cell in smoke.metrics.cells:
+        one, two = cell.lambda1, cell.lambda2
+        start = two * (one * sets["truth"] + (1 - one) * sets["partition"]) + (1 - two) * sets["random"]
+        found = set_distances(start[None], sets, (3, 32, 32))
+        assert vars(cell.start) == pytest.approx({name: found[name].item() for name in sets}, abs=1e-4)
+    assert smoke.metrics.at(1, 1).start.truth == 0 == smoke.metrics.at(0, 1).start.partition
+
+
+def test_distances_are_those_of_the_ends(smoke):
+    sets = {name: smoke.array(name) for name in ("truth", "partition", "random")}
+    found = set_distances(smoke.array("x_hat"), sets, (3, 32, 32))
+    for k, cell in enumerate(smoke.metrics.cells):
+        assert vars(cell.end) == pytest.approx({name: found[name][k].item() for name in sets}, rel=1e-5)
+        assert cell.moved > 0 and 0 < cell.energy_share[0] < 1
+    at_truth = smoke.metrics.at(1, 1)
+    assert at_truth.bilevel.truth < 1e-6 < at_truth.end.truth  # the bilevel attack has nothing to do there
+
+
+def test_the_recipe_explains_more_of_the_weights_from_the_truth_than_from_noise(smoke):
+    truth, noise = smoke.metrics.at(1, 1), smoke.metrics.at(1, 0)
+    assert truth.energy_share[0] < noise.energy_share[0]
+
+
+def test_rounded_products_are_asked_for_and_change_little(smoke, tmp_path):
+    """On a network this small the steps are long, and not every start forgives a rounding error."""
+    settings = {"profile": "smoke", "data": "photos", "steps": 10, "recipe_steps": 5}
+    plain, rounded = (recon.run("landscape-recipe", out=tmp_path, rounded=r, **settings).metrics for r in (False, True))
+    for mine, theirs in zip(rounded.cells, plain.cells, strict=True):
+        assert vars(mine.end) == pytest.approx(vars(theirs.end), rel=0.02)
+    assert any(mine.end != theirs.end for mine, theirs in zip(rounded.cells, plain.cells, strict=True))
+
+
+def test_a_start_that_was_not_run_is_named(smoke):
+    with pytest.raises(KeyError, match=r"not run from \(0, 0.5\)"):
+        smoke.metrics.at(0, 0.5)
+
+
+def test_a_run_cut_short_says_so(smoke):
+    assert all(claim.ours.endswith("60 of 50,000 steps: no verdict") for claim in smoke.claims)
+    assert {claim.verdict for claim in smoke.claims} == {"no verdict"}
+
+
+def test_distances_lead_over_the_nearest_other():
+    found = Distances(truth=3.0, partition=5.0, random=9.0)
+    assert (found.lead("truth"), found.lead("partition"), found.lead("random")) == (2.0, -2.0, -6.0)
+
+
+def test_figures_draw(smoke):
+    assert torch.isfinite(smoke.array("x_hat")).all()
+    for draw in RECIPE.figures.values():
+        plt.close(draw(smoke))
