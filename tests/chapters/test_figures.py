@@ -221,7 +221,8 @@ def plots() -> Iterator[tuple[str, Callable[..., Figure]]]:
         for name, plot in vars(module).items():
             if not name.startswith("plot_") or plot.__module__ != info.name or name in TOYS:
                 continue
-            of = get_args(next(iter(get_type_hints(plot).values())))
+            takes = next(iter(get_type_hints(plot).values()))  # Result[M], or a union of such
+            of = {metrics for each in (takes, *get_args(takes)) for metrics in get_args(each)}
             own = [each.name for each in registry().values() if each.metrics in of]
             listed = MORE.get(name, {})
             for experiment in listed if listed and (not own or set(own) & set(listed)) else own:

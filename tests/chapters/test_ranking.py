@@ -69,14 +69,14 @@ def test_what_counts_is_above_the_lists_and_the_blends(found):
     assert blends.double().mean() < 0.1  # one in a hundred by the rule, more or less
 
 
-def test_four_of_five_is_reproduced(found):
+def test_four_of_five_is_a_finding(found):
     shown = shown_ranks(replace(found, natural=torch.arange(40) < 5))
     assert shown.true == [True, True, True, False, True] and shown.count == 4 and shown.p_value <= 0.01
     assert shown.rank == found.rank[:5].tolist() and shown.high == sum(rank <= 10 for rank in shown.rank)
     assert shown.held_out_rank[3] == found.rank_lists[:, 3].double().median()
     assert shown.top40 == 40 and shown.top40_true == int(found.true.sum())
     claim = _some_are_false(shown, converged=True)
-    assert claim.verdict == "reproduced" and (claim.value, claim.null_value) == (4, shown.held_out_count)
+    assert claim.verdict == "finding" and (claim.value, claim.null_value) == (4, shown.held_out_count)
 
 
 def test_where_nothing_looks_natural_there_is_an_answer(found):
@@ -100,8 +100,8 @@ def test_held_out_images_in_the_place_of_the_training_images_fail(photographs, s
 @pytest.mark.parametrize(
     ("count", "p_value", "expected"),
     [
-        (4, 0.002, "reproduced"),
-        (3, 0.01, "reproduced"),
+        (4, 0.002, "finding"),
+        (3, 0.01, "finding"),
         (5, 0.002, "partly"),
         (2, 0.002, "not reproduced"),
         (4, 0.011, "not reproduced"),
