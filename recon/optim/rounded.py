@@ -1,4 +1,4 @@
-"""Matrix products of bfloat16 operands with sums in float32: on processors made for it, twice as fast."""
+"""Matrix products of bfloat16 operands with sums in float32: faster on processors made for it."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class PublishedSizes:
 PUBLISHED_SIZES = {
     "smoke": PublishedSizes(n_train=20, width=64, steps=100),
     "laptop": PublishedSizes(n_train=50, width=500, steps=1000),
-    # in float32 these steps take twice as long; the first sixty agree to three digits
+    # rounded to save time; benchmarks/precision.py has what that saves and changes
     "paper": PublishedSizes(n_train=500, width=1000, steps=STEPS, rounded=True),
 }
 
