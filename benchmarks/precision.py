@@ -4,6 +4,9 @@ n = 100, width 1000, the first steps from N(0, 1) and from the tuned scale: ener
 `bfloat16_product_differs` is the relative error of one product: about 1e-3 where the processor multiplies in bfloat16,
 and rounding of float32 where it does not and PyTorch stays in float32.  "bfloat16" asks for such products,
 "operands" rounds them on any processor (`recon.optim.rounded`).
+
+Last, the same recipe begun at the training images, for as many steps as it takes to leave them: does it leave them
+because its products are rounded?  `moved` is how far an image is from its start, relative to its norm.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from tempfile import TemporaryDirectory
 import torch
 from timing import write
 
-from recon.attacks.published import PublishedSettings, products_in, recover_as_published
+from recon.attacks.published import PublishedSettings, marks, products_in, recover_as_published
 from recon.chapters.base import Context
 from recon.chapters.reference_common import STARTS, train_reference
 from recon.images.registry import load_pool
@@ -25,7 +28,7 @@ from recon.released import Weights
 from recon.scoring.matching import one_to_one
 from recon.store.checkpoints import Checkpoints
 
-N, WIDTH, STEPS = 100, 1000, 100
+N, WIDTH, STEPS, LEAVING = 100, 1000, 100, 10_000
 KINDS = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.float32, "operands": torch.float32}
 
 
@@ -50,6 +53,23 @@ def row(weights: Weights, start: str, kind: str, images) -> tuple[dict, torch.Te
     }, x_hat
 
 
+def leaving(weights: Weights, images) -> dict[str, dict]:
+    """Where the recipe is after `LEAVING` steps from the training images, with exact and with rounded products."""
+    found = {}
+    for kind in ("float32", "operands"):
+        with RoundedProducts() if kind == "operands" else nullcontext():
+            settings, draw = PublishedSettings(N, LEAVING), torch.Generator().manual_seed(0)
+            run = recover_as_published(weights, settings, draw, x_init=images.train)
+        trace = run.accepted["trace"]
+        taken = torch.tensor(marks(LEAVING))
+        found[kind] = {
+            "step": taken[-20:].tolist(),
+            "moved": [round(v, 4) for v in trace[-20:, -1].tolist()],
+            "layer_1": [round(v, 4) for v in trace[-20:, 0].tolist()],
+        }
+    return found
+
+
 def product_differs() -> float:
     """‖A B in bfloat16 − A B in float32‖ / ‖A B‖ of two random matrices."""
     a, b = torch.randn(2, 512, 512, generator=torch.Generator().manual_seed(0))
@@ -66,6 +86,7 @@ def main() -> None:
         context = Context(load_pool("cifar10"), torch.device("cpu"), 0, Checkpoints(Path(folder)), one_by_one)
         images = context.images(N)
         weights, _ = train_reference(context, images, WIDTH, "all")
+    left = leaving(weights, images)
     for start in STARTS:
         exact = None
         for kind in KINDS:
@@ -73,7 +94,10 @@ def main() -> None:
             exact = x_hat if exact is None else exact
             found["distance_to_float64"] = ((x_hat - exact).norm() / exact.norm()).item()
             rows[f"{start}, {kind}"] = found
-    write({"n": N, "steps": STEPS, "bfloat16_product_differs": product_differs(), "rows": rows}, __file__)
+    write(
+        {"n": N, "steps": STEPS, "bfloat16_product_differs": product_differs(), "rows": rows, "from_the_images": left},
+        __file__,
+    )
 
 
 if __name__ == "__main__":
