@@ -61,9 +61,8 @@ def leaving(weights: Weights, images) -> dict[str, dict]:
             settings, draw = PublishedSettings(N, LEAVING), torch.Generator().manual_seed(0)
             run = recover_as_published(weights, settings, draw, x_init=images.train)
         trace = run.accepted["trace"]
-        taken = torch.tensor(marks(LEAVING))
         found[kind] = {
-            "step": taken[-20:].tolist(),
+            "step": list(marks(LEAVING)[-20:]),
             "moved": [round(v, 4) for v in trace[-20:, -1].tolist()],
             "layer_1": [round(v, 4) for v in trace[-20:, 0].tolist()],
         }
