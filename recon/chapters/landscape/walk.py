@@ -12,7 +12,7 @@ from recon.chapters.landscape.figures import walk_frames
 from recon.chapters.landscape.metrics import BilevelMetrics
 from recon.store.results import Result
 
-ROW = 8  # images shown: one row of a page
+ROW = 7  # images shown: one row of a page, which with an eighth would be too heavy
 ON_PAPER = 7  # frames, a row each
 
 
