@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.attacks.recover import RecoverSettings
+from recon.attacks.recover import WIDE, RecoverSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,5 +28,10 @@ SIZES = {
         train_steps=300,
         attack=RecoverSettings(m=100, restarts=1, steps=600, scale_steps=60),
     ),
-    "paper": Sizes(n_train=500, width=1000, train_steps=3000, attack=RecoverSettings(m=1000, restarts=1, steps=1500)),
+    "paper": Sizes(
+        n_train=500,
+        width=1000,
+        train_steps=3000,
+        attack=RecoverSettings(m=1000, restarts=1, steps=1500, multiplier_scales=WIDE),
+    ),
 }
