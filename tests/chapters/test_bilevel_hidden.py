@@ -9,8 +9,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from recon.chapters.bilevel_hidden.claims import claims, hypergradient_claims
+from recon.attacks.bilevel_span import SpanWeights
+from recon.chapters.bilevel_hidden.claims import claims, hypergradient_claims, slope_claims
 from recon.chapters.bilevel_hidden.compute import aligned_distance, converged, mean_and_sd
+from recon.chapters.bilevel_hidden.compute_hypergradient import Case, exact_inverse
+from recon.chapters.bilevel_hidden.compute_slopes import _slope, _slopes, measured_slopes
 from recon.chapters.bilevel_hidden.metrics import (
     AtDecay,
     ByInnerStart,
@@ -22,10 +25,13 @@ from recon.chapters.bilevel_hidden.metrics import (
     Null,
     NullAtWidth,
     SameStart,
+    Slope,
+    SlopeMetrics,
+    Slopes,
 )
 from recon.chapters.bilevel_hidden.readings import readings
-from recon.chapters.bilevel_hidden.sizes import HYPERGRADIENT_SIZES, SIZES
-from recon.chapters.bilevel_hidden.tables import cosine_table, ends_table, reading_table, run_table
+from recon.chapters.bilevel_hidden.sizes import HYPERGRADIENT_SIZES, SIZES, SLOPE_SIZES, Quotient
+from recon.chapters.bilevel_hidden.tables import cosine_table, ends_table, reading_table, run_table, slope_table
 from recon.chapters.run import run
 from recon.nets.mlp import one_hidden
 
@@ -269,6 +275,50 @@ def test_tables_of_the_hypergradient():
     result = SimpleNamespace(metrics=CHECK)
     assert cosine_table(result).loc[("ReLU", "b"), "Gauss–Newton"] == "0.970"
     assert ends_table(result).loc["a", "quasi-Newton (paper)"] == "3"
+
+
+def test_slopes_of_a_smooth_net_are_those_of_its_hessian():
+    """Softplus, where eq. (7) is exact: length and sign of a central difference; then what the cosines are of."""
+    generator = torch.Generator().manual_seed(0)
+    network, y = one_hidden(width=5, dim=12, smoothing=10.0), torch.tensor([0.0, 1.0, 0.0, 1.0], dtype=torch.float64)
+    x, way = torch.rand(2, 4, 12, generator=generator, dtype=torch.float64)
+    star = SpanWeights.of(network, network.flatten(network.init(generator, dtype=torch.float64)), rank=4)
+    case = Case("a", star, x, y, 0.05, replace(star, theta=star.theta + 0.1).onto, 400)
+    basis, found = case.solved()
+    exact = replace(case.attack, inverse=exact_inverse).energy_and_grad(x, basis, found)[1]
+    way = way / way.norm()
+    slope = _slope(case, basis, found, way, Quotient(step=1e-3, iterations=400))
+    assert slope == pytest.approx((exact * way).sum().item(), rel=1e-3)
+
+    sizes = replace(SLOPE_SIZES["smoke"], directions=20)
+    point = _slopes(sizes, "5 0.05", "random", measured_slopes(case, sizes, generator))
+    assert (point.width, point.weight_decay, point.repeated) == (5, 0.05, pytest.approx(1.0, abs=1e-3))
+    assert 0.8 < point.quotients[0].along < 1.25 and point.quotients[0].gauss_newton > 0.9
+    assert [(each.step, each.iterations) for each in point.quotients] == [(0.01, 100), (0.003, 100), (0.01, 10)]
+    assert point.quotients[0].quasi_newton > 0.9  # L-BFGS has gone on for hundreds of iterations
+
+
+def test_slopes_are_judged_at_the_greatest_width():
+    def judged(*cosines):
+        points = [
+            Slopes(
+                width=width,
+                weight_decay=1e-3,
+                start="truth",
+                repeated=1.0,
+                quotients=[Slope(step=0.01, iterations=9, along=1.1, gauss_newton=newton, quasi_newton=quasi)],
+            )
+            for width, newton, quasi in cosines
+        ]
+        metrics = SlopeMetrics(n_train=4, width=64, directions=16, points=points)
+        (claim,) = slope_claims(metrics, SLOPE_SIZES["smoke"])
+        table = slope_table([SimpleNamespace(metrics=metrics)])
+        assert len(table) == len({each.width for each in points})
+        return claim.verdict
+
+    assert judged((8, 0.0, 0.99), (64, 0.95, 0.2)) == "finding"
+    assert judged((64, 0.95, 0.2), (64, 0.95, 0.95)) == judged((64, 0.5, 0.2)) == "partly"
+    assert judged((64, 0.5, 0.5)) == judged((8, 0.99, 0.0), (64, -0.9, 0.2)) == "not reproduced"
 
 
 def test_a_path_begins_at_its_start_and_ends_elsewhere(tmp_path):

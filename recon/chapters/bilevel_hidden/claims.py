@@ -9,12 +9,13 @@ from __future__ import annotations
 from statistics import median
 
 from recon.chapters.bilevel_common import PAPER_HIDDEN
-from recon.chapters.bilevel_hidden.metrics import HypergradientMetrics, MeanEnded, Metrics, PathMetrics
+from recon.chapters.bilevel_hidden.metrics import HypergradientMetrics, MeanEnded, Metrics, PathMetrics, SlopeMetrics
 from recon.chapters.bilevel_hidden.readings import INNER, READINGS, readings
-from recon.chapters.bilevel_hidden.sizes import HypergradientSizes, PathSizes, Sizes
+from recon.chapters.bilevel_hidden.sizes import HypergradientSizes, PathSizes, Sizes, SlopeSizes
 from recon.store.results import Claim, verdict
 
 SMALL = 0.1  # of what two seeds are apart
+SLOPE_COSINE = 0.9  # from which slopes count as predicted
 NEAR = 3.0  # factor within which a reading of Table 1 counts as consistent
 
 
@@ -248,6 +249,34 @@ def hypergradient_claims(metrics: HypergradientMetrics, _: HypergradientSizes) -
             "finding" if all(same) else ("partly" if 2 * sum(same) >= len(same) else "not reproduced"),
             value=worst,
             null_value=max(each.quasi_newton / each.kkt for each in ends),
+        ),
+    ]
+
+
+def slope_claims(metrics: SlopeMetrics, _: SlopeSizes) -> list[Claim]:
+    """Whether the substitute that we take is good at the width at which we take it, and the paper's."""
+    firsts = [each.quotients[0] for each in metrics.points if each.width == metrics.width]
+    newton, quasi = ([getattr(each, way) for each in firsts] for way in ("gauss_newton", "quasi_newton"))
+    repeated = min(each.repeated for each in metrics.points if each.width == metrics.width)
+    right, better = median(newton) >= SLOPE_COSINE, median(newton) > median(quasi) + 0.1
+    return [
+        Claim(
+            "hypergradient-at-width",
+            "",
+            "In wide ReLU networks, too, Gauss–Newton tells how the distance changes a step away; the quasi-Newton "
+            "matrix of eq. (7) does not.",
+            "",
+            f"width {metrics.width}: cosine with the slopes of steps of {firsts[0].step:.0%} of the images, median "
+            f"{median(newton):.3f}, at least {min(newton):.3f}; along its own direction "
+            f"{min(each.along for each in firsts):.2f} to {max(each.along for each in firsts):.2f} of what it predicts "
+            f"({len(firsts)} points; the slopes of another step: at least {repeated:.3f})",
+            f"quasi-Newton: median {median(quasi):.2f}, {min(quasi):.2f} to {max(quasi):.2f}; a random direction: 0 ± "
+            f"{metrics.directions**-0.5:.2f}",
+            "finding"
+            if right and better and max(quasi) < SLOPE_COSINE
+            else ("partly" if right or better else "not reproduced"),
+            value=median(newton),
+            null_value=median(quasi),
         ),
     ]
 

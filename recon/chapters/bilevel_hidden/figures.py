@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
-from recon.chapters.bilevel_hidden.metrics import HypergradientMetrics, Metrics, PathMetrics
+from recon.chapters.bilevel_hidden.metrics import HypergradientMetrics, Metrics, PathMetrics, SlopeMetrics
 from recon.chapters.bilevel_pictures import COLOURS, LABELS
 from recon.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows
 from recon.scoring.matching import nearest
@@ -68,6 +68,23 @@ def plot_cosines(result: Result[HypergradientMetrics]) -> Figure:
     ax.set_yticks(range(len(WAYS)), list(reversed(WAYS.values())))
     ax.axvline(0, color=REFERENCE, linestyle=":")
     ax.set(xlabel="cosine with the derivative of the outer energy", xlim=(min(-0.05, ax.get_xlim()[0]), 1.05))
+    return figure
+
+
+@chart
+def plot_slopes(result: Result[SlopeMetrics]) -> Figure:
+    """Every point over its network's width: how well either hypergradient predicts the slopes in random directions."""
+    figure, ax = plt.subplots(figsize=(PAGE, 2.8), layout="constrained")
+    widths = sorted({each.width for each in result.metrics.points})
+    for row, (way, colour) in enumerate({"gauss_newton": SERIES[0], "quasi_newton": SERIES[1]}.items()):
+        for column, width in enumerate(widths):
+            values = [getattr(each.quotients[0], way) for each in result.metrics.points if each.width == width]
+            spread = [column + 0.3 * row - 0.15 + 0.02 * (k - (len(values) - 1) / 2) for k in range(len(values))]
+            ax.plot(spread, values, "os"[row], color=colour, ms=5, alpha=0.8, label=WAYS[way] if column == 0 else None)
+    ax.axhline(0, color=REFERENCE, linestyle=":")
+    ax.set_xticks(range(len(widths)), [str(width) for width in widths])
+    ax.set(xlabel="hidden width", ylabel="cosine with measured slopes", ylim=(-1.05, 1.05))
+    ax.legend(loc="lower left", ncols=2)
     return figure
 
 

@@ -152,6 +152,44 @@ class HypergradientMetrics:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Slope:
+    """One central difference of the outer energy.
+
+    step: to either side, of the images' norm · iterations: of the inner solver there · along: measured over predicted
+    slope along Gauss–Newton's own direction, 1 is right · gauss_newton, quasi_newton: cosine of predicted and measured
+    slopes in random directions of the span.
+    """
+
+    step: float
+    iterations: int
+    along: float
+    gauss_newton: float
+    quasi_newton: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slopes:
+    """At one point.  repeated: cosine of the first two quotients' slopes with each other, what a right hypergradient
+    could reach."""
+
+    width: int
+    weight_decay: float
+    start: str
+    repeated: float
+    quotients: list[Slope]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlopeMetrics:
+    """`bilevel-slopes`.  width: of the widest networks · directions: random ones, for the cosines."""
+
+    n_train: int
+    width: int
+    directions: int
+    points: list[Slopes]
+
+
+@dataclass(frozen=True, kw_only=True)
 class AtStep:
     """An attack on its way.
 

@@ -94,3 +94,43 @@ PATH_SIZES = {
     "laptop": PathSizes(),
     "paper": PathSizes(width=PAPER_WIDTH, n_held_out=1000),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quotient:
+    """One central difference.  step: to either side, of the images' norm · iterations: of the inner solver there."""
+
+    step: float
+    iterations: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlopeSizes:
+    """widths: networks of each · inner_iterations: L-BFGS, before · directions: random ones of the span · quotients:
+    the first is judged, the second says how well it repeats, the third has the attack's own ten iterations."""
+
+    widths: tuple[int, ...]
+    n_train: int = 40
+    weight_decays: tuple[float, ...] = (1e-3, 1e-2)
+    inner_iterations: int = 600
+    directions: int = 12
+    quotients: tuple[Quotient, ...] = (
+        Quotient(step=0.01, iterations=100),
+        Quotient(step=0.003, iterations=100),
+        Quotient(step=0.01, iterations=10),
+    )
+    n_held_out: int = 200
+
+    @property
+    def width(self) -> int:
+        """The widest."""
+        return max(self.widths)
+
+
+SLOPE_SIZES = {
+    "smoke": SlopeSizes(
+        widths=(8,), n_train=6, weight_decays=(1e-2,), inner_iterations=300, directions=4, n_held_out=40
+    ),
+    "laptop": SlopeSizes(widths=(64, 512), weight_decays=(1e-3,), directions=8),
+    "paper": SlopeSizes(widths=(64, 1024, PAPER_WIDTH), n_held_out=1000),
+}

@@ -6,7 +6,7 @@ import pandas as pd
 
 from recon.chapters.bilevel_common import PAPER_HIDDEN, STARTS
 from recon.chapters.bilevel_hidden.figures import WAYS
-from recon.chapters.bilevel_hidden.metrics import HypergradientMetrics, Metrics
+from recon.chapters.bilevel_hidden.metrics import HypergradientMetrics, Metrics, SlopeMetrics
 from recon.chapters.bilevel_hidden.readings import INNER, READINGS, Reading, readings
 from recon.chapters.bilevel_pictures import over_sets
 from recon.store.results import Result
@@ -92,3 +92,20 @@ def ends_table(result: Result[HypergradientMetrics]) -> pd.DataFrame:
         for each in result.metrics.ends
     }
     return pd.DataFrame(rows).T
+
+
+def slope_table(results: list[Result[SlopeMetrics]]) -> pd.DataFrame:
+    """Every width and weight decay, over starts of the images and image sets: how well the slopes are predicted."""
+    rows = {}
+    points = [each for result in results for each in result.metrics.points]
+    for width, decay in sorted({(each.width, each.weight_decay) for each in points}):
+        same = [each for each in points if (each.width, each.weight_decay) == (width, decay)]
+        for k, quotient in enumerate(same[0].quotients):
+            found = [each.quotients[k] for each in same]
+            rows[str(width), str(decay), f"{quotient.step:.1%}, {quotient.iterations} iterations"] = {
+                "Gauss–Newton": over_sets([each.gauss_newton for each in found], ".2f"),
+                "quasi-Newton": over_sets([each.quasi_newton for each in found], ".2f"),
+                "first two steps with each other": over_sets([e.repeated for e in same], ".2f") if k == 0 else "",
+                "measured / predicted": over_sets([each.along for each in found], ".2f"),
+            }
+    return pd.DataFrame(rows).T.rename_axis(["width", "weight decay", "step and inner solver"])
