@@ -440,3 +440,12 @@ def test_a_cell_that_diverged_does_not_end_the_sweep(monkeypatch):
     shown = figures.table(SimpleNamespace(metrics=metrics), "decay")
     assert list(shown.index) == ["SGD, decay 0.02", "SGD, decay 0 (training diverged)"]
     assert list(shown["found"]) == [80, "–"] and figures.table(SimpleNamespace(metrics=metrics), "task").empty
+
+
+def test_a_grid_on_several_sets_is_a_row_a_recipe():
+    other = changed("SGD, decay 1e-2", 4)
+    table = figures.sets_table([SimpleNamespace(metrics=chapter_7()), SimpleNamespace(metrics=other)])
+    assert list(table["Σ"]) == sorted(table["Σ"], key=float, reverse=True)
+    assert table.loc["SGD, decay 1e-2", "above the best null"] == "1 of 2"
+    assert table.loc["SGD, decay 1e-2", "found (best null) on each set"].endswith(", 4 (2)")
+    assert "Adam, decay 1e-2" not in table.index  # its Σ is not defined

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, Colour, chart, end_labels, ink, letters_on
 from recon.chapters.separation_common import NCCCounts
 from recon.chapters.weights_leak.cells import KNOWN
+from recon.chapters.weights_leak.claims import found_more
 from recon.chapters.weights_leak.metrics import RecipeCell, RecipeMetrics, SizeCell, SizeMetrics
 from recon.store.results import Result
 
@@ -177,6 +178,23 @@ def table(result: Result[RecipeMetrics], family: str) -> pd.DataFrame:
     rows += [{"recipe": f"{name} (training diverged)"} for name in lost]
     shown = pd.DataFrame(rows, dtype=object).fillna("–") if lost else pd.DataFrame(rows)
     return shown.set_index("recipe") if rows else shown
+
+
+def sets_table(results: list[Result[RecipeMetrics]]) -> pd.DataFrame:
+    """Networks from PyTorch's own start, unknown to the adversary, by how much decay has erased: what was found on
+    every set of images, in brackets the best null, and on how many sets that is more than chance."""
+    by_set = [{c.cell: c for c in each.metrics.of("decay") if c.known == KNOWN[0]} for each in results]
+    cells = [cell for cell in by_set[0].values() if cell.erased is not None]
+    rows = {}
+    for cell in sorted(cells, key=lambda cell: cell.erased or 0.0, reverse=True):
+        same = [each[cell.cell] for each in by_set if cell.cell in each]
+        rows[cell.cell] = {
+            "Σ": f"{cell.erased:.2f}",
+            "found (best null) on each set": ", ".join(f"{c.matches.ncc_07} ({c.best_null.ncc_07})" for c in same),
+            "directions searched": ", ".join(str(c.rank) for c in same),
+            "above the best null": f"{sum(map(found_more, same))} of {len(same)}",
+        }
+    return pd.DataFrame(rows).T.rename_axis("recipe")
 
 
 SIZE_FIGURES: dict[str, Callable[[Result[SizeMetrics]], Figure]] = {"map": plot_map, "pixels": plot_pixels}
