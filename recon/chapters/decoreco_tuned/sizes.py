@@ -71,11 +71,16 @@ SIZE_SIZES = {
         train_steps=750,
         attack=RecoverSettings(m=40, restarts=1, steps=1000, scale_steps=40),
     ),
-    "laptop": SizeSizes(n_trains=(20, 50, 100), width=1000, train_steps=600, attack=RecoverSettings(m=200, restarts=1)),
+    "laptop": SizeSizes(
+        n_trains=(20, 50, 100),
+        width=1000,
+        train_steps=600,
+        attack=RecoverSettings(m=200, restarts=1, multiplier_scales=(*WIDE[2:], 3e-2, 1e-1)),  # few images, large λ
+    ),
     "paper": SizeSizes(
         n_trains=(20, 50, 100, 200, 500),
         width=1000,
         train_steps=600,
-        attack=RecoverSettings(m=1000, restarts=4),
+        attack=RecoverSettings(m=1000, restarts=4, multiplier_scales=(*WIDE, 3e-2, 1e-1)),
     ),
 }
