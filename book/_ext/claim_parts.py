@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recon.chapters import registry
@@ -91,10 +91,9 @@ def card(runs: list[Row]) -> str:
 def cells(row: Row) -> dict[str, str]:
     """What one run has for a claim, in Markdown."""
     claim = row.claim
-    agree = sum(other.verdict == claim.verdict for other in row.seeds) + 1
-    here = claim.verdict + (f", on {agree} of {row.image_sets} image sets" if agree < row.image_sets else "")
+    here = row.verdict_over_sets
     if row.verdict == NOT_TESTED:
-        here = f"{NOT_TESTED} (this run: {here})"
+        here = f"{NOT_TESTED} (this run: {replace(row, at_paper_size=True).verdict_over_sets})"
     sets = f"{row.image_sets} image sets" if row.image_sets > 1 else "1 image set"
     return {
         "Ours": escaped(spread([claim.ours, *(other.ours for other in row.seeds)])),

@@ -50,6 +50,17 @@ class Row:
         return 1 + len(self.seeds)
 
     @property
+    def agreeing(self) -> int:
+        """On how many of its image sets the claim itself has this run's verdict, this run among them."""
+        return 1 + sum(other.verdict == self.claim.verdict for other in self.seeds)
+
+    @property
+    def verdict_over_sets(self) -> str:
+        """`verdict`, and on how many image sets, where it is not all."""
+        told = self.agreeing < self.image_sets and self.verdict == self.claim.verdict
+        return self.verdict + (f", on {self.agreeing} of {self.image_sets} image sets" if told else "")
+
+    @property
     def size(self) -> str:
         """Images, width and candidates of the run, as far as it has one of each; images as many as there were, where
         the pool held fewer than were asked for."""

@@ -35,9 +35,8 @@ def that_count(*results: Result[Any], root: Path = ROOT) -> Markdown:
             stored = any(run.made.key == row.result.made.key for run in runs)
             where = f"kept, {size_in_words(row) or 'the paper’s size'}" if stored else "this page"
             sets = f"{row.image_sets} image set{'s' * (row.image_sets > 1)}"
-            agree = 1 + sum(other.verdict == row.claim.verdict for other in row.seeds)
-            told = agree < row.image_sets and row.verdict == row.claim.verdict
-            verdict = row.verdict + (f" (on {agree} of them)" if told else "")
+            told = row.agreeing < row.image_sets and row.verdict == row.claim.verdict
+            verdict = row.verdict + (f" (on {row.agreeing} of them)" if told else "")
             lines.append(f"| {verdict} | {where}, {sets} | {claim.sentence.replace('|', chr(92) + '|')} |")
     return Markdown("\n".join(lines))
 

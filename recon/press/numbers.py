@@ -123,7 +123,7 @@ def _line(row: Row, smaller: Row | None) -> str:
     claim, made = row.claim, row.result.made
     profile = profile_of(made.experiment, made.config, made.profile)
     command = f"`{made.experiment}`" if profile == "laptop" else f"`{made.experiment} --profile {profile}`"
-    cells = [claim.sentence, claim.paper, ours_in_words(row, smaller), claim.null, row.verdict, command]
+    cells = [claim.sentence, claim.paper, ours_in_words(row, smaller), claim.null, row.verdict_over_sets, command]
     return "| " + " | ".join((cell or "–").replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from recon.chapters import ROOT, load, registry
 from recon.chapters.catalogue import PAPERS, Row, catalogue
 from recon.errors import ReconError
-from recon.press.numbers import TEMPLATE, ours_in_words, profile_of, rendered, write_readme
+from recon.press.numbers import TEMPLATE, _line, ours_in_words, profile_of, rendered, write_readme
 from recon.store.results import Claim
 
 RESULTS = ROOT / "book" / "executed" / "results"
@@ -107,6 +107,17 @@ def test_the_range_is_that_of_the_run_that_counts_or_says_whose_it_is():
     assert ours_in_words(kept, small) == "12 images (9 to 14 over 3 image sets)"
     assert ours_in_words(alone, small) == "12 images (the laptop run, n = 40: 3 to 5 over 3 image sets)"
     assert ours_in_words(alone) == ours_in_words(alone, a_row("laptop", (3,))) == "12 images"
+
+
+def test_a_verdict_says_on_how_many_image_sets_it_holds_unless_on_all():
+    row = a_row("paper", (12, 9, 14))
+    other = replace(row.seeds[0], verdict="not reproduced")
+    assert row.verdict_over_sets == a_row("paper", (12,)).verdict_over_sets == "finding"
+    split = replace(row, seeds=(other, other))
+    assert split.verdict_over_sets == "finding, on 1 of 3 image sets"
+    papers = replace(split, claim=replace(row.claim, section="4.4"), at_paper_size=False)
+    assert papers.verdict_over_sets == "not tested at this size"
+    assert "| finding, on 1 of 3 image sets |" in _line(split, None)
 
 
 def test_a_row_names_the_profile_that_has_its_sizes_today():
