@@ -147,9 +147,10 @@ def test_size_is_judged_by_the_excess(by_size, best, expected):
 
 def test_how_the_searches_of_each_size_ended_is_said(by_size):
     rows = [replace(row, converged=row.n_train == 10, multiplier_scale=0.003) for row in by_size.metrics.sizes]
-    rows[0] = replace(rows[0], multiplier_scale=0.03)
+    edge = DECORECO_SIZE.sizes["laptop"].attack.multiplier_scales[-1]
+    rows[0] = replace(rows[0], multiplier_scale=edge)
     said = DECORECO_SIZE.claims(replace(by_size.metrics, sizes=rows), DECORECO_SIZE.sizes["laptop"])[0].ours
-    assert "scale of λ 0.03 (edge of the grid), 0.003; 1 of 2 searches converged: no verdict" in said
+    assert f"scale of λ {edge:g} (edge of the grid), 0.003; 1 of 2 searches converged: no verdict" in said
 
 
 def test_shares_by_size(by_size):
