@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from timing import write
+from timing import one_by_one, write
 
 from recon.attacks.published import PublishedSettings, marks, products_in, recover_as_published
 from recon.chapters.base import Context
@@ -30,11 +30,6 @@ from recon.store.checkpoints import Checkpoints
 
 N, WIDTH, STEPS, LEAVING = 100, 1000, 100, 10_000
 KINDS = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.float32, "operands": torch.float32}
-
-
-def one_by_one(unit, names, label):
-    """A sweep without processes."""
-    return {name: unit(name) for name in names}
 
 
 def row(weights: Weights, start: str, kind: str, images) -> tuple[dict, torch.Tensor]:

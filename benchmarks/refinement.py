@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from timing import write
+from timing import one_by_one, write
 
 from recon.attacks.recover import recover
 from recon.attacks.scales import scale_for
@@ -26,11 +26,6 @@ from recon.images.registry import load_pool
 from recon.store.checkpoints import Checkpoints
 
 STEPS = (150, 500)
-
-
-def one_by_one(unit, names, label):
-    """A sweep without processes."""
-    return {name: unit(name) for name in names}
 
 
 def refined(context: Context, k: int) -> dict:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from timing import write
+from timing import one_by_one, write
 from torch import Tensor
 
 from recon.attacks.recover import RecoverSettings as DecoReco
@@ -53,11 +53,6 @@ def attacks(context: Context, released: ReleasedNet, shape: tuple[int, ...]) -> 
         ),
         "reference recipe, 600 steps": reference,
     }
-
-
-def one_by_one(unit, names, label):
-    """A sweep without processes."""
-    return {name: unit(name) for name in names}
 
 
 def main() -> None:

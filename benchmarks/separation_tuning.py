@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 from pydantic import TypeAdapter
-from timing import write
+from timing import one_by_one, write
 
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.chapters.base import Context
@@ -45,11 +45,6 @@ TRIED = {
 def above(found: NCCCounts) -> dict[str, int]:
     """The counts by the keys of a `result.json`."""
     return TypeAdapter(NCCCounts).dump_python(found, by_alias=True)
-
-
-def one_by_one(unit, names, label):
-    """A sweep without processes."""
-    return {name: unit(name) for name in names}
 
 
 def main(ns: tuple[int, ...] = (100, 200)) -> None:

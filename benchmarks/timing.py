@@ -1,4 +1,4 @@
-"""What the benchmarks share: timing against noisy neighbours, and a report written atomically."""
+"""What the benchmarks share: timing against noisy neighbours, a sweep, and a report written atomically."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ def side_by_side(calls: dict[str, Callable[[], object]], repeat: int = 5) -> dic
         for name, call in calls.items():
             best[name] = min(best[name], seconds(call, repeat=1))
     return best
+
+
+def one_by_one(unit, names, label):
+    """A sweep without processes."""
+    return {name: unit(name) for name in names}
 
 
 def write(report: dict, benchmark: str) -> None:

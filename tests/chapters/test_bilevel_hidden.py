@@ -302,6 +302,16 @@ def test_slopes_of_a_smooth_net_are_those_of_its_hessian():
     assert [(each.step, each.iterations) for each in point.quotients] == [(0.01, 100), (0.003, 100), (0.01, 10)]
 
 
+def test_each_way_has_the_cosines_of_its_own_predictions():
+    """Rows: three quotients, Gauss–Newton's predictions, the quasi-Newton matrix's; first along the former's own."""
+    measured = [4.0, 1.0, 2.0]
+    rows = torch.tensor([measured, measured, measured, [2.0, 1.0, 2.0], [1.0, -1.0, -2.0]], dtype=torch.float64)
+    point = _slopes(SLOPE_SIZES["smoke"], "8 0.01", "truth", rows)
+    assert point.start == "truth" and point.repeated == pytest.approx(1.0)
+    for each in point.quotients:
+        assert (each.along, each.gauss_newton, each.quasi_newton) == pytest.approx((2.0, 1.0, -1.0))
+
+
 def test_slopes_are_judged_at_the_greatest_width():
     def judged(*cosines):
         points = [
