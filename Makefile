@@ -21,7 +21,7 @@ PYTEST := $(SAME) $(BIN)/python -m pytest -n $(JOBS)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-env: $(STAMP) ## set up .venv from requirements.lock (once; about 6 GB on Linux)
+env: $(STAMP) ## set up .venv from requirements.lock (once; 6.4 GiB on Linux)
 
 $(STAMP): requirements.lock pyproject.toml
 	@if [ ! -x $(BIN)/pip ]; then \
