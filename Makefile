@@ -8,15 +8,8 @@ JOBS ?= 2
 
 BIN := .venv/bin
 STAMP := .venv/.recon-installed
-# One thread a worker: results do not depend on the core count, and two workers do not fight over two cores.
-BUILT := build/published/exit-code
-# Tests compute as every x86-64 processor with AVX2 can, so that rounding is the same on all (tests/arithmetic.py).
-SAME := OMP_NUM_THREADS=1 MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 \
-    OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES=X86_V4,AVX512_ICL,AVX512_SPR
-PYTEST := $(SAME) $(BIN)/python -m pytest -n $(JOBS)
-
 .DEFAULT_GOAL := help
-.PHONY: help env book test checks mutants render pdf publish references clean
+.PHONY: help env book test test-all mutants render pdf publish references clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,26 +32,15 @@ $(STAMP): requirements.lock pyproject.toml
 book: env ## execute all chapters and build their HTML (PROFILE=smoke|laptop|paper, DATA=auto|cifar10|photos)
 	@$(BIN)/recon book --profile $(PROFILE) --data $(DATA)
 
-test: env ## lint, types, strict build of the published edition, unit and browser tests, smoke references through nbval
-	@RECON_SMOKE_OUT=$$(mktemp -d) && export RECON_SMOKE_OUT && trap 'rm -rf "$$RECON_SMOKE_OUT"' EXIT \
-	    && $(MAKE) --no-print-directory checks
+test: env ## lint, types, strict build of the published edition, unit tests, smoke references through nbval (5 minutes)
+	@$(BIN)/python tests/stages.py --jobs $(JOBS)
 
-# What the unit tests compute at smoke is stored in $RECON_SMOKE_OUT, where nbval's notebooks find it.  The book is built
-# beside them, on what a core has to spare; tests that look at its pages wait for $RECON_SITE_BUILT, its exit code.
-checks:
-	@echo "== lint"; $(BIN)/ruff check --quiet && $(BIN)/ruff format --check --quiet \
-	    || { echo "ruff is not content: see $(BIN)/ruff check and $(BIN)/ruff format --diff" >&2; exit 1; }
-	@echo "== types"; $(BIN)/mypy
-	@echo "== strict build of the published edition, and unit tests"; mkdir -p build/published && rm -f $(BUILT); \
-	    { $(BIN)/recon render; echo $$? > $(BUILT); } & \
-	    RECON_SITE="$(CURDIR)/build/published/html" RECON_SITE_BUILT="$(CURDIR)/$(BUILT)" \
-	    $(PYTEST) --dist worksteal --doctest-modules tests recon book/_ext; tested=$$?; wait; \
-	    [ "$$(cat $(BUILT))" = 0 ] && exit $$tested
-	@echo "== smoke references"; $(PYTEST) --dist loadscope --nbval --nbval-current-env tests/reference
+test-all: env ## the same with the tests marked slow: browsers, PDF, hostile input, interruptions
+	@$(BIN)/python tests/stages.py --slow --jobs $(JOBS)
 
 mutants: env ## how many of 200 one-line faults in the science its unit tests notice (some minutes)
 	@$(BIN)/pip install --disable-pip-version-check --quiet "cosmic-ray==8.7.0"
-	@$(SAME) $(BIN)/python tests/mutants.py --jobs $(JOBS)
+	@OMP_NUM_THREADS=1 $(BIN)/python tests/mutants.py --jobs $(JOBS)
 
 render: env ## HTML of the published edition in book/executed, without executing
 	@$(BIN)/recon render
@@ -69,8 +51,8 @@ pdf: env ## one PDF of the published edition, printed by a Chromium on the PATH,
 publish: env ## promote an edition on CIFAR-10 into book/executed (EDITION=laptop-cifar10; default the newest)
 	@$(BIN)/recon publish $(EDITION)
 
-references: env ## recompute what nbval compares with in tests/reference
-	@$(SAME) $(BIN)/recon references
+references: env ## measure again what rounding moves, and rewrite bands and references that tests compare with (an hour)
+	@$(BIN)/python benchmarks/rounding.py --pages --jobs $(JOBS)
 
 clean: ## remove build/ and caches; .venv and the published edition stay
 	@rm -rf build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -170,9 +170,6 @@ def _parser() -> argparse.ArgumentParser:
     option("--n", type=int, default=500, metavar="N", help="photographs in each (default 500, or all there are)")
     option("--seed", type=int, default=0)
 
-    references = partial(_press, "edition.write_references")
-    command("references", references, "recompute the smoke references that nbval compares with", chapters)
-
     option = command("claims", _claims, "every claim: paper value, ours, null, verdict, chapter")
     option("--json", dest="as_json", action="store_true", help="as JSON")
     option("--out", type=_path, metavar="DIR", help="results to read (default: the published edition's)")

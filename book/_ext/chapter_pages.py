@@ -23,11 +23,11 @@ DATA = {"cifar10": "CIFAR-10", "photos": "the bundled photographs"}
 def lays_out(cell: NotebookNode) -> bool:
     """Whether a code cell only puts numbers into words, tables or pages: its code is left to the notebook.
 
-    Those are the cells whose output nbval does not compare, but for the one that runs the experiment.
+    Those are the cells with the tag `lays-out`, but for the one that runs the experiment.
     """
     tags = cell.metadata.get("tags", [])
-    ignored = "nbval-ignore-output" in tags and "solution" not in tags
-    return cell.cell_type == "code" and ignored and "recon.run(" not in cell.source
+    tagged = "lays-out" in tags and "solution" not in tags
+    return cell.cell_type == "code" and tagged and "recon.run(" not in cell.source
 
 
 def stored_in(cell: NotebookNode) -> set[str]:

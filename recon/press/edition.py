@@ -81,28 +81,29 @@ def build_edition(settings: Edition, root: Path = ROOT, chapters: Sequence[str] 
         for name, nb in executed(longest, edition, env, settings, stamp):
             pages[name] = nb
             if chapters:  # asked for one by one: kept one by one, whatever becomes of the next
-                _replace_pages(edition / "executed", {name: nb}, keep=True)
+                replace_pages(edition / "executed", {name: nb}, keep=True)
         shutil.rmtree(edition / "failed", ignore_errors=True)
         if not chapters:
-            _replace_pages(edition / "executed", pages)
+            replace_pages(edition / "executed", pages)
             _log("building the HTML …")
             build_html(root, edition / "executed", edition / "html", edition / "html.log")
     return edition
 
 
-def write_references(root: Path = ROOT, chapters: Sequence[str] | None = None, jobs: int | None = None) -> Path:
-    """Execute all chapters, or those named, at smoke on the bundled photographs into tests/reference/, for nbval to
-    compare with."""
-    sources, work = chapters_of(root, chapters), root / "build" / "references"
+def execute_smoke(
+    work: Path, results: Path, root: Path = ROOT, chapters: Sequence[str] | None = None, jobs: int = 1
+) -> dict[str, NotebookNode]:
+    """File name -> chapter, all or those named, executed at smoke on the bundled photographs: what nbval compares with.
+
+    work: a folder for what is on its way · results: where the experiments' are, or will be.
+    """
 
     def stamp(source: Path, _: float) -> dict:
         return {"notebook_sha256": stamps.notebook_sha256(read_notebook(source))}
 
     with only_one(work, ".run-*"):
-        settings, env = Edition("smoke", "photos", "cpu", jobs=jobs), {"OMP_NUM_THREADS": "1"}
-        pages = dict(executed(sources, work, env, settings, stamp))
-    _replace_pages(root / "tests" / "reference", pages, keep=bool(chapters))
-    return root / "tests" / "reference"
+        settings, env = Edition("smoke", "photos", "cpu", jobs=jobs), {"RECON_OUT": str(results.resolve())}
+        return dict(executed(chapters_of(root, chapters), work, env, settings, stamp))
 
 
 def executed(
@@ -183,7 +184,7 @@ def _seconds(source: Path, places: Iterable[Path]) -> float:
     return found
 
 
-def _replace_pages(folder: Path, pages: dict[str, NotebookNode], keep: bool = False) -> None:
+def replace_pages(folder: Path, pages: dict[str, NotebookNode], keep: bool = False) -> None:
     """Write `pages`; unless `keep`, remove pages of chapters that no longer exist."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, nb in pages.items():

@@ -50,7 +50,7 @@ NO_METHOD = {"01", "02", "05", "13", "18", "20"}
 def test_every_attack_is_written_out_and_held_against_the_packages(path):
     """A shown cell asserts that what the page computes is the package's, and says so."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    shown = [cell for cell in cells if not {"solution", "nbval-ignore-output"} & set(cell["metadata"].get("tags", []))]
+    shown = [cell for cell in cells if not {"solution", "lays-out"} & set(cell["metadata"].get("tags", []))]
     sources = ["".join(cell["source"]) for cell in shown if cell["cell_type"] == "code"]
     found = [source for source in sources if "package" in source and re.search(r"^ *assert ", source, re.MULTILINE)]
     assert bool(found) == (path.stem[:2] not in NO_METHOD)
@@ -171,7 +171,7 @@ def test_code_that_is_shown_fits_its_page(path):
     """78 characters, beside both side bars; cells that only lay out numbers are not shown (see book/_ext)."""
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
-        hidden = "nbval-ignore-output" in cell["metadata"].get("tags", []) and "recon.run(" not in source
+        hidden = "lays-out" in cell["metadata"].get("tags", []) and "recon.run(" not in source
         if cell["cell_type"] == "code" and not hidden:
             assert max(map(len, source.split("\n"))) <= 78, source
 

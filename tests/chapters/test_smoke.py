@@ -1,95 +1,199 @@
-"""Every experiment at profile `smoke`, its metrics held to pinned numbers: what a wrong sign anywhere would move.
+"""Every experiment at profile `smoke`, held to what rounding cannot move: invariants, verdicts, and measured bands.
 
-smoke/NAME.json holds the metrics in the arithmetic that the Makefile asks for (tests/arithmetic.py); moves.json names
-those that another arithmetic moves: descent in float32 does not come out alike on all processors.  Numbers have to
-agree within 1 %, counts within two; times are left out.  In another arithmetic a number that moves is free.
-`RECON_PIN=1 pytest -n 0 tests/chapters/test_smoke.py` writes the pins anew, or adds what moves.  Results go where
-`$RECON_SMOKE_OUT` says (see the Makefile), so that nbval finds what was computed here.
+bands.json is written by benchmarks/rounding.py, which computes every experiment under several arithmetics, and
+tests/bands.py says what is compared.  Results go where `$RECON_SMOKE_OUT` says (see tests/stages.py): nbval finds them.
 """
 
 from __future__ import annotations
 
+import ast
 import json
-import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from benchmarks.compare import compared, numbers
-from recon.chapters import registry
-from tests.arithmetic import PINNED, fingerprint
+from recon.chapters import ROOT, registry
+from tests.bands import bands, columns, faults, moving
+from tests.invariants import RULES, broken
 
-FOLDER, MOVES = Path(__file__).parent / "smoke", Path(__file__).parent / "moves.json"
-
-
-def moving(name: str) -> set[str]:
-    """Places of numbers that another arithmetic moves."""
-    return set(json.loads(MOVES.read_text()).get(name, ()))
-
-
-def faults(pinned: dict, metrics: dict, free: set[str] = frozenset()) -> dict:
-    """What differs, is gone or is new, but for what is `free`."""
-    found = compared(pinned, metrics)
-    told = {key: sorted(set(found.get(key, ())) - free) for key in ("differ", "gone", "new")}
-    return {key: [(p, *found["differ"].get(p, ())) for p in places] for key, places in told.items() if places}
+HERE = Path(__file__).parent
+BANDS = json.loads((HERE / "bands.json").read_text(encoding="utf-8"))
+MEASURED = json.loads((ROOT / "benchmarks" / "rounding.json").read_text(encoding="utf-8"))["smoke"]["experiments"]
+KEPT = sorted(
+    file
+    for where in ("book/executed/results", "book/paper-size", "book/seeds")
+    for file in (ROOT / where).rglob("result.json")
+)
 
 
-def pin(name: str, metrics: dict, same: bool) -> None:
-    """Metrics anew in the pinned arithmetic; in another one, what it moves."""
-    if same:
-        (FOLDER / f"{name}.json").write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
-        return
-    moved = faults(json.loads((FOLDER / f"{name}.json").read_text()), metrics)
-    everything = json.loads(MOVES.read_text())
-    everything[name] = sorted(moving(name) | {place for places in moved.values() for place, *_ in places})
-    MOVES.write_text(json.dumps({k: v for k, v in everything.items() if v}, indent=1, sort_keys=True) + "\n")
+def read(file: Path) -> dict:
+    return json.loads(file.read_text(encoding="utf-8"))["metrics"]
 
 
 @pytest.mark.parametrize("name", registry())
-def test_metrics_are_what_they_were(name, out, runs):
-    result, same = runs(name), fingerprint() == PINNED
-    metrics = json.loads((out / name / "result.json").read_text())["metrics"]
-    if os.environ.get("RECON_PIN"):
-        pin(name, metrics, same)
-    pinned = json.loads((FOLDER / f"{name}.json").read_text())
-    assert len({place for place, _ in numbers(pinned)} - moving(name)) > 5 and result.claims
-    assert not faults(pinned, metrics, set() if same else moving(name))
+def test_a_result_is_what_it_was_but_for_rounding(name, out, runs):
+    """If sizes or code have changed on purpose: `python benchmarks/rounding.py NAME` measures the bands anew."""
+    result = runs(name)
+    metrics = read(out / name / "result.json")
+    assert broken(metrics) == []
+    assert faults(BANDS[name], metrics) == {}
+    verdicts = MEASURED[name]["verdicts"]
+    assert {claim.id for claim in result.claims} == set(verdicts)
+    stable = {claim: list(found)[0] for claim, found in verdicts.items() if len(found) == 1}
+    assert {claim.id: claim.verdict for claim in result.claims if claim.id in stable} == stable
 
 
-def test_a_number_that_moves_is_seen():
-    old = {"a": [1.0, {"b": 40}], "c": "x", "d": True, "train_seconds": 3.0}
-    for new in (
-        {**old, "a": [1.02, {"b": 40}]},
-        {**old, "a": [1.0, {"b": 37}]},
-        {**old, "c": "y"},
-        {**old, "d": False},
+def test_most_numbers_are_held_to_something():
+    """A band that holds everything would be no test."""
+    kept = {name: len(each) - len(moving(each)) for name, each in BANDS.items()}
+    assert set(BANDS) == set(MEASURED) == set(registry()) and min(kept.values()) > 5
+    assert sum(kept.values()) > 0.8 * sum(map(len, BANDS.values()))
+
+
+@pytest.mark.parametrize("file", KEPT, ids=lambda file: "/".join(file.parts[-4:-1]))
+def test_kept_results_keep_the_invariants(file):
+    assert broken(read(file)) == []
+
+
+# --------------------------------------------------------------------------------------- what they would notice
+
+
+def altered(value: object, path: list, new: object) -> object:
+    """A copy of a JSON value with one leaf replaced."""
+    if not path:
+        return new
+    key, *rest = path
+    inner = altered(value[key], rest, new)
+    return {**value, key: inner} if isinstance(value, dict) else [*value[:key], inner, *value[key + 1 :]]
+
+
+GOOD = {
+    "n_train": 9,
+    "matches": {"ncc_0.6": 8, "ncc_0.7": 5},
+    "nulls": {"rows": {"ncc_0.6": 3, "ncc_0.7": 1}, "held_out": {"ncc_0.6": 2, "ncc_0.7": 2}},
+    "best_null": {"ncc_0.6": 3, "ncc_0.7": 2},
+    "best_null_name": {"ncc_0.6": "rows", "ncc_0.7": "held_out"},
+    "excess": {"ncc_0.6": 5, "ncc_0.7": 3},
+    "competition": {"targets": 8, "decoys": 1, "fdr": 0.25, "p_value": 0.01},
+    "attack": {"fell": 0.02, "converged": False, "energy": [3.0, 2.0]},
+    "evidence": {"candidates": 9, "true": 8, "sure": 4, "auc": 0.9, "auc_interval": [0.8, 0.95]},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "new"),
+    [
+        (["matches", "ncc_0.7"], 9),
+        (["nulls", "rows", "ncc_0.6"], 4),
+        (["best_null_name", "ncc_0.7"], "rows"),
+        (["excess", "ncc_0.6"], 8),
+        (["n_train"], 7),
+        (["competition", "fdr"], 0.125),
+        (["competition", "p_value"], 1.01),
+        (["attack", "converged"], True),
+        (["attack", "energy", 1], float("nan")),
+        (["evidence", "sure"], 10),
+        (["evidence", "auc"], 0.7),
+    ],
+)
+def test_a_broken_invariant_is_seen(path, new):
+    assert broken(GOOD) == [] and broken(altered(GOOD, path, new))
+
+
+def test_every_rule_speaks_of_something():
+    """A rule that no result has the fields of would be none."""
+    whole = "".join(file.read_text(encoding="utf-8") for file in KEPT)
+    assert len(RULES) == 8 and all(f'"{field}"' in whole for field in ("best_null_name", "fdr", "fell", "auc_interval"))
+
+
+RUNS = [
+    {
+        "count": 40,
+        "loss": 1.0,
+        "end": 113.0,
+        "rows": [{"a": 1.0, "n": 3}, {"a": 2.0, "n": 9}],
+        "kind": "x",
+        "seconds": 3,
+    },
+    {
+        "count": 40,
+        "loss": 1.01,
+        "end": 474.0,
+        "rows": [{"a": 1.0, "n": 3}, {"a": 2.0, "n": 9}],
+        "kind": "x",
+        "seconds": 9,
+    },
+]
+
+
+def test_bands_are_five_times_as_wide_as_the_spread_and_no_wider():
+    kept = bands(RUNS)
+    assert moving(kept) == {"end"} and "seconds" not in kept
+    for path, free, seen in (
+        (["loss"], 1.049, 1.051),
+        (["count"], 40, 41),
+        (["rows", 0, "n"], 3, 4),
+        (["rows", 1, "a"], 2.001, 2.1),
+        (["kind"], "x", "y"),
+        (["end"], 40_000.0, 50_000.0),
+        (["seconds"], 1e9, None),
     ):
-        assert len(compared(old, new)["differ"]) == 1
-    assert not compared(old, {**old, "a": [1.001, {"b": 39}], "train_seconds": 9.0})["differ"]
-    assert compared(old, {**old, "a": [1.0]})["gone"] == ["a[1].b"]
-    assert compared(old, {**old, "e": 1})["new"] == ["e"]
+        assert faults(kept, altered(RUNS[0], path, free)) == {}
+        assert seen is None or len(faults(kept, altered(RUNS[0], path, seen))) == 1
+    swapped = {**RUNS[0], "rows": RUNS[0]["rows"][::-1]}
+    assert set(faults(kept, swapped)) == {"rows[*].a", "rows[*].n"}
+    assert set(faults(kept, {**RUNS[0], "rows": RUNS[0]["rows"][:1]})) == {"rows#", "rows[*].a", "rows[*].n"}
+    assert faults(kept, {**RUNS[0], "more": 1}) and faults(kept, {k: v for k, v in RUNS[0].items() if k != "loss"})
 
 
-def test_what_may_move_is_free_in_another_arithmetic_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(f"{__name__}.FOLDER", tmp_path)
-    monkeypatch.setattr(f"{__name__}.MOVES", tmp_path / "moves.json")
-    (tmp_path / "moves.json").write_text("{}")
-    old, new = {"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 3.0}
-    pin("x", old, same=True)
-    assert json.loads((tmp_path / "x.json").read_text()) == old and moving("x") == set()
-    pin("x", new, same=False)
-    assert json.loads((tmp_path / "x.json").read_text()) == old and moving("x") == {"b"}
-    assert faults(old, new) == {"differ": [("b", 2.0, 3.0)]} and not faults(old, new, moving("x"))
-    assert faults(old, {**new, "a": 1.1}, moving("x")) == {"differ": [("a", 1.0, 1.1)]}
+# ---------------------------------------------------------------------- no other test compares what rounding moves
 
 
-def test_arithmetic_is_told_by_its_rounding(monkeypatch):
-    import torch
+def chaotic(name: str) -> set[str]:
+    """Fields of an experiment's metrics that are in moving columns only."""
+    last = {path: path.replace("[*]", "").rpartition(".")[2] for path in BANDS[name]}
+    free = moving(BANDS[name])
+    return {last[path] for path in free} - {field for path, field in last.items() if path not in free}
 
-    import tests.arithmetic as arithmetic
 
-    first = arithmetic.fingerprint.__wrapped__()
-    assert first == arithmetic.fingerprint.__wrapped__() and len(first) == len(PINNED) == 16
-    sort_of = torch.softmax
-    monkeypatch.setattr(torch, "softmax", lambda x, dim: sort_of(x, dim) * (1 + 1e-7))
-    assert arithmetic.fingerprint.__wrapped__() != first
+def exact(source: str, fields: set[str]) -> list[str]:
+    """Comparisons of one of these fields with a number by ==, or by `approx` closer than a factor of two."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare) and any(isinstance(op, ast.Eq) for op in node.ops):
+            sides = [node.left, *node.comparators]
+            named = [side for side in sides if isinstance(side, ast.Attribute) and side.attr in fields]
+            numbers = [side for side in sides if isinstance(side, ast.Constant) or "approx(" in ast.unparse(side)]
+            if named and any(number_in(side) for side in numbers):
+                found.append(ast.unparse(node))
+    return found
+
+
+def number_in(node: ast.expr) -> bool:
+    """Whether an expression holds a number other than zero and one, which theory gives."""
+    return any(
+        isinstance(each, ast.Constant) and isinstance(each.value, int | float) and each.value not in (0, 1)
+        for each in ast.walk(node)
+    )
+
+
+def runs_in(source: str) -> Iterator[str]:
+    """Experiments whose smoke result a test file asks for."""
+    yield from (name for name in registry() if f'runs("{name}")' in source)
+
+
+@pytest.mark.parametrize("file", sorted(HERE.glob("test_*.py")), ids=lambda file: file.stem)
+def test_no_other_test_compares_a_number_that_rounding_moves(file):
+    source = file.read_text(encoding="utf-8")
+    assert exact(source, set().union(*map(chaotic, runs_in(source)))) == []
+
+
+def test_such_a_comparison_is_seen():
+    fields = {"end"}
+    assert exact("assert m.first.end == 113.4", fields) and exact("assert m.end == pytest.approx(113, rel=0.1)", fields)
+    assert not exact("assert m.end == 0", fields) and not exact("assert m.loss == 2.5 and m.end < 3", fields)
+
+
+def test_columns_keep_the_order_of_the_file():
+    assert columns(RUNS[0])["rows[*].a"] == [1.0, 2.0] and columns(RUNS[0])["rows#"] == [2]

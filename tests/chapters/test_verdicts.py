@@ -1,13 +1,16 @@
 """Every verdict can come out otherwise: verdicts/NAME.yml gives each claim of an experiment at least two verdicts, each
 with the numbers that lead to it.
 
-The numbers replace leaves of the pinned smoke metrics (smoke/NAME.json), by a path with dots; `.sizes: paper` in their
-place judges them at the sizes of that profile, `.rename: {OLD: NEW}` gives a row another network's name.
+The numbers replace leaves of a smoke run's metrics, by a path with dots, and have to be all that the verdict depends
+on; `.sizes: paper` in their place judges them at the sizes of that profile, `.rename: {OLD: NEW}` gives a row another
+network's name.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +29,21 @@ def cases(name: str) -> dict[str, dict[str, dict[str, Any]]]:
     return yaml.safe_load((HERE / "verdicts" / f"{name}.yml").read_text(encoding="utf-8"))
 
 
-def judged(name: str, edits: dict[str, Any]) -> dict[str, Claim]:
-    """The claims of the pinned metrics after the edits, by id."""
+@pytest.fixture(scope="session")
+def judged(runs, out) -> Callable[[str, dict[str, Any]], dict[str, Claim]]:
+    """(name, edits) -> the claims of a smoke run's metrics after the edits, by id."""
+
+    @cache
+    def smoke(name: str) -> str:
+        runs(name)
+        return json.dumps(json.loads((out / name / "result.json").read_text(encoding="utf-8"))["metrics"])
+
+    return lambda name, edits: judge(name, json.loads(smoke(name)), edits)
+
+
+def judge(name: str, metrics: dict[str, Any], edits: dict[str, Any]) -> dict[str, Claim]:
+    """The claims of metrics after the edits."""
     chosen = registry()[name]
-    metrics = json.loads((HERE / "smoke" / f"{name}.json").read_text())
     sizes = chosen.sizes[edits.get(".sizes", "smoke")]
     for old, new in edits.get(".rename", {}).items():
         metrics[new] = metrics.pop(old)
@@ -51,7 +65,7 @@ def put(tree: Any, path: list[str], value: Any) -> None:
 
 
 @pytest.mark.parametrize("name", list(registry()))
-def test_every_claim_has_two_verdicts(name):
+def test_every_claim_has_two_verdicts(name, judged):
     found = cases(name)
     wanted = {*judged(name, {}), *judged(name, {".sizes": "laptop"}), *judged(name, {".sizes": "paper"})}
     assert set(found) == wanted
@@ -68,5 +82,5 @@ def test_every_claim_has_two_verdicts(name):
         for wanted, edits in verdicts.items()
     ],
 )
-def test_the_numbers_decide(name, claim, wanted, edits):
+def test_the_numbers_decide(name, claim, wanted, edits, judged):
     assert judged(name, edits)[claim].verdict == wanted

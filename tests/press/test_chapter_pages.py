@@ -77,12 +77,12 @@ def test_every_page_says_once_how_it_was_made_and_how_to_run_it():
 
 def test_code_that_only_lays_numbers_out_is_folded_and_the_experiment_is_not():
     cell = nbformat.v4.new_code_cell
-    ignored = {"tags": ["nbval-ignore-output"]}
+    ignored = {"tags": ["lays-out"]}
     assert lays_out(cell("Markdown(f'{x}')", metadata=ignored))
     assert not lays_out(cell('result = recon.run("linear")', metadata=ignored))
     assert not lays_out(cell("plots.plot_rank(result)"))
     assert not lays_out(nbformat.v4.new_markdown_cell("text", metadata=ignored))
-    solution = cell("print('so')", metadata={"tags": ["nbval-ignore-output", "solution"]})
+    solution = cell("print('so')", metadata={"tags": ["lays-out", "solution"]})
     assert not lays_out(solution)
 
 

@@ -22,7 +22,7 @@ from recon.chapters import ROOT, load, registry
 from recon.errors import ReconError
 from recon.press import edition as editions
 from recon.press import html, publish, runner, stamps
-from recon.press.edition import build_edition, chapters_of, write_references
+from recon.press.edition import build_edition, chapters_of, execute_smoke, replace_pages
 from recon.press.runner import ReconRunError, read_notebook
 from recon.press.stamps import Edition
 from recon.store import machine
@@ -286,7 +286,8 @@ def test_publish_refuses_mixed_stamps_unknown_names_and_nothing(repo):
 
 
 def test_references_keep_the_injected_cell_and_no_stamp(repo):
-    folder = write_references(repo)
+    folder = repo / "tests" / "reference"
+    replace_pages(folder, execute_smoke(repo / "build" / "references", repo / "results", repo))
     nb = nbformat.read(folder / "01-one.ipynb", as_version=4)
     assert code_cells(nb)[2].outputs[0].text == "smoke photos 0 cpu\n"
     assert code_cells(nb)[1].metadata.tags[0] == "injected-parameters"

@@ -1,0 +1,214 @@
+"""How far rounding moves the numbers of every experiment, and whether it turns a verdict.
+
+    python benchmarks/rounding.py [--profile smoke|laptop] [--out DIR] [--jobs 2] [--pages] [NAME …]
+
+Every experiment is computed under each of `ARITHMETICS`: instruction sets of PyTorch, MKL and OpenBLAS, two threads,
+and pixels nudged by 1e-7 of themselves.  Results are kept in DIR/<profile>/<arithmetic>, so that an interrupted
+measurement goes on.  Then:
+
+- smoke writes tests/chapters/bands.json, what tests/chapters/test_smoke.py holds a new result to (see tests/bands.py);
+  with --pages every chapter is executed under them too, and tests/reference holds what all of them print;
+- every profile writes its part of benchmarks/rounding.json: for each experiment how many numbers move by how much, and
+  for each claim the verdicts that came out.  The claims page reads it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parent
+PLAIN = {
+    "ATEN_CPU_CAPABILITY": "default",
+    "MKL_CBWR": "COMPATIBLE",
+    "OPENBLAS_CORETYPE": "Nehalem",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4",
+}
+#: name -> variables of its processes; the first is the reference
+ARITHMETICS: dict[str, dict[str, str]] = {
+    "own": {},
+    "plain": PLAIN,
+    "avx2": {
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "MKL_CBWR": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+    },
+    "avx512": {"ATEN_CPU_CAPABILITY": "avx512", "OPENBLAS_CORETYPE": "SkylakeX", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},
+    "threads": {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
+    **{f"nudge-{seed}": {"RECON_NUDGE": str(seed), "PYTHONPATH": str(HERE / "nudge")} for seed in range(1, 12)},
+    "plain-nudge": PLAIN | {"RECON_NUDGE": "99", "PYTHONPATH": str(HERE / "nudge")},
+}
+TEXTS = ("text/plain", "text/markdown")  # what nbval compares of a displayed value
+#: of experiments that take minutes
+FEW = ("own", "plain", "nudge-1")
+
+
+def measure(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[str], jobs: int, pages: bool) -> None:
+    """Compute what is not in `out` yet; `jobs` arithmetics at a time, one process each."""
+    from tqdm import tqdm
+
+    def one(arithmetic: str) -> None:
+        env = {"OMP_NUM_THREADS": "1", **os.environ, **ARITHMETICS[arithmetic]}
+        folder = out / profile / arithmetic
+        command = [sys.executable, __file__, "--profile", profile, "--here", str(folder), *["--pages"] * pages, *names]
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / "log", "w") as log:
+            subprocess.run(command, env=env, check=True, stdout=log, stderr=log, cwd=ROOT)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(tqdm(pool.map(one, arithmetics), total=len(arithmetics), disable=None, desc="arithmetics"))
+
+
+def compute(profile: str, names: Sequence[str], folder: Path, pages: bool) -> None:
+    """In a process of its own: every experiment in this process's arithmetic, and every page."""
+    from recon.chapters.run import run
+
+    data = "photos" if profile == "smoke" else "cifar10"
+    for name in names:
+        start = time.process_time()
+        run(name, profile=profile, data=data, device="cpu", out=folder)
+        print(f"{name}: {time.process_time() - start:.1f} s", flush=True)
+    if pages:
+        from recon.press.edition import execute_smoke, replace_pages
+
+        made = execute_smoke(folder / "work", folder, chapters=chapters_of(names))
+        replace_pages(folder / "pages", made, keep=True)
+
+
+def summary(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Of one experiment, given its result.json under every arithmetic: what moves, and the verdicts."""
+    from tests.bands import bands, moving
+
+    kept = bands([made["metrics"] for made in runs.values()])
+    verdicts: dict[str, dict[str, int]] = {}
+    for made in runs.values():
+        for claim in made["claims"]:
+            count = verdicts.setdefault(claim["id"], {})
+            count[claim["verdict"]] = count.get(claim["verdict"], 0) + 1
+    return {"columns": len(kept), "moving": sorted(moving(kept)), "verdicts": verdicts}
+
+
+def results(out: Path, profile: str, name: str, arithmetics: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Arithmetic -> result.json of an experiment."""
+    files = {each: out / profile / each / name / "result.json" for each in arithmetics}
+    return {each: json.loads(file.read_text(encoding="utf-8")) for each, file in files.items()}
+
+
+def write(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[str], pages: bool) -> None:
+    """benchmarks/rounding.json; of smoke also the bands, and with `pages` the references."""
+    from recon.store.files import atomic_path
+    from tests.bands import bands
+
+    found = {name: results(out, profile, name, arithmetics) for name in names}
+
+    def put(file: Path, new: dict[str, Any], old: dict[str, Any]) -> None:
+        text = ",\n".join(f" {json.dumps(name)}: {_rows(value)}" for name, value in sorted((old | new).items()))
+        with atomic_path(file) as temporary:
+            temporary.write_text("{\n" + text + "\n}\n", encoding="utf-8")
+
+    def before(file: Path) -> dict[str, Any]:
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+    report = HERE / "rounding.json"
+    old = before(report)
+    made = old.get(profile, {}).get("experiments", {}) | {name: summary(runs) for name, runs in found.items()}
+    put(report, {profile: {"arithmetics": list(arithmetics), "experiments": made}}, old)
+    if profile == "smoke":
+        file = ROOT / "tests" / "chapters" / "bands.json"
+        put(
+            file,
+            {name: bands([made["metrics"] for made in runs.values()]) for name, runs in found.items()},
+            before(file),
+        )
+    if pages:
+        from recon.press.edition import replace_pages
+        from recon.press.runner import read_notebook
+
+        files = [f"{chapter}.ipynb" for chapter in chapters_of(names)]
+        folders = [out / profile / each / "pages" for each in arithmetics]
+        made = {file: reference([read_notebook(folder / file) for folder in folders]) for file in files}
+        replace_pages(ROOT / "tests" / "reference", made, keep=True)
+
+
+def chapters_of(names: Sequence[str]) -> list[str]:
+    """The chapters of these experiments."""
+    from recon.chapters import registry
+
+    return sorted({registry()[name].chapter for name in names})
+
+
+def reference(pages: Sequence[Any]) -> Any:
+    """One notebook for what a chapter prints under every arithmetic; no pictures, no HTML."""
+    from tests.bands import merged
+
+    first, *_ = pages
+    for number, cell in enumerate(first.cells):
+        if cell.cell_type == "code":
+            printed = [list(_texts(page.cells[number])) for page in pages]
+            if len({len(each) for each in printed}) > 1:
+                raise SystemExit(f"cell {number} has not as many outputs under every arithmetic: {cell.source[:200]}")
+            for texts, (holder, key) in zip(zip(*printed, strict=True), _places(cell), strict=True):
+                holder[key] = merged(texts)
+    return first
+
+
+def _texts(cell: Any) -> Iterator[str]:
+    for holder, key in _places(cell):
+        yield holder[key]
+
+
+def _places(cell: Any) -> Iterator[tuple[Any, str]]:
+    """Where a cell's output holds text: streams, plain text without a picture, Markdown; the rest is dropped."""
+    for output in cell.outputs:
+        if output.output_type == "stream":
+            yield output, "text"
+        else:
+            for kind in [kind for kind in output.data if kind not in TEXTS]:
+                del output.data[kind]
+            yield from ((output.data, kind) for kind in TEXTS if kind in output.data)
+
+
+def _rows(value: dict[str, Any]) -> str:
+    """JSON with a line for each key."""
+    return (
+        "{\n" + ",\n".join(f"  {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in value.items()) + "\n }"
+    )
+
+
+def main() -> None:
+    """Measure and write."""
+    sys.path.insert(0, str(ROOT))
+    from recon.chapters import registry
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="experiments; default all")
+    parser.add_argument("--profile", choices=("smoke", "laptop"), default="smoke")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "rounding")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--pages", action="store_true", help="chapters too, into tests/reference (smoke only)")
+    parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    names = arguments.names or list(registry())
+    if unknown := set(names) - set(registry()):
+        parser.error(f"unknown experiment '{min(unknown)}'")
+    if arguments.here:
+        compute(arguments.profile, names, arguments.here, arguments.pages)
+        return
+    arithmetics = list(ARITHMETICS) if arguments.profile == "smoke" else list(FEW)
+    measure(arguments.profile, names, arguments.out, arithmetics, arguments.jobs, arguments.pages)
+    write(arguments.profile, names, arguments.out, arithmetics, arguments.pages)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""How far rounding moves a number, and whether another one lies within: metrics of results, and texts of pages.
+
+benchmarks/rounding.py computes every experiment under several arithmetics.  What it finds is kept as *bands*, in
+chapters/bands.json for metrics and in the references themselves for texts, and is five times as wide as what it saw.
+A number that moves by more than its own size is not compared.
+
+Metrics are compared by column: `nets[*].auc` is the list of that number over all networks, in their order.  Of a column
+two numbers are kept, the mean and the mean weighted by 1 … N, so that two rows in each other's place are seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
+
+WIDER = 5  # a band is so many times as wide as the spread that was seen
+LEAST = 1e-3  # relative, for numbers with a decimal point; whole numbers that never moved are compared exactly
+ORDERS = 100  # a number that moves by more than its size stays below so many times the largest that was seen
+TIMES = ("seconds", "recon_seconds", "train_seconds", "kernel_seconds", "reached")
+MOVES = "moves"
+
+# ------------------------------------------------------------------------------------------------ metrics
+
+
+def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Every leaf of a JSON value with its column; times are left out."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in TIMES:
+                yield from leaves(inner, f"{path}.{key}".lstrip("."))
+    elif isinstance(value, list):
+        yield f"{path}#", len(value)
+        for inner in value:
+            yield from leaves(inner, f"{path}[*]")
+    else:
+        yield path, value
+
+
+def columns(metrics: dict[str, Any]) -> dict[str, list[Any]]:
+    """Column -> its leaves, in the order of the file."""
+    found: dict[str, list[Any]] = {}
+    for path, leaf in leaves(metrics):
+        found.setdefault(path, []).append(leaf)
+    return found
+
+
+def is_number(leaf: object) -> bool:
+    """Whether a leaf is compared by size: no truth value, no infinity."""
+    return isinstance(leaf, int | float) and not isinstance(leaf, bool) and math.isfinite(leaf)
+
+
+def digest(column: Sequence[Any]) -> tuple[float, float] | str:
+    """(mean, mean weighted by 1 … N) of numbers; other columns as one text."""
+    if all(map(is_number, column)):
+        n = len(column)
+        return sum(column) / n, sum(k * x for k, x in enumerate(column, 1)) / (n * (n + 1) / 2)
+    text = "|".join(map(str, column))
+    return text if len(text) < 60 else hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def band(seen: Sequence[Sequence[Any]]) -> list[Any] | str:
+    """What is kept of a column, given as it came out under every arithmetic; the first is the reference.
+
+    [mean, weighted mean, half width, half width] · a text · ["moves", largest size seen], or "moves" alone where not
+    even the kind of leaf or their number stays.
+    """
+    found = [digest(column) for column in seen]
+    if all(isinstance(each, str) for each in found):
+        return found[0] if len(set(found)) == 1 else MOVES  # type: ignore[return-value]
+    if any(isinstance(each, str) for each in found) or len({len(column) for column in seen}) > 1:
+        return MOVES
+    spreads = [max(each) - min(each) for each in zip(*found, strict=True)]
+    sizes = [sum(map(abs, column)) / len(column) for column in seen]
+    if max(spreads) > min(sizes):
+        return [MOVES, _short(max(abs(x) for column in seen for x in column))]
+    whole = all(isinstance(leaf, int) for column in seen for leaf in column)
+    least = 0.0 if whole and max(spreads) == 0 else LEAST * sizes[0]
+    return [*map(_short, found[0]), *(_short(max(WIDER * spread, least)) for spread in spreads)]
+
+
+def within(kept: list[Any] | str, column: Sequence[Any]) -> bool:
+    """Whether a column lies in the band that is kept of it."""
+    if kept == MOVES:
+        return True
+    now = digest(column)
+    if isinstance(now, str) or isinstance(kept, str):
+        return now == kept
+    if kept[0] == MOVES:
+        return max(map(abs, column)) <= ORDERS * kept[1]
+    pairs = zip(now, kept[:2], kept[2:], strict=True)
+    return all(abs(new - old) <= half + 1e-6 * abs(old) for new, old, half in pairs)
+
+
+def faults(kept: dict[str, Any], metrics: dict[str, Any]) -> dict[str, Any]:
+    """Column -> (band, what is there now) where a column is gone, new, or outside its band."""
+    now = columns(metrics)
+    gone = {path: (kept[path], "gone") for path in kept.keys() - now.keys() if kept[path] != MOVES}
+    new = {path: ("not there", digest(now[path])) for path in now.keys() - kept.keys()}
+    off = {
+        path: (kept[path], digest(now[path])) for path in kept.keys() & now.keys() if not within(kept[path], now[path])
+    }
+    return gone | new | off
+
+
+def bands(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The bands of an experiment's metrics, given them under every arithmetic."""
+    found = [columns(metrics) for metrics in runs]
+    every = dict.fromkeys(path for each in found for path in each)
+    return {
+        path: band([each[path] for each in found]) if all(path in each for each in found) else MOVES for path in every
+    }
+
+
+def moving(kept: dict[str, Any]) -> set[str]:
+    """Columns that rounding moves by more than their own size, or at all if they are no numbers."""
+    return {path for path, each in kept.items() if each == MOVES or each[0] == MOVES}
+
+
+def _short(number: float) -> float:
+    return float(f"{number:.6g}")
+
+
+# ------------------------------------------------------------------------------------------------ texts
+
+NUMBER = re.compile(r"(?<![\w.])[-−+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?%?")
+TIME = re.compile(r"\s*(?:ms|s|seconds?|min|minutes?|hours?|h)\b")
+FREE, HALF = "⋯", "±"
+KEPT = re.compile(rf"{NUMBER.pattern}(?:{HALF}\d+(?:\.\d+)?(?:e[-+]?\d+)?)?|{FREE}")
+
+
+def merged(texts: Sequence[str]) -> str:
+    """One text for what several arithmetics print: `12±5` for a number that moves, `⋯` for one that moves by more than
+    its size, for a time, and for a line whose words are not the same in all."""
+    lines = [_lines(text) for text in texts]
+    if len({len(each) for each in lines}) > 1:
+        return FREE
+    return "\n".join(map(_merged_line, zip(*lines, strict=True)))
+
+
+def alike(reference: str, text: str) -> bool:
+    """Whether a text is one that the reference stands for: its words exactly, its numbers within their bands."""
+    if reference == FREE:
+        return True
+    return all(_line_alike(*pair) for pair in zip_longest(_lines(reference), _lines(text), fillvalue="missing line"))
+
+
+def _lines(text: str) -> list[str]:
+    """Lines as they are compared: how many blanks stand between the columns of a table depends on its numbers."""
+    return [re.sub(r"\s+", " ", line).strip() for line in text.strip().splitlines()]
+
+
+def _merged_line(lines: Sequence[str]) -> str:
+    words = [_words(line) for line in lines]
+    if any(each != words[0] for each in words):
+        return FREE
+    numbers = zip(*(NUMBER.findall(line) for line in lines), strict=True)
+    made = [
+        FREE if TIME.match(after) else _merged_number(seen) for seen, after in zip(numbers, words[0][1:], strict=True)
+    ]
+    return "".join(word + number for word, number in zip_longest(words[0], made, fillvalue=""))
+
+
+def _merged_number(seen: Sequence[str]) -> str:
+    if len(set(seen)) == 1:
+        return seen[0]
+    values = [_value(each) for each in seen]
+    spread = max(values) - min(values)
+    return FREE if spread > abs(values[0]) else f"{seen[0]}{HALF}{WIDER * spread:.3g}"
+
+
+def _line_alike(reference: str, line: str) -> bool:
+    if reference == FREE:
+        return True
+    numbers, kept = NUMBER.findall(line), KEPT.findall(reference)
+    if KEPT.split(reference) != _words(line):
+        return False
+    return all(_number_alike(*pair) for pair in zip(kept, numbers, strict=True))
+
+
+def _number_alike(reference: str, number: str) -> bool:
+    if reference in (FREE, number):
+        return True
+    value, _, half = reference.partition(HALF)
+    allowed = float(half) if half else 0.0
+    return abs(_value(number) - _value(value)) <= max(allowed, _unit(value)) * (1 + 1e-9)
+
+
+def _value(number: str) -> float:
+    return float(number.replace("−", "-").replace(",", "").rstrip("%"))
+
+
+def _unit(number: str) -> float:
+    """One unit in the last place that is shown; of a whole number none, since it may be a count."""
+    mantissa, _, exponent = number.rstrip("%").partition("e")
+    if "." not in mantissa and not exponent and not number.endswith("%"):
+        return 0.0
+    return 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+
+
+def _words(line: str) -> list[str]:
+    return NUMBER.split(line)
+
+
+__all__ = ["alike", "bands", "columns", "faults", "merged", "moving"]

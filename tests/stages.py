@@ -1,0 +1,159 @@
+"""`make test`: all stages, whatever becomes of the earlier ones, one line each, and a table at the end.
+
+    python tests/stages.py [--jobs 2] [--slow] [STAGE …]
+
+A stage's whole output is in build/test/STAGE.log; of a failed one the names are printed, and what to do.  What the
+unit tests compute at smoke is stored in $RECON_SMOKE_OUT, where nbval's notebooks find it.  The book is built beside
+them, on what a core has to spare; tests that look at its pages wait for $RECON_SITE_BUILT, its exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LOGS, SITE = ROOT / "build" / "test", ROOT / "build" / "published"
+PYTHON = [sys.executable, "-m"]
+PROGRESS = re.compile(r"\[ *\d+%\]$")
+
+
+@dataclass
+class Stage:
+    """A command, what to do where it fails, and how it went."""
+
+    name: str
+    command: list[str]
+    advice: str
+    code: int | None = None
+    seconds: float = 0.0
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def log(self) -> Path:
+        return LOGS / f"{self.name}.log"
+
+    def run(self) -> None:
+        """Run it, its output into its log, its progress to the terminal."""
+        start = time.monotonic()
+        with open(self.log, "w", encoding="utf-8") as log:
+            pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+            process = subprocess.Popen(self.command, cwd=ROOT, **pipe)
+            assert process.stdout is not None
+            for line in process.stdout:
+                log.write(line)
+                log.flush()
+                if found := PROGRESS.search(line.rstrip()):
+                    say(f"   {self.name} {found.group()} {time.monotonic() - start:.0f} s")
+        self.code, self.seconds = process.wait(), time.monotonic() - start
+        self.counts = counted(self.log.read_text(encoding="utf-8"))
+        say(self.line())
+
+    def line(self) -> str:
+        """How it went; of a failed stage which tests failed, and what to do."""
+        said = f"== {self.name}: {'passed' if self.code == 0 else 'FAILED'} in {self.seconds:.0f} s"
+        if self.code == 0:
+            return said
+        text = self.log.read_text(encoding="utf-8")
+        lines = [line for line in text.splitlines() if line.startswith(("FAILED", "ERROR"))] or text.splitlines()[-12:]
+        more = [f"… and {len(lines) - 40} more"] if len(lines) > 40 else []
+        told = [*(line[:240] for line in lines[:40]), *more, self.advice, f"all of it: {self.log}"]
+        return "\n   ".join([said, *told])
+
+
+def counted(text: str) -> dict[str, int]:
+    """What pytest says at its end: passed, failed, error, skipped -> how many."""
+    last = next((line for line in reversed(text.splitlines()) if re.search(r"\d+ (passed|failed|error)", line)), "")
+    return {
+        name.rstrip("s"): int(number) for number, name in re.findall(r"(\d+) (passed|failed|errors?|skipped)", last)
+    }
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def stages(jobs: int, slow: bool) -> list[Stage]:
+    """In the order in which they start; `build` runs beside `unit`."""
+    pytest = [*PYTHON, "pytest", "-n", str(jobs), "-q", "-rfE", "--tb=short"]
+    unit = [*([] if slow else ["-m", "not slow"]), "--doctest-modules", "tests", "recon", "book/_ext"]
+    return [
+        Stage("lint", [*PYTHON, "ruff", "check", "--quiet"], "ruff check --fix mends what it can"),
+        Stage("format", [*PYTHON, "ruff", "format", "--check", "--quiet"], "ruff format mends it"),
+        Stage("types", [*PYTHON, "mypy"], "mypy says where"),
+        Stage("build", [*PYTHON, "recon.cli", "render"], "make render builds the same pages"),
+        Stage("unit", [*pytest, "--dist", "worksteal", *unit], "one again: .venv/bin/python -m pytest -n 0 NAME"),
+        Stage(
+            "references",
+            [*pytest, "--dist", "loadscope", "--nbval", "--nbval-current-env", "tests/reference"],
+            "where the change was meant: python benchmarks/rounding.py --pages NAME (of the experiment)",
+        ),
+    ]
+
+
+def build(stage: Stage) -> None:
+    """Build the site, then say so to the tests that wait for it."""
+    stage.run()
+    (SITE / "exit-code").write_text(f"{stage.code}\n", encoding="utf-8")
+
+
+def run_all(chosen: list[Stage]) -> None:
+    """All of them, `build` beside those that come after it."""
+    waiting = []
+    for stage in chosen:
+        if stage.name == "build":
+            waiting.append(threading.Thread(target=build, args=(stage,)))
+            waiting[0].start()
+        else:
+            stage.run()
+    for thread in waiting:
+        thread.join()
+
+
+def table(chosen: list[Stage]) -> str:
+    """Stage, passed, failed, seconds; the last line is the sum."""
+    rows = [f"{'stage':12}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}"]
+    passed = failed = 0
+    for stage in chosen:
+        bad = stage.counts.get("failed", 0) + stage.counts.get("error", 0) or int(stage.code != 0)
+        good = stage.counts.get("passed", 0) if stage.counts else int(stage.code == 0)
+        skipped = stage.counts.get("skipped", 0)
+        rows.append(f"{stage.name:12}{good:8}{bad:8}{skipped:9}{stage.seconds:9.0f}")
+        passed, failed = passed + good, failed + bad
+    return "\n".join([*rows, f"{passed} passed, {failed} failed"])
+
+
+def main() -> int:
+    """Exit code 0 where every stage passed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("only", nargs="*", metavar="STAGE")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--slow", action="store_true", help="the tests marked slow too")
+    arguments = parser.parse_args()
+    every = stages(arguments.jobs, arguments.slow)
+    chosen = [stage for stage in every if not arguments.only or stage.name in arguments.only]
+    if unknown := set(arguments.only) - {stage.name for stage in every}:
+        parser.error(f"no stage '{min(unknown)}': {', '.join(stage.name for stage in every)}")
+    LOGS.mkdir(parents=True, exist_ok=True)
+    SITE.mkdir(parents=True, exist_ok=True)
+    (SITE / "exit-code").unlink(missing_ok=True)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers do not fight over two cores
+    if any(stage.name == "build" for stage in chosen):
+        os.environ |= {"RECON_SITE": str(SITE / "html"), "RECON_SITE_BUILT": str(SITE / "exit-code")}
+    with tempfile.TemporaryDirectory(prefix="recon-smoke-") as folder:
+        os.environ["RECON_SMOKE_OUT"] = folder
+        run_all(chosen)
+    say(table(chosen))
+    return int(any(stage.code != 0 for stage in chosen))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
