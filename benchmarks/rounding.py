@@ -8,8 +8,9 @@ measurement goes on.  Then:
 
 - smoke writes tests/chapters/bands.json, what tests/chapters/test_smoke.py holds a new result to (see tests/bands.py);
   with --pages every chapter is executed under them too, and tests/reference holds what all of them print;
-- every profile writes its part of benchmarks/rounding.json: for each experiment how many numbers move by how much, and
-  for each claim the verdicts that came out.  The claims page reads it.
+- every profile writes its part of benchmarks/rounding.json: for each experiment how many columns of numbers there are,
+  which move by more than their size, and for each claim the verdicts that came out, the reference's first; of laptop
+  also which verdicts are the published edition's, made on another processor.  The claims page reads it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
+import re
 import subprocess
 import sys
 import time
@@ -25,8 +28,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tqdm import tqdm  # noqa: E402
+
+from recon.chapters import load, registry  # noqa: E402
+from recon.chapters.run import run  # noqa: E402
+from recon.press.edition import execute_smoke, replace_pages  # noqa: E402
+from recon.press.runner import read_notebook  # noqa: E402
+from recon.store.files import atomic_path  # noqa: E402
+from recon.store.results import Claim, read_json  # noqa: E402
+from tests.bands import bands, merged, moving  # noqa: E402
+
 ROOT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
+PUBLISHED, PUBLISHED_ON = ROOT / "book" / "executed" / "results", "AMD"
 PLAIN = {
     "ATEN_CPU_CAPABILITY": "default",
     "MKL_CBWR": "COMPATIBLE",
@@ -49,19 +65,21 @@ ARITHMETICS: dict[str, dict[str, str]] = {
     **{f"nudge-{seed}": {"RECON_NUDGE": str(seed), "PYTHONPATH": str(HERE / "nudge")} for seed in range(1, 12)},
     "plain-nudge": PLAIN | {"RECON_NUDGE": "99", "PYTHONPATH": str(HERE / "nudge")},
 }
+Run = tuple[dict[str, Any], list[Claim]]
 TEXTS = ("text/plain", "text/markdown")  # what nbval compares of a displayed value
-#: of experiments that take minutes
+#: at laptop; all but the reference only for experiments that took at most `SHORT_S` there
+SHORT_S = 60
 FEW = ("own", "plain", "nudge-1")
 
 
 def measure(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[str], jobs: int, pages: bool) -> None:
     """Compute what is not in `out` yet; `jobs` arithmetics at a time, one process each."""
-    from tqdm import tqdm
 
     def one(arithmetic: str) -> None:
         env = {"OMP_NUM_THREADS": "1", **os.environ, **ARITHMETICS[arithmetic]}
         folder = out / profile / arithmetic
-        command = [sys.executable, __file__, "--profile", profile, "--here", str(folder), *["--pages"] * pages, *names]
+        asked = names if profile == "smoke" or arithmetic == "own" else [name for name in names if is_short(name)]
+        command = [sys.executable, __file__, "--profile", profile, "--here", str(folder), *["--pages"] * pages, *asked]
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / "log", "w") as log:
             subprocess.run(command, env=env, check=True, stdout=log, stderr=log, cwd=ROOT)
@@ -70,46 +88,59 @@ def measure(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence
         list(tqdm(pool.map(one, arithmetics), total=len(arithmetics), disable=None, desc="arithmetics"))
 
 
+def is_short(name: str) -> bool:
+    """Whether the published laptop run took at most a minute."""
+    return read_json(PUBLISHED / name / "result.json")["seconds"] <= SHORT_S
+
+
 def compute(profile: str, names: Sequence[str], folder: Path, pages: bool) -> None:
     """In a process of its own: every experiment in this process's arithmetic, and every page."""
-    from recon.chapters.run import run
-
     data = "photos" if profile == "smoke" else "cifar10"
     for name in names:
         start = time.process_time()
         run(name, profile=profile, data=data, device="cpu", out=folder)
         print(f"{name}: {time.process_time() - start:.1f} s", flush=True)
     if pages:
-        from recon.press.edition import execute_smoke, replace_pages
-
         made = execute_smoke(folder / "work", folder, chapters=chapters_of(names))
         replace_pages(folder / "pages", made, keep=True)
 
 
-def summary(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Of one experiment, given its result.json under every arithmetic: what moves, and the verdicts."""
-    from tests.bands import bands, moving
-
-    kept = bands([made["metrics"] for made in runs.values()])
+def summary(runs: Mapping[str, Run]) -> dict[str, Any]:
+    """Of one experiment, given its results: what moves, and the verdicts."""
+    kept = bands([metrics for metrics, _ in runs.values()])
     verdicts: dict[str, dict[str, int]] = {}
-    for made in runs.values():
-        for claim in made["claims"]:
-            count = verdicts.setdefault(claim["id"], {})
-            count[claim["verdict"]] = count.get(claim["verdict"], 0) + 1
+    for _, claims in runs.values():
+        for claim in claims:
+            count = verdicts.setdefault(claim.id, {})
+            count[claim.verdict] = count.get(claim.verdict, 0) + 1
     return {"columns": len(kept), "moving": sorted(moving(kept)), "verdicts": verdicts}
 
 
-def results(out: Path, profile: str, name: str, arithmetics: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Arithmetic -> result.json of an experiment."""
-    files = {each: out / profile / each / name / "result.json" for each in arithmetics}
-    return {each: json.loads(file.read_text(encoding="utf-8")) for each, file in files.items()}
+def results(out: Path, profile: str, name: str, arithmetics: Sequence[str]) -> dict[str, Run]:
+    """Arithmetic -> metrics as the file has them, and the claims by today's rules; where it was computed."""
+    folders = {each: out / profile / each / name for each in arithmetics}
+    there = {each: folder for each, folder in folders.items() if (folder / "result.json").is_file()}
+    return {
+        each: (read_json(folder / "result.json")["metrics"], load(folder, arrays=False).claims)
+        for each, folder in there.items()
+    }
+
+
+def processors(found: Mapping[str, Mapping[str, Run]]) -> dict[str, Any]:
+    """Of the verdicts at laptop, which are those of the published edition; the rest as [published, here]."""
+    differ, of = {}, 0
+    for name, runs in found.items():
+        published = {claim.id: claim.verdict for claim in load(PUBLISHED / name, arrays=False).claims}
+        here = {claim.id: claim.verdict for claim in runs["own"][1]}
+        of += len(here)
+        differ |= {each: [published[each], verdict] for each, verdict in here.items() if verdict != published[each]}
+    model = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    here = model[1] if model else platform.processor()
+    return {"published": PUBLISHED_ON, "here": here, "verdicts": of, "agree": of - len(differ), "differ": differ}
 
 
 def write(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[str], pages: bool) -> None:
     """benchmarks/rounding.json; of smoke also the bands, and with `pages` the references."""
-    from recon.store.files import atomic_path
-    from tests.bands import bands
-
     found = {name: results(out, profile, name, arithmetics) for name in names}
 
     def put(file: Path, new: dict[str, Any], old: dict[str, Any]) -> None:
@@ -123,18 +154,18 @@ def write(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[s
     report = HERE / "rounding.json"
     old = before(report)
     made = old.get(profile, {}).get("experiments", {}) | {name: summary(runs) for name, runs in found.items()}
-    put(report, {profile: {"arithmetics": list(arithmetics), "experiments": made}}, old)
+    new: dict[str, Any] = {"arithmetics": list(arithmetics), "experiments": made}
+    if profile == "laptop" and len(found) == len(registry()):
+        new["processors"] = processors(found)
+    put(report, {profile: old.get(profile, {}) | new}, old)
     if profile == "smoke":
         file = ROOT / "tests" / "chapters" / "bands.json"
         put(
             file,
-            {name: bands([made["metrics"] for made in runs.values()]) for name, runs in found.items()},
+            {name: bands([metrics for metrics, _ in runs.values()]) for name, runs in found.items()},
             before(file),
         )
     if pages:
-        from recon.press.edition import replace_pages
-        from recon.press.runner import read_notebook
-
         files = [f"{chapter}.ipynb" for chapter in chapters_of(names)]
         folders = [out / profile / each / "pages" for each in arithmetics]
         made = {file: reference([read_notebook(folder / file) for folder in folders]) for file in files}
@@ -143,15 +174,11 @@ def write(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[s
 
 def chapters_of(names: Sequence[str]) -> list[str]:
     """The chapters of these experiments."""
-    from recon.chapters import registry
-
     return sorted({registry()[name].chapter for name in names})
 
 
 def reference(pages: Sequence[Any]) -> Any:
     """One notebook for what a chapter prints under every arithmetic; no pictures, no HTML."""
-    from tests.bands import merged
-
     first, *_ = pages
     for number, cell in enumerate(first.cells):
         if cell.cell_type == "code":
@@ -188,9 +215,6 @@ def _rows(value: dict[str, Any]) -> str:
 
 def main() -> None:
     """Measure and write."""
-    sys.path.insert(0, str(ROOT))
-    from recon.chapters import registry
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="experiments; default all")
     parser.add_argument("--profile", choices=("smoke", "laptop"), default="smoke")

@@ -4,6 +4,9 @@ Every fault is put into a copy of the checkout, where the tests of the faulty mo
 else all of tests/FOLDER.  A fault that they do not notice is listed with its line.  Faults in what is only said
 (annotations, the words of errors, docstrings) are none.  Survivors that change nothing, or only what is shown, are
 named in tests/mutants.yml with the reason; the report, benchmarks/mutants.json, counts them apart.
+
+`--planted`: instead the faults of tests/planted.yml, in what experiments compute; the smoke run of the experiment is
+held to what rounding cannot move (tests/chapters/test_smoke.py).  The report is benchmarks/planted.json.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("nets", "optim", "training", "attacks", "scoring", "analysis")
+SMOKE = "tests/chapters/test_smoke.py::test_a_result_is_what_it_was_but_for_rounding"
 TIMEOUT_S = 240
 #: too easy: they crash at once, whatever the tests say
 CRASHES = ("ZeroIterationForLoop", "ExceptionReplacer", "LShift", "RShift", "BitAnd", "BitOr", "BitXor")
@@ -88,6 +92,17 @@ def mutated(path: str, operator: str, occurrence: int) -> Mutant | None:
     return Mutant(path, operator, occurrence, line, *changed)
 
 
+def planted() -> list[Mutant]:
+    """The faults of tests/planted.yml; the operator of each is its experiment's name."""
+    found = []
+    for fault in yaml.safe_load((ROOT / "tests" / "planted.yml").read_text(encoding="utf-8")):
+        text = (ROOT / fault["file"]).read_text(encoding="utf-8")
+        assert text.count(fault["before"]) == 1, fault
+        line = text[: text.index(fault["before"])].count("\n") + 1
+        found.append(Mutant(fault["file"], fault["experiment"], 0, line, fault["before"], fault["after"]))
+    return found
+
+
 def source_of(path: str, operator: str, occurrence: int) -> str | None:
     """The file with that fault; None where there is no such place."""
     from cosmic_ray.mutating import mutate_code
@@ -121,10 +136,13 @@ def tests_of(path: str) -> list[str]:
 def noticed(mutant: Mutant, copy: Path) -> str:
     """ "killed", "survived" or "timeout", by the tests that run in `copy`."""
     original = (ROOT / mutant.path).read_text(encoding="utf-8")
-    fault = source_of(mutant.path, mutant.operator, mutant.occurrence)
+    if mutant.path.startswith("recon/chapters"):  # planted
+        fault, tests = original.replace(mutant.before, mutant.after), [f"{SMOKE}[{mutant.operator}]"]
+    else:
+        fault, tests = source_of(mutant.path, mutant.operator, mutant.occurrence), tests_of(mutant.path)
     assert fault is not None
     (copy / mutant.path).write_text(fault, encoding="utf-8")
-    process = get_context("fork").Process(target=_run_tests, args=(copy, tests_of(mutant.path)))
+    process = get_context("fork").Process(target=_run_tests, args=(copy, tests))
     try:
         process.start()
         process.join(TIMEOUT_S)
@@ -155,7 +173,9 @@ def copies(number: int) -> Iterator[Path]:
     """As many copies of the tracked checkout."""
     for _ in range(number):
         folder = Path(tempfile.mkdtemp(prefix="recon-mutants-"))
-        listed = subprocess.check_output(["git", "ls-files", "recon", "tests", "pyproject.toml"], cwd=ROOT, text=True)
+        listed = subprocess.check_output(
+            ["git", "ls-files", "recon", "tests", "benchmarks", "pyproject.toml"], cwd=ROOT, text=True
+        )
         for name in listed.splitlines():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
@@ -168,16 +188,18 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--planted", action="store_true", help="the faults of tests/planted.yml")
     parser.add_argument("--list", action="store_true", help="only show the sample")
     arguments = parser.parse_args()
-    sample = mutants(arguments.seed, arguments.count)
+    sample = planted() if arguments.planted else mutants(arguments.seed, arguments.count)
     if arguments.list:
         for mutant in sample:
             print(f"{mutant.path}:{mutant.line}: {mutant.before}  ->  {mutant.after}")
         return
     start = time.monotonic()
     outcomes = run_all(sample, arguments.jobs)
-    write_report(sample, outcomes, arguments.seed, time.monotonic() - start)
+    file = ROOT / "benchmarks" / ("planted.json" if arguments.planted else "mutants.json")
+    write_report(file, sample, outcomes, arguments.seed, time.monotonic() - start)
 
 
 def run_all(sample: list[Mutant], jobs: int) -> list[str]:
@@ -214,8 +236,8 @@ def run_all(sample: list[Mutant], jobs: int) -> list[str]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_report(sample: list[Mutant], outcomes: list[str], seed: int, seconds: float) -> None:
-    """benchmarks/mutants.json: how many were noticed; every one that was not, with the reason where there is one."""
+def write_report(file: Path, sample: list[Mutant], outcomes: list[str], seed: int, seconds: float) -> None:
+    """How many were noticed; every one that was not, with the reason where there is one."""
     known = yaml.safe_load((ROOT / "tests" / "mutants.yml").read_text(encoding="utf-8")) or {}
     left = [mutant for mutant, outcome in zip(sample, outcomes, strict=True) if outcome == "survived"]
     survivors = [{**asdict(mutant), "why": known.get(f"{mutant.before} -> {mutant.after}", "")} for mutant in left]
@@ -230,7 +252,7 @@ def write_report(sample: list[Mutant], outcomes: list[str], seed: int, seconds: 
         "minutes": round(seconds / 60, 1),
         "survivors": survivors,
     }
-    (ROOT / "benchmarks" / "mutants.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+    file.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     print(json.dumps({key: value for key, value in report.items() if key != "survivors"}, indent=1))
 
 

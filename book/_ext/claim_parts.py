@@ -12,12 +12,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recon.chapters import registry
-from recon.chapters.catalogue import NOT_TESTED, PAPERS, Row, best, catalogue, place, rows, size_in_words
+from recon.chapters.catalogue import (
+    NOT_TESTED,
+    PAPERS,
+    Rounding,
+    Row,
+    best,
+    catalogue,
+    place,
+    rounding,
+    rows,
+    size_in_words,
+)
 from recon.errors import ReconError
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+\-.!|$<>~^:@])")
 FAILED = "not reproduced"
+ONE_PROCESSOR = "one processor only"
 #: verdict -> what the summary calls it
 KINDS = {
     "reproduced": "reproduced",
@@ -65,25 +77,29 @@ def checked(sources: Sources) -> dict[str, list[Row]]:
 
 def cards(sources: Sources, paper: str) -> str:
     """One paper's claims, or our own findings, as cards; the run that counts is the first column of each."""
-    of = defaultdict(list)
+    of, measured = defaultdict(list), rounding(sources.root)
     for row in checked(sources)[paper]:
         of[row.claim.id].append(row)
-    return "\n\n".join(card(runs) for runs in of.values())
+    return "\n\n".join(card(runs, measured) for runs in of.values())
 
 
-def card(runs: list[Row]) -> str:
-    """One claim: verdict and sentence; opened, what the paper has and what each run has."""
+def card(runs: list[Row], measured: Rounding) -> str:
+    """One claim: verdict and sentence, and a mark where its laptop run has this verdict on one processor only; opened,
+    what the paper has and what each run has."""
     first = best(runs)[runs[0].claim.id]
     runs = sorted(runs, key=lambda row: row is not first)
     claim = first.claim
-    title = f"{chip(first.verdict)} {escaped(' '.join(claim.sentence.split()))}"
+    mark = f" {chip(ONE_PROCESSOR)}" if measured.holds(claim.id) is False else ""
+    title = f"{chip(first.verdict)}{mark} {escaped(' '.join(claim.sentence.split()))}"
     head = ["the run that counts", *["a smaller one"] * (len(runs) - 1)]
     lines = {name: [cells(row)[name] for row in runs] for name in cells(first)}
     table = ["| | " + " | ".join(head) + " |", "|---|" + "---|" * len(runs)]
     table += [f"| {name} | " + " | ".join(cell or "–" for cell in row) + " |" for name, row in lines.items()]
     section = f"{place(claim.section.removeprefix('C&C ')).replace('§', '§ ')}. " if claim.section else ""
     said = f"{escaped(section)}*Paper:* {escaped(claim.paper)}\n\n" if claim.section else ""
-    foot = f"[Chapter {int(first.chapter[:2])}](executed/{first.chapter}) · [link to this claim](#claim-{claim.id})"
+    rounded = f"*Other roundings*, at laptop: {escaped(measured.in_words(claim.id))}."
+    links = f"[Chapter {int(first.chapter[:2])}](executed/{first.chapter}) · [link to this claim](#claim-{claim.id})"
+    foot = f"{rounded}\n\n{links}"
     options = f":name: claim-{claim.id}\n:class-container: claim {slug(first.verdict)}"
     return f"`````{{dropdown}} {title}\n{options}\n\n{said}" + "\n".join(table) + f"\n\n{foot} · `{claim.id}`\n`````"
 
@@ -178,6 +194,19 @@ def verdicts(sources: Sources) -> str:
         lines.append(f"| [{said}]{{.chip .{slug(kind)}}} | {numbers} |")
     lines.append("| [not attempted](#not-attempted) | " + " | ".join(str(left_out[paper]) for paper in PAPERS) + " |")
     return "\n".join(lines)
+
+
+def on_processors(sources: Sources) -> str:
+    """How many verdicts two processors agree on, and how many hold under other roundings, in two sentences."""
+    found = rounding(sources.root)
+    several = [claim for claim, count in found.verdicts.items() if sum(count.values()) > 1]
+    stable = sum(len(found.verdicts[claim]) == 1 for claim in several)
+    agree = found.compared - len(found.differ)
+    return (
+        f"**{agree} of {found.compared} verdicts are the same on two processors**, {found.published} and {found.here}, "
+        f"at profile laptop. Of the {len(several)} whose run takes a minute or less, {stable} also stay under other "
+        "instruction sets and with pixels nudged by one part in ten million."
+    )
 
 
 def not_attempted(sources: Sources) -> str:

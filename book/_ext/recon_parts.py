@@ -18,7 +18,7 @@ import nbformat
 from audit_parts import PARTS as AUDIT_PARTS
 from audit_parts import write_calibration
 from chapter_pages import EXECUTED, laid_out, opening
-from claim_parts import Sources, cards, escaped, failed, not_attempted, verdicts
+from claim_parts import Sources, cards, escaped, failed, not_attempted, on_processors, verdicts
 from confidence import confidence
 from docutils import nodes
 from docutils.statemachine import StringList
@@ -195,6 +195,7 @@ PARTS = {
     "proof": proof,
     "failed": failed,
     "verdicts": verdicts,
+    "processors": on_processors,
     "not-attempted": not_attempted,
     "chapters": chapter_table,
     "confidence": confidence,

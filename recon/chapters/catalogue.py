@@ -17,7 +17,7 @@ import yaml
 
 from recon.chapters import load, registry, sizes_at
 from recon.errors import ReconError
-from recon.store.results import Claim, Result
+from recon.store.results import Claim, Result, read_json
 
 PAPERS = {"runkel2024": "Runkel et al.", "chen2022": "Chen & Campbell", "others": "other papers", "ours": "ours"}
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
@@ -130,6 +130,55 @@ def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
     return found
 
 
+@dataclass(frozen=True)
+class Rounding:
+    """What other roundings make of the verdicts at laptop, as benchmarks/rounding.py measured it.
+
+    verdicts: claim -> verdict -> under how many arithmetics it came out · published, here: the processors of the
+    published edition and of the measurement · differ: claim -> its verdicts on these two · compared: how many claims
+    were judged on both.
+    """
+
+    verdicts: dict[str, dict[str, int]]
+    published: str
+    here: str
+    differ: dict[str, list[str]]
+    compared: int
+
+    def holds(self, claim: str) -> bool | None:
+        """Whether a claim's verdict is the same under all of them, and on both processors; None if only one was
+        tried."""
+        found = self.verdicts.get(claim, {})
+        if claim in self.differ or len(found) > 1:
+            return False
+        return True if sum(found.values()) > 1 else None
+
+    def in_words(self, claim: str) -> str:
+        """For a card."""
+        found = self.verdicts.get(claim, {})
+        turned = ", ".join(f"{verdict} under {count}" for verdict, count in found.items())
+        if self.holds(claim) is None:
+            return f"the same on {self.published} and {self.here}" if claim in self.verdicts else "not measured"
+        if self.holds(claim):
+            return f"the same under {sum(found.values())} arithmetics, on {self.published} and {self.here}"
+        if claim in self.differ:
+            there, here = self.differ[claim]
+            return f"on one processor only: {there} on {self.published}, {here} on {self.here}"
+        return f"on one processor only: {turned} arithmetics"
+
+
+def rounding(root: Path) -> Rounding:
+    """As it is kept in benchmarks/rounding.json; ReconError where it is not."""
+    found = read_json(root / "benchmarks" / "rounding.json")["laptop"]
+    verdicts = {claim: count for each in found["experiments"].values() for claim, count in each["verdicts"].items()}
+    processors = found["processors"]
+    names = (
+        "AMD" if "AMD" in each else "Intel" if "Intel" in each else each
+        for each in (processors["published"], processors["here"])
+    )
+    return Rounding(verdicts, *names, differ=processors["differ"], compared=processors["verdicts"])
+
+
 def size_in_words(row: Row) -> str:
     """`Row.size`; of several networks on the same images, how many these are, and their pixels."""
     config = row.result.made.config
@@ -168,12 +217,13 @@ def catalogue(root: Path) -> dict[str, Any]:
 
 def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
     """What `recon claims --json` prints; published: with the runs kept in the book, and what was not attempted."""
-    found = []
+    found, measured = [], rounding(root)
     for row in rows(results, root, kept=published):
         made = row.result.made
         run: dict[str, Any] = {"chapter": row.chapter, "experiment": made.experiment, "profile": made.profile}
         run |= {"data": made.data.name, "device": made.device, "seed": made.seed, "seconds": made.seconds}
         run |= {"size": size_in_words(row), "at_paper_size": row.at_paper_size, "image_sets": row.image_sets}
+        run |= {"holds_under_other_roundings": measured.holds(row.claim.id)}
         others = {"other_seeds": [c.ours for c in row.seeds], "other_values": [c.value for c in row.seeds]}
         found.append({**asdict(row.claim), "verdict": row.verdict, "at_this_size": row.claim.verdict, **run, **others})
     if not found:
