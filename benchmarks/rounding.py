@@ -62,8 +62,8 @@ ARITHMETICS: dict[str, dict[str, str]] = {
     },
     "avx512": {"ATEN_CPU_CAPABILITY": "avx512", "OPENBLAS_CORETYPE": "SkylakeX", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},
     "threads": {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
-    **{f"nudge-{seed}": {"RECON_NUDGE": str(seed), "PYTHONPATH": str(HERE / "nudge")} for seed in range(1, 12)},
-    "plain-nudge": PLAIN | {"RECON_NUDGE": "99", "PYTHONPATH": str(HERE / "nudge")},
+    **{f"nudge-{seed}": {"RECON_NUDGE": str(seed)} for seed in range(1, 12)},
+    "plain-nudge": PLAIN | {"RECON_NUDGE": "99"},
 }
 Run = tuple[dict[str, Any], list[Claim]]
 TEXTS = ("text/plain", "text/markdown")  # what nbval compares of a displayed value
@@ -76,7 +76,8 @@ def measure(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence
     """Compute what is not in `out` yet; `jobs` arithmetics at a time, one process each."""
 
     def one(arithmetic: str) -> None:
-        env = {"OMP_NUM_THREADS": "1", **os.environ, **ARITHMETICS[arithmetic]}
+        paths = os.pathsep.join(map(str, (HERE / "nudge", ROOT)))
+        env = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": paths, **ARITHMETICS[arithmetic]}
         folder = out / profile / arithmetic
         asked = names if profile == "smoke" or arithmetic == "own" else [name for name in names if is_short(name)]
         command = [sys.executable, __file__, "--profile", profile, "--here", str(folder), *["--pages"] * pages, *asked]
@@ -101,6 +102,7 @@ def compute(profile: str, names: Sequence[str], folder: Path, pages: bool) -> No
         run(name, profile=profile, data=data, device="cpu", out=folder)
         print(f"{name}: {time.process_time() - start:.1f} s", flush=True)
     if pages:
+        os.environ |= {"MPLBACKEND": "module://tests.drawn"}
         made = execute_smoke(folder / "work", folder, chapters=chapters_of(names))
         replace_pages(folder / "pages", made, keep=True)
 

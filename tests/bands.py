@@ -185,6 +185,8 @@ def _number_alike(reference: str, number: str) -> bool:
     if reference in (FREE, number):
         return True
     value, _, half = reference.partition(HALF)
+    if value.endswith("%") != number.endswith("%"):
+        return False
     allowed = float(half) if half else 0.0
     return abs(_value(number) - _value(value)) <= max(allowed, _unit(value)) * (1 + 1e-9)
 
