@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from recon.chapters.architectures.claims import LEARNT, inverted, judged, learnt, stuck
+from recon.chapters import ROOT, load
+from recon.chapters.architectures.claims import LEARNT, inverted, judged, learnt, more_classes, stuck
 from recon.chapters.architectures.compute_dense import candidate_labels
 from recon.chapters.architectures.compute_simulated import build, found_of, images_of, inputs
-from recon.chapters.architectures.metrics import SimulatedNet
+from recon.chapters.architectures.metrics import DECORECO, NOTHING, SimulatedNet
 from recon.chapters.architectures.sizes import DENSE_SIZES, SIMULATED_SIZES
 from recon.chapters.base import Context
 from recon.errors import ReconError
@@ -120,3 +121,27 @@ def test_depths_and_classes_are_those_of_the_page():
     for profile in ("laptop", "paper"):
         assert DENSE_SIZES[profile].depths == (3, 4, 5, 6)
         assert max(DENSE_SIZES[profile].classes) == 10
+
+
+@pytest.mark.parametrize(("least", "found", "null", "expected"), [
+    (14, 38, 1, "finding"), (0, 16, 2, "finding"), (0, 14, 2, "no verdict"), (0, 8, 2, "no verdict"),
+    (0, 10, 2, "no verdict"), (13, 38, 38, "not reproduced"), (0, 10, 6, "not reproduced"), (0, 11, 6, "no verdict"),
+    (40, 38, 1, "partly"), (31, 38, 1, "partly"), (26, 38, 1, "no verdict"), (16, 38, 1, "no verdict"),
+    (9, 10, 6, "not reproduced"), (9, 10, 4, "no verdict"), (0, 0, 0, "not reproduced"), (0, 1, 9, "not reproduced"),
+])  # fmt: skip
+def test_whether_more_classes_give_more(least, found, null, expected):
+    """least, found: images with the fewest and the most classes; null: the best null with the most."""
+    nets = [
+        net for net in load(ROOT / "book/paper-size/architectures-dense", arrays=False).metrics.nets if net.depth == 3
+    ]
+    few, *_, many = sorted(nets, key=lambda net: net.classes)
+    claim = more_classes([with_counts(few, least, null), with_counts(many, found, null)], 100)
+    assert claim.verdict == expected and (claim.value, claim.null_value) == (found / 100, max(least, null) / 100)
+
+
+def with_counts(net, found, null):
+    """A network of which DecoReco finds so many, and the best null."""
+    attack = net.of(DECORECO, NOTHING)
+    given = {"matches": replace(attack.matches, ncc_07=found), "best_null": replace(attack.best_null, ncc_07=null)}
+    others = [each for each in net.attacks if each is not attack]
+    return replace(net, attacks=[*others, replace(attack, **given)])

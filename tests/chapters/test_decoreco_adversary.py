@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from recon.chapters import ROOT, load
 from recon.chapters.base import Context
 from recon.chapters.decoreco_adversary import DECORECO_ADVERSARY
-from recon.chapters.decoreco_adversary.claims import first_false
+from recon.chapters.decoreco_adversary.claims import first_false, told_by_looks
 from recon.chapters.decoreco_adversary.compute import (
     PRACTISED,
     attainable,
@@ -145,19 +145,48 @@ def test_separation_has_to_beat_stationarity(smoke, low, combined, expected):
     assert claim.verdict in ("partly", "not reproduced")  # smoothness alone says as much
 
 
+UP, FLAT, APART, BETWEEN = (0.3, 0.4) * 3, (0.0, 0.01) * 3, (-0.3, 0.5) * 3, (0.05, 0.07) * 3
+
+
 @pytest.mark.parametrize(("decoreco", "more", "expected"), [
-    (0.31, 0.61, "finding"), (0.3, 0.61, "partly"), (0.31, 0.6, "partly"), (0.2, 0.5, "not reproduced")
+    (UP, UP, "finding"), (FLAT, UP, "partly"), (UP, FLAT, "partly"), (FLAT, FLAT, "not reproduced"),
+    (UP, APART, "no verdict"), (APART, FLAT, "no verdict"), (UP[:5], UP, "no verdict"), ((0.4,) * 5, UP, "no verdict"),
+    (UP, (None, *UP[:5]), "no verdict"), (UP, (None, *UP), "finding"), (UP, BETWEEN, "no verdict"),
+    ((-0.3, -0.4) * 3, FLAT, "not reproduced"), ((0.4,), UP, "no verdict"), ((), UP, "no verdict"),
 ])  # fmt: skip
 def test_whether_looks_tell(smoke, decoreco, more, expected):
-    arms = {}
-    for name, low, high in (("decoreco", decoreco, 0.3), ("more", more, 0.6)):
-        arm = smoke.metrics.arms[name]
-        natural = replace(arm.natural, share_true=replace(arm.natural.share_true, mean=0.7, low=low))
-        every = replace(arm.every, share_true=replace(arm.every.share_true, mean=0.2, high=high))
-        arms[name] = replace(arm, natural=natural, every=every)
-    found = DECORECO_ADVERSARY.claims(replace(smoke.metrics, arms=smoke.metrics.arms | arms), SMOKE)
+    """decoreco, more: by how much the share of true ones is larger among those that look natural, by network."""
+    found = DECORECO_ADVERSARY.claims(
+        replace(smoke.metrics, arms=smoke.metrics.arms | gaining(smoke, decoreco, more)), SMOKE
+    )
     claim = next(each for each in found if each.id == "adversary-looks-tell")
     assert claim.verdict == expected and (claim.value, claim.null_value) == (0.7, 0.2)
+
+
+def gaining(smoke, decoreco, more, low=0.31):
+    """Both attacks' arms with these gains over 0.3, and intervals of the shares that are apart for gains of a tenth."""
+    arms = {}
+    for name, gains in (("decoreco", decoreco), ("more", more)):
+        arm = smoke.metrics.arms[name]
+        values = [None if gain is None else 0.3 + gain for gain in gains]
+        bound = low if all(gain is None or gain > 0.1 for gain in gains) else 0.2
+        natural = replace(arm.natural.share_true, mean=0.7, low=bound, values=values)
+        every = replace(arm.every.share_true, mean=0.2, high=0.3, values=[0.3] * len(values))
+        shares = {"natural": natural, "every": every}
+        arms[name] = replace(arm, **{which: replace(getattr(arm, which), share_true=s) for which, s in shares.items()})
+    return arms
+
+
+def test_looks_do_not_tell_where_the_intervals_of_the_bootstrap_meet(smoke):
+    assert told_by_looks(gaining(smoke, UP, UP)["more"]) is True
+    assert told_by_looks(gaining(smoke, UP, UP, low=0.3)["more"]) is None
+
+
+@pytest.mark.parametrize("where", ["executed/results", "paper-size"])
+def test_a_verdict_on_looks_needs_the_networks_of_the_papers_profile(where):
+    found = load(ROOT / "book" / where / "decoreco-adversary", arrays=False)
+    told = [told_by_looks(found.metrics.arms[arm]) for arm in ("decoreco", "more")]
+    assert told == ([True, True] if where == "paper-size" else [None, None])
 
 
 def test_the_guess_stands_beside_the_take_away(smoke):

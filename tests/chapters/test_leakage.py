@@ -15,8 +15,9 @@ from safetensors.torch import save_file
 from scipy.stats import spearmanr, t
 
 from recon.analysis.identifiability import posterior_variance
-from recon.chapters import ROOT, kept, load
+from recon.chapters import ROOT, kept, load, registry
 from recon.chapters.base import Context
+from recon.chapters.leakage_appendix.claims import hard_constraint, leaky_constraint
 from recon.chapters.leakage_attacks import ATTACKS, MATCHING
 from recon.chapters.leakage_attacks.claims import PRINTED, as_published, at_least_as_good, claims, deviation
 from recon.chapters.leakage_attacks.claims_matching import PREDICTED, correlations, over_networks, predicted, predictors
@@ -349,3 +350,48 @@ def test_a_second_image_needs_no_moved_photograph(tmp_path):
     found = image_unit(sizes, context, "CNN2 V1 1")
     save_file(found, tmp_path / "image.safetensors")
     assert found["counterfactual"].isnan().all() and found["whole_at_end"]
+
+
+def constraint(kept_run, which, *, basis=3.0, soft=16.0, **trust):
+    """The kept run's metrics with other times and steps of one of its two problems."""
+    problem = getattr(kept_run, which)
+    problem = replace(
+        problem,
+        kernel_seconds=basis,
+        soft=replace(problem.soft, seconds=soft),
+        trust_region=replace(problem.trust_region, **trust),
+    )
+    return replace(kept_run, **{which: problem})
+
+
+@pytest.mark.parametrize(("reached", "seconds", "steps", "expected"), [
+    (81.0, 90.0, 400, "reproduced"), (None, 81.0, 400, "reproduced"), (80.0, 90.0, 400, "no verdict"),
+    (17.0, 20.0, 400, "no verdict"), (15.0, 20.0, 400, "no verdict"), (6.5, 20.0, 400, "no verdict"),
+    (6.4, 20.0, 400, "not reproduced"), (4.0, 5.0, 10_001, "no verdict"), (None, 4.0, 400, "no verdict"),
+])  # fmt: skip
+def test_seconds_decide_only_where_no_processor_turns_them(reached, seconds, steps, expected):
+    """The soft constraint takes 16 s and 10,000 steps."""
+    found = load(ROOT / "book/paper-size/leakage-appendix", arrays=False)
+    metrics = constraint(found.metrics, "constrained", reached=reached, seconds=seconds, steps=steps)
+    sizes = registry()["leakage-appendix"].sizes["paper"]
+    assert hard_constraint(metrics, sizes).verdict == expected
+
+
+@pytest.mark.parametrize(("reached", "seconds", "steps", "expected"), [
+    (5.0, 13.0, 400, "not reproduced"), (5.5, 13.0, 400, "not reproduced"), (5.7, 13.0, 400, "partly"),
+    (6.9, 13.0, 400, "partly"), (7.1, 13.0, 400, "reproduced"), (None, 13.0, 400, "reproduced"),
+    (None, 13.0, 160, "no verdict"), (50.0, 130.0, 40, "not reproduced"), (2.0, 2.0, 1, "not reproduced"),
+])  # fmt: skip
+def test_leaky_relu_is_judged_by_steps(reached, seconds, steps, expected):
+    """Tanh needs 80 of 400 steps; the basis takes 3 s, and a slower processor changes nothing."""
+    found = load(ROOT / "book/paper-size/leakage-appendix", arrays=False)
+    sizes = registry()["leakage-appendix"].sizes["paper"]
+    metrics = constraint(found.metrics, "constrained", reached=5.0, seconds=13.0, steps=400)
+    metrics = constraint(metrics, "leaky", reached=reached, seconds=seconds, steps=steps)
+    assert leaky_constraint(metrics, sizes).verdict == expected
+    metrics = constraint(metrics, "constrained", basis=9.0, soft=2.0, reached=15.0, seconds=39.0, steps=400)
+    assert leaky_constraint(metrics, sizes).verdict == expected
+    unknown = constraint(metrics, "constrained", reached=None)
+    assert leaky_constraint(unknown, sizes).verdict == "no verdict"
+    empty = replace(metrics, leaky=replace(metrics.leaky, start_mse=metrics.leaky.soft.mse))
+    assert leaky_constraint(empty, sizes).verdict == "no verdict"

@@ -2,7 +2,8 @@
 
 Two further sets have judged those of fully connected networks; how many have judged those of simulated training, the
 claims page counts.  The run at 32 × 32 was sized anew after its first result.  That networks have to be trained
-(`LEARNT`) was asked for in a review, after all runs."""
+(`LEARNT`) was asked for in a review, after all runs.  So was that counts near to their threshold carry no verdict
+(`SURELY`, `HARDLY`), once another processor had turned one."""
 
 from __future__ import annotations
 
@@ -26,6 +27,7 @@ from recon.scoring.nulls import clears
 from recon.store.results import Claim
 
 MOST, FEW = 0.5, 0.1  # of the training images, beyond the best null
+SURELY, HARDLY = 3.0, 1.0  # standard errors that one count is above another: it is; it is not
 LEARNT = 0.95  # of the loss at the start: a network whose loss stays above counts as not trained
 KINKED = ("relu",)
 NONE = "no verdict"
@@ -88,10 +90,22 @@ def unknown_start(metrics: DenseMetrics) -> Claim:
 
 
 def more_classes(nets: list[DenseNet], n: int) -> Claim:
-    """DecoReco on the network of the fewest and of the most classes."""
+    """DecoReco on the network of the fewest and of the most classes: does it find more with the most, than with the
+    fewest and than the best null?
+
+    A finding if both are so by `SURELY` standard errors, "not reproduced" if what it finds with the most is not above
+    the null by even `HARDLY`, "partly" if it clearly is and not above what the fewest give.  Otherwise no verdict: the
+    counts are nearer to the two standard errors of `clears` than one.
+    """
     few, many = (choose(nets, key=lambda net: net.classes).of(DECORECO, NOTHING) for choose in (min, max))
-    real = clears(many.matches.ncc_07, many.best_null.ncc_07)
-    more = clears(many.matches.ncc_07, few.matches.ncc_07)
+    found, least, null = many.matches.ncc_07, few.matches.ncc_07, many.best_null.ncc_07
+    real, more = errors_above(found, null), errors_above(found, least)
+    if real <= HARDLY:
+        turned = "not reproduced"
+    elif real > SURELY and (more > SURELY or more <= HARDLY):
+        turned = "finding" if more > SURELY else "partly"
+    else:
+        turned = NONE
     return Claim(
         "arch-classes-decoreco",
         "",
@@ -99,11 +113,23 @@ def more_classes(nets: list[DenseNet], n: int) -> Claim:
         "Buzaglo et al. 2023, code: 10 classes with 50 images each; no count to compare with",
         f"above NCC 0.7 of {n}: "
         + ", ".join(f"{net.of(DECORECO, NOTHING).matches.ncc_07} with {net.classes} classes" for net in nets),
-        "best null with the most: " + null_text(many.best_null.ncc_07, many.best_null_name.ncc_07),
-        "finding" if real and more else ("partly" if real else "not reproduced"),
-        value=many.matches.ncc_07 / n,
-        null_value=max(few.matches.ncc_07, many.best_null.ncc_07) / n,
+        "best null with the most: "
+        + null_text(null, many.best_null_name.ncc_07)
+        + f"; {found} is {real:.1f} standard errors above it, and {more:.1f} above {least}: more than {SURELY:g} are "
+        f"enough, up to {HARDLY:g} too few, and between there is no verdict",
+        turned,
+        value=found / n,
+        null_value=max(least, null) / n,
     )
+
+
+def errors_above(count: int, other: int) -> float:
+    """By how many standard errors of the difference of two Poisson counts one is above another; 0 for none and none.
+
+    >>> errors_above(10, 6), errors_above(0, 0), errors_above(2, 7)
+    (1.0, 0.0, -1.6666666666666667)
+    """
+    return (count - other) / (count + other or 1) ** 0.5
 
 
 def simulated_claims(metrics: SimulatedMetrics, _: SimulatedSizes) -> list[Claim]:
