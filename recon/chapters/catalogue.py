@@ -6,6 +6,7 @@ what was run at a smaller size says so.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable
@@ -17,7 +18,7 @@ import yaml
 
 from recon.chapters import load, registry, sizes_at
 from recon.errors import ReconError
-from recon.store.results import Claim, Result, read_json
+from recon.store.results import Claim, Result
 
 PAPERS = {"runkel2024": "Runkel et al.", "chen2022": "Chen & Campbell", "others": "other papers", "ours": "ours"}
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
@@ -168,8 +169,8 @@ class Rounding:
 
 
 def rounding(root: Path) -> Rounding:
-    """As it is kept in benchmarks/rounding.json; ReconError where it is not."""
-    found = read_json(root / "benchmarks" / "rounding.json")["laptop"]
+    """As benchmarks/rounding.py keeps it in benchmarks/rounding.json."""
+    found = json.loads((root / "benchmarks" / "rounding.json").read_text(encoding="utf-8"))["laptop"]
     verdicts = {claim: count for each in found["experiments"].values() for claim, count in each["verdicts"].items()}
     processors = found["processors"]
     names = (

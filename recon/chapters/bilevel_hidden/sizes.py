@@ -37,9 +37,9 @@ SIZES = {
         width=16,
         steps=10,
         seeds=1,
-        inner_first=150,
-        settle=50,
-        train_iterations=300,
+        inner_first=80,
+        settle=30,
+        train_iterations=150,
         weight_decays=(1e-3,),
         n_held_out=50,
         null_widths=(16,),
@@ -69,7 +69,7 @@ class HypergradientSizes:
 
 HYPERGRADIENT_SIZES = {
     "smoke": HypergradientSizes(
-        n_train=6, width=6, seeds=2, steps=5, inner_iterations=1500, directions=5, weight_decays=(1e-2,)
+        n_train=4, width=4, seeds=2, steps=3, inner_iterations=500, directions=4, weight_decays=(1e-2,)
     ),
     "laptop": HypergradientSizes(),
     "paper": HypergradientSizes(),
@@ -90,7 +90,9 @@ class PathSizes:
 
 
 PATH_SIZES = {
-    "smoke": PathSizes(n_train=10, width=16, steps=12, relative_step=0.05, train_iterations=300, n_held_out=50),
+    "smoke": PathSizes(
+        n_train=6, width=8, steps=4, relative_step=0.1, weight_decay=0.1, train_iterations=150, n_held_out=50
+    ),
     "laptop": PathSizes(),
     "paper": PathSizes(width=PAPER_WIDTH, n_held_out=1000),
 }
@@ -129,7 +131,7 @@ class SlopeSizes:
 
 SLOPE_SIZES = {
     "smoke": SlopeSizes(
-        widths=(8,), n_train=6, weight_decays=(1e-2,), inner_iterations=300, directions=4, n_held_out=40
+        widths=(8,), n_train=6, weight_decays=(1e-2,), inner_iterations=150, directions=2, n_held_out=40
     ),
     "laptop": SlopeSizes(widths=(64, 512), weight_decays=(1e-3,), directions=8),
     "paper": SlopeSizes(widths=(64, 1024, PAPER_WIDTH), n_held_out=1000),

@@ -104,6 +104,7 @@ DECORECO_SIZES = {
         pairs=4,
         points=5,
         line_points=11,
+        lambdas=(0.0, 0.5, 1.0),
     ),
     "laptop": DecorecoSizes(
         n_train=20,

@@ -54,13 +54,14 @@ class MatchingSizes:
 
 MATCHING_SIZES = {
     "smoke": MatchingSizes(
-        networks=("CNN3 V3", "CNN3 V4", "CNN2 V1"),
-        images=2,
+        networks=("CNN3 V4",),
+        images=1,
         cosine_steps=8,
         hybrid_share=0.002,
         dlg_steps=2,
         swept=("CNN3 V4",),
         tv=(0.01, 0.1),
+        starts=2,
     ),
     "laptop": MatchingSizes(
         networks=("CNN2 V2", "CNN3 V2"),

@@ -30,7 +30,7 @@ class IdentifiabilitySizes:
 
 
 IDENTIFIABILITY_SIZES = {
-    "smoke": IdentifiabilitySizes(networks=("CNN2 V1", "CNN3 V4"), images=1),
+    "smoke": IdentifiabilitySizes(networks=("CNN3 V4",), images=1),
     "laptop": IdentifiabilitySizes(networks=("CNN2 V1", "CNN3 V2", "CNN3 V3"), images=1),
     "paper": IdentifiabilitySizes(images=100),
 }
