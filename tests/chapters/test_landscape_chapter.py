@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
-from pydantic import TypeAdapter
 
 from recon.chapters.base import Context
 from recon.chapters.landscape.claims import SEARCHES, bilevel_claims, crossing_text, decoreco_claims
 from recon.chapters.landscape.compute_decoreco import CONVERGED, DEEP
-from recon.chapters.landscape.metrics import BilevelMetrics, BySet, DecorecoMetrics
+from recon.chapters.landscape.metrics import BySet
 from recon.chapters.landscape.shared import SeedImages, different, summarise
 from recon.chapters.landscape.sizes import BILEVEL_SIZES, DECORECO_SIZES
-from recon.chapters.run import run
 from recon.images.registry import load_pool
 
-PINNED = Path(__file__).parent / "smoke"
 SIZES = BILEVEL_SIZES
 LAMBDAS = [0.0, 0.25, 0.5, 0.75, 1.0]
-#: smaller than smoke: seconds
-TINY = {"steps": 40, "pairs": 2}
-BILEVEL = {**TINY, "fine": 3, "fine_steps": 10}
-DECORECO = {**TINY, "width": 16, "train_steps": 40, "descent_steps": 10, "recipe_steps": 10, "attack.steps": 20}
 
 
 def in_this_process(unit, names, label):
@@ -45,7 +36,7 @@ def verdicts(claims):
 
 
 def test_every_seed_has_images_of_its_own(context):
-    sizes = SIZES["smoke"]
+    sizes = replace(SIZES["smoke"], seeds=2)
     drawn = [SeedImages.of(replace(context, seed=0), sizes, k, torch.float32) for k in range(sizes.seeds)]
     indices = [set(images.train_index.tolist()) for images in drawn]
     assert all(len(each) == sizes.n_train for each in indices) and not indices[0] & indices[1]
@@ -97,16 +88,16 @@ def test_summary_by_hand():
     assert shape.variation_to_random == 1.0 and shape.minima_to_random == 0.0
 
 
-def test_tiny_bilevel_sweep(tmp_path):
-    result = run("landscape-bilevel", profile="smoke", data="photos", device="cpu", out=tmp_path, **BILEVEL)
+def test_bilevel_sweep(runs):
+    result = runs("landscape-bilevel")
     found = result.metrics
     assert found.distance.truth[-1][-1] < 1e-6 and found.start_distance.truth[-1][-1] < 1e-6
-    assert found.energy[-1][-1] < 1e-20 and found.steps == [40, 40]
+    assert found.energy[-1][-1] < 1e-20 and found.steps == [SIZES["smoke"].steps] * SIZES["smoke"].seeds
     for mine, starts in zip(found.energy, found.start_energy, strict=True):
         assert all(a <= b + 1e-12 for a, b in zip(mine, starts, strict=True))
     for rows in (found.distance.truth, found.energy):
         assert all(row[0] == pytest.approx(rows[0][0], rel=1e-6) for row in rows)  # λ₂ = 0: noise, whatever λ₁
-    assert result.array("truth").shape == (2, 25) and result.array("fine_energy").shape == (9,)
+    assert result.array("truth").shape == (SIZES["smoke"].seeds, 25) and result.array("fine_energy").shape == (SIZES["smoke"].fine ** 2,)
     for route in found.connection.routes().values():
         assert route.solved and route.error < 1e-10 < 1e-3 < route.straight_error and route.frames == 5
     assert all(0 <= route.lowest_pixel <= route.highest_pixel <= 1 for route in found.connection.boxed())
@@ -117,9 +108,8 @@ def test_tiny_bilevel_sweep(tmp_path):
     assert found.start_distance.partition[0][-1] == 0.0 == found.start_distance.random[2][0]
 
 
-@pytest.mark.slow
-def test_tiny_comparison(tmp_path):
-    result = run("landscape-decoreco", profile="smoke", data="photos", device="cpu", out=tmp_path, **DECORECO)
+def test_comparison_of_searches(runs):
+    result = runs("landscape-decoreco")
     found, methods = result.metrics, result.metrics.variants.methods()
     assert set(DEEP) < set(methods) and list(methods)[0] == "bilevel"
     for name in DEEP:
@@ -141,18 +131,14 @@ def test_tiny_comparison(tmp_path):
 # ---------------------------------------------------------------------------------------------------- the verdicts
 
 
-def pinned(name, metrics):
-    return TypeAdapter(metrics).validate_python(json.loads((PINNED / f"{name}.json").read_text()))
+@pytest.fixture
+def bilevel(runs):
+    return runs("landscape-bilevel").metrics
 
 
 @pytest.fixture
-def bilevel():
-    return pinned("landscape-bilevel", BilevelMetrics)
-
-
-@pytest.fixture
-def compared():
-    return pinned("landscape-decoreco", DecorecoMetrics)
+def compared(runs):
+    return runs("landscape-decoreco").metrics
 
 
 def grid(start, end):

@@ -3,13 +3,14 @@ with the numbers that lead to it.
 
 The numbers replace leaves of a smoke run's metrics, by a path with dots, and have to be all that the verdict depends
 on; `.sizes: paper` in their place judges them at the sizes of that profile, `.rename: {OLD: NEW}` gives a row another
-network's name.
+network's name, `.copy: {NEW: OLD}` another network the same row, before the numbers are replaced.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,8 @@ def judge(name: str, metrics: dict[str, Any], edits: dict[str, Any]) -> dict[str
     sizes = chosen.sizes[edits.get(".sizes", "smoke")]
     for old, new in edits.get(".rename", {}).items():
         metrics[new] = metrics.pop(old)
+    for new, old in edits.get(".copy", {}).items():
+        metrics[new] = deepcopy(metrics[old])
     for path, value in edits.items():
         if not path.startswith("."):
             put(metrics, path.split("."), value)

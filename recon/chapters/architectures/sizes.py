@@ -117,7 +117,7 @@ SIMULATED_SIZES = {
         side=4,
         n_train=4,
         steps=3,
-        attack=SimulationSettings(steps=10, polish=40),
+        attack=SimulationSettings(steps=10, polish=15),
     ),
     "laptop": SimulatedSizes(nets=NETS, side=8, n_train=8, steps=5, attack=SimulationSettings(steps=200, polish=600)),
     "paper": SimulatedSizes(

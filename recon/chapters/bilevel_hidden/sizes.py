@@ -69,7 +69,7 @@ class HypergradientSizes:
 
 HYPERGRADIENT_SIZES = {
     "smoke": HypergradientSizes(
-        n_train=4, width=4, seeds=2, steps=3, inner_iterations=500, directions=4, weight_decays=(1e-2,)
+        n_train=4, width=4, seeds=2, steps=3, inner_iterations=200, directions=3, weight_decays=(1e-2,)
     ),
     "laptop": HypergradientSizes(),
     "paper": HypergradientSizes(),
@@ -131,7 +131,7 @@ class SlopeSizes:
 
 SLOPE_SIZES = {
     "smoke": SlopeSizes(
-        widths=(8,), n_train=6, weight_decays=(1e-2,), inner_iterations=150, directions=2, n_held_out=40
+        widths=(8,), n_train=4, weight_decays=(1e-2,), inner_iterations=100, directions=2, n_held_out=40
     ),
     "laptop": SlopeSizes(widths=(64, 512), weight_decays=(1e-3,), directions=8),
     "paper": SlopeSizes(widths=(64, 1024, PAPER_WIDTH), n_held_out=1000),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from scipy.stats import permutation_test, spearmanr
 
 from recon.chapters.decoreco_regimes.metrics import Cell, Metrics
@@ -70,7 +72,11 @@ def _many(metrics: Metrics) -> Claim:
 
 def as_low(rows: list[Cell]) -> float:
     """Share of all orders of the rows that have as low a rank correlation as theirs (2,000 drawn if there are more)."""
-    shares, excess = [row.truth_share[0] for row in rows], [row.excess_share for row in rows]
+    return _as_low(tuple(row.truth_share[0] for row in rows), tuple(row.excess_share for row in rows))
+
+
+@cache  # a book's claims are made many times
+def _as_low(shares: tuple[float, ...], excess: tuple[float, ...]) -> float:
     if len(set(shares)) < 2 or len(set(excess)) < 2:
         return 1.0
     test = permutation_test(

@@ -92,7 +92,7 @@ BILEVEL_SIZES = {
 DECORECO_SIZES = {
     "smoke": DecorecoSizes(
         n_train=10,
-        seeds=2,
+        seeds=1,
         steps=100,
         width=32,
         train_steps=100,
@@ -104,7 +104,6 @@ DECORECO_SIZES = {
         pairs=4,
         points=5,
         line_points=11,
-        lambdas=(0.0, 0.5, 1.0),
     ),
     "laptop": DecorecoSizes(
         n_train=20,

@@ -27,7 +27,7 @@ class Sizes:
 
 
 SIZES = {
-    "smoke": Sizes(images=1, noise=(1e-2, 1e-1, 1.0), kept=(0.005, 0.5), sign_steps=20, deficient=("CNN3 V2",)),
+    "smoke": Sizes(images=1, noise=(1e-2, 1e-1, 1.0), kept=(0.005, 0.3), sign_steps=10, deficient=("CNN3 V4",)),
     "laptop": Sizes(images=2),
     "paper": Sizes(networks=(*SMALL, "CNN2 V1", "CNN3 V2"), images=20, sign_steps=4800),
 }

@@ -24,7 +24,7 @@ class Sizes:
 
 
 SIZES = {
-    "smoke": Sizes(n_train=20, by_n=(20, 40), decays_n=20, twins=60, decays=(1e-3, 1e-2), flipped=(0.0, 1.0)),
+    "smoke": Sizes(n_train=40, by_n=(20, 40), decays_n=40, twins=80, decays=(1e-3, 1e-2), flipped=(0.0, 1.0)),
     "laptop": Sizes(n_train=200, by_n=(40, 100, 200), decays_n=100, twins=100),
     "paper": Sizes(n_train=500, by_n=(40, 100, 200, 500, 1000, 2500), decays_n=500, twins=500),
 }
