@@ -20,6 +20,8 @@ from recon import cli
 from recon.chapters import ROOT
 from recon.chapters.run import run
 
+pytestmark = pytest.mark.slow
+
 # ------------------------------------------------------------------------------------------------ the arguments
 
 LONG = "x" * 5000

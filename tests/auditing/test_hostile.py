@@ -13,6 +13,8 @@ from recon import cli
 from recon.auditing import audit as audit_module
 from recon.errors import ReconError
 
+pytestmark = pytest.mark.slow
+
 N, SIDE = 8, 4
 DIM = 3 * SIDE**2
 #: option -> its file

@@ -97,7 +97,9 @@ def test_bilevel_sweep(runs):
         assert all(a <= b + 1e-12 for a, b in zip(mine, starts, strict=True))
     for rows in (found.distance.truth, found.energy):
         assert all(row[0] == pytest.approx(rows[0][0], rel=1e-6) for row in rows)  # λ₂ = 0: noise, whatever λ₁
-    assert result.array("truth").shape == (SIZES["smoke"].seeds, 25) and result.array("fine_energy").shape == (SIZES["smoke"].fine ** 2,)
+    assert result.array("truth").shape == (SIZES["smoke"].seeds, 25) and result.array("fine_energy").shape == (
+        SIZES["smoke"].fine ** 2,
+    )
     for route in found.connection.routes().values():
         assert route.solved and route.error < 1e-10 < 1e-3 < route.straight_error and route.frames == 5
     assert all(0 <= route.lowest_pixel <= route.highest_pixel <= 1 for route in found.connection.boxed())

@@ -15,6 +15,8 @@ from toys import ANY, FOLDER, NAME, call, refused, stage  # noqa: F401  (stage i
 
 from recon.images import cifar as data
 
+pytestmark = pytest.mark.slow
+
 # --------------------------------------------------------------------------------------------- CIFAR-10
 
 #: damage to the subset file, known to be damage by its checksum alone

@@ -17,6 +17,8 @@ import pytest
 from benchmarks.pages import load
 from recon.press.html import toc_files
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = toc_files(ROOT / "_toc.yml")
 QUIZ = "book/executed/09-decoreco-tuned"

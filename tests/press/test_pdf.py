@@ -14,6 +14,8 @@ from recon.chapters.leakage_rank.drawing import drawing
 from recon.errors import ReconError
 from recon.press import pdf
 
+pytestmark = pytest.mark.slow
+
 
 def test_pages_become_one_file_with_a_bookmark_each(tmp_path, browser):
     pypdf = pytest.importorskip("pypdf", reason="pypdf is not installed: make env")

@@ -33,6 +33,8 @@ from recon.press.edition import build_edition
 from recon.press.runner import check_parameters
 from recon.press.stamps import Edition
 
+pytestmark = pytest.mark.slow
+
 # ------------------------------------------------------------------------------------- pages, editions, the book
 
 

@@ -48,6 +48,8 @@ from recon.errors import ReconError
 from recon.store import files, parts
 from recon.store.results import load_result, load_tensors, save_tensors
 
+pytestmark = pytest.mark.slow
+
 # ------------------------------------------------------------------------------------------------ the store
 
 #: damage to result.json: `claims` and `keep` say so, `run` computes again
