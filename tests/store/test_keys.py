@@ -69,6 +69,7 @@ def other_pythons():
             yield from filter(None, [on_path, *map(str, pyenv.glob(f"3.{minor}.*/bin/python"))])
 
 
+@pytest.mark.slow
 def test_all_of_the_package_reads_the_same_to_other_versions_of_python():
     """`recon.store.keys` alone needs no package, so any interpreter will do; a shim without one behind it does not."""
     script = f"""
@@ -161,18 +162,38 @@ def test_a_name_that_is_nowhere_is_no_endless_search(toy):
 # ----------------------------------------------------------------------------------- every experiment, on a copy
 
 
+class Read(keys._Module):
+    """What `keys` makes of a file, each definition made once."""
+
+    def __init__(self, dotted: str, package: Path) -> None:
+        super().__init__(dotted, package)
+        plain = package / dotted.replace(".", "/")
+        self.path = plain / "__init__.py" if plain.is_dir() else plain.with_suffix(".py")
+        self.text = cache(super().text)
+        self.used = cache(lambda name: list(keys._Module.uses(self, name)))
+
+    def uses(self, name):
+        return self.used(name)
+
+
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
-    """A copy of the package, of which a file is read again only when it was edited by `write`."""
+    """A copy of the package, of which a file is read again only when `write` has edited it."""
     package = shutil.copytree(keys.PACKAGE, tmp_path / "recon", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(keys, "_read", cache(keys._Module))
-    yield package
-    forget()
+    monkeypatch.setattr(
+        keys, "_read", lambda dotted, _: SEEN.get(dotted) or SEEN.setdefault(dotted, Read(dotted, package))
+    )
+    SEEN.clear()
+    return package
+
+
+SEEN: dict[str, Read] = {}  # of the copy
 
 
 def write(path: Path, text: str) -> None:
     path.write_text(text)
-    forget()
+    for dotted in [dotted for dotted, read in SEEN.items() if read.path == path]:
+        del SEEN[dotted]
 
 
 def root_of(name: str) -> keys.Name:
@@ -215,14 +236,13 @@ def test_wording_changes_no_key(copy):
         of_it = path.name in ("claims.py", "figures.py", "pictures.py") or (said and path.name == "__init__.py")
         text = reworded(path, all_texts=of_it)
         assert text != path.read_text()
-        path.write_text(text)
-    write(path, text)
+        write(path, text)
     assert hashes(copy) == before
 
 
-def parts_of(name: str) -> set[keys.Name]:
+def parts_of(name: str, package: Path = keys.PACKAGE) -> set[keys.Name]:
     """What an experiment's compute reaches."""
-    return keys.reached([root_of(name)])
+    return keys.reached([root_of(name)], package)
 
 
 class OneFactor(ast.NodeTransformer):
@@ -265,7 +285,7 @@ def changed(source: str, name: str) -> str | None:
 
 def test_a_factor_in_anything_that_is_reached_changes_the_key(copy):
     """A sample of all definitions that some experiment reaches; for one that does not reach it nothing changes."""
-    by_name = {name: parts_of(name) for name in EXPERIMENTS}
+    by_name = {name: parts_of(name, copy) for name in EXPERIMENTS}
     every = sorted(set().union(*by_name.values()))
     assert len(every) > 50
     before, tried, chooser = hashes(copy), 0, random.Random(0)
