@@ -65,17 +65,18 @@ def copy(tmp_path):
 def test_a_chapter_is_added_in_three_steps(copy):
     assert len(FILES) == 9
     env = {**os.environ, "PYTHONPATH": str(copy)}
-    run = [sys.executable, "-m", "recon.cli"]
-    listed = subprocess.run([*run, "list"], cwd=copy, env=env, capture_output=True, text=True, check=True)
-    assert listed.stdout.splitlines()[-1].startswith("guess ")
     out = copy / "out"
     options = ["--profile", "smoke", "--data", "photos", "--out", str(out)]
-    subprocess.run([*run, "run", "guess", *options], cwd=copy, env=env, capture_output=True, text=True, check=True)
+    calls = [["list"], ["run", "guess", *options], ["run", "guess", *options, "--set", "n_train=30"]]
+    script = f"from recon.cli import main\nfor call in {calls!r}: assert main(call) == 0; print('done')"
+    command = [sys.executable, "-c", script]
+    printed = subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True, check=True).stdout
+    listed, first, other, _ = (said.splitlines() for said in printed.split("done\n"))
+    assert listed[-1].startswith("guess ")
+    assert first[-1] == str(out / "guess" / "result.json")
     assert json.loads((out / "guess" / "result.json").read_text())["claims"][0]["id"] == "guess-mean"
     assert (out / "guess" / "scores.png").stat().st_size > 1000
-    more = [*run, "run", "guess", *options, "--set", "n_train=30"]
-    printed = subprocess.run(more, cwd=copy, env=env, capture_output=True, text=True, check=True).stdout
-    assert json.loads(Path(printed.splitlines()[-1]).read_text())["metrics"]["n_train"] == 30
+    assert json.loads(Path(other[-1]).read_text())["metrics"]["n_train"] == 30
     assert "book/executed/24-guess" in toc_files(copy / "_toc.yml")
     assert catalogue(copy)["ours"][0] == "guess-mean"
     parameters = {"profile": "smoke", "data": "photos", "seed": 0, "device": "cpu"}

@@ -273,23 +273,13 @@ def test_one_setting_makes_the_buttons_and_they_open_files_that_there_are():
         assert (ROOT / found["url"].split("/blob/main/")[1]).is_file()
 
 
-def test_the_setting_reaches_the_page(tiny):
-    config = tiny / "_config.yml"
-    ours = "  local_extensions: {recon_parts: book/_ext, tidy_pages: book/_ext}"
-    plain = config.read_text().replace("  local_extensions: {recon_parts: book/_ext}", ours)
-    config.write_text(plain)
-    assert "someone" not in built(tiny, "text").read_text()
-    config.write_text(plain + 'repository: {url: "https://github.com/someone/recon", branch: trunk}\n')
-    assert 'href="https://github.com/someone/recon/blob/trunk/book/index.md"' in built(tiny, "text").read_text()
-
-
 CONFIG = """title: Tiny
 author: Nobody
 logo: ""
 only_build_toc_files: true
 execute: {execute_notebooks: "off"}
 sphinx:
-  local_extensions: {recon_parts: book/_ext}
+  local_extensions: {recon_parts: book/_ext, tidy_pages: book/_ext}
   config: {nitpick_ignore_regex: [["py:(class|obj)", ".*"]]}
 """
 
@@ -311,10 +301,17 @@ def built(root, text):
     return build_html(root, root / "book" / "executed", root / "html", root / "html.log") / "book" / "index.html"
 
 
-def test_the_directive_writes_its_part_and_an_unknown_one_fails_the_build(tiny):
+def test_the_directive_writes_its_part_and_the_setting_reaches_the_page(tiny):
+    (tiny / "_config.yml").write_text(CONFIG + 'repository: {url: "https://github.com/someone/recon", branch: trunk}\n')
     html = built(tiny, "before\n\n```{recon} not-attempted\n```\n\nafter").read_text()
     sentence = catalogue(ROOT)["not_attempted"][0]["sentence"]
     assert html.index("before") < html.index(sentence) < html.index("<p>after")
+    assert 'href="https://github.com/someone/recon/blob/trunk/book/index.md"' in html
+
+
+@pytest.mark.slow
+def test_an_unknown_part_fails_the_build_and_without_the_setting_there_are_no_buttons(tiny):
+    assert "someone" not in built(tiny, "text").read_text()
     with pytest.raises(ReconRunError, match="asks for the part 'claims/nobody'"):
         built(tiny, "```{recon} claims/nobody\n```")
 

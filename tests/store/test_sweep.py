@@ -64,6 +64,7 @@ def test_a_killed_process_loses_nothing(tmp_path, serial):
     assert sum(len((notes / f"ran-{name}").read_text()) for name in NAMES) <= 8  # nothing ran again the second time
 
 
+@pytest.mark.slow
 def test_a_cluster_of_two_gives_the_same_and_survives_a_killed_worker(tmp_path, serial):
     distributed = pytest.importorskip("distributed")
     notes = tmp_path / "notes"
@@ -84,6 +85,7 @@ def test_bad_input_is_one_sentence(tmp_path, monkeypatch):
             sweep(make_unit(), NAMES, tmp_path, scheduler=address)
 
 
+@pytest.mark.slow
 def test_workers_that_die_again_and_again_are_one_sentence(tmp_path):
     def unit(name: str) -> dict:
         import os
