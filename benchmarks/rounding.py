@@ -38,7 +38,7 @@ from recon.press.edition import execute_smoke, replace_pages  # noqa: E402
 from recon.press.runner import read_notebook  # noqa: E402
 from recon.store.files import atomic_path  # noqa: E402
 from recon.store.results import Claim, read_json  # noqa: E402
-from tests.bands import bands, merged, moving  # noqa: E402
+from tests.bands import bands, loose, merged, moving  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
@@ -118,7 +118,8 @@ def summary(runs: Mapping[str, Run]) -> dict[str, Any]:
         for claim in claims:
             count = verdicts.setdefault(claim.id, {})
             count[claim.verdict] = count.get(claim.verdict, 0) + 1
-    return {"columns": len(kept), "moving": sorted(moving(kept)), "verdicts": verdicts}
+    moves = loose([metrics for metrics, _ in runs.values()]) or any(len(each) > 1 for each in verdicts.values())
+    return {"columns": len(kept), "moving": sorted(moving(kept)), "loose": moves, "verdicts": verdicts}
 
 
 def results(out: Path, profile: str, name: str, arithmetics: Sequence[str]) -> dict[str, Run]:
@@ -173,8 +174,12 @@ def write(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[s
     if pages:
         files = [f"{chapter}.ipynb" for chapter in chapters_of(names)]
         folders = [out / profile / each / "pages" for each in PAGES]
-        made = {file: reference([read_notebook(folder / file) for folder in folders]) for file in files}
-        replace_pages(ROOT / "tests" / "reference", made, keep=True)
+        moving_chapters = {f"{registry()[name].chapter}.ipynb" for name, each in made.items() if each["loose"]}
+        pages_made = {
+            file: reference([read_notebook(folder / file) for folder in folders], file in moving_chapters)
+            for file in files
+        }
+        replace_pages(ROOT / "tests" / "reference", pages_made, keep=True)
 
 
 def chapters_of(names: Sequence[str]) -> list[str]:
@@ -182,8 +187,9 @@ def chapters_of(names: Sequence[str]) -> list[str]:
     return sorted({registry()[name].chapter for name in names})
 
 
-def reference(pages: Sequence[Any]) -> Any:
-    """One notebook for what a chapter prints under every arithmetic; no pictures, no HTML."""
+def reference(pages: Sequence[Any], is_loose: bool) -> Any:
+    """One notebook for what a chapter prints under every arithmetic; no pictures, no HTML.  is_loose: an experiment of
+    the chapter is."""
     first, *_ = pages
     for number, cell in enumerate(first.cells):
         if cell.cell_type == "code":
@@ -191,7 +197,7 @@ def reference(pages: Sequence[Any]) -> Any:
             if len({len(each) for each in printed}) > 1:
                 raise SystemExit(f"cell {number} has not as many outputs under every arithmetic: {cell.source[:200]}")
             for texts, (holder, key) in zip(zip(*printed, strict=True), _places(cell), strict=True):
-                holder[key] = merged(texts)
+                holder[key] = merged(texts, is_loose)
     return first
 
 

@@ -4,6 +4,9 @@ benchmarks/rounding.py computes every experiment under several arithmetics.  Wha
 chapters/bands.json for metrics and in the references themselves for texts, and is five times as wide as what it saw.
 A number that moves by more than its own size is not compared.
 
+An experiment is *loose* where rounding moves a count or turns a verdict: then it may move others that were not seen to
+move.  There counts have some room, and few columns and one verdict may be elsewhere.
+
 Metrics are compared by column: `nets[*].auc` is the list of that number over all networks, in their order.  Of a column
 two numbers are kept, the mean and the mean weighted by 1 … N, so that two rows in each other's place are seen.
 """
@@ -22,6 +25,24 @@ LEAST = 1e-3  # relative, for numbers with a decimal point; whole numbers that n
 ORDERS = 100  # a number that moves by more than its size stays below so many times the largest that was seen
 TIMES = ("seconds", "recon_seconds", "train_seconds", "kernel_seconds", "reached")
 MOVES = "moves"
+ROOM = 2  # by so much a count of a loose experiment may move that was not seen to
+#: whole numbers that are sizes, not counts of what was found
+SIZES = (
+    "n",
+    "n_train",
+    "m",
+    "k",
+    "width",
+    "steps",
+    "step",
+    "dim",
+    "side",
+    "depth",
+    "classes",
+    "images",
+    "seeds",
+    "index",
+)
 
 # ------------------------------------------------------------------------------------------------ metrics
 
@@ -62,8 +83,9 @@ def digest(column: Sequence[Any]) -> tuple[float, float] | str:
     return text if len(text) < 60 else hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def band(seen: Sequence[Sequence[Any]]) -> list[Any] | str:
-    """What is kept of a column, given as it came out under every arithmetic; the first is the reference.
+def band(seen: Sequence[Sequence[Any]], room: float = 0.0) -> list[Any] | str:
+    """What is kept of a column, given as it came out under every arithmetic; the first is the reference.  room: for the
+    sum of whole numbers.
 
     [mean, weighted mean, half width, half width] · a text · ["moves", largest size seen], or "moves" alone where not
     even the kind of leaf or their number stays.
@@ -78,7 +100,7 @@ def band(seen: Sequence[Sequence[Any]]) -> list[Any] | str:
     if max(spreads) > min(sizes):
         return [MOVES, _short(max(abs(x) for column in seen for x in column))]
     whole = all(isinstance(leaf, int) for column in seen for leaf in column)
-    least = 0.0 if whole and max(spreads) == 0 else LEAST * sizes[0]
+    least = room / len(seen[0]) ** 0.5 if whole else LEAST * sizes[0]
     return [*map(_short, found[0]), *(_short(max(WIDER * spread, least)) for spread in spreads)]
 
 
@@ -95,15 +117,29 @@ def within(kept: list[Any] | str, column: Sequence[Any]) -> bool:
     return all(abs(new - old) <= half + 1e-6 * abs(old) for new, old, half in pairs)
 
 
-def faults(kept: dict[str, Any], metrics: dict[str, Any]) -> dict[str, Any]:
-    """Column -> (band, what is there now) where a column is gone, new, or outside its band."""
+def faults(kept: dict[str, Any], metrics: dict[str, Any], allowed: int = 0) -> dict[str, Any]:
+    """Column -> (band, what is there now) where a column is gone, new, or outside its band; so many may be outside."""
     now = columns(metrics)
     gone = {path: (kept[path], "gone") for path in kept.keys() - now.keys() if kept[path] != MOVES}
     new = {path: ("not there", digest(now[path])) for path in now.keys() - kept.keys()}
     off = {
         path: (kept[path], digest(now[path])) for path in kept.keys() & now.keys() if not within(kept[path], now[path])
     }
-    return gone | new | off
+    return gone | new | (off if len(off) > allowed else {})
+
+
+def loose(runs: Sequence[dict[str, Any]]) -> bool:
+    """Whether rounding moves a whole number, a text or a truth value of an experiment's metrics."""
+    found = [
+        {path: column for path, column in columns(metrics).items() if not any(isinstance(x, float) for x in column)}
+        for metrics in runs
+    ]
+    return any(each != found[0] for each in found)
+
+
+def allowance(kept: dict[str, Any]) -> int:
+    """How many columns of a loose experiment may be outside: one in fifty, two at least."""
+    return max(2, len(kept) // 50)
 
 
 def bands(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -131,14 +167,32 @@ TIME = re.compile(r"\s*(?:ms|s|seconds?|min|minutes?|hours?|h)\b")
 FREE, HALF = "⋯", "±"
 KEPT = re.compile(rf"{NUMBER.pattern}(?:{HALF}\d+(?:\.\d+)?(?:e[-+]?\d+)?)?|{FREE}")
 
+OWN_VERDICT = re.compile(r"^(reproduced|partly|not reproduced|finding|no verdict) |\| this page,")
 
-def merged(texts: Sequence[str]) -> str:
+
+def merged(texts: Sequence[str], loose: bool = False) -> str:
     """One text for what several arithmetics print: `12±5` for a number that moves, `⋯` for one that moves by more than
-    its size, for a time, and for a line whose words are not the same in all."""
+    its size, for a time, and for a line whose words are not the same in all.  loose: numbers have room that did not
+    move, and a verdict of the page's own run is not compared."""
     lines = [_lines(text) for text in texts]
     if len({len(each) for each in lines}) > 1:
         return FREE
-    return "\n".join(map(_merged_line, zip(*lines, strict=True)))
+    found = map(_merged_line, zip(*lines, strict=True))
+    return "\n".join(map(_with_room, found) if loose else found)
+
+
+def _with_room(line: str) -> str:
+    if OWN_VERDICT.search(line):
+        return FREE
+    return KEPT.sub(lambda found: found[0] if HALF in found[0] or found[0] == FREE else _room(found[0]), line)
+
+
+def _room(number: str) -> str:
+    """Two for a count, three units of the last place that is shown for other numbers; sizes are no counts."""
+    value, unit = abs(_value(number)), _unit(number)
+    if unit == 0:
+        return f"{number}{HALF}{ROOM}" if 2 < value < 300 else number
+    return f"{number}{HALF}{max(3 * unit, 0.05 * value):.3g}"
 
 
 def alike(reference: str, text: str) -> bool:
@@ -207,4 +261,4 @@ def _words(line: str) -> list[str]:
     return NUMBER.split(line)
 
 
-__all__ = ["alike", "bands", "columns", "faults", "merged", "moving"]
+__all__ = ["alike", "allowance", "bands", "columns", "faults", "loose", "merged", "moving"]

@@ -23,6 +23,8 @@ def test_what_does_not_move_stays_and_what_moves_gets_its_band():
     texts = ["found 12 of 40, best 0.81 (loss -2e-12) in 3 s", "found 13 of 40, best 0.81 (loss 5e-12) in 3 s"]
     assert merged(texts) == "found 12±5 of 40, best 0.81 (loss ⋯) in ⋯ s"
     assert merged(["a 1\nb 2", "a 1\nc 2"]) == "a 1\n⋯" and merged(["a", "a\nb"]) == "⋯"
+    assert merged(["12 of 40, NCC 0.81, 3072"] * 2, loose=True) == "12±2 of 40±2, NCC 0.81±0.0405, 3072"
+    assert merged(["finding x is y\n| finding | kept, n = 5 |"], loose=True) == "⋯\n| finding | kept, n = 5±2 |"
     assert merged([text := "| x | 1,234 | 50% | ±W1 |"] * 2) == text
 
 

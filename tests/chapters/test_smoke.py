@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from recon.chapters import ROOT, registry
-from tests.bands import bands, columns, faults, moving
+from tests.bands import allowance, bands, columns, faults, loose, moving
 from tests.invariants import RULES, broken
 
 HERE = Path(__file__).parent
@@ -37,11 +37,13 @@ def test_a_result_is_what_it_was_but_for_rounding(name, out, runs):
     result = runs(name)
     metrics = read(out / name / "result.json")
     assert broken(metrics) == []
-    assert faults(BANDS[name], metrics) == {}
-    verdicts = MEASURED[name]["verdicts"]
-    assert {claim.id for claim in result.claims} == set(verdicts)
-    stable = {claim: list(found)[0] for claim, found in verdicts.items() if len(found) == 1}
-    assert {claim.id: claim.verdict for claim in result.claims if claim.id in stable} == stable
+    measured = MEASURED[name]
+    assert faults(BANDS[name], metrics, allowance(BANDS[name]) if measured["loose"] else 0) == {}
+    verdicts = {claim.id: claim.verdict for claim in result.claims}
+    assert set(verdicts) == set(measured["verdicts"])
+    stable = {claim: list(found)[0] for claim, found in measured["verdicts"].items() if len(found) == 1}
+    turned = {claim: (verdict, verdicts[claim]) for claim, verdict in stable.items() if verdicts[claim] != verdict}
+    assert len(turned) <= measured["loose"], turned  # one, where rounding turns others
 
 
 def test_most_numbers_are_held_to_something():
@@ -145,6 +147,18 @@ def test_bands_are_five_times_as_wide_as_the_spread_and_no_wider():
     assert set(faults(kept, swapped)) == {"rows[*].a", "rows[*].n"}
     assert set(faults(kept, {**RUNS[0], "rows": RUNS[0]["rows"][:1]})) == {"rows#", "rows[*].a", "rows[*].n"}
     assert faults(kept, {**RUNS[0], "more": 1}) and faults(kept, {k: v for k, v in RUNS[0].items() if k != "loss"})
+
+
+def test_a_loose_experiment_has_some_room_for_counts_and_none_for_sizes():
+    moved = [RUNS[0], {**RUNS[1], "found": 3}]
+    moved[0] = {**moved[0], "found": 4, "other": 7, "n_train": 9}
+    moved[1] |= {"other": 7, "n_train": 9}
+    kept = bands(moved)
+    assert loose(moved) and not loose(RUNS) and allowance(kept) == 2
+    for changed, seen in (({"other": 9}, 0), ({"other": 10}, 1), ({"n_train": 10}, 1), ({"found": 9}, 0)):
+        assert len(faults(kept, moved[0] | changed)) == seen
+    off = moved[0] | {"other": 20, "n_train": 20}
+    assert faults(kept, off, allowed=2) == {} and len(faults(kept, off | {"kind": "y"}, allowed=2)) == 3
 
 
 # ---------------------------------------------------------------------- no other test compares what rounding moves
