@@ -18,7 +18,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, TemplateError
 
 from recon.chapters import ROOT, load, registry
-from recon.chapters.catalogue import PAPERS, Row, best, catalogue, rows, size_in_words
+from recon.chapters.catalogue import PAPERS, Row, best, catalogue, rounding, rows, size_in_words
 from recon.errors import ReconError
 from recon.press.knowing import points
 from recon.store.files import atomic_path
@@ -40,7 +40,7 @@ def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
         "run": partial(_found, results, root / "book" / "seeds"),
         "paper": partial(_found, root / "book" / "paper-size", root / "book" / "paper-size"),
         "benchmark": partial(_benchmark, root),
-        "claims": partial(claims_table, root, results),
+        "claims": partial(headlines, root, results),
         "other_claims": partial(_other_claims, root, results),
         "points": partial(points, root, results),
     }
@@ -112,6 +112,14 @@ def claims_table(root: Path, results: Path, *ids: str) -> str:
     return "\n".join([*lines, *(_line(*counted[name]) for name in ids)])
 
 
+def headlines(root: Path, results: Path, *ids: str) -> str:
+    """These claims as a table; ReconError for one that another rounding or another processor turns."""
+    measured = rounding(root)
+    if turned := [name for name in ids if measured.holds(name) is False]:
+        raise ReconError(f"the claim '{turned[0]}' holds on one processor only: it is no headline")
+    return claims_table(root, results, *ids)
+
+
 def _other_claims(root: Path, results: Path, *ids: str) -> str:
     """All others, in the catalogue's order."""
     listed = catalogue(root)
@@ -160,4 +168,13 @@ def values_apart(same: list[Claim], where: str = "") -> str:
     return f" ({head}{number(min(values))} to {number(max(values))} over {len(values)} image sets)"
 
 
-__all__ = ["TEMPLATE", "claims_table", "number", "ours_in_words", "rendered", "values_apart", "write_readme"]
+__all__ = [
+    "TEMPLATE",
+    "claims_table",
+    "headlines",
+    "number",
+    "ours_in_words",
+    "rendered",
+    "values_apart",
+    "write_readme",
+]

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from recon.chapters import ROOT, load, registry
-from recon.chapters.catalogue import PAPERS, Row, catalogue
+from recon.chapters.catalogue import PAPERS, Rounding, Row, catalogue
 from recon.errors import ReconError
 from recon.press.numbers import TEMPLATE, _line, ours_in_words, profile_of, rendered, write_readme
 from recon.store.results import Claim
@@ -127,3 +127,20 @@ def test_a_row_names_the_profile_that_has_its_sizes_today():
     assert profile_of("separation-size", sizes["paper"], "laptop") == "paper"
     assert profile_of("separation-size", sizes["laptop"], "laptop") == "laptop"
     assert profile_of("separation-size", {"ns": (7,)}, "laptop") == "laptop"  # none has them
+
+
+def test_a_claim_that_holds_on_one_processor_only_is_no_headline(monkeypatch):
+    turned = Rounding({"hidden-random-noise": {"partly": 2, "finding": 1}}, "AMD", "Intel", {}, 172)
+    assert turned.holds("hidden-random-noise") is False and turned.holds("linear-8bit") is None
+    assert "one processor only: partly under 2, finding under 1" in turned.in_words("hidden-random-noise")
+    monkeypatch.setattr("recon.press.numbers.rounding", lambda root: turned)
+    with pytest.raises(ReconError, match="'hidden-random-noise' holds on one processor only: it is no headline"):
+        rendered('{{ claims("hidden-random-noise") }}')
+    assert "hidden-random-noise" not in rendered('{{ other_claims("hidden-random-noise") }}')
+
+
+def test_what_is_the_same_everywhere_is_said_so():
+    measured = Rounding({"a": {"finding": 3}, "b": {"partly": 1}}, "AMD", "Intel", {"b": ["partly", "finding"]}, 2)
+    assert measured.holds("a") and measured.in_words("a") == "the same under 3 arithmetics, on AMD and Intel"
+    assert measured.holds("b") is False and "partly on AMD, finding on Intel" in measured.in_words("b")
+    assert measured.in_words("c") == "not measured"
