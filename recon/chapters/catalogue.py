@@ -173,11 +173,11 @@ def rounding(root: Path) -> Rounding:
     found = json.loads((root / "benchmarks" / "rounding.json").read_text(encoding="utf-8"))["laptop"]
     verdicts = {claim: count for each in found["experiments"].values() for claim, count in each["verdicts"].items()}
     processors = found["processors"]
-    names = (
-        "AMD" if "AMD" in each else "Intel" if "Intel" in each else each
-        for each in (processors["published"], processors["here"])
+    published, here = (
+        next((maker for maker in ("AMD", "Intel") if maker in processors[which]), processors[which])
+        for which in ("published", "here")
     )
-    return Rounding(verdicts, *names, differ=processors["differ"], compared=processors["verdicts"])
+    return Rounding(verdicts, published, here, processors["differ"], processors["verdicts"])
 
 
 def size_in_words(row: Row) -> str:
