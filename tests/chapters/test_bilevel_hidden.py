@@ -30,7 +30,7 @@ from recon.chapters.bilevel_hidden.metrics import (
     Slopes,
 )
 from recon.chapters.bilevel_hidden.readings import readings
-from recon.chapters.bilevel_hidden.sizes import HYPERGRADIENT_SIZES, SIZES, SLOPE_SIZES, Quotient
+from recon.chapters.bilevel_hidden.sizes import HYPERGRADIENT_SIZES, PATH_SIZES, SIZES, SLOPE_SIZES, Quotient
 from recon.chapters.bilevel_hidden.tables import cosine_table, ends_table, reading_table, run_table, slope_table
 from recon.chapters.run import run
 from recon.nets.mlp import one_hidden
@@ -335,23 +335,16 @@ def test_slopes_are_judged_at_the_greatest_width():
     assert judged((64, 0.5, 0.5)) == judged((8, 0.99, 0.0), (64, -0.9, 0.2)) == "not reproduced"
 
 
-def test_a_path_begins_at_its_start_and_ends_elsewhere(tmp_path):
+def test_a_path_begins_at_its_start_and_ends_elsewhere(runs):
     """Short steps: the images are their start's at first; each trace is as long as the run."""
-    sizes = {
-        "n_train": 6,
-        "width": 8,
-        "steps": 6,
-        "train_iterations": 60,
-        "weight_decay": 0.05,
-    }  # a quick inner problem
-    found = run("bilevel-hidden-path", "smoke", "photos", out=tmp_path, **sizes)
+    found, steps = runs("bilevel-hidden-path"), PATH_SIZES["smoke"].steps
     for inner, by_start in found.metrics.paths.items():
         for start, path in by_start.items():
             trace = found.array(f"trace_{start}_from_{inner}")
-            assert trace.shape == (6, 2) and not trace.isnan().any()
+            assert trace.shape == (steps, 2) and not trace.isnan().any()
             assert trace[0, 1].item() == pytest.approx(1.0, abs=1e-5)
             assert path.alike.ncc_with_start >= 0.9 and trace[-1, 1] < trace[0, 1]
-            assert path.end.distance_sum <= path.first_sum and path.alike.step <= path.end.step == 6
+            assert path.end.distance_sum <= path.first_sum and path.alike.step <= path.end.step == steps
             assert path.alike.moved_relative <= path.end.moved_relative
             alike = found.array(f"alike_{start}_from_{inner}")
             begun = found.array("x_train" if start == "truth" else "x_partition")
