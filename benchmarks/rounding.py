@@ -218,10 +218,14 @@ def _places(cell: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _rows(value: dict[str, Any]) -> str:
-    """JSON with a line for each key."""
-    return (
-        "{\n" + ",\n".join(f"  {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in value.items()) + "\n }"
-    )
+    """JSON in lines of some 110 characters, where its entries are short."""
+    entries = [f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in value.items()]
+    lines = [""]
+    for each in entries:
+        if lines[-1] and len(lines[-1]) + len(each) > 110:
+            lines.append("")
+        lines[-1] += f"{each}, "
+    return "{\n  " + "\n  ".join(lines).rstrip(", ") + "\n }"
 
 
 def main() -> None:

@@ -87,8 +87,8 @@ def band(seen: Sequence[Sequence[Any]], room: float = 0.0) -> list[Any] | str:
     """What is kept of a column, given as it came out under every arithmetic; the first is the reference.  room: for the
     sum of whole numbers.
 
-    [mean, weighted mean, half width, half width] · a text · ["moves", largest size seen], or "moves" alone where not
-    even the kind of leaf or their number stays.
+    [mean, weighted mean, half width, half width], of one number [number, half width] · a text · ["moves", largest size
+    seen], or "moves" alone where not even the kind of leaf or their number stays.
     """
     found = [digest(column) for column in seen]
     if all(isinstance(each, str) for each in found):
@@ -101,7 +101,8 @@ def band(seen: Sequence[Sequence[Any]], room: float = 0.0) -> list[Any] | str:
         return [MOVES, _short(max(abs(x) for column in seen for x in column))]
     whole = all(isinstance(leaf, int) for column in seen for leaf in column)
     least = room / len(seen[0]) ** 0.5 if whole else LEAST * sizes[0]
-    return [*map(_short, found[0]), *(_short(max(WIDER * spread, least)) for spread in spreads)]
+    halves = [_short(max(WIDER * spread, least)) for spread in spreads]
+    return [*map(_short, found[0]), *halves] if len(seen[0]) > 1 else [_short(found[0][0]), halves[0]]
 
 
 def within(kept: list[Any] | str, column: Sequence[Any]) -> bool:
@@ -113,7 +114,8 @@ def within(kept: list[Any] | str, column: Sequence[Any]) -> bool:
         return now == kept
     if kept[0] == MOVES:
         return max(map(abs, column)) <= ORDERS * kept[1]
-    pairs = zip(now, kept[:2], kept[2:], strict=True)
+    half = len(kept) // 2
+    pairs = zip(now[:half], kept[:half], kept[half:], strict=True)
     return all(abs(new - old) <= half + 1e-6 * abs(old) for new, old, half in pairs)
 
 
@@ -146,9 +148,14 @@ def bands(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The bands of an experiment's metrics, given them under every arithmetic."""
     found = [columns(metrics) for metrics in runs]
     every = dict.fromkeys(path for each in found for path in each)
-    return {
-        path: band([each[path] for each in found]) if all(path in each for each in found) else MOVES for path in every
-    }
+    always = {path for path in every if all(path in each for each in found)}
+    room = ROOM if loose(runs) else 0.0
+
+    def of(path: str) -> list[Any] | str:
+        is_size = path.endswith("#") or path.replace("[*]", "").rpartition(".")[2] in SIZES
+        return band([each[path] for each in found], 0.0 if is_size else room)
+
+    return {path: of(path) if path in always else MOVES for path in every}
 
 
 def moving(kept: dict[str, Any]) -> set[str]:
@@ -157,7 +164,7 @@ def moving(kept: dict[str, Any]) -> set[str]:
 
 
 def _short(number: float) -> float:
-    return float(f"{number:.6g}")
+    return float(f"{number:.8g}")
 
 
 # ------------------------------------------------------------------------------------------------ texts

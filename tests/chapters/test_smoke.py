@@ -178,18 +178,18 @@ def exact(source: str, fields: set[str]) -> list[str]:
         if isinstance(node, ast.Compare) and any(isinstance(op, ast.Eq) for op in node.ops):
             sides = [node.left, *node.comparators]
             named = [side for side in sides if isinstance(side, ast.Attribute) and side.attr in fields]
-            numbers = [side for side in sides if isinstance(side, ast.Constant) or "approx(" in ast.unparse(side)]
-            if named and any(number_in(side) for side in numbers):
+            if named and any(is_literal(side) for side in sides):
                 found.append(ast.unparse(node))
     return found
 
 
-def number_in(node: ast.expr) -> bool:
-    """Whether an expression holds a number other than zero and one, which theory gives."""
-    return any(
-        isinstance(each, ast.Constant) and isinstance(each.value, int | float) and each.value not in (0, 1)
-        for each in ast.walk(node)
-    )
+def is_literal(node: ast.expr) -> bool:
+    """A number, or `approx` of one, other than zero and one, which theory gives."""
+    if isinstance(node, ast.Call) and "approx" in ast.unparse(node.func):
+        return is_literal(node.args[0])
+    if isinstance(node, ast.UnaryOp):
+        return is_literal(node.operand)
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and node.value not in (0, 1)
 
 
 def runs_in(source: str) -> Iterator[str]:
