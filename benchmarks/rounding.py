@@ -71,7 +71,7 @@ TEXTS = ("text/plain", "text/markdown")  # what nbval compares of a displayed va
 SHORT_S = 60
 FEW = ("own", "plain", "nudge-1")
 #: under which chapters are executed
-PAGES = ("own", "plain", "threads", "nudge-1", "nudge-2", "plain-nudge")
+PAGES = ("own", "plain", "nudge-1", "nudge-2")
 
 
 def measure(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[str], jobs: int, pages: bool) -> None:
@@ -193,12 +193,24 @@ def reference(pages: Sequence[Any], is_loose: bool) -> Any:
     first, *_ = pages
     for number, cell in enumerate(first.cells):
         if cell.cell_type == "code":
-            printed = [list(_texts(page.cells[number])) for page in pages]
+            printed = [list(_texts(joined(page.cells[number]))) for page in pages]
             if len({len(each) for each in printed}) > 1:
                 raise SystemExit(f"cell {number} has not as many outputs under every arithmetic: {cell.source[:200]}")
             for texts, (holder, key) in zip(zip(*printed, strict=True), _places(cell), strict=True):
                 holder[key] = merged(texts, is_loose)
     return first
+
+
+def joined(cell: Any) -> Any:
+    """The cell with neighbouring pieces of what it prints in one: where they are cut is chance."""
+    outputs: list[Any] = []
+    for output in cell.outputs:
+        if output.output_type == "stream" and outputs and outputs[-1].output_type == "stream":
+            outputs[-1].text += output.text
+        else:
+            outputs.append(output)
+    cell.outputs = outputs
+    return cell
 
 
 def _texts(cell: Any) -> Iterator[str]:
