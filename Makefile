@@ -32,7 +32,7 @@ $(STAMP): requirements.lock pyproject.toml
 book: env ## execute all chapters and build their HTML (PROFILE=smoke|laptop|paper, DATA=auto|cifar10|photos)
 	@$(BIN)/recon book --profile $(PROFILE) --data $(DATA)
 
-test: env ## lint, types, strict build of the published edition, unit tests, smoke references through nbval (5 minutes)
+test: env ## lint, types, strict build of the published edition, unit tests, smoke references through nbval
 	@$(BIN)/python tests/stages.py --jobs $(JOBS)
 
 test-all: env ## the same with the tests marked slow: browsers, PDF, hostile input, interruptions

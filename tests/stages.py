@@ -83,7 +83,7 @@ def say(text: str) -> None:
 
 def stages(jobs: int, slow: bool) -> list[Stage]:
     """In the order in which they start; `build` runs beside `unit`."""
-    pytest = [*PYTHON, "pytest", "-n", str(jobs), "-q", "-rfE", "--tb=short"]
+    pytest = [*PYTHON, "pytest", "-n", str(jobs), "-rfE", "--tb=short"]  # quiet already, by pyproject.toml
     unit = [*([] if slow else ["-m", "not slow"]), "--doctest-modules", "tests", "recon", "book/_ext"]
     return [
         Stage("lint", [*PYTHON, "ruff", "check", "--quiet"], "ruff check --fix mends what it can"),

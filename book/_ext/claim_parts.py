@@ -202,11 +202,11 @@ def on_processors(sources: Sources) -> str:
     several = [claim for claim, count in found.verdicts.items() if sum(count.values()) > 1]
     stable = sum(len(found.verdicts[claim]) == 1 for claim in several)
     agree = found.compared - len(found.differ)
-    return (
-        f"**{agree} of {found.compared} verdicts are the same on two processors**, {found.published} and {found.here}, "
-        f"at profile laptop. Of the {len(several)} whose run takes a minute or less, {stable} also stay under other "
-        "instruction sets and with pixels nudged by one part in ten million."
-    )
+    said = f"**{agree} of {found.compared} verdicts are the same on two processors**, {found.published} and "
+    said += f"{found.here}, at profile laptop."
+    if several:
+        said += f" {len(several)} of them were also judged under another instruction set: {stable} stay."
+    return said
 
 
 def not_attempted(sources: Sources) -> str:
