@@ -25,6 +25,7 @@ LEAST = 1e-3  # relative, for numbers with a decimal point; whole numbers that n
 ORDERS = 100  # a number that moves by more than its size stays below so many times the largest that was seen
 TIMES = ("seconds", "recon_seconds", "train_seconds", "kernel_seconds", "reached")
 MOVES = "moves"
+NEAR = 2  # of a loose experiment few columns may be outside their band, by so many times its width
 ROOM = 2  # by so much a count of a loose experiment may move that was not seen to
 #: whole numbers that are sizes, not counts of what was found
 SIZES = (
@@ -105,8 +106,8 @@ def band(seen: Sequence[Sequence[Any]], room: float = 0.0) -> list[Any] | str:
     return [*map(_short, found[0]), *halves] if len(seen[0]) > 1 else [_short(found[0][0]), halves[0]]
 
 
-def within(kept: list[Any] | str, column: Sequence[Any]) -> bool:
-    """Whether a column lies in the band that is kept of it."""
+def within(kept: list[Any] | str, column: Sequence[Any], wider: float = 1.0) -> bool:
+    """Whether a column lies in the band that is kept of it, or in one so many times as wide."""
     if kept == MOVES:
         return True
     now = digest(column)
@@ -116,18 +117,20 @@ def within(kept: list[Any] | str, column: Sequence[Any]) -> bool:
         return max(map(abs, column)) <= ORDERS * kept[1]
     half = len(kept) // 2
     pairs = zip(now[:half], kept[:half], kept[half:], strict=True)
-    return all(abs(new - old) <= half + 1e-6 * abs(old) for new, old, half in pairs)
+    return all(abs(new - old) <= wider * half + 1e-6 * abs(old) for new, old, half in pairs)
 
 
 def faults(kept: dict[str, Any], metrics: dict[str, Any], allowed: int = 0) -> dict[str, Any]:
-    """Column -> (band, what is there now) where a column is gone, new, or outside its band; so many may be outside."""
+    """Column -> (band, what is there now) where a column is gone, new, or outside its band; so many may be outside, if
+    it is not by more than `NEAR` times its width."""
     now = columns(metrics)
     gone = {path: (kept[path], "gone") for path in kept.keys() - now.keys() if kept[path] != MOVES}
     new = {path: ("not there", digest(now[path])) for path in now.keys() - kept.keys()}
     off = {
         path: (kept[path], digest(now[path])) for path in kept.keys() & now.keys() if not within(kept[path], now[path])
     }
-    return gone | new | (off if len(off) > allowed else {})
+    near = [path for path in off if isinstance(kept[path], str) or within(kept[path], now[path], NEAR)]
+    return gone | new | (off if len(off) > len(near) or len(off) > allowed else {})
 
 
 def loose(runs: Sequence[dict[str, Any]]) -> bool:

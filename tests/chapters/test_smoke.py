@@ -157,8 +157,10 @@ def test_a_loose_experiment_has_some_room_for_counts_and_none_for_sizes():
     assert loose(moved) and not loose(RUNS) and allowance(kept) == 2
     for changed, seen in (({"other": 9}, 0), ({"other": 10}, 1), ({"n_train": 10}, 1), ({"found": 9}, 0)):
         assert len(faults(kept, moved[0] | changed)) == seen
-    off = moved[0] | {"other": 20, "n_train": 20}
-    assert faults(kept, off, allowed=2) == {} and len(faults(kept, off | {"kind": "y"}, allowed=2)) == 3
+    off = moved[0] | {"other": 11, "kind": "y"}
+    assert faults(kept, off, allowed=2) == {} and len(faults(kept, off | {"count": 43}, allowed=2)) == 3
+    assert faults(kept, moved[0] | {"other": 12}, allowed=2) and faults(kept, moved[0] | {"n_train": 10}, allowed=2)
+    assert faults(kept, moved[0] | {"end": 50_000.0}, allowed=2)
 
 
 # ---------------------------------------------------------------------- no other test compares what rounding moves
