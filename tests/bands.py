@@ -22,7 +22,9 @@ from typing import Any
 
 WIDER = 5  # a band is so many times as wide as the spread that was seen
 LEAST = 1e-3  # relative, for numbers with a decimal point; whole numbers that never moved are compared exactly
-ORDERS = 100  # a number that moves by more than its size stays below so many times the largest that was seen
+#: a number that moves by more than its size stays below so many times the largest that was seen; one that is nought but
+#: for rounding, below the second
+ORDERS, NOUGHT = (10, 100), 1e-6
 TIMES = ("seconds", "recon_seconds", "train_seconds", "kernel_seconds", "reached")
 MOVES = "moves"
 NEAR = 2  # of a loose experiment few columns may be outside their band, by so many times its width
@@ -114,7 +116,7 @@ def within(kept: list[Any] | str, column: Sequence[Any], wider: float = 1.0) -> 
     if isinstance(now, str) or isinstance(kept, str):
         return now == kept
     if kept[0] == MOVES:
-        return max(map(abs, column)) <= ORDERS * kept[1]
+        return max(map(abs, column)) <= ORDERS[kept[1] < NOUGHT] * kept[1]
     half = len(kept) // 2
     pairs = zip(now[:half], kept[:half], kept[half:], strict=True)
     return all(abs(new - old) <= wider * half + 1e-6 * abs(old) for new, old, half in pairs)
