@@ -68,7 +68,8 @@ def test_sources_come_with_both_signs_strongest_first(smoke):
 )
 def test_verdicts(smoke, found, rho, expected):
     cells = [
-        replace(c, excess=replace(c.excess, ncc_06=found if k == 4 else -1)) for k, c in enumerate(smoke.metrics.cells)
+        replace(c, excess=replace(c.excess, ncc_06=found if k == 4 else -1), fell=0.0)
+        for k, c in enumerate(smoke.metrics.cells)
     ]
     metrics = replace(smoke.metrics, cells=cells, rank_correlation=rho)
     claims = DECORECO_REGIMES.claims(metrics, SIZES["smoke"])

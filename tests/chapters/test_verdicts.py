@@ -58,9 +58,14 @@ def judge(name: str, metrics: dict[str, Any], edits: dict[str, Any]) -> dict[str
 
 
 def put(tree: Any, path: list[str], value: Any) -> None:
-    """Replace the leaf at the path; a missing one is an error.  A number may hold the dot of its own: "0/5" is 0.5."""
+    """Replace the leaf at the path; a missing one is an error.  A number may hold the dot of its own: "0/5" is 0.5.
+    "*" is every entry of a list."""
     *way, last = [step.replace("/", ".") for step in path]
-    for step in way:
+    for k, step in enumerate(way):
+        if step == "*":
+            for entry in tree:
+                put(entry, path[k + 1 :], value)
+            return
         tree = tree[int(step) if isinstance(tree, list) else step]
     last = int(last) if isinstance(tree, list) else last
     tree[last]  # noqa: B018  (raises)
