@@ -7,7 +7,8 @@ and pixels nudged by 1e-7 of themselves.  Results are kept in DIR/<profile>/<ari
 measurement goes on.  Then:
 
 - smoke writes tests/chapters/bands.json, what tests/chapters/test_smoke.py holds a new result to (see tests/bands.py);
-  with --pages every chapter is executed under them too, and tests/reference holds what all of them print;
+  with --pages every chapter is executed under them too, and tests/reference holds what all of them print, and asks
+  last whether the results are as measured;
 - every profile writes its part of benchmarks/rounding.json: for each experiment how many columns of numbers there are,
   which move by more than their size, and for each claim the verdicts that came out, the reference's first; of laptop
   also which verdicts are the published edition's, made on another processor.  The claims page reads it.
@@ -30,12 +31,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from nbformat import v4  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
 from recon.chapters import load, registry  # noqa: E402
 from recon.chapters.run import run  # noqa: E402
 from recon.press.edition import execute_smoke, replace_pages  # noqa: E402
 from recon.press.runner import read_notebook  # noqa: E402
+from recon.press.stamps import experiments_in  # noqa: E402
 from recon.store.files import atomic_path  # noqa: E402
 from recon.store.results import Claim, read_json  # noqa: E402
 from tests.bands import bands, loose, merged, moving  # noqa: E402
@@ -198,7 +201,16 @@ def reference(pages: Sequence[Any], is_loose: bool) -> Any:
                 raise SystemExit(f"cell {number} has not as many outputs under every arithmetic: {cell.source[:200]}")
             for texts, (holder, key) in zip(zip(*printed, strict=True), _places(cell), strict=True):
                 holder[key] = merged(texts, is_loose)
+    first.cells.append(asks(experiments_in(first)))
     return first
+
+
+def asks(names: Sequence[str]) -> Any:
+    """A last cell: whether the results that a chapter has read are as measured, also in what it does not print."""
+    quoted = ", ".join(f'"{name}"' for name in names)
+    said = "".join(f"{name}: as measured\n" for name in names)
+    printed = v4.new_output("stream", name="stdout", text=said)
+    return v4.new_code_cell(f"from tests.held import held\n\nheld({quoted})", id="held", outputs=[printed])
 
 
 def joined(cell: Any) -> Any:

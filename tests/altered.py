@@ -61,7 +61,7 @@ def swapped_arms(metrics: Any) -> Iterator[tuple[str, Change]]:
                 if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys() and a != b:
 
                     def change(m: Any, path: str = path, name: str = name, one: Any = one, two: Any = two) -> None:
-                        found = dict(tables({"": m}))[path][name]
+                        found = dict(tables(m))[path][name] if name else m
                         found[one], found[two] = found[two], found[one]
 
                     yield f"{path}.{name}: {one} and {two}".lstrip("."), change

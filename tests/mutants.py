@@ -5,8 +5,8 @@ else all of tests/FOLDER.  A fault that they do not notice is listed with its li
 (annotations, the words of errors, docstrings) are none.  Survivors that change nothing, or only what is shown, are
 named in tests/mutants.yml with the reason; the report, benchmarks/mutants.json, counts them apart.
 
-`--planted`: instead the faults of tests/planted.yml, in what experiments compute; the smoke run of the experiment is
-held to what rounding cannot move (tests/chapters/test_smoke.py).  The report is benchmarks/planted.json.
+`--planted`: instead the faults of tests/planted.yml, in what experiments compute; the tests are those of the
+experiment's smoke run.  The report is benchmarks/planted.json.
 """
 
 from __future__ import annotations
@@ -133,15 +133,33 @@ def tests_of(path: str) -> list[str]:
     return [str(file.relative_to(ROOT)) for file in own] or [f"tests/{folder}"]
 
 
+def tests_of_chapter(path: str) -> list[str]:
+    """The test files that speak of a chapter's package."""
+    chapter = ".".join(Path(path).parent.parts)
+    files = sorted((ROOT / "tests" / "chapters").glob("test_*.py"))
+    about = [file for file in files if f"from {chapter}" in file.read_text(encoding="utf-8")]
+    return [str(file.relative_to(ROOT)) for file in about]
+
+
 def noticed(mutant: Mutant, copy: Path) -> str:
     """ "killed", "survived" or "timeout", by the tests that run in `copy`."""
     original = (ROOT / mutant.path).read_text(encoding="utf-8")
-    if mutant.path.startswith("recon/chapters"):  # planted
-        fault, tests = original.replace(mutant.before, mutant.after), [f"{SMOKE}[{mutant.operator}]"]
-    else:
-        fault, tests = source_of(mutant.path, mutant.operator, mutant.occurrence), tests_of(mutant.path)
-    assert fault is not None
-    (copy / mutant.path).write_text(fault, encoding="utf-8")
+    if not mutant.path.startswith("recon/chapters"):
+        fault = source_of(mutant.path, mutant.operator, mutant.occurrence)
+        assert fault is not None
+        return outcome(mutant.path, fault, original, copy, tests_of(mutant.path))
+    fault, chapter = original.replace(mutant.before, mutant.after), tests_of_chapter(mutant.path)
+    found = outcome(mutant.path, fault, original, copy, [f"{SMOKE}[{mutant.operator}]"])
+    if found == "survived" and chapter:
+        found = outcome(mutant.path, fault, original, copy, chapter)
+        if found == "killed" and outcome(mutant.path, original, original, copy, chapter) != "survived":
+            raise SystemExit(f"red without any fault: {', '.join(chapter)}")
+    return found
+
+
+def outcome(path: str, fault: str, original: str, copy: Path, tests: list[str]) -> str:
+    """That of these tests while the file at `path` holds the fault."""
+    (copy / path).write_text(fault, encoding="utf-8")
     process = get_context("fork").Process(target=_run_tests, args=(copy, tests))
     try:
         process.start()
@@ -152,7 +170,7 @@ def noticed(mutant: Mutant, copy: Path) -> str:
             return "timeout"
         return "survived" if process.exitcode == 0 else "killed"
     finally:
-        (copy / mutant.path).write_text(original, encoding="utf-8")
+        (copy / path).write_text(original, encoding="utf-8")
 
 
 def _run_tests(copy: Path, files: list[str]) -> None:
@@ -165,7 +183,9 @@ def _run_tests(copy: Path, files: list[str]) -> None:
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, 1)
     os.dup2(devnull, 2)
-    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--doctest-modules", *files])
+    code = pytest.main(
+        ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--doctest-modules", *files]
+    )
     os._exit(int(code))
 
 
@@ -173,10 +193,7 @@ def copies(number: int) -> Iterator[Path]:
     """As many copies of the tracked checkout."""
     for _ in range(number):
         folder = Path(tempfile.mkdtemp(prefix="recon-mutants-"))
-        listed = subprocess.check_output(
-            ["git", "ls-files", "recon", "tests", "benchmarks", "pyproject.toml"], cwd=ROOT, text=True
-        )
-        for name in listed.splitlines():
+        for name in subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
         yield folder
