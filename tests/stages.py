@@ -3,8 +3,8 @@
     python tests/stages.py [--jobs 2] [--slow] [STAGE …]
 
 A stage's whole output is in build/test/STAGE.log; of a failed one the names are printed, and what to do.  What the
-unit tests compute at smoke is stored in $RECON_SMOKE_OUT, where nbval's notebooks find it.  The book is built beside
-them, on what a core has to spare; tests that look at its pages wait for $RECON_SITE_BUILT, its exit code.
+unit tests compute at smoke is stored in $RECON_SMOKE_OUT, where nbval's notebooks find it.  Types are checked and the
+book is built beside them, one processor each; tests that look at its pages wait for $RECON_SITE_BUILT, its exit code.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+BESIDE = ("types", "build")
 LOGS, SITE = ROOT / "build" / "test", ROOT / "build" / "published"
 PYTHON = [sys.executable, "-m"]
 PROGRESS = re.compile(r"\[ *\d+%\]$")
@@ -82,7 +83,7 @@ def say(text: str) -> None:
 
 
 def stages(jobs: int, slow: bool) -> list[Stage]:
-    """In the order in which they start; `build` runs beside `unit`."""
+    """In the order in which they start; those of `BESIDE`, which keep one processor busy, run beside the others."""
     pytest = [*PYTHON, "pytest", "-n", str(jobs), "-rfE", "--tb=short"]  # quiet already, by pyproject.toml
     unit = [*([] if slow else ["-m", "not slow"]), "--doctest-modules", "tests", "recon", "book/_ext"]
     return [
@@ -99,23 +100,22 @@ def stages(jobs: int, slow: bool) -> list[Stage]:
     ]
 
 
-def build(stage: Stage) -> None:
-    """Build the site, then say so to the tests that wait for it."""
-    stage.run()
-    (SITE / "exit-code").write_text(f"{stage.code}\n", encoding="utf-8")
+def beside(chosen: list[Stage]) -> None:
+    """One after the other, the book first; when it is built, the tests that wait for it are told."""
+    for stage in sorted(chosen, key=lambda stage: stage.name):
+        stage.run()
+        if stage.name == "build":
+            (SITE / "exit-code").write_text(f"{stage.code}\n", encoding="utf-8")
 
 
 def run_all(chosen: list[Stage]) -> None:
-    """All of them, `build` beside those that come after it."""
-    waiting = []
+    """All of them, those of `BESIDE` beside the others."""
+    thread = threading.Thread(target=beside, args=([stage for stage in chosen if stage.name in BESIDE],))
+    thread.start()
     for stage in chosen:
-        if stage.name == "build":
-            waiting.append(threading.Thread(target=build, args=(stage,)))
-            waiting[0].start()
-        else:
+        if stage.name not in BESIDE:
             stage.run()
-    for thread in waiting:
-        thread.join()
+    thread.join()
 
 
 def table(chosen: list[Stage]) -> str:
