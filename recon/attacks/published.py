@@ -27,7 +27,7 @@ from recon.optim.loop import Checkpoint
 from recon.optim.tree import State, keep, unevaluated
 from recon.released import Weights
 
-STEP_X, MOMENTUM, STEPS = 0.554917, 0.9, 50_000
+STEP_X, MOMENTUM, STEPS, CANDIDATES = 0.554917, 0.9, 50_000, 1000
 PRECISIONS = {"float32": "highest", "bfloat16": "medium"}
 
 
@@ -60,8 +60,8 @@ def marks(steps: int, early: int = 30, late: int = 20) -> tuple[int, ...]:
 class PublishedRecipe:
     """The recipe for one start of m candidates, labelled −1 (first half) and 1; `reconstruct` runs it.
 
-    multipliers_init: λ (1, m) · steps: of the budget, for `marks` · step_x: of the images · precision: of the products,
-    see `products_in`.
+    multipliers_init: λ (1, m) · steps: of the budget, for `marks` · step_x, step_multipliers: of the images and of λ ·
+    precision: of the products, see `products_in`.
 
     Beside x, energy and multipliers, "accepted" holds x_init and a trace (len(marks), L + 2): at every mark the energy
     of each layer, ‖θ_l − …‖², the whole energy, and the mean of `moved`.
@@ -71,6 +71,7 @@ class PublishedRecipe:
     multipliers_init: Tensor
     steps: int
     step_x: float = STEP_X
+    step_multipliers: float = STEP_MULTIPLIERS
     precision: str = "float32"
 
     def __post_init__(self) -> None:
@@ -108,7 +109,7 @@ class PublishedRecipe:
             trace[marks(self.steps).index(int(taken))] = where
         return {
             "x": torch.add(x, velocity_x, alpha=-self.step_x),
-            "multipliers": multipliers - STEP_MULTIPLIERS * velocity,
+            "multipliers": multipliers - self.step_multipliers * velocity,
             "velocity_x": velocity_x,
             "velocity": velocity,
             "taken": taken,
@@ -134,12 +135,14 @@ def moved(x: Tensor, x_init: Tensor) -> Tensor:
 @dataclass(frozen=True)
 class PublishedSettings:
     """m: candidates, as many as `x_init` where that is given · steps · init_scale: standard deviation of the start's
-    pixels · precision: of the products."""
+    pixels · precision: of the products · scaled: both step sizes times m / 1000.  The multipliers enter as λ_i/m, so
+    the gradient by an image is as 1/m, and the published steps, for m = 1000, are that much longer for fewer."""
 
     m: int
     steps: int = STEPS
     init_scale: float = 1.0
     precision: str = "float32"
+    scaled: bool = False
 
 
 def recover_as_published(
@@ -158,5 +161,7 @@ def recover_as_published(
     unit = torch.rand(1, m, generator=generator).to(theta_star)
     noise = settings.init_scale * torch.randn(1, m, weights.network.dim, generator=generator)
     start = noise.to(theta_star) if x_init is None else x_init[None].to(theta_star)
-    attack = PublishedRecipe(weights, unit, settings.steps, precision=settings.precision)
+    scale = m / CANDIDATES if settings.scaled else 1.0
+    steps = (settings.steps, scale * STEP_X, scale * STEP_MULTIPLIERS)
+    attack = PublishedRecipe(weights, unit, *steps, precision=settings.precision)
     return reconstruct(attack, start, settings.steps, checkpoint=checkpoint, every_s=90.0, label="published recipe")

@@ -60,11 +60,10 @@ class DecorecoSizes(Sizes):
 @dataclass(frozen=True, kw_only=True)
 class RecipeSizes(Sizes):
     """width: of the three-layer net · steps: of the bilevel attack; recipe_steps: of the published recipe · cells:
-    (λ₁, λ₂) of its starts · rounded: whether it multiplies bfloat16 operands, see `recon.optim.rounded`."""
+    (λ₁, λ₂) of its starts."""
 
     width: int
     recipe_steps: int
-    rounded: bool = False
     #: Fig. 11's line, the corners of Fig. 10b among it; the neighbours of (1, 1); and the end of Fig. 12's line
     cells: tuple[tuple[float, float], ...] = ((1, 1), (0, 1), (0.25, 1), (0.5, 1), (0.75, 1), (1, 0.75), (1, 0))
 
@@ -148,6 +147,5 @@ RECIPE_SIZES = {
         line_points=5,
         width=1000,
         recipe_steps=STEPS,
-        rounded=True,
     ),
 }
