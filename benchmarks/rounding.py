@@ -210,7 +210,7 @@ def asks(names: Sequence[str]) -> Any:
     quoted = ", ".join(f'"{name}"' for name in names)
     said = "".join(f"{name}: as measured\n" for name in names)
     printed = v4.new_output("stream", name="stdout", text=said)
-    return v4.new_code_cell(f"from tests.held import held\n\nheld({quoted})", id="held", outputs=[printed])
+    return v4.new_code_cell(f"from tests.held import held\n\nheld({quoted})", id="held", execution_count=1, outputs=[printed])
 
 
 def joined(cell: Any) -> Any:
