@@ -179,7 +179,7 @@ TIME = re.compile(r"\s*(?:ms|s|seconds?|min|minutes?|hours?|h)\b")
 FREE, HALF = "⋯", "±"
 KEPT = re.compile(rf"{NUMBER.pattern}(?:{HALF}\d+(?:\.\d+)?(?:e[-+]?\d+)?)?|{FREE}")
 
-OWN_VERDICT = re.compile(r"^(reproduced|partly|not reproduced|finding|no verdict) |\| this page,")
+OWN_VERDICT = re.compile(r"^(reproduced|partly|not reproduced|finding|undecided) |\| this page,")
 
 
 def merged(texts: Sequence[str], loose: bool = False) -> str:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from recon.chapters import registry
 from recon.chapters.catalogue import (
-    NOT_TESTED,
+    CHECK,
+    MIXED,
     PAPERS,
+    UNDECIDED,
     Rounding,
     Row,
     best,
@@ -28,16 +30,19 @@ from recon.errors import ReconError
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+\-.!|$<>~^:@])")
-FAILED = "not reproduced"
+FAILED, CONTRADICTED, STOPPING = "not reproduced", "contradicted by another attack", "depends on stopping"
 ONE_PROCESSOR = "one processor only"
 #: verdict -> what the summary calls it
 KINDS = {
     "reproduced": "reproduced",
     "partly": "partly",
     FAILED: "not reproduced",
-    NOT_TESTED: "not tested at the paper's size",
+    STOPPING: STOPPING,
+    CONTRADICTED: "another attack contradicts it",
+    MIXED: "mixed",
+    UNDECIDED: "undecided",
     "finding": "measured, nothing published",
-    "no verdict": "run, and undecided",
+    CHECK: "checks",
 }
 
 
@@ -107,9 +112,6 @@ def card(runs: list[Row], measured: Rounding) -> str:
 def cells(row: Row) -> dict[str, str]:
     """What one run has for a claim, in Markdown."""
     claim = row.claim
-    here = row.verdict_over_sets
-    if row.verdict == NOT_TESTED:
-        here = f"{NOT_TESTED} (this run: {replace(row, at_paper_size=True).verdict_over_sets})"
     sets = f"{row.image_sets} image sets" if row.image_sets > 1 else "1 image set"
     return {
         "Ours": escaped(spread([claim.ours, *(other.ours for other in row.seeds)])),
@@ -117,8 +119,18 @@ def cells(row: Row) -> dict[str, str]:
         "Size": escaped(size_in_words(row) + (row.papers if claim.section else "")).removeprefix(", "),
         "Seeds": sets,
         "Cost": escaped(row.budget),
-        "Verdict": here,
+        "Verdict": row.verdict_over_sets,
+        "From its threshold": distance(row),
     }
+
+
+def distance(row: Row) -> str:
+    """How far what decides is from where the verdict turns, in units of its spread over image sets."""
+    if row.distance is not None:
+        return (
+            f"{'more than ' if abs(row.distance) >= 99 else ''}{abs(row.distance):.2g} times its spread over image sets"
+        )
+    return "one image set: its spread is not known" if row.image_sets == 1 else "no single number decides"
 
 
 def chip(verdict: str) -> str:
@@ -165,7 +177,7 @@ def failed(sources: Sources) -> str:
     """What did not reproduce at the paper's size: each statement, its claims, and the reason as far as we know it."""
     found = checked(sources)
     counted = best(row for paper in PAPERS if paper != "ours" for row in found[paper])
-    left = {name for name, row in counted.items() if row.verdict == FAILED}
+    left = {name for name, row in counted.items() if row.verdict in (FAILED, CONTRADICTED, STOPPING)}
     lines = ["| They say | What we find |", "|---|---|"]
     for item in catalogue(sources.root)["why"]:
         mine = [name for name in item["claims"] if name in left]
@@ -177,6 +189,23 @@ def failed(sources: Sources) -> str:
             f"| {escaped(counted[name].claim.sentence)} {_links([name])} | {escaped(counted[name].claim.ours)} |"
         )
     return "\n".join(lines) if lines[2:] else "Everything that was run at the paper's size reproduced."
+
+
+def replies(sources: Sources) -> str:
+    """What the authors could answer to every verdict on their papers other than "reproduced", and the run that would
+    settle it; ReconError for a verdict without a reply."""
+    found, said = checked(sources), catalogue(sources.root)["replies"]
+    counted = best(row for paper in PAPERS if paper != "ours" for row in found[paper])
+    open_ = [name for name, row in counted.items() if row.verdict not in ("reproduced", CHECK, "finding")]
+    if without := sorted(set(open_) - {name for item in said for name in item["claims"]}):
+        raise ReconError(f"the verdict on '{without[0]}' has no reply of its authors in book/claims.yml")
+    lines = ["| They could answer | What would settle it |", "|---|---|"]
+    for item in said:
+        mine = [name for name in item["claims"] if name in open_]
+        if mine:
+            verdicts_of = ", ".join(dict.fromkeys(chip(counted[name].verdict) for name in mine))
+            lines.append(f"| {verdicts_of} {item['they_could_answer']} {_links(mine)} | {item['would_settle']} |")
+    return "\n".join(lines)
 
 
 def _links(names: list[str]) -> str:

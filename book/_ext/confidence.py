@@ -6,16 +6,15 @@ from collections import defaultdict
 
 from claim_parts import Sources, checked
 
-from recon.chapters.catalogue import NOT_TESTED, Row, best
+from recon.chapters.catalogue import UNDECIDED, Row, best
 
-UNDECIDED = (NOT_TESTED, "no verdict")
 #: image sets on which a claim must have one and the same verdict to count as confirmed
 SETS = 3
 
 
 def decided(row: Row) -> bool:
     """Whether the run that counts has the paper's size, where the paper states one, and came to a verdict."""
-    return row.verdict not in UNDECIDED
+    return row.verdict != UNDECIDED
 
 
 def confirmed(row: Row) -> bool:

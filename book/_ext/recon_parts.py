@@ -18,7 +18,7 @@ import nbformat
 from audit_parts import PARTS as AUDIT_PARTS
 from audit_parts import write_calibration
 from chapter_pages import EXECUTED, laid_out, opening
-from claim_parts import Sources, cards, escaped, failed, not_attempted, on_processors, verdicts
+from claim_parts import Sources, cards, escaped, failed, not_attempted, on_processors, replies, verdicts
 from confidence import confidence
 from docutils import nodes
 from docutils.statemachine import StringList
@@ -194,6 +194,7 @@ PARTS = {
     "contents": contents,
     "proof": proof,
     "failed": failed,
+    "replies": replies,
     "verdicts": verdicts,
     "processors": on_processors,
     "not-attempted": not_attempted,

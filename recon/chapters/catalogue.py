@@ -7,10 +7,13 @@ what was run at a smaller size says so.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
+import statistics
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,22 @@ PAPERS = {"runkel2024": "Runkel et al.", "chen2022": "Chen & Campbell", "others"
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
-NOT_TESTED = "not tested at this size"
+UNDECIDED, MIXED, CHECK = "undecided", "mixed", "check"
+NOT_TESTED = "not tested at the paper's size"  # why a paper's sentence is undecided
+#: identities, theorems, and starts that solve the problem already: they check the code, and cannot fail otherwise
+CHECKS = (
+    "linear-underdetermined",
+    "linear-trivial",
+    "linear-kernel",
+    "affine-truth-perfect",
+    "affine-distance-truth",
+    "kkt-weight-decay-identity",
+    "informed-exact",
+    "informed-bound",
+    "informed-advantage",
+    "counterfactual-exact",
+    "counterfactual-same-run",
+)
 
 
 @dataclass(frozen=True)
@@ -41,9 +59,33 @@ class Row:
     seeds: tuple[Claim, ...] = ()
 
     @property
+    def tested(self) -> bool:
+        """Whether the run decides: a paper's sentence has a verdict from a run at its size, and from no other."""
+        return self.at_paper_size or not self.claim.section
+
+    @property
     def verdict(self) -> str:
-        """What the page says: a paper's sentence has a verdict from a run at its size, and from no other."""
-        return NOT_TESTED if self.claim.section and not self.at_paper_size else self.claim.verdict
+        """What the page says: `MIXED` where the image sets differ, `UNDECIDED` where the rule's number is nearer to its
+        threshold than it spreads over them, `CHECK` for an identity that holds."""
+        found = {self.claim.verdict, *(other.verdict for other in self.seeds)}
+        if not self.tested:
+            return UNDECIDED
+        if self.claim.id in CHECKS and "not reproduced" not in found:
+            return CHECK
+        if len(found) > 1:
+            return MIXED
+        near = self.distance is not None and abs(self.distance) < 1
+        return UNDECIDED if near else self.claim.verdict
+
+    @property
+    def distance(self) -> float | None:
+        """Mean distance of the rule's number from its threshold over the image sets, in units of its standard deviation
+        over them, at most 99; None where no single number decides, or of one image set."""
+        margins = [each.margin for each in (self.claim, *self.seeds) if each.margin is not None]
+        if len(margins) < 2:
+            return None
+        mean, spread = statistics.fmean(margins), statistics.stdev(margins)
+        return math.copysign(min(99.0, abs(mean) / spread if spread else 99.0), mean)
 
     @property
     def image_sets(self) -> int:
@@ -51,15 +93,13 @@ class Row:
         return 1 + len(self.seeds)
 
     @property
-    def agreeing(self) -> int:
-        """On how many of its image sets the claim itself has this run's verdict, this run among them."""
-        return 1 + sum(other.verdict == self.claim.verdict for other in self.seeds)
-
-    @property
     def verdict_over_sets(self) -> str:
-        """`verdict`, and on how many image sets, where it is not all."""
-        told = self.agreeing < self.image_sets and self.verdict == self.claim.verdict
-        return self.verdict + (f", on {self.agreeing} of {self.image_sets} image sets" if told else "")
+        """`verdict`; where it is `MIXED`, what the image sets said, and where it is undecided for its size, that."""
+        if not self.tested:
+            return f"{UNDECIDED} ({NOT_TESTED}; this run: {replace(self, at_paper_size=True).verdict_over_sets})"
+        said = Counter(each.verdict for each in (self.claim, *self.seeds))
+        told = ", ".join(f"{verdict} on {count}" for verdict, count in said.items())
+        return f"{MIXED} ({told} of {self.image_sets} image sets)" if self.verdict == MIXED else self.verdict
 
     @property
     def size(self) -> str:
@@ -223,8 +263,13 @@ def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
         made = row.result.made
         run: dict[str, Any] = {"chapter": row.chapter, "experiment": made.experiment, "profile": made.profile}
         run |= {"data": made.data.name, "device": made.device, "seed": made.seed, "seconds": made.seconds}
-        run |= {"size": size_in_words(row), "at_paper_size": row.at_paper_size, "image_sets": row.image_sets}
-        run |= {"holds_under_other_roundings": measured.holds(row.claim.id)}
+        run |= {
+            "size": size_in_words(row),
+            "at_paper_size": row.at_paper_size,
+            "tested": row.tested,
+            "image_sets": row.image_sets,
+        }
+        run |= {"distance_to_threshold": row.distance, "holds_under_other_roundings": measured.holds(row.claim.id)}
         others = {"other_seeds": [c.ours for c in row.seeds], "other_values": [c.value for c in row.seeds]}
         found.append({**asdict(row.claim), "verdict": row.verdict, "at_this_size": row.claim.verdict, **run, **others})
     if not found:
@@ -251,5 +296,5 @@ def in_words(record: dict[str, Any]) -> str:
         return f"{record['verdict']:15} {where}: {record['sentence']} ({record['why']})"
     where = place(record["section"]) or "ours"
     more = "".join(f" | {name}: {record[name]}" for name in ("paper", "null") if record[name])
-    said = record["verdict"] if record["verdict"] != NOT_TESTED else f"{NOT_TESTED} ({record['at_this_size']})"
+    said = record["verdict"] if record["tested"] else f"{UNDECIDED}, {NOT_TESTED} ({record['at_this_size']})"
     return f"{said:15} {record['id']} ({where}, {record['chapter']}, {record['size']}): {record['ours']}{more}"

@@ -29,7 +29,7 @@ from recon.training import kkt
 from recon.training.reference import FlowSettings
 
 STARTS = {"random": 1.0, "tuned": TUNED_SCALE}  # name -> standard deviation; the third start is "partition"
-NO_VERDICT = "no verdict"  # where a run was stopped before its end
+UNDECIDED = "undecided"  # where a run was stopped before its end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +260,7 @@ def in_full(arm: ReferenceArm) -> bool:
 
 def if_in_full(arm: ReferenceArm, found: str) -> str:
     """The verdict that a sentence on the recipe gets from a run of its full budget, and from no other."""
-    return found if in_full(arm) else NO_VERDICT
+    return found if in_full(arm) else UNDECIDED
 
 
 def came_text(arm: ReferenceArm) -> str:
@@ -268,7 +268,7 @@ def came_text(arm: ReferenceArm) -> str:
     if in_full(arm):
         said = f"all {arm.steps:,} published steps, the full budget; {falling_text(arm)}"
     else:
-        said = f"{arm.steps:,} of {arm.published_steps:,} steps: no verdict; layer 1"
+        said = f"{arm.steps:,} of {arm.published_steps:,} steps: undecided; layer 1"
     left = f"at {arm.energy_share[0]:.1%} of its squared norm"
     return f"{said} {left}, images moved by {distance_text(arm.moved)}"
 

@@ -20,7 +20,7 @@ def that_count(*results: Result[Any], root: Path = ROOT) -> Markdown:
     """A table of verdicts: for every claim of these results, that of the run at the paper's size which the book keeps,
     where there is one, as on the claims page.
 
-    A paper's sentence without a run at the paper's size is "not tested at this size".
+    A paper's sentence without a run at the paper's size is undecided.
     """
     lines = ["*The verdicts that count*, as on the [claims page](../claims):", "", "| verdict | run | sentence |"]
     lines.append("| --- | --- | --- |")
@@ -35,9 +35,9 @@ def that_count(*results: Result[Any], root: Path = ROOT) -> Markdown:
             stored = any(run.made.key == row.result.made.key for run in runs)
             where = f"kept, {size_in_words(row) or 'the paper’s size'}" if stored else "this page"
             sets = f"{row.image_sets} image set{'s' * (row.image_sets > 1)}"
-            told = row.agreeing < row.image_sets and row.verdict == row.claim.verdict
-            verdict = row.verdict + (f" (on {row.agreeing} of them)" if told else "")
-            lines.append(f"| {verdict} | {where}, {sets} | {claim.sentence.replace('|', chr(92) + '|')} |")
+            lines.append(
+                f"| {row.verdict_over_sets} | {where}, {sets} | {claim.sentence.replace('|', chr(92) + '|')} |"
+            )
     return Markdown("\n".join(lines))
 
 

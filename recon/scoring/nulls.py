@@ -138,4 +138,9 @@ def clears(found: int, null: int) -> bool:
     >>> clears(5, 0), clears(4, 0), clears(30, 14), clears(27, 111)
     (True, False, True, False)
     """
-    return found - null > 2 * (found + null) ** 0.5
+    return margin(found, null) > 0
+
+
+def margin(found: int, null: int) -> float:
+    """How far a count is above what `clears` asks for."""
+    return found - null - 2 * (found + null) ** 0.5

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from contextlib import suppress
@@ -24,7 +25,18 @@ from recon.errors import ReconError
 from recon.store.files import atomic_path
 
 FILES = ("result.json", "arrays.safetensors")
-VERDICTS = ("reproduced", "partly", "not reproduced", "finding", "no verdict")
+#: "mixed" is said of a claim whose image sets differ, "check" of an identity that holds: see `recon.chapters.catalogue`
+VERDICTS = (
+    "reproduced",
+    "partly",
+    "not reproduced",
+    "depends on stopping",
+    "mixed",
+    "contradicted by another attack",
+    "undecided",
+    "finding",
+    "check",
+)
 
 M = TypeVar("M")
 
@@ -35,7 +47,8 @@ class Claim:
 
     id: short name · section: where in the paper, "" for our own findings · sentence: the claim · paper, ours, null:
     values as text (empty where there is none) · verdict: one of `VERDICTS` · value, null_value: the number that the
-    verdict's rule looks at, and the same number of the null; None where there is no single one.
+    verdict's rule looks at, and the same number of the null; None where there is no single one · margin: how far that
+    number is from where the verdict turns, positive on the side of "reproduced"; None where no single number decides.
     """
 
     id: str
@@ -47,6 +60,7 @@ class Claim:
     verdict: str
     value: float | None = None
     null_value: float | None = None
+    margin: float | None = None
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -56,6 +70,22 @@ class Claim:
 def verdict(holds: bool) -> str:
     """ "reproduced" or "not reproduced"."""
     return "reproduced" if holds else "not reproduced"
+
+
+def orders_below(value: float, limit: float) -> float:
+    """By how many orders of magnitude a value is below its limit, negative above it; at most 99.
+
+    >>> orders_below(1e-5, 1e-2), orders_below(0.0, 1.0), round(orders_below(20.0, 2.0), 9)
+    (3.0, 99.0, -1.0)
+    """
+    return min(99.0, math.log10(limit / value)) if value > 0 and limit > 0 else 99.0
+
+
+def by_another_attack(claim: Claim) -> Claim:
+    """A paper's sentence held against an attack that is not the paper's: if it fails there, that attack contradicts it,
+    and the paper's own still may reproduce."""
+    failed = claim.verdict == "not reproduced"
+    return replace(claim, verdict="contradicted by another attack") if failed else claim
 
 
 @dataclass(frozen=True)

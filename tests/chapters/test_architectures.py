@@ -73,7 +73,7 @@ def test_a_network_that_hardly_trained_is_evidence_of_nothing():
     assert judged([idle, NET]) == [NET] and judged([idle]) == [idle]
     both = inverted([replace(NET, found=8, nulls={"one step": 0}), idle], n=8)
     assert both.verdict == "finding" and both.value == 1.0 and "0 (idle, not trained" in both.ours
-    assert stuck([idle_relu], [NET], n=4).verdict == stuck([relu], [idle], n=4).verdict == "no verdict"
+    assert stuck([idle_relu], [NET], n=4).verdict == stuck([relu], [idle], n=4).verdict == "undecided"
     assert stuck([relu], [NET, idle], n=4).verdict == "finding"
 
 
@@ -124,10 +124,10 @@ def test_depths_and_classes_are_those_of_the_page():
 
 
 @pytest.mark.parametrize(("least", "found", "null", "expected"), [
-    (14, 38, 1, "finding"), (0, 16, 2, "finding"), (0, 14, 2, "no verdict"), (0, 8, 2, "no verdict"),
-    (0, 10, 2, "no verdict"), (13, 38, 38, "not reproduced"), (0, 10, 6, "not reproduced"), (0, 11, 6, "no verdict"),
-    (40, 38, 1, "partly"), (31, 38, 1, "partly"), (26, 38, 1, "no verdict"), (16, 38, 1, "no verdict"),
-    (9, 10, 6, "not reproduced"), (9, 10, 4, "no verdict"), (0, 0, 0, "not reproduced"), (0, 1, 9, "not reproduced"),
+    (14, 38, 1, "finding"), (0, 16, 2, "finding"), (0, 14, 2, "undecided"), (0, 8, 2, "undecided"),
+    (0, 10, 2, "undecided"), (13, 38, 38, "not reproduced"), (0, 10, 6, "not reproduced"), (0, 11, 6, "undecided"),
+    (40, 38, 1, "partly"), (31, 38, 1, "partly"), (26, 38, 1, "undecided"), (16, 38, 1, "undecided"),
+    (9, 10, 6, "not reproduced"), (9, 10, 4, "undecided"), (0, 0, 0, "not reproduced"), (0, 1, 9, "not reproduced"),
 ])  # fmt: skip
 def test_whether_more_classes_give_more(least, found, null, expected):
     """least, found: images with the fewest and the most classes; null: the best null with the most."""

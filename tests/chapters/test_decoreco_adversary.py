@@ -82,6 +82,8 @@ def judged(smoke, arm="decoreco", share=None, **evidence):
 ])  # fmt: skip
 def test_whether_they_can_tell(smoke, arm, kind, name, numbers, share, expected):
     claim = judged(smoke, arm, share, **{kind: numbers})[name]
+    if arm == "more" and expected == "not reproduced":
+        expected = "contradicted by another attack"
     assert claim.verdict == expected and f"({kind};" in claim.ours
     assert (claim.value, claim.null_value) == (0.6, 0.5)
 
@@ -99,7 +101,7 @@ def test_no_verdict_on_the_thesis_depends_on_the_rule_that_was_mended():
         [claim.verdict for claim in DECORECO_ADVERSARY.claims(each, DECORECO_ADVERSARY.sizes["paper"])[:2]]
         for each in (metrics, replace(metrics, arms=arms))
     )
-    assert mended == before == ["partly", "not reproduced"]
+    assert mended == before == ["partly", "contradicted by another attack"]
 
 
 def test_what_is_said_of_the_candidates_budget_and_of_the_first_false_one(smoke):
@@ -150,9 +152,9 @@ UP, FLAT, APART, BETWEEN = (0.3, 0.4) * 3, (0.0, 0.01) * 3, (-0.3, 0.5) * 3, (0.
 
 @pytest.mark.parametrize(("decoreco", "more", "expected"), [
     (UP, UP, "finding"), (FLAT, UP, "partly"), (UP, FLAT, "partly"), (FLAT, FLAT, "not reproduced"),
-    (UP, APART, "no verdict"), (APART, FLAT, "no verdict"), (UP[:5], UP, "no verdict"), ((0.4,) * 5, UP, "no verdict"),
-    (UP, (None, *UP[:5]), "no verdict"), (UP, (None, *UP), "finding"), (UP, BETWEEN, "no verdict"),
-    ((-0.3, -0.4) * 3, FLAT, "not reproduced"), ((0.4,), UP, "no verdict"), ((), UP, "no verdict"),
+    (UP, APART, "undecided"), (APART, FLAT, "undecided"), (UP[:5], UP, "undecided"), ((0.4,) * 5, UP, "undecided"),
+    (UP, (None, *UP[:5]), "undecided"), (UP, (None, *UP), "finding"), (UP, BETWEEN, "undecided"),
+    ((-0.3, -0.4) * 3, FLAT, "not reproduced"), ((0.4,), UP, "undecided"), ((), UP, "undecided"),
 ])  # fmt: skip
 def test_whether_looks_tell(smoke, decoreco, more, expected):
     """decoreco, more: by how much the share of true ones is larger among those that look natural, by network."""

@@ -53,8 +53,8 @@ def test_its_start_has_the_tuned_scale(smoke):
 
 
 def test_a_run_cut_short_says_so(smoke):
-    assert all("100 of 50,000 steps: no verdict" in claim.ours for claim in smoke.claims)
-    assert {claim.verdict for claim in smoke.claims} == {"no verdict"}
+    assert all("100 of 50,000 steps: undecided" in claim.ours for claim in smoke.claims)
+    assert {claim.verdict for claim in smoke.claims} == {"undecided"}
 
 
 def test_figures_draw(smoke):

@@ -68,7 +68,7 @@ def test_sources_come_with_both_signs_strongest_first(smoke):
 )
 def test_verdicts(smoke, found, rho, expected):
     cells = [
-        replace(c, excess=replace(c.excess, ncc_06=found if k == 4 else -1), fell=0.0)
+        replace(c, excess=replace(c.excess, ssim_04=found if k == 4 else -1), fell=0.0)
         for k, c in enumerate(smoke.metrics.cells)
     ]
     metrics = replace(smoke.metrics, cells=cells, rank_correlation=rho)
@@ -76,7 +76,7 @@ def test_verdicts(smoke, found, rho, expected):
     assert [claim.verdict for claim in claims] == expected
     restless = [replace(cell, fell=0.02) if cell.way == "noise" else cell for cell in cells]
     unsettled = DECORECO_REGIMES.claims(replace(metrics, cells=restless), SIZES["smoke"])
-    assert [claim.verdict for claim in unsettled] == ["no verdict", "no verdict"]
+    assert [claim.verdict for claim in unsettled] == ["undecided", "undecided"]
     small = replace(metrics, n_train=40, cells=[*cells[:-1], replace(cells[-1], n_train=40)])
     assert DECORECO_REGIMES.claims(small, SIZES["smoke"])[1].verdict == "not reproduced"  # the most images decide
     assert len(DECORECO_REGIMES.claims(replace(metrics, rank_correlation=None), SIZES["smoke"])) == 1

@@ -75,32 +75,12 @@ def test_a_gallery_is_the_pool_without_these_images():
     torch.testing.assert_close(found[0] + mean, torch.from_numpy(pool.images[1]).flatten() / 255)
 
 
-@pytest.mark.parametrize(
-    ("p_value", "best", "expected"),
-    [(1e-8, 5, "finding"), (1e-8, 15, "not reproduced"), (1e-2, 5, "not reproduced")],
-)
-def test_an_attack_that_blur_or_chance_matches_has_recovered_nothing(metrics, p_value, best, expected):
-    """The same 30 finds, judged by the best null and by the competition."""
-    competition = replace(metrics.competition, ncc_06=replace(metrics.competition.ncc_06, p_value=p_value))
-    changed = replace(
-        metrics,
-        matches=replace(metrics.matches, ncc_06=30),
-        best_null=replace(metrics.best_null, ncc_06=best),
-        competition=competition,
-        converged=True,
-    )
-    claim = judged(changed)["decoreco-search-recovers"]
-    assert claim.verdict == expected and claim.null.startswith(f"{best} (")
-    stopped = judged(replace(changed, converged=False, from_truth=None))["decoreco-search-recovers"]
-    assert stopped.verdict == "no verdict" and stopped.ours.endswith("not converged: no verdict")
-
-
 @pytest.mark.parametrize("energy", [1.9, 2.1])
 def test_below_the_search_from_the_training_images_is_said_and_is_no_verdict(smoke, energy):
     """That one has half as many candidates."""
     found = replace(smoke.metrics.from_truth, energy=2.0, energy_from_noise=energy)
     claims = judged(replace(smoke.metrics, converged=False, from_truth=found)).values()
-    assert {claim.verdict for claim in claims} == {"no verdict"}
+    assert {claim.verdict for claim in claims} == {"undecided"}
     assert all(f"energy {energy}, from the training images, with half as many" in claim.ours for claim in claims)
     text = against_truth(replace(smoke.metrics, from_truth=found))
     assert ("not lower" in text) == (energy > 2.0)
@@ -117,32 +97,9 @@ def test_from_the_training_images_the_search_stays_near_them(smoke):
 def test_counting_flatters_where_it_counts_more(metrics, shared, expected):
     changed = replace(metrics, matches=replace(metrics.matches, ncc_06=30), per_image_ncc_06=shared, converged=True)
     assert (
-        judged(replace(changed, converged=False, from_truth=None))["decoreco-counting-flatters"].verdict == "no verdict"
+        judged(replace(changed, converged=False, from_truth=None))["decoreco-counting-flatters"].verdict == "undecided"
     )
     assert judged(changed)["decoreco-counting-flatters"].verdict == expected
-
-
-@pytest.mark.parametrize(("best", "expected"), [((1, 2), "finding"), ((30, 2), "not reproduced"), ((9, 2), "finding")])
-def test_size_is_judged_by_the_excess(by_size, best, expected):
-    stored = by_size.metrics
-    rows = [
-        replace(
-            stored.sizes[0],
-            n_train=n,
-            matches=replace(stored.sizes[0].matches, ncc_06=found),
-            best_null=replace(stored.sizes[0].best_null, ncc_06=null),
-            excess=replace(stored.sizes[0].excess, ncc_06=found - null),
-        )
-        for n, found, null in zip((40, 400), (35, 40), best, strict=True)
-    ]
-
-    def verdict(rows):
-        return DECORECO_SIZE.claims(replace(stored, sizes=rows), DECORECO_SIZE.sizes["laptop"])[0].verdict
-
-    assert verdict(rows) == expected
-    grown = replace(rows[1], excess=replace(rows[1].excess, ncc_06=400))
-    assert verdict([rows[0], grown]) == "not reproduced"
-    assert verdict([rows[0], replace(rows[1], converged=False)]) == "no verdict"
 
 
 def test_how_the_searches_of_each_size_ended_is_said(by_size):
@@ -150,7 +107,7 @@ def test_how_the_searches_of_each_size_ended_is_said(by_size):
     edge = DECORECO_SIZE.sizes["laptop"].attack.multiplier_scales[-1]
     rows[0] = replace(rows[0], multiplier_scale=edge)
     said = DECORECO_SIZE.claims(replace(by_size.metrics, sizes=rows), DECORECO_SIZE.sizes["laptop"])[0].ours
-    assert f"scale of λ {edge:g} (edge of the grid), 0.003; 1 of 2 searches converged: no verdict" in said
+    assert f"scale of λ {edge:g} (edge of the grid), 0.003; 1 of 2 searches converged: undecided" in said
 
 
 def test_shares_by_size(by_size):

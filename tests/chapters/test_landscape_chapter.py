@@ -234,7 +234,7 @@ def test_a_search_that_had_converged_and_left_its_start_is_a_finding(compared):
     claim = claims_of(compared, pixels=still, unprojected={"distance": TRUTH_EVERYWHERE})[0]
     assert claim.verdict == "finding" and claim.ours.count("(not converged, not judged)") == 1
     claim = claims_of(compared, pixels=still, unprojected=still)[0]
-    assert claim.verdict == "no verdict" and claim.ours.startswith("not tested")
+    assert claim.verdict == "undecided" and claim.ours.startswith("not tested")
 
 
 def test_smoothing_is_judged_on_five_counts(compared):

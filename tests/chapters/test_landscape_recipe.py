@@ -11,6 +11,7 @@ from recon.analysis.basins import set_distances
 from recon.chapters.landscape import RECIPE
 from recon.chapters.landscape.claims_recipe import where_it_ended
 from recon.chapters.landscape.metrics import Distances
+from recon.scoring.metrics import ncc
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,15 @@ def test_distances_are_those_of_the_ends(smoke):
         assert vars(cell.end) == pytest.approx({name: found[name][k].item() for name in sets}, rel=1e-5)
         assert cell.moved > 0 and 0 < cell.energy_share[0] < 1
     at_truth = smoke.metrics.at(1, 1)
-    assert at_truth.bilevel.truth < 1e-6 < at_truth.end.truth  # the bilevel attack has nothing to do there
+    assert at_truth.bilevel.truth < 1e-6  # the bilevel attack has nothing to do there
+
+
+def test_correlations_are_those_of_the_ends(smoke):
+    sets = {name: smoke.array(name) for name in ("truth", "partition", "random")}
+    mean = sets["truth"].mean(0)
+    for x_hat, cell in zip(smoke.array("x_hat"), smoke.metrics.cells, strict=True):
+        best = {name: ncc(x_hat - mean, images - mean).amax(1).mean().item() for name, images in sets.items()}
+        assert vars(cell.ncc) == pytest.approx(best, rel=1e-5)
 
 
 def test_the_recipe_explains_more_of_the_weights_from_the_truth_than_from_noise(smoke):
@@ -58,8 +67,8 @@ def test_a_start_that_was_not_run_is_named(smoke):
 
 
 def test_a_run_cut_short_says_so(smoke):
-    assert all(claim.ours.endswith("60 of 50,000 steps: no verdict") for claim in smoke.claims)
-    assert {claim.verdict for claim in smoke.claims} == {"no verdict"}
+    assert all(claim.ours.endswith("60 of 50,000 steps: undecided") for claim in smoke.claims)
+    assert {claim.verdict for claim in smoke.claims} == {"undecided"}
 
 
 def test_distances_lead_over_the_nearest_other():

@@ -146,10 +146,10 @@ def test_the_full_run_reproduces_every_method_and_a_network_that_does_not_is_see
 
 def test_other_images_or_fewer_steps_have_no_verdict(full):
     other = verdicts(replace(full, images=replace(full.images, the_papers=False)))
-    assert set(other.values()) == {"no verdict"}
+    assert set(other.values()) == {"undecided"}
     short = verdicts(full, share=0.5)
-    assert short["leakage-rgap"] == "reproduced" and short["leakage-dlg"] == short["leakage-hybrid"] == "no verdict"
-    assert verdicts(full, dlg_steps=200)["leakage-dlg"] == "no verdict"
+    assert short["leakage-rgap"] == "reproduced" and short["leakage-dlg"] == short["leakage-hybrid"] == "undecided"
+    assert verdicts(full, dlg_steps=200)["leakage-dlg"] == "undecided"
 
 
 def test_hybrid_against_its_parents(full):
@@ -228,7 +228,7 @@ def test_eight_networks_cannot_tell_the_joint_rank_from_c():
     gaps = {method: over_networks(metrics, method) for method in PREDICTED}
     assert gaps == {method: over_networks(metrics, method) for method in PREDICTED}  # seeded
     assert all(low < 0 < high for low, high in gaps.values())
-    assert predictors(metrics).verdict == "no verdict"
+    assert predictors(metrics).verdict == "undecided"
     c, missing, decibels = predicted(metrics, "hybrid")
     mine = [(spearmanr(c, row).statistic, spearmanr(missing, row).statistic) for row in decibels]
     assert np.allclose(np.array(mine).T, correlations(metrics, "hybrid"))
@@ -365,9 +365,9 @@ def constraint(kept_run, which, *, basis=3.0, soft=16.0, **trust):
 
 
 @pytest.mark.parametrize(("reached", "seconds", "steps", "expected"), [
-    (81.0, 90.0, 400, "reproduced"), (None, 81.0, 400, "reproduced"), (80.0, 90.0, 400, "no verdict"),
-    (17.0, 20.0, 400, "no verdict"), (15.0, 20.0, 400, "no verdict"), (6.5, 20.0, 400, "no verdict"),
-    (6.4, 20.0, 400, "not reproduced"), (4.0, 5.0, 10_001, "no verdict"), (None, 4.0, 400, "no verdict"),
+    (81.0, 90.0, 400, "reproduced"), (None, 81.0, 400, "reproduced"), (80.0, 90.0, 400, "undecided"),
+    (17.0, 20.0, 400, "undecided"), (15.0, 20.0, 400, "undecided"), (6.5, 20.0, 400, "undecided"),
+    (6.4, 20.0, 400, "not reproduced"), (4.0, 5.0, 10_001, "undecided"), (None, 4.0, 400, "undecided"),
 ])  # fmt: skip
 def test_seconds_decide_only_where_no_processor_turns_them(reached, seconds, steps, expected):
     """The soft constraint takes 16 s and 10,000 steps."""
@@ -380,7 +380,7 @@ def test_seconds_decide_only_where_no_processor_turns_them(reached, seconds, ste
 @pytest.mark.parametrize(("reached", "seconds", "steps", "expected"), [
     (5.0, 13.0, 400, "not reproduced"), (5.5, 13.0, 400, "not reproduced"), (5.7, 13.0, 400, "partly"),
     (6.9, 13.0, 400, "partly"), (7.1, 13.0, 400, "reproduced"), (None, 13.0, 400, "reproduced"),
-    (None, 13.0, 160, "no verdict"), (50.0, 130.0, 40, "not reproduced"), (2.0, 2.0, 1, "not reproduced"),
+    (None, 13.0, 160, "undecided"), (50.0, 130.0, 40, "not reproduced"), (2.0, 2.0, 1, "not reproduced"),
 ])  # fmt: skip
 def test_leaky_relu_is_judged_by_steps(reached, seconds, steps, expected):
     """Tanh needs 80 of 400 steps; the basis takes 3 s, and a slower processor changes nothing."""
@@ -392,6 +392,6 @@ def test_leaky_relu_is_judged_by_steps(reached, seconds, steps, expected):
     metrics = constraint(metrics, "constrained", basis=9.0, soft=2.0, reached=15.0, seconds=39.0, steps=400)
     assert leaky_constraint(metrics, sizes).verdict == expected
     unknown = constraint(metrics, "constrained", reached=None)
-    assert leaky_constraint(unknown, sizes).verdict == "no verdict"
+    assert leaky_constraint(unknown, sizes).verdict == "undecided"
     empty = replace(metrics, leaky=replace(metrics.leaky, start_mse=metrics.leaky.soft.mse))
-    assert leaky_constraint(empty, sizes).verdict == "no verdict"
+    assert leaky_constraint(empty, sizes).verdict == "undecided"

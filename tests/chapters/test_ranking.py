@@ -111,4 +111,4 @@ def test_held_out_images_in_the_place_of_the_training_images_fail(photographs, s
 def test_most_and_not_all_beyond_what_other_images_give(found, count, p_value, expected):
     shown = replace(shown_ranks(found), rank=[1, 2, 3, 4, 30], count=count, p_value=p_value)
     assert _some_are_false(shown, converged=True).verdict == expected
-    assert _some_are_false(shown, converged=False).verdict == "no verdict"
+    assert _some_are_false(shown, converged=False).verdict == "undecided"

@@ -78,7 +78,7 @@ def an_arm(**values):
 @pytest.mark.parametrize("converged", [True, False])
 def test_a_verdict_comes_from_the_published_budget_whether_it_converged_or_not(converged):
     whole, stopped = an_arm(converged=converged), an_arm(converged=converged, steps=49_999)
-    assert (if_in_full(whole, "partly"), if_in_full(stopped, "partly")) == ("partly", "no verdict")
+    assert (if_in_full(whole, "partly"), if_in_full(stopped, "partly")) == ("partly", "undecided")
 
 
 @pytest.mark.parametrize(
@@ -90,5 +90,5 @@ def test_what_is_said_of_a_run_names_its_budget_and_how_layer_1_ended(fell, word
         "norm, images moved by 50%"
     )
     stopped = came_text(an_arm(steps=600))
-    assert stopped == "600 of 50,000 steps: no verdict; layer 1 at 3.1% of its squared norm, images moved by 50%"
+    assert stopped == "600 of 50,000 steps: undecided; layer 1 at 3.1% of its squared norm, images moved by 50%"
     assert "converged" not in came_text(an_arm()) + stopped

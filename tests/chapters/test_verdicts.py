@@ -59,11 +59,11 @@ def judge(name: str, metrics: dict[str, Any], edits: dict[str, Any]) -> dict[str
 
 def put(tree: Any, path: list[str], value: Any) -> None:
     """Replace the leaf at the path; a missing one is an error.  A number may hold the dot of its own: "0/5" is 0.5.
-    "*" is every entry of a list."""
+    "*" is every entry of a list or an object."""
     *way, last = [step.replace("/", ".") for step in path]
     for k, step in enumerate(way):
         if step == "*":
-            for entry in tree:
+            for entry in tree.values() if isinstance(tree, dict) else tree:
                 put(entry, path[k + 1 :], value)
             return
         tree = tree[int(step) if isinstance(tree, list) else step]

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from recon.chapters import ROOT, load, registry
-from recon.chapters.catalogue import PAPERS, Rounding, Row, catalogue
+from recon.chapters.catalogue import CHECKS, PAPERS, Rounding, Row, catalogue
 from recon.errors import ReconError
 from recon.press.numbers import TEMPLATE, _line, ours_in_words, profile_of, rendered, write_readme
 from recon.store.results import Claim
@@ -109,15 +109,44 @@ def test_the_range_is_that_of_the_run_that_counts_or_says_whose_it_is():
     assert ours_in_words(alone) == ours_in_words(alone, a_row("laptop", (3,))) == "12 images"
 
 
-def test_a_verdict_says_on_how_many_image_sets_it_holds_unless_on_all():
+def test_image_sets_that_differ_make_a_claim_mixed_whoever_is_first():
     row = a_row("paper", (12, 9, 14))
     other = replace(row.seeds[0], verdict="not reproduced")
     assert row.verdict_over_sets == a_row("paper", (12,)).verdict_over_sets == "finding"
     split = replace(row, seeds=(other, other))
-    assert split.verdict_over_sets == "finding, on 1 of 3 image sets"
+    assert split.verdict == "mixed" and replace(split, claim=other, seeds=(row.claim, other)).verdict == "mixed"
+    assert split.verdict_over_sets == "mixed (finding on 1, not reproduced on 2 of 3 image sets)"
     papers = replace(split, claim=replace(row.claim, section="4.4"), at_paper_size=False)
-    assert papers.verdict_over_sets == "not tested at this size"
-    assert "| finding, on 1 of 3 image sets |" in _line(split, None)
+    assert papers.verdict == "undecided" and not papers.tested
+    assert papers.verdict_over_sets.startswith("undecided (not tested at the paper's size; this run: mixed (finding on")
+    assert "| mixed (finding on 1, not reproduced on 2 of 3 image sets) |" in _line(split, None)
+
+
+@pytest.mark.parametrize(
+    ("margins", "distance", "verdict"),
+    [
+        ((3.0, 4.0, 5.0), 4.0, "finding"),
+        ((-3.0, -4.0, -5.0), -4.0, "finding"),
+        ((0.1, 2.0, -1.0), 0.24, "undecided"),  # nearer to the threshold than it spreads
+        ((2.0, 2.0, 2.0), 99.0, "finding"),
+        ((2.0,), None, "finding"),
+        ((None, None, None), None, "finding"),
+    ],
+)
+def test_a_claim_is_undecided_nearer_to_its_threshold_than_its_spread(margins, distance, verdict):
+    row = a_row("paper", margins)
+    claims = [replace(each, margin=margin) for each, margin in zip((row.claim, *row.seeds), margins, strict=True)]
+    row = replace(row, claim=claims[0], seeds=tuple(claims[1:]))
+    assert row.verdict == verdict
+    assert row.distance == (None if distance is None else pytest.approx(distance, abs=0.01))
+
+
+def test_an_identity_is_a_check_unless_it_breaks():
+    row = a_row("paper", (12, 9))
+    row = replace(row, claim=replace(row.claim, id=CHECKS[0]))
+    assert row.verdict == "check"
+    assert replace(row, seeds=(replace(row.claim, verdict="not reproduced"),)).verdict == "mixed"
+    assert set(CHECKS) <= {name for paper in PAPERS for name in catalogue(ROOT)[paper]}
 
 
 def test_a_row_names_the_profile_that_has_its_sizes_today():

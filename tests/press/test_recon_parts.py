@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from recon.chapters import ROOT, load
-from recon.chapters.catalogue import NOT_TESTED, PAPERS, best, catalogue
+from recon.chapters.catalogue import PAPERS, UNDECIDED, best, catalogue
 from recon.cli import main
 from recon.errors import ReconError
 from recon.press.html import build_html
@@ -23,7 +23,7 @@ from recon.press.runner import ReconRunError
 
 sys.path.append(str(ROOT / "book" / "_ext"))
 
-from claim_parts import FAILED, KINDS, Sources, cells, checked, escaped, spread  # noqa: E402
+from claim_parts import CONTRADICTED, FAILED, KINDS, STOPPING, Sources, cells, checked, escaped, spread  # noqa: E402
 from confidence import confirmed  # noqa: E402
 from recon_parts import opening, part, thumbnail  # noqa: E402
 from tidy_pages import links  # noqa: E402
@@ -132,7 +132,7 @@ def test_the_summary_counts_every_claim_once():
 
 def test_what_failed_has_a_reason_and_reasons_are_of_what_failed():
     counted = best(row for paper in PAPERS if paper != "ours" for row in checked(SOURCES)[paper])
-    failed = {name for name, row in counted.items() if row.verdict == FAILED}
+    failed = {name for name, row in counted.items() if row.verdict in (FAILED, CONTRADICTED, STOPPING)}
     reasons = catalogue(ROOT)["why"]
     assert {name for item in reasons for name in item["claims"]} == failed
     table = part("failed", SOURCES)
@@ -140,10 +140,29 @@ def test_what_failed_has_a_reason_and_reasons_are_of_what_failed():
     assert not any(character.isdigit() for item in reasons for character in MENTION.sub("", item["we_find"]))
 
 
+def test_every_verdict_that_authors_may_contest_has_their_reply():
+    """In one sentence, with the run that would settle it; and no reply is to a claim that nobody makes."""
+    replies = catalogue(ROOT)["replies"]
+    answered = {name for item in replies for name in item["claims"]}
+    counted = best(row for paper in PAPERS if paper != "ours" for row in checked(SOURCES)[paper])
+    contested = {name for name, row in counted.items() if row.verdict not in ("reproduced", "check", "finding")}
+    assert contested <= answered <= set(counted)
+    table = part("replies", SOURCES)
+    assert all(f"(#claim-{name})" in table for name in contested)
+    assert all(item["they_could_answer"].endswith(".") and item["would_settle"].endswith(".") for item in replies)
+
+
+def test_a_verdict_without_a_reply_stops_the_build(copy):
+    path = copy.root / "book" / "claims.yml"
+    path.write_text(path.read_text().replace("  - claims: [adversary-cannot-tell]\n", "  - claims: [leakage-dlg]\n"))
+    with pytest.raises(ReconError, match="'adversary-cannot-tell' has no reply"):
+        part("replies", copy)
+
+
 def test_what_failed_without_a_reason_is_still_listed(copy):
     path = copy.root / "book" / "claims.yml"
     text = path.read_text()
-    start, end = text.index("  - claims: [defences-metric]"), text.index("not_attempted:")
+    start, end = text.index("  - claims: [defences-metric]"), text.index("# What the authors could answer")
     path.write_text(text[:start] + text[end:])
     assert "(#claim-defences-metric)" in part("failed", copy)
 
@@ -172,14 +191,14 @@ def test_a_papers_sentence_has_its_verdict_from_a_run_at_its_size_alone(copy):
     """A kept run carries it, before the laptop's; without one the claim counts as not tested."""
     name = "hidden-random-noise"
     kept, small = [row for row in checked(copy)["runkel2024"] if row.claim.id == name]
-    assert kept.at_paper_size and kept.verdict == kept.claim.verdict != small.verdict == NOT_TESTED
+    assert kept.at_paper_size and kept.verdict == kept.claim.verdict != small.verdict == UNDECIDED
     assert cells(kept)["Size"] == "n = 40, width = 6144, the paper's width" and "paper's" not in cells(small)["Size"]
     before = counted(copy)
     shutil.rmtree(copy.root / "book" / "paper-size" / "bilevel-hidden")
     after = counted(copy)
-    assert after[NOT_TESTED] > before[NOT_TESTED] and sum(after.values()) == sum(before.values())
+    assert after[UNDECIDED] > before[UNDECIDED] and sum(after.values()) == sum(before.values())
     assert (
-        f"[{NOT_TESTED}]" in [c for c in part("claims/runkel2024", copy).split("`````{") if f"claim-{name}\n" in c][0]
+        f"[{UNDECIDED}]" in [c for c in part("claims/runkel2024", copy).split("`````{") if f"claim-{name}\n" in c][0]
     )
     (ours,) = [row for row in checked(copy)["ours"] if row.claim.id == "decoreco-size"]
     assert ours.verdict == ours.claim.verdict  # a finding of ours is one at the size that it names

@@ -242,7 +242,7 @@ def practice_certain_claim(metrics: ReaderMetrics, sizes: ReaderSizes) -> Claim:
         "",
         f"rank correlation of the residual with the error {metrics.knows:.2f} over {sizes.asked} networks",
         f"by chance above {chance:.2f} once in a hundred times",
-        "no verdict"
+        "undecided"
         if SEEN <= metrics.knows <= chance
         else ("finding" if metrics.knows > max(SEEN, chance) else "not reproduced"),
         value=metrics.knows,

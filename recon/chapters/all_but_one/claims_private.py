@@ -223,7 +223,7 @@ def prior_claim(metrics: OutputMetrics) -> Claim:
         + f"; the label has a probability of {min(right, default=0.5):.2f} to {max(right, default=0.5):.2f} at "
         "the median",
         "1: it changes nothing; 0.5: the label is open",
-        "no verdict"
+        "undecided"
         if not near
         else ("finding" if all(better) else ("partly" if geometric_mean(gain) > 1 else "not reproduced")),
         value=geometric_mean(gain) if gain else None,
@@ -371,7 +371,7 @@ def final_claim(metrics: SgdMetrics) -> Claim:
         "success by the last weights, after practice "
         + by_noise(metrics, lambda row: f"{row.final / metrics.runs:.3f} [{row.final_low:.3f}, {row.final_high:.3f}]"),
         f"by all steps {rates(metrics)}; chance {metrics.kappa:.3f}",
-        "no verdict" if not told else ("finding" if all(less) else ("partly" if any(less) else "not reproduced")),
+        "undecided" if not told else ("finding" if all(less) else ("partly" if any(less) else "not reproduced")),
         value=max((row.final / row.right for row in told), default=None),
         null_value=1.0,
     )

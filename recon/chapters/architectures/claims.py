@@ -2,7 +2,7 @@
 
 Two further sets have judged those of fully connected networks; how many have judged those of simulated training, the
 claims page counts.  The run at 32 × 32 was sized anew after its first result.  That networks have to be trained
-(`LEARNT`) was asked for in a review, after all runs.  So was that counts near to their threshold carry no verdict
+(`LEARNT`) was asked for in a review, after all runs.  So was that counts near to their threshold are undecided
 (`SURELY`, `HARDLY`), once another processor had turned one."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST, FEW = 0.5, 0.1  # of the training images, beyond the best null
 SURELY, HARDLY = 3.0, 1.0  # standard errors that one count is above another: it is; it is not
 LEARNT = 0.95  # of the loss at the start: a network whose loss stays above counts as not trained
 KINKED = ("relu",)
-NONE = "no verdict"
+NONE = "undecided"
 
 
 def dense_claims(metrics: DenseMetrics, _: DenseSizes) -> list[Claim]:
@@ -75,7 +75,8 @@ def unknown_start(metrics: DenseMetrics) -> Claim:
     return Claim(
         "arch-start",
         "",
-        "What hides the images of all these networks is a start of the usual size that nobody else knows.",
+        "What hides the images of all these networks from our separation is a start of the usual size that nobody else "
+        "knows.",
         "",
         f"above NCC 0.7 of {n}, the start known and not: "
         + "; ".join(
@@ -94,7 +95,7 @@ def more_classes(nets: list[DenseNet], n: int) -> Claim:
     fewest and than the best null?
 
     A finding if both are so by `SURELY` standard errors, "not reproduced" if what it finds with the most is not above
-    the null by even `HARDLY`, "partly" if it clearly is and not above what the fewest give.  Otherwise no verdict: the
+    the null by even `HARDLY`, "partly" if it clearly is and not above what the fewest give.  Otherwise undecided: the
     counts are nearer to the two standard errors of `clears` than one.
     """
     few, many = (choose(nets, key=lambda net: net.classes).of(DECORECO, NOTHING) for choose in (min, max))
@@ -116,7 +117,7 @@ def more_classes(nets: list[DenseNet], n: int) -> Claim:
         "best null with the most: "
         + null_text(null, many.best_null_name.ncc_07)
         + f"; {found} is {real:.1f} standard errors above it, and {more:.1f} above {least}: more than {SURELY:g} are "
-        f"enough, up to {HARDLY:g} too few, and between there is no verdict",
+        f"enough, up to {HARDLY:g} too few, and between it is undecided",
         turned,
         value=found / n,
         null_value=max(least, null) / n,
@@ -153,7 +154,7 @@ def learnt(net: SimulatedNet) -> bool:
 
 
 def untrained(nets: list[SimulatedNet]) -> bool:
-    """Whether none of them was trained: what rests on them alone has no verdict."""
+    """Whether none of them was trained: what rests on them alone is undecided."""
     return not any(map(learnt, nets))
 
 

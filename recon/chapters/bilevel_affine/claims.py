@@ -5,7 +5,7 @@ from __future__ import annotations
 from recon.chapters.bilevel_affine.metrics import Metrics
 from recon.chapters.bilevel_affine.sizes import Sizes
 from recon.chapters.bilevel_common import PAPER_AFFINE
-from recon.store.results import Claim, verdict
+from recon.store.results import Claim, orders_below, verdict
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
@@ -25,6 +25,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             verdict(metrics.random.nn_train_l2 > null.held_out_nn_l2),
             value=metrics.random.nn_train_l2,
             null_value=null.held_out_nn_l2,
+            margin=metrics.random.nn_train_l2 - null.held_out_nn_l2,
         ),
         Claim(
             "affine-truth-perfect",
@@ -48,6 +49,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             verdict(partition.nearer_to_partition == 1.0 and partition.nn_train_l2 >= 0.9 * null.held_out_nn_l2),
             value=partition.nn_train_l2,
             null_value=null.held_out_nn_l2,
+            margin=partition.nn_train_l2 - 0.9 * null.held_out_nn_l2,
         ),
         _plain(metrics),
         _truth_row(metrics),
@@ -67,6 +69,7 @@ def _distances(metrics: Metrics) -> list[Claim]:
             verdict(reached.distance_sum <= PAPER_AFFINE[name]),
             value=reached.distance_sum,
             null_value=metrics.null.other_data_sum,
+            margin=orders_below(reached.distance_sum, PAPER_AFFINE[name]),
         )
         for name, reached in metrics.starts().items()
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recon.chapters.collapse.metrics import Explained, Metrics
 from recon.chapters.collapse.sizes import Sizes
-from recon.store.results import Claim, verdict
+from recon.store.results import Claim, orders_below, verdict
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
@@ -26,6 +26,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             verdict(metrics.objective_repeated_train <= truth),
             value=metrics.objective_repeated_train,
             null_value=metrics.objective_repeated_noise,
+            margin=orders_below(metrics.objective_repeated_train, truth),
         ),
         Claim(
             "collapse-repeated-heldout",
@@ -38,6 +39,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             verdict(metrics.objective_repeated_heldout <= truth),
             value=metrics.objective_repeated_heldout,
             null_value=metrics.objective_repeated_noise,
+            margin=orders_below(metrics.objective_repeated_heldout, truth),
         ),
         Claim(
             "collapse-weight-decay",

@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 from recon.chapters.decoreco_adversary.metrics import Arm, Group, Judged, Metrics
 from recon.chapters.decoreco_adversary.sizes import Sizes
-from recon.store.results import Claim
+from recon.store.results import Claim, by_another_attack
 
 SURE = 0.9  # share of true ones among the most trusted, from which on the adversary is said to know
 FEWEST = 6  # networks: of five, all differ in the same direction by chance in 1 of 16
@@ -36,8 +36,8 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
         _thesis(
             "adversary-cannot-tell", "natural-looking ones of DecoReco", decoreco.natural, BY_STATIONARITY, stopped
         ),
-        _thesis(
-            "adversary-cannot-tell-separated", "natural-looking separated ones", more.natural, BY_SEPARATION, of_more
+        by_another_attack(
+            _thesis("adversary-cannot-tell-separated", "natural separated ones", more.natural, BY_SEPARATION, of_more)
         ),
         _asks_separation(decoreco.natural, stopped),
         _looks(metrics),
@@ -56,7 +56,8 @@ def _thesis(name: str, which: str, group: Group, kinds: tuple[str, ...], how: st
         return Claim(name, "1, 5", sentence, "argued", ours, _null(group), verdict, None, 0.5)
     judged = group.evidence[kind]
     ours, verdict = _ours(group, kind) + how, _verdict(judged, group)
-    return Claim(name, "1, 5", sentence, "argued", ours, _null(group), verdict, judged.auc.mean, 0.5)
+    margin = None if judged.auc.low is None else 0.5 - judged.auc.low
+    return Claim(name, "1, 5", sentence, "argued", ours, _null(group), verdict, judged.auc.mean, 0.5, margin)
 
 
 def _verdict(judged: Judged, group: Group) -> str:
@@ -131,7 +132,7 @@ def _asks_separation(group: Group, how: str) -> Claim:
 
 
 def _looks(metrics: Metrics) -> Claim:
-    """A finding if looks tell by both attacks, "not reproduced" if by neither, "partly" if by one; no verdict where one
+    """A finding if looks tell by both attacks, "not reproduced" if by neither, "partly" if by one; undecided where one
     of them leaves it open, see `told_by_looks`."""
     arms = [metrics.arms[name] for name in ("decoreco", "more")]
     pairs = [(arm.natural.share_true, arm.every.share_true) for arm in arms]
@@ -148,9 +149,9 @@ def _looks(metrics: Metrics) -> Claim:
         "Candidates that look like photographs are more often true than the others: looks are evidence.",
         "",
         f"DecoReco: {said[0]}; separation, n = {metrics.more_n}: {said[1]} "
-        f"({metrics.networks} networks; no verdict on fewer than {FEWEST})",
+        f"({metrics.networks} networks; undecided on fewer than {FEWEST})",
         f"DecoReco: {null[0]}; separation: {null[1]}",
-        "no verdict" if None in told else turned,
+        "undecided" if None in told else turned,
         pairs[0][0].mean,
         pairs[0][1].mean,
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from recon.chapters.decoreco_partition.metrics import Ended, Metrics
 from recon.chapters.decoreco_partition.sizes import Sizes
-from recon.chapters.reference_common import NO_VERDICT, came_text, if_in_full
+from recon.chapters.reference_common import UNDECIDED, came_text, if_in_full
 from recon.chapters.tables import null_text
+from recon.scoring.matching import Competition
 from recon.scoring.nulls import clears
-from recon.store.results import Claim, verdict
+from recon.scoring.yardstick import LEVEL, blend_share, preference
+from recon.store.results import Claim, orders_below, verdict
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
@@ -18,13 +20,16 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 def _paper(metrics: Metrics) -> list[Claim]:
     """ "start" asks for more than twice as many nearer to the start partition as to the training images, in
     proportion to how many there are of each: of m start images and n training images chance has m / (m + n).  "moved"
-    asks for some and few more than the held-out images, and holds in part if the best null has as many.
+    asks for a tenth of the results at most, and that more of them left their start for a training image than for a
+    held-out one, which no blend prefers.  A null that never had that start could not leave it, so there is none.
 
-    No verdict unless the recipe ran with the paper's full budget, converged or not.
+    Undecided unless the recipe ran with the paper's full budget, converged or not.
     """
     arm = metrics.variants.reference
     m, stayed, moved = arm.m, arm.nearest_is_start_partition, arm.moved_to_training
-    some_few = 0 < moved - arm.moved_to_held_out <= 0.1 * m
+    left = Competition(moved, arm.moved_to_held_out, 1.0, 1.0)
+    p_value = preference(left, blend_share(metrics.n_train))
+    some_few = p_value < LEVEL and moved - arm.moved_to_held_out <= 0.1 * m
     chance = m / (m + metrics.n_train)
     odds = stayed * metrics.n_train / max((m - stayed) * m, 1)
     how = f"by the published recipe, {came_text(arm)}"
@@ -42,23 +47,25 @@ def _paper(metrics: Metrics) -> list[Claim]:
             if_in_full(arm, verdict(odds > 2)),
             value=stayed / m,
             null_value=chance,
+            margin=odds - 2,
         ),
         Claim(
             "decoreco-partition-moved",
             "4.4, Fig. 9",
             "A single training image appears among the results.",
             "1 of those shown",
-            f"{moved} of {m} left their start for a training image, NCC above 0.6, {how}",
-            f"best null {_best_moved(arm)}; {arm.moved_to_held_out} for a held-out image",
-            if_in_full(arm, "partly" if some_few and moved <= arm.best_null_moved else verdict(some_few)),
+            f"{moved} of {m} left their start for a training image (p = {p_value:.1g}), {how}",
+            f"{arm.moved_to_held_out} left it for a held-out image",
+            if_in_full(arm, verdict(some_few)),
             value=moved,
-            null_value=arm.best_null_moved,
+            null_value=arm.moved_to_held_out,
+            margin=orders_below(p_value, LEVEL),
         ),
     ]
 
 
 def _optimiser(metrics: Metrics) -> Claim:
-    """Asks that both of our results clear the best null; no verdict unless both searches converged."""
+    """Asks that both of our results clear the best null; undecided unless both searches converged."""
     ours, span = metrics.variants.pixels, metrics.variants.span
     converged = ours.converged and span.converged
     cleared = [clears(found.moved_to_training, found.best_null_moved) for found in (ours, span)]
@@ -71,10 +78,10 @@ def _optimiser(metrics: Metrics) -> Claim:
         f"{ours.moved_to_training} of {metrics.ours} left their start for a training image in all pixels, "
         f"{span.moved_to_training} in the span; nearest to the start partition are still "
         f"{ours.nearest_is_start_partition} and {span.nearest_is_start_partition}"
-        + ("" if converged else "; not converged: no verdict"),
+        + ("" if converged else "; not converged: undecided"),
         f"best null: {_best_moved(ours)} and {_best_moved(span)}; {ours.moved_to_held_out} and "
         f"{span.moved_to_held_out} for a held-out image",
-        NO_VERDICT if not converged else "finding" if all(cleared) else "partly" if any(cleared) else "not reproduced",
+        UNDECIDED if not converged else "finding" if all(cleared) else "partly" if any(cleared) else "not reproduced",
         value=min(ours.moved_to_training, span.moved_to_training),
         null_value=max(ours.best_null_moved, span.best_null_moved),
     )

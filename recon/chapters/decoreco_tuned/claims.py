@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from recon.chapters.decoreco_tuned.metrics import Metrics, PublishedMetrics, ShownRanks, SizeMetrics
+from recon.chapters.decoreco_tuned.metrics import Metrics, MostSimilar, PublishedMetrics, ShownRanks, SizeMetrics
+from recon.chapters.decoreco_tuned.ranking import CHANCE
 from recon.chapters.decoreco_tuned.sizes import PublishedSizes, Sizes, SizeSizes
 from recon.chapters.reference_common import came_text, if_in_full
-from recon.chapters.tables import MatchTable, best_text, best_texts
 from recon.scoring.nulls import clears
-from recon.store.results import Claim, verdict
+from recon.scoring.yardstick import in_words as yardsticks
+from recon.scoring.yardstick import recovery
+from recon.store.results import Claim
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """The sentences of Figs. 6 to 8, by our search, and what counting without a null does.
 
-    No verdict unless the search had converged.  Where it ends below the search from the training images is said beside
-    it: the latter has half as many candidates, so that this alone is no verdict.
+    Undecided unless the search had converged.  Where it ends below the search from the training images is said beside
+    it: the latter has half as many candidates, so that this alone decides nothing.
     """
     shown = [] if metrics.shown is None else [_some_are_false(metrics.shown, bool(metrics.converged), _ended(metrics))]
     return [
@@ -41,7 +43,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 def _if(converged: bool, found: str) -> str:
     """The verdict that a sentence gets from a converged search, and from no other."""
-    return found if converged else "no verdict"
+    return found if converged else "undecided"
 
 
 def _ended(metrics: Metrics) -> str:
@@ -54,7 +56,7 @@ def _ended(metrics: Metrics) -> str:
             f"; energy {found.energy_from_noise:.2g}, from the training images, with half as many candidates, "
             f"{found.energy:.2g} and {found.matches.ncc_06} of them left"
         )
-    return said + "; not converged: no verdict"
+    return said + "; not converged: undecided"
 
 
 def against_truth(metrics: Metrics) -> str:
@@ -71,36 +73,80 @@ def against_truth(metrics: Metrics) -> str:
 
 
 def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim]:
-    """Fig. 8's sentence, and that of Figs. 6 and 7, by the recipe that they are about.  No verdict unless it ran with
+    """Fig. 8's sentence, and that of Figs. 6 and 7, by the recipe that they are about.  Undecided unless it ran with
     the paper's full budget, converged or not."""
     arm = metrics.arm
+    found = recovery(arm, arm.competition.ncc_06, metrics.n_train)
+    ours, null = yardsticks(arm, arm.competition.ncc_06, metrics.n_train)
     resemble = Claim(
         "decoreco-tuned-recovers",
         "4.4, Fig. 8",
         "With the tuned scale of the start, reconstructions resemble training images.",
         "40 shown (visual)",
-        f"{_counted(arm, metrics.n_train)}; above 0.8 {arm.matches.ncc_08}, by the published recipe, {came_text(arm)}",
-        f"{best_text(arm)}; {arm.null.ncc_06} of {metrics.n_train} held-out images; above 0.8 {arm.best_null.ncc_08}",
-        if_in_full(arm, verdict(_recovered(arm))),
-        value=arm.matches.ncc_06,
-        null_value=arm.best_null.ncc_06,
+        f"{ours}, by the published recipe, {came_text(arm)}",
+        null,
+        if_in_full(arm, found.verdict),
+        value=arm.matches.ssim_04,
+        null_value=arm.best_null.ssim_04,
+        margin=found.margin,
     )
+    shown = metrics.shown
     false = Claim(
         "decoreco-some-are-false",
         "4.4, Figs. 6, 7",
         "Most natural-looking reconstructions resemble a training image; some do not, and look as realistic.",
         "4 of 5 in the top 10; the fifth at rank 51",
-        f"{_ranked(metrics.shown)}, by the published recipe, {came_text(arm)}",
-        _ranked_by_chance(metrics.shown),
-        if_in_full(arm, _most_are_true(metrics.shown)),
-        value=metrics.shown.count,
-        null_value=metrics.shown.held_out_count,
+        f"{_similar(shown.similar)}, by the published recipe, {came_text(arm)}",
+        "" if shown.similar is None else f"with images nobody trained on {shown.similar.held_out_true:.1f}",
+        if_in_full(arm, _resemble(shown.similar)),
+        value=None if shown.similar is None else shown.similar.true,
+        null_value=None if shown.similar is None else shown.similar.held_out_true,
     )
-    return [resemble, false]
+    return [resemble, false, _by_contribution(shown, if_in_full(arm, _tells(shown)), came_text(arm))]
+
+
+def _similar(found: MostSimilar | None) -> str:
+    if found is None:
+        return "not ranked by similarity, and its reconstructions were not kept: undecided"
+    return (
+        f"of the {found.top} natural-looking ones most like a training image (SSIM) {found.true} are so beyond chance "
+        f"and blends (p = {found.p_value:.1g})"
+    )
+
+
+def _resemble(found: MostSimilar | None) -> str:
+    """More of the most similar natural-looking ones must resemble training images than in 99 % of lists of others, and
+    not all; "partly" where all do."""
+    if found is None:
+        return "undecided"
+    if found.p_value > CHANCE:
+        return "not reproduced"
+    return "reproduced" if found.true < found.top else "partly"
+
+
+def _by_contribution(found: ShownRanks, judged: str, came: str) -> Claim:
+    """What the adversary has in the place of that order: how much of the weights a reconstruction explains."""
+    return Claim(
+        "decoreco-contribution",
+        "",
+        "The adversary cannot pick the true ones out: of the natural-looking reconstructions that explain most of the "
+        "weights no more are true than of other lists.",
+        "",
+        f"{_ranked(found)}; of the first {found.top40} by contribution {found.top40_true} are true, {came}",
+        f"{_ranked_by_chance(found)}; of the first {found.top40} {found.held_out_top40_true:.1f}",
+        judged,
+        value=found.count,
+        null_value=found.held_out_count,
+    )
+
+
+def _tells(found: ShownRanks) -> str:
+    """ "not reproduced" if contribution finds true ones beyond chance."""
+    return "not reproduced" if found.p_value <= CHANCE else "finding"
 
 
 def _some_are_false(found: ShownRanks, converged: bool, ended: str = "") -> Claim:
-    """`_most_are_true`, of our search; no verdict unless converged."""
+    """`_most_are_true`, of our search; undecided unless converged."""
     return Claim(
         "decoreco-search-some-are-false",
         "",
@@ -139,49 +185,36 @@ def _ranked_by_chance(found: ShownRanks) -> str:
 
 
 def _recovers(metrics: Metrics) -> Claim:
-    """`_recovered`, of our search; no verdict unless converged."""
+    """`recon.scoring.yardstick`, of our search; undecided unless converged."""
     table, n = metrics.null_table(), metrics.n_train
     assert table is not None  # every run that is published has its nulls
+    ours, null = yardsticks(table, metrics.competition.ncc_06, n)
+    found = recovery(table, metrics.competition.ncc_06, n).verdict
     return Claim(
         "decoreco-search-recovers",
         "",
         "By our search, in the span of w1, reconstructions resemble training images.",
         "",
-        _counted(metrics, n) + _ended(metrics),
-        f"{best_text(table)}; {metrics.null.ncc_06} of {n} held-out images",
-        _if(bool(metrics.converged), "finding" if _recovered(metrics) else "not reproduced"),
-        value=metrics.matches.ncc_06,
-        null_value=table.best_null.ncc_06,
-    )
-
-
-def _recovered(found: Metrics | MatchTable) -> bool:
-    """More than twice the best null, and more training than held-out images in competition."""
-    assert found.best_null is not None
-    return found.competition.ncc_06.p_value < 1e-3 and found.matches.ncc_06 > 2 * found.best_null.ncc_06
-
-
-def _counted(found: Metrics | MatchTable, n: int) -> str:
-    assert found.excess is not None
-    return (
-        f"{found.matches.ncc_06} of {n} training images above NCC 0.6, one-to-one; {found.excess.ncc_06:+d} over the "
-        f"best null; in competition with held-out images p = {found.competition.ncc_06.p_value:.0e} (exchangeable "
-        "given the candidates, which those in the span are not)"
+        ours + _ended(metrics),
+        null,
+        _if(bool(metrics.converged), "finding" if found == "reproduced" else found),
+        value=metrics.matches.ssim_04,
+        null_value=table.best_null.ssim_04,
     )
 
 
 def size_claims(metrics: SizeMetrics, sizes: SizeSizes) -> list[Claim]:
     """The share that comes out falls with n.
 
-    Judged by its excess over the best null: smaller for the most images than for the fewest, where it must clear it.
-    No verdict unless all searches converged.
+    Judged by SSIM above 0.4, over the best null: the excess must be smaller for the most images than for the fewest,
+    where the count must clear it.
+    Undecided unless all searches converged.
     """
     rows = metrics.sizes
     first, last = rows[0], rows[-1]
-    cleared = clears(first.matches.ncc_06, first.best_null.ncc_06)
-    falls = last.excess.ncc_06 / last.n_train < first.excess.ncc_06 / first.n_train
-    found = ", ".join(f"{row.matches.ncc_06} of {row.n_train}" for row in rows)
-    held_out = ", ".join(f"{row.null.ncc_06} of {row.n_train}" for row in rows)
+    cleared = clears(first.matches.ssim_04, first.best_null.ssim_04)
+    falls = last.excess.ssim_04 / last.n_train < first.excess.ssim_04 / first.n_train
+    found = ", ".join(f"{row.matches.ssim_04} of {row.n_train}" for row in rows)
     converged = sum(bool(row.converged) for row in rows)
     grid = sizes.attack.multiplier_scales
     return [
@@ -191,14 +224,13 @@ def size_claims(metrics: SizeMetrics, sizes: SizeSizes) -> list[Claim]:
             "At a fixed width, with steps in proportion to their number, the share of training images that come back "
             "falls as there are more of them.",
             "",
-            f"{found}; over the best null "
-            + ", ".join(f"{row.excess.ncc_06:+d}" for row in rows)
+            f"SSIM above 0.4: {found}"
             + f"; scale of λ {', '.join(scale_text(row.multiplier_scale, grid) for row in rows)}"
-            + ("" if converged == len(rows) else f"; {converged} of {len(rows)} searches converged: no verdict"),
-            "best null: " + best_texts(rows) + f"; held out: {held_out}",
+            + ("" if converged == len(rows) else f"; {converged} of {len(rows)} searches converged: undecided"),
+            "best null: " + ", ".join(str(row.best_null.ssim_04) for row in rows),
             _if(converged == len(rows), "finding" if cleared and falls else "not reproduced"),
-            value=last.excess.ncc_06 / last.n_train,
-            null_value=first.excess.ncc_06 / first.n_train,
+            value=last.excess.ssim_04 / last.n_train,
+            null_value=first.excess.ssim_04 / first.n_train,
         )
     ]
 

@@ -24,6 +24,20 @@ class FewerCounts:
 AnyCounts = Annotated[Counts | FewerCounts, Field(union_mode="left_to_right")]
 
 
+@dataclass(frozen=True)
+class MostSimilar:
+    """The paper's order: natural-looking reconstructions by SSIM with the nearest training image, the first `top`.
+
+    true: of these, more like it than chance and blends explain · held_out_true: the same on average with images that
+    nobody trained on · p_value: share of the lists of such images with as many.
+    """
+
+    top: int
+    true: int
+    held_out_true: float
+    p_value: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class ShownRanks:
     """The natural-looking reconstructions that contribute most, in that order, in the list of all `reconstructions` by
@@ -34,7 +48,7 @@ class ShownRanks:
     with images that nobody trained on · count: how many are true; high: how many rank among the first ten; held_out_:
     the same on average with such images · p_value: share of those lists with as many true · top40_true: of the `top40`
     that contribute most, with held-out images held_out_top40_true · blends: NCC that 1 % of the blends exceed, or the
-    least that any reconstruction has to, if that is more.
+    least that any reconstruction has to, if that is more · similar: in the paper's order; None in runs before it.
     """
 
     reconstructions: int
@@ -53,6 +67,7 @@ class ShownRanks:
     top40_true: int
     held_out_top40_true: float
     blends: float
+    similar: MostSimilar | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from recon.chapters.decoreco_tuned.metrics import ShownRanks
+from recon.chapters.decoreco_tuned.metrics import MostSimilar, ShownRanks
 from recon.scoring.matching import nearest, rescale
-from recon.scoring.metrics import Shape, ncc
+from recon.scoring.metrics import Shape, ncc, ssim
 from recon.scoring.naturalness import Photographs
 
 SHOWN = 5  # as many as Figs. 6 and 7 show
@@ -30,7 +30,7 @@ class Ranking:
     """Of m reconstructions, (m,) each: similarity to the nearest training image (NCC), rank in the list by it (1 is
     the most similar), rank by SSIM, whether it looks natural, and the `bar` above which it is more like a training
     image than chance explains · rank_lists, true_lists (LISTS, m): rank and truth with other images in the place of
-    the training images."""
+    the training images · similar: in the paper's order."""
 
     similarity: Tensor
     rank: Tensor
@@ -39,6 +39,7 @@ class Ranking:
     bar: Tensor
     rank_lists: Tensor
     true_lists: Tensor
+    similar: MostSimilar
 
     @property
     def true(self) -> Tensor:
@@ -77,20 +78,40 @@ def ranking(
     photographs, rest = others[order[:few]], others[order[few:]]
     similarity, size = nearest(x_hat, train, "ncc").score, min(len(train), len(rest) // 2)
     to_rest = ncc(x_hat, rest)
-    draws = (torch.randperm(len(rest), generator=generator)[:size] for _ in range(LISTS))
-    lists = torch.stack([to_rest[:, drawn.to(x_hat.device)].amax(1) for drawn in draws])
+    draws = [torch.randperm(len(rest), generator=generator)[:size].to(x_hat.device) for _ in range(LISTS)]
+    lists = torch.stack([to_rest[:, drawn].amax(1) for drawn in draws])
     by_blends = nearest(blends, train, "ncc").score.quantile(1 - CHANCE)
     bar = lists.quantile(1 - CHANCE, dim=0).clamp_min(by_blends)
-    by_ssim = nearest(rescale(x_hat + mean), train + mean, "ssim", shape).score
+    shown = rescale(x_hat + mean)
+    by_ssim = nearest(shown, train + mean, "ssim", shape).score
+    natural = Photographs.of(photographs, shape).look_like(x_hat)
+    to_rest = ssim(shown[natural], rest + mean, shape)
+    by_blends = nearest(rescale(blends + mean), train + mean, "ssim", shape).score.quantile(1 - CHANCE)
+    by_lists = torch.stack([to_rest[:, drawn].amax(1) for drawn in draws])
     return Ranking(
         similarity,
         places(similarity),
         places(by_ssim),
-        Photographs.of(photographs, shape).look_like(x_hat),
+        natural,
         bar,
         places(lists),
         lists > bar,
+        most_similar(by_ssim[natural], by_lists, by_blends),
     )
+
+
+def most_similar(similarity: Tensor, lists: Tensor, by_blends: Tensor) -> MostSimilar:
+    """The `TOP` most similar of k natural-looking reconstructions, similarity (k,) to the training images and
+    lists (LISTS, k) to others: how many exceed what `CHANCE` of the lists and of the blends reach."""
+    if not len(similarity):
+        return MostSimilar(0, 0, 0.0, 1.0)
+    top = min(TOP, len(similarity))
+    bar = lists.quantile(1 - CHANCE, dim=0).clamp_min(by_blends)
+    true = int((similarity > bar)[similarity.topk(top).indices].sum())
+    first = lists.topk(top, dim=1).indices
+    by_chance = (lists > bar).gather(1, first).sum(1)
+    p_value = (int((by_chance >= true).sum()) + 1) / (len(by_chance) + 1)
+    return MostSimilar(top, true, by_chance.double().mean().item(), p_value)
 
 
 def shown_ranks(found: Ranking) -> ShownRanks:
@@ -116,4 +137,5 @@ def shown_ranks(found: Ranking) -> ShownRanks:
         top40_true=int(true[:TOP].sum()),
         held_out_top40_true=found.true_lists[:, :TOP].sum(1).double().mean().item(),
         blends=found.bar.min().item(),
+        similar=found.similar,
     )

@@ -37,6 +37,7 @@ def bilevel_claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
             verdict(corner_lead(ends) > 0),
             value=corner_lead(ends),
             null_value=corner_lead(starts),
+            margin=corner_lead(ends),
         ),
         Claim(
             "landscape-bilevel-crossing",
@@ -48,6 +49,7 @@ def bilevel_claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
             verdict(lead_below_half(ends, metrics.lambda1) > 0),
             value=lead_below_half(ends, metrics.lambda1),
             null_value=lead_below_half(starts, metrics.lambda1),
+            margin=lead_below_half(ends, metrics.lambda1),
         ),
         Claim(
             "landscape-bilevel-noise",
@@ -59,6 +61,7 @@ def bilevel_claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
             verdict(least_cost(truth) > 0),
             value=least_cost(truth),
             null_value=least_cost(starts.truth[-1]),
+            margin=least_cost(truth),
         ),
         *_connected(metrics.connection),
     ]
@@ -146,7 +149,7 @@ class Judged:
 
     def verdict(self) -> str:
         """Of those that are judged; none without any."""
-        return of_all([number > 0 for number in self.numbers()]) if self.numbers() else "no verdict"
+        return of_all([number > 0 for number in self.numbers()]) if self.numbers() else "undecided"
 
     def value(self) -> float:
         """The number that decides: the least."""

@@ -1,17 +1,24 @@
-"""§4.5's sentences on DecoReco, by the recipe that they are about.  No verdict unless it ran with its full budget."""
+"""§4.5's sentences on DecoReco, by the recipe that they are about.  Undecided unless it ran with its full budget."""
 
 from __future__ import annotations
 
-from recon.chapters.landscape.metrics import Distances, RecipeMetrics
+from dataclasses import replace
+
+from recon.chapters.landscape.metrics import Distances, RecipeCell, RecipeMetrics
 from recon.chapters.landscape.sizes import RecipeSizes
 from recon.store.results import Claim, verdict
 
 FIFTH, TENTH = 0.8, 0.1  # how much smaller the bilevel distances have to be; how much steeper its line
 
 
-def recipe_claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
-    """The corners, where truth and partition swap, the neighbours of the truth, and the way to noise."""
-    return [_corners(metrics), _crossing(metrics), _near_truth(metrics), _degrades(metrics)]
+def recipe_claims(metrics: RecipeMetrics, sizes: RecipeSizes) -> list[Claim]:
+    """The corners, where truth and partition swap, the neighbours of the truth, and the way to noise.  Undecided where
+    the steps were not scaled to the number of images: they are too long then, and leave every start."""
+    found = [_corners(metrics), _crossing(metrics), _near_truth(metrics), _degrades(metrics)]
+    if sizes.scaled:
+        return found
+    why = "; steps ten times too long for as many images: undecided"
+    return [replace(each, verdict="undecided", ours=each.ours + why, margin=None) for each in found]
 
 
 def _corners(metrics: RecipeMetrics) -> Claim:
@@ -23,7 +30,7 @@ def _corners(metrics: RecipeMetrics) -> Claim:
         "4.5, Fig. 10b",
         "From the truth DecoReco's result is nearest to the truth, from the partition nearest to the partition.",
         "heatmap",
-        f"(1, 1): {_to(truth.end)}; (0, 1): {_to(partition.end)}",
+        f"(1, 1): {_to(truth.end)}{_ncc(truth)}; (0, 1): {_to(partition.end)}{_ncc(partition)}",
         f"held-out images: {metrics.null_distance_to_truth:.1f} to truth",
         lead > 0,
         (lead, min(truth.start.lead("truth"), partition.start.lead("partition"))),
@@ -82,7 +89,7 @@ def _degrades(metrics: RecipeMetrics) -> Claim:
         "With a growing share of noise the bilevel result loses the truth faster than DecoReco's.",
         "curves",
         f"from truth to noise the distance grows by {ours:.1f}, the bilevel one's by {theirs:.1f}"
-        + ("" if has_it else "; at (1, 1) the truth is lost already: no verdict"),
+        + ("" if has_it else "; at (1, 1) the truth is lost already: undecided"),
         f"the starts' by {begun:.1f}; held-out images: {metrics.null_distance_to_truth:.1f} to truth",
         theirs - ours > TENTH * theirs,
         (theirs - ours, theirs - begun),
@@ -105,11 +112,12 @@ def _claim(
 ) -> Claim:
     """values: what decides, and the null of it."""
     in_full = metrics.steps >= metrics.published_steps
-    fell = max(cell.fell_layer_1 for cell in metrics.cells)
+    least, most = changes(metrics)
     came = (
-        f"all {metrics.steps:,} published steps; layer 1 still falling by up to {fell:.1%} over the last tenth"
+        f"all {metrics.steps:,} published steps; over the last tenth layer 1's energy changed by {least:+.1%} to "
+        f"{most:+.1%}"
         if in_full
-        else f"{metrics.steps:,} of {metrics.published_steps:,} steps: no verdict"
+        else f"{metrics.steps:,} of {metrics.published_steps:,} steps: undecided"
     )
     return Claim(
         name,
@@ -118,10 +126,22 @@ def _claim(
         paper,
         f"{found}; {came}",
         null,
-        verdict(holds) if in_full and judged else "no verdict",
+        verdict(holds) if in_full and judged else "undecided",
         value=values[0],
         null_value=values[1],
+        margin=values[0],
     )
+
+
+def changes(metrics: RecipeMetrics) -> tuple[float, float]:
+    """Least and greatest change of a cell's energy of layer 1 over the last tenth of the steps, as a share of it."""
+    found = [-cell.fell_layer_1 for cell in metrics.cells]
+    return min(found), max(found)
+
+
+def _ncc(cell: RecipeCell) -> str:
+    """Their NCC beside the distances, which grow with the norms of the images."""
+    return "" if cell.ncc is None else f" (NCC {cell.ncc.truth:.2f} and {cell.ncc.partition:.2f})"
 
 
 def _to(distance: Distances) -> str:
@@ -131,12 +151,12 @@ def _to(distance: Distances) -> str:
 def where_it_ended(metrics: RecipeMetrics) -> str:
     """From the training images and from the partition, for a page."""
     truth, other = metrics.at(1, 1), metrics.at(0, 1)
-    fell = max(cell.fell_layer_1 for cell in metrics.cells)
+    least, most = changes(metrics)
     return (
         f"*Read it:* {metrics.n_train} images, {metrics.steps:,} of the recipe's {metrics.published_steps:,} steps. "
         f"Begun at the training images it ends {truth.end.truth:.1f} from them; a held-out image is "
         f"{metrics.null_distance_to_truth:.1f} away. Begun at other photographs it ends {other.end.partition:.1f} from "
         f"these and {other.end.truth:.1f} from the training images. It leaves {truth.energy_share[0]:.1%} of layer 1 "
         f"unexplained from the truth, {other.energy_share[0]:.1%} from the partition. Over the last tenth of the steps "
-        f"that energy fell by {fell:.1%} at most."
+        f"that energy changed by {least:+.1%} to {most:+.1%}."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -17,6 +18,7 @@ from recon.chapters.landscape.shared import SETS, SeedImages
 from recon.chapters.landscape.sizes import RecipeSizes
 from recon.chapters.reference_common import row_before, shares
 from recon.nets.mlp import MLP
+from recon.optim.rounded import RoundedProducts
 from recon.released import Weights
 from recon.scoring.matching import nearest
 from recon.training.kkt import train_to_kkt
@@ -76,9 +78,10 @@ def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Ten
     weights, mean = Weights(_network(sizes, images), theta), images.truth.mean(0)
     one, two = (torch.tensor([value]) for value in sizes.cells[int(name.removeprefix("cell-"))])
     start = mixed_starts(images.truth, images.partition, images.random, one, two)[0, 0] - mean
-    settings = PublishedSettings(len(start), sizes.recipe_steps, scaled=True)
+    settings = PublishedSettings(len(start), sizes.recipe_steps, scaled=sizes.scaled)
     place = context.checkpoints.at(f"recipe-{name}")
-    found = recover_as_published(weights, settings, context.stream("kkt.attack"), place, start)
+    with RoundedProducts() if sizes.rounded else nullcontext():
+        found = recover_as_published(weights, settings, context.stream("kkt.attack"), place, start)
     x_hat, trace = found.x_hat[0], found.accepted["trace"]
     before = row_before(trace, marks(sizes.recipe_steps), 0.9 * sizes.recipe_steps)
     return {
@@ -97,8 +100,9 @@ def _bilevel(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
 def _ncc(x: Tensor, images: SeedImages) -> Distances:
     """Mean NCC of images x (n, d) with the most alike of each set, all less the mean of the truth."""
     mean = images.truth.mean(0)
-    found = {key: nearest(x - mean, members - mean, "ncc").score.mean().item() for key, members in images.sets().items()}
-    return Distances(**found)
+    return Distances(
+        **{key: nearest(x - mean, each - mean, "ncc").score.mean().item() for key, each in images.sets().items()}
+    )
 
 
 def _distances(x: Tensor, images: SeedImages) -> Distances:

@@ -192,8 +192,9 @@ class Distances:
 class RecipeCell:
     """The published recipe from one start: where it begins and ends, and where the bilevel attack ends from there.
 
-    ncc: mean NCC of what it ends at with the most alike of each set, which no norm of an image moves · energy_share: by layer, of ‖θ_l‖², what is left unexplained · fell_layer_1: share by which layer 1's energy fell
-    over the last tenth of the steps · moved: mean of ‖x − x_init‖ / ‖x_init‖.
+    ncc: mean NCC of what it ends at with the most alike of each set, which no norm of an image moves · energy_share: by
+    layer, of ‖θ_l‖², what is left unexplained · fell_layer_1: share by which layer 1's energy fell over the last tenth
+    of the steps · moved: mean of ‖x − x_init‖ / ‖x_init‖.
     """
 
     lambda1: float

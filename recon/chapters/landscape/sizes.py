@@ -51,6 +51,8 @@ class DecorecoSizes(Sizes):
     descent_steps: int
     attack: RecoverSettings
     recipe_steps: int
+    rounded: bool = False
+    scaled: bool = False
     trial_steps: int = 50
     at_once: int = 25
     check_steps: int = 100
@@ -60,10 +62,13 @@ class DecorecoSizes(Sizes):
 @dataclass(frozen=True, kw_only=True)
 class RecipeSizes(Sizes):
     """width: of the three-layer net · steps: of the bilevel attack; recipe_steps: of the published recipe · cells:
-    (λ₁, λ₂) of its starts."""
+    (λ₁, λ₂) of its starts · rounded: whether it multiplies bfloat16 operands, see `recon.optim.rounded` · scaled:
+    whether its steps are m / 1000 of those published for m = 1000, see `recon.attacks.published`."""
 
     width: int
     recipe_steps: int
+    rounded: bool = False
+    scaled: bool = False
     #: Fig. 11's line, the corners of Fig. 10b among it; the neighbours of (1, 1); and the end of Fig. 12's line
     cells: tuple[tuple[float, float], ...] = ((1, 1), (0, 1), (0.25, 1), (0.5, 1), (0.75, 1), (1, 0.75), (1, 0))
 
@@ -134,9 +139,11 @@ DECORECO_SIZES = {
 }
 
 RECIPE_SIZES = {
-    "smoke": RecipeSizes(n_train=10, seeds=1, steps=100, pairs=2, points=3, line_points=5, width=32, recipe_steps=60),
+    "smoke": RecipeSizes(
+        n_train=10, seeds=1, steps=100, pairs=2, points=3, line_points=5, width=32, recipe_steps=60, scaled=True
+    ),
     "laptop": RecipeSizes(
-        n_train=20, seeds=1, steps=1500, pairs=2, points=3, line_points=5, width=300, recipe_steps=500
+        n_train=20, seeds=1, steps=1500, pairs=2, points=3, line_points=5, width=300, recipe_steps=500, scaled=True
     ),
     "paper": RecipeSizes(
         n_train=100,
@@ -147,5 +154,6 @@ RECIPE_SIZES = {
         line_points=5,
         width=1000,
         recipe_steps=STEPS,
+        scaled=True,
     ),
 }

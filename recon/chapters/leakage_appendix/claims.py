@@ -54,7 +54,7 @@ def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
 
     Seconds decide only where no processor would turn them: "reproduced" from `MUCH` · `SPREAD` times the soft
     constraint's time on (what was spent, where the error was never reached); "not reproduced" if no more steps *and* at
-    most 1 / `SPREAD` of its time were needed.  In between no verdict.  So it is where the soft constraint has few steps
+    most 1 / `SPREAD` of its time were needed.  In between undecided.  So it is where the soft constraint has few steps
     and the basis of the kernel, which costs the same at every size, takes longer than all of them.
     """
     found = metrics.constrained
@@ -72,8 +72,8 @@ def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
         f"{trust.violation:.0e}, {lbfgs.violation:.0e}, and {soft.violation:.2g} with the soft one",
         f"the start: MSE {found.start_mse:.4f}; {took:.2g} times the soft constraint's time, and processors differ by "
         f"up to {SPREAD:g} times: above {longer:g} it is longer, up to {1 / SPREAD:g} and in no more steps it is not, "
-        "and between there is no verdict",
-        "reproduced" if took > longer else ("not reproduced" if sooner else "no verdict"),
+        "and between it is undecided",
+        "reproduced" if took > longer else ("not reproduced" if sooner else "undecided"),
         value=trust.mse,
         null_value=soft.mse,
     )
@@ -102,7 +102,7 @@ def leaky_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
         f"L-BFGS on the same hard constraint is {until(leaky.lbfgs)}",
         f"the start: MSE {leaky.start_mse:.4f}; with Tanh the trust region is {until(tanh.trust_region)}; in steps, "
         f"LeakyReLU's over Tanh's: {more:.2g}",
-        "no verdict" if unknown else turned,
+        "undecided" if unknown else turned,
         value=leaky.trust_region.mse,
         null_value=leaky.start_mse,
     )

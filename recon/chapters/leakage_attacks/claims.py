@@ -94,7 +94,7 @@ def method_claim(method: str, found: AgainstPublished, metrics: Metrics, sizes: 
     names = [name for name in both_ran(metrics, method) if name not in found.zeros]
     judgement, ours = found.verdict, in_words(method, found, metrics)
     if not metrics.images.the_papers or not full:
-        judgement = "no verdict"
+        judgement = "undecided"
         ours += " (other images)" if not metrics.images.the_papers else f" ({sizes.share:.0%} of the published steps)"
     grey = metrics.images.grey_mse
     ran = both_ran(metrics, method)
@@ -149,7 +149,7 @@ def hybrid_against(parent: str, metrics: Metrics, sizes: Sizes) -> Claim:
         f"{by_coins(better, len(names)):.2g} of all cases",
         ("reproduced" if not worse else "partly" if worse == theirs else "not reproduced")
         if comparable
-        else "no verdict",
+        else "undecided",
         value=float(better),
         null_value=len(names) / 2,
     )
@@ -205,7 +205,7 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
         + f": {sum(degraded)} of {len(degraded)}; our own variant: {trained[0].n_train} images, not 10 000, "
         + f"{trained[0].epochs} epochs of 300, training accuracy {accuracies}",
         "1 (no change); half of them by tossing coins",
-        judgement if metrics.images.the_papers and trained[0].epochs == EPOCHS else "no verdict",
+        judgement if metrics.images.the_papers and trained[0].epochs == EPOCHS else "undecided",
         value=float(sum(degraded)),
         null_value=len(degraded) / 2,
     )

@@ -89,7 +89,7 @@ def equal_footing(metrics: MatchingMetrics) -> Claim:
         f"Hybrid's error over CosineTV's, {extent(metrics)}: "
         + "; ".join(f"{name} {ratio}" for name, ratio in ratios.items()),
         "1 for no difference",
-        {True: "reproduced", False: "not reproduced", None: "no verdict"}[last.lower],
+        {True: "reproduced", False: "not reproduced", None: "undecided"}[last.lower],
         value=last.mean,
         null_value=1.0,
     )
@@ -139,7 +139,7 @@ def predictors(metrics: MatchingMetrics) -> Claim:
         "0 for unrelated numbers; the interval of a difference contains 0",
         "finding"
         if len(better) == len(found)
-        else ("partly" if better else ("not reproduced" if worse else "no verdict")),
+        else ("partly" if better else ("not reproduced" if worse else "undecided")),
         value=float(mine[1].mean()),
         null_value=float(mine[0].mean()),
     )
@@ -181,8 +181,8 @@ def extent(metrics: MatchingMetrics) -> str:
 
 
 def judged(ratios: list[Ratio]) -> str:
-    """Of a sentence that says that all are lower: no verdict if no interval tells."""
+    """Of a sentence that says that all are lower: undecided if no interval tells."""
     said = [ratio.lower for ratio in ratios]
     if all(each is None for each in said):
-        return "no verdict"
+        return "undecided"
     return "finding" if all(said) else ("partly" if any(said) else "not reproduced")

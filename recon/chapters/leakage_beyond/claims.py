@@ -53,7 +53,7 @@ def activations_claim(metrics: Metrics) -> Claim:
             for key, value in row.rows().items()
             if key.startswith("tanh")
         ),
-        "no verdict"
+        "undecided"
         if not judged or not (any(harder) or all(easier))
         else ("finding" if all(harder) else ("partly" if any(harder) else "not reproduced")),
         value=min((ratio.mean for ratio in judged), default=None),

@@ -106,7 +106,7 @@ def compressed_claim(metrics: Metrics) -> Claim:
         "with fewer entries than pixels "
         + str(sum(row.largest_found + row.random_found for row in rows if row.equations < 1))
         + " are found",
-        "no verdict"
+        "undecided"
         if not tenth
         else ("finding" if min(held) == 2 * metrics.n_images else ("partly" if sum(held) else "not reproduced")),
         value=min(enough, default=1.0),

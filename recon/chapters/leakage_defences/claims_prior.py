@@ -102,7 +102,7 @@ def tenth_claim(metrics: PriorMetrics) -> Claim:
             f"{name} {mean(row.blind) / null_of(metrics, name):.2f} and {np.mean(row.blind_ncc):.2f}"
             for name, row in rows.items()
         ),
-        "no verdict" if not rows else ("finding" if all(open_) else "partly" if any(open_) else "not reproduced"),
+        "undecided" if not rows else ("finding" if all(open_) else "partly" if any(open_) else "not reproduced"),
         value=max(left.values(), default=None),
         null_value=NO_BETTER,
     )
@@ -132,7 +132,7 @@ def private_claim(metrics: PriorMetrics) -> Claim:
         + "; ".join(at),
         "ε of one release and of training: "
         + "; ".join(f"z = {row.z:g}: {row.once:.3g} and {row.training:.3g}" for row in metrics.privacy),
-        "no verdict"
+        "undecided"
         if math.isinf(usual)
         else ("finding" if all(hidden) else "partly" if any(hidden) else "not reproduced"),
         value=None if math.isinf(max(hides.values())) else max(hides.values()),

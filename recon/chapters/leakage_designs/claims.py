@@ -62,7 +62,7 @@ def recommendation(metrics: Metrics, sizes: Sizes) -> Claim:
         f"PSNR {in_words(by_c)}, of the joint rank {in_words(by_rank)}; of the {len(low)} networks with c(M) < 0 "
         f"Gauss–Newton finds every image on {len(given)}",
         chance(len(rows)),
-        "no verdict" if by_c is None else ("not reproduced" if not holds else ("partly" if given else "reproduced")),
+        "undecided" if by_c is None else ("not reproduced" if not holds else ("partly" if given else "reproduced")),
         value=by_c and by_c[0],
         null_value=by_rank and by_rank[0],
     )
@@ -79,7 +79,7 @@ def wide_claim(metrics: Metrics) -> Claim:
         "from the metric",
         f"rank correlation of the first layer's width with CosineTV's PSNR {in_words(found)}",
         chance(len(rows)),
-        "no verdict" if found is None else ("reproduced" if found[1] > 0 else "not reproduced"),
+        "undecided" if found is None else ("reproduced" if found[1] > 0 else "not reproduced"),
         value=found and found[0],
         null_value=0.0,
     )
@@ -98,7 +98,7 @@ def condition_claim(metrics: Metrics) -> Claim:
         f"{len(rows)} networks with c(M) = 0, noise of 1e-6 on the gradient: rank correlation of the product of "
         f"condition numbers with what R-GAP makes of the noise {in_words(found)}; at most {worst:.3g} times as much",
         chance(len(rows)),
-        "no verdict" if found is None else ("finding" if found[1] > 0 else "not reproduced"),
+        "undecided" if found is None else ("finding" if found[1] > 0 else "not reproduced"),
         value=found and found[0],
         null_value=0.0,
     )
@@ -129,7 +129,7 @@ def joint_claim(metrics: Metrics) -> Claim:
         "",
         f"the joint rank is right on {right} of {len(pairs)} images; known to be found {known}, of these wrong {wrong}",
         "right are c(M) = 0 on {}, counting equations on {}, the first layer alone on {}".format(*by_nulls),
-        "no verdict"
+        "undecided"
         if right == best_null and not wrong
         else ("not reproduced" if wrong or right < best_null else ("finding" if right == len(pairs) else "partly")),
         value=right,

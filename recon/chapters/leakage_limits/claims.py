@@ -78,7 +78,7 @@ def kink_claim(metrics: Metrics) -> Claim:
 def relu_verdict(better: list[bool], than_grey: list[bool], images: int) -> str:
     """One image has no interval."""
     if images < 2:
-        return "no verdict"
+        return "undecided"
     return "finding" if all(better) else ("partly" if any(than_grey) else "not reproduced")
 
 

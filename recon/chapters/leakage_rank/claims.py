@@ -70,7 +70,7 @@ def metric_predicts(metrics: Metrics) -> Claim:
         + ", ".join(f"{label(key)} {value:.2f}" for key, value in rho.items()),
         "how often networks in random order have as much: "
         + ", ".join(f"{label(key)} {chance[key] or 0.0:.2g}" for key in judged),
-        "no verdict" if not judged else (verdict(counted > 0) if counted in (0, len(judged)) else "partly"),
+        "undecided" if not judged else (verdict(counted > 0) if counted in (0, len(judged)) else "partly"),
         value=float(counted),
         null_value=LEVEL * len(judged),
     )
@@ -154,7 +154,7 @@ def found_and_known(metrics: IdentifiabilityMetrics) -> Claim:
         + f"; of the known ones {alone} are of networks without a singular layer, where the attack is R-GAP, and "
         f"{known - alone} need all layers at once",
         f"found by R-GAP: {by_rgap}",
-        "no verdict"
+        "undecided"
         if not every
         else ("finding" if holds else ("partly" if false == 0 and known >= 0.9 * every else "not reproduced")),
         value=float(known),
@@ -189,7 +189,7 @@ def joint_predicts(metrics: IdentifiabilityMetrics) -> Claim:
         ),
         "0, and c(M)'s correlation, inside the joint rank's interval; it lies above both for "
         f"{len(better)} of {len(judged)} attacks",
-        "no verdict"
+        "undecided"
         if not better and not worse
         else ("not reproduced" if not better else ("finding" if len(better) == len(judged) else "partly")),
         value=None if mine is None else mine[1],
@@ -238,7 +238,7 @@ def virtual(metrics: IdentifiabilityMetrics) -> Claim:
         + "; ".join(f"{name} {counted[name]}" for name in lacks)
         + "; no attack was run with and without them, which is what the paper's sentence is about",
         f"nothing supplied: as many as the layer lacks; less than {LITTLE:.0%} counts as nothing",
-        "no verdict" if not lacks else ("finding" if all(much) else ("partly" if any(much) else "not reproduced")),
+        "undecided" if not lacks else ("finding" if all(much) else ("partly" if any(much) else "not reproduced")),
         value=max((together[name] / lacks[name] for name in lacks), default=None),
         null_value=1.0,
     )
@@ -300,7 +300,7 @@ def pairs_claims(metrics: PairsMetrics, _: PairsSizes) -> list[Claim]:
             ),
             f"the two photographs: {geometric_mean(next(iter(rows.values())).between):.3f}; half of them are nearer by "
             f"tossing coins, and {held} or more of {total} in {by_coins(held, total):.1g} of all cases",
-            "no verdict"
+            "undecided"
             if not more_than_half(total, total)
             else ("finding" if held == total else "partly" if more_than_half(held, total) else "not reproduced"),
             value=held / total,

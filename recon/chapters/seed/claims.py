@@ -119,7 +119,7 @@ def nearly_as_good(nets: list[Net]) -> Claim:
         "above NCC 0.7, so and with θ⁰: "
         + by_size((net, f"{rung.matches.ncc_07} and {exact.matches.ncc_07}", "") for net, rung, exact in pairs),
         "best null: " + best([rung for _, rung, _ in pairs]),
-        "no verdict" if nothing else ("finding" if all(good) else ("partly" if any(good) else "not reproduced")),
+        "undecided" if nothing else ("finding" if all(good) else ("partly" if any(good) else "not reproduced")),
         value=min(shares),
         null_value=AS_GOOD,
     )
@@ -176,7 +176,8 @@ def distribution_claims(metrics: DistributionMetrics, _: DistributionSizes) -> l
         Claim(
             "seed-distribution",
             "",
-            "Knowing how the start was drawn, and nothing else of it, gives no more images than knowing nothing.",
+            "Knowing how the start was drawn, and nothing else of it, gives our separation no more images than knowing "
+            "nothing.",
             "",
             "above NCC 0.7, so and knowing nothing: "
             + by_size(
@@ -215,7 +216,7 @@ def features_law(cells: list[LawCell]) -> Claim:
         "another distance (rf_experiments.py)",
         "random features, θ⁰ known, mean of 1 − NCC²: " + along(cells, [cell.error for cell in cells]),
         "the best that costs nothing: " + along(cells, [cell.null_error for cell in cells]),
-        "no verdict" if unknown else ("reproduced" if all(held) else ("partly" if any(held) else "not reproduced")),
+        "undecided" if unknown else ("reproduced" if all(held) else ("partly" if any(held) else "not reproduced")),
         value=None if many is None else many.error,
         null_value=None if many is None else many.null_error,
     )
@@ -241,7 +242,7 @@ def hidden_law(cells: list[LawCell]) -> Claim:
         + "; by tangents: "
         + along(cells, [cell.error for cell in cells]),
         "the best that costs nothing: " + along(cells, [cell.null_error for cell in cells]),
-        "no verdict"
+        "undecided"
         if unknown
         else ("finding" if lost and found else ("partly" if lost or found else "not reproduced")),
         value=by_width[enough[-1].width] if enough else None,

@@ -68,7 +68,7 @@ def _start_erased(metrics: RecipeMetrics) -> Claim:
     return Claim(
         "leak-start-erased",
         "",
-        "From PyTorch's own start, weights give their images away when weight decay has erased that start "
+        "From PyTorch's own start, gradient descent gives its images away when weight decay has erased that start "
         "(Σ lr · decay / (1 − momentum) of 3 or more), and not while it stands (below 0.5).",
         "",
         f"above NCC 0.7 where erased: {_found(erased)}; where it stands: {_found(stands)} of {metrics.cells[0].n_train}"

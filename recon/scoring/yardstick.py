@@ -1,0 +1,114 @@
+"""Were training images recovered?  The book's one rule, in three yardsticks that a blur does not pass.
+
+A raw count condemns nobody and acquits nobody: above NCC 0.6, blends of photographs match a fifth of 500 training
+images, and as many held-out ones.  So a verdict asks:
+
+    preference   of the images that an attack matches above NCC 0.6, in one competition of training with held-out
+                 images, more were trained on than of those that the best blend matches (exact binomial test, p < 0.01);
+                 a share, so that blurred matches dilute it and cannot raise it
+    SSIM > 0.4   the count of Haim et al. (2022) and Buzaglo et al. (2023), above its best null
+    NCC > 0.8    above its best null
+
+Up to `FEW` images, where blends themselves show a preference, since each holds a large part of one image, the count
+above NCC 0.6, over its best null, stands in the place of the preference.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from scipy.stats import binom
+
+from recon.scoring.matching import Competition
+from recon.scoring.nulls import NullTable, clears, margin
+
+FEW, LEVEL = 50, 0.01
+BLENDS = Path(__file__).parents[2] / "benchmarks" / "blends.json"
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What each yardstick says of an attack: by_preference (up to `FEW` images by the count above 0.6), by_ssim, by_ncc
+    · p_value: of the preference · share: of the best blend's matches that were trained on · margin: images with SSIM
+    above 0.4 beyond those that `clears` asks for."""
+
+    by_preference: bool
+    by_ssim: bool
+    by_ncc: bool
+    p_value: float
+    share: float
+    margin: float
+
+    @property
+    def shown(self) -> bool:
+        """The preference, and one of the other two: images were recovered."""
+        return self.by_preference and (self.by_ssim or self.by_ncc)
+
+    @property
+    def excluded(self) -> bool:
+        """None of the three: nothing was."""
+        return not (self.by_preference or self.by_ssim or self.by_ncc)
+
+    @property
+    def verdict(self) -> str:
+        """Of a sentence that says that images are recovered."""
+        return "reproduced" if self.shown else "not reproduced" if self.excluded else "partly"
+
+
+@cache
+def blend_share(n: int) -> float:
+    """Share of training images among those that the best blend matches above NCC 0.6, for n training images and as many
+    held-out ones; for a number between two that were measured that of the smaller, which is the larger share.
+
+    >>> 0.5 < blend_share(500) < blend_share(100) == blend_share(120) < 1
+    True
+    """
+    measured = json.loads(BLENDS.read_text(encoding="utf-8"))["by_n"]
+    at = max((int(k) for k in measured if int(k) <= n), default=min(map(int, measured)))
+    pairs = [by["ncc_0.6"] for by in measured[str(at)].values()]
+    return max(targets / (targets + decoys) for targets, decoys in pairs)
+
+
+def preference(found: Competition, share: float) -> float:
+    """Probability that of as many matches as there are so many or more are training images, if each is one with
+    probability `share`.
+
+    >>> round(preference(Competition(11, 1, 0.2, 0.0), 0.5), 4), preference(Competition(0, 0, 1.0, 1.0), 0.5)
+    (0.0032, 1.0)
+    """
+    return float(binom.sf(found.targets - 1, found.targets + found.decoys, share))
+
+
+def recovery(table: NullTable, competition: Competition, n: int) -> Recovery:
+    """The three yardsticks on an attack's matches.  competition: above NCC 0.6 · n: training images."""
+    share, best = blend_share(n), table.best_null
+    p_value = preference(competition, share)
+    by_count = clears(table.matches.ncc_06, best.ncc_06)
+    return Recovery(
+        by_preference=by_count if n <= FEW else p_value < LEVEL,
+        by_ssim=clears(table.matches.ssim_04, best.ssim_04),
+        by_ncc=clears(table.matches.ncc_08, best.ncc_08),
+        p_value=p_value,
+        share=share,
+        margin=margin(table.matches.ssim_04, best.ssim_04),
+    )
+
+
+def in_words(table: NullTable, competition: Competition, n: int) -> tuple[str, str]:
+    """What was found, and the null, as a card has them."""
+    found, best, names = recovery(table, competition, n), table.best_null, table.best_null_name
+    ours = f"of {n} training images SSIM above 0.4: {table.matches.ssim_04}; NCC above 0.8: {table.matches.ncc_08}; "
+    null = f"best null: SSIM {best.ssim_04} ({names.ssim_04}), NCC 0.8 {best.ncc_08} ({names.ncc_08})"
+    if n <= FEW:
+        return ours + f"NCC above 0.6: {table.matches.ncc_06}", f"{null}, NCC 0.6 {best.ncc_06} ({names.ncc_06})"
+    pair = f"{competition.targets} : {competition.decoys}"
+    return (
+        ours + f"trained on against held out, in one competition: {pair} (p = {found.p_value:.1g})",
+        f"{null}; of what the best blend matches {found.share:.0%} were trained on",
+    )
+
+
+__all__ = ["Recovery", "blend_share", "in_words", "preference", "recovery"]
