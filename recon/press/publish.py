@@ -18,6 +18,7 @@ from recon.press.html import build_html, check_toc, put_back, swap
 from recon.press.numbers import TEMPLATE, write_readme
 from recon.press.runner import fault, read_notebook
 from recon.store.files import atomic_path, only_one
+from recon.store.reconstructions import keep_reconstructions
 from recon.store.results import Result, as_json, read_json, schema
 
 PUBLISHABLE = ("laptop", "paper")
@@ -66,8 +67,9 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
 
     At profile `paper`: book/paper-size/NAME, a run too long to be part of an edition, shown by a chapter through
     `recon.chapters.kept`.  With another seed than 0, without figures: book/paper-size/NAME/seed-S, and at profile
-    `laptop` book/seeds/NAME/seed-S; the claims page gives both as a range.  ReconError for anything else, or a folder
-    without a result.
+    `laptop` book/seeds/NAME/seed-S; the claims page gives both as a range.  A run at profile `paper` that has `x_hat`
+    keeps it, in 8 bits (`recon.store.reconstructions`), so that anybody can score it anew.  ReconError for anything
+    else, or a folder without a result.
     """
     folder, result = Path(folder), load(Path(folder), arrays=False)
     made, own_sizes = result.made, _own_sizes(result)
@@ -86,6 +88,8 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
         for path in figures:
             with atomic_path(target / path.name) as temporary:
                 shutil.copyfile(path, temporary)
+        if made.profile == "paper" and (folder / "arrays.safetensors").is_file():
+            keep_reconstructions(load(folder).arrays, target)
         _copy_result(folder, target)
     try:
         _readme(root)
@@ -104,7 +108,7 @@ def _own_sizes(result: Result[Any]) -> bool:
 def _copy_result(folder: Path, target: Path) -> None:
     """`result.json`, its claims made by today's code, and the schema that it keeps to.
 
-    Arrays stay where they are: they hold images of the data set, which is not ours to commit.
+    Other arrays stay where they are: they hold images of the data set, which is not ours to commit.
     """
     result = load(folder, arrays=False)
     sha256 = read_json(folder / "result.json").get("arrays_sha256")
