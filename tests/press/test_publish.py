@@ -368,7 +368,7 @@ def result_at(profile, **made):
 
 
 def test_keep_takes_only_results_at_the_papers_size(repo):
-    """Figures and result.json, no arrays; and not what an edition could hold."""
+    """Figures, result.json and reconstructions, no other arrays; and not what an edition could hold."""
     folder = repo / "some" / "linear"
     save_result(result_at("laptop"), folder)
     with pytest.raises(ReconError, match="are kept, not laptop"):
@@ -376,7 +376,12 @@ def test_keep_takes_only_results_at_the_papers_size(repo):
     save_result(result_at("paper"), folder)
     (folder / "matches.png").write_bytes(b"png")
     target = publish.keep(folder, repo)
-    assert sorted(path.name for path in target.iterdir()) == ["matches.png", "result.json", "schema.json"]
+    assert sorted(path.name for path in target.iterdir()) == [
+        "matches.png",
+        "result.json",
+        "schema.json",
+        "x_hat.safetensors",
+    ]
     assert target == repo / "book" / "paper-size" / "linear"
     with pytest.raises(ReconError, match="there is no result"):
         publish.keep(repo / "nowhere", repo)

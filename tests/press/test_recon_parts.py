@@ -197,9 +197,7 @@ def test_a_papers_sentence_has_its_verdict_from_a_run_at_its_size_alone(copy):
     shutil.rmtree(copy.root / "book" / "paper-size" / "bilevel-hidden")
     after = counted(copy)
     assert after[UNDECIDED] > before[UNDECIDED] and sum(after.values()) == sum(before.values())
-    assert (
-        f"[{UNDECIDED}]" in [c for c in part("claims/runkel2024", copy).split("`````{") if f"claim-{name}\n" in c][0]
-    )
+    assert f"[{UNDECIDED}]" in [c for c in part("claims/runkel2024", copy).split("`````{") if f"claim-{name}\n" in c][0]
     (ours,) = [row for row in checked(copy)["ours"] if row.claim.id == "decoreco-size"]
     assert ours.verdict == ours.claim.verdict  # a finding of ours is one at the size that it names
 
