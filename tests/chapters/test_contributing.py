@@ -62,6 +62,7 @@ def copy(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_chapter_is_added_in_three_steps(copy):
     assert len(FILES) == 9
     env = {**os.environ, "PYTHONPATH": str(copy)}

@@ -246,6 +246,7 @@ def without_arrays(name: str) -> dict[tuple, list[str] | None]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", registry())
 def test_every_figure_of_published_numbers_can_be_read(name):
     """Those that need no arrays: these are not kept with the published numbers."""

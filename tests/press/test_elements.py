@@ -20,6 +20,7 @@ from recon.chapters.separation.proof import proof
 from recon.chapters.separation.threshold import threshold
 from recon.chapters.separation.unmixing import unmixing
 
+pytestmark = pytest.mark.slow  # a browser opens each
 PHONE = {"width": 375, "height": 800}
 
 

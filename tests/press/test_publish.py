@@ -150,6 +150,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", FAILURES)
 def test_a_failing_chapter_is_one_line_and_old_pages_stay(repo, code):
     write(repo, "00-good", chapter("print('new')"))
@@ -471,6 +472,7 @@ def test_the_longest_chapter_is_begun_first(repo, monkeypatch):
     assert begun == ["02-two", "01-one"]
 
 
+@pytest.mark.slow
 def test_one_failure_is_told_and_what_is_under_way_is_kept(repo):
     write(repo, "02-two", chapter("import time; time.sleep(3)", "print('done')"))
     write(repo, "01-one", chapter("1 / 0"))
@@ -492,6 +494,7 @@ edition.build_edition(stamps.Edition(jobs=2), Path({root!r}), ["01-one"])
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_nothing_for_good_and_takes_its_kernels_along(repo, tmp_path):
     """SIGKILL in the middle of a cell; the next run removes what is left, under the lock that died with the first."""
     note = tmp_path / "kernel"

@@ -69,6 +69,7 @@ def test_the_classifier_does_not_depend_on_the_order_of_summation(download, tmp_
     assert train_both.train(tmp_path).tobytes() == theta.tobytes()
 
 
+@pytest.mark.slow
 def test_the_command_makes_such_a_pair(tmp_path, capsys):
     assert cli.main(["twins", "--data", "photos", "--n", "80", "--out", str(tmp_path)]) == 0
     assert "3073 of 3073 numbers identical" in capsys.readouterr().out
