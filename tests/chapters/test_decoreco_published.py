@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import matplotlib.pyplot as plt
 import pytest
 import torch
@@ -10,6 +12,7 @@ import recon
 from recon.attacks.reference import ALPHA
 from recon.chapters.decoreco_tuned import DECORECO_PUBLISHED
 from recon.chapters.decoreco_tuned.compute_published import ROUNDED, contribution
+from recon.errors import ReconError
 from recon.nets.gram import per_image_gradients
 from recon.nets.mlp import MLP
 from recon.released import Weights
@@ -60,3 +63,10 @@ def test_a_run_cut_short_says_so(smoke):
 def test_figures_draw(smoke):
     for draw in DECORECO_PUBLISHED.figures.values():
         plt.close(draw(smoke))
+
+
+def test_a_float32_run_is_refused_where_the_processor_rounds(tmp_path, monkeypatch):
+    module = sys.modules["recon.chapters.decoreco_tuned.compute_published"]  # the package has a function of that name
+    monkeypatch.setattr(module, "product_error", lambda: 1e-3)
+    with pytest.raises(ReconError, match="this processor rounds them: a relative error of 1e-03"):
+        recon.run("decoreco-published", profile="smoke", data="photos", out=tmp_path)

@@ -7,7 +7,7 @@ import torch
 
 from recon.attacks.published import PublishedSettings, recover_as_published
 from recon.nets.mlp import MLP
-from recon.optim.rounded import RoundedProducts
+from recon.optim.rounded import RoundedProducts, product_error
 from recon.released import Weights
 
 
@@ -48,3 +48,9 @@ def test_the_published_recipe_goes_the_same_way():
     torch.testing.assert_close(rounded.history, exact.history, rtol=1e-2, atol=0)
     assert not torch.equal(rounded.x_hat, exact.x_hat)
     assert (rounded.x_hat - exact.x_hat).norm() < 0.05 * exact.x_hat.norm()
+
+
+def test_a_processor_that_rounds_is_noticed():
+    assert product_error() < 1e-5
+    with RoundedProducts():
+        assert 1e-4 < product_error() < 1e-2

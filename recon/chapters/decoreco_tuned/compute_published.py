@@ -18,11 +18,13 @@ from recon.chapters.decoreco_tuned.ranking import ranking, shown_ranks
 from recon.chapters.decoreco_tuned.sizes import PublishedSizes
 from recon.chapters.reference_common import STARTS, ReferenceSizes, arm_of, train_reference, where_ended
 from recon.chapters.tables import flat
+from recon.errors import ReconError
 from recon.nets.gram import gram
-from recon.optim.rounded import RoundedProducts
+from recon.optim.rounded import RoundedProducts, product_error
 from recon.released import Weights
 
 START = "tuned"
+EXACT = 1e-5  # a relative error of a product above which its operands were rounded
 ROUNDED = "bfloat16 operands"  # unlike "bfloat16", which is a wish: see `recon.attacks.published.products_in`
 
 
@@ -30,6 +32,8 @@ def compute_published(sizes: PublishedSizes, context: Context) -> Outcome[Publis
     """One network, one run of the recipe; its results in the order of what they explain of the weights."""
     images = context.images(sizes.n_train)
     said = ReferenceSizes(steps=sizes.steps, precision=ROUNDED if sizes.rounded else "float32")
+    if not sizes.rounded and context.device.type == "cpu" and (error := product_error()) > EXACT:
+        raise ReconError(f"products are to be float32, and this processor rounds them: a relative error of {error:.0e}")
     weights, net = train_reference(context, images, sizes.width, said.biases)
     began, m = time.perf_counter(), 2 * sizes.n_train
     checkpoint = context.checkpoints.at(f"published-{START}")
