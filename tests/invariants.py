@@ -112,6 +112,12 @@ def an_interval_holds_its_number(table: dict[str, Any]) -> bool:
     )
 
 
+def steps_grow_along_a_list(table: dict[str, Any]) -> bool:
+    lists = [leaf for leaf in table.values() if isinstance(leaf, list) and leaf and isinstance(leaf[0], dict)]
+    steps = [[row["step"] for row in rows] for rows in lists if all(isinstance(row.get("step"), int) for row in rows)]
+    return all(each == sorted(each) for each in steps)
+
+
 RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "fewer match above a higher threshold": counts_fall,
     "best_null is the largest null, and best_null_name says whose": best_null_is_the_largest,
@@ -121,4 +127,5 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "converged: fell by less than 1 %": converged_is_a_fall_below_one_percent,
     "true and sure ones are candidates": true_ones_are_among_all,
     "an interval holds its number": an_interval_holds_its_number,
+    "steps grow along a list": steps_grow_along_a_list,
 }

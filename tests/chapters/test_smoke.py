@@ -72,6 +72,7 @@ GOOD = {
     "excess": {"ncc_0.6": 5, "ncc_0.7": 3},
     "competition": {"targets": 8, "decoys": 1, "fdr": 0.25, "p_value": 0.01},
     "attack": {"fell": 0.02, "converged": False, "energy": [3.0, 2.0]},
+    "observed": [{"step": 1}, {"step": 10}],
     "evidence": {"candidates": 9, "true": 8, "sure": 4, "auc": 0.9, "auc_interval": [0.8, 0.95]},
 }
 
@@ -90,6 +91,7 @@ GOOD = {
         (["attack", "energy", 1], float("nan")),
         (["evidence", "sure"], 10),
         (["evidence", "auc"], 0.7),
+        (["observed", 0, "step"], 11),
     ],
 )
 def test_a_broken_invariant_is_seen(path, new):
@@ -99,7 +101,7 @@ def test_a_broken_invariant_is_seen(path, new):
 def test_every_rule_speaks_of_something():
     """A rule that no result has the fields of would be none."""
     whole = "".join(file.read_text(encoding="utf-8") for file in KEPT)
-    assert len(RULES) == 8 and all(f'"{field}"' in whole for field in ("best_null_name", "fdr", "fell", "auc_interval"))
+    assert len(RULES) == 9 and all(f'"{field}"' in whole for field in ("best_null_name", "fdr", "fell", "auc_interval"))
 
 
 RUNS = [
