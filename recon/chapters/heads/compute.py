@@ -1,0 +1,347 @@
+"""Train heads on the features of few images, read the features out of their first layers, and tell who was trained."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+from sklearn.decomposition import FastICA
+from sklearn.linear_model import Ridge
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from recon.attacks.heads import Public, matched_filter, span_test, sparsest
+from recon.attacks.separation import FirstLayer, start_left
+from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.heads.metrics import Cosines, HeadCell, Metrics, Pictures, Retrieval, Told
+from recon.chapters.heads.sizes import RECIPES, SGD, Cell, Sizes
+from recon.chapters.packing import packed, unpacked
+from recon.images.features import backbone, features
+from recon.images.partitions import partition
+from recon.optim.streams import named
+from recon.scoring.membership import auc, true_rate
+from recon.scoring.metrics import ncc
+from recon.training.early_stopping import early_stopping
+from recon.training.recipes import Recipe, Trained, accuracy, train
+
+TRUE = 0.8  # a candidate is true above this cosine with a training feature
+VIEWS = 4  # of each image: as it is, flipped, shifted, both
+
+
+@dataclass(frozen=True)
+class Task:
+    """Features and pictures of a cell: train (n, d), trained (v n, d) all that the head sees, y and labels of those,
+    public (k, d), others (l, d) and their labels; pictures (·, C·H·W) of each; indices of train and others."""
+
+    train: Tensor
+    trained: Tensor
+    labels: Tensor
+    public: Public
+    others: Tensor
+    other_labels: Tensor
+    pixels: dict[str, Tensor]
+    train_index: Tensor
+    other_index: Tensor
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Every cell; of the first one also the pictures that its features make."""
+    names = [f"cell-{k}" for k in range(len(sizes.cells))]
+    found = context.sweep(partial(_unit, sizes, context), names, label="heads")
+    cells = [cell for name in names for cell in unpacked(found[name], list[HeadCell])]
+    task, first = _task(sizes, context, sizes.cells[0]), found[names[0]]
+    pictures, shown = _pictures(first["x_hat"], task)
+    metrics = Metrics(n_train=len(task.train), cells=cells, pictures=pictures)
+    arrays = {
+        "w1": first["w1"],
+        "features_train": task.train,
+        "features_heldout": task.others,
+        "public_mean": task.public.mean,
+        "public_std": task.public.scale,
+        "x_hat": first["x_hat"],
+        "zeros": first["zeros"],
+        "train_index": task.train_index,
+        "heldout_index": task.other_index,
+        **shown,
+    }
+    return Outcome(metrics, arrays)
+
+
+def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
+    """One head, and an attack for each of its starts; w1 and x_hat of the first."""
+    cell = sizes.cells[int(name.removeprefix("cell-"))]
+    task = _task(sizes, context, cell)
+    released, sigma = _head(sizes, context, cell, task)
+    rows: list[HeadCell] = []
+    kept: Tensors = {}
+    for start in cell.starts:
+        row, found = _attacked(sizes, context, cell, task, released, start, sigma)
+        rows.append(row)
+        kept = kept or found
+    return {**packed(rows, list[HeadCell]), **kept}
+
+
+def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
+    pool, of = context.pool, backbone(cell.backbone, sizes.side)
+    data = partition(pool, cell.n, n_held_out=2, seed=context.seed).train
+    free = ~np.isin(pool.index, data.index.numpy())
+    public = np.flatnonzero((pool.part == "init") & free)[: sizes.public]
+    others = np.flatnonzero((pool.part == "held_out") & free)[: sizes.others]
+    images = {"train": data.x, "public": pool.pixels(public), "others": pool.pixels(others)}
+    seen = {name: features(x, of) for name, x in images.items()}
+    views = [seen["train"], *(features(x, of) for x in _views(data.x)[1:])] if cell.recipe == "flips and shifts" else []
+    two = cell.classes == 2
+    return Task(
+        train=seen["train"],
+        trained=torch.cat(views) if views else seen["train"],
+        labels=(data.y.long() if two else data.labels).repeat(max(1, len(views))),
+        public=Public(seen["public"]),
+        others=seen["others"],
+        other_labels=torch.from_numpy((pool.y if two else pool.labels)[others]),
+        pixels={name: x.flatten(1) for name, x in images.items()},
+        train_index=data.index,
+        other_index=torch.from_numpy(pool.index[others]),
+    )
+
+
+def _views(x: Tensor) -> list[Tensor]:
+    """x (n, C, H, W) as it is, flipped, shifted by two pixels, and both."""
+    return [x, x.flip(-1), x.roll((2, 2), (2, 3)), x.flip(-1).roll((-2, 2), (2, 3))]
+
+
+# ------------------------------------------------------------------------------------------------------ training
+
+
+def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> tuple[Trained, float]:
+    """The released head in terms of the features as they are, and Σ lr · decay / (1 − momentum)."""
+    change = dict(RECIPES[cell.recipe])
+    epochs = sizes.epochs * change.pop("epochs", 1.0)
+    base = replace(sizes.base, width=cell.width, classes=cell.classes)
+    # as many passes for any number of images, but no more steps than three times those for a hundred
+    per_epoch = 1 if "batch" in change else math.ceil(len(task.train) / (base.batch or len(task.train)))
+    recipe = replace(base, **change, steps=round(epochs * min(per_epoch, 12)))
+    generator = named(context.seed, f"heads {cell.name}")
+    x, linear = task.trained, cell.recipe == "linear head"
+    mean, std = x.mean(0), x.std(0).clamp_min(1e-3)
+    standardised = cell.recipe == "standardised features"
+    x = (x - mean) / std if standardised else x
+    half = len(task.others) // 2
+    stop = early_stopping(task.others[:half], task.other_labels[:half]) if cell.recipe == "early stopping" else None
+    outputs = 1 if cell.classes == 2 else cell.classes
+    module = _linear(x.shape[1], outputs, generator) if linear else None
+    trained = train(recipe, x, task.labels, generator, stop=stop, module=module)
+    if cell.recipe == "average of five checkpoints":
+        trained = _averaged(recipe, trained, x, task.labels, generator)
+    _harmed(cell.recipe, trained.module, generator)
+    first = trained.module[0]
+    assert isinstance(first, nn.Linear)
+    start = trained.w1_init
+    if standardised:  # the standardiser is released with the head: both are one layer
+        with torch.no_grad():
+            first.weight.div_(std)
+            first.bias.sub_(first.weight @ mean)
+        start = start / std
+    return replace(trained, w1_init=start, w1=first.weight.detach().clone()), recipe.erased
+
+
+def _linear(d: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
+    layer = nn.utils.skip_init(nn.Linear, d, outputs)
+    for parameter in layer.parameters():
+        nn.init.uniform_(parameter, -1 / d**0.5, 1 / d**0.5, generator=generator)
+    return nn.Sequential(layer)
+
+
+def _averaged(recipe: Recipe, trained: Trained, x: Tensor, y: Tensor, generator: torch.Generator) -> Trained:
+    """Four more spells of a twentieth of the steps each; the mean of all five heads."""
+    states = [{k: v.clone() for k, v in trained.module.state_dict().items()}]
+    for _ in range(4):
+        spell = replace(recipe, steps=max(1, recipe.steps // 20))
+        module = train(spell, x, y, generator, module=trained.module).module
+        states.append({k: v.clone() for k, v in module.state_dict().items()})
+    trained.module.load_state_dict({k: torch.stack([s[k] for s in states]).mean(0) for k in states[0]})
+    return trained
+
+
+@torch.no_grad()
+def _harmed(recipe: str, module: nn.Sequential, generator: torch.Generator) -> None:
+    """What is done to the first layer before the head is published."""
+    w = next(module.parameters())
+    if recipe == "8-bit weights":
+        step = w.abs().max() / 127
+        w.copy_((w / step).round() * step)
+    if recipe == "half of the weights pruned":
+        w.mul_(w.abs() > w.abs().median())
+    if recipe.startswith("noise"):
+        size = float(recipe.split()[1]) * w.square().mean().sqrt()
+        w.add_(size * torch.randn(w.shape, generator=generator))
+
+
+# ------------------------------------------------------------------------------------------------------ attacks
+
+
+def _attacked(
+    sizes: Sizes, context: Context, cell: Cell, task: Task, released: Trained, start: str, sigma: float
+) -> tuple[HeadCell, Tensors]:
+    generator, public = named(context.seed, f"heads nulls {cell.name} {start}"), task.public
+    bent = cell.recipe.startswith("Adam")
+    layer = FirstLayer(released.w1, _known(start, released.w1_init, generator))
+    update = layer.update
+    if cell.recipe == "standardised features":  # its rows mix features less their mean, which is released: add that
+        mean = task.trained.mean(0)[None] * released.w1.norm() / task.trained.mean(0).norm()
+        layer = FirstLayer(torch.cat([update, mean]))
+    began = time.perf_counter()
+    found = sparsest(layer, public, sizes.attack, bent)
+    seconds = time.perf_counter() - began
+    rank = found.rank
+    mixtures = torch.randn(rank, rank, generator=generator) @ found.basis * public.scale if rank else found.x_hat
+    projected = (public.features / public.scale) @ found.basis.mT @ found.basis * public.scale
+    sure = found.certified
+    true = similarity(found.x_hat, task.train, public).amax(1) > TRUE if rank else sure
+    asked = torch.cat([task.train, task.others])
+    member = np.arange(len(asked)) < len(task.train)
+    bias = released.module[0].bias
+    assert isinstance(bias, Tensor)
+    scores = {
+        "span": span_test(layer, asked, public, max(rank, 1), bent),
+        "filter": matched_filter(update, bias.detach(), asked, public),
+        "margin": _margin(released.module, asked),
+    }
+    others = task.others
+    row = HeadCell(
+        backbone=cell.backbone,
+        n_train=len(task.train),
+        width=cell.width if cell.recipe != "linear head" else len(released.w1),
+        classes=cell.classes,
+        recipe=cell.recipe,
+        start=start,
+        kappa=start_left(released.w1, released.w1_init),
+        sigma=None if math.isnan(sigma) else sigma,
+        test_accuracy=accuracy(released.module, others, task.other_labels),
+        train_accuracy=accuracy(released.module, task.train, task.labels[: len(task.train)]),
+        rank=rank,
+        matches=cosines(found.x_hat, task.train, public),
+        null=cosines(found.x_hat, others[torch.randperm(len(others), generator=generator)[: len(task.train)]], public),
+        span_null=cosines(mixtures, task.train, public),
+        public_null=cosines(public.features, task.train, public),
+        projected_null=cosines(projected, task.train, public),
+        certified=int(sure.sum()),
+        certified_true=int((sure & true).sum()),
+        span=told(scores["span"], member),
+        filter=told(scores["filter"], member),
+        margin=told(scores["margin"], member),
+        retrieval=_retrieval(found.x_hat, mixtures, task),
+        seconds=round(seconds, 2),
+    )
+    if cell.recipe == SGD:
+        began = time.perf_counter()
+        ica = cosines(_fast_ica(found.basis, public, context.seed), task.train, public)
+        row = replace(row, fast_ica=ica, fast_ica_seconds=round(time.perf_counter() - began, 2))
+    return row, {"w1": released.w1, "x_hat": found.x_hat, "zeros": found.zeros}
+
+
+def _known(start: str, w1_init: Tensor, generator: torch.Generator) -> Tensor | None:
+    """The start as the adversary has it: "unknown", "known", or "known up to 10 %" of its size."""
+    if start == "unknown":
+        return None
+    noise = w1_init.square().mean().sqrt() * torch.randn(w1_init.shape, generator=generator)
+    return w1_init + (0.1 if "10 %" in start else 0.0) * noise
+
+
+@torch.no_grad()
+def _margin(module: nn.Sequential, x: Tensor) -> Tensor:
+    """The head's confidence in its own answer (k,), which needs no label: what ten lines would ask it."""
+    outputs = module(x)
+    if outputs.shape[1] == 1:
+        return outputs[:, 0].abs()
+    two = outputs.topk(2, dim=1).values
+    return two[:, 0] - two[:, 1]
+
+
+def _fast_ica(basis: Tensor, public: Public, seed: int) -> Tensor:
+    """Features (r, d) by scikit-learn's FastICA as it comes, of the sign that leaves less below zero."""
+    if not len(basis):
+        return basis
+    model = FastICA(len(basis), fun="logcosh", whiten="unit-variance", random_state=seed % 2**32, max_iter=300)
+    model.fit(basis.numpy().T)
+    x = torch.from_numpy(model.components_.astype(np.float32)) @ basis
+    below, above = x.clamp_max(0).square().sum(1), x.clamp_min(0).square().sum(1)
+    x = torch.where((below > above)[:, None], -x, x).clamp_min(0) * public.scale
+    return normalize(x, dim=1) * public.features.norm(dim=1).median()
+
+
+# ------------------------------------------------------------------------------------------------------ scoring
+
+
+def similarity(x_hat: Tensor, images: Tensor, public: Public) -> Tensor:
+    """Cosines (m, n) of features (m, d) and (n, d), less the public mean and in units of the public deviation."""
+    return normalize(public.standardised(x_hat), dim=1) @ normalize(public.standardised(images), dim=1).mT
+
+
+def cosines(x_hat: Tensor, images: Tensor, public: Public) -> Cosines:
+    """One-to-one matches of images (n, d) with candidates (m, d)."""
+    scores = similarity(x_hat, images, public).numpy()
+    rows, columns = linear_sum_assignment(scores, maximize=True)
+    found = scores[rows, columns]
+    return Cosines(**{f"cos_0{k}": int((found > k / 10).sum()) for k in (7, 8, 9)})
+
+
+def told(score: Tensor, member: np.ndarray) -> Told:
+    """`Told` of scores (k,)."""
+    s = score.double().numpy()
+    return Told(auc=auc(s, member), tpr_at_1pct=true_rate(s, member, 0.01), tpr_at_01pct=true_rate(s, member, 0.001))
+
+
+def _retrieval(x_hat: Tensor, mixtures: Tensor, task: Task) -> Retrieval:
+    gallery = torch.cat([task.train, task.others])
+
+    def count(x: Tensor) -> int:
+        near = similarity(x, gallery, task.public).argmax(1).unique() if len(x) else torch.empty(0)
+        return int((near < len(task.train)).sum())
+
+    return Retrieval(found=count(x_hat), mixtures=count(mixtures), gallery=len(gallery))
+
+
+def _pictures(x_hat: Tensor, task: Task) -> tuple[Pictures, Tensors]:
+    """A ridge decoder from features to pixels, learnt on public images, and what it makes of the attack's features."""
+    public, pixels = task.public, task.pixels
+    model = Ridge(alpha=float(len(public.features))).fit(
+        public.standardised(public.features).numpy(), pixels["public"].numpy()
+    )
+
+    def decode(x: Tensor) -> Tensor:
+        return torch.from_numpy(model.predict(public.standardised(x).numpy())).float().clamp(0, 1)
+
+    def assigned(images: Tensor, x: Tensor) -> Tensor:
+        rows, columns = linear_sum_assignment(similarity(x, images, public).numpy(), maximize=True)
+        order = torch.zeros(len(images), dtype=torch.int64)
+        order[torch.from_numpy(columns)] = torch.from_numpy(rows)
+        return x[order]
+
+    truth, mean = pixels["train"], pixels["public"].mean(0)
+    found = assigned(task.train, x_hat)
+    near = similarity(found, public.features, public).argmax(1)
+    held_out = task.others[: len(task.train)]
+    shown = {
+        "x_train": truth,
+        "decoded": decode(found),
+        "ceiling": decode(task.train),
+        "nearest_public": pixels["public"][near],
+        "matched": (similarity(found, task.train, public)).diagonal(),
+    }
+
+    def median(x: Tensor, y: Tensor) -> float:
+        return ncc(x - mean, y - mean).diagonal().median().item()
+
+    pictures = Pictures(
+        decoded=median(shown["decoded"], truth),
+        ceiling=median(shown["ceiling"], truth),
+        held_out=median(decode(assigned(held_out, x_hat)), pixels["others"][: len(held_out)]),
+        mean_image=ncc(mean[None] - truth.mean(), truth - truth.mean()).median().item(),
+        nearest_public=median(shown["nearest_public"], truth),
+    )
+    return pictures, shown
