@@ -122,12 +122,14 @@ def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> tuple[Train
     change = dict(RECIPES[cell.recipe])
     epochs = sizes.epochs * change.pop("epochs", 1.0)
     base = replace(sizes.base, width=cell.width, classes=cell.classes)
-    # as many passes for any number of images, but no more steps than three times those for a hundred
-    per_epoch = 1 if "batch" in change else math.ceil(len(task.train) / (base.batch or len(task.train)))
-    recipe = replace(base, **change, steps=round(epochs * min(per_epoch, 12)))
+    # as many passes for any number of images, but at least the steps of a hundred, and at most three times those
+    per_epoch = math.ceil(len(task.train) / (base.batch or len(task.train)))
+    per_epoch = 1 if "batch" in change else min(max(per_epoch, 4), 12)
+    recipe = replace(base, **change, steps=round(epochs * per_epoch))
     generator = named(context.seed, f"heads {cell.name}")
     x, linear = task.trained, cell.recipe == "linear head"
-    mean, std = x.mean(0), x.std(0).clamp_min(1e-3)
+    mean, std = x.mean(0), x.std(0)
+    std = torch.where(std > 1e-3, std, 1.0)  # as scikit-learn's StandardScaler does for what is constant
     standardised = cell.recipe == "standardised features"
     x = (x - mean) / std if standardised else x
     half = len(task.others) // 2

@@ -2,11 +2,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import matplotlib.pyplot as plt
+import torch
 from matplotlib.figure import Figure
+from pandas import DataFrame
 
-from recon.chapters.heads.metrics import Metrics
+from recon.chapters.heads.metrics import HeadCell, Metrics
+from recon.chapters.pictures import FREE, HELD_OUT, PAGE, REFERENCE, SERIES, TRAIN, chart, end_labels, image_rows, note
 from recon.store.results import Result
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {}
+
+def plot_front(result: Result[Metrics], n: int = 8) -> Figure:
+    """Training images; what a ridge decoder makes of the features that were found, and of the true ones; the public
+    image whose feature is nearest to the found one."""
+    matched = result.array("matched")
+    picked = matched.argsort(descending=True)[torch.linspace(0, len(matched) - 1, n).round().long()]
+    rows = [
+        ("training\nimage", "x_train", "grey"),
+        ("decoded from\nthe weights", "decoded", "black"),
+        ("decoded from\nits own feature", "ceiling", "grey"),
+        ("nearest public\nimage (null)", "nearest_public", "none"),
+    ]
+    titles = [[], [f"{value:.2f}" for value in matched[picked]], [], []]
+    figure = image_rows([(label, result.array(key)[picked], frame) for label, key, frame in rows], titles)
+    found, all_of = result.metrics.cells[0].matches.cos_09, result.metrics.n_train
+    figure.suptitle(f"{found} of {all_of} training features are read out of the head, to a cosine of 0.9", y=1.04)
+    return figure
+
+
+def by_images(metrics: Metrics) -> list[HeadCell]:
+    """The cells that differ in their number of images alone."""
+    first = metrics.cells[0]
+    alike = (first.backbone, first.width, first.classes, first.recipe, first.start)
+    same = [c for c in metrics.cells if (c.backbone, c.width, c.classes, c.recipe, c.start) == alike]
+    return sorted(same, key=lambda c: c.n_train)
+
+
+@chart
+def plot_images(result: Result[Metrics]) -> Figure:
+    """Share of the training features found, by their number, with FastICA's and the best null."""
+    cells = by_images(result.metrics)
+    n = [c.n_train for c in cells]
+    figure, ax = plt.subplots(figsize=(PAGE, 3.2))
+    curves = {
+        "linear programmes": ([c.matches.cos_09 / c.n_train for c in cells], TRAIN),
+        "of them certified": ([c.certified_true / c.n_train for c in cells], SERIES[3]),
+        "FastICA": ([(c.fast_ica or c.null).cos_09 / c.n_train for c in cells], HELD_OUT),
+        "best null": ([c.best_null.cos_09 / c.n_train for c in cells], FREE),
+    }
+    for values, colour in curves.values():
+        ax.plot(n, values, "o-", color=colour)
+    most = max((c for c in cells if c.matches.cos_09 > 0.95 * c.n_train), key=lambda c: c.n_train, default=cells[0])
+    ax.set(
+        title=f"{most.matches.cos_09} of {most.n_train} features come back from a layer of {most.width} rows",
+        xlabel="training images",
+        ylabel="share above cosine 0.9",
+        ylim=(-0.02, 1.05),
+    )
+    end_labels(ax, [(values[-1], name, colour) for name, (values, colour) in curves.items()])
+    return figure
+
+
+@chart
+def plot_zeros(result: Result[Metrics], true: float = 0.8) -> Figure:
+    """Zeros of every candidate of the first cell, those near a training feature apart; what chance gives."""
+    zeros, x_hat = result.array("zeros"), result.array("x_hat")
+    mean, std = result.array("public_mean"), result.array("public_std")
+    unit = [torch.nn.functional.normalize((x - mean) / std, dim=1) for x in (x_hat, result.array("features_train"))]
+    near = (unit[0] @ unit[1].mT).amax(1) > true
+    figure, ax = plt.subplots(figsize=(PAGE, 2.6))
+    bins = torch.linspace(0, float(zeros.max()) + 1, 40).tolist()
+    ax.hist([zeros[near].numpy(), zeros[~near].numpy()], bins=bins, stacked=True, color=[TRAIN, HELD_OUT])
+    ax.axvline(result.metrics.cells[0].rank - 1, color=REFERENCE, ls=":")
+    note(
+        ax, "zeros that a chance\ncandidate has", (result.metrics.cells[0].rank - 1, 0.8), (6, 0), REFERENCE, high=True
+    )
+    ax.set(
+        title=f"{int(near.sum())} of {len(zeros)} candidates are true, and zeros tell which",
+        xlabel=f"zeros of a candidate, of {x_hat.shape[1]} numbers",
+        ylabel="candidates",
+    )
+    return figure
+
+
+def of_recipes(metrics: Metrics) -> list[HeadCell]:
+    """One cell a recipe and start, of the first cell's size."""
+    first = metrics.cells[0]
+    alike = (first.backbone, first.n_train, first.width, first.classes)
+    return [
+        c for c in metrics.cells if (c.backbone, c.n_train, c.width, c.classes) == alike or c.recipe == "linear head"
+    ]
+
+
+@chart
+def plot_recipes(result: Result[Metrics]) -> Figure:
+    """Members found at 1 % false alarms by span, matched filter and confidence; features found."""
+    cells = of_recipes(result.metrics)
+    figure, ax = plt.subplots(figsize=(PAGE, 0.27 * len(cells) + 1.2))
+    y = range(len(cells), 0, -1)
+    marks: Sequence[tuple[str, list[float], str, str]] = (
+        ("features", [c.matches.cos_08 / c.n_train for c in cells], TRAIN, "s"),
+        ("members by the span", [c.span.tpr_at_1pct for c in cells], SERIES[6], "o"),
+        ("members by the matched filter", [c.filter.tpr_at_1pct for c in cells], SERIES[3], "D"),
+        ("members by confidence (null)", [c.margin.tpr_at_1pct for c in cells], HELD_OUT, "x"),
+    )
+    for name, values, colour, mark in marks:
+        ax.plot(values, y, mark, color=colour, label=name, ls="none")
+    ax.set(xlim=(-0.03, 1.03), xlabel="share found", title="What a recipe leaves of its training set")
+    ax.set_yticks(list(y), [f"{c.recipe}" + ("" if c.start == "unknown" else f", start {c.start}") for c in cells])
+    ax.grid(axis="y", lw=0.4)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.3, -0.9 / (0.27 * len(cells))), ncols=2)
+    return figure
+
+
+def table(cells: list[HeadCell]) -> DataFrame:
+    """Features found, members found, and what the head is worth."""
+    rows = {
+        f"{c.recipe}" + ("" if c.start == "unknown" else f", start {c.start}"): {
+            "features > 0.8": c.matches.cos_08,
+            "best null": c.best_null.cos_08,
+            "members at 1 %": f"{max(c.span.tpr_at_1pct, c.filter.tpr_at_1pct):.0%}",
+            "test accuracy": f"{c.test_accuracy:.0%}",
+        }
+        for c in cells
+    }
+    return DataFrame(rows).T
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+    "front": plot_front,
+    "images": plot_images,
+    "zeros": plot_zeros,
+    "recipes": plot_recipes,
+}

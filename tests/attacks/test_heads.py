@@ -1,0 +1,158 @@
+"""Features out of a mixture: against a solver of linear programmes, the truth, and what must be refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import linprog
+from torch.nn.functional import normalize
+
+from recon.attacks.heads import (
+    Public,
+    SparseSettings,
+    by_chance,
+    column_norms,
+    distinct,
+    matched_filter,
+    programmes,
+    span_of,
+    span_test,
+    sparsest,
+    zeros,
+)
+from recon.attacks.separation import FirstLayer
+from recon.errors import ReconError
+
+D, N = 120, 12
+
+
+def draw(n: int, seed: int) -> torch.Tensor:
+    """n sparse features (n, D) that are not negative, of unequal scale."""
+    g = torch.Generator().manual_seed(seed)
+    scale = 0.5 + torch.rand(D, generator=g)
+    return torch.randn(n, D, generator=g).clamp_min(0) * scale
+
+
+@pytest.fixture(scope="module")
+def public() -> Public:
+    return Public(draw(300, 1))
+
+
+@pytest.fixture(scope="module")
+def trained() -> torch.Tensor:
+    return draw(N, 2)
+
+
+def layer_of(features: torch.Tensor, seed: int = 3) -> torch.Tensor:
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(40, len(features), generator=g) @ features
+
+
+def test_all_features_come_back_certified(public, trained):
+    found = sparsest(FirstLayer(layer_of(trained)), public)
+    near = normalize(found.x_hat, dim=1) @ normalize(trained, dim=1).mT
+    assert found.rank == N and len(found.x_hat) == N and found.certified.all()
+    assert near.amax(0).min() > 0.999 and near.amax(1).min() > 0.999
+    assert (found.x_hat >= 0).all()
+    torch.testing.assert_close(found.x_hat.norm(dim=1), public.features.norm(dim=1).median().expand(N))
+
+
+def test_the_splitting_solves_the_linear_programme(public, trained):
+    """Against HiGHS, from one anchor and without moving it."""
+    basis = span_of(FirstLayer(layer_of(trained)), public)
+    anchor = normalize((public.features[:1] / public.scale @ basis.mT) @ basis, dim=1)
+    ours = programmes(anchor, basis, SparseSettings(restarts=1, iterations=3000))[0]
+    ours = ours / (ours @ anchor[0])
+    b = basis.double().numpy()
+    best = linprog(
+        b.sum(1),
+        A_ub=-b.T,
+        b_ub=np.zeros(D),
+        A_eq=(b @ anchor[0].double().numpy())[None],
+        b_eq=[1.0],
+        bounds=(None, None),
+    )
+    assert best.status == 0 and ours.min() > -1e-4
+    assert ours.sum().item() == pytest.approx(best.fun, rel=1e-3)
+
+
+def test_noise_gives_no_certificate(public):
+    """A layer that holds no features: its extreme vectors have the zeros of chance."""
+    g = torch.Generator().manual_seed(4)
+    found = sparsest(FirstLayer(torch.randn(40, D, generator=g)), public, SparseSettings(rank=N))
+    assert len(found.x_hat) and not found.certified.any()
+
+
+def test_a_known_start_is_subtracted(public, trained):
+    start = 3 * torch.randn(40, D, generator=torch.Generator().manual_seed(5))
+    w = layer_of(trained) + 0.3 * start
+    with_it, without = (sparsest(FirstLayer(w, known), public, SparseSettings(rank=N)) for known in (start, None))
+    near = [(normalize(f.x_hat, dim=1) @ normalize(trained, dim=1).mT).amax(0) for f in (with_it, without)]
+    assert near[0].min() > 0.99 and near[1].median() < 0.99
+
+
+def test_zeros_and_what_chance_gives():
+    x = torch.tensor([[0.0, 0.0, 1.0, 3.0], [1.0, 1.0, 1.0, 1.0]])
+    assert zeros(x).tolist() == [2, 0]
+    basis = torch.eye(11, 100)
+    assert by_chance(basis, SparseSettings(excess=1.2)) == pytest.approx(1.2 * 10 + 0.05 * 100)
+
+
+def test_distinct_keeps_one_of_each():
+    x = torch.tensor([[1.0, 0.0, 0.0], [0.99, 0.01, 0.0], [0.0, 1.0, 1.0]])
+    assert distinct(x).tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]
+
+
+def test_the_span_tells_members_exactly(public, trained):
+    score = span_test(FirstLayer(layer_of(trained)), torch.cat([trained, draw(200, 6)]), public, N)
+    assert score[:N].min() > -1e-3 > score[N:].max() and (score >= -1.001).all()
+
+
+def test_columns_straighten_what_adam_bends(public):
+    """Columns stretched by factors of up to a hundred, as step sizes of their own do."""
+    g = torch.Generator().manual_seed(7)
+    trained, others = draw(40, 9), draw(200, 6)
+    bend = 10 ** (2 * torch.rand(D, generator=g))
+    w = torch.randn(80, 40, generator=g) @ (trained / public.scale) * bend
+    apart = {}
+    for bent in (False, True):
+        score = span_test(FirstLayer(w), torch.cat([trained, others]), public, 40, bent)
+        apart[bent] = (score[:40, None] > score[40:]).float().mean().item()
+    assert apart[True] > 0.99 > apart[False]
+
+
+def test_the_filter_finds_members_below_the_noise(public, trained):
+    """A secret start as large as what was learnt."""
+    g = torch.Generator().manual_seed(8)
+    mixed = layer_of(trained)
+    w = mixed + mixed.std() * torch.randn(mixed.shape, generator=g)
+    others = draw(200, 6)
+    score = matched_filter(w, torch.zeros(40), torch.cat([trained, others]), public)
+    assert (score[:N].median() > score[N:]).float().mean() > 0.9
+    turned = matched_filter(w @ torch.eye(D).roll(1, 0), torch.zeros(40), torch.cat([trained, others]), public)
+    assert (turned[:N].median() > turned[N:]).float().mean() < 0.9  # other columns: another answer
+
+
+def test_column_norms_are_not_zero():
+    assert column_norms(torch.tensor([[3.0, 0.0], [4.0, 0.0]])).tolist() == pytest.approx([5.0, 5e-6])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: Public(torch.ones(5, 3)), "alike"),
+        (lambda: Public(torch.ones(1, 3)), "two rows"),
+        (lambda: Public(torch.full((5, 3), torch.nan)), "finite"),
+        (lambda: SparseSettings(rounds=0), "positive"),
+        (lambda: sparsest(FirstLayer(torch.randn(4, 7)), Public(torch.rand(5, 3))), "7 inputs"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call, words):
+    with pytest.raises(ReconError, match=words):
+        call()
+
+
+def test_nothing_stands_out_of_a_layer_of_zeros(public):
+    found = sparsest(FirstLayer(torch.zeros(40, D)), public)
+    assert found.rank == 0 and found.x_hat.shape == (0, D)
