@@ -76,9 +76,10 @@ def plot_zeros(result: Result[Metrics], true: float = 0.8) -> Figure:
     bins = torch.linspace(0, float(zeros.max()) + 1, 40).tolist()
     ax.hist([zeros[near].numpy(), zeros[~near].numpy()], bins=bins, stacked=True, color=[TRAIN, HELD_OUT])
     ax.axvline(result.metrics.cells[0].rank - 1, color=REFERENCE, ls=":")
-    note(
-        ax, "zeros that a chance\ncandidate has", (result.metrics.cells[0].rank - 1, 0.8), (6, 0), REFERENCE, high=True
-    )
+    note(ax, "chance", (result.metrics.cells[0].rank - 1, 0.9), (6, 0), REFERENCE, high=True)
+    for part, words, colour in ((near, "training features", TRAIN), (~near, "false", HELD_OUT)):
+        if part.any():
+            note(ax, words, (float(zeros[part].float().quantile(0.9)), 0.6), (8, 0), colour, high=True)
     ax.set(
         title=f"{int(near.sum())} of {len(zeros)} candidates are true, and zeros tell which",
         xlabel=f"zeros of a candidate, of {x_hat.shape[1]} numbers",

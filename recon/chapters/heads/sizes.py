@@ -101,6 +101,7 @@ SIZES = {
             Cell(n=20, width=64, recipe="SGD, decay 5e-4", starts=("known",)),
             Cell(n=20, width=64),
             Cell(n=20, width=64, recipe="AdamW, default"),
+            Cell(n=20, width=64, recipe="8-bit weights"),
         ),
         side=64,
         public=100,
