@@ -92,6 +92,18 @@ def test_a_known_start_is_subtracted(public, trained):
     assert near[0].min() > 0.99 and near[1].median() < 0.99
 
 
+def test_later_rounds_find_others(trained):
+    """Three anchors, always the same: only what is taken out of them leads to more than three features."""
+    few = Public(draw(3, 1))
+    found = sparsest(FirstLayer(layer_of(trained)), few, SparseSettings(rounds=12))
+    assert int(found.certified.sum()) > 3
+
+
+def test_no_more_candidates_than_dimensions(public):
+    g = torch.Generator().manual_seed(4)
+    assert len(sparsest(FirstLayer(torch.randn(40, D, generator=g)), public, SparseSettings(rank=3)).x_hat) == 3
+
+
 def test_zeros_and_what_chance_gives():
     x = torch.tensor([[0.0, 0.0, 1.0, 3.0], [1.0, 1.0, 1.0, 1.0]])
     assert zeros(x).tolist() == [2, 0]
@@ -132,6 +144,20 @@ def test_the_filter_finds_members_below_the_noise(public, trained):
     assert (score[:N].median() > score[N:]).float().mean() > 0.9
     turned = matched_filter(w @ torch.eye(D).roll(1, 0), torch.zeros(40), torch.cat([trained, others]), public)
     assert (turned[:N].median() > turned[N:]).float().mean() < 0.9  # other columns: another answer
+
+
+def test_the_filter_is_its_formula(public):
+    g = torch.Generator().manual_seed(11)
+    w, f = torch.randn(7, D, generator=g), draw(1, 12)[0]
+    bias = -(w @ f).median().expand(7)
+    mean, std = public.features.mean(0), public.features.std(0)
+    c = np.corrcoef(public.features.numpy().T)
+    u = np.linalg.inv(c + 2 * np.eye(D)) @ ((f - mean) / std).double().numpy()
+    response = [(row / w.norm(dim=0)).double().numpy() @ u / np.linalg.norm(u) for row in w]
+    fires = [float(row @ f + b) > 0 for row, b in zip(w, bias, strict=True)]
+    expected = np.mean([r**2 for r, on in zip(response, fires, strict=True) if on]) ** 0.5
+    assert 0 < sum(fires) < 7
+    assert matched_filter(w, bias, f[None], public, ridge=2.0).item() == pytest.approx(expected, rel=1e-3)
 
 
 def test_column_norms_are_not_zero():
