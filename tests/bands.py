@@ -108,6 +108,32 @@ def band(seen: Sequence[Sequence[Any]], room: float = 0.0) -> list[Any] | str:
     return [*map(_short, found[0]), *halves] if len(seen[0]) > 1 else [_short(found[0][0]), halves[0]]
 
 
+def widened(kept: dict[str, Any], metrics: dict[str, Any]) -> dict[str, Any]:
+    """Bands that hold these metrics too, made on a processor that was not measured before: a column that lies outside
+    gets five times the distance, or moves where that is more than its size; one that is gone or new moves."""
+    now = columns(metrics)
+
+    def wider(path: str) -> list[Any] | str:
+        if path not in kept or path not in now:
+            return MOVES
+        old, column = kept[path], now[path]
+        found = digest(column)
+        if within(old, column):
+            return old
+        if isinstance(old, str) or isinstance(found, str):
+            return MOVES
+        largest = max(map(abs, column))
+        if old[0] == MOVES:
+            return [MOVES, _short(largest)]
+        half = len(old) // 2
+        away = [abs(one - two) for one, two in zip(found, old[:half], strict=False)]
+        if max(away) > min(sum(map(abs, column)) / len(column), max(map(abs, old[:half]))):
+            return [MOVES, _short(max(largest, *map(abs, old[:half])))]
+        return [*old[:half], *(_short(max(WIDER * d, h)) for d, h in zip(away, old[half:], strict=True))]
+
+    return {path: wider(path) for path in dict.fromkeys([*kept, *now])}
+
+
 def within(kept: list[Any] | str, column: Sequence[Any], wider: float = 1.0) -> bool:
     """Whether a column lies in the band that is kept of it, or in one so many times as wide."""
     if kept == MOVES:
@@ -207,6 +233,34 @@ def _room(number: str) -> str:
     return f"{number}{HALF}{max(3 * unit, 0.05 * value):.3g}"
 
 
+def widened_text(reference: str, text: str) -> str:
+    """A reference that stands for this text too; see `widened`."""
+    if alike(reference, text):
+        return reference
+    kept, now = _lines(reference), _lines(text)
+    if len(kept) != len(now):
+        return FREE
+    return "\n".join(_widened_line(*pair) for pair in zip(kept, now, strict=True))
+
+
+def _widened_line(kept: str, line: str) -> str:
+    if _line_alike(kept, line):
+        return kept
+    if KEPT.split(kept) != _words(line):
+        return FREE
+    tokens = zip(KEPT.findall(kept), NUMBER.findall(line), strict=True)
+    made = [one if _number_alike(one, two) else _widened_number(one, two) for one, two in tokens]
+    return "".join(word + number for word, number in zip_longest(_words(line), made, fillvalue=""))
+
+
+def _widened_number(kept: str, number: str) -> str:
+    value = kept.partition(HALF)[0]
+    if value.endswith("%") != number.endswith("%"):
+        return FREE
+    away = abs(_value(number) - _value(value))
+    return FREE if away > abs(_value(value)) else f"{value}{HALF}{WIDER * away:.3g}"
+
+
 def alike(reference: str, text: str) -> bool:
     """Whether a text is one that the reference stands for: its words exactly, its numbers within their bands."""
     if reference == FREE:
@@ -273,4 +327,4 @@ def _words(line: str) -> list[str]:
     return NUMBER.split(line)
 
 
-__all__ = ["alike", "allowance", "bands", "columns", "faults", "loose", "merged", "moving"]
+__all__ = ["alike", "allowance", "bands", "columns", "faults", "loose", "merged", "moving", "widened", "widened_text"]

@@ -13,7 +13,7 @@ import pytest
 
 from recon.chapters import ROOT
 from tests import stages
-from tests.bands import alike, merged
+from tests.bands import alike, merged, widened, widened_text, within
 from tests.conftest import compared
 from tests.drawn import drawn
 from tests.stages import Stage, counted, run_all, table
@@ -98,3 +98,23 @@ def test_a_table_s_stages_all_run_and_the_sum_is_last(tmp_path, monkeypatch, cap
     assert [stage.code for stage in ran] == [1, 0, 0] and table(ran).splitlines()[-1] == "11 passed, 1 failed"
     assert counted("== 2 errors, 1 passed in 3s ==") == {"error": 2, "passed": 1}
     assert Path(tmp_path, "one.log").read_text().startswith("xxxxxxxxx")
+
+
+def test_a_band_is_widened_by_what_lies_outside_and_by_nothing_else():
+    kept = {"a": [10.0, 1.0], "b": "x", "c[*]": [1.0, 1.0, 0.1, 0.1], "gone": [1.0, 0.1], "d": ["moves", 2.0]}
+    assert widened(kept, {"a": 10.5, "b": "x", "c": [1.0, 1.0], "gone": 1.0, "d": 3.0})["a"] == kept["a"]
+    found = widened(kept, {"a": 12.0, "b": "y", "c": [1.0, 1.4], "d": 300.0, "new": 3})
+    assert found["a"] == [10.0, 10.0] and found["b"] == found["gone"] == found["new"] == "moves"
+    assert found["c[*]"][:2] == [1.0, 1.0] and found["c[*]"][2] == pytest.approx(1.0)
+    assert found["d"] == ["moves", 300.0]
+    assert within(found["a"], [12.0]) and not within(kept["a"], [12.0])
+    assert widened(kept, {"a": 40.0, "b": "x", "c": [1.0, 1.0], "gone": 1.0, "d": 1.0})["a"] == ["moves", 40.0]
+
+
+def test_a_text_is_widened_number_by_number():
+    assert widened_text("found 12±5 of 40", "found 16 of 40") == "found 12±5 of 40"
+    assert widened_text("found 12±5 of 40", "found 19 of 41") == "found 12±35 of 40±5"
+    assert widened_text("loss 2, 5%", "loss 7, 5%") == "loss ⋯, 5%"
+    assert widened_text("a 1\nb 2", "a 1\nc 2") == "a 1\n⋯" and widened_text("a", "a\nb") == "⋯"
+    for kept, text in (("n 12±5", "n 30"), ("x 0.81", "x 0.7"), ("a 1", "b 1")):
+        assert alike(widened_text(kept, text), text)
