@@ -23,7 +23,7 @@ def plot_front(result: Result[Metrics], n: int = 8) -> Figure:
         ("training\nimage", "x_train", "grey"),
         ("decoded from\nthe weights", "decoded", "black"),
         ("decoded from\nits own feature", "ceiling", "grey"),
-        ("nearest public\nimage (null)", "nearest_public", "none"),
+        ("public image\nnearest to it", "nearest_public", "none"),
     ]
     titles = [[], [f"{value:.2f}" for value in matched[picked]], [], []]
     figure = image_rows([(label, result.array(key)[picked], frame) for label, key, frame in rows], titles)
