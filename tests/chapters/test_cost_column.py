@@ -13,7 +13,7 @@ from recon.chapters.catalogue import Row, stated_seconds
 @pytest.fixture
 def row():
     result = load(ROOT / "book" / "paper-size" / "decoreco-reference", arrays=False)
-    return Row(result.claims[0], result, "08-decoreco-random", at_paper_size=True)
+    return Row(result.claims[0], result, "04-decoreco", at_paper_size=True)
 
 
 def at(row, **made):

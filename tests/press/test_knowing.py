@@ -179,7 +179,7 @@ def test_a_cell_by_hand():
     assert map_parts.cell([]) == ("none", "", "", "", "", "")
     count, _, _, sure, bound, _ = map_parts.cell([point(experiment="decoreco-tuned"), point(experiment="seed", sure=3)])
     assert (count, bound) == ("2", "none known")
-    assert sure == "3 of 6; ranked in [12](executed/12-decoreco-adversary), [19](executed/19-seed)"
+    assert sure == "3 of 6; ranked in [12](executed/07-adversary), [19](executed/g-seed)"
     assert map_parts.cell([point()])[3] == "not asked"
 
 

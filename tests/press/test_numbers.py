@@ -98,7 +98,7 @@ def a_row(profile, values, config=None):
     """A claim whose value differs between image sets."""
     first, *others = (Claim("c", "s", "", "", "12 images", "", "finding", v) for v in values)
     made = SimpleNamespace(profile=profile, config=config or {}, experiment="kkt-training")
-    return Row(first, SimpleNamespace(made=made, metrics=None), "05-kkt-training", True, tuple(others))
+    return Row(first, SimpleNamespace(made=made, metrics=None), "a-kkt-training", True, tuple(others))
 
 
 def test_the_range_is_that_of_the_run_that_counts_or_says_whose_it_is():

@@ -11,7 +11,7 @@ from recon.chapters.all_but_one.metrics import LinearMetrics, OutputMetrics, Rea
 from recon.chapters.all_but_one.sizes import LINEAR, OUTPUT, READER, SGD
 from recon.chapters.base import Experiment
 
-CHAPTER = "20-all-but-one"
+CHAPTER = "h-all-but-one"
 
 INFORMED_LINEAR = Experiment(
     name="informed-linear",

@@ -10,7 +10,7 @@ from recon.chapters.base import Experiment
 
 DENSE = Experiment(
     name="architectures-dense",
-    chapter="22-architectures",
+    chapter="j-architectures",
     section="",
     summary="more layers and more classes: what a fully connected network then keeps to itself",
     cost={"smoke": "5 s", "laptop": "2 min", "paper": "20 min"},
@@ -22,7 +22,7 @@ DENSE = Experiment(
 )
 SIMULATED = Experiment(
     name="architectures-simulated",
-    chapter="22-architectures",
+    chapter="j-architectures",
     section="Tian et al. 2025",
     summary="convolutions and batch norm, the start known: training is simulated and inverted",
     cost={"smoke": "10 s", "laptop": "2 min", "paper": "an hour"},

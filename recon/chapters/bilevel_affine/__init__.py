@@ -10,7 +10,7 @@ from recon.chapters.bilevel_pictures import plot_starts
 
 AFFINE = Experiment(
     name="bilevel-affine",
-    chapter="03-bilevel-affine",
+    chapter="03-bilevel",
     section="4.3",
     summary="bilevel reconstruction of an affine classifier from starts a/b/c",
     cost={"smoke": "3 s", "laptop": "10 s", "paper": "minutes"},

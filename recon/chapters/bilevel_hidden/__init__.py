@@ -19,7 +19,7 @@ from recon.chapters.bilevel_pictures import plot_starts
 
 HIDDEN = Experiment(
     name="bilevel-hidden",
-    chapter="04-bilevel-hidden",
+    chapter="03-bilevel",
     section="4.3",
     summary="bilevel reconstruction of a one-hidden-layer net, and what Table 1's average can mean",
     cost={"smoke": "10 s", "laptop": "1 min", "paper": "20 min"},
@@ -32,7 +32,7 @@ HIDDEN = Experiment(
 )
 HYPERGRADIENT = Experiment(
     name="bilevel-hypergradient",
-    chapter="04-bilevel-hidden",
+    chapter="03-bilevel",
     section="4.2",
     summary="hypergradients of ReLU nets against finite differences, and whether their error matters",
     cost={"smoke": "5 s", "laptop": "1 min", "paper": "1 min"},
@@ -45,7 +45,7 @@ HYPERGRADIENT = Experiment(
 )
 SLOPES = Experiment(
     name="bilevel-slopes",
-    chapter="04-bilevel-hidden",
+    chapter="03-bilevel",
     section="4.2",
     summary="the same at the paper's width: what the distance does a step away, and what was predicted",
     cost={"smoke": "3 s", "laptop": "20 s", "paper": "15 min"},
@@ -59,7 +59,7 @@ SLOPES = Experiment(
 )
 PATH = Experiment(
     name="bilevel-hidden-path",
-    chapter="04-bilevel-hidden",
+    chapter="03-bilevel",
     section="4.3",
     summary="the same attack by short steps: what the images look like while the distance falls",
     cost={"smoke": "3 s", "laptop": "30 s", "paper": "20 min"},

@@ -7,7 +7,7 @@ from recon.chapters.candidates.figures import MEMBER_FIGURES, SET_FIGURES
 from recon.chapters.candidates.metrics import MemberMetrics, SetMetrics
 from recon.chapters.candidates.sizes import MEMBER_SIZES, SET_SIZES
 
-CHAPTER = "21-candidates"
+CHAPTER = "i-candidates"
 SETS = Experiment(
     name="counterfactual-sets",
     chapter=CHAPTER,

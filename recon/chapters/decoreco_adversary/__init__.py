@@ -9,7 +9,7 @@ from recon.chapters.decoreco_adversary.sizes import SIZES
 
 DECORECO_ADVERSARY = Experiment(
     name="decoreco-adversary",
-    chapter="12-decoreco-adversary",
+    chapter="07-adversary",
     section="1",
     summary="can an adversary tell true from false reconstructions? ROC and precision over networks",
     cost={"smoke": "10 s", "laptop": "1 min", "paper": "35 min"},

@@ -9,7 +9,7 @@ from recon.chapters.decoreco_partition.sizes import SIZES
 
 DECORECO_PARTITION = Experiment(
     name="decoreco-partition",
-    chapter="10-decoreco-partition",
+    chapter="04-decoreco",
     section="4.4",
     summary="DecoReco started from images that were never trained on",
     cost={"smoke": "5 s", "laptop": "1 min", "paper": "five hours"},

@@ -10,7 +10,7 @@ from recon.chapters.decoreco_random.sizes import REFERENCE_SIZES, SIZES
 
 DECORECO_RANDOM = Experiment(
     name="decoreco-random",
-    chapter="08-decoreco-random",
+    chapter="04-decoreco",
     section="4.4",
     summary="DecoReco from an untuned N(0, 1) start fails, and why that is no protection",
     cost={"smoke": "5 s", "laptop": "1 min", "paper": "five hours"},
@@ -23,7 +23,7 @@ DECORECO_RANDOM = Experiment(
 )
 DECORECO_REFERENCE = Experiment(
     name="decoreco-reference",
-    chapter="08-decoreco-random",
+    chapter="04-decoreco",
     section="4.4",
     summary="the published recipe with its full budget, from every start, at n = 100",
     cost={"smoke": "2 s", "laptop": "2 min", "paper": "three hours"},

@@ -9,7 +9,7 @@ from recon.chapters.decoreco_regimes.sizes import SIZES
 
 DECORECO_REGIMES = Experiment(
     name="decoreco-regimes",
-    chapter="09-decoreco-tuned",
+    chapter="04-decoreco",
     section="",
     summary="weight decay or margin, noise or separated sources; and the truth's own residual as predictor",
     cost={"smoke": "10 s", "laptop": "2 min", "paper": "an hour"},

@@ -9,7 +9,7 @@ from recon.chapters.decoreco_truth.sizes import SIZES
 
 DECORECO_TRUTH = Experiment(
     name="decoreco-truth",
-    chapter="11-decoreco-truth",
+    chapter="05-landscape",
     section="4.4",
     summary="the energy of the true training set, of other images and of reconstructions, at equal footing",
     cost={"smoke": "5 s", "laptop": "1 min", "paper": "20 min"},

@@ -11,7 +11,7 @@ from recon.chapters.decoreco_tuned.sizes import PUBLISHED_SIZES, SIZE_SIZES, SIZ
 
 DECORECO_PUBLISHED = Experiment(
     name="decoreco-published",
-    chapter="09-decoreco-tuned",
+    chapter="04-decoreco",
     section="4.4",
     summary="Fig. 8 by the published recipe, from the tuned scale of its start, with its full budget",
     cost={"smoke": "2 s", "laptop": "20 s", "paper": "three hours"},
@@ -24,7 +24,7 @@ DECORECO_PUBLISHED = Experiment(
 )
 DECORECO_TUNED = Experiment(
     name="decoreco-tuned",
-    chapter="09-decoreco-tuned",
+    chapter="04-decoreco",
     section="4.4",
     summary="training images out of the weights, each count with its null",
     cost={"smoke": "5 s", "laptop": "2 min", "paper": "an hour"},
@@ -37,7 +37,7 @@ DECORECO_TUNED = Experiment(
 )
 DECORECO_SIZE = Experiment(
     name="decoreco-size",
-    chapter="09-decoreco-tuned",
+    chapter="04-decoreco",
     section="4.4",
     summary="how many training images come back, against how many there were",
     cost={"smoke": "5 s", "laptop": "3 min", "paper": "hours"},

@@ -9,7 +9,7 @@ from recon.chapters.heads.sizes import SIZES
 
 HEADS = Experiment(
     name="heads",
-    chapter="23-heads",
+    chapter="09-heads",
     section="",
     summary="heads on frozen ImageNet backbones: training features in a second, members by the span",
     cost={"smoke": "5 s", "laptop": "1 min", "paper": "20 min"},

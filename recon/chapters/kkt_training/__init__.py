@@ -9,7 +9,7 @@ from recon.chapters.kkt_training.sizes import SIZES
 
 KKT_TRAINING = Experiment(
     name="kkt-training",
-    chapter="05-kkt-training",
+    chapter="a-kkt-training",
     section="4.4",
     summary="training to the KKT point of the maximum-margin problem, and a certificate of arrival",
     cost={"smoke": "5 s", "laptop": "30 s", "paper": "10 min"},

@@ -21,7 +21,7 @@ from recon.chapters.landscape.sizes import BILEVEL_SIZES, DECORECO_SIZES, RECIPE
 
 BILEVEL = Experiment(
     name="landscape-bilevel",
-    chapter="13-landscape",
+    chapter="05-landscape",
     section="4.5",
     summary="25 starts between truth, partition and noise for the affine bilevel problem, and a fine map",
     cost={"smoke": "10 s", "laptop": "1 min", "paper": "5 min"},
@@ -33,7 +33,7 @@ BILEVEL = Experiment(
 )
 DECORECO = Experiment(
     name="landscape-decoreco",
-    chapter="13-landscape",
+    chapter="05-landscape",
     section="4.5",
     summary="the same starts for DecoReco, on its own net and on the bilevel problem's",
     cost={"smoke": "15 s", "laptop": "1 min", "paper": "hours"},
@@ -46,7 +46,7 @@ DECORECO = Experiment(
 )
 RECIPE = Experiment(
     name="landscape-recipe",
-    chapter="13-landscape",
+    chapter="05-landscape",
     section="4.5",
     summary="DecoReco's landscape by the published recipe: seven of the starts, with its full budget",
     cost={"smoke": "2 s", "laptop": "20 s", "paper": "three hours"},

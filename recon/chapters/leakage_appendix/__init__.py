@@ -10,7 +10,7 @@ from recon.nets.conv import TABLE_1
 
 APPENDIX = Experiment(
     name="leakage-appendix",
-    chapter="15-leakage-attacks",
+    chapter="11-leakage-attacks",
     section="C&C Appendices A, B, F",
     summary="no bias (5), a hard constraint by trust region (11), and what pre-training does to the gradient",
     cost={"smoke": "5 s", "laptop": "2 min", "paper": "half an hour"},

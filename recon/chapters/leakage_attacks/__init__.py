@@ -15,7 +15,7 @@ from recon.nets.conv import TABLE_1
 
 ATTACKS = Experiment(
     name="leakage-attacks",
-    chapter="15-leakage-attacks",
+    chapter="11-leakage-attacks",
     section="C&C 4",
     summary="R-GAP, DLG, CosineTV and Hybrid on the paper's two images, Appendix E",
     cost={"smoke": "10 s", "laptop": "1 min", "paper": "half an hour"},
@@ -30,7 +30,7 @@ ATTACKS = Experiment(
 )
 MATCHING = Experiment(
     name="leakage-matching",
-    chapter="15-leakage-attacks",
+    chapter="11-leakage-attacks",
     section="C&C 4, Appendix H",
     summary="all attacks on twenty images of all classes: one cosine or many, whose steps, how much smoothing",
     cost={"smoke": "10 s", "laptop": "2 min", "paper": "six hours"},

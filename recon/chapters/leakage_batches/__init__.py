@@ -10,7 +10,7 @@ from recon.nets.conv import TABLE_1
 
 BATCHES = Experiment(
     name="leakage-batches",
-    chapter="16-leakage-batches",
+    chapter="d-batches",
     section="C&C 5, Appendix G",
     summary="batches, local steps and unknown labels: how many images one mean gradient determines",
     cost={"smoke": "10 s", "laptop": "1 min", "paper": "an hour"},

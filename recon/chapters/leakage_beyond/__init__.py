@@ -10,7 +10,7 @@ from recon.nets.conv import TABLE_1
 
 BEYOND = Experiment(
     name="leakage-beyond",
-    chapter="18-leakage-beyond",
+    chapter="f-beyond",
     section="C&C 5",
     summary="other activations, and what a gradient leaks against what weights leak",
     cost={"smoke": "10 s", "laptop": "2 min", "paper": "20 min"},

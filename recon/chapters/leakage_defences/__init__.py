@@ -12,7 +12,7 @@ from recon.nets.conv import TABLE_1
 
 DEFENCES = Experiment(
     name="leakage-defences",
-    chapter="17-leakage-defences",
+    chapter="e-noise",
     section="C&C 5, Appendix G",
     summary="noise in units of differential privacy, compression and signs: what is left of the image",
     cost={"smoke": "10 s", "laptop": "2 min", "paper": "three hours"},
@@ -26,7 +26,7 @@ DEFENCES = Experiment(
 )
 PRIOR = Experiment(
     name="leakage-prior",
-    chapter="17-leakage-defences",
+    chapter="e-noise",
     section="",
     summary="the same noise, and an adversary who knows mean and covariance of public photographs",
     cost={"smoke": "10 s", "laptop": "2 min", "paper": "half an hour"},

@@ -10,7 +10,7 @@ from recon.nets.conv import TABLE_1
 
 DESIGNS = Experiment(
     name="leakage-designs",
-    chapter="14-leakage-rank",
+    chapter="10-leakage-rank",
     section="C&C 3.3",
     summary="networks drawn at random: does c(M) say which of them to build?",
     cost={"smoke": "5 s", "laptop": "2 min", "paper": "half an hour"},

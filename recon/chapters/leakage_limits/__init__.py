@@ -10,7 +10,7 @@ from recon.nets.conv import TABLE_1
 
 LIMITS = Experiment(
     name="leakage-limits",
-    chapter="18-leakage-beyond",
+    chapter="f-beyond",
     section="C&C Appendix G",
     summary="a residual block with batch norm, and a server that hands out a network made to be read",
     cost={"smoke": "10 s", "laptop": "2 min", "paper": "20 min"},

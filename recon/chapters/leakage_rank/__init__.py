@@ -15,7 +15,7 @@ from recon.nets.conv import TABLE_1
 
 RANK = Experiment(
     name="leakage-rank",
-    chapter="14-leakage-rank",
+    chapter="10-leakage-rank",
     section="C&C 3.3",
     summary="gradients as linear systems: rank deficiency of every layer and the security metric, Table 1",
     cost={"smoke": "5 s", "laptop": "1 min", "paper": "1 min"},
@@ -29,7 +29,7 @@ RANK = Experiment(
 )
 IDENTIFIABILITY = Experiment(
     name="leakage-identifiability",
-    chapter="14-leakage-rank",
+    chapter="10-leakage-rank",
     section="",
     summary="does one gradient determine its image, is it found, and would the adversary know?",
     cost={"smoke": "20 s", "laptop": "2 min", "paper": "two hours"},
@@ -43,7 +43,7 @@ IDENTIFIABILITY = Experiment(
 )
 PAIRS = Experiment(
     name="leakage-pairs",
-    chapter="14-leakage-rank",
+    chapter="10-leakage-rank",
     section="",
     summary="other photographs, moved until they have the victim's gradient",
     cost={"smoke": "10 s", "laptop": "20 s", "paper": "half an hour"},

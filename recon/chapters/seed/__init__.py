@@ -11,7 +11,7 @@ from recon.chapters.seed.sizes import DISTRIBUTION_SIZES, LAW_SIZES, SIZES
 
 SEED = Experiment(
     name="seed",
-    chapter="19-seed",
+    chapter="g-seed",
     section="",
     summary="how many images come back, by how well the start of training is known",
     cost={"smoke": "10 s", "laptop": "2 min", "paper": "an hour"},
@@ -23,7 +23,7 @@ SEED = Experiment(
 )
 SEED_DISTRIBUTION = Experiment(
     name="seed-distribution",
-    chapter="19-seed",
+    chapter="g-seed",
     section="",
     summary="whether it helps to know how the start was drawn, and nothing else of it",
     cost={"smoke": "3 s", "laptop": "1 min", "paper": "5 min"},
@@ -35,7 +35,7 @@ SEED_DISTRIBUTION = Experiment(
 )
 LAW = Experiment(
     name="seed-law",
-    chapter="19-seed",
+    chapter="g-seed",
     section="",
     summary="how many parameters it takes for weights to hold their images, the start being known",
     cost={"smoke": "2 s", "laptop": "2 min", "paper": "an hour"},

@@ -13,7 +13,7 @@ from recon.chapters.weights_leak.sizes import MAP_SIZES, PRIOR_SIZES, RECIPE_SIZ
 
 SIZE = Experiment(
     name="separation-size",
-    chapter="07-weights-leak",
+    chapter="08-weights-leak",
     section="",
     summary="how many images, how wide a network, how many pixels: where separation ends",
     cost={"smoke": "10 s", "laptop": "30 s", "paper": "20 min"},
@@ -25,7 +25,7 @@ SIZE = Experiment(
 )
 RECIPES = Experiment(
     name="separation-recipes",
-    chapter="07-weights-leak",
+    chapter="08-weights-leak",
     section="",
     summary="which habits of training leave images in the first layer, and what stops it",
     cost={"smoke": "20 s", "laptop": "1 min", "paper": "20 min"},
@@ -37,7 +37,7 @@ RECIPES = Experiment(
 )
 PRIOR = Experiment(
     name="separation-prior",
-    chapter="07-weights-leak",
+    chapter="08-weights-leak",
     section="",
     summary="a prior learned on public photographs takes separation on to 500 images",
     cost={"smoke": "10 s", "laptop": "2 min", "paper": "20 min"},

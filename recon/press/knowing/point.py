@@ -14,10 +14,10 @@ GRADIENT = "weights, a gradient"
 KNOWLEDGE = (NOTHING, LOOKS, NEARLY, START, RECIPE, REST, RETRAIN, GRADIENT)
 #: where the adversary's evidence is judged by how it ranks candidates, and they name none: experiment to chapter
 RANKED = {
-    "decoreco-tuned": "12-decoreco-adversary",
-    "seed": "19-seed",
-    "seed-distribution": "19-seed",
-    "architectures-dense": "22-architectures",
+    "decoreco-tuned": "07-adversary",
+    "seed": "g-seed",
+    "seed-distribution": "g-seed",
+    "architectures-dense": "j-architectures",
 }
 AFFINE, HIDDEN, DENSE, FEATURES = "affine", "one hidden layer", "dense", "random features"
 CONVOLUTIONS, BLOCK = "one to three convolutions", "residual block"
