@@ -179,7 +179,8 @@ def tell_sizes(nb: NotebookNode, root: Path) -> None:
         figure = cell.metadata.get("mystnb", {}).get("figure", {})
         drawn = [runs[name] for name in CALL.findall(cell.source) if name in runs] if drawn_from(cell) else []
         if drawn:
-            figure["caption"] += " " + made(json.loads(drawn[0].read_text(encoding="utf-8")), figure["caption"])
+            said = made(json.loads(drawn[0].read_text(encoding="utf-8")), figure["caption"])
+            figure["caption"] += f" [{said}]{{.recon-made}}"
 
 
 def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
