@@ -23,6 +23,13 @@ def run(name: str, **options: Any) -> Result[Any]:
     return run_experiment(name, **options)
 
 
+def shown(name: str, **options: Any) -> Result[Any]:
+    """The run of an experiment that its page shows; see `recon.chapters.run.shown`."""
+    from recon.chapters.run import shown as shown_run
+
+    return shown_run(name, **options)
+
+
 def audit(model: Any, train: Any, held_out: Any = None, **options: Any) -> Report:
     """Does this network leak its training images?  See `recon.auditing.audit.audit`."""
     from recon.auditing.audit import audit as audit_network

@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BANNED = re.compile(
-    r"what costs nothing|takes? no attack|\btheirs\b|\bthe latter\b|\bthe former\b|\bthe ones? that\b|\bthe ones? which\b",
+    r"what costs nothing|takes? no attack|\btheirs\b|\bthe (?:latter|former)\b|\bthe ones? (?:that|which)\b",
     re.IGNORECASE,
 )
 DIARY = re.compile(
@@ -30,7 +30,8 @@ NEGATION = re.compile(r"\b(?:not|no|nor|never|nobody|none|nothing|neither|cannot
 #: numbers that are names, or that only say where
 NAMES = re.compile(
     r"\b(?:figs?|figures?|tables?|chapters?|appendix|appendices|eqs?|equations?|sections?|theorems?|propositions?|steps?"
-    r"|exercises?|layers?|class|seeds?|claim|level|run|row)\.? ?\(?[0-9A-Z]+(?:[.–-]\d+)*[a-z]?\)?(?:(?:, | and | to )\d+[a-z]?\b)*"
+    r"|exercises?|layers?|class|seeds?|claim|level|run|row)\.? ?"
+    r"\(?[0-9A-Z]+(?:[.–-]\d+)*[a-z]?\)?(?:(?:, | and | to )\d+[a-z]?\b)*"
     r"|§+ ?[\dA-Z.]+(?:(?:, | and )[\dA-Z.]+)*|\(\d+\)|\b(?:19|20)\d\d\b|\b\d+ ?[×x] ?\d+(?: ?[×x] ?\d+)*\b"
     r"|\b[A-Za-z]+[-‑]?\d+[\w-]*\b|\b\d+-(?:bit|nearest)\b|\bfloat\d+|\bL-?BFGS\b|\d+(?:st|nd|rd|th)\b|\b[0-9]+[DdW]\b",
     re.IGNORECASE,
@@ -102,7 +103,7 @@ def sentences(text: str, file: str = "") -> Iterator[Sentence]:
 
 
 def of_page(path: Path) -> Iterator[Sentence]:
-    """Of a Markdown page, or of a notebook: its text, the captions of its figures, and the Markdown that it displays."""
+    """Of a Markdown page, or of a notebook: text, captions, and the Markdown that it displays."""
     name = path.name
     if path.suffix != ".ipynb":
         yield from sentences(

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from recon.chapters import ROOT, code_of, experiment, sizes_of
+from recon.chapters import ROOT, code_of, experiment, kept, sizes_of
 from recon.chapters.base import Context, Experiment, Tensors
 from recon.errors import ReconError
 from recon.images.pool import ImagePool
@@ -77,6 +77,24 @@ def run(
         shutil.rmtree(checkpoints, ignore_errors=True)
         # as a later call finds it: names in the order of the file, sizes as the file has them
         return find_result(folder, key, chosen.metrics) or result
+
+
+def shown(name: str, profile: str = "laptop", **options: Any) -> Result[Any]:
+    """The run that a page shows: the one at the paper's size that the book keeps, without arrays; computed now where
+    none is kept, and at profile `paper`, which computes everything anew.  options: as of `run`."""
+    stored = kept(name)
+    return run(name, profile, **options) if profile == "paper" or stored is None else stored[0]
+
+
+def drawn(result: Result[Any], stem: str) -> Any:
+    """A figure of an experiment for a page: drawn from the result's arrays; as it was drawn of a kept run, whose
+    arrays are not there."""
+    stored = kept(result.made.experiment)
+    if result.arrays or stored is None:
+        return experiment(result.made.experiment).figures[stem](result)
+    from IPython.display import Image
+
+    return Image(filename=str(stored[1] / f"{stem}.png"))
 
 
 def _computed(

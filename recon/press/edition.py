@@ -123,7 +123,8 @@ def executed(
     jobs = max(1, min(settings.jobs or cpu_count(), len(sources)))
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cpu_count() // jobs))
     parameters = {name: getattr(settings, name) for name in runner.PARAMETERS}
-    needs = {source: stamps.experiments_in(read_notebook(source)) for source in sources}
+    books = {source: read_notebook(source) for source in sources}
+    needs = {source: [*stamps.experiments_in(nb), *stamps.shown_in(nb)] for source, nb in books.items()}
     locks = {name: Lock() for names in needs.values() for name in names}
 
     def one(source: Path, target: Path) -> tuple[Path, NotebookNode, float]:

@@ -48,6 +48,11 @@ def experiments_in(nb: NotebookNode) -> list[str]:
     return sorted(set(re.findall(r"recon\.run\(\s*[\"']([\w-]+)", _code(nb))))
 
 
+def shown_in(nb: NotebookNode) -> list[str]:
+    """Names of the experiments whose kept runs its code shows; at profile `paper` they are run too."""
+    return sorted(set(re.findall(r"recon\.shown\(\s*[\"']([\w-]+)", _code(nb))))
+
+
 def _code(nb: NotebookNode) -> str:
     return "\n".join(cell.source for cell in nb.cells if cell.cell_type == "code")
 
@@ -65,7 +70,7 @@ def source_hash(nb: NotebookNode, profile: str) -> str:
     that it runs, what computes, what makes claims and figures, and the sizes at this profile; and of every element to
     play with that it imports, the style sheet and the script that lie in the page."""
     parts = [code_hash(imported(_code(nb))), *_static(nb)]
-    for chosen in map(experiment, experiments_in(nb)):
+    for chosen in map(experiment, [*experiments_in(nb), *shown_in(nb)]):
         parts += [code_of(chosen), page_code_of(chosen), json.dumps(asdict(chosen.sizes[profile]), sort_keys=True)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 

@@ -118,7 +118,7 @@ def entries() -> list[tuple[str, dict]]:
 
 @pytest.mark.parametrize(("page", "entry"), entries(), ids=lambda each: each if isinstance(each, str) else each["says"])
 def test_what_a_sentence_rests_on_is_as_when_it_was_written(page, entry):
-    """says: words of the page · of: the result below book/ · number: of its metrics `m` · within: for which they hold."""
+    """says: words of the page · of: a result below book/ · number: of its metrics `m` · within: where they hold."""
     notebook = ROOT / "notebooks" / f"{page}.ipynb"
     text = [cell for cell in cells(notebook)] if notebook.is_file() else []
     told = ["".join(cell["source"]) + (figure_of(cell) or {}).get("caption", "") for cell in text]
