@@ -58,6 +58,33 @@ class Sentence:
         return found + [f"history: {match[0]}" for match in DIARY.finditer(self.text)]
 
 
+#: directives that hold no prose
+SILENT = re.compile(r"math|code|raw|eval-rst|include|toctree|bibliography|recon|mermaid|bibtex")
+FENCE = re.compile(r"^ *(`{3,}|~{3,}|:{3,}) *(\{([\w:-]+)\})?(.*)$")
+
+
+def unfenced(lines: list[str]) -> Iterator[str]:
+    """Lines without code and without the fences of directives, whose content is prose but for `SILENT` ones.
+
+    >>> list(unfenced(["a", "```{note}", "b", "```", "```python", "c", "```", "d"]))
+    ['a', '', 'b', '', '', '', 'd']
+    """
+    open_: list[tuple[str, bool]] = []  # fences, and whether what is inside is silent
+    for line in lines:
+        silent = any(each for _, each in open_)
+        found = FENCE.match(line)
+        if found and open_ and not found[2] and not found[4].strip() and found[1].startswith(open_[-1][0]):
+            open_.pop()
+        elif found and not silent:
+            open_.append((found[1], not found[2] or bool(SILENT.match(found[3]))))
+        elif not silent:
+            yield line
+            continue
+        else:
+            continue
+        yield ""
+
+
 def plain(markdown: str) -> str:
     """Markdown as it is read: prose alone, in paragraphs.
 
@@ -65,14 +92,7 @@ def plain(markdown: str) -> str:
     'It has X images, see Fig.'
     """
     text = re.sub(r"<style.*?</style>|<script.*?</script>|<!--.*?-->", " ", markdown, flags=re.DOTALL)
-    text = re.sub(
-        r"^(`{3,}|~{3,})\{(?:math|code[\w-]*|raw|eval-rst|include|toctree|bibliography|recon|mermaid)\b.*?^\1",
-        "",
-        text,
-        flags=re.DOTALL | re.MULTILINE,
-    )
-    text = re.sub(r"^(`{3})(?!\{)[\w+-]*\n.*?^\1", "", text, flags=re.DOTALL | re.MULTILINE)  # code
-    text = re.sub(r"^[`:~]{3,}.*$", "\n", text, flags=re.MULTILINE)  # fences of directives, whose content is prose
+    text = "\n".join(unfenced(text.splitlines()))
     text = re.sub(r"\{%.*?%\}|\{#.*?#\}", "", text, flags=re.DOTALL)
     text = re.sub(r"^:[\w-]+:.*$|^\(.*\)=$|^\|.*$|^#.*$|^---.*$", "\n", text, flags=re.MULTILINE)
     text = re.sub(r"\$\$.*?\$\$", " X ", text, flags=re.DOTALL)

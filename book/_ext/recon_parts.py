@@ -17,13 +17,11 @@ from typing import Any
 import nbformat
 from audit_parts import PARTS as AUDIT_PARTS
 from audit_parts import write_calibration
+from bars import write_bars
 from chapter_pages import EXECUTED, laid_out, opening
 from claim_parts import Sources, cards, escaped, failed, not_attempted, on_processors, replies, verdicts
-from confidence import confidence
 from docutils import nodes
 from docutils.statemachine import StringList
-from map_parts import PARTS as MAP_PARTS
-from map_parts import write_figures
 from nbformat import NotebookNode
 from PIL import Image
 from reference_parts import modules
@@ -36,7 +34,7 @@ from recon.errors import ReconError
 from recon.press.numbers import rendered
 from recon.store.results import Result
 
-NUMBERED = ("book/index", "book/audit", "book/knowing", "book/limitations")  # pages that are templates
+NUMBERED = ("book/index", "book/audit", "book/publish")  # pages that are templates
 THUMBNAILS = "thumbnails"
 
 
@@ -199,9 +197,7 @@ PARTS = {
     "processors": on_processors,
     "not-attempted": not_attempted,
     "chapters": chapter_table,
-    "confidence": confidence,
     **AUDIT_PARTS,
-    **MAP_PARTS,
 }
 
 
@@ -213,5 +209,5 @@ def setup(app: Sphinx) -> dict:
     app.connect("source-read", laid_out)
     app.connect("builder-inited", write_thumbnails)
     app.connect("builder-inited", write_calibration)
-    app.connect("builder-inited", write_figures)
+    app.connect("builder-inited", write_bars)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,8 +1,7 @@
 """README.md and the pages of the book that name numbers: none of them is typed, each is read from a result file.
 
 Such a text is a Jinja template.  `run("separation").metrics.matches.ncc_07` is a number of the published edition,
-`paper(…)` of a run kept at the paper's size, `benchmark("leakage").rank_seconds` of benchmarks/leakage.json; `points()`
-are those of the map of knowing.
+`paper(…)` of a run kept at the paper's size, `benchmark("leakage").rank_seconds` of benchmarks/leakage.json.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from jinja2 import Environment, StrictUndefined, TemplateError
 from recon.chapters import ROOT, load, registry
 from recon.chapters.catalogue import PAPERS, Row, best, catalogue, rounding, rows, size_in_words
 from recon.errors import ReconError
-from recon.press.knowing import points
 from recon.store.files import atomic_path
 from recon.store.results import Claim
 
@@ -42,7 +40,6 @@ def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
         "benchmark": partial(_benchmark, root),
         "claims": partial(headlines, root, results),
         "other_claims": partial(_other_claims, root, results),
-        "points": partial(points, root, results),
     }
     try:
         return environment.from_string(text).render()

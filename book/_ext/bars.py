@@ -1,0 +1,95 @@
+"""The map in seven bars: what the adversary has, and what share of the missing images comes out, beside its null."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+from sphinx.application import Sphinx
+
+from recon.chapters import load
+from recon.chapters.pictures import FREE, PAGE, TRAIN, chart
+
+FIGURE = "knowledge.png"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """label: what the adversary has · found, null: shares of the images, in [0, 1] · counts: as a reader sees them."""
+
+    label: str
+    found: float
+    null: float
+    counts: str
+
+
+def bars(root: Path) -> list[Bar]:
+    """From the runs that the book keeps at the paper's size; no number is typed here."""
+
+    def metrics(name: str) -> Any:
+        return load(root / "book" / "paper-size" / name, arrays=False).metrics
+
+    cells, heads = metrics("separation-recipes").cells, metrics("heads")
+    size, prior = metrics("separation-size").of("cifar"), metrics("separation-prior")
+    last = [*metrics("informed-linear").rows][-1]
+
+    def recipe(label: str, cell: str, known: str = "unknown") -> Bar:
+        row = next(each for each in cells if (each.cell, each.known) == (cell, known))
+        return counted(label, row.matches.ncc_07, row.best_null.ncc_07, row.n_train)
+
+    many = next(each for each in size if (each.side, each.width, each.n_train) == (32, 1000, 500))
+    head = heads.at(recipe="AdamW, default", n_train=100)
+    return [
+        recipe("weights, ordinary training", "SGD, decay 0"),
+        recipe("weights and their start", "SGD, decay 0", "known"),
+        recipe("weights whose start weight decay has erased", "SGD, decay 0.02"),
+        counted("weights from a small start, 500 images", many.matches.ncc_07, many.best_null.ncc_07, many.n_train),
+        counted(
+            "the same weights, and public photographs",
+            prior.found.matches.ncc_07,
+            prior.found.best_null.ncc_07,
+            prior.n_train,
+        ),
+        Bar(
+            "a head's weights, and the image itself (who was trained on?)",
+            head.filter.tpr_at_1pct,
+            0.01,
+            f"{round(100 * head.filter.tpr_at_1pct)} % of the members",
+        ),
+        counted("weights of a linear model, all images but one", last.single.found, 0, last.n),
+    ]
+
+
+def counted(label: str, found: int, null: int, n: int) -> Bar:
+    return Bar(label, found / n, null / n, f"{found} of {n}")
+
+
+@chart
+def plot_bars(found: list[Bar]) -> Figure:
+    """Each bar ends at the share that comes out; the mark on it is the best null, or the false alarms allowed."""
+    figure, ax = plt.subplots(figsize=(PAGE, 3.6))
+    for k, bar in enumerate(reversed(found)):
+        ax.barh(k, bar.found, height=0.42, color=TRAIN)
+        ax.plot([bar.null] * 2, [k - 0.24, k + 0.24], color=FREE, lw=2.5)
+        ax.text(0, k + 0.3, bar.label, va="bottom", fontsize=8.5)
+        ax.text(max(bar.found, bar.null) + 0.01, k, bar.counts, va="center", fontsize=8.5)
+    ax.plot([], [], color=FREE, lw=2.5, label="null: what chance or blends of photographs give")
+    ax.set(xlim=(0, 1.22), ylim=(-0.6, len(found)), xlabel="share of the images that come out", yticks=[])
+    ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "all"])
+    ax.spines["left"].set_visible(False)
+    ax.legend(loc="upper right")
+    return figure
+
+
+def write_bars(app: Sphinx) -> None:
+    """Before pages are read: the figure, in the folder of the page."""
+    mpl.use("Agg")
+    folder = Path(app.srcdir) / "book" / "figures"
+    folder.mkdir(exist_ok=True)
+    figure = plot_bars(bars(Path(app.srcdir)))
+    figure.savefig(folder / FIGURE, dpi=200, facecolor=figure.get_facecolor())
+    plt.close(figure)
