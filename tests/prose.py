@@ -23,7 +23,7 @@ BANNED = re.compile(
 )
 DIARY = re.compile(
     r"\bearlier editions?\b|\b(?:first|second|third|this|an?) edition\b|\breview(?:s|er|ers|ed)?\b|\bwas recorded\b"
-    r"|\bfor an hour\b|\bcommit\b|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}\b",
+    r"|\bfor an hour\b|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}\b",
     re.IGNORECASE,
 )
 NEGATION = re.compile(r"\b(?:not|no|nor|never|nobody|none|nothing|neither|cannot|nowhere)\b|n['’]t\b", re.IGNORECASE)

@@ -5,13 +5,11 @@ Nothing on it is typed by hand but the reasons, and those lie in book/claims.yml
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from recon.chapters import registry
 from recon.chapters.catalogue import (
     CHECK,
     MIXED,
@@ -31,7 +29,7 @@ from recon.errors import ReconError
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+\-.!|$<>~^:@])")
 FAILED, CONTRADICTED, STOPPING = "not reproduced", "contradicted by another attack", "depends on stopping"
-ONE_PROCESSOR = "one processor only"
+ONE_PROCESSOR, THUMBNAILS = "one processor only", "thumbnails"
 #: verdict -> what the summary calls it
 KINDS = {
     "reproduced": "reproduced",
@@ -69,9 +67,6 @@ def checked(sources: Sources) -> dict[str, list[Row]]:
     complete = not any(row.result.made.profile == "smoke" for group in by_id.values() for row in group)
     if complete and (missing := [name for name in known if name not in by_id]):
         raise ReconError(f"the claim '{missing[0]}' has no result file: run its experiment, or take it off claims.yml")
-    without = [name for name in registry() if not os.path.lexists(sources.results / name / "result.json")]
-    if complete and without:  # also where a kept run has the same claims
-        raise ReconError(f"the experiment '{without[0]}' has no result file: run it before its claims are shown")
     if extra := sorted(set(by_id) - set(known)):
         raise ReconError(f"the claim '{extra[0]}' of a result is not listed in book/claims.yml")
     return found
@@ -103,7 +98,7 @@ def card(runs: list[Row], measured: Rounding) -> str:
     section = f"{place(claim.section.removeprefix('C&C ')).replace('§', '§ ')}. " if claim.section else ""
     said = f"{escaped(section)}*Paper:* {escaped(claim.paper)}\n\n" if claim.section else ""
     rounded = f"*Other roundings*, at laptop: {escaped(measured.in_words(claim.id))}."
-    links = f"[Chapter {int(first.chapter[:2])}](executed/{first.chapter}) · [link to this claim](#claim-{claim.id})"
+    links = f"[{chapter_name(first.chapter)}](executed/{first.chapter}) · [link to this claim](#claim-{claim.id})"
     foot = f"{rounded}\n\n{links}"
     options = f":name: claim-{claim.id}\n:class-container: claim {slug(first.verdict)}"
     return f"`````{{dropdown}} {title}\n{options}\n\n{said}" + "\n".join(table) + f"\n\n{foot} · `{claim.id}`\n`````"
@@ -171,6 +166,48 @@ def escaped(text: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------- the top of the page
+
+
+def by_figure(sources: Sources, paper: str) -> str:
+    """One row a figure or table of a paper: what it says, what we find, the null, the verdicts, the image sets."""
+    counted = best(row for rows_ in checked(sources).values() for row in rows_)
+    lines = ["| | In the paper | They say | We find | Null | Verdict |", "|---|---|---|---|---|---|"]
+    for item in catalogue(sources.root)["figures"][paper]:
+        mine = {name: counted[name] for name in item["claims"] if name in counted}
+        chapters = {row.chapter: chapter_name(row.chapter) for row in mine.values()}
+        links = ", ".join(f"[{said}](executed/{stem})" for stem, said in chapters.items())
+        ends = Counter(row.verdict for row in mine.values())
+        chips = " ".join(f"{chip(each)}{f' {count}' if len(mine) > 1 else ''}" for each, count in ends.items())
+        sets = max((row.image_sets for row in mine.values()), default=1)
+        picture = f"![]({THUMBNAILS}/{item['picture'].replace('#', '-')}.png)" if item.get("picture") else ""
+        found = f"{item['we_find']} ({links}) {_links([*mine])}"
+        sized = f"{chips} {sets} image set{'s' if sets > 1 else ''}"
+        lines.append(f"| {picture} | {item['where']} | {item['they_say']} | {found} | {item['null_says']} | {sized} |")
+    return "\n".join(lines)
+
+
+def headlines(sources: Sources) -> str:
+    """Our own fifteen: the sentence, what was found, the null, the verdict; ReconError for one that another rounding or
+    another processor turns."""
+    counted = best(row for rows_ in checked(sources).values() for row in rows_)
+    measured = rounding(sources.root)
+    lines = ["| Finding | Where | Verdict |", "|---|---|---|"]
+    for name in catalogue(sources.root)["headlines"]:
+        if measured.holds(name) is False:
+            raise ReconError(f"the claim '{name}' holds on one processor only: it is no headline")
+        if name in counted:
+            row = counted[name]
+            where = f"[{chapter_name(row.chapter)}](executed/{row.chapter})"
+            lines.append(f"| {escaped(row.claim.sentence)} {_links([name])} | {where} | {chip(row.verdict)} |")
+    return "\n".join(lines)
+
+
+def chapter_name(stem: str) -> str:
+    """
+    >>> chapter_name("07-adversary"), chapter_name("b-prior")
+    ('Chapter 7', 'Appendix B')
+    """
+    return f"Chapter {int(stem[:2])}" if stem[0].isdigit() else f"Appendix {stem[0].upper()}"
 
 
 def failed(sources: Sources) -> str:

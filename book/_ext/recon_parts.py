@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 import re
-from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import nbformat
 from audit_parts import PARTS as AUDIT_PARTS
 from audit_parts import write_calibration
 from bars import write_bars
 from chapter_pages import EXECUTED, laid_out, opening
-from claim_parts import Sources, cards, escaped, failed, not_attempted, on_processors, replies, verdicts
+from claim_parts import (
+    THUMBNAILS,
+    Sources,
+    by_figure,
+    cards,
+    failed,
+    headlines,
+    not_attempted,
+    on_processors,
+    replies,
+    verdicts,
+)
 from docutils import nodes
 from docutils.statemachine import StringList
 from nbformat import NotebookNode
@@ -28,14 +36,11 @@ from reference_parts import modules
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from recon.chapters import load, registry
-from recon.chapters.catalogue import PAPERS
+from recon.chapters.catalogue import PAPERS, best, catalogue, rows
 from recon.errors import ReconError
 from recon.press.numbers import rendered
-from recon.store.results import Result
 
 NUMBERED = ("book/index", "book/audit", "book/publish")  # pages that are templates
-THUMBNAILS = "thumbnails"
 
 
 class Recon(SphinxDirective):
@@ -71,41 +76,29 @@ class Recon(SphinxDirective):
 
 
 def part(name: str, sources: Sources) -> str:
-    """The Markdown of one part: `claims/PAPER` or one of `PARTS`; ReconError for any other."""
-    if name.startswith("claims/") and name.removeprefix("claims/") in PAPERS:
-        return cards(sources, name.removeprefix("claims/"))
+    """The Markdown of one part: `claims/PAPER`, `figures/PAPER` or one of `PARTS`; ReconError for any other."""
+    kind, _, paper = name.partition("/")
+    if kind in ("claims", "figures") and paper in PAPERS:
+        return cards(sources, paper) if kind == "claims" else by_figure(sources, paper)
     if name not in PARTS:
         raise ReconError(f"a page asks for the part '{name}', which there is not: claims/PAPER, {', '.join(PARTS)}")
     return PARTS[name](sources)
 
 
-# -------------------------------------------------------------------------------------------------------- status
-
-
-def by_chapter(sources: Sources) -> dict[str, list[Result[Any]]]:
-    """Chapter -> the results that its page shows."""
-    found = defaultdict(list)
-    for name, experiment in registry().items():
-        if os.path.lexists(sources.results / name / "result.json"):
-            found[experiment.chapter].append(load(sources.results / name, arrays=False))
-    return found
-
-
 def contents(sources: Sources) -> str:
-    """A card for each chapter: its question, its answer, what reading takes, and what running took for this edition."""
-    results = by_chapter(sources)
+    """A card for each chapter: its question, its answer, and what reading takes."""
     lines = [":::::{grid} 1 2 2 3", ":gutter: 3", ":class-container: chapters", ""]
     for page in sources.chapters:
         nb = nbformat.read(page, as_version=4)
         title = re.search(r"^# (.+)$", nb.cells[0].source, re.MULTILINE)
-        seconds = sum(result.made.seconds for result in results[page.stem])
-        run = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+        if not page.stem[0].isdigit():
+            continue  # appendices stand in the menu
         lines += [f"::::{{grid-item-card}} {int(page.stem[:2])}. {title[1] if title else page.stem}"]
         lines += [f":link: executed/{page.stem}", ":link-type: doc"]
         if found := thumbnail(nb):
             lines += [f":img-top: {THUMBNAILS}/{page.stem}.png", f":img-alt: {found[1]}"]
         lines += ["", f"*{opening(nb, 'Question')}*", "", opening(nb, "Answer")]
-        lines += [":::{card-footer}", f"{reading_minutes(nb)} min to read, {run} to run", ":::", "::::", ""]
+        lines += [":::{card-footer}", f"{reading_minutes(nb)} min to read", ":::", "::::", ""]
     return "\n".join([*lines, ":::::"])
 
 
@@ -122,18 +115,35 @@ def thumbnail(nb: NotebookNode) -> tuple[bytes, str] | None:
 
 
 def write_thumbnails(app: Sphinx) -> None:
-    """Before pages are read: the upper left of each chapter's figure, as wide as a card is on a fine screen."""
-    folder = Path(app.srcdir) / "book" / THUMBNAILS
-    for page in sorted((Path(app.srcdir) / EXECUTED).glob("*.ipynb")):
-        found = thumbnail(nbformat.read(page, as_version=4))
-        if found is None:
-            continue
-        image = Image.open(io.BytesIO(found[0])).convert("RGB")
-        height = min(image.height, image.width * 5 // 8)
-        folder.mkdir(exist_ok=True)
-        image.crop((0, 0, image.width, height)).resize((480, 480 * height // image.width)).save(
-            folder / f"{page.stem}.png", optimize=True
-        )
+    """Before pages are read: the upper left of each chapter's figure, and of those that stand for a paper's figure."""
+    root = Path(app.srcdir)
+    folder = root / "book" / THUMBNAILS
+    folder.mkdir(exist_ok=True)
+    books = {page.stem: nbformat.read(page, as_version=4) for page in sorted((root / EXECUTED).glob("*.ipynb"))}
+    for stem, nb in books.items():
+        if found := thumbnail(nb):
+            write_small(found[0], folder / f"{stem}.png", 480)
+    for item in (each for items in catalogue(root)["figures"].values() for each in items if "picture" in each):
+        stem, _, name = item["picture"].partition("#")
+        if stem in books:
+            write_small(figure_named(books[stem], name), folder / f"{stem}-{name}.png", 200)
+
+
+def figure_named(nb: NotebookNode, name: str) -> bytes:
+    """The PNG of the figure with this name; ReconError where the page has none."""
+    for cell in nb.cells:
+        if cell.metadata.get("mystnb", {}).get("figure", {}).get("name") == name:
+            for output in cell.get("outputs", []):
+                if "image/png" in output.get("data", {}):
+                    return base64.b64decode(output.data["image/png"])
+    raise ReconError(f"book/claims.yml asks for the figure '{name}', which no page has")
+
+
+def write_small(png: bytes, target: Path, width: int) -> None:
+    """The upper left of a picture, so many pixels wide."""
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    height = min(image.height, image.width * 5 // 8)
+    image.crop((0, 0, image.width, height)).resize((width, width * height // image.width)).save(target, optimize=True)
 
 
 def proof(sources: Sources) -> str:
@@ -147,30 +157,18 @@ def proof(sources: Sources) -> str:
     raise ReconError("no chapter of this edition has the pictures of the landing page")
 
 
-def chapter_table(sources: Sources) -> str:
-    """How every page was made, and what its experiments took."""
-    results = by_chapter(sources)
-    columns = ("Chapter", "Commit", "Data", "Profile", "Device", "Versions", "Seconds", "Peak memory")
-    table = []
-    for page in sources.chapters:
-        nb = nbformat.read(page, as_version=4)
-        stamp = nb.metadata.get("recon")
-        if not stamp:
-            continue
-        mine = results[page.stem]
-        seconds = sum(result.made.seconds for result in mine)
-        memory = max((result.made.peak_memory_mb for result in mine), default=0.0)
-        versions = ", ".join(f"{name} {escaped(number)}" for name, number in stamp["versions"].items())
-        data = f"{stamp['data']['name']}, sha256 `{stamp['data']['sha256'][:16]}`"
-        cells = [f"[{page.stem}](executed/{page.stem})", f"`{stamp['commit']}`", data, stamp["profile"]]
-        cells += [escaped(stamp["device"]), versions, f"{seconds:.0f}", f"{memory / 1000:.1f} GB" if memory else "–"]
-        table.append(cells)
-    same = [k for k in range(1, 6) if len({cells[k] for cells in table}) == 1]  # said once, above the table
-    head = "; ".join(f"{columns[k].lower()}: {table[0][k]}" for k in same)
-    kept = [k for k in range(len(columns)) if k not in same]
-    lines = ["| " + " | ".join(columns[k] for k in kept) + " |", "|" + "---|" * len(kept)]
-    lines += ["| " + " | ".join(cells[k] for k in kept) + " |" for cells in table]
-    return (f"All chapters: {head}.\n\n" if head else "") + "\n".join(lines)
+def paper_figures(sources: Sources) -> str:
+    """The map from the papers' figures to pages: one line a paper."""
+    of = catalogue(sources.root)["figures"]
+    counted = best(rows(sources.results, sources.root))
+    lines = []
+    for paper, items in of.items():
+        links = []
+        for item in items:
+            stem = next((counted[name].chapter for name in item["claims"] if name in counted), "")
+            links += [f"[{item['where']}](executed/{stem})"] if stem else []
+        lines.append(f"- **{PAPERS[paper]}**: {' · '.join(links)}")
+    return "\n".join(lines)
 
 
 def reading_minutes(nb: nbformat.NotebookNode) -> int:
@@ -196,7 +194,8 @@ PARTS = {
     "verdicts": verdicts,
     "processors": on_processors,
     "not-attempted": not_attempted,
-    "chapters": chapter_table,
+    "headlines": headlines,
+    "paper-figures": paper_figures,
     **AUDIT_PARTS,
 }
 

@@ -7,8 +7,8 @@ Such a text is a Jinja template.  `run("separation").metrics.matches.ncc_07` is 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,14 +16,25 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, TemplateError
 
-from recon.chapters import ROOT, load, registry
-from recon.chapters.catalogue import PAPERS, Row, best, catalogue, rounding, rows, size_in_words
+from recon.chapters import ROOT, load
+from recon.chapters.catalogue import CHECK, best, catalogue, rows
 from recon.errors import ReconError
 from recon.store.files import atomic_path
-from recon.store.results import Claim
 
 TEMPLATE = Path("book") / "readme.md.jinja"
-COLUMNS = ("claim", "paper", "ours", "null", "verdict", "`recon run …`")
+PAPERS_REPRODUCED = ("runkel2024", "chen2022")
+#: in the order of a reader's interest
+VERDICTS = (
+    "reproduced",
+    "partly",
+    "depends on stopping",
+    "contradicted by another attack",
+    "not reproduced",
+    "mixed",
+    "undecided",
+    "finding",
+    CHECK,
+)
 
 
 def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
@@ -38,8 +49,9 @@ def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
         "run": partial(_found, results, root / "book" / "seeds"),
         "paper": partial(_found, root / "book" / "paper-size", root / "book" / "paper-size"),
         "benchmark": partial(_benchmark, root),
-        "claims": partial(headlines, root, results),
-        "other_claims": partial(_other_claims, root, results),
+        "kinds": partial(kinds, root, results),
+        "counts": partial(counts, root, results),
+        "minutes": partial(_benchmark, root, "minutes"),
     }
     try:
         return environment.from_string(text).render()
@@ -90,88 +102,22 @@ def _benchmark(root: Path, name: str) -> Any:
         raise ReconError(f"benchmarks/{name}.json cannot be read: {error}") from error
 
 
+def kinds(root: Path, results: Path) -> list[str]:
+    """The verdicts that claims of the two papers have."""
+    found = {kind for paper in PAPERS_REPRODUCED for kind in _counted(root, results, paper)}
+    return [kind for kind in VERDICTS if kind in found]
+
+
+def counts(root: Path, results: Path, paper: str) -> list[int]:
+    """How many claims of a paper have each of `kinds`; what was run twice counts once, by the run that counts."""
+    found = _counted(root, results, paper)
+    return [found[kind] for kind in kinds(root, results)]
+
+
 @cache
-def _best_rows(root: Path, results: Path) -> dict[str, tuple[Row, Row | None]]:
-    """Claim -> the run that counts, and a smaller one that was repeated, if there is one."""
-    found = rows(results, root)
-    return {
-        name: (row, next((each for each in found if each.claim.id == name and each is not row and each.seeds), None))
-        for name, row in best(found).items()
-    }
+def _counted(root: Path, results: Path, paper: str) -> Counter[str]:
+    counted = best(rows(results, root))
+    return Counter(counted[name].verdict for name in catalogue(root)[paper] if name in counted)
 
 
-def claims_table(root: Path, results: Path, *ids: str) -> str:
-    """These claims as a table, in this order; ReconError for one without a result."""
-    counted = _best_rows(root, results)
-    if missing := [name for name in ids if name not in counted]:
-        raise ReconError(f"the claim '{missing[0]}' has no result")
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    return "\n".join([*lines, *(_line(*counted[name]) for name in ids)])
-
-
-def headlines(root: Path, results: Path, *ids: str) -> str:
-    """These claims as a table; ReconError for one that another rounding or another processor turns."""
-    measured = rounding(root)
-    if turned := [name for name in ids if measured.holds(name) is False]:
-        raise ReconError(f"the claim '{turned[0]}' holds on one processor only: it is no headline")
-    return claims_table(root, results, *ids)
-
-
-def _other_claims(root: Path, results: Path, *ids: str) -> str:
-    """All others, in the catalogue's order."""
-    listed = catalogue(root)
-    others = [name for paper in PAPERS for name in listed[paper] if name not in ids]
-    return claims_table(root, results, *others)
-
-
-def _line(row: Row, smaller: Row | None) -> str:
-    claim, made = row.claim, row.result.made
-    profile = profile_of(made.experiment, made.config, made.profile)
-    command = f"`{made.experiment}`" if profile == "laptop" else f"`{made.experiment} --profile {profile}`"
-    cells = [claim.sentence, claim.paper, ours_in_words(row, smaller), claim.null, row.verdict_over_sets, command]
-    return "| " + " | ".join((cell or "–").replace("|", "\\|") for cell in cells) + " |"
-
-
-def profile_of(name: str, config: dict[str, Any], stamped: str) -> str:
-    """The profile that has these sizes today; the stamped one where that has them, or none has.
-
-    What a profile was when a run was kept, it need not be any more.
-    """
-    wanted = json.loads(json.dumps(config))
-    has = {profile: json.loads(json.dumps(asdict(sizes))) for profile, sizes in registry()[name].sizes.items()}
-    return next((profile for profile in (stamped, *has) if has.get(profile) == wanted), stamped)
-
-
-def ours_in_words(row: Row, smaller: Row | None = None) -> str:
-    """What was found, and the range of its number over image sets; of the smaller run, if only that was repeated."""
-    if row.seeds or smaller is None:
-        return row.claim.ours + values_apart([row.claim, *row.seeds])
-    size = size_in_words(smaller)
-    where = f"the {smaller.result.made.profile} run" + (f", {size}" if size.startswith("n =") else "")
-    return row.claim.ours + values_apart([smaller.claim, *smaller.seeds], where)
-
-
-def values_apart(same: list[Claim], where: str = "") -> str:
-    """The range of one claim's value over image sets, in brackets; nothing for one set.  where: the run, if the
-    sentence before is about another.
-
-    >>> values_apart([])
-    ''
-    """
-    values = [claim.value for claim in same if claim.value is not None]
-    if len(values) < 2:
-        return ""
-    head = f"{where}: " if where else ""
-    return f" ({head}{number(min(values))} to {number(max(values))} over {len(values)} image sets)"
-
-
-__all__ = [
-    "TEMPLATE",
-    "claims_table",
-    "headlines",
-    "number",
-    "ours_in_words",
-    "rendered",
-    "values_apart",
-    "write_readme",
-]
+__all__ = ["TEMPLATE", "counts", "kinds", "number", "rendered", "write_readme"]

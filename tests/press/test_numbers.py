@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from recon.chapters import ROOT, load, registry
+from recon.chapters import ROOT, load
 from recon.chapters.catalogue import CHECKS, PAPERS, Rounding, Row, catalogue
 from recon.errors import ReconError
-from recon.press.numbers import TEMPLATE, _line, ours_in_words, profile_of, rendered, write_readme
+from recon.press.numbers import TEMPLATE, rendered, write_readme
 from recon.store.results import Claim
 
 RESULTS = ROOT / "book" / "executed" / "results"
-EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
 def test_the_readme_is_its_template_with_todays_numbers():
@@ -47,7 +45,7 @@ def test_a_number_follows_its_result(tmp_path):
         '{{ paper("nothing").metrics }}',
         '{{ benchmark("nothing") }}',
         '{{ benchmark("leakage").nothing | number }}',
-        '{{ claims("nothing") }}',
+        '{{ counts("nothing") }}',
         "{{ nothing }}",
         "{% if %}",
     ],
@@ -58,28 +56,18 @@ def test_what_no_result_says_is_one_sentence(text):
     assert "\n" not in str(error.value)
 
 
-def test_every_claim_is_in_the_readme_once():
+def test_the_readme_is_one_screen():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows = [line for line in text.splitlines() if line.endswith("` |") and not line.startswith("| claim")]
+    assert len(text.splitlines()) <= 90 and len(text.encode()) <= 6144
+    assert max(map(len, text.splitlines())) <= 200
+
+
+def test_the_readme_counts_every_claim_of_a_paper():
     listed = catalogue(ROOT)
-    assert len([row for row in rows if row.count(" | ") >= 5]) == sum(len(listed[paper]) for paper in PAPERS)
-
-
-def test_a_claim_at_the_papers_size_stands_for_the_smaller_one():
-    (line,) = rendered('{{ claims("hidden-random-noise") }}').splitlines()[2:]
-    assert line.endswith("| reproduced | `bilevel-hidden --profile paper` |")
-
-
-def test_the_landing_page_types_no_result():
-    """What is left of it without its expressions has no count of images."""
-    text = EXPRESSION.sub("", (ROOT / "book" / "index.md").read_text(encoding="utf-8"))
-    assert not re.findall(r"\d+ of \d+|\d\.\d+ of", text)
-    shown = rendered((ROOT / "book" / "index.md").read_text(encoding="utf-8"))
-    first = load(RESULTS / "separation", arrays=False).metrics
-    assert (
-        "\n# Training data from trained weights\n" in shown
-        and f"[{first.matches.ncc_07} of {first.n_train}]{{" in shown
-    )
+    kinds = json.loads(rendered("{{ kinds() | tojson }}"))
+    for paper in ("runkel2024", "chen2022"):
+        counted = json.loads(rendered("{{ counts(P) | tojson }}".replace("P", f"'{paper}'")))
+        assert sum(counted) == len(listed[paper]) and len(counted) == len(kinds)
 
 
 def test_the_readme_is_written_whole_or_not_at_all(tmp_path):
@@ -101,14 +89,6 @@ def a_row(profile, values, config=None):
     return Row(first, SimpleNamespace(made=made, metrics=None), "a-kkt-training", True, tuple(others))
 
 
-def test_the_range_is_that_of_the_run_that_counts_or_says_whose_it_is():
-    kept, alone = a_row("paper", (12, 9, 14)), a_row("paper", (12,))
-    small = a_row("laptop", (3, 5, 4), {"n_train": 40})
-    assert ours_in_words(kept, small) == "12 images (9 to 14 over 3 image sets)"
-    assert ours_in_words(alone, small) == "12 images (the laptop run, n = 40: 3 to 5 over 3 image sets)"
-    assert ours_in_words(alone) == ours_in_words(alone, a_row("laptop", (3,))) == "12 images"
-
-
 def test_image_sets_that_differ_make_a_claim_mixed_whoever_is_first():
     row = a_row("paper", (12, 9, 14))
     other = replace(row.seeds[0], verdict="not reproduced")
@@ -119,7 +99,6 @@ def test_image_sets_that_differ_make_a_claim_mixed_whoever_is_first():
     papers = replace(split, claim=replace(row.claim, section="4.4"), at_paper_size=False)
     assert papers.verdict == "undecided" and not papers.tested
     assert papers.verdict_over_sets.startswith("undecided (not tested at the paper's size; this run: mixed (finding on")
-    assert "| mixed (finding on 1, not reproduced on 2 of 3 image sets) |" in _line(split, None)
 
 
 @pytest.mark.parametrize(
@@ -147,25 +126,6 @@ def test_an_identity_is_a_check_unless_it_breaks():
     assert row.verdict == "check"
     assert replace(row, seeds=(replace(row.claim, verdict="not reproduced"),)).verdict == "mixed"
     assert set(CHECKS) <= {name for paper in PAPERS for name in catalogue(ROOT)[paper]}
-
-
-def test_a_row_names_the_profile_that_has_its_sizes_today():
-    """A run kept as `laptop` before that was made smaller is given by the command that repeats it."""
-    sizes = {profile: asdict(each) for profile, each in registry()["separation-size"].sizes.items()}
-    assert sizes["laptop"] != sizes["paper"]
-    assert profile_of("separation-size", sizes["paper"], "laptop") == "paper"
-    assert profile_of("separation-size", sizes["laptop"], "laptop") == "laptop"
-    assert profile_of("separation-size", {"ns": (7,)}, "laptop") == "laptop"  # none has them
-
-
-def test_a_claim_that_holds_on_one_processor_only_is_no_headline(monkeypatch):
-    turned = Rounding({"hidden-random-noise": {"partly": 2, "finding": 1}}, "AMD", "Intel", {}, 172)
-    assert turned.holds("hidden-random-noise") is False and turned.holds("linear-8bit") is None
-    assert "one processor only: partly under 2, finding under 1" in turned.in_words("hidden-random-noise")
-    monkeypatch.setattr("recon.press.numbers.rounding", lambda root: turned)
-    with pytest.raises(ReconError, match="'hidden-random-noise' holds on one processor only: it is no headline"):
-        rendered('{{ claims("hidden-random-noise") }}')
-    assert "hidden-random-noise" not in rendered('{{ other_claims("hidden-random-noise") }}')
 
 
 def test_what_is_the_same_everywhere_is_said_so():
