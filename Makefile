@@ -4,6 +4,7 @@ PYTHON ?= python3
 PROFILE ?= laptop
 DATA ?= auto
 EDITION ?=
+ALL ?=
 JOBS ?= 2
 
 BIN := .venv/bin
@@ -29,8 +30,8 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-book: env ## execute all chapters and build their HTML (PROFILE=smoke|laptop|paper, DATA=auto|cifar10|photos)
-	@$(BIN)/recon book --profile $(PROFILE) --data $(DATA)
+book: env ## execute the chapters and build the HTML (ALL=1: appendices too; PROFILE=smoke|laptop|paper, DATA=auto|cifar10|photos)
+	@$(BIN)/recon book --profile $(PROFILE) --data $(DATA) $(if $(ALL),--all)
 
 test: env ## lint, types, strict build of the published edition, unit tests, smoke references through nbval
 	@$(BIN)/python tests/stages.py --jobs $(JOBS)

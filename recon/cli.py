@@ -125,7 +125,8 @@ def _parser() -> argparse.ArgumentParser:
     option("--workers", type=int, default=1, metavar="N", help="processes for a sweep of runs")
     option("--scheduler", type=_text, metavar="ADDRESS", help="Dask scheduler whose workers a sweep uses instead")
 
-    command("book", _book, "all chapters through papermill, then HTML, as an edition", chapters, images, budget)
+    option = command("book", _book, "chapters through papermill, then HTML, as an edition", chapters, images, budget)
+    option("--all", action="store_true", dest="everything", help="execute the appendices too")
     command("render", partial(_press, "publish.render"), "HTML of the published edition, without executing")
 
     command("pdf", partial(_press, "pdf.write_pdf"), "one PDF of the published edition, printed by Chromium")
@@ -205,10 +206,10 @@ def _run(**arguments: Any) -> None:
     _print(folder / "result.json")
 
 
-def _book(chapters: list[str], **settings: Any) -> None:
+def _book(chapters: list[str], everything: bool, **settings: Any) -> None:
     from recon.press.edition import Edition, build_edition
 
-    _print(build_edition(Edition(**settings), chapters=chapters))
+    _print(build_edition(Edition(**settings), chapters=chapters, everything=everything))
 
 
 def _audit(

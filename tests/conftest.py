@@ -36,11 +36,25 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
         collector.skip_compare += NOT_COMPARED
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let nbval compare numbers with the bands that its references hold (tests/bands.py)."""
+    """Let nbval compare numbers with the bands that its references hold (tests/bands.py); what computes an appendix's
+    experiment is slow: `make test-all` runs it."""
     for item in items:
         if hasattr(item, "compare_outputs"):
             item.compare_outputs = partial(compared, item.compare_outputs)
+        elif "runs" in getattr(item, "fixturenames", ()) and of_an_appendix(item):
+            item.add_marker(pytest.mark.slow)
+
+
+def of_an_appendix(item: pytest.Item) -> bool:
+    """Whether the test's module says so (`APPENDIX = True`), or its parameter is an experiment of an appendix."""
+    from recon.chapters import registry
+
+    if getattr(getattr(item, "module", None), "APPENDIX", False):
+        return True
+    chosen = registry().get(str(getattr(item, "callspec", None) and item.callspec.params.get("name")))  # type: ignore[attr-defined]
+    return chosen is not None and not chosen.chapter[0].isdigit()
 
 
 def compared(nbvals: Callable[..., bool], test: list[Any], ref: list[Any], *skip: Any) -> bool:

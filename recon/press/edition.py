@@ -31,7 +31,7 @@ from recon.press import runner, stamps
 from recon.press.html import build_html
 from recon.press.runner import ReconRunError, read_notebook
 from recon.press.stamps import Edition
-from recon.store.files import only_one
+from recon.store.files import atomic_path, only_one
 from recon.store.results import read_json
 
 
@@ -46,15 +46,26 @@ def chapters_of(root: Path = ROOT, names: Iterable[str] | None = None) -> list[P
     return [source for name, source in found.items() if not names or name in names]
 
 
-def build_edition(settings: Edition, root: Path = ROOT, chapters: Sequence[str] | None = None) -> Path:
+def is_appendix(page: Path) -> bool:
+    """Chapters have numbers, appendices letters: `b-prior`."""
+    return not page.stem[0].isdigit()
+
+
+def build_edition(
+    settings: Edition, root: Path = ROOT, chapters: Sequence[str] | None = None, everything: bool = False
+) -> Path:
     """Execute the chapters and build their HTML; return the edition's folder.
 
-    Pages that would come out as they are (same notebook, code, sizes, images, device and versions) are not executed
-    again.  chapters: names (`01-linear`) of a subset, which always is, and which skips the HTML.  ReconError for bad
-    input, before anything runs; ReconRunError (one line) for a failing chapter or book, with the edition's old pages
+    Appendices stand in it as they are published, with their results; everything: they are executed too.  Pages that
+    would come out as they are (same notebook, code, sizes, images, device and versions) are not executed again.
+    chapters: names (`01-linear`) of a subset, which always is, and which skips the HTML.  ReconError for bad input,
+    before anything runs; ReconRunError (one line) for a failing chapter or book, with the edition's old pages
     untouched.
     """
-    sources = chapters_of(root, chapters)
+    sources, published = chapters_of(root, chapters), []
+    if not chapters and not everything:
+        published = [root / "book" / "executed" / source.name for source in filter(is_appendix, sources)]
+        sources = [source for source in sources if not is_appendix(source)]
     for source in sources:
         runner.check_parameters(source, {})
     pool = load_pool(settings.data, settings.data_root)
@@ -84,10 +95,23 @@ def build_edition(settings: Edition, root: Path = ROOT, chapters: Sequence[str] 
                 replace_pages(edition / "executed", {name: nb}, keep=True)
         shutil.rmtree(edition / "failed", ignore_errors=True)
         if not chapters:
+            pages |= dict(as_published(published, edition / "results"))
             replace_pages(edition / "executed", pages)
             _log("building the HTML …")
             build_html(root, edition / "executed", edition / "html", edition / "html.log")
     return edition
+
+
+def as_published(pages: Iterable[Path], results: Path) -> Iterator[tuple[str, NotebookNode]]:
+    """(file name, page) of the published edition; results of theirs that are not in `results` are copied there."""
+    for page in pages:
+        nb = read_notebook(page)
+        for name in stamps.experiments_in(nb):
+            stored = page.parent / "results" / name / "result.json"
+            if stored.is_file() and not (results / name / "result.json").exists():
+                with atomic_path(results / name / "result.json") as temporary:
+                    shutil.copyfile(stored, temporary)
+        yield page.name, nb
 
 
 def execute_smoke(
