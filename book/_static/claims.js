@@ -9,7 +9,7 @@ document.addEventListener("DOMContentLoaded", () => {
   bar.className = "claims-bar";
   bar.setAttribute("role", "search");
   bar.innerHTML =
-    '<label>Search the claims <input type="search" placeholder="Table 1, separation, § 4.3 …"></label>' +
+    '<label>Search the claims <input type="search" placeholder="Table 1, separation, §4.3 …"></label>' +
     '<div role="group" aria-label="Verdicts"></div><p role="status"></p>';
   const [field, group, said] = ["input", "div", "p"].map((name) => bar.querySelector(name));
   const chosen = new Set();
@@ -30,10 +30,10 @@ document.addEventListener("DOMContentLoaded", () => {
 
   const words = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
   const show = () => {
-    const wanted = words(field.value);
+    const wanted = words(field.value.replaceAll("§ ", "§"));
     let left = 0;
     claims.forEach((claim) => {
-      const text = claim.textContent.toLowerCase();
+      const text = claim.textContent.toLowerCase().replaceAll("§ ", "§");
       const fits = (!chosen.size || chosen.has(kindOf(claim).textContent)) && wanted.every((w) => text.includes(w));
       claim.hidden = !fits;
       left += fits;

@@ -1,4 +1,4 @@
-"""The published edition as one PDF: every page of the table of contents as Chromium prints it, with a bookmark each."""
+"""The core of the published edition as one PDF: its pages as Chromium prints them, with a bookmark each."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page, PdfMargins
     from pypdf import PdfWriter
 
-#: docstrings of every module: nobody reads them on paper
-LEFT_OUT = ("book/reference", "book/reference-attacks", "book/reference-tools")
+#: beside the chapters, what a reader of paper wants
+BESIDE = ("book/index", "book/publish", "book/bibliography")
 FOOT = (
     '<div style="font-size: 8px; width: 100%; padding: 0 15mm; display: flex; justify-content: space-between">'
     '<span class="title"></span><span><span class="pageNumber"></span> / <span class="totalPages"></span></span></div>'
@@ -46,15 +46,24 @@ READY = """async (prefix) => {
 
 
 def write_pdf(root: Path = ROOT) -> Path:
-    """build/published/book.pdf, from the HTML of the published edition, which is rendered first; without `LEFT_OUT`.
+    """build/published/book.pdf, from the HTML of the published edition, which is rendered first: the chapters and
+    `BESIDE`, without appendices.
 
     ReconError without Chromium, or without Playwright and pypdf, which `make env` installs.
     """
     html, target = render(root), root / "build" / "published" / "book.pdf"
-    pages = [html / f"{name}.html" for name in toc_files(root / "_toc.yml") if name not in LEFT_OUT]
+    pages = [html / f"{name}.html" for name in toc_files(root / "_toc.yml") if is_core(name)]
     with chromium() as tab, atomic_path(target) as temporary:
         join(pages, temporary, tab)
     return target
+
+
+def is_core(name: str) -> bool:
+    """
+    >>> is_core("book/executed/01-linear"), is_core("book/executed/b-prior"), is_core("book/index")
+    (True, False, True)
+    """
+    return name in BESIDE or name.removeprefix("book/executed/")[0].isdigit()
 
 
 def join(pages: list[Path], target: Path, tab: Page) -> None:

@@ -78,11 +78,11 @@ def test_a_chapter_is_added_in_three_steps(copy):
     assert json.loads((out / "guess" / "result.json").read_text())["claims"][0]["id"] == "guess-mean"
     assert (out / "guess" / "scores.png").stat().st_size > 1000
     assert json.loads(Path(other[-1]).read_text())["metrics"]["n_train"] == 30
-    assert "book/executed/24-guess" in toc_files(copy / "_toc.yml")
+    assert "book/executed/12-guess" in toc_files(copy / "_toc.yml")
     assert catalogue(copy)["ours"][0] == "guess-mean"
     parameters = {"profile": "smoke", "data": "photos", "seed": 0, "device": "cpu"}
     with kernels(copy / "work", {"PYTHONPATH": str(copy), "RECON_OUT": str(out)}):
-        page = execute(copy / "notebooks" / "24-guess.ipynb", copy / "24-guess.ipynb", parameters)
+        page = execute(copy / "notebooks" / "12-guess.ipynb", copy / "12-guess.ipynb", parameters)
     outputs = [output for cell in page.cells for output in cell.get("outputs", [])]
     assert any("training images: 20" in output.get("text", "") for output in outputs)
     assert any("image/png" in output.get("data", {}) for output in outputs)
