@@ -18,6 +18,7 @@ from nbformat import NotebookNode
 from nbformat.validator import iter_validate
 
 from recon.errors import ReconError
+from recon.press.lighter import lighten
 from recon.store.files import atomic_path
 
 KERNEL = "python3"
@@ -85,6 +86,7 @@ def execute(source: Path, target: Path, parameters: Mapping[str, object], timeou
     except Exception as error:  # papermill, nbclient and jupyter_client share no base class
         raise ReconRunError(f"chapter {source.stem} failed {_where_and_what(error, target)}") from error
     clean(nb)
+    lighten(nb)
     if found := fault(nb):
         raise ReconRunError(f"chapter {source.stem} failed: {found}")
     return nb
