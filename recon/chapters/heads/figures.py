@@ -113,7 +113,7 @@ def plot_recipes(result: Result[Metrics]) -> Figure:
     ax.text(117, len(cells) + 0.9, "accuracy", ha="right", color=REFERENCE)
     ax.set(xlim=(-3, 118), ylim=(0.3, len(cells) + 1.6), xlabel="found, %", xticks=range(0, 101, 20))
     ax.set_yticks(list(y), [f"{c.recipe}" + ("" if c.start == "unknown" else f", start {c.start}") for c in cells])
-    ax.grid(axis="y", lw=0.4)
+    ax.hlines(list(y), -3, 104, color="#cccccc", lw=0.5, zorder=0)  # up to the accuracies
     ax.legend(loc="lower center", bbox_to_anchor=(0.3, 1.0), ncols=3, columnspacing=1.0, handletextpad=0.3)
     return figure
 
