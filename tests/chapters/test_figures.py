@@ -204,7 +204,6 @@ MORE: dict[str, dict[str, list[tuple]]] = {
     },
     "plot_starts": {"bilevel-affine": [()], "bilevel-hidden": [()]},
     "plot_counterfactuals": {"linear": [(), ("noise",), ("repeated",)]},
-    "plot_recipes": {"separation-recipes": [(), (("defence",),)]},
 }
 #: in a registry: other arguments for one of these functions
 LAMBDAS = {plot for each in registry().values() for plot in each.figures.values() if plot.__name__ == "<lambda>"}

@@ -1,4 +1,4 @@
-"""Chapter 7's separation with a learned prior: what the adversary is given, what is counted, and how it is drawn."""
+"""Appendix B's separation with a learned prior: what the adversary is given, what is counted, and how it is drawn."""
 
 from __future__ import annotations
 

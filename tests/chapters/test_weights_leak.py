@@ -1,4 +1,4 @@
-"""Chapter 7: oracles for the counts, the cells of the recipes, verdicts that turn in both directions."""
+"""Chapter 8: oracles for the counts, the cells of the recipes, verdicts that turn in both directions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -233,7 +234,7 @@ def test_others_are_for_validation_first_and_then_for_testing():
 
 
 def test_packed_and_back():
-    cells = chapter_7().cells
+    cells = chapter_8().cells
     tensors = packed(cells, list[RecipeCell])
     assert tensors["json"].dtype == torch.uint8
     assert unpacked(tensors, list[RecipeCell]) == cells
@@ -271,19 +272,19 @@ def size_cell(n, width, excess, side=32, source="cifar"):
     return SizeCell(**table_of(n, 1, excess), **about, certainty=certainty)
 
 
-def size_metrics(shares, side_shares, width=100):
+def size_metrics(shares, width=100):
     cells = [
         size_cell(n, w, round(share * n) if w == width else 0)
         for w in (20, width)
         for n, share in zip((20, 100, 400), shares, strict=True)
     ]
-    cells.append(size_cell(400, width, 400, side=16))  # other sides do not decide
-    cells += [size_cell(50, width, round(share * 50), side, "photographs") for side, share in side_shares.items()]
+    cells.append(size_cell(400, width, 400, side=16))  # neither other sides nor photographs decide
+    cells.append(size_cell(50, width, 50, source="photographs"))
     return SizeMetrics(400, cells)
 
 
-def said_of_size(*shares):
-    return {claim.id: claim for claim in size_claims(size_metrics(*shares), MAP_SIZES["smoke"])}
+def said_of_size(shares):
+    return {claim.id: claim for claim in size_claims(size_metrics(shares), MAP_SIZES["smoke"])}
 
 
 @pytest.mark.parametrize(
@@ -297,23 +298,7 @@ def said_of_size(*shares):
     ],
 )
 def test_size_has_an_end(shares, expected):
-    assert said_of_size(shares, {16: 0.1, 96: 0.4})["separation-size"].verdict == expected
-
-
-@pytest.mark.parametrize(
-    ("by_side", "expected"),
-    [
-        ({16: 0.1, 32: 0.0, 96: 0.4}, "finding"),
-        ({96: 0.4, 16: 0.1}, "finding"),
-        ({16: 0.4, 96: 0.4}, "not reproduced"),
-        ({16: 0.4, 64: 1.0, 96: 0.2}, "not reproduced"),  # the sizes between do not decide
-        ({16: 0.2, 64: 1.0, 96: 0.4}, "finding"),
-    ],
-)
-def test_pixels_help_or_not(by_side, expected):
-    claim = said_of_size((0.9, 0.5, 0.1), by_side)["separation-pixels"]
-    assert claim.verdict == expected
-    assert claim.ours.index("at 16 × 16") < claim.ours.index("at 96 × 96")
+    assert said_of_size(shares)["separation-size"].verdict == expected
 
 
 def cell(name, erased, found, family="decay", known="unknown", null=2):
@@ -341,7 +326,7 @@ def recipes(cells):
     return RecipeMetrics(100, cells, Recipe())
 
 
-def chapter_7():
+def chapter_8():
     cells = [
         cell("SGD, decay 0", 0.0, 3),
         cell("SGD, decay 0", 0.0, 60, known="known"),
@@ -360,14 +345,14 @@ def chapter_7():
 
 
 def changed(name, found, known="unknown"):
-    at = {(row.cell, row.known): row for row in chapter_7().cells}
+    at = {(row.cell, row.known): row for row in chapter_8().cells}
     row = at[name, known]
     at[name, known] = replace(row, matches=ncc_row(found), excess=ncc_row(found - 2))
     return recipes(list(at.values()))
 
 
 def only(wanted):
-    return recipes([row for row in chapter_7().cells if wanted(row)])
+    return recipes([row for row in chapter_8().cells if wanted(row)])
 
 
 def said(metrics):
@@ -377,7 +362,7 @@ def said(metrics):
 @pytest.mark.parametrize(
     ("metrics", "expected"),
     [
-        (chapter_7(), "finding"),
+        (chapter_8(), "finding"),
         (changed("SGD, decay 1e-2", 4), "not reproduced"),  # erased, and nothing found
         (changed("SGD, decay 5e-3", 4), "not reproduced"),  # at the edge, erased
         (changed("SGD, decay 0", 50), "not reproduced"),  # not erased, and found
@@ -392,16 +377,16 @@ def test_the_start_must_be_erased(metrics, expected):
 
 
 def test_what_is_listed_where_the_start_is_erased_and_where_it_stands():
-    claim = said(chapter_7())["leak-start-erased"]
+    claim = said(chapter_8())["leak-start-erased"]
     assert "where erased: 80, 70; where it stands: 3, 0 of 100" in claim.ours
     assert "left of the start: -1.00" in claim.ours
-    assert "nan" in said(recipes(chapter_7().cells[:1]))["leak-start-erased"].ours
+    assert "nan" in said(recipes(chapter_8().cells[:1]))["leak-start-erased"].ours
 
 
 @pytest.mark.parametrize(
     ("metrics", "expected"),
     [
-        (chapter_7(), "finding"),
+        (chapter_8(), "finding"),
         (changed("SGD, decay 0", 4, "known"), "not reproduced"),
         (changed("Adam, decay 0", 80, "known"), "finding"),  # Adam does not decide
         (changed("SGD, decay 0", 80, "known up to 10 %"), "finding"),
@@ -425,7 +410,7 @@ def test_a_network_that_diverged_is_not_attacked(family, name, monkeypatch):
 
 
 def test_a_cell_that_diverged_does_not_end_the_sweep(monkeypatch):
-    """Of two cells one diverged: the other has its row, and the table names both."""
+    """Of two cells one diverged: the other has its row, and the name of the first is kept."""
     row = cell("SGD, decay 0.02", 7.5, 80)
     row = RecipeRow(**{name: value for name, value in vars(row).items() if name != "certainty"})
     evidence = evidence_of(found_at(torch.zeros(2, 3)), torch.tensor([True, False]), row.known)
@@ -437,15 +422,19 @@ def test_a_cell_that_diverged_does_not_end_the_sweep(monkeypatch):
     metrics = compute_recipes(sizes, replace(context(), sweep=lambda unit, stems, name: stored)).metrics
     assert [each.cell for each in metrics.cells] == ["SGD, decay 0.02"] and metrics.diverged == ["decay/SGD, decay 0"]
     assert metrics.cells[0].certainty == Sure(2, 1, 1)
-    shown = figures.table(SimpleNamespace(metrics=metrics), "decay")
-    assert list(shown.index) == ["SGD, decay 0.02", "SGD, decay 0 (training diverged)"]
-    assert list(shown["found"]) == [80, "–"] and figures.table(SimpleNamespace(metrics=metrics), "task").empty
 
 
-def test_a_grid_on_several_sets_is_a_row_a_recipe():
-    other = changed("SGD, decay 1e-2", 4)
-    table = figures.sets_table([SimpleNamespace(metrics=chapter_7()), SimpleNamespace(metrics=other)])
-    assert list(table["Σ"]) == sorted(table["Σ"], key=float, reverse=True)
-    assert table.loc["SGD, decay 1e-2", "above the best null"] == "1 of 2"
-    assert table.loc["SGD, decay 1e-2", "found (best null) on each set"].endswith(", 4 (2)")
-    assert "Adam, decay 1e-2" not in table.index  # its Σ is not defined
+def test_what_is_drawn_of_several_sets_is_a_mark_a_network():
+    """Of cells whose Σ is defined, from PyTorch's start, known exactly or not at all."""
+    figure = figures.plot_erased(SimpleNamespace(metrics=chapter_8()), SimpleNamespace(metrics=chapter_8()))
+    marks = [line for line in figure.axes[0].lines if line.get_marker() == "o"]
+    assert sorted(len(line.get_xdata()) for line in marks) == [2, 2, 4, 8]
+    plt.close(figure)
+
+
+def test_a_defence_stands_once_and_under_its_name():
+    row = cell("base", 3.75, 0, family="task")
+    cells = [row, replace(row, cell="noise 1 on the weights", family="defence"), replace(row, cell="4 layers")]
+    figure = figures.plot_defences(SimpleNamespace(metrics=recipes(cells)))
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["noise 1 on the weights", "base recipe"]
+    plt.close(figure)

@@ -7,10 +7,21 @@ from collections.abc import Callable, Sequence
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
-from pandas import DataFrame
 
 from recon.chapters.heads.metrics import HeadCell, Metrics
-from recon.chapters.pictures import FREE, HELD_OUT, PAGE, REFERENCE, SERIES, TRAIN, chart, end_labels, image_rows, note
+from recon.chapters.pictures import (
+    FREE,
+    HELD_OUT,
+    PAGE,
+    REFERENCE,
+    SERIES,
+    TRAIN,
+    Colour,
+    chart,
+    end_labels,
+    image_rows,
+    note,
+)
 from recon.store.results import Result
 
 
@@ -26,10 +37,7 @@ def plot_front(result: Result[Metrics], n: int = 8) -> Figure:
         ("public image\nnearest to it", "nearest_public", "none"),
     ]
     titles = [[], [f"{value:.2f}" for value in matched[picked]], [], []]
-    figure = image_rows([(label, result.array(key)[picked], frame) for label, key, frame in rows], titles)
-    found, all_of = result.metrics.cells[0].matches.cos_09, result.metrics.n_train
-    figure.suptitle(f"{found} of {all_of} training features are read out of the head, to a cosine of 0.9", y=1.04)
-    return figure
+    return image_rows([(label, result.array(key)[picked], frame) for label, key, frame in rows], titles)
 
 
 def by_images(metrics: Metrics) -> list[HeadCell]:
@@ -54,13 +62,7 @@ def plot_images(result: Result[Metrics]) -> Figure:
     }
     for values, colour in curves.values():
         ax.plot(n, values, "o-", color=colour)
-    most = max((c for c in cells if c.matches.cos_09 > 0.95 * c.n_train), key=lambda c: c.n_train, default=cells[0])
-    ax.set(
-        title=f"{most.matches.cos_09} of {most.n_train} features come back from a layer of {most.width} rows",
-        xlabel="training images",
-        ylabel="share above cosine 0.9",
-        ylim=(-0.02, 1.05),
-    )
+    ax.set(xlabel="training images", ylabel="share above cosine 0.9", ylim=(-0.02, 1.05))
     end_labels(ax, [(values[-1], name, colour) for name, (values, colour) in curves.items()])
     return figure
 
@@ -80,60 +82,40 @@ def plot_zeros(result: Result[Metrics], true: float = 0.8) -> Figure:
     for part, words, colour in ((near, "training features", TRAIN), (~near, "false", HELD_OUT)):
         if part.any():
             note(ax, words, (float(zeros[part].float().quantile(0.9)), 0.6), (8, 0), colour, high=True)
-    ax.set(
-        title=f"{int(near.sum())} of {len(zeros)} candidates are true, and zeros tell which",
-        xlabel=f"zeros of a candidate, of {x_hat.shape[1]} numbers",
-        ylabel="candidates",
-    )
+    ax.set(xlabel=f"zeros of a candidate, of {x_hat.shape[1]} numbers", ylabel="candidates")
     return figure
-
-
-def of_recipes(metrics: Metrics) -> list[HeadCell]:
-    """One cell a recipe and start, of the first cell's size."""
-    first = metrics.cells[0]
-    alike = (first.backbone, first.n_train, first.width, first.classes)
-    return [
-        c for c in metrics.cells if (c.backbone, c.n_train, c.width, c.classes) == alike or c.recipe == "linear head"
-    ]
 
 
 @chart
 def plot_recipes(result: Result[Metrics]) -> Figure:
-    """Members found at 1 % false alarms by span, matched filter and confidence; features found."""
-    cells = of_recipes(result.metrics)
+    """Of one head a recipe: features found, members named at 1 % false alarms by the attack and by confidence, and the
+    accuracy on other images."""
+    first = result.metrics.cells[0]
+    alike = (first.backbone, first.n_train, first.classes)
+    cells = [
+        c
+        for c in result.metrics.cells
+        if (c.backbone, c.n_train, c.classes) == alike
+        and (c.width == first.width or c.recipe == "linear head")
+        and (c.start == "unknown" or (c.start == "known" and c.recipe in ("SGD, no decay", "AdamW, default")))
+    ]
     figure, ax = plt.subplots(figsize=(PAGE, 0.27 * len(cells) + 1.2))
     y = range(len(cells), 0, -1)
-    marks: Sequence[tuple[str, list[float], str, str]] = (
+    marks: Sequence[tuple[str, list[float], Colour, str]] = (
+        ("members, by confidence (null)", [c.margin.tpr_at_1pct for c in cells], FREE, "x"),
         ("features", [c.matches.cos_08 / c.n_train for c in cells], TRAIN, "s"),
-        ("members by the span", [c.span.tpr_at_1pct for c in cells], SERIES[6], "o"),
-        ("members by the matched filter", [c.filter.tpr_at_1pct for c in cells], SERIES[3], "D"),
-        ("members by confidence (null)", [c.margin.tpr_at_1pct for c in cells], HELD_OUT, "x"),
+        ("members", [max(c.span.tpr_at_1pct, c.filter.tpr_at_1pct) for c in cells], SERIES[3], "D"),
     )
     for name, values, colour, mark in marks:
-        ax.plot(values, y, mark, color=colour, label=name, ls="none")
-    least = min(
-        (max(c.span.tpr_at_1pct, c.filter.tpr_at_1pct) for c in cells if not c.recipe.startswith("DP")), default=0
-    )
-    title = f"Without differential privacy, at least {least:.0%} of the members are named"
-    ax.set(xlim=(-0.03, 1.03), xlabel="share found", title=title)
+        ax.plot([100 * value for value in values], y, mark, color=colour, label=name, ls="none")
+    for at, cell in zip(y, cells, strict=True):
+        ax.text(117, at, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
+    ax.text(117, len(cells) + 0.9, "accuracy", ha="right", color=REFERENCE)
+    ax.set(xlim=(-3, 118), ylim=(0.3, len(cells) + 1.6), xlabel="found, %", xticks=range(0, 101, 20))
     ax.set_yticks(list(y), [f"{c.recipe}" + ("" if c.start == "unknown" else f", start {c.start}") for c in cells])
-    ax.grid(axis="y", lw=0.4)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.3, -0.6 / (0.27 * len(cells))), ncols=2)
+    ax.hlines(list(y), -3, 104, color="#cccccc", lw=0.5, zorder=0)  # up to the accuracies
+    ax.legend(loc="lower center", bbox_to_anchor=(0.3, 1.0), ncols=3, columnspacing=1.0, handletextpad=0.3)
     return figure
-
-
-def table(cells: list[HeadCell]) -> DataFrame:
-    """Features found, members found, and what the head is worth."""
-    rows = {
-        f"{c.recipe}" + ("" if c.start == "unknown" else f", start {c.start}"): {
-            "features > 0.8": c.matches.cos_08,
-            "best null": c.best_null.cos_08,
-            "members at 1 %": f"{max(c.span.tpr_at_1pct, c.filter.tpr_at_1pct):.0%}",
-            "test accuracy": f"{c.test_accuracy:.0%}",
-        }
-        for c in cells
-    }
-    return DataFrame(rows).T
 
 
 FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {

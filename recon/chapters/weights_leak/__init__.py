@@ -1,4 +1,4 @@
-"""Chapter 7: when do weights leak?  Separation against numbers of images, widths, pixels, recipes and defences."""
+"""Chapter 8 and appendix B: separation against numbers of images, recipes and defences; with a learned prior."""
 
 from recon.chapters.base import Experiment
 from recon.chapters.weights_leak.claims import recipe_claims, size_claims
@@ -37,7 +37,7 @@ RECIPES = Experiment(
 )
 PRIOR = Experiment(
     name="separation-prior",
-    chapter="08-weights-leak",
+    chapter="b-prior",
     section="",
     summary="a prior learned on public photographs takes separation on to 500 images",
     cost={"smoke": "10 s", "laptop": "2 min", "paper": "20 min"},

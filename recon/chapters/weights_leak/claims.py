@@ -1,4 +1,4 @@
-"""Chapter 7's sentences: where separation ends, and what decides whether weights leak."""
+"""Chapter 8's sentences: where separation ends, and what decides whether weights leak."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import math
 from scipy.stats import spearmanr
 
 from recon.chapters.weights_leak.cells import KNOWN
-from recon.chapters.weights_leak.metrics import RecipeCell, RecipeMetrics, SizeCell, SizeMetrics
+from recon.chapters.weights_leak.metrics import RecipeCell, RecipeMetrics, SizeMetrics
 from recon.chapters.weights_leak.sizes import MapSizes, RecipeSizes
 from recon.scoring.nulls import clears
 from recon.store.results import Claim
 
 
 def size_claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
-    """Where separation ends, and whether more pixels move that end."""
+    """Where separation ends."""
     here = [cell for cell in metrics.widest() if cell.side == 32]
-    shares = [excess_share(cell) for cell in here]
-    by_side = sorted((cell.side, excess_share(cell)) for cell in metrics.of("photographs"))
-    fewest, most = by_side[0], by_side[-1]
+    shares = [cell.excess.ncc_07 / cell.n_train for cell in here]
     listed = ", ".join(f"{cell.matches.ncc_07} of {cell.n_train}" for cell in here)
     return [
         Claim(
@@ -32,24 +30,7 @@ def size_claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
             value=max(shares),
             null_value=max(cell.best_null.ncc_07 / cell.n_train for cell in here),
         ),
-        Claim(
-            "separation-pixels",
-            "",
-            "The same scenes are separated better at the largest size tried than at the smallest.",
-            "",
-            "excess over the best null at NCC 0.7, share of the images: "
-            + ", ".join(f"{share:.0%} at {side} × {side}" for side, share in by_side),
-            "the smallest size; every share is the excess over the best null",
-            "finding" if most[1] > fewest[1] else "not reproduced",
-            value=most[1],
-            null_value=fewest[1],
-        ),
     ]
-
-
-def excess_share(cell: SizeCell) -> float:
-    """Excess over the best null at NCC 0.7, as a share of the images."""
-    return cell.excess.ncc_07 / cell.n_train
 
 
 def recipe_claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:

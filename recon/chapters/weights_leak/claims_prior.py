@@ -1,4 +1,4 @@
-"""Chapter 7's sentences on separation with a learned prior; the rules were written before the run that is kept."""
+"""Appendix B's sentence on separation with a learned prior; its rule was written before the run that is kept."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from recon.scoring.nulls import clears
 from recon.store.results import Claim
 
 GOAL = 0.08  # of the images, beyond the best null above NCC 0.8: 40 of 500
-SURE = 0.9
 
 
 def prior_claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
-    """Whether the prior finds more, and whether the adversary knows what it has found."""
-    return [_finds_more(metrics), _who_stays(metrics)]
+    """Whether the prior finds more."""
+    return [_finds_more(metrics)]
 
 
 def _finds_more(metrics: PriorMetrics) -> Claim:
@@ -35,26 +34,6 @@ def _finds_more(metrics: PriorMetrics) -> Claim:
         "finding" if enough and more else ("partly" if enough or more else "not reproduced"),
         value=found.matches.ncc_08,
         null_value=found.best_null.ncc_08,
-    )
-
-
-def _who_stays(metrics: PriorMetrics) -> Claim:
-    known = metrics.trusted
-    share = known.true / known.candidates
-    top = dict(sorted((int(k), value) for k, value in known.top.items()))
-    most = max(top, default=None)
-    sure = most is not None and top[most] >= SURE and top[most] > share
-    return Claim(
-        "separation-prior-known",
-        "",
-        "Candidates that stay where they are from step to step are true: the adversary knows which to believe.",
-        "",
-        ", ".join(f"{value:.2f} of the {k} that moved least are true" for k, value in top.items())
-        + f" ({known.true} of {known.candidates} candidates are; AUC {known.auc or float('nan'):.2f})",
-        f"a guess: {share:.2f} are true",
-        "undecided" if most is None else ("finding" if sure else ("partly" if top[most] > share else "not reproduced")),
-        value=None if most is None else top[most],
-        null_value=share,
     )
 
 

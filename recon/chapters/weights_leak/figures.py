@@ -1,7 +1,8 @@
-"""Figures of chapter 7: where separation works, and which training leaves images in the first layer."""
+"""Figures of chapter 8: where separation works, and which training leaves images in the first layer."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import matplotlib.pyplot as plt
@@ -10,16 +11,36 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from recon.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, Colour, chart, end_labels, ink, letters_on
+from recon.chapters.pictures import (
+    FREE,
+    PAGE,
+    REFERENCE,
+    SERIES,
+    TRAIN,
+    Colour,
+    chart,
+    end_labels,
+    ink,
+    letters_on,
+    note,
+)
 from recon.chapters.separation_common import NCCCounts
 from recon.chapters.weights_leak.cells import KNOWN
-from recon.chapters.weights_leak.claims import found_more
 from recon.chapters.weights_leak.metrics import RecipeCell, RecipeMetrics, SizeCell, SizeMetrics
 from recon.store.results import Result
 
 Cell = SizeCell | RecipeCell
 
-FAMILY_COLOURS = dict(zip(("SGD", "GD", "Adam", "AdamW", "SGD, other start"), SERIES, strict=False))
+AUGMENTED = ("flips", "shifts", "flips and shifts")
+NAMED = {"tabular": "a table of numbers"}
+#: row -> cell
+DEFENCES = {
+    "base recipe": "base",
+    **{name: name for name in (*AUGMENTED, "dropout 0.5", "early stopping")},
+    **{f"noise {sigma} on the weights": f"noise {sigma} on the weights" for sigma in ("0.1", "0.3", "1")},
+    "small start, few steps": "small start, short",
+    **{f"the same by DP-SGD, ε = {e}": f"small start, short, DP-SGD, ε = {e}" for e in (100, 8, 3, 1)},
+}
 
 
 def share(cell: Cell, counts: NCCCounts | None = None) -> float:
@@ -80,68 +101,71 @@ def plot_pixels(result: Result[SizeMetrics]) -> Figure:
     return figure
 
 
-def by_pixels(result: Result[SizeMetrics]) -> tuple[str, str]:
-    """Counts at NCC 0.7 against the side, in words: CIFAR-10 at up to 100 images, and the photographs, with the number
-    of directions that stand out of the layer."""
-    cifar = result.metrics.widest()
-    n = max(c.n_train for c in cifar if c.n_train <= 100)
-    first = sorted((c for c in cifar if c.n_train == n), key=lambda c: c.side)
-    second = result.metrics.of("photographs")
-    return ", ".join(map(_count, first)), ", ".join(f"{_count(c)}, {c.rank} directions" for c in second)
-
-
-def _count(cell: SizeCell) -> str:
-    null = cell.best_null.ncc_07
-    return f"{cell.matches.ncc_07} of {cell.n_train} at {cell.side} × {cell.side} (null {null})"
-
-
 @chart
-def plot_law(result: Result[RecipeMetrics]) -> Figure:
-    """Images found against how much of the random start is left, relative to what training added."""
-    cells = [cell for cell in result.metrics.of("decay", "start") if cell.known != KNOWN[2]]
-    figure, ax = plt.subplots(figsize=(PAGE, 3.8))
-    for cell in cells:
-        colour = FAMILY_COLOURS[optimiser(cell.cell)]
-        face = "white" if cell.known == KNOWN[1] else colour
-        at = max(cell.start_over_update, 1e-4)
-        ax.plot(at, share(cell), "o", ms=8, mfc=face, mec=colour, mew=1.8)
-    handles = [plt.Line2D([], [], marker="o", ls="", color=c, label=name) for name, c in FAMILY_COLOURS.items()]
-    handles.append(plt.Line2D([], [], marker="o", ls="", mfc="white", mec="#444444", label="start known"))
-    ax.legend(handles=handles, loc="center left", bbox_to_anchor=(1.01, 0.5))
-    ax.set(
-        xscale="log",
-        xlabel="random start still in the layer / what training added",
-        ylabel="share of the images above\nthe best null, NCC 0.7",
-        ylim=(-0.03, 1.03),
-    )
+def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
+    """Images found against Σ, by which weight decay has erased the start; a mark is a network, of every result."""
+    figure, ax = plt.subplots(figsize=(PAGE, 3.6))
+    cells = [c for each in results for c in each.metrics.of("decay") if c.erased is not None and c.known != KNOWN[2]]
+    groups = {
+        "gradient descent": (TRAIN, [c for c in cells if not _bent(c) and c.known == KNOWN[0]]),
+        "gradient descent, start known": (TRAIN, [c for c in cells if not _bent(c) and c.known == KNOWN[1]]),
+        "AdamW": (SERIES[3], [c for c in cells if _bent(c) and c.known == KNOWN[0]]),
+        "Adam, start known": (SERIES[3], [c for c in cells if _bent(c) and c.known == KNOWN[1]]),
+    }
+    most = max(math.sqrt(c.erased or 0.0) for c in cells) or 1.0
+    for words, (colour, group) in groups.items():
+        x = [math.sqrt(c.erased or 0.0) + (0.012 if _bent(c) else 0.0) * most for c in group]
+        y = [100 * share(c, c.matches) for c in group]
+        ax.plot(x, y, "o", ms=7, mfc="white" if "known" in words else colour, mec=colour, mew=1.6)
+        if group:
+            at = max(zip(x, y, strict=True))
+            right = at[0] < most / 2 or words == "AdamW"
+            note(ax, words, at, (9, 0) if right else (-9, 0), colour, ha="left" if right else "right")
+    null = max(100 * share(c, c.best_null) for c in cells)
+    ax.axhline(null, color=FREE, ls=":", lw=1.4, zorder=0)
+    note(ax, "highest null", (0.36 * most, null), (0, 7), FREE)
+    sums = sorted({round(c.erased or 0.0, 1 if (c.erased or 0.0) < 0.1 else 2) for c in cells})
+    ax.set_xticks([math.sqrt(each) for each in sums], [f"{each:g}" for each in sums])
+    ax.set(xlabel="Σ lr · decay / (1 − momentum)", ylabel="training images found, %", ylim=(-3, 103))
     return figure
 
 
-def optimiser(name: str) -> str:
-    """Which colour a cell has."""
-    first = name.split(",")[0]
-    if first in FAMILY_COLOURS:
-        return first
-    return "Adam" if name.endswith("Adam") else "SGD, other start"
+def _bent(cell: RecipeCell) -> bool:
+    """Whether every weight has had a step size of its own."""
+    return cell.cell.startswith("Adam")
 
 
 @chart
-def plot_recipes(result: Result[RecipeMetrics], families: tuple[str, ...] = ("stop", "task", "data")) -> Figure:
-    """Each recipe: images found (dot), the best null (ring), and accuracy on other images."""
-    cells = [cell for cell in result.metrics.of(*families) if cell.known == KNOWN[0]]
-    figure, ax = plt.subplots(figsize=(PAGE, 0.3 * max(len(cells), 2) + 1.0))
-    if not cells:
+def plot_recipes(result: Result[RecipeMetrics]) -> Figure:
+    """Other losses, tasks and data: images found (dot), the best null (ring), and accuracy on other images."""
+    cells = {c.loss: c for c in reversed(result.metrics.of("stop"))}  # of two that stopped at one step, the first
+    others = [c for c in result.metrics.of("task") if c.cell not in (*AUGMENTED, "base")]
+    return _rows(
+        [(NAMED.get(c.cell, c.cell), c) for c in [*reversed(cells.values()), *others, *result.metrics.of("data")]]
+    )
+
+
+@chart
+def plot_defences(result: Result[RecipeMetrics]) -> Figure:
+    """The base recipe and what may stop the attack on it; drawn as `plot_recipes` draws."""
+    at = {c.cell: c for c in result.metrics.of("task", "defence")}
+    return _rows([(words, at[name]) for words, name in DEFENCES.items() if name in at])
+
+
+def _rows(rows: list[tuple[str, RecipeCell]]) -> Figure:
+    figure, ax = plt.subplots(figsize=(PAGE, 0.3 * max(len(rows), 2) + 1.0))
+    if not rows:
         ax.text(0.5, 0.5, "none of these at this profile", ha="center", transform=ax.transAxes)
-    for y, cell in enumerate(reversed(cells)):
+    for y, (_, cell) in enumerate(reversed(rows)):
         _dumbbell(ax, y, cell)
-    ax.set_yticks(range(len(cells)), [label(cell) for cell in reversed(cells)])
-    ax.set(xlabel="training images above NCC 0.7, of 100", xlim=(-3, 118), ylim=(-0.7, len(cells) + 0.5))
-    if cells:
-        ax.text(118, len(cells) - 0.35, "accuracy", color=REFERENCE, ha="right")
-        found, null = 100 * share(cells[0], cells[0].matches), 100 * share(cells[0], cells[0].best_null)
+    ax.set_yticks(range(len(rows)), [words for words, _ in reversed(rows)])
+    ax.set(xlabel="training images found, of 100", xlim=(-3, 118), ylim=(-0.7, len(rows) + 0.5))
+    if rows:
+        ax.text(118, len(rows) - 0.35, "accuracy", color=REFERENCE, ha="right")
+        found, null = 100 * share(rows[0][1], rows[0][1].matches), 100 * share(rows[0][1], rows[0][1].best_null)
         if abs(found - null) > 25:
-            ax.text(found, len(cells) - 0.75, "found", color=ink(TRAIN), ha="center")
-            ax.text(max(null, 5), len(cells) - 0.75, "best null", color=ink(FREE), ha="center")
+            ax.text(found, len(rows) - 0.75, "found", color=ink(TRAIN), ha="center")
+            ax.text(max(null, 5), len(rows) - 0.75, "best null", color=ink(FREE), ha="center")
     return figure
 
 
@@ -154,48 +178,9 @@ def _dumbbell(ax: Axes, y: int, cell: RecipeCell) -> None:
         ax.text(118, y, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
 
 
-def label(cell: RecipeCell) -> str:
-    """A cell's name, as it stands in the table."""
-    return cell.cell.replace("base, ", "base recipe, ")
-
-
-def table(result: Result[RecipeMetrics], family: str) -> pd.DataFrame:
-    """The cells of a family as rows; of one whose training diverged the name alone."""
-    rows: list[dict[str, object]] = [
-        {
-            "recipe": label(cell),
-            "start": cell.known,
-            "Σ": "–" if cell.erased is None else ("≤ " if cell.cell == "early stopping" else "") + f"{cell.erased:.2f}",
-            "start left": "–" if "DP-SGD" in cell.cell else f"{cell.start_left:.2f}",
-            "found": cell.matches.ncc_07,
-            "best null": cell.best_null.ncc_07,
-            "sure (true)": f"{cell.certainty.sure} ({cell.certainty.true_among_sure})",
-            "accuracy": "–" if cell.test_accuracy is None else f"{cell.test_accuracy:.0%}",
-        }
-        for cell in result.metrics.of(family)
-    ]
-    lost = [name.split("/", 1)[1] for name in result.metrics.diverged if name.startswith(f"{family}/")]
-    rows += [{"recipe": f"{name} (training diverged)"} for name in lost]
-    shown = pd.DataFrame(rows, dtype=object).fillna("–") if lost else pd.DataFrame(rows)
-    return shown.set_index("recipe") if rows else shown
-
-
-def sets_table(results: list[Result[RecipeMetrics]]) -> pd.DataFrame:
-    """Networks from PyTorch's own start, unknown to the adversary, by how much decay has erased: what was found on
-    every set of images, in brackets the best null, and on how many sets that is more than chance."""
-    by_set = [{c.cell: c for c in each.metrics.of("decay") if c.known == KNOWN[0]} for each in results]
-    cells = [cell for cell in by_set[0].values() if cell.erased is not None]
-    rows = {}
-    for cell in sorted(cells, key=lambda cell: cell.erased or 0.0, reverse=True):
-        same = [each[cell.cell] for each in by_set if cell.cell in each]
-        rows[cell.cell] = {
-            "Σ": f"{cell.erased:.2f}",
-            "found (best null) on each set": ", ".join(f"{c.matches.ncc_07} ({c.best_null.ncc_07})" for c in same),
-            "directions searched": ", ".join(str(c.rank) for c in same),
-            "above the best null": f"{sum(map(found_more, same))} of {len(same)}",
-        }
-    return pd.DataFrame(rows).T.rename_axis("recipe")
-
-
 SIZE_FIGURES: dict[str, Callable[[Result[SizeMetrics]], Figure]] = {"map": plot_map, "pixels": plot_pixels}
-RECIPE_FIGURES: dict[str, Callable[[Result[RecipeMetrics]], Figure]] = {"law": plot_law, "recipes": plot_recipes}
+RECIPE_FIGURES: dict[str, Callable[[Result[RecipeMetrics]], Figure]] = {
+    "erased": plot_erased,
+    "recipes": plot_recipes,
+    "defences": plot_defences,
+}

@@ -1,4 +1,4 @@
-"""Figures of chapter 7 on separation with a learned prior."""
+"""Figures of appendix B, on separation with a learned prior."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from recon.attacks.separation import PIXEL_STD
 from recon.chapters.pictures import FREE, PAGE, SERIES, TRAIN, Colour, chart, end_labels, image_rows
 from recon.chapters.weights_leak.claims_prior import ways
 from recon.chapters.weights_leak.metrics import PriorMetrics
-from recon.scoring.matching import Counts
 from recon.store.results import Result
 
 THRESHOLDS = (0.6, 0.7, 0.8)
@@ -27,17 +26,14 @@ def plot_prior(result: Result[PriorMetrics]) -> Figure:
     colours = (SERIES[1], SERIES[0], TRAIN)
     lines = [(label, table.matches, colour) for (label, table), colour in zip(ways(metrics), colours, strict=True)]
     ends: list[tuple[float, str, Colour]] = []
-    for label, counts, colour in [*lines, ("best null of the last", metrics.found.best_null, FREE)]:
-        shares = [count / metrics.n_train for count in _three(counts)]
-        ax.plot(THRESHOLDS, shares, "o-", color=colour)
-        ends.append((shares[-1], label, colour))
-    ax.set(xlabel="NCC above", ylabel="share of the images", xticks=THRESHOLDS, ylim=(-0.02, 1.02))
+    for label, counts, colour in [*lines, ("best null", metrics.found.best_null, FREE)]:
+        three = [100 * count / metrics.n_train for count in (counts.ncc_06, counts.ncc_07, counts.ncc_08)]
+        ax.plot(THRESHOLDS, three, "o-", color=colour)
+        ends.append((three[-1], label, colour))
+    ax.set(xlabel="NCC above", ylabel="training images found, %", xticks=THRESHOLDS)
+    ax.set_ylim(bottom=-2)
     end_labels(ax, ends)
     return figure
-
-
-def _three(counts: Counts) -> tuple[int, int, int]:
-    return counts.ncc_06, counts.ncc_07, counts.ncc_08
 
 
 def plot_pairs(result: Result[PriorMetrics], columns: int = 10) -> Figure:
