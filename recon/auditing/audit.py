@@ -27,11 +27,14 @@ from recon.auditing.fit import fit_of, inferred_transform
 from recon.auditing.inputs import (
     MIN_IMAGES,
     Expected,
+    Images,
     classes_of,
     load_images,
     transform_of,
 )
 from recon.auditing.networks import (
+    Anatomy,
+    Subject,
     anatomy,
     first_layer_of,
     start_of,
@@ -79,10 +82,10 @@ def audit(
     was trained on, held_out: images from the same source that it never saw; tensors, arrays, data sets, folders, .npz,
     see `recon.auditing.inputs.load_images` · labels: a pair of sequences, a CSV file, or those of the images ·
     theta_init: the network before training, where an adversary may know it · transform: what training did to pixels,
-    see `transform_of`; None or "auto" to infer it, see `recon.auditing.fit` · attacks: of ATTACKS · out: where the report goes, None
-    for nowhere · arch: of a file, see `subject_of` · recipe: how it was trained, None to infer that · shadows, canaries: how many networks are trained to
-    compare with, and how many of them are attacked, by default as the profile says; 0 canaries leave the power
-    unmeasured.
+    see `transform_of`; None or "auto" to infer it, see `recon.auditing.fit` · attacks: of ATTACKS · out: where the
+    report goes, None for nowhere · arch: of a file, see `subject_of` · recipe: how it was trained, None to infer that ·
+    shadows, canaries: how many networks are trained to compare with, and how many of them are attacked, by default as
+    the profile says; 0 canaries leave the power unmeasured.
 
     Everything is checked before the attack starts; older reports in `out` go first.  ReconError for a network, images
     or settings that do not fit, and for a folder where another audit is at work.
@@ -130,8 +133,7 @@ def prepared(
 ) -> tuple[Case, Classes]:
     """Everything read and checked, and what `classes_of` says of all images; ReconError for what does not fit."""
     subject = subject_of(model, arch)
-    pair = load_images(train, held_out, Expected(subject.dim, subject.channels))
-    seen = anatomy(subject.module, pair[0].shape)
+    pair, seen = _watched_on(subject, train, held_out)
     known = classes_of(*pair, labels, seen.outputs)
     y = None if known is None else known[0]
     if transform is None or (isinstance(transform, str) and transform == "auto"):
@@ -147,6 +149,20 @@ def prepared(
         w1_init = None if start is None else first_layer_of(start, seen.first)
     released = Released(w1, w1_init, seen.first_why_not, seen.mlp, seen.theta, seen.mlp_why_not)
     return Case(subject, seen, released, start, *pair, x, x_held_out, done, fit), known
+
+
+def _watched_on(subject: Subject, train: Any, held_out: Any) -> tuple[tuple[Images, Images], Anatomy]:
+    """Both sets, in the shape that the first registered layer takes, and the network at work on it; where the layer
+    that sees the images is another one, in the shape that they have."""
+    try:
+        pair = load_images(train, held_out, Expected(subject.dim, subject.channels))
+        return pair, anatomy(subject.module, pair[0].shape)
+    except ReconError as error:
+        try:
+            pair = load_images(train, held_out)
+            return pair, anatomy(subject.module, pair[0].shape)
+        except ReconError:
+            raise error from None
 
 
 def audited(case: Case, known: Classes, settings: Settings, folder: Path) -> Report:

@@ -243,3 +243,21 @@ def test_tables_of_labels_as_spreadsheets_write_them(tmp_path, digits):
     assert found[0].tolist() == y[:8].tolist()
     table.write_text("\n".join(f"train\\{k}.png,{int(y[k])}" for k in range(8)))
     assert classes_of(train, train, table, 10)[0].tolist() == y[:8].tolist()
+
+
+class HeadFirst(nn.Module):
+    """Its head is registered before the layer that sees the image."""
+
+    def __init__(self):
+        super().__init__()
+        self.head, self.stem = nn.Linear(16, 10), nn.Linear(64, 16)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.stem(x.flatten(1))))
+
+
+def test_the_first_layer_is_the_one_that_sees_the_image(digits):
+    x, y = digits
+    model = trained(x[:N], y[:N], HeadFirst())
+    report = recon.audit(model, (x[:N], y[:N]), (x[N:], y[N:]), **FAST)
+    assert report.data["fit"]["right"] > 0.9 * N
