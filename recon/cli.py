@@ -150,7 +150,10 @@ def _parser() -> argparse.ArgumentParser:
     option("--start", type=_path, metavar="FILE", help="the weights before training, if an adversary may have them")
     option("--out", type=_path, default="recon-audit", metavar="DIR", help="where the report goes")
     option(
-        "--mean", default="image", metavar="image|channel|none|M,M,M/S,S,S", help="what training subtracted, divided by"
+        "--mean",
+        default="auto",
+        metavar="auto|image|channel|none|M,M,M/S,S,S",
+        help="what training subtracted, divided by (default: inferred by the accuracy on training images)",
     )
     option("--attacks", type=_text, metavar="A,B", help="of separation, rows, decoreco, membership (default: all)")
     option(

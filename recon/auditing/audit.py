@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,18 @@ from torch import Tensor, nn
 from recon.auditing.attacks import RECONSTRUCTIONS, Released, check_profile
 from recon.auditing.comparison import FOLDER, Case, Comparison, Settings
 from recon.auditing.exchangeable import Exchangeability, compared
+from recon.auditing.fit import fit_of, inferred_transform
 from recon.auditing.inputs import (
     MIN_IMAGES,
     Expected,
+    Images,
     classes_of,
     load_images,
     transform_of,
 )
 from recon.auditing.networks import (
+    Anatomy,
+    Subject,
     anatomy,
     first_layer_of,
     start_of,
@@ -45,6 +50,7 @@ from recon.errors import ReconError
 from recon.store.files import one_sentence, only_one, scratch
 from recon.store.machine import device_name, resolve_device, versions
 
+Classes = tuple[Tensor, Tensor, str] | None
 ATTACKS = (*RECONSTRUCTIONS, "membership")
 SHADOWS = {"smoke": 4, "laptop": 8, "paper": 32}
 CANARIES = {"smoke": 1, "laptop": 2, "paper": 4}
@@ -76,10 +82,10 @@ def audit(
     was trained on, held_out: images from the same source that it never saw; tensors, arrays, data sets, folders, .npz,
     see `recon.auditing.inputs.load_images` · labels: a pair of sequences, a CSV file, or those of the images ·
     theta_init: the network before training, where an adversary may know it · transform: what training did to pixels,
-    see `transform_of` · attacks: of ATTACKS · out: where the report goes, None for nowhere · arch: of a file, see
-    `subject_of` · recipe: how it was trained, None to infer that · shadows, canaries: how many networks are trained to
-    compare with, and how many of them are attacked, by default as the profile says; 0 canaries leave the power
-    unmeasured.
+    see `transform_of`; None or "auto" to infer it, see `recon.auditing.fit` · attacks: of ATTACKS · out: where the
+    report goes, None for nowhere · arch: of a file, see `subject_of` · recipe: how it was trained, None to infer that ·
+    shadows, canaries: how many networks are trained to compare with, and how many of them are attacked, by default as
+    the profile says; 0 canaries leave the power unmeasured.
 
     Everything is checked before the attack starts; older reports in `out` go first.  ReconError for a network, images
     or settings that do not fit, and for a folder where another audit is at work.
@@ -97,8 +103,7 @@ def audit(
     settings = Settings(chosen, seed, profile, resolve_device(device), *counts, recipe)
     torch.set_flush_denormal(True)
     with _folder(out) as folder:
-        case = prepared(model, train, held_out, theta_init, transform, arch)
-        known = classes_of(case.train, case.held_out, labels, case.seen.outputs)
+        case, known = prepared(model, train, held_out, labels, theta_init, transform, arch)
         report = audited(case, known, settings, folder)
         if out is not None:
             report.save(folder)
@@ -123,23 +128,44 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
         yield folder
 
 
-def prepared(model: Any, train: Any, held_out: Any, theta_init: Any, transform: Any, arch: str | None) -> Case:
-    """Everything read and checked; ReconError for what does not fit."""
+def prepared(
+    model: Any, train: Any, held_out: Any, labels: Any, theta_init: Any, transform: Any, arch: str | None
+) -> tuple[Case, Classes]:
+    """Everything read and checked, and what `classes_of` says of all images; ReconError for what does not fit."""
     subject = subject_of(model, arch)
-    pair = load_images(train, held_out, Expected(subject.dim, subject.channels))
-    done = transform_of(transform, pair[0])
+    pair, seen = _watched_on(subject, train, held_out)
+    known = classes_of(*pair, labels, seen.outputs)
+    y = None if known is None else known[0]
+    if transform is None or (isinstance(transform, str) and transform == "auto"):
+        done = inferred_transform(subject.module, seen, pair[0], y)
+    else:
+        done = transform_of(transform, pair[0])
+    fit = None if y is None else fit_of(subject.module, seen, pair[0], done, y)
     x, x_held_out = (done(part.scaled) for part in pair)
-    seen = anatomy(subject.module, pair[0].shape)
     start = None if theta_init is None else start_of(subject, theta_init, arch)
     w1 = w1_init = None
     if seen.first is not None:
         w1 = first_layer_of(subject.module, seen.first)
         w1_init = None if start is None else first_layer_of(start, seen.first)
     released = Released(w1, w1_init, seen.first_why_not, seen.mlp, seen.theta, seen.mlp_why_not)
-    return Case(subject, seen, released, start, *pair, x, x_held_out, done)
+    return Case(subject, seen, released, start, *pair, x, x_held_out, done, fit), known
 
 
-def audited(case: Case, known: tuple[Tensor, Tensor, str] | None, settings: Settings, folder: Path) -> Report:
+def _watched_on(subject: Subject, train: Any, held_out: Any) -> tuple[tuple[Images, Images], Anatomy]:
+    """Both sets, in the shape that the first registered layer takes, and the network at work on it; where the layer
+    that sees the images is another one, in the shape that they have."""
+    try:
+        pair = load_images(train, held_out, Expected(subject.dim, subject.channels))
+        return pair, anatomy(subject.module, pair[0].shape)
+    except ReconError as error:
+        try:
+            pair = load_images(train, held_out)
+            return pair, anatomy(subject.module, pair[0].shape)
+        except ReconError:
+            raise error from None
+
+
+def audited(case: Case, known: Classes, settings: Settings, folder: Path) -> Report:
     """The whole audit of what was prepared; known: what `classes_of` says of all images."""
     began = time.perf_counter()
     alike = compared(case.train.scaled, case.held_out.scaled, settings.seed)
@@ -176,7 +202,8 @@ def audited(case: Case, known: tuple[Tensor, Tensor, str] | None, settings: Sett
             report |= compare.shadowed(known, alike.kept)
             power = compare.power
         leaked = compare.leaked(report)
-    verdict = decide(report["result"], n, power, _membership(report, settings), why_not)
+    misfit = None if case.fit is None else case.fit.why_not
+    verdict = decide(report["result"], n, power, _membership(report, settings), why_not, misfit)
     report |= {"verdict": verdict.images, "membership_verdict": verdict.membership, "summary": verdict.sentence}
     if verdict.images != LEAKS:
         leaked = [each for each in leaked if each.how == "membership"]
@@ -208,6 +235,7 @@ def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings
             "mean": case.transform.words,
             "notes": notes,
         },
+        "fit": None if case.fit is None else asdict(case.fit) | {"why_not": case.fit.why_not},
         "exchangeability": {"near_copies": len(alike.copies), "p_value": alike.p, "why_not": alike.why_not},
         "attacks_asked": list(settings.attacks),
         "seed": settings.seed,

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from recon.auditing import membership as membership_attack
 from recon.auditing.attacks import RECONSTRUCTIONS, Attempt, Released, attempts
+from recon.auditing.fit import Fit
 from recon.auditing.inputs import Images, Transform
 from recon.auditing.networks import Anatomy, Subject, anatomy, first_layer_of, logits_of, loss_of, printable
 from recon.auditing.page import Picture, Row
@@ -45,7 +46,8 @@ class Settings:
 @dataclass(frozen=True)
 class Case:
     """What is audited: subject, seen (its anatomy), released (what attacks are given), start (the module before
-    training, where it is known), train and held_out images and their inputs x (n, C, H, W), the transform."""
+    training, where it is known), train and held_out images and their inputs x (n, C, H, W), the transform, and how
+    the network fits what is read (None without labels)."""
 
     subject: Subject
     seen: Anatomy
@@ -56,6 +58,7 @@ class Case:
     x: Tensor
     x_held_out: Tensor
     transform: Transform
+    fit: Fit | None = None
 
 
 class Comparison:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import struct
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors.torch
 import torch
 from torch import Tensor
@@ -17,6 +19,14 @@ from recon.store.results import load_tensors
 TORCH = {".pt", ".pth", ".ckpt", ".bin"}
 HOLDERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "weights", "module")
 MAX_HEADER = 100_000_000
+#: what training scripts keep beside the weights: numbers of NumPy and the namespace of their arguments, plain data
+SCALARS: list[Any] = [
+    np.dtype,
+    (np._core.multiarray.scalar, "numpy.core.multiarray.scalar"),
+    (np._core.multiarray.scalar, "numpy._core.multiarray.scalar"),
+    *(type(np.dtype(kind)) for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1")),
+    argparse.Namespace,
+]
 
 
 def load_state(path: Path) -> dict[str, Tensor]:
@@ -63,7 +73,8 @@ def _from_torch(path: Path) -> dict[str, Tensor]:
                     "of the model instead"
                 )
     try:
-        held = torch.load(path, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals(SCALARS):
+            held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a stranger's bytes make the reader say
         reason = " ".join(str(error).split())
         if "Weights only load failed" in reason or "Unsupported" in reason:
@@ -106,9 +117,9 @@ def _from_onnx(path: Path) -> dict[str, Tensor]:
         ) from error
     try:
         graph = onnx.load(str(path), load_external_data=False).graph
-        outside = [each.name for each in graph.initializer if each.data_location == onnx.TensorProto.EXTERNAL]
-        if outside:
-            raise ReconError(f"{path} keeps {outside[0]} in another file: export it with the weights inside")
+        for each in graph.initializer:
+            if each.data_location == onnx.TensorProto.EXTERNAL:
+                _bring(each, path)
         held = {each.name: torch.from_numpy(numpy_helper.to_array(each).copy()) for each in graph.initializer}
     except ReconError:
         raise
@@ -116,6 +127,17 @@ def _from_onnx(path: Path) -> dict[str, Tensor]:
         raise ReconError(f"{path} is damaged or is no ONNX file: {' '.join(str(error).split())[:120]}") from error
     turned = {name for node in graph.node if _multiplies_from_the_right(node) for name in node.input[1:2]}
     return {name: value.mT.contiguous() if name in turned else value for name, value in held.items()}
+
+
+def _bring(tensor: Any, path: Path) -> None:
+    """The numbers of a tensor that lie in a second file beside the first, as today's exporter writes them; ReconError
+    for a file elsewhere, or one that is not there."""
+    from onnx.external_data_helper import load_external_data_for_tensor
+
+    where = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+    if not where or Path(where).name != where or not (path.parent / where).is_file():
+        raise ReconError(f"{path} keeps {tensor.name} in another file, {where!r}, which is not beside it")
+    load_external_data_for_tensor(tensor, str(path.parent))
 
 
 def _multiplies_from_the_right(node: Any) -> bool:

@@ -6,7 +6,7 @@ import csv
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -124,12 +124,17 @@ def checked(train: Images, held_out: Images) -> tuple[Images, Images]:
                 f"significant{said}"
             )
     known = {image.tobytes(): name for image, name in zip(train.pixels, train.names, strict=True)}
-    for image, name in zip(held_out.pixels, held_out.names, strict=True):
-        if image.tobytes() in known:
-            raise ReconError(
-                f"{name} is the training image {known[image.tobytes()]}: held-out images must be ones that the "
-                "network never saw"
-            )
+    both = [row for row, image in enumerate(held_out.pixels) if image.tobytes() in known]
+    if len(held_out) - len(both) < MIN_IMAGES:
+        first = both[0]
+        raise ReconError(
+            f"{held_out.names[first]} is the training image {known[held_out.pixels[first].tobytes()]}: held-out images "
+            "must be ones that the network never saw"
+        )
+    if both:
+        said = f"{len(both)} held-out images are training images (the first: {held_out.names[both[0]]}) and left out"
+        left = held_out.take([row for row in range(len(held_out)) if row not in set(both)])
+        held_out = replace(left, note="; ".join(filter(None, (held_out.note, said))))
     return train, held_out
 
 
@@ -142,17 +147,42 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
         if not path.exists():
             raise ReconError(f"there is no data at {path}")
         return from_folder(path, expected) if path.is_dir() else _from_npz(path, part, None, expected)
-    if isinstance(source, tuple | list) and len(source) == 2 and np.ndim(source[1]) == 1:
-        labels = [str(label) for label in np.asarray(source[1]).tolist()]
+    if isinstance(source, tuple | list) and len(source) == 2 and np.ndim(source[1]) in (1, 2):
+        labels = labels_in(source[1])
         found = images_of(source[0], part, expected)
         if len(labels) != len(found):
             raise ReconError(f"there are {len(found)} {part} images and {len(labels)} labels")
         return replace(found, labels=labels)
     if isinstance(source, Tensor | np.ndarray):
         return from_array(source, part, expected)
+    if hasattr(source, "batch_sampler") and hasattr(source, "dataset"):  # a DataLoader: what it loads from
+        source = source.dataset
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
         return _from_dataset(source, part, expected)
     raise ReconError(f"the {part} images must be a tensor, an array, a data set or a path, not {type(source).__name__}")
+
+
+def labels_in(given: Any) -> list[str]:
+    """(n,), (n, 1) or one-hot (n, K) numbers, or n names, as texts; ReconError for anything else.
+
+    >>> labels_in([[0, 1], [1, 0]]), labels_in([[3], [4]]), labels_in(["cat", "dog"]), labels_in([1.0, 2.0])
+    (['1', '0'], ['3', '4'], ['cat', 'dog'], ['1', '2'])
+    """
+    array = np.asarray(given.detach().cpu() if isinstance(given, Tensor) else given)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if (
+        array.ndim == 2
+        and array.dtype.kind in "biuf"
+        and (np.sort(array, 1)[:, :-1] == 0).all()
+        and (array.max(1) == 1).all()
+    ):
+        array = array.argmax(1)
+    if array.ndim != 1 or array.dtype.kind not in "biufUSO":
+        raise ReconError(
+            f"labels must be a class for each image, as numbers, names or one-hot rows, not {array.dtype} {array.shape}"
+        )
+    return [str(label).removesuffix(".0") for label in array.tolist()]
 
 
 # ---------------------------------------------------------------------------------------------------------- arrays
@@ -166,12 +196,14 @@ def from_array(array: Any, part: str, expected: Expected, name: str | None = Non
         array = array.astype(np.uint8)
     if array.dtype == np.uint16:
         array = array.astype(np.float32) / 65535
-    elif array.dtype in (np.float64, np.float16):
+    elif array.dtype.kind in "biu" or array.dtype in (np.float64, np.float16):  # of scanners, in units of their own
         array = array.astype(np.float32)
     if array.dtype not in (np.uint8, np.float32) or array.ndim not in (2, 3, 4) or 0 in array.shape:
         raise ReconError(f"{said} must be uint8 or float of shape (N, H, W, C), not {array.dtype} {array.shape}")
     if array.dtype == np.float32 and not np.isfinite(array).all():
         raise ReconError(f"{said} hold numbers that are not finite")
+    if array.dtype == np.float32 and 1 < array.max() <= 255 and array.min() >= 0 and (array == np.round(array)).all():
+        array = array.astype(np.uint8)  # bytes, kept as floats
     if array.ndim == 2:
         array = array.reshape(len(array), *_shape_of_rows(array.shape[1], expected))
     elif array.ndim == 3:
@@ -197,17 +229,49 @@ def _shape_of_rows(dim: int, expected: Expected) -> tuple[int, ...]:
 
 
 def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Images:
-    """Items are images, or images with a label."""
-    items = [source[row] for row in range(len(source))]
+    """Items are images, images with a label, or rows with an image and perhaps a label by name."""
+    try:
+        items = [_pair(source[row]) for row in range(len(source))]
+        again = _pair(source[0]) if items else ()
+    except (IndexError, KeyError, TypeError, OSError, ValueError, RuntimeError) as error:
+        raise ReconError(f"the {part} data set cannot be read: {' '.join(str(error).split())[:150]}") from error
     if not items:
         raise ReconError(f"there are no {part} images in the data set")
-    labelled = isinstance(items[0], tuple | list)
-    pixels = [np.asarray(item[0] if labelled else item) for item in items]
+    labelled = len(items[0]) > 1
+    pixels = [_pixels_of(item[0]) for item in items]
+    if not np.array_equal(pixels[0], _pixels_of(again[0])):
+        raise ReconError(
+            f"the {part} data set gives another image each time that its first one is read: turn its augmentation off, "
+            "so that an image is an image"
+        )
     if len({(each.shape, each.dtype) for each in pixels}) > 1:
         raise ReconError(f"the {part} images of the data set differ in shape or type")
     found = from_array(np.stack(pixels), part, expected)
-    with_labels = labelled and len(items[0]) > 1
-    return replace(found, labels=[str(int(item[1])) for item in items]) if with_labels else found
+    return replace(found, labels=labels_in([_plain(item[1]) for item in items])) if labelled else found
+
+
+def _pair(item: Any) -> tuple[Any, ...]:
+    """(image,) or (image, label) of what a data set gives; rows of Hugging Face by the names of their columns."""
+    if isinstance(item, Mapping):
+        image = next((item[name] for name in ("image", "img", "pixel_values", "pixels") if name in item), None)
+        label = next((item[name] for name in ("label", "labels", "fine_label", "target") if name in item), None)
+        if image is None:
+            raise ReconError(f"a row of the data set has no image, only {', '.join(map(str, item))}")
+        return (image,) if label is None else (image, label)
+    return tuple(item[:2]) if isinstance(item, tuple | list) else (item,)
+
+
+def _pixels_of(image: Any) -> np.ndarray:
+    """An array; of a picture with a palette its colours, and not their numbers."""
+    if isinstance(image, Image.Image):
+        image = image.convert("RGB") if image.mode in ("P", "PA", "RGBA", "CMYK", "YCbCr", "HSV", "LAB") else image
+        image = image.convert("L") if image.mode in ("1", "LA") else image
+    return np.asarray(image.detach().cpu() if isinstance(image, Tensor) else image)
+
+
+def _plain(label: Any) -> Any:
+    """A label as Python has it: of tensors their numbers."""
+    return label.tolist() if isinstance(label, Tensor | np.ndarray | np.generic) else label
 
 
 # ----------------------------------------------------------------------------------------------------------- files
@@ -354,7 +418,7 @@ def classes_of(train: Images, held_out: Images, given: Any, outputs: int) -> tup
 
     given: a pair of label sequences, the path of a CSV file with lines `name,label`, "predicted" (None is returned), or
     None for those that came with the images, as far as they fit.  Labels that are numbers below K count as they are;
-    others are numbered in the order of their names.  ReconError for labels that do not fit.
+    others are numbered in their order, of numbers or of text.  ReconError for labels that do not fit.
     """
     classes = max(outputs, 2)
     if isinstance(given, str) and given == "predicted":
@@ -364,7 +428,7 @@ def classes_of(train: Images, held_out: Images, given: Any, outputs: int) -> tup
         parts = [_looked_up(part, table, given) for part in (train, held_out)]
         origin = f"labels of {printable(Path(given))}"
     elif given is not None:
-        parts = [[str(label) for label in np.asarray(part).reshape(-1).tolist()] for part in given]
+        parts = [labels_in(part) for part in given]
         origin = "labels as given"
     elif train.labels is not None and held_out.labels is not None:
         parts, origin = [train.labels, held_out.labels], "labels that came with the images"
@@ -375,11 +439,14 @@ def classes_of(train: Images, held_out: Images, given: Any, outputs: int) -> tup
             f"there are {len(train)} and {len(held_out)} images, and {' and '.join(str(len(p)) for p in parts)} labels"
         )
     parts = [[label.removesuffix(".0") for label in part] for part in parts]
-    names = sorted(set(parts[0]) | set(parts[1]))
-    if all(name.isdecimal() and int(name) < classes for name in names):
+    found = set(parts[0]) | set(parts[1])
+    decimal = all(name.isdecimal() for name in found)
+    names = sorted(found, key=int) if decimal else sorted(found)  # 10 comes after 9, and not after 1
+    if decimal and int(names[-1]) < classes:
         number = {name: int(name) for name in names}
     elif len(names) <= classes:
         number = {name: row for row, name in enumerate(names)}
+        origin += f", numbered in their order ({names[0]} is output 0, {names[-1]} is output {len(names) - 1})"
     elif given is None:  # subfolders may be anything
         return None
     else:
@@ -396,20 +463,28 @@ def _table(path: Path) -> dict[str, str]:
     if path.stat().st_size > MAX_TABLE:
         raise ReconError(f"the labels {path} are too large to be lines of a name and a label")
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.reader(file) if row]
+        text = path.read_text(encoding="utf-8-sig")  # spreadsheets write a mark of byte order
+        separator = ";" if text.split("\n", 1)[0].count(";") and "," not in text.split("\n", 1)[0] else ","
+        separator = "\t" if "\t" in text.split("\n", 1)[0] else separator
+        rows = [row for row in csv.reader(text.splitlines(), delimiter=separator) if any(map(str.strip, row))]
     except (OSError, ValueError, csv.Error) as error:
         raise ReconError(f"the labels {path} cannot be read: {error}") from error
     if not rows or any(len(row) != 2 for row in rows):
         raise ReconError(f"the labels {path} must be lines of two fields, the name of an image and its label")
-    return {name.strip(): label.strip() for name, label in rows}
+    return {name.strip().replace("\\", "/"): label.strip() for name, label in rows}
 
 
 def _looked_up(images: Images, table: dict[str, str], path: Any) -> list[str]:
-    missing = [name for name in images.names if name not in table]
-    if missing:
-        raise ReconError(f"the labels {path} have no line for {missing[0]}")
-    return [table[name] for name in images.names]
+    """By the whole name, or by its last part where that is told apart by it."""
+    bare = Counter(name.rpartition("/")[2] for name in images.names)
+    found = []
+    for name in images.names:
+        last = name.rpartition("/")[2]
+        label = table.get(name, table.get(last) if bare[last] == 1 else None)
+        if label is None:
+            raise ReconError(f"the labels {path} have no line for {name}")
+        found.append(label)
+    return found
 
 
 # ------------------------------------------------------------------------------------------------------- transform

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,13 +23,16 @@ from recon.auditing.files import load_state
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, Params
 
+LARGE = (-100.0, 10.0, 1000.0)  # times the inputs: logits leave [0, 1]
 LARGEST = 1e15  # of a weight: squares and their sums must stay within float32
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 #: torchvision's names that `auto` recognises by their tensors; any other of its names can be given
 KNOWN = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg11", "vgg11_bn", "vgg16", "vgg16_bn",
          "alexnet", "mobilenet_v2", "densenet121", "squeezenet1_0", "squeezenet1_1")  # fmt: skip
-PREFIXES = ("module.", "_orig_mod.", "model.", "net.")
+PREFIXES = ("module.", "_orig_mod.", "_module.", "_fsdp_wrapped_module.", "model.", "net.", "encoder.", "backbone.")
+WRAPPERS = ("module", "_module", "_orig_mod")  # attributes of DataParallel, GradSampleModule, torch.compile
+ADAPTERS = re.compile(r"lora_[AB]|\.adapter|lora_embedding")
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
     if isinstance(model, nn.Module):
         if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
             raise ReconError("the network has lazy layers without weights: call it once on an image first")
-        module = copy.deepcopy(model).cpu().float().eval()
+        module = _copied(model)
         named = module.state_dict()
         digest = hashlib.sha256()
         for name in sorted(named):
@@ -86,6 +90,23 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         raise ReconError(f"the network must be an nn.Module or the path of its weights, not a {type(model).__name__}")
     _check_numbers(subject.module)
     return subject
+
+
+def _copied(model: nn.Module) -> nn.Module:
+    """Without wrappers, in float32, on the CPU, in evaluation mode; ReconError where it cannot be copied."""
+    while type(model).__name__ in ("DataParallel", "DistributedDataParallel", "GradSampleModule", "OptimizedModule"):
+        model = next(getattr(model, name) for name in WRAPPERS if isinstance(getattr(model, name, None), nn.Module))
+    try:
+        try:
+            return copy.deepcopy(model).cpu().float().eval()
+        except RuntimeError:  # weight norm and spectral norm keep a tensor that is no leaf: what they compute is kept
+            buffer = io.BytesIO()
+            with torch.no_grad():
+                torch.save(model, buffer)
+            buffer.seek(0)
+            return torch.load(buffer, map_location="cpu", weights_only=False).float().eval()  # our own bytes
+    except Exception as error:  # whatever a stranger's module says to being copied
+        raise ReconError(f"the network cannot be copied: {' '.join(str(error).split())[:150]}") from error
 
 
 def printable(path: Path | str) -> str:
@@ -120,6 +141,13 @@ def _check_numbers(module: nn.Module) -> None:
 
 def built(state: dict[str, Tensor], path: Path, arch: str | None) -> tuple[nn.Module, str, list[str]]:
     """(module, architecture in words, which tensor is which)."""
+    if adapters := [name for name in state if ADAPTERS.search(name)]:
+        raise ReconError(
+            f"{path} holds adapters ({adapters[0]}), which are added to layers that it does not hold: merge them "
+            "(merge_and_unload() of PEFT) and pass the merged module"
+        )
+    if looked_up := [name for name in state if "embed" in name.lower()]:
+        raise ReconError(f"{path} holds an embedding ({looked_up[0]}), which is no dense layer: pass the module itself")
     if arch is None:
         arch = _inferred(state, path)
     if re.match("[0-9]", arch) or not arch.isidentifier():
@@ -184,8 +212,7 @@ def _stripped(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _from_torchvision(state: dict[str, Tensor], path: Path, arch: str) -> tuple[nn.Module, str, list[str]]:
-    """Of that name, with as many outputs as its last matrix has rows; a 3×3 first convolution of a ResNet means the
-    variant for small images: stride 1, no pooling after it (He et al. 2016, section 4.2)."""
+    """Of that name, with as many outputs as its last matrix has rows."""
     from torchvision import models
 
     if arch not in models.list_models(module=models):
@@ -201,18 +228,16 @@ def _from_torchvision(state: dict[str, Tensor], path: Path, arch: str) -> tuple[
         module = models.get_model(arch, weights=None, num_classes=len(last))
         stem = state.get("conv1.weight")
         if stem is not None and arch.startswith(("resnet", "wide_resnet", "resnext")) and stem.shape[-1] == 3:
-            module.conv1 = nn.Conv2d(stem.shape[1], stem.shape[0], 3, 1, 1, bias=False)
-            module.maxpool = nn.Identity()
-            words = f"{arch} for small images"
-        else:
-            words = arch
+            raise ReconError(
+                f"{path} is a {arch} with a 3×3 stem, and no file says whether a max-pool follows: pass the module"
+            )
     module = module.to_empty(device="cpu")
     own = module.state_dict()
     odd = sorted(set(own) ^ set(state)) or [name for name in own if own[name].shape != state[name].shape]
     if odd:
         raise ReconError(f"{path} is no {arch}: {', '.join(odd[:4])} {'does' if len(odd) == 1 else 'do'} not fit")
     module.load_state_dict(state)
-    return module.float().eval(), words, [f"all {len(state)} tensors by their names"]
+    return module.float().eval(), arch, [f"all {len(state)} tensors by their names"]
 
 
 def _dense(state: dict[str, Tensor], path: Path, arch: str) -> tuple[nn.Module, str, list[str]]:
@@ -349,7 +374,7 @@ def anatomy(module: nn.Module, shape: tuple[int, ...]) -> Anatomy:
     x = torch.rand(8, *shape, generator=torch.Generator().manual_seed(0)) - 0.5
     flat, answers, calls = _watched(module, x)
     outputs = 1 if answers.dim() == 1 else answers.shape[1]
-    scale = _scale(answers.reshape(len(x), outputs), calls)
+    scale = _scale(module, flat, x, answers.reshape(len(x), outputs), calls)
     working = [call for call in calls if next(call.module.parameters(recurse=False), None) is not None]
     first = next((call for call in working if isinstance(call.module, nn.Linear) and _same(call.given, x)), None)
     mlp, theta, mlp_why_not = None, None, None
@@ -403,12 +428,28 @@ def _watched(module: nn.Module, x: Tensor) -> tuple[bool, Tensor, list[Call]]:
     raise ReconError(f"the network does not classify images of {size} (colours × height × width): {tried[0]}")
 
 
-def _scale(answers: Tensor, calls: list[Call]) -> str:
+def _scale(module: nn.Module, flat: bool, x: Tensor, answers: Tensor, calls: list[Call]) -> str:
+    """ "probabilities" where answers stay within [0, 1] however large the inputs are; else "logits".
+
+    ReconError for several probabilities that do not add up to 1: those are classes of which an image may have many.
+    """
+    found = [answers]
+    with torch.no_grad():
+        for factor in LARGE:
+            more = answers_of(module, (x.flatten(1) if flat else x) * factor).float()
+            found.append(more.reshape(len(x), -1))
+    every = torch.cat(found)
+    if not torch.isfinite(every).all() or (every < 0).any() or (every > 1).any():
+        return "logits"
     if answers.shape[1] == 1:
-        return "probabilities" if calls and isinstance(calls[-1].module, nn.Sigmoid) else "logits"
-    sums = answers.sum(1)
-    return (
-        "probabilities" if (answers >= 0).all() and torch.allclose(sums, torch.ones_like(sums), atol=1e-4) else "logits"
+        spread = (every.max() - every.min()).item()
+        return "probabilities" if spread > 0 or (calls and isinstance(calls[-1].module, nn.Sigmoid)) else "logits"
+    sums = every.sum(1)
+    if torch.allclose(sums, torch.ones_like(sums), atol=1e-4):
+        return "probabilities"
+    raise ReconError(
+        f"the network answers {answers.shape[1]} probabilities that do not add up to 1, so an image may have many "
+        "classes: an audit needs one class for each image"
     )
 
 

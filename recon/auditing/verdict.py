@@ -45,18 +45,32 @@ class Verdict:
 
 
 def decide(
-    result: dict[str, Any] | None, n: int, power: Power | None, membership: dict[str, Any] | None, why_not: str | None
+    result: dict[str, Any] | None,
+    n: int,
+    power: Power | None,
+    membership: dict[str, Any] | None,
+    why_not: str | None,
+    misfit: str | None = None,
 ) -> Verdict:
     """result: of `score`, None where no attack could be tried · n: images of each kind compared · membership: the table
-    of the report, empty where it could not be made · why_not: training and held-out images cannot be compared."""
+    of the report, empty where it could not be made · why_not: the two sets cannot be compared · misfit: the network
+    does not fit images and labels as they are read: what came back came back, and nothing else can be told."""
     if why_not is not None:
         said = f"Nothing can be told: {why_not}, so that no count of one means anything beside a count of the other."
         return Verdict(CANNOT_TELL, None if membership is None else CANNOT_TELL, said)
     images, sentence = _on_images(result, n, power)
+    if misfit is not None:
+        if images != LEAKS:
+            images, sentence = CANNOT_TELL, "Whether these weights leak cannot be told."
+        return Verdict(images, None if membership is None else CANNOT_TELL, f"{sentence} {_capital(misfit)}.")
     if membership is None:
         return Verdict(images, None, sentence)
     kind, more = _on_membership(membership)
     return Verdict(images, kind, f"{sentence} {more}")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _on_images(result: dict[str, Any] | None, n: int, power: Power | None) -> tuple[str, str]:

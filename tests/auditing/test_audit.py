@@ -472,7 +472,7 @@ def files(tmp_path, network, trained, data, pixels):
         "few": {"train": pixels[:4], "held_out": pixels[4:]},
         "float": {"train": np.full(pixels.shape, np.nan), "held_out": pixels},
         "objects": {"train": np.array([{}]), "held_out": pixels},
-        "both": {"train": pixels[:N], "held_out": pixels[N - 1 :]},
+        "both": {"train": pixels[:N], "held_out": pixels[: N + 3]},
         "size": {"train": pixels[:, :4], "held_out": pixels},
     }.items():
         made[name] = tmp_path / f"{name}.npz"
@@ -528,7 +528,7 @@ def files(tmp_path, network, trained, data, pixels):
         ({"data": "objects"}, "cannot be read as an .npz of plain arrays"),
         ({"data": "not npz"}, "cannot be read as an .npz"),
         ({"data": "a file"}, "cannot be read as an .npz"),
-        ({"data": "both"}, "is the training image train[9]"),
+        ({"data": "both"}, "is the training image train[0]"),
         ({"data": "size"}, "do not make 192 inputs"),
         ({"data": "no images"}, "there are no images"),
         ({"data": "small"}, "does not make 192 inputs"),

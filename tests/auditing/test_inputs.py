@@ -126,7 +126,7 @@ def test_pairs_that_do_not_fit(pixels):
     with pytest.raises(ReconError, match="differ in shape"):
         load_images(pixels[:N], pixels[N:, :4])
     with pytest.raises(ReconError, match="is the training image"):
-        load_images(pixels[:N], pixels[1:])
+        load_images(pixels[:N], pixels[1 : N + 3])
     with pytest.raises(ReconError, match="8 train images and 3 labels"):
         load_images((pixels[:N], [1, 2, 3]), pixels[N:])
     with pytest.raises(ReconError, match="not int"):

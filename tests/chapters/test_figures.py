@@ -30,6 +30,8 @@ from matplotlib.legend import Legend
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
+from recon.press.knowing import found_in, points
+from recon.press.knowing.figures import plot_map
 
 import recon.chapters
 from recon.auditing.figures import plot_calibration
@@ -49,8 +51,6 @@ from recon.chapters.pictures import (
     ink,
     letters_on,
 )
-from recon.press.knowing import found_in, points
-from recon.press.knowing.figures import plot_map
 
 #: width of a page's column in CSS pixels, in a window of 1280; figures have 100 dots an inch and never grow
 COLUMN = 688

@@ -1,0 +1,193 @@
+"""Does the network fit these images and labels, as the audit reads them?
+
+A network that was trained on them answers most of them as their labels say.  Where it does not, labels, scale or mean
+are read otherwise than in training, and whatever an audit says about such images is about something else.  So other
+readings are tried: pixels times 255 or over it, means and deviations that are in use, labels shifted by one, and each
+label as another output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import binom
+from torch import Tensor, nn
+
+from recon.auditing.inputs import Images, Transform, mean_image
+from recon.auditing.networks import Anatomy, logits_of, loss_of
+from recon.errors import ReconError
+
+CHANCE = 0.01  # a share of right answers with a larger p is one that chance explains
+ERRORS = 3  # standard errors by which another reading must fit better
+RELABELLED, GAIN = 0.5, 0.3  # what another order of the labels must reach, and gain: many orders are tried
+BRIGHT = 16  # floats beyond it are hardly normalised: they may have to be divided, and the report says so
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+REASONS = (
+    "the labels are numbered otherwise than the outputs",
+    "the pixels have another scale",
+    "training subtracted or divided by something else",
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read images and labels.  words: for the report · right: images answered as their labels say ·
+    sharpness: mean cross-entropy of logits brought to one scale, by which ways with equally many are told apart."""
+
+    words: str
+    right: int
+    sharpness: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """right of n training images, loss: as read · chance: share of the most frequent label · better: readings that fit
+    better, the best first."""
+
+    n: int
+    right: int
+    loss: float
+    chance: float
+    better: tuple[Reading, ...]
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the training images that are answered as their labels say."""
+        return self.right / self.n
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether as many right answers come by always naming the most frequent label."""
+        return self.right < self.n and bool(binom.sf(self.right - 1, self.n, self.chance) > CHANCE)
+
+    @property
+    def why_not(self) -> str | None:
+        """Why the audit cannot speak of membership; None where the network fits what is read."""
+        if not self.by_chance and not self.better:
+            return None
+        said = (
+            f"the network answers {self.right} of {self.n} training images as their labels say (loss {self.loss:.2g})"
+        )
+        if self.by_chance:
+            said += f", no more than chance explains ({self.chance:.0%} have the most frequent label)"
+        if self.better:
+            return said + "".join(f", and {each.right} {each.words}" for each in self.better[:2])
+        return f"{said}: {REASONS[0]}, {REASONS[1]}, or {REASONS[2]}"
+
+
+def fit_of(module: nn.Module, seen: Anatomy, train: Images, transform: Transform, y: Tensor) -> Fit:
+    """y: classes (n,) of the training images, in 0 … K − 1."""
+    logits = logits_of(module, seen, transform(train.scaled))
+    own = _read("", logits, y)
+    found = [_read(words, at, y) for words, at in _otherwise(module, seen, train, logits, transform.words)]
+    better = [each for each in found if each.right > own.right + _error(own.right, len(y))]
+    better += _relabelled(logits, y, own.right)
+    better.sort(key=lambda each: -each.right)
+    share = torch.bincount(y).max().item() / len(y)
+    return Fit(len(y), own.right, loss_of(logits, y).item(), share, tuple(better))
+
+
+def inferred_transform(module: nn.Module, seen: Anatomy, train: Images, y: Tensor | None) -> Transform:
+    """What training did to pixels, of the ways in use: that by which most training images are answered as their labels
+    say, and of those that answer as many, within the error, the one whose answers are sharpest.
+
+    Without labels nothing is subtracted, and `words` says that this was assumed.
+    """
+    ways = list(_transforms(train))
+    if y is None:
+        return _named(ways[0], "nothing (assumed: without labels it cannot be inferred; say it with --mean)")
+    read = []
+    for way in ways:
+        try:
+            read.append((_read(way.words, logits_of(module, seen, way(train.scaled)), y), way))
+        except ReconError:  # answers that are not finite
+            continue
+    if not read:
+        return ways[0]
+    most = max(each.right for each, _ in read)
+    near = [(each, way) for each, way in read if each.right >= most - _error(most, len(y))]
+    best, way = min(near, key=lambda pair: pair[0].sharpness)
+    plain = read[0][0]
+    told = f"inferred: {best.right} of {len(y)} training images are answered as their labels say"
+    told += "" if best is plain else f", and {plain.right} of plain pixels"
+    top = train.scaled.max().item()
+    told += f"; the pixels go up to {top:.0f} and were read so" if top > BRIGHT else ""
+    return _named(way, f"{way.words} ({told})")
+
+
+def _named(way: Transform, words: str) -> Transform:
+    return Transform(words, way.mean, way.std, way.function)
+
+
+def _transforms(train: Images) -> Iterator[Transform]:
+    """Ways in use, plain pixels first."""
+    shape, one = train.shape, torch.ones(1)
+    yield Transform("nothing", torch.zeros(shape), one)
+    yield Transform("the mean of the training images", mean_image(train, "image").view(shape), one)
+    if shape[0] > 1:
+        yield Transform("the mean colour of the training images", mean_image(train, "channel").view(shape), one)
+    yield Transform("0.5, over 0.5", torch.full(shape, 0.5), torch.full((1,), 0.5))
+    if shape[0] == 3:
+        mean, std = (torch.tensor(each).view(3, 1, 1).expand(shape) for each in IMAGENET)
+        yield Transform("ImageNet's mean, over its deviation", mean, std)
+
+
+def _otherwise(
+    module: nn.Module, seen: Anatomy, train: Images, logits: Tensor, words: str
+) -> Iterator[tuple[str, Tensor]]:
+    """Other readings of the pixels, and labels shifted by one, in words, with the logits."""
+    scaled = train.scaled
+    tried = [
+        (f"with the pixels minus {way.words}", way(scaled)) for way in _transforms(train) if way.words not in words
+    ]
+    tried += [("with the pixels times 255", scaled * 255), ("with the pixels over 255", scaled / 255)]
+    if train.shape[0] == 3:
+        tried.append(("with red and blue exchanged", scaled.flip(1)))
+    for said, x in tried:
+        try:
+            yield said, logits_of(module, seen, x)
+        except ReconError:
+            continue
+    if logits.shape[1] > 2:
+        yield "with the labels one higher", logits.roll(-1, 1)
+        yield "with the labels one lower", logits.roll(1, 1)
+
+
+def _relabelled(logits: Tensor, y: Tensor, right: int) -> list[Reading]:
+    """The assignment of labels to outputs that fits best, if it fits much better."""
+    outputs = logits.shape[1]
+    if outputs < 3:
+        return []
+    counts = torch.zeros(outputs, outputs).index_put_((y, logits.argmax(1)), torch.ones(len(y)), accumulate=True)
+    rows, columns = linear_sum_assignment(-counts.numpy())
+    found = int(counts[rows, columns].sum())
+    if found < RELABELLED * len(y) or found < right + GAIN * len(y):
+        return []
+    moved = [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if r != c and counts[r, c]]
+    said = ", ".join(f"label {r} is output {c}" for r, c in moved[:4]) + (", …" if len(moved) > 4 else "")
+    return [Reading(f"with the labels in another order ({said})", found, 0.0)]
+
+
+def _read(words: str, logits: Tensor, y: Tensor) -> Reading:
+    said = (logits[:, 0] > 0).long() if logits.shape[1] == 1 else logits.argmax(1)
+    right = int((said == y).sum())
+    if logits.shape[1] <= 2:  # which output is which class of two, the audit finds out itself
+        right = max(right, len(y) - right)
+        y = y if int((said == y).sum()) == right else 1 - y
+    scale = logits.std().clamp_min(1e-12)
+    at = 3 * (logits if logits.shape[1] == 1 else logits - logits.mean(1, keepdim=True)) / scale
+    if logits.shape[1] == 1:
+        sharpness = F.binary_cross_entropy_with_logits(at[:, 0], y.to(at)).item()
+    else:
+        sharpness = F.cross_entropy(at, y).item()
+    return Reading(words, right, sharpness)
+
+
+def _error(right: int, n: int) -> float:
+    """`ERRORS` standard errors of a count, and at least two images."""
+    share = min(max(right / n, 1 / n), 1 - 1 / n)
+    return max(2.0, ERRORS * (n * share * (1 - share)) ** 0.5)
