@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -19,7 +18,7 @@ from recon.press.numbers import TEMPLATE, write_readme
 from recon.press.runner import fault, read_notebook
 from recon.store.files import atomic_path, only_one
 from recon.store.reconstructions import keep_reconstructions
-from recon.store.results import Result, as_json, read_json, schema
+from recon.store.results import Result, as_json, read_json
 
 PUBLISHABLE = ("laptop", "paper")
 
@@ -106,17 +105,14 @@ def _own_sizes(result: Result[Any]) -> bool:
 
 
 def _copy_result(folder: Path, target: Path) -> None:
-    """`result.json`, its claims made by today's code, and the schema that it keeps to.
+    """`result.json`, its claims made by today's code.
 
     Other arrays stay where they are: they hold images of the data set, which is not ours to commit.
     """
     result = load(folder, arrays=False)
     sha256 = read_json(folder / "result.json").get("arrays_sha256")
-    of_it = schema(registry()[result.made.experiment].metrics)
-    texts = {"result.json": as_json(result, sha256), "schema.json": json.dumps(of_it, indent=1) + "\n"}
-    for name, text in texts.items():
-        with atomic_path(target / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+    with atomic_path(target / "result.json") as temporary:
+        temporary.write_text(as_json(result, sha256), encoding="utf-8")
 
 
 def _find_edition(edition: str | Path | None, root: Path) -> Path:

@@ -276,15 +276,6 @@ def _validated(kind: type[M], value: object, path: Path) -> M:
         raise ReconError(f"{path} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
 
 
-def schema(metrics: type[Any]) -> dict[str, Any]:
-    """JSON schema of a `result.json` with these metrics."""
-    found, inner = (TypeAdapter(kind).json_schema(by_alias=True) for kind in (Provenance, metrics))
-    found.setdefault("$defs", {}).update(inner.pop("$defs", {}))
-    found["properties"]["metrics"] = inner
-    found["required"].append("metrics")
-    return found
-
-
 def find_result(folder: Path, key: str, metrics: type[M]) -> Result[M] | None:
     """The result in `folder` if it is readable and has this key, else None: it will be computed again."""
     with suppress(ReconError):

@@ -158,7 +158,7 @@ def test_what_is_no_figure_is_not_kept(repo, store):  # noqa: F811
     os.mkfifo(store / NAME / "pipe.png")
     (store / NAME / "nowhere.png").symlink_to("nowhere")
     (store / NAME / "new\nline.png").write_bytes(b"png")
-    assert sorted(tree(publish.keep(store / NAME, repo))) == ["new\nline.png", "result.json", "schema.json"]
+    assert sorted(tree(publish.keep(store / NAME, repo))) == ["new\nline.png", "result.json"]
 
 
 def test_a_damaged_result_is_not_published(repo, edition, store):  # noqa: F811

@@ -218,7 +218,7 @@ def test_publish_promotes_pages_and_small_results(repo):
     target = publish.publish(None, repo)
     assert target == repo / "book" / "executed"
     found = sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
-    assert found == ["01-one.ipynb", "results/linear/result.json", "results/linear/schema.json"]
+    assert found == ["01-one.ipynb", "results/linear/result.json"]
     made, schema = (
         json.loads((target / "results" / "linear" / f"{name}.json").read_text()) for name in ("result", "schema")
     )
@@ -380,7 +380,6 @@ def test_keep_takes_only_results_at_the_papers_size(repo):
     assert sorted(path.name for path in target.iterdir()) == [
         "matches.png",
         "result.json",
-        "schema.json",
         "x_hat.safetensors",
     ]
     assert target == repo / "book" / "paper-size" / "linear"

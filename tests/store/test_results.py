@@ -26,7 +26,6 @@ from recon.store.results import (
     load_tensors,
     save_result,
     save_tensors,
-    schema,
 )
 
 
@@ -90,14 +89,6 @@ def test_metrics_of_another_type_are_damage_and_the_field_is_named(tmp_path, par
     with pytest.raises(ReconError, match=f"is damaged: {part}") as caught:
         read(tmp_path)
     assert "\n" not in str(caught.value)
-
-
-def test_the_schema_names_what_a_result_holds(tmp_path):
-    found = schema(Metrics)
-    assert {"metrics", "experiment", "data", "claims"} <= set(found["required"])
-    assert found["properties"]["metrics"]["required"] == ["m"]
-    assert found["$defs"]["Score"]["required"] == ["ncc_0.6", "by_n"]
-    assert {"Claim", "Data", "Score"} <= set(found["$defs"])
 
 
 @pytest.mark.parametrize("name", list(registry()))
