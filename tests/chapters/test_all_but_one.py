@@ -15,7 +15,6 @@ from recon.chapters.all_but_one.sizes import READER
 from recon.nets.mlp import MLP, affine
 from recon.training.inner import Objective
 
-
 # --------------------------------------------------------------------------------------------------- linear models
 
 

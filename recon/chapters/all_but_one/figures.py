@@ -33,7 +33,7 @@ def plot_linear_images(result: Result[LinearMetrics]) -> Figure:
 
 def _distance(value: float) -> str:
     """In few characters; what float32 cannot show is 0."""
-    return f"{value:.0f}" if value >= 10 or value < 1e-9 else f"{value:.1g}"
+    return f"{value:.0f}" if value >= 9.5 or value < 1e-9 else f"{value:.1g}"
 
 
 def plot_digits(result: Result[ReaderMetrics]) -> Figure:

@@ -25,6 +25,7 @@ from recon.chapters.pictures import (
 )
 from recon.store.results import Result
 
+COLOURS: dict[str, Colour] = dict(zip((*SMALL, "CNN2 V1", "CNN3 V2"), SERIES, strict=False))
 USUAL = 8.0  # an ε of training that is called private in practice
 STRIPS = (0, 3)  # of the images attacked, those that strips show
 STEPS = (0.01, 0.03, 0.1, 0.3, 1.0)  # of noise, in strips
@@ -35,21 +36,17 @@ def plot_noise(result: Result[Metrics]) -> Figure:
     """Error of the most probable image against z, every image a dot, and what the adversary predicts (lines)."""
     metrics = result.metrics
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
-    order = [*(name for name in SMALL if name in metrics.noise), *(name for name in metrics.noise if name not in SMALL)]
-    ends: list[tuple[float, str, Colour]] = []
-    for name, colour in zip(order, SERIES, strict=False):
-        rows = metrics.noise[name]
+    for name, rows in metrics.noise.items():
         z, predicted = [row.z for row in rows], [float(np.mean(row.predicted)) for row in rows]
-        ax.plot(z, predicted, color=colour)
+        ax.plot(z, predicted, color=COLOURS[name], label=name)
         for row in rows:
-            ax.plot([row.z] * len(row.mse), row.mse, ".", color=colour, alpha=0.6)
-        note(ax, name, (z[0], predicted[0]), (4, 9), colour)
-        ends.append((predicted[-1], "predicted", colour))
+            ax.plot([row.z] * len(row.mse), row.mse, ".", color=COLOURS[name], alpha=0.6)
     grey = float(np.mean(metrics.grey[SMALL[0]]))
     ax.set(xscale="log", yscale="log", ylim=(None, 1), xlabel="noise multiplier z", ylabel="mean squared error")
     ax.axhline(grey, color=REFERENCE, linestyle="--")
+    ax.legend(loc="lower right")
     _private(ax, metrics.privacy)
-    end_labels(ax, [ends[0][:2] + (REFERENCE,), (grey, "a grey image\n(null)", REFERENCE)])
+    end_labels(ax, [(grey, "a grey image\n(null)", REFERENCE)])
     return figure
 
 
@@ -67,8 +64,8 @@ def plot_prior(result: Result[PriorMetrics]) -> Figure:
     metrics = result.metrics
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
     ax.set(xscale="log", ylim=(0, 1.75), xlabel="noise multiplier z", ylabel="error over a grey image's")
-    for (name, rows), colour in zip(metrics.noise.items(), SERIES, strict=False):
-        grey = np.array(metrics.grey[name])
+    for name, rows in metrics.noise.items():
+        colour, grey = COLOURS[name], np.array(metrics.grey[name])
         z = [row.z for row in rows]
         ax.plot(z, [np.mean(row.mse) / grey.mean() for row in rows], color=colour, label=name)
         ax.plot(z, [np.mean(row.blind) / grey.mean() for row in rows], "--", color=colour)

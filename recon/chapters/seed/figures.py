@@ -12,6 +12,8 @@ from recon.chapters.seed.claims import OPTIMISERS
 from recon.chapters.seed.metrics import SEPARATION, TANGENT, Metrics
 from recon.store.results import Result
 
+SHOWN = 5  # images of a strip
+
 
 def in_words(noise: float | None) -> str:
     """Of an error in θ⁰."""
@@ -47,7 +49,7 @@ def plot_images(result: Result[Metrics], net: int = 1) -> Figure:
     found = result.metrics.nets[k]
     rows = [("training\nimage", result.array(f"truth {k}"), "grey")]
     for rung in found.of(SEPARATION):
-        if rung.noise in (None, 1.0, 0.1, 0.0):
+        if rung.noise in (None, 0.1, 0.0):
             words = in_words(rung.noise).replace("\n", " ")
             rows.append(
                 (f"{words}:\n{rung.matches.ncc_07} found", result.array(f"{SEPARATION} {rung.noise} {k}"), "black")
@@ -58,7 +60,7 @@ def plot_images(result: Result[Metrics], net: int = 1) -> Figure:
         )
     rows.append(("nearest image\nnever seen", result.array(f"null {k}"), "black"))
     mean = result.array(f"mean {k}")
-    return image_rows([(label, (x + mean).clamp(0, 1), frame) for label, x, frame in rows])
+    return image_rows([(label, (x[:SHOWN] + mean).clamp(0, 1), frame) for label, x, frame in rows])
 
 
 FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {"knowledge": plot_knowledge, "images": plot_images}
