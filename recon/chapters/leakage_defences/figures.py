@@ -19,7 +19,6 @@ from recon.chapters.pictures import (
     SERIES,
     Colour,
     chart,
-    end_labels,
     image_rows,
     note,
 )
@@ -43,10 +42,9 @@ def plot_noise(result: Result[Metrics]) -> Figure:
             ax.plot([row.z] * len(row.mse), row.mse, ".", color=COLOURS[name], alpha=0.6)
     grey = float(np.mean(metrics.grey[SMALL[0]]))
     ax.set(xscale="log", yscale="log", ylim=(None, 1), xlabel="noise multiplier z", ylabel="mean squared error")
-    ax.axhline(grey, color=REFERENCE, linestyle="--")
-    ax.legend(loc="lower right")
+    ax.axhline(grey, color=REFERENCE, linestyle="--", label="a grey image\n(null)")
     _private(ax, metrics.privacy)
-    end_labels(ax, [(grey, "a grey image\n(null)", REFERENCE)])
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 
 
@@ -63,7 +61,7 @@ def plot_prior(result: Result[PriorMetrics]) -> Figure:
     """Error over a grey image's against z: with the prior of public photographs, every image a dot, and without."""
     metrics = result.metrics
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
-    ax.set(xscale="log", ylim=(0, 1.75), xlabel="noise multiplier z", ylabel="error over a grey image's")
+    ax.set(xscale="log", xlabel="noise multiplier z", ylabel="error over a grey image's")
     for name, rows in metrics.noise.items():
         colour, grey = COLOURS[name], np.array(metrics.grey[name])
         z = [row.z for row in rows]
@@ -73,12 +71,12 @@ def plot_prior(result: Result[PriorMetrics]) -> Figure:
             ax.plot([row.z] * len(grey), np.array(row.mse) / grey, ".", color=colour, alpha=0.4)
     first = next(iter(metrics.noise))
     mean = float(np.mean(metrics.mean[first]) / np.mean(metrics.grey[first]))
-    ax.axhline(mean, color=FREE, linestyle=":")
-    _private(ax, metrics.privacy)
     ax.plot([], [], color=REFERENCE, label="knows photographs")
-    ax.plot([], [], "--", color=REFERENCE, label="knows single pixels")
-    ax.legend(loc="upper left", ncols=2)
-    end_labels(ax, [(mean, "mean public\nimage (null)", FREE)])
+    ax.plot([], [], "--", color=REFERENCE, label="knows single\npixels")
+    ax.set_ylim(bottom=0)
+    ax.axhline(mean, color=FREE, linestyle=":", label="mean public\nimage (null)")
+    _private(ax, metrics.privacy)
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 
 
