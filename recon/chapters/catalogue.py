@@ -38,10 +38,7 @@ CHECKS = (
     "affine-distance-truth",
     "kkt-weight-decay-identity",
     "informed-exact",
-    "informed-bound",
-    "informed-advantage",
     "counterfactual-exact",
-    "counterfactual-same-run",
 )
 
 

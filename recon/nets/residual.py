@@ -71,17 +71,6 @@ def activation_of(name: str) -> type[nn.Module]:
     return ACTIVATIONS[name]
 
 
-def by_batch(module: nn.Module) -> nn.Module:
-    """The module itself: its batch norms by the images of each batch together, as while they are trained, and with no
-    running means."""
-    for norm in module.modules():
-        if isinstance(norm, nn.BatchNorm2d):
-            norm.track_running_stats = False
-            norm.running_mean = norm.running_var = norm.num_batches_tracked = None
-            norm.train()
-    return module
-
-
 def default_start(module: nn.Module, generator: torch.Generator) -> None:
     """PyTorch's default initialisation, from a generator instead of the global one."""
     for layer in module.modules():
@@ -96,7 +85,6 @@ __all__ = [
     "ACTIVATIONS",
     "ResidualBlock",
     "activation_of",
-    "by_batch",
     "default_start",
     "residual_module",
     "residual_network",

@@ -10,15 +10,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from recon.chapters.candidates import MEMBERS, SETS
 from recon.chapters.candidates.compute_members import Pool, rates
-from recon.chapters.candidates.figures import curve
 from recon.chapters.candidates.names import FREE, HELD_OUT, KKT, NOISE, NOT_BLIND, PHOTOGRAPH, SHADOWED, TRUTH
-from recon.chapters.candidates.words import (
-    conditions_table,
-    coverage_table,
-    networks_table,
-    scores_table,
-    small,
-)
 from recon.chapters.catalogue import Row
 
 
@@ -135,21 +127,10 @@ def test_rates_are_those_of_scikit_learn():
     assert found.auc == pytest.approx(roc_auc_score(member, values))
     assert found.tpr_1 == pytest.approx(true[false <= 0.01].max()) and found.tpr_01 == true[false == 0].max()
     assert found.auc_interval[0] < found.auc < found.auc_interval[1]
-    shown_false, shown_true = curve(values, member)
-    assert np.interp(0.5, shown_false, shown_true) == pytest.approx(np.interp(0.5, false, true))
-    assert shown_false[-1] == shown_true[-1] == 1
-    refused = curve(np.array([1.0, -np.inf, -np.inf]), np.array([True, True, False]))
-    assert [each.tolist() for each in refused] == [[0, 1], [0.5, 1]]  # the misclassified are one step
     assert Pool(torch.zeros(5, 2), torch.zeros(5), 2).member.tolist() == [True, True, False, False, False]
 
 
-def test_tables_and_figures(sets, members):
-    table = conditions_table(sets.metrics)
-    assert list(table) == [TRUTH, NOISE, PHOTOGRAPH, NOT_BLIND] and table[TRUTH]["sum of gradients, difference"] == "0"
-    assert (small(0.0), small(3e-16), small(0.25)) == ("0", "3e-16", "0.25")
-    cells = members.metrics.cells
-    assert len(scores_table(cells[0])) == 11 and len(networks_table(members.metrics)) == len(cells)
-    assert list(coverage_table(members.metrics)) == ["all", "50%", "20%", "10%"]
+def test_figures(sets, members):
     for chosen, result in ((SETS, sets), (MEMBERS, members)):
         for draw in chosen.figures.values():
             figure = draw(result)

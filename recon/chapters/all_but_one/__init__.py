@@ -1,14 +1,11 @@
-"""Chapter 20: all training images but one are known, and the released model: is the last one?  Would they know?"""
+"""Appendix H: all training images but one are known, and the released model: is the last one?  Would they know?"""
 
 from recon.chapters.all_but_one.claims import linear_claims, reader_claims
-from recon.chapters.all_but_one.claims_private import output_claims, sgd_claims
 from recon.chapters.all_but_one.compute_linear import compute_linear
-from recon.chapters.all_but_one.compute_output import compute_output
 from recon.chapters.all_but_one.compute_reader import compute_reader
-from recon.chapters.all_but_one.compute_sgd import compute_sgd
-from recon.chapters.all_but_one.figures import LINEAR_FIGURES, OUTPUT_FIGURES, READER_FIGURES, SGD_FIGURES
-from recon.chapters.all_but_one.metrics import LinearMetrics, OutputMetrics, ReaderMetrics, SgdMetrics
-from recon.chapters.all_but_one.sizes import LINEAR, OUTPUT, READER, SGD
+from recon.chapters.all_but_one.figures import LINEAR_FIGURES, READER_FIGURES
+from recon.chapters.all_but_one.metrics import LinearMetrics, ReaderMetrics
+from recon.chapters.all_but_one.sizes import LINEAR, READER
 from recon.chapters.base import Experiment
 
 CHAPTER = "h-all-but-one"
@@ -25,34 +22,6 @@ INFORMED_LINEAR = Experiment(
     claims=linear_claims,
     figures=LINEAR_FIGURES,
     on_gpu=False,
-)
-INFORMED_OUTPUT = Experiment(
-    name="informed-output",
-    chapter=CHAPTER,
-    section="Cairney-Leeming et al. 2026",
-    summary="the last training image of a private linear regression, against the budget for each pixel",
-    cost={"smoke": "2 s", "laptop": "2 min", "paper": "half an hour"},
-    sizes=OUTPUT,
-    metrics=OutputMetrics,
-    compute=compute_output,
-    claims=output_claims,
-    figures=OUTPUT_FIGURES,
-    on_gpu=False,
-    shape=(3, 32, 32),
-)
-INFORMED_SGD = Experiment(
-    name="informed-sgd",
-    chapter=CHAPTER,
-    section="Hayes et al. 2023",
-    summary="which of eight candidates DP-SGD was trained on, beside the bound",
-    cost={"smoke": "2 s", "laptop": "2 min", "paper": "an hour"},
-    sizes=SGD,
-    metrics=SgdMetrics,
-    compute=compute_sgd,
-    claims=sgd_claims,
-    figures=SGD_FIGURES,
-    on_gpu=False,
-    paper_size={"candidates": 8, "steps": 100},
 )
 INFORMED_READER = Experiment(
     name="informed-reader",

@@ -1,4 +1,4 @@
-"""What chapter 20 measures: one type an experiment."""
+"""What appendix H measures: one type an experiment."""
 
 from __future__ import annotations
 
@@ -52,102 +52,6 @@ class LinearMetrics:
 
     n_train: int
     rows: list[Closed]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """One size of image d and one budget.  Lists: one number a target; errors are 1 − cos² of the angle with the image.
-
-    error: of their direction · predicted: by the adversary · with_prior, prior_predicted: the same with a Gaussian
-    prior · label: probability that the adversary gives the true label · placebo, placebo_predicted: of their direction
-    where a blank image was trained on in place of the target · accuracy: of the released weights on other images ·
-    epsilon: at δ = 1e-5.
-    """
-
-    dim: int
-    ratio: float
-    rho: float
-    epsilon: float
-    error: list[float]
-    predicted: list[float]
-    with_prior: list[float]
-    prior_predicted: list[float]
-    label: list[float]
-    placebo: list[float]
-    placebo_predicted: list[float]
-    accuracy: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Nulls:
-    """For one size of image, 1 − cos² of every target with what costs nothing: the nearest known image, the nearest
-    that nobody trained on, the mean of its class.  And the accuracy without noise, and of naming the larger class."""
-
-    dim: int
-    nearest_known: list[float]
-    nearest_other: list[float]
-    mean: list[float]
-    accuracy: float
-    majority: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class OutputMetrics:
-    """Budgets in order of the sizes, then of ρ/d."""
-
-    n_train: int
-    budgets: list[Budget]
-    nulls: list[Nulls]
-
-    def of(self, dim: int) -> list[Budget]:
-        """Those of one size of image."""
-        return [row for row in self.budgets if row.dim == dim]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Noise:
-    """One σ: how many of the runs name the right candidate.
-
-    right: by the likelihood · low, high: exact interval of its rate at 95 % · by_products: without the likelihood's
-    second term, as in their code · final: from the last weights alone, by practice on the other runs · expected: the
-    adversary's mean probability of being right · sure, sure_right: runs in which it is at least 0.95, and how many of
-    them are right · bound, sampled_bound: of Hayes et al., in closed form and by their Monte Carlo · orthogonal: of
-    candidates whose gradients are at right angles · advantage, advantage_bound: of Guerra-Balboa et al. · length: mean
-    Σ‖g‖²/(TC²) of a candidate · cosine: of two candidates' gradients, mean · accuracy: of the trained network on other
-    images.
-    """
-
-    noise: float
-    epsilon: float
-    right: int
-    low: float
-    high: float
-    by_products: int
-    final: int
-    final_low: float
-    final_high: float
-    expected: float
-    sure: int
-    sure_right: int
-    bound: float
-    sampled_bound: float
-    orthogonal: float
-    advantage: float
-    advantage_bound: float
-    length: float
-    cosine: float
-    accuracy: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class SgdMetrics:
-    """kappa: success by chance · majority: of naming the most frequent class, the null of accuracy."""
-
-    n_train: int
-    kappa: float
-    runs: int
-    noises: list[Noise]
-    majority: float
 
 
 @dataclass(frozen=True, kw_only=True)

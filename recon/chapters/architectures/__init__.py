@@ -1,11 +1,10 @@
-"""Chapter 22: deeper networks, convolutions, batch norm, more classes."""
+"""Appendix J: deeper networks, and more classes."""
 
-from recon.chapters.architectures.claims import dense_claims, simulated_claims
+from recon.chapters.architectures.claims import dense_claims
 from recon.chapters.architectures.compute_dense import compute_dense
-from recon.chapters.architectures.compute_simulated import compute_simulated
-from recon.chapters.architectures.figures import DENSE_FIGURES, SIMULATED_FIGURES
-from recon.chapters.architectures.metrics import DenseMetrics, SimulatedMetrics
-from recon.chapters.architectures.sizes import DENSE_SIZES, SIMULATED_SIZES
+from recon.chapters.architectures.figures import DENSE_FIGURES
+from recon.chapters.architectures.metrics import DenseMetrics
+from recon.chapters.architectures.sizes import DENSE_SIZES
 from recon.chapters.base import Experiment
 
 DENSE = Experiment(
@@ -19,17 +18,4 @@ DENSE = Experiment(
     compute=compute_dense,
     claims=dense_claims,
     figures=DENSE_FIGURES,
-)
-SIMULATED = Experiment(
-    name="architectures-simulated",
-    chapter="j-architectures",
-    section="Tian et al. 2025",
-    summary="convolutions and batch norm, the start known: training is simulated and inverted",
-    cost={"smoke": "10 s", "laptop": "2 min", "paper": "an hour"},
-    sizes=SIMULATED_SIZES,
-    metrics=SimulatedMetrics,
-    compute=compute_simulated,
-    claims=simulated_claims,
-    figures=SIMULATED_FIGURES,
-    paper_size={"side": 32, "n_train": 20},
 )

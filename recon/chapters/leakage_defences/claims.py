@@ -1,4 +1,4 @@
-"""Chapter 17's sentences, each with what decides it."""
+"""The sentences of appendix E, each with what decides it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from statistics import geometric_mean as mean
 
 from recon.chapters.leakage_defences.metrics import Metrics, Noisy
-from recon.chapters.leakage_defences.sizes import SMALL, Sizes
+from recon.chapters.leakage_defences.sizes import Sizes
 from recon.store.results import Claim, verdict
 
 WITHIN = 2.0  # factor between predicted and found error
@@ -14,12 +14,10 @@ NO_BETTER = 0.8  # of grey's error: what counts as nothing left
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
-    """Noise, compression, signs, and c(M)."""
+    """Noise, its prediction, and c(M)."""
     return [
         noise_claim(metrics),
         predicted_claim(metrics),
-        compressed_claim(metrics),
-        signs_claim(metrics),
         metric_claim(metrics),
     ]
 
@@ -84,51 +82,6 @@ def predicted_claim(metrics: Metrics) -> Claim:
         "finding" if all(near) else ("partly" if sum(near) >= 0.8 * len(near) else "not reproduced"),
         value=max(max(every), 1 / min(every)),
         null_value=WITHIN,
-    )
-
-
-def compressed_claim(metrics: Metrics) -> Claim:
-    """How much of a gradient may be left out."""
-    rows = metrics.compressed
-    enough = [row.share for row in rows if row.largest_found == row.random_found == metrics.n_images]
-    tenth = [row for row in rows if row.equations > 1 and row.share <= 0.5]
-    held = [row.largest_found + row.random_found for row in tenth]
-    return Claim(
-        "defences-compression",
-        "",
-        "Compression is no defence: as long as the entries that are left outnumber the pixels, they give the image.",
-        "",
-        f"of {metrics.n_images} images found from the largest entries and from random ones: "
-        + "; ".join(
-            f"{row.largest_found} and {row.random_found} from {row.share:.0%} ({row.equations:.1f} a pixel)"
-            for row in rows
-        ),
-        "with fewer entries than pixels "
-        + str(sum(row.largest_found + row.random_found for row in rows if row.equations < 1))
-        + " are found",
-        "undecided"
-        if not tenth
-        else ("finding" if min(held) == 2 * metrics.n_images else ("partly" if sum(held) else "not reproduced")),
-        value=min(enough, default=1.0),
-        null_value=min((row.share for row in rows if row.equations > 1), default=None),
-    )
-
-
-def signs_claim(metrics: Metrics) -> Claim:
-    """One bit an entry."""
-    grey = metrics.grey[SMALL[0]]
-    better = [ours < NO_BETTER * plain for ours, plain in zip(metrics.signs.mse, grey, strict=True)]
-    return Claim(
-        "defences-signs",
-        "",
-        "The signs alone give more of the image than grey.",
-        "",
-        f"CosineTV on the signs has MSE {mean(metrics.signs.mse):.3g}, and less than {NO_BETTER:.0%} of grey's on "
-        f"{sum(better)} of {len(better)} images; on the gradient itself {mean(metrics.signs.whole_mse):.3g}",
-        f"a grey image: {mean(grey):.3g}",
-        "finding" if all(better) else ("partly" if any(better) else "not reproduced"),
-        value=mean(metrics.signs.mse),
-        null_value=mean(grey),
     )
 
 

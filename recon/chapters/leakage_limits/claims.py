@@ -1,10 +1,9 @@
-"""Three sentences: two on a network that the paper leaves open, one on a server that it trusts."""
+"""Two sentences: on a network that the paper leaves open, and on a server that it trusts."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from recon.chapters.leakage_common import LEAST, Ratio
 from recon.chapters.leakage_limits.metrics import Block, Metrics
 from recon.chapters.leakage_limits.sizes import Sizes
 from recon.store.results import Claim
@@ -15,12 +14,12 @@ FEW = 0.1  # of the candidates that the server holds to be images
 
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     """Residual block, imprint."""
-    return [residual_claim(metrics, sizes), kink_claim(metrics), imprint_claim(metrics)]
+    return [residual_claim(metrics, sizes), imprint_claim(metrics)]
 
 
-def smooth(metrics: Metrics, yes: bool = True) -> list[Block]:
-    """Networks with tanh, or those with ReLU."""
-    return [row for row in metrics.blocks if row.name.startswith("tanh") == yes]
+def smooth(metrics: Metrics) -> list[Block]:
+    """Networks with tanh."""
+    return [row for row in metrics.blocks if row.name.startswith("tanh")]
 
 
 def residual_claim(metrics: Metrics, sizes: Sizes) -> Claim:
@@ -49,42 +48,6 @@ def residual_claim(metrics: Metrics, sizes: Sizes) -> Claim:
         value=found,
         null_value=matched,
     )
-
-
-def kink_claim(metrics: Metrics) -> Claim:
-    """With ReLU, as residual networks have it: against Adam on the cosine, and against grey."""
-    rows = {row.name: row for row in smooth(metrics, yes=False)}
-    ratios = {name: ratio(row.mse, row.matched) for name, row in rows.items()}
-    to_grey = {name: ratio(row.mse, metrics.grey) for name, row in rows.items()}
-    better = [to_grey[name].high < 1 and ratios[name].high < 1 for name in rows]
-    return Claim(
-        "residual-relu",
-        "",
-        "With ReLU Gauss–Newton still gets nearer to the image than grey, and than Adam on the cosine does.",
-        "",
-        "; ".join(
-            f"{name}: its error is {to_grey[name]} times grey's and {ratios[name]} times Adam's; of {len(row.mse)} "
-            f"images {row.determined} are locally determined, {row.found} found"
-            for name, row in rows.items()
-        ),
-        f"a grey image {np.mean(metrics.grey):.2g}; Adam on the cosine "
-        + "; ".join(f"{name} {np.mean(row.matched):.2g}" for name, row in rows.items()),
-        relu_verdict(better, [each.high < 1 for each in to_grey.values()], len(metrics.grey)),
-        value=min(each.mean for each in to_grey.values()),
-        null_value=1.0,
-    )
-
-
-def relu_verdict(better: list[bool], than_grey: list[bool], images: int) -> str:
-    """One image has no interval."""
-    if images < 2:
-        return "undecided"
-    return "finding" if all(better) else ("partly" if any(than_grey) else "not reproduced")
-
-
-def ratio(errors: list[float], others: list[float]) -> Ratio:
-    """Geometric mean over images."""
-    return Ratio.of(np.log10(np.maximum(errors, LEAST)) - np.log10(np.maximum(others, LEAST)))
 
 
 def imprint_claim(metrics: Metrics) -> Claim:

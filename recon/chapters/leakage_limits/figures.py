@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
-from recon.chapters.leakage_limits.metrics import Block, Metrics
-from recon.chapters.pictures import PAGE, SERIES, Colour, activations_in, beside_grey, chart, end_labels, image_rows
+from recon.chapters.leakage_common import LEAST
+from recon.chapters.leakage_limits.metrics import Metrics
+from recon.chapters.pictures import (
+    PAGE,
+    REFERENCE,
+    SERIES,
+    TRAIN,
+    Colour,
+    activations_in,
+    chart,
+    end_labels,
+    image_rows,
+)
 from recon.store.results import Result
 
+FOUND: dict[str, Any] = {"color": TRAIN, "mec": "none"}
+BY_ADAM: dict[str, Any] = {"mfc": "none", "mec": SERIES[1]}
 
+
+@chart
 def plot_blocks(result: Result[Metrics]) -> Figure:
-    """Images, and what Gauss–Newton found of them, network by network."""
-    found = [
-        (activations_in(row.name.replace(", ", ",\n", 1)), result.array(f"x_hat {row.name}")[:6].clamp(0, 1))
-        for row in result.metrics.blocks
-    ]
-    return beside_grey(result.array("truth")[:6], found)
+    """Error of every image behind a residual block, network by network: Gauss–Newton's (dots) and Adam's (rings)."""
+    metrics = result.metrics
+    figure, ax = plt.subplots(figsize=(PAGE, 0.42 * len(metrics.blocks) + 0.8))
+    for y, row in enumerate(metrics.blocks):
+        for errors, shift, style in ((row.mse, -0.13, FOUND), (row.matched, 0.13, BY_ADAM)):
+            ax.plot(np.maximum(errors, LEAST), [y + shift] * len(errors), "o", ms=5, alpha=0.7, **style)
+    ax.plot([], [], "o", ms=5, label="Gauss–Newton", **FOUND)
+    ax.plot([], [], "o", ms=5, label="Adam", **BY_ADAM)
+    ax.set_yticks(range(len(metrics.blocks)), [activations_in(row.name) for row in metrics.blocks])
+    ax.set(xscale="log", xlabel="mean squared error", ylim=(len(metrics.blocks) - 0.5, -0.5))
+    ax.axvline(float(np.mean(metrics.grey)), color=REFERENCE, linestyle="--", label="a grey image\n(null)")
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return figure
 
 
 def plot_server(result: Result[Metrics]) -> Figure:
@@ -48,29 +70,6 @@ def plot_bins(result: Result[Metrics]) -> Figure:
     ax.set(xscale="log", xlabel="bins of the server's layer", ylabel="share of the batch that is found", ylim=(0, 1.05))
     end_labels(ax, ends)
     return figure
-
-
-def near(row: Block, grey: list[float]) -> int:
-    """Images whose error is below a tenth of a grey image's."""
-    return sum(error < plain / 10 for error, plain in zip(row.mse, grey, strict=True))
-
-
-def block_table(metrics: Metrics) -> pd.DataFrame:
-    """Network by network."""
-    return pd.DataFrame(
-        {
-            row.name: {
-                "rank": f"{row.rank} of {row.unknowns}",
-                "found": f"{row.found} of {len(row.mse)}",
-                "known": row.known,
-                "error": f"{np.mean(row.mse):.2g}",
-                "Adam's": f"{np.mean(row.matched):.2g}",
-                "grey's": f"{np.mean(metrics.grey):.2g}",
-                "near": near(row, metrics.grey),
-            }
-            for row in metrics.blocks
-        }
-    ).T
 
 
 FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {

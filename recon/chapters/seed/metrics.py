@@ -1,4 +1,4 @@
-"""What chapter 19 measures."""
+"""What appendix G measures."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from recon.scoring.nulls import NullTable
 
 SEPARATION, TANGENT = "separation", "tangent"
-DISTRIBUTION = "separation, distribution known"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rung(NullTable):
     """One attack with one amount of knowledge of the start θ⁰.
 
-    attack: `SEPARATION`, `TANGENT` or `DISTRIBUTION` · noise: the size of the error in what the adversary takes for
+    attack: `SEPARATION` or `TANGENT` · noise: the size of the error in what the adversary takes for
     θ⁰, over that of θ⁰; None where they have nothing to subtract · candidates: how many the attack returns · left:
     share of ‖θ* − θ⁰‖² that the candidates do not explain, which the adversary sees; None for separation · true, auc:
     of the candidates, those that are training images, and how well the attack's own evidence (sparsity; the size of
@@ -60,66 +59,3 @@ class Metrics:
     """All networks."""
 
     nets: list[Net]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DistributionNet:
-    """One network whose start is unknown.  optimiser · moved: as of `Net` · nothing: separation in the directions that
-    stand out of W1's own spectrum · distribution: in those that stand out of what the start was drawn from."""
-
-    n_train: int
-    width: int
-    optimiser: str
-    moved: float
-    nothing: Rung
-    distribution: Rung
-
-
-@dataclass(frozen=True)
-class DistributionMetrics:
-    """All networks."""
-
-    nets: list[DistributionNet]
-
-
-FEATURES, HIDDEN = "random features", "one hidden layer"
-
-
-@dataclass(frozen=True, kw_only=True)
-class LawCell:
-    """One model of the law.
-
-    model: `FEATURES` or `HIDDEN` · n_train, dim: number of images n and of their pixels d · width: of the layer ·
-    parameters: those that are trained, p · error: mean over the training images of 1 − NCC² with the nearest candidate
-    of the tangent attack, in [0, 1] · separation_error: the same for separation of the first layer; None for random
-    features, whose first layer is not trained · null_error: the smallest of the same by as many mixtures, rows and
-    means that cost nothing (`recon.scoring.nulls`), and by the attack's own candidates on held-out images · left: share
-    of ‖θ* − θ⁰‖² that the tangent attack does not explain.
-    """
-
-    model: str
-    n_train: int
-    dim: int
-    width: int
-    parameters: int
-    loss: float
-    error: float
-    separation_error: float | None
-    null_error: float
-    left: float
-
-    @property
-    def equations_per_unknown(self) -> float:
-        """p / (d n)."""
-        return self.parameters / (self.dim * self.n_train)
-
-
-@dataclass(frozen=True)
-class LawMetrics:
-    """cells: of each model, from the fewest parameters to the most."""
-
-    cells: list[LawCell]
-
-    def of(self, model: str) -> list[LawCell]:
-        """The cells of one model."""
-        return [cell for cell in self.cells if cell.model == model]

@@ -42,28 +42,6 @@ def trained_from(
     return Weights(network, flat(trained.module), theta_init.to(images.train)), trained
 
 
-def random_features(context: Context, images: Bundle, width: int) -> tuple[Weights, float]:
-    """θ* and θ⁰ of ReLU features of random directions, and the mean squared error that is left.
-
-    V (width, d) ~ N(0, 1/r²), r the root mean square size of an image, so that features are of order one; not trained.
-    The last layer starts at PyTorch's default and ends where gradient descent on the squared error of labels ±1 from
-    there ends: θ* = θ⁰ + Φᵀ (Φ Φᵀ)⁻¹ (y − Φ θ⁰), with features Φ (n, width) of rank n.
-    """
-    generator = named(context.seed, "seed.features")
-    network = MLP((images.dim, width, 1), bias=(False, False))
-    theta = network.init(generator)
-    size = images.train.square().sum(1).mean().sqrt()
-    theta["w1"] = (torch.randn(width, images.dim, generator=generator) / size.cpu()).to(images.train)
-    theta["w2"] = theta["w2"].to(images.train)
-    features = (images.train @ theta["w1"].mT).relu().double()
-    wanted = 2 * images.y.double() - 1
-    start = theta["w2"][0].double()
-    moved = torch.linalg.lstsq(features, (wanted - features @ start)[:, None], driver="gelsd").solution[:, 0]
-    ended = {"w1": theta["w1"], "w2": (start + moved)[None].to(images.train)}
-    loss = (features @ (start + moved) - wanted).square().mean().item()
-    return Weights(network, network.flatten(ended), network.flatten(theta)), loss
-
-
 def flat(module: nn.Sequential) -> Tensor:
     """All parameters (p,), in the order of `MLP.shapes`."""
     return torch.cat([parameter.detach().flatten() for parameter in module.parameters()])
