@@ -1,4 +1,4 @@
-"""What chapters 3 and 4 share: images, the starts (a) random, (b) truth, (c) partition, and what is measured."""
+"""What both classifiers of chapter 3 share: the starts (a) random, (b) truth, (c) partition, and what is measured."""
 
 from __future__ import annotations
 

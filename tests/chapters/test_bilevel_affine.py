@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ import torch
 from recon.chapters.bilevel_affine.claims import claims
 from recon.chapters.bilevel_affine.metrics import Ended, Metrics, Null, Starts, Stopped
 from recon.chapters.bilevel_affine.sizes import SIZES
-from recon.chapters.bilevel_affine.tables import distance_table, stopped_table
 from recon.chapters.bilevel_common import BOX, PAPER_AFFINE, image_null, measured, start_of
 from recon.images.bundle import Bundle
 
@@ -80,36 +78,6 @@ def test_images_are_judged_by_held_out_ones():
     assert verdicts(METRICS)["partition-is-start"] == "reproduced"
     assert changed("partition", nearer_to_partition=0.975)["partition-is-start"] == "not reproduced"
     assert changed("partition", nn_train_l2=11.6)["partition-is-start"] == "not reproduced"  # below 0.9 × 13
-
-
-def test_the_plain_descent_is_judged_beside_ours():
-    def plain(start, **fields):
-        starts = {**STARTS, start: replace(STARTS[start], **fields)}
-        return verdicts(replace(METRICS, plain=Starts(steps=1, **starts)))["plain-descent"]
-
-    assert verdicts(METRICS)["plain-descent"] == "finding"
-    assert plain("random", distance_sum=0.171) == "partly"  # above a hundredth of 17
-    assert plain("partition", nn_train_l2=11.6) == "not reproduced"
-
-
-def test_the_truth_row_is_judged_by_solvers_that_stop_early():
-    coarse, fine = METRICS.stopped
-
-    def judged(*stopped):
-        return verdicts(replace(METRICS, stopped=list(stopped)))["truth-row-is-inner-error"]
-
-    assert judged(coarse, fine) == "finding"
-    assert judged(replace(coarse, partition=8.1e-3), fine) == "partly"  # the rows still differ
-    assert judged(coarse) == judged(fine) == "not reproduced"  # the paper's value is not between two of them
-
-
-def test_tables():
-    result = SimpleNamespace(metrics=METRICS)
-    table = distance_table([result, result])
-    assert list(table.index) == ["random", "truth", "partition", "null"]
-    assert table.loc["random", "ours"] == "1.00e-06" and table.loc["random", "converged"] == "2, 2 of 2"
-    other = SimpleNamespace(metrics=replace(METRICS, stopped=[replace(e, truth=0.5) for e in METRICS.stopped]))
-    assert stopped_table([result, other]).loc["1e-02", "truth"] == "4.00e-03 … 5.00e-01"
 
 
 def test_measures_by_hand():

@@ -36,7 +36,7 @@ from recon.press.knowing.figures import plot_map
 import recon.chapters
 from recon.auditing.figures import plot_calibration
 from recon.chapters import load, registry
-from recon.chapters.bilevel_affine.figures import plot_hypergradients
+from recon.chapters.bilevel_affine.figures import plot_toy
 from recon.chapters.pictures import (
     CHART_GROUND,
     FREE,
@@ -198,17 +198,13 @@ PUBLISHED = {
 }
 #: functions whose further arguments make another figure of the book
 MORE: dict[str, dict[str, list[tuple]]] = {
-    "plot_pairs": {
-        "bilevel-affine": [("random",), ("truth",), ("partition",)],
-        "bilevel-hidden": [("random", "_from_theta_star"), ("partition", "_from_theta_star")],
-    },
     "plot_starts": {"bilevel-affine": [()], "bilevel-hidden": [()]},
     "plot_counterfactuals": {"linear": [(), ("noise",), ("repeated",)]},
 }
 #: in a registry: other arguments for one of these functions
 LAMBDAS = {plot for each in registry().values() for plot in each.figures.values() if plot.__name__ == "<lambda>"}
 #: not of a result: its rows come from a cell of chapter 3
-TOYS = {"plot_hypergradients"}
+TOYS = {"plot_toy"}
 
 
 def plots() -> Iterator[tuple[str, Callable[..., Figure]]]:
@@ -264,13 +260,8 @@ def test_every_other_figure_of_a_small_run_can_be_read(name, runs):
             plt.close("all")
 
 
-def test_the_toy_of_hypergradients_can_be_read():
-    rows = [
-        {"family": family, "work": 10**k, "error": 10.0 ** (-3 * k - shift)}
-        for shift, family in enumerate(("Woodbury", "conjugate gradients", "quasi-Newton", "unrolled descent"))
-        for k in range(4)
-    ]
-    assert faults(plot_hypergradients(rows)) == []
+def test_the_toy_of_chapter_3_can_be_read():
+    assert faults(plot_toy([10.0**-k for k in range(12)], [9.0 - 0.1 * k for k in range(12)])) == []
 
 
 def test_the_figure_of_an_audits_false_alarms_can_be_read():

@@ -3,7 +3,6 @@
 from recon.chapters.base import Experiment
 from recon.chapters.bilevel_affine.claims import claims
 from recon.chapters.bilevel_affine.compute import compute
-from recon.chapters.bilevel_affine.figures import plot_energy
 from recon.chapters.bilevel_affine.metrics import Metrics
 from recon.chapters.bilevel_affine.sizes import SIZES
 from recon.chapters.bilevel_pictures import plot_starts
@@ -18,5 +17,5 @@ AFFINE = Experiment(
     metrics=Metrics,
     compute=compute,
     claims=claims,
-    figures={"starts": plot_starts, "energy": plot_energy},
+    figures={"starts": plot_starts},
 )

@@ -9,7 +9,7 @@ from recon.store.results import Claim, orders_below, verdict
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
-    """A distance for each start, what the images look like, and why the paper's truth row is not zero."""
+    """A distance for each start, and what the images look like."""
     null = metrics.null
     held_out = f"held-out images: {null.held_out_nn_l2:.1f}"
     partition = metrics.partition
@@ -51,8 +51,6 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             null_value=null.held_out_nn_l2,
             margin=partition.nn_train_l2 - 0.9 * null.held_out_nn_l2,
         ),
-        _plain(metrics),
-        _truth_row(metrics),
     ]
 
 
@@ -73,50 +71,3 @@ def _distances(metrics: Metrics) -> list[Claim]:
         )
         for name, reached in metrics.starts().items()
     ]
-
-
-def _plain(metrics: Metrics) -> Claim:
-    """Whether it matters that the paper's descent has neither momentum nor box."""
-    ours, plain = metrics.starts(), metrics.plain.starts()
-    away = [name for name in ("random", "partition") if plain[name].nn_train_l2 < metrics.null.held_out_nn_l2 * 0.9]
-    small = all(plain[name].distance_sum <= 0.01 * metrics.null.other_data_sum for name in plain)
-    return Claim(
-        "affine-plain-descent",
-        "",
-        "The paper's plain descent, without momentum and without a pixel box, ends as ours does: far nearer to the "
-        "released weights than another data set's classifier is, with images of the start.",
-        "",
-        "; ".join(
-            f"{name}: distance {plain[name].distance_sum:.1e} (ours {ours[name].distance_sum:.1e}), moved "
-            f"{plain[name].moved_l2:.1f} ({ours[name].moved_l2:.1f})"
-            for name in ("random", "partition")
-        ),
-        f"another data set: {metrics.null.other_data_sum:.2g}; held-out images: {metrics.null.held_out_nn_l2:.1f}",
-        "not reproduced" if away else ("finding" if small else "partly"),
-        value=max(each.distance_sum for each in plain.values()),
-        null_value=metrics.null.other_data_sum,
-    )
-
-
-def _truth_row(metrics: Metrics) -> Claim:
-    """The coarsest accuracy at which the truth's own distance is at most the paper's, and the other rows there."""
-    paper = PAPER_AFFINE["truth"]
-    at = next((each for each in metrics.stopped if each.truth <= paper), metrics.stopped[-1])
-    before = metrics.stopped[max(metrics.stopped.index(at) - 1, 0)]
-    bracketed = before.truth > paper >= at.truth
-    blurred = bracketed and before.truth >= 0.5 * before.partition
-    return Claim(
-        "affine-truth-row-is-inner-error",
-        "",
-        "Table 1's 1.4e-3 for the truth, whose distance is zero, is what an inner problem stopped early from "
-        "θ⁰ ~ U(0, 1) leaves: the rows of the table then measure the inner solver, and not the images.",
-        f"{paper:.2e}",
-        f"stopped at ‖∇E‖ ≤ {before.tol:.0e}: "
-        + ", ".join(f"{name} {value:.1e}" for name, value in before.distances().items())
-        + f"; at {at.tol:.0e}: "
-        + ", ".join(f"{name} {value:.1e}" for name, value in at.distances().items()),
-        f"solved: truth {metrics.truth.distance_sum:.1e}",
-        "finding" if blurred else ("partly" if bracketed else "not reproduced"),
-        value=before.truth,
-        null_value=metrics.truth.distance_sum,
-    )

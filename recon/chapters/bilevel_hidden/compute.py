@@ -1,4 +1,4 @@
-"""Chapter 4: bilevel reconstruction of the one-hidden-layer net, eq. (9), and what Table 1's average can mean."""
+"""Chapter 3: bilevel reconstruction of the one-hidden-layer net, eq. (9), and how far networks are apart unattacked."""
 
 from __future__ import annotations
 

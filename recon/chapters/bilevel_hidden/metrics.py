@@ -1,4 +1,4 @@
-"""What chapter 4 measures."""
+"""What chapter 3 measures of the one-hidden-layer net."""
 
 from __future__ import annotations
 
@@ -107,86 +107,6 @@ class Metrics(ByStart):
     inner_start: ByInnerStart
     null: Null
     weight_decays: dict[float, AtDecay]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cosines:
-    """Of ways to a hypergradient with the derivative of the outer energy by finite differences, at one point.
-
-    case: weight decay and start · kinks: pre-activations that are 0 at the minimiser · exact: of the formula that is
-    exact there (the KKT system; for a smooth net the Hessian), with its relative error `exact_error` over random
-    directions · kkt: the same formula at the θ that L-BFGS returned · gauss_newton, quasi_newton: likewise.
-    """
-
-    case: str
-    kinks: int
-    exact: float
-    exact_error: float
-    kkt: float
-    gauss_newton: float
-    quasi_newton: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class SameStart:
-    """Energies at which the attack ends from one start, by the way to its hypergradient; first: before."""
-
-    case: str
-    first: float
-    gauss_newton: float
-    quasi_newton: float
-    kkt: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class HypergradientMetrics:
-    """Small networks, double precision.  tried: ReLU cases, of which those in `relu` could be settled on their kinks
-    exactly · smooth: softplus in place of ReLU · ends: whole attacks."""
-
-    n_train: int
-    width: int
-    tried: int
-    relu: list[Cosines]
-    smooth: list[Cosines]
-    ends: list[SameStart]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Slope:
-    """One central difference of the outer energy.
-
-    step: to either side, of the images' norm · iterations: of the inner solver there · along: measured over predicted
-    slope along Gauss–Newton's own direction, 1 is right · gauss_newton, quasi_newton: cosine of predicted and measured
-    slopes in random directions of the span.
-    """
-
-    step: float
-    iterations: int
-    along: float
-    gauss_newton: float
-    quasi_newton: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Slopes:
-    """At one point.  repeated: cosine of the first two quotients' slopes with each other, what a right hypergradient
-    could reach."""
-
-    width: int
-    weight_decay: float
-    start: str
-    repeated: float
-    quotients: list[Slope]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SlopeMetrics:
-    """`bilevel-slopes`.  width: of the widest networks · directions: random ones, for the cosines."""
-
-    n_train: int
-    width: int
-    directions: int
-    points: list[Slopes]
 
 
 @dataclass(frozen=True, kw_only=True)

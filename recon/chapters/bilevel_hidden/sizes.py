@@ -1,4 +1,4 @@
-"""How large chapter 4 is."""
+"""How large chapter 3's runs on the one-hidden-layer net are."""
 
 from __future__ import annotations
 
@@ -52,31 +52,6 @@ SIZES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class HypergradientSizes:
-    """seeds: of inner starts · smoothing: of softplus · steps: outer ones of the attacks that are compared ·
-    directions: of finite differences."""
-
-    n_train: int = 10
-    width: int = 16
-    seeds: int = 4
-    steps: int = 60
-    inner_iterations: int = 6000
-    smoothing: float = 10.0
-    directions: int = 10
-    weight_decays: tuple[float, ...] = (1e-3, 1e-2)
-    n_held_out: int = 40
-
-
-HYPERGRADIENT_SIZES = {
-    "smoke": HypergradientSizes(
-        n_train=4, width=4, seeds=2, steps=3, inner_iterations=200, directions=3, weight_decays=(1e-2,)
-    ),
-    "laptop": HypergradientSizes(),
-    "paper": HypergradientSizes(),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
 class PathSizes:
     """relative_step: longest outer step, of the images' norm."""
 
@@ -95,44 +70,4 @@ PATH_SIZES = {
     ),
     "laptop": PathSizes(),
     "paper": PathSizes(width=PAPER_WIDTH, n_held_out=1000),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Quotient:
-    """One central difference.  step: to either side, of the images' norm · iterations: of the inner solver there."""
-
-    step: float
-    iterations: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class SlopeSizes:
-    """widths: networks of each · inner_iterations: L-BFGS, before · directions: random ones of the span · quotients:
-    the first is judged, the second says how well it repeats, the third has the attack's own ten iterations."""
-
-    widths: tuple[int, ...]
-    n_train: int = 40
-    weight_decays: tuple[float, ...] = (1e-3, 1e-2)
-    inner_iterations: int = 600
-    directions: int = 12
-    quotients: tuple[Quotient, ...] = (
-        Quotient(step=0.01, iterations=100),
-        Quotient(step=0.003, iterations=100),
-        Quotient(step=0.01, iterations=10),
-    )
-    n_held_out: int = 200
-
-    @property
-    def width(self) -> int:
-        """The widest."""
-        return max(self.widths)
-
-
-SLOPE_SIZES = {
-    "smoke": SlopeSizes(
-        widths=(8,), n_train=4, weight_decays=(1e-2,), inner_iterations=100, directions=2, n_held_out=40
-    ),
-    "laptop": SlopeSizes(widths=(64, 512), weight_decays=(1e-3,), directions=8),
-    "paper": SlopeSizes(widths=(64, 1024, PAPER_WIDTH), n_held_out=1000),
 }
