@@ -18,6 +18,7 @@ from recon.chapters.pictures import (
     as_pixels,
     chart,
     image_rows,
+    note,
     photographs,
 )
 from recon.chapters.separation.metrics import Metrics
@@ -111,9 +112,7 @@ def plot_reliability(result: Result[Metrics]) -> Figure:
     said, so, number = np.array(result.metrics.certainty.reliability).T
     ax.plot(said, so, "o-", color=TRAIN)
     for x, y, k in zip(said, so, number, strict=True):
-        words = f"{k:.0f} candidates" if k == number.max() else f"{k:.0f}"
-        ax.annotate(words, (x, y), (-9, 0) if y > x else (9, -3), textcoords="offset points", va="center",
-                    ha="right" if y > x else "left")  # fmt: skip
+        note(ax, f"{k:.0f} candidates" if k == number.max() else f"{k:.0f}", (x, y), (9, -4))
     ax.set(xlabel="probability the adversary gives", ylabel="share that is true", xlim=(0, 1.05), ylim=(-0.03, 1.05))
     return figure
 
