@@ -3,7 +3,7 @@
   const range = box.querySelector("input");
   const said = box.querySelector(".said");
   const stage = box.querySelector(".stage");
-  const [width, height, left, right, top, bottom] = [640, 260, 40, 150, 12, 36];
+  const [width, height, left, right, top, bottom] = [640, 260, 44, 20, 12, 46];
   const x = (ncc) => left + ((ncc - data.low) / (1 - data.low)) * (width - left - right);
   const y = (count) => height - bottom - (count / data.n) * (height - top - bottom);
   const above = (values, cut) => values.filter((value) => value > cut).length;
@@ -19,14 +19,15 @@
     svg += `<text x="${left - 6}" y="${at + 4}" text-anchor="end">${Math.round(share * data.n)}</text>`;
   });
   for (let ncc = Math.ceil(data.low * 10) / 10; ncc <= 1.001; ncc += 0.1)
-    svg += `<text x="${x(ncc)}" y="${height - bottom + 16}" text-anchor="middle">${ncc.toFixed(1)}</text>`;
+    svg += `<text x="${x(ncc)}" y="${height - bottom + 18}" text-anchor="middle">${ncc.toFixed(1)}</text>`;
   svg += `<text x="${(left + width - right) / 2}" y="${height - 4}" text-anchor="middle">threshold (NCC)</text>`;
-  data.kinds.forEach((kind, k) => {
+  data.kinds.forEach((kind) => {
     svg += `<polyline points="${steps(kind.values)}" fill="none" stroke="${kind.colour}" stroke-width="2.5" stroke-dasharray="${kind.dash}"/>`;
-    svg += `<line x1="${width - right + 8}" x2="${width - right + 30}" y1="${top + 14 + 34 * k}" y2="${top + 14 + 34 * k}" stroke="${kind.colour}" stroke-width="2.5" stroke-dasharray="${kind.dash}"/>`;
-    kind.label.forEach((row, r) => (svg += `<text x="${width - right + 34}" y="${top + 12 + 34 * k + 13 * r}">${row}</text>`));
   });
-  stage.innerHTML = svg + `<line class="line" y1="${top}" y2="${height - bottom}"/></svg>`;
+  const key = data.kinds.map(
+    ({ colour, label }, k) => `<span><i style="border-top: 3px ${["solid", "dashed", "dotted"][k]} ${colour}"></i>${label}</span>`,
+  );
+  stage.innerHTML = `${svg}<line class="line" y1="${top}" y2="${height - bottom}"/></svg><p class="key">${key.join(" ")}</p>`;
   stage.hidden = range.hidden = false;
   const line = stage.querySelector(".line");
   const show = () => {

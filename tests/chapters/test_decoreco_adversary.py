@@ -1,4 +1,4 @@
-"""Chapter 12: images of its own for every network, practice on the others only, verdicts in all directions, and what is
+"""Chapter 7: images of its own for every network, practice on the others only, verdicts in all directions, and what is
 stored can be judged again."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from recon.chapters import ROOT, load
 from recon.chapters.base import Context
 from recon.chapters.decoreco_adversary import DECORECO_ADVERSARY
-from recon.chapters.decoreco_adversary.claims import first_false, told_by_looks
+from recon.chapters.decoreco_adversary.claims import first_false
 from recon.chapters.decoreco_adversary.compute import (
     PRACTISED,
     attainable,
@@ -26,12 +26,10 @@ from recon.chapters.decoreco_adversary.compute import (
     scores,
     trusted,
 )
-from recon.chapters.decoreco_adversary.figures import GRID, stairs
 from recon.chapters.decoreco_adversary.networks import Outside, described, is_true
-from recon.chapters.decoreco_adversary.words import GUESS, by_guess, counted, measured, take_away
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
-from recon.scoring.discrimination import Scored, true_rate
+from recon.scoring.discrimination import Scored
 from recon.scoring.evidence import EVIDENCE
 
 SMOKE = DECORECO_ADVERSARY.sizes["smoke"]
@@ -132,7 +130,6 @@ def test_where_there_is_nothing_to_tell_apart(smoke, true, candidates, expected)
     found = {claim.id: claim for claim in DECORECO_ADVERSARY.claims(metrics, SMOKE)}
     assert found["adversary-cannot-tell"].verdict == expected
     assert found["adversary-asks-separation"].verdict == "not reproduced"
-    assert take_away(metrics).startswith("Too few networks")
 
 
 @pytest.mark.parametrize(("low", "combined", "expected"), [
@@ -145,66 +142,6 @@ def test_separation_has_to_beat_stationarity(smoke, low, combined, expected):
     assert claim.verdict == expected and (claim.value, claim.null_value) == (0.9, 0.4)
     claim = judged(smoke, **numbers, smoothness=(0.9, 0.8, 0.95, 0.5, 0.4))["adversary-asks-separation"]
     assert claim.verdict in ("partly", "not reproduced")  # smoothness alone says as much
-
-
-UP, FLAT, APART, BETWEEN = (0.3, 0.4) * 3, (0.0, 0.01) * 3, (-0.3, 0.5) * 3, (0.05, 0.07) * 3
-
-
-@pytest.mark.parametrize(("decoreco", "more", "expected"), [
-    (UP, UP, "finding"), (FLAT, UP, "partly"), (UP, FLAT, "partly"), (FLAT, FLAT, "not reproduced"),
-    (UP, APART, "undecided"), (APART, FLAT, "undecided"), (UP[:5], UP, "undecided"), ((0.4,) * 5, UP, "undecided"),
-    (UP, (None, *UP[:5]), "undecided"), (UP, (None, *UP), "finding"), (UP, BETWEEN, "undecided"),
-    ((-0.3, -0.4) * 3, FLAT, "not reproduced"), ((0.4,), UP, "undecided"), ((), UP, "undecided"),
-])  # fmt: skip
-def test_whether_looks_tell(smoke, decoreco, more, expected):
-    """decoreco, more: by how much the share of true ones is larger among those that look natural, by network."""
-    found = DECORECO_ADVERSARY.claims(
-        replace(smoke.metrics, arms=smoke.metrics.arms | gaining(smoke, decoreco, more)), SMOKE
-    )
-    claim = next(each for each in found if each.id == "adversary-looks-tell")
-    assert claim.verdict == expected and (claim.value, claim.null_value) == (0.7, 0.2)
-
-
-def gaining(smoke, decoreco, more, low=0.31):
-    """Both attacks' arms with these gains over 0.3, and intervals of the shares that are apart for gains of a tenth."""
-    arms = {}
-    for name, gains in (("decoreco", decoreco), ("more", more)):
-        arm = smoke.metrics.arms[name]
-        values = [None if gain is None else 0.3 + gain for gain in gains]
-        bound = low if all(gain is None or gain > 0.1 for gain in gains) else 0.2
-        natural = replace(arm.natural.share_true, mean=0.7, low=bound, values=values)
-        every = replace(arm.every.share_true, mean=0.2, high=0.3, values=[0.3] * len(values))
-        shares = {"natural": natural, "every": every}
-        arms[name] = replace(arm, **{which: replace(getattr(arm, which), share_true=s) for which, s in shares.items()})
-    return arms
-
-
-def test_looks_do_not_tell_where_the_intervals_of_the_bootstrap_meet(smoke):
-    assert told_by_looks(gaining(smoke, UP, UP)["more"]) is True
-    assert told_by_looks(gaining(smoke, UP, UP, low=0.3)["more"]) is None
-
-
-@pytest.mark.parametrize("where", ["executed/results", "paper-size"])
-def test_a_verdict_on_looks_needs_the_networks_of_the_papers_profile(where):
-    found = load(ROOT / "book" / where / "decoreco-adversary", arrays=False)
-    told = [told_by_looks(found.metrics.arms[arm]) for arm in ("decoreco", "more")]
-    assert told == ([True, True] if where == "paper-size" else [None, None])
-
-
-def test_the_guess_stands_beside_the_take_away(smoke):
-    arms = smoke.metrics.arms
-    for arm in ("decoreco", "more"):
-        assert f"{arms[arm].natural.guess.precision_at_20:.2f}" in by_guess(smoke.metrics)
-
-
-def test_the_take_away_holds_two_numbers_of_the_result(smoke):
-    by, arms = smoke.metrics.arms["more"].natural.evidence["stability"], dict(smoke.metrics.arms)
-    means = {"decoreco": ("combined", 0.31), "more": ("certainty", 0.87)}
-    for name, (kind, mean) in means.items():  # whichever evidence this smoke run has
-        judged = {kind: replace(by, precision_at_20=replace(by.precision_at_20, mean=mean))}
-        arms[name] = replace(arms[name], natural=replace(arms[name].natural, evidence=judged))
-    said = take_away(replace(smoke.metrics, arms=arms))
-    assert "31% are true if DecoReco" in said and "and 87% if separation" in said
 
 
 # ------------------------------------------------------------------------------------------------------- the networks
@@ -365,19 +302,6 @@ def test_a_separated_image_is_shown_with_the_sign_of_its_nearest(smoke):
     assert (found["trusted_more_ncc"] == 1).all()
 
 
-def test_the_curve_is_the_measure_at_every_share():
-    generator = np.random.default_rng(0)
-    true, score = generator.random(300) < 0.4, generator.random(300)
-    curve = stairs(score + 0.4 * true, true)
-    found = Scored(score + 0.4 * true, true, score, np.arange(300))
-    assert curve[0] == pytest.approx(true_rate(found, np.ones((1, 300)))[0])
-    assert (np.diff(curve) >= 0).all() and curve[-1] == 1 and len(curve) == len(GRID)
-    for share, rate in zip(GRID[::20], curve[::20], strict=True):
-        allowed = sorted(found.score[~true], reverse=True)[int(share * (~true).sum() + 1e-9) :]
-        assert rate == pytest.approx((found.score[true] > (allowed[0] if allowed else -1)).mean())
-    assert stairs(score, np.ones(300, dtype=bool)) is None
-
-
 # ------------------------------------------------------------------------------------------------------------- smoke
 
 
@@ -407,17 +331,6 @@ def test_all_kinds_of_evidence_and_bounds(smoke):
                     assert number.mean is None or 0 <= number.low <= number.high <= 1
     assert len(smoke.metrics.kkt_residual) == smoke.metrics.networks == 2
     assert set(smoke.metrics.free) == {"span", "mixtures", "rows", "directions", "means"}
-
-
-def test_tables_hold_the_metrics_and_the_null(smoke):
-    rows = counted(smoke.metrics)
-    assert len(rows) == 6
-    group = smoke.metrics.arms["decoreco"].natural
-    assert rows["DecoReco, n = 20: natural-looking"]["doubtful"] == group.doubtful
-    table = measured(group, "decoreco")
-    assert table["agreement"]["AUC"] == str(group.evidence["agreement"].auc)
-    assert table[GUESS]["true of the top 20"] == f"{group.guess.precision_at_20:.2f}"
-    assert {tuple(row) for row in table.values()} == {tuple(table[GUESS])}
 
 
 def test_figures_draw(smoke):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from recon.chapters.decoreco_adversary.guess import guess
+from recon.chapters.decoreco_adversary.guess import dealt, guess
 from recon.chapters.decoreco_tuned.compare import Pair, compare_html
 from recon.chapters.decoreco_tuned.quiz import Option, quiz_html
 from recon.chapters.elements import bytes_of, element
@@ -236,67 +236,69 @@ def test_unmixing_ends_at_the_sources_and_starts_at_the_rows(opened):
 # -------------------------------------------------------------------------------------------- be the adversary
 
 
-def game(n: int = 20, again: int = 0) -> str:
-    """again: how many of the last resemble the same images as the first."""
-    true = (torch.arange(n) % 3 == 0).float()
-    x = images(2 * n)
-    x[2 * n - again :] = x[n : n + again]
-    return guess(
-        Arrays(
-            trusted_decoreco=x[:n],
-            trusted_decoreco_nearest=x[n:],
-            trusted_decoreco_true=true,
-            trusted_decoreco_ncc=torch.full((n,), 0.8),
-            trusted_more_true=torch.ones(n),
-        )
-    )
+def game(n: int = 6, false: int = 10) -> str:
+    """Twelve images come out and `false` results are noise; the adversary trusts two of these more than all but one
+    image."""
+    x, noise = images(12), images(false, 1) - 0.5
+    sources = torch.cat([x - x.mean(0), noise])
+    certainty = torch.cat([torch.linspace(0.98, 0.5, 12), torch.linspace(0.4, 0.1, false)])
+    certainty[12:14] = torch.tensor([0.985, 0.979])
+    certainty[0] = 0.99
+    return guess(sources, x, certainty, n)
 
 
-def test_a_game_shows_one_result_for_each_image():
-    assert game().count('class="card"') == 20 and game(again=3).count('class="card"') == 17
+def test_a_game_has_as_many_true_results_as_false_ones():
+    for few, of in ((10, 6), (4, 4)):
+        truth = re.findall(r'class="card" data-true="(\d)"', game(false=few))
+        assert truth.count("1") == truth.count("0") == of
+
+
+def test_poor_copies_are_dealt_to_nobody():
+    likeness = torch.tensor([0.9, 0.65, 0.69, 0.3, 0.61, 0.5, 0.8, 0.75])
+    certainty = torch.tensor([0.6, 0.9, 0.8, 0.2, 0.7, 0.4, 0.5, 0.95])
+    assert dealt(likeness, certainty, 2) == [7, 6, 5, 3]
+    assert dealt(likeness, certainty, 6) == [7, 6, 5, 3]  # as many as there are false ones
+    assert dealt(likeness[:3], certainty[:3], 6) == []
 
 
 def test_a_game_counts_what_is_right_and_says_what_a_coin_gets(opened):
     page = opened(game())
     cards, done = page.locator(".card"), page.locator(".done")
     truth = [card.get_attribute("data-true") == "1" for card in cards.all()]
-    assert sum(truth) == 7 and done.is_disabled()
+    assert sum(truth) == 6 and len(truth) == 12 and done.is_disabled()
     for k, real in enumerate(truth):  # three wrong ones
         cards.nth(k).get_by_role("button", name="real" if real != (k < 3) else "false").click()
-        assert done.is_disabled() == (k < 19)
+        assert done.is_disabled() == (k < 11)
     assert page.locator(".answer:visible").count() == 0
     done.click()
-    coin = 100 * sum(math.comb(20, k) for k in range(17, 21)) / 2**20
+    coin = 100 * sum(math.comb(12, k) for k in range(9, 13)) / 2**12
     said = page.locator(".verdict").inner_text()
+    missed = sum(truth[:3])  # real, and called false; the other wrong ones were called real
     assert said.startswith(
-        f"You: 17 of 20 right. A coin gets 10 on average, and as many as you in {max(1, round(coin))} of"
+        f"You: 9 of 12 right; called real: {6 - missed + 3 - missed}, of which {6 - missed} are. "
+        f"A coin gets 6 on average, and as many as you in {max(1, round(coin))} of"
     )
-    order = torch.arange(20)
-    machine = int(((order % 3 == 0) == (order < 10)).sum())
-    assert (
-        "7 of them are training images. The adversary of this chapter" in said
-        and f"gets {machine} of 20 right." in said
-    )
-    assert page.locator(".answer:visible").count() == 20
-    assert page.locator(".share").get_attribute("href") == "#recon-guess=17"
+    assert said.endswith("who calls the half real that they trust more, gets 8 right.")
+    assert page.locator(".answer:visible").count() == 12
+    assert page.locator(".share").get_attribute("href") == "#recon-guess=9"
     page.locator(".again").click()
     assert page.locator(".answer:visible").count() == 0 and page.locator("[aria-pressed=true]").count() == 0
 
 
 def test_a_game_is_played_by_keyboard_and_its_link_says_the_score(opened):
-    page = opened(game(), place="#recon-guess=15")
-    assert page.locator(".verdict").inner_text() == "Somebody got 15 of 20 right, and sent you here. Can you do better?"
+    page = opened(game(), place="#recon-guess=10")
+    assert page.locator(".verdict").inner_text() == "Somebody got 10 of 12 right, and sent you here. Can you do better?"
     page.locator(".card button").first.focus()
-    for _ in range(20):
+    for _ in range(12):
         page.keyboard.press("Space")
         page.keyboard.press("Tab")
         page.keyboard.press("Tab")
-    assert page.locator(".done").is_enabled() or page.locator(".card [aria-pressed=true]").count() == 20
+    assert page.locator(".done").is_enabled() or page.locator(".card [aria-pressed=true]").count() == 12
     page.locator(".done").press("Enter")
-    right = page.locator(".card[data-true='1']").count()  # everything was called real
-    said = page.locator(".verdict").inner_text()
-    coin = round(100 * sum(math.comb(20, k) for k in range(right, 21)) / 2**20)
-    assert said.startswith(f"You: {right} of 20 right") and f"as many as you in {coin} of 100 games" in said
+    said = page.locator(".verdict").inner_text()  # everything was called real, which is as good as a coin
+    coin = round(100 * sum(math.comb(12, k) for k in range(6, 13)) / 2**12)
+    assert said.startswith("You: 6 of 12 right; called real: 12, of which 6 are.")
+    assert f"as many as you in {coin} of 100 games" in said
 
 
 def test_a_game_without_scripts_says_its_answers(browser, tmp_path):

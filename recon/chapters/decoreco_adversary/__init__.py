@@ -1,4 +1,4 @@
-"""Chapter 12: whether the adversary can tell true reconstructions from false, by stationarity alone."""
+"""Chapter 7: whether the adversary can tell true reconstructions from false."""
 
 from recon.chapters.base import Experiment
 from recon.chapters.decoreco_adversary.claims import claims
@@ -11,7 +11,7 @@ DECORECO_ADVERSARY = Experiment(
     name="decoreco-adversary",
     chapter="07-adversary",
     section="1",
-    summary="can an adversary tell true from false reconstructions? ROC and precision over networks",
+    summary="can an adversary tell true from false reconstructions? over networks",
     cost={"smoke": "10 s", "laptop": "1 min", "paper": "35 min"},
     sizes=SIZES,
     metrics=Metrics,

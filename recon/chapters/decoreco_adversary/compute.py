@@ -1,4 +1,4 @@
-"""Chapter 12: networks on images of their own are attacked; an adversary who practised on the others judges each."""
+"""Chapter 7: networks on images of their own are attacked; an adversary who practised on the others judges each."""
 
 from __future__ import annotations
 

@@ -1,61 +1,60 @@
-"""Be the adversary: up to twenty reconstructions to judge, and the reader's score beside chance and the machine."""
+"""Be the adversary: reconstructions to judge, as many true as false, and the reader's score beside chance and the
+machine."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from recon.chapters.decoreco_adversary.metrics import Metrics
 from recon.chapters.elements import data_uri, element
-from recon.store.results import Result
+from recon.chapters.separation_common import TRUE_NCC
+from recon.scoring.matching import rescale
+from recon.scoring.metrics import ncc
+
+UNCLEAR = 0.6  # |NCC| from which a candidate that is not true may be a poor copy of a training image: not in the game
 
 
-def first_of_their_kind(pictures: Tensor) -> list[int]:
-    """Rows of pictures (m, …) that equal no earlier one."""
-    seen: set[bytes] = set()
-    rows = []
-    for k, picture in enumerate(pictures):
-        if (key := picture.numpy().tobytes()) not in seen:
-            seen.add(key)
-            rows.append(k)
-    return rows
+def dealt(likeness: Tensor, certainty: Tensor, n: int) -> list[int]:
+    """Up to n true candidates and as many false ones, the true ones first.
 
-
-def guess(result: Result[Metrics], seed: int = 0) -> str:
-    """The element for a result of `decoreco-adversary`.
-
-    Shown are the natural-looking candidates of DecoReco that the practised adversary trusts most in one network, one
-    for each image that they resemble, shuffled.  The machine's score calls the more trusted half of them true.
+    likeness, certainty (r,): |NCC| with the nearest training image, and the probability that the adversary gives.  The
+    true ones are evenly spaced from the most trusted to the least, and the false ones are the most trusted.
     """
-    x, nearest = result.array("trusted_decoreco"), result.array("trusted_decoreco_nearest")
-    true, ncc = result.array("trusted_decoreco_true").bool(), result.array("trusted_decoreco_ncc")
-    once = first_of_their_kind(nearest)
-    x, nearest, true, ncc = x[once], nearest[once], true[once], ncc[once]
-    separated = result.array("trusted_more_true").bool()
-    n = len(true)
-    machine = int((true == (torch.arange(n) < n // 2)).sum())
-    said = (
-        f"{int(true.sum())} of them are training images. The adversary of this chapter, who calls the half true that "
-        f"they trust more, gets {machine} of {n} right. With separation, in another network, "
-        f"{int(separated.sum())} of the "
-        f"{len(separated)} they trust most are true."
-    )
-    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).tolist()
+    order = certainty.argsort(descending=True, stable=True)
+    real, false = order[likeness[order] > TRUE_NCC], order[likeness[order] < UNCLEAR]
+    k = min(n, len(real), len(false))
+    return [*real[torch.linspace(0, len(real) - 1, k).round().long()].tolist(), *false[:k].tolist()]
+
+
+def guess(sources: Tensor, images: Tensor, certainty: Tensor, n: int = 6, seed: int = 0) -> str:
+    """The element for separated sources (r, d) of a network, its training images (m, d) in [0, 1] and the adversary's
+    certainty (r,).  Shown are `dealt` ones, shuffled.  The machine's score calls the more trusted half of them true.
+    """
+    likeness, nearest = (about := ncc(sources, images - images.mean(0))).abs().max(1)
+    sign = about.gather(1, nearest[:, None]).sign()
+    rows = dealt(likeness, certainty, n)
+    half = len(rows) // 2
+    trusted = sorted(rows, key=lambda row: -certainty[row].item())[:half]
+    machine = 2 * len(set(trusted) & set(rows[:half]))
+    said = f"The adversary of this chapter, who calls the half real that they trust more, gets {machine} right."
+    x, truth = rescale(sign * sources + images.mean(0)), rescale(images)
+    order = torch.randperm(2 * half, generator=torch.Generator().manual_seed(seed)).tolist()
     cards = "".join(
-        f'<div class="card" data-true="{int(true[i])}"><img src="{data_uri(x[i])}" alt="Reconstruction {k}" '
+        f'<div class="card" data-true="{int(i < half)}"><img src="{data_uri(x[rows[i]])}" alt="Reconstruction {k}" '
         f'width="96" height="96"><span>{k}</span>'
         f'<div class="choice" role="group" aria-label="Reconstruction {k}" data-live hidden>'
         '<button type="button" aria-pressed="false">real</button>'
         '<button type="button" aria-pressed="false">false</button></div>'
-        f'<span class="answer" hidden><img src="{data_uri(nearest[i])}" alt="Nearest training image of '
-        f'reconstruction {k}" width="96" height="96">{"real" if true[i] else "false"}, NCC {ncc[i]:.2f}</span></div>'
+        f'<span class="answer" hidden><img src="{data_uri(truth[nearest[rows[i]]])}" alt="Nearest training image of '
+        f'reconstruction {k}" width="96" height="96">{"real" if i < half else "false"}, '
+        f"NCC {likeness[rows[i]]:.2f}</span></div>"
         for k, i in enumerate(order, start=1)
     )
-    answers = ", ".join(str(k) for k, i in enumerate(order, start=1) if true[i])
-    answers = f"Numbers {answers} are real. {said} A coin gets {n // 2} of them right."
+    real = ", ".join(str(k) for k, i in enumerate(order, start=1) if i < half)
+    answers = f"Numbers {real} are real. A coin gets {half} of {2 * half} right. {said}"
     body = (
-        f"<p><strong>You are the adversary.</strong> Which of these {n} reconstructions show an image that the network "
-        f'was trained on? A negative, light for dark, counts as false.</p><div class="cards">{cards}</div>'
+        f"<p><strong>You are the adversary.</strong> {half} of these {2 * half} reconstructions show an image that the "
+        f'network was trained on. Which?</p><div class="cards">{cards}</div>'
         '<p class="verdict ask" role="status" aria-live="polite"></p><p class="foot ask">'
         '<button type="button" class="done" data-live hidden disabled>Show the answers</button> '
         '<button type="button" class="again" hidden>Try again</button> '

@@ -1,4 +1,4 @@
-"""What chapter 12 measures."""
+"""What chapter 7 measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 12's networks, each trained and attacked by itself: candidates, evidence, and which of them are true.
+"""Chapter 7's networks, each trained and attacked by itself: candidates, evidence, and which of them are true.
 
 The adversary sees weights and has photographs of their own.  Truth is noted beside the evidence, for scoring, and for
 those networks on which the adversary practises.

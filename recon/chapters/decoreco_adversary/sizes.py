@@ -1,4 +1,4 @@
-"""How large chapter 12 is."""
+"""How large chapter 7 is."""
 
 from __future__ import annotations
 

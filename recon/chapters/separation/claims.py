@@ -16,9 +16,7 @@ LEVEL = 0.01
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """What the chapter says."""
     matches, n, best, names = metrics.matches, metrics.n_train, metrics.best_null, metrics.best_null_name
-    simpler = metrics.simpler
     null = f"above 0.7: {null_text(best.ncc_07, names.ncc_07)}; above 0.8: {null_text(best.ncc_08, names.ncc_08)}"
-    at_once = simpler.one_stage.matches.ncc_08
     return [
         Claim(
             "separation-unmixes",
@@ -32,18 +30,6 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             null_value=best.ncc_07,
         ),
         _would_know(metrics.certainty),
-        Claim(
-            "separation-stages",
-            "",
-            "Searching few directions first, then more, finds more than searching all at once.",
-            "",
-            f"{matches.ncc_08} of {n} above NCC 0.8 in stages, {at_once} at once, "
-            f"{simpler.fast_ica.matches.ncc_08} by FastICA as it comes",
-            null,
-            "finding" if matches.ncc_08 > at_once else "not reproduced",
-            value=matches.ncc_08,
-            null_value=at_once,
-        ),
     ]
 
 

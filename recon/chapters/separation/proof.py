@@ -12,7 +12,7 @@ from recon.store.results import Result
 
 
 def proof(result: Result[Metrics], n: int = 10) -> str:
-    """n training images, evenly spaced from the best recovered to the worst, and the n best candidates of no attack.
+    """n training images, evenly spaced from the best recovered to the worst, and the n best without an attack.
 
     Nobody picks them.  Every tile holds a candidate above the training image that it is matched with, and their NCC.
     """
@@ -29,7 +29,7 @@ def proof(result: Result[Metrics], n: int = 10) -> str:
     body = (
         f'<p><strong class="found">Read out of the weights</strong>, above {key}: {n} of {len(train)}, evenly spaced '
         f'from the best to the worst, with their correlation</p><div class="tiles">{ours}</div>'
-        f'<p><strong class="chance">The best that takes no attack</strong>, above {key} that it resembles most</p>'
+        f'<p><strong class="chance">The best without an attack</strong>, above {key} that it resembles most</p>'
         f'<div class="tiles free">{none}</div>'
     )
     return element("proof", "Training images, what was read out of the weights, and what chance gives", body)

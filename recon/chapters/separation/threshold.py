@@ -18,9 +18,9 @@ def threshold(result: Result[Metrics], start: float = 0.7) -> str:
     train, held = (matched(result, key)[2] for key in ("x_train", "x_held_out"))
     free = result.array("null_envelope")  # of the null that is best at each threshold, as the tables have it
     kinds = [
-        (TRAIN, "", ["training images,", "recovered"], train),
-        (HELD_OUT, "7 4", ["held-out images,", "same candidates"], held),
-        (FREE, "2 3", ["training images,", "without an attack"], free),
+        (TRAIN, "", "training images, recovered", train),
+        (HELD_OUT, "7 4", "held-out images, same candidates", held),
+        (FREE, "2 3", "training images, without an attack", free),
     ]
     data = {
         "n": len(train),
@@ -30,7 +30,7 @@ def threshold(result: Result[Metrics], start: float = 0.7) -> str:
             for c, d, label, values in kinds
         ],
     }
-    counts = ", ".join(f"{int((values > start).sum())} {' '.join(label)}" for _, _, label, values in kinds)
+    counts = ", ".join(f"{int((values > start).sum())} {label}" for _, _, label, values in kinds)
     body = (
         '<div class="stage" hidden></div>'
         f'<input type="range" min="{LOW}" max="1" step="0.01" value="{start}" hidden '
