@@ -8,7 +8,7 @@ import torch
 from matplotlib.figure import Figure
 
 from recon.chapters.leakage_common import PRIOR
-from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Metrics, PairsMetrics
+from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Metrics
 from recon.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows, note
 from recon.chapters.published import LABELS
 from recon.store.results import Result
@@ -173,14 +173,3 @@ def predictor_table(result: Result[IdentifiabilityMetrics]) -> pd.DataFrame:
         for attack, rho in result.metrics.spearman.items()
     }
     return pd.DataFrame(rows).T
-
-
-def plot_pairs(result: Result[PairsMetrics]) -> Figure:
-    """Victims, other photographs, and these moved until they have the victims' gradients, by network."""
-    rows = [("victim", result.array("truth"), "grey"), ("another\nphotograph", result.array("start"), "grey")]
-    moved = [(f"moved,\n{name}", result.array(f"moved {name}"), "black") for name in result.metrics.networks]
-    titles = [
-        [f"{there:.3f}, {here:.3f}" for there, here in zip(row.to_victim, row.to_start, strict=True)]
-        for row in result.metrics.networks.values()
-    ]
-    return image_rows([*rows, *moved], [[], [], *titles])
