@@ -21,7 +21,6 @@ from recon.chapters.leakage_appendix.claims import hard_constraint
 from recon.chapters.leakage_attacks import ATTACKS, MATCHING
 from recon.chapters.leakage_attacks.claims import PRINTED, as_published, at_least_as_good, claims, deviation
 from recon.chapters.leakage_attacks.compute_matching import start_units, tv_units
-from recon.chapters.leakage_attacks.figures import table
 from recon.chapters.leakage_attacks.metrics import Metrics, Scores
 from recon.chapters.leakage_beyond.claims import threat_claim
 from recon.chapters.leakage_beyond.metrics import Activations
@@ -173,16 +172,6 @@ def test_rows_lie_beside_the_other_keys_of_the_json(full):
         adapter.validate_json(json.dumps(damaged), strict=True)
     described = schema(Metrics)["properties"]["metrics"]
     assert described["additionalProperties"] and "networks" not in described["properties"]
-
-
-def test_the_table_says_what_diverged_and_what_did_not_run(full):
-    rows = table(full)
-    assert rows["CNN2 V2"]["DLG"].startswith("diverged  (paper 2.15e+08")
-    assert rows["CNN2 V1"]["CosineTV (authors)"].endswith("dB")
-    row = full.networks["CNN2 V1"]
-    without = {name: scores for name, scores in row.methods.items() if name != "dlg"}
-    less = replace(full, networks={**full.networks, "CNN2 V1": replace(row, methods=without)})
-    assert table(less)["CNN2 V1"]["DLG"] == ""
 
 
 # -------------------------------------------------------------------------------------------------------- beyond

@@ -1,11 +1,10 @@
-"""Chapter 15's sentences on images beyond the paper's two: which energy, which steps, and who wins at equal footing."""
+"""Chapter 11's sentences on images beyond the paper's two: which energy, which steps, and who wins at equal footing."""
 
 from __future__ import annotations
 
 from recon.chapters.leakage_attacks.metrics import MatchingMetrics
 from recon.chapters.leakage_attacks.sizes import MatchingSizes
 from recon.chapters.leakage_common import Ratio
-from recon.chapters.published import LABELS
 from recon.store.results import Claim
 
 SUFFIXES = {"": "as the paper has them", "_whole": "whole gradient", "_steps": "Geiping's steps", "_both": "both"}
@@ -14,18 +13,6 @@ SUFFIXES = {"": "as the paper has them", "_whole": "whole gradient", "_steps": "
 def matching_claims(metrics: MatchingMetrics, _: MatchingSizes) -> list[Claim]:
     """On all networks and images together."""
     return [authors(metrics), equal_footing(metrics)]
-
-
-def name_of(method: str) -> str:
-    """In words.
-
-    >>> name_of("hybrid_whole"), name_of("rgap")
-    ('Hybrid, whole gradient', 'R-GAP')
-    """
-    suffix = next((each for each in ("_whole", "_steps", "_both") if method.endswith(each)), "")
-    words = {"": "", "_both": ", whole gradient and Geiping's steps"}.get(suffix, f", {SUFFIXES[suffix]}")
-    base = method.removesuffix(suffix)
-    return {**LABELS, "gauss_newton": "Gauss–Newton", "smoothest": "the smoothest solution"}[base] + words
 
 
 def authors(metrics: MatchingMetrics) -> Claim:

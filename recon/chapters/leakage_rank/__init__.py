@@ -1,4 +1,4 @@
-"""Chapter 14, §3.3 of Chen & Campbell (2022): gradients as linear systems, their ranks and the security metric.
+"""Chapter 10, §3.3 of Chen & Campbell (2022): gradients as linear systems, their ranks and the security metric.
 
 On the paper's two images, by networks of its seed: `recon.chapters.leakage_common` says why no seed changes them.
 """
@@ -7,7 +7,7 @@ from recon.chapters.base import Experiment
 from recon.chapters.leakage_rank.claims import claims, identifiability_claims
 from recon.chapters.leakage_rank.compute import compute
 from recon.chapters.leakage_rank.compute_identifiability import compute_identifiability
-from recon.chapters.leakage_rank.figures import plot_found, plot_identified, plot_rank
+from recon.chapters.leakage_rank.figures import plot_found, plot_identified, plot_moved, plot_rank
 from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Metrics
 from recon.chapters.leakage_rank.sizes import IDENTIFIABILITY_SIZES, SIZES
 from recon.nets.conv import TABLE_1
@@ -28,7 +28,7 @@ RANK = Experiment(
 )
 IDENTIFIABILITY = Experiment(
     name="leakage-identifiability",
-    chapter="10-leakage-rank",
+    chapter="c-gradients",
     section="",
     summary="does one gradient determine its image, is it found, and would the adversary know?",
     cost={"smoke": "20 s", "laptop": "2 min", "paper": "two hours"},
@@ -36,7 +36,7 @@ IDENTIFIABILITY = Experiment(
     metrics=IdentifiabilityMetrics,
     compute=compute_identifiability,
     claims=identifiability_claims,
-    figures={"identified": plot_identified, "found": plot_found},
+    figures={"identified": plot_identified, "found": plot_found, "moved": plot_moved},
     on_gpu=False,
     shape=TABLE_1["CNN2 V1"].shape,
 )

@@ -1,4 +1,4 @@
-"""Chapter 14's sentences: Table 1, the generic rank, and what c(M) predicts."""
+"""Chapter 10's sentences: Table 1, the generic rank, and what c(M) predicts."""
 
 from __future__ import annotations
 

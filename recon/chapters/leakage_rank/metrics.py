@@ -1,4 +1,4 @@
-"""What chapter 14 measures."""
+"""What chapter 10 measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large chapter 14 is."""
+"""How large chapter 10 is."""
 
 from __future__ import annotations
 
