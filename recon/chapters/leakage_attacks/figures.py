@@ -106,7 +106,7 @@ def plot_choices(result: Result[MatchingMetrics]) -> Figure:
             logs = row.methods[method].logs
             ax.plot(np.full(len(logs), at), 10**logs, ".", color=colour, alpha=0.4, markersize=4)
         typical = [row.methods[method].typical for row in networks.values()]
-        ax.plot(x, typical, "_", color=colour, markersize=14, markeredgewidth=3, label=words)
+        ax.plot(x, typical, "_", color=colour, markersize=11, markeredgewidth=3, label=words)
     ax.axhline(float(np.mean(result.metrics.grey)), color=REFERENCE, linestyle=":", label="a grey image (null)")
     ax.set_xticks(place, [name.replace(" ", "\n", 1) for name in networks])
     ax.set(yscale="log", ylabel="mean squared error")

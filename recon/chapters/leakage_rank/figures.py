@@ -64,11 +64,11 @@ def plot_found(result: Result[IdentifiabilityMetrics]) -> Figure:
     """The first victim, and what R-GAP and all layers together find of it by every network; above R-GAP's the security
     metric, above the others what the gradient leaves open of the entries that are read."""
     networks = result.metrics.networks
-    above = [f"{name}\nc(M) {row.c}".replace("-", "−") for name, row in networks.items()]
+    above = [f"{name}\n{row.c}".replace("-", "−") for name, row in networks.items()]
     return image_rows(
         [
             ("the image", result.array("truth")[:1], "grey"),
-            ("layer by layer\n(R-GAP)", first_by(result, "rgap"), "black"),
+            ("layer by layer\n(R-GAP);\nabove: c(M)", first_by(result, "rgap"), "black"),
             ("all layers\ntogether", first_by(result, "x_hat"), "black"),
         ],
         [[], above, [f"{-row.joint_deficiency - row.unread_pixels} open" for row in networks.values()]],
@@ -79,12 +79,12 @@ def plot_moved(result: Result[IdentifiabilityMetrics]) -> Figure:
     """The first victim, another photograph, and that photograph moved until it has the victim's gradient, by every
     network; above each its errors to the victim and to what it was."""
     moved = [row.counterfactual for row in result.metrics.networks.values()]
-    errors = [f"{row.mse_to_victim:.3f}, {row.mse_to_start:.3f}" for row in moved]
+    errors = [f"{row.mse_to_victim:.3f}\n{row.mse_to_start:.3f}" for row in moved]
     above = [f"{name}\n{each}" for name, each in zip(result.metrics.networks, errors, strict=True)]
     return image_rows(
         [
-            ("victim, and\nanother photograph", result.array("truth"), "grey"),
-            ("moved until it has the\nvictim's gradient", first_by(result, "counterfactual"), "black"),
+            ("victim, and another\nphotograph", result.array("truth"), "grey"),
+            ("moved; above:\nerror to the victim,\nto what it was", first_by(result, "counterfactual"), "black"),
         ],
         [[], above],
     )
