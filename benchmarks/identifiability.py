@@ -2,7 +2,7 @@
 `python benchmarks/identifiability.py` prints and writes benchmarks/identifiability.json.
 
 The rival is CosineTV as Geiping et al. run it, in our implementation, whose published form gives the paper's digits
-(chapter 15).  For every network and two images: errors of Gauss–Newton; of CosineTV after as many steps as fit into
+(chapter 11).  For every network and two images: errors of Gauss–Newton; of CosineTV after as many steps as fit into
 Gauss–Newton's time (its learning rates decay within them); and after the 4800 steps that its authors take, with how
 many times as long they take.  Errors are over the entries of the image that the network reads.
 """

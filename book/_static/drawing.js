@@ -66,13 +66,21 @@
     paint(seen, row.slice(0, size), -largest, largest);
     paint(back, found, 0, 1);
     const mse = error < 1e-12 ? "0 to the last digit" : error < 1e-3 ? error.toExponential(1) : error.toPrecision(2);
-    said.textContent = `Batch of ${n}, noise of ${level === 0 ? "nothing" : `${level} of the gradient\u2019s norm`}: mean squared error ${mse}.`;
+    const noisy = level === 0 ? "no noise" : `noise of ${level} of the gradient\u2019s norm`;
+    said.textContent = `Batch of ${n}, ${noisy}: mean squared error ${mse}.`;
     batch.setAttribute("aria-valuetext", `${n} image${n > 1 ? "s" : ""}`);
     sigma.setAttribute("aria-valuetext", `${level} of the norm`);
   };
   let ink = 1;
-  const put = (p, value) => {
-    x[p] = value;
+  let last = 0;
+  // a straight stroke: a fast pointer skips pixels between two events
+  const stroke = (from, to) => {
+    const steps = Math.max(Math.abs((to % side) - (from % side)), Math.abs(Math.floor(to / side) - Math.floor(from / side)));
+    for (let k = 0; k <= steps; k++) {
+      const between = (a, b) => Math.round(a + ((b - a) * k) / Math.max(1, steps));
+      x[between(Math.floor(from / side), Math.floor(to / side)) * side + between(from % side, to % side)] = ink;
+    }
+    last = to;
     show();
   };
   const at = (event) => {
@@ -84,9 +92,9 @@
     pad.setPointerCapture(event.pointerId);
     keys = false;
     ink = x[at(event)] > 0.5 ? 0.05 : 1;
-    put(at(event), ink);
+    stroke(at(event), at(event));
   });
-  pad.addEventListener("pointermove", (event) => event.buttons && put(at(event), ink));
+  pad.addEventListener("pointermove", (event) => event.buttons && stroke(last, at(event)));
   const moves = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -side, ArrowDown: side };
   pad.addEventListener("keydown", (event) => {
     if (event.key in moves) cursor = (cursor + moves[event.key] + size) % size;

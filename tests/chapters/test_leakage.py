@@ -12,24 +12,21 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 from safetensors.torch import save_file
-from scipy.stats import spearmanr, t
+from scipy.stats import t
 
 from recon.analysis.identifiability import posterior_variance
 from recon.chapters import ROOT, kept, load, registry
 from recon.chapters.base import Context
-from recon.chapters.leakage_appendix.claims import hard_constraint, leaky_constraint
+from recon.chapters.leakage_appendix.claims import hard_constraint
 from recon.chapters.leakage_attacks import ATTACKS, MATCHING
 from recon.chapters.leakage_attacks.claims import PRINTED, as_published, at_least_as_good, claims, deviation
-from recon.chapters.leakage_attacks.claims_matching import PREDICTED, correlations, over_networks, predicted, predictors
 from recon.chapters.leakage_attacks.compute_matching import start_units, tv_units
-from recon.chapters.leakage_attacks.figures import table
 from recon.chapters.leakage_attacks.metrics import Metrics, Scores
 from recon.chapters.leakage_common import Ratio, Victims, averaged_victims, count_found
 from recon.chapters.leakage_defences.claims import hidden_from
 from recon.chapters.leakage_defences.claims_prior import in_words, null_of
 from recon.chapters.leakage_defences.metrics import Noisy
 from recon.chapters.leakage_rank.claims import claims as rank_claims
-from recon.chapters.leakage_rank.claims import equations
 from recon.chapters.leakage_rank.compute import correlations as rank_correlations
 from recon.chapters.leakage_rank.compute_identifiability import NOISE, PRIOR, identified, image_unit, under_noise
 from recon.chapters.leakage_rank.metrics import Counts, Singular
@@ -37,7 +34,7 @@ from recon.chapters.leakage_rank.sizes import IdentifiabilitySizes
 from recon.chapters.published import METHODS, PUBLISHED, PUBLISHED_RANK
 from recon.errors import ReconError
 from recon.images.registry import load_pool
-from recon.nets.conv import TABLE_1, Conv, ConvNet
+from recon.nets.conv import Conv, ConvNet
 from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
 from recon.store.checkpoints import Checkpoints
@@ -175,16 +172,6 @@ def test_rows_lie_beside_the_other_keys_of_the_json(full):
     assert described["additionalProperties"] and "networks" not in described["properties"]
 
 
-def test_the_table_says_what_diverged_and_what_did_not_run(full):
-    rows = table(full)
-    assert rows["CNN2 V2"]["DLG"].startswith("diverged  (paper 2.15e+08")
-    assert rows["CNN2 V1"]["CosineTV (authors)"].endswith("dB")
-    row = full.networks["CNN2 V1"]
-    without = {name: scores for name, scores in row.methods.items() if name != "dlg"}
-    less = replace(full, networks={**full.networks, "CNN2 V1": replace(row, methods=without)})
-    assert table(less)["CNN2 V1"]["DLG"] == ""
-
-
 # -------------------------------------------------------------------------------------------------------- beyond
 
 
@@ -202,25 +189,6 @@ def test_every_attack_runs_once_and_serves_the_sweeps_too():
     assert "cosine_tv_both" in tv_units(sizes) and start_units(sizes)[0] == "cosine_tv_both"
     assert len(tv_units(sizes)) == len(sizes.tv) and len(start_units(sizes)) == sizes.starts
     assert not {"tv 0.01", "start 0"} & {*tv_units(sizes), *start_units(sizes)}
-
-
-def test_eight_networks_cannot_tell_the_joint_rank_from_c():
-    """The interval is over networks: over the images of fixed networks it would be far too narrow."""
-    metrics = kept("leakage-matching")[0].metrics
-    gaps = {method: over_networks(metrics, method) for method in PREDICTED}
-    assert gaps == {method: over_networks(metrics, method) for method in PREDICTED}  # seeded
-    assert all(low < 0 < high for low, high in gaps.values())
-    assert predictors(metrics).verdict == "undecided"
-    c, missing, decibels = predicted(metrics, "hybrid")
-    mine = [(spearmanr(c, row).statistic, spearmanr(missing, row).statistic) for row in decibels]
-    assert np.allclose(np.array(mine).T, correlations(metrics, "hybrid"))
-
-
-def test_equations_are_counted_as_for_the_designs():
-    """The last layer's input, and the convolutions' weights."""
-    network = TABLE_1["CNN4 V2"]
-    weights = sum(math.prod(network.shapes()[f"w{i + 1}"]) for i in range(network.depth))
-    assert equations("CNN4 V2") == math.prod(network.image_shapes()[-1]) + weights == 32 * 12 * 12 + 8400
 
 
 def test_whoever_knows_photographs_is_judged_by_the_better_null():
@@ -328,16 +296,16 @@ def test_a_second_image_needs_no_moved_photograph(tmp_path):
     assert found["counterfactual"].isnan().all() and found["whole_at_end"]
 
 
-def constraint(kept_run, which, *, basis=3.0, soft=16.0, **trust):
-    """The kept run's metrics with other times and steps of one of its two problems."""
-    problem = getattr(kept_run, which)
+def constraint(kept_run, *, basis=3.0, soft=16.0, **trust):
+    """The kept run's metrics with other times and steps."""
+    problem = kept_run.constrained
     problem = replace(
         problem,
         kernel_seconds=basis,
         soft=replace(problem.soft, seconds=soft),
         trust_region=replace(problem.trust_region, **trust),
     )
-    return replace(kept_run, **{which: problem})
+    return replace(kept_run, constrained=problem)
 
 
 @pytest.mark.parametrize(("reached", "seconds", "steps", "expected"), [
@@ -348,26 +316,6 @@ def constraint(kept_run, which, *, basis=3.0, soft=16.0, **trust):
 def test_seconds_decide_only_where_no_processor_turns_them(reached, seconds, steps, expected):
     """The soft constraint takes 16 s and 10,000 steps."""
     found = load(ROOT / "book/paper-size/leakage-appendix", arrays=False)
-    metrics = constraint(found.metrics, "constrained", reached=reached, seconds=seconds, steps=steps)
+    metrics = constraint(found.metrics, reached=reached, seconds=seconds, steps=steps)
     sizes = registry()["leakage-appendix"].sizes["paper"]
     assert hard_constraint(metrics, sizes).verdict == expected
-
-
-@pytest.mark.parametrize(("reached", "seconds", "steps", "expected"), [
-    (5.0, 13.0, 400, "not reproduced"), (5.5, 13.0, 400, "not reproduced"), (5.7, 13.0, 400, "partly"),
-    (6.9, 13.0, 400, "partly"), (7.1, 13.0, 400, "reproduced"), (None, 13.0, 400, "reproduced"),
-    (None, 13.0, 160, "undecided"), (50.0, 130.0, 40, "not reproduced"), (2.0, 2.0, 1, "not reproduced"),
-])  # fmt: skip
-def test_leaky_relu_is_judged_by_steps(reached, seconds, steps, expected):
-    """Tanh needs 80 of 400 steps; the basis takes 3 s, and a slower processor changes nothing."""
-    found = load(ROOT / "book/paper-size/leakage-appendix", arrays=False)
-    sizes = registry()["leakage-appendix"].sizes["paper"]
-    metrics = constraint(found.metrics, "constrained", reached=5.0, seconds=13.0, steps=400)
-    metrics = constraint(metrics, "leaky", reached=reached, seconds=seconds, steps=steps)
-    assert leaky_constraint(metrics, sizes).verdict == expected
-    metrics = constraint(metrics, "constrained", basis=9.0, soft=2.0, reached=15.0, seconds=39.0, steps=400)
-    assert leaky_constraint(metrics, sizes).verdict == expected
-    unknown = constraint(metrics, "constrained", reached=None)
-    assert leaky_constraint(unknown, sizes).verdict == "undecided"
-    empty = replace(metrics, leaky=replace(metrics.leaky, start_mse=metrics.leaky.soft.mse))
-    assert leaky_constraint(empty, sizes).verdict == "undecided"

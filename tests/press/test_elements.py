@@ -339,6 +339,25 @@ def test_a_drawing_comes_back_from_its_gradient(opened):
     assert max(pad.evaluate(pixels)) < 50
 
 
+def test_a_fast_stroke_leaves_no_gaps_and_no_noise_is_called_so(opened):
+    """Two events of a pointer, far apart, along a row and along a diagonal."""
+    page = opened(drawing())
+    pad = page.locator(".pad")
+    page.locator(".clear").click()
+    box = pad.bounding_box()
+    cell = box["width"] / 16
+    for to in ((15.5, 0.5), (15.5, 15.5)):
+        page.mouse.move(box["x"] + cell / 2, box["y"] + cell / 2)
+        page.mouse.down()
+        page.mouse.move(box["x"] + cell * to[0], box["y"] + cell * to[1])
+        page.mouse.up()
+    pixels = "canvas => [...canvas.getContext('2d').getImageData(0, 0, 16, 16).data].filter((_, i) => i % 4 === 0)"
+    drawn = pad.evaluate(pixels)
+    # the second stroke begins on a pixel with ink, and takes it away
+    assert drawn[1:16] == [255] * 15 and max(drawn[17 * k] for k in range(16)) < 50
+    assert "no noise" in page.locator(".said").inner_text()
+
+
 def test_a_drawing_is_made_by_keyboard_and_by_touch(opened, browser, tmp_path):
     page = opened(drawing())
     pixels = "canvas => [...canvas.getContext('2d').getImageData(0, 0, 16, 16).data].filter((_, i) => i % 4 === 0)"

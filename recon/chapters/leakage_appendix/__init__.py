@@ -1,4 +1,4 @@
-"""Chapter 15: what the paper's appendices say beside their table, on the paper's two networks and images."""
+"""Appendix C: what the paper's appendices say beside their table, on the paper's two networks and images."""
 
 from recon.chapters.base import Experiment
 from recon.chapters.leakage_appendix.claims import claims
@@ -10,7 +10,7 @@ from recon.nets.conv import TABLE_1
 
 APPENDIX = Experiment(
     name="leakage-appendix",
-    chapter="11-leakage-attacks",
+    chapter="c-gradients",
     section="C&C Appendices A, B, F",
     summary="no bias (5), a hard constraint by trust region (11), and what pre-training does to the gradient",
     cost={"smoke": "5 s", "laptop": "2 min", "paper": "half an hour"},

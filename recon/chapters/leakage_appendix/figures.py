@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from recon.chapters.leakage_appendix.metrics import Metrics
-from recon.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows
+from recon.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows
 from recon.store.results import Result
 
 
@@ -35,32 +35,25 @@ def plot_constrained(result: Result[Metrics]) -> Figure:
         titles.append([title for _, title in panels])
     rows.append(("a grey image\n(null)", [grey], "black"))
     titles.append([f"{(truth - grey).square().mean():.4f}"])
-    return image_rows(rows, titles, size=1.1)
+    return image_rows(rows, titles, size=0.85)
 
 
 @chart
 def plot_training(result: Result[Metrics]) -> Figure:
-    """Fig. 4: both losses by epoch; and the norm of each image's gradient before and after."""
+    """The norm of each image's gradient before and after training."""
     trained = result.metrics.trained
-    figure, axes = plt.subplots(2, 1, figsize=(PAGE, 6.4), height_ratios=(2, 3))
-    ends: list[tuple[float, str, Colour]] = []
+    figure, ax = plt.subplots(figsize=(PAGE, 3.8))
     for (name, row), colour in zip(trained.items(), SERIES, strict=False):
-        axes[0].plot(row.train, color=colour)
-        axes[0].plot(row.test, "--", color=colour)
-        ends += [(row.train[-1], f"{name}, training", colour), (row.test[-1], f"{name}, test", colour)]
         for group, marker in MARKERS.items():
             norms = getattr(row, group)
-            label = f"{name}, {WORDS[group]}"
-            axes[1].plot(norms.before, norms.after, marker, color=colour, label=label, alpha=0.7)
-    axes[0].set(yscale="log", xlabel="epoch", ylabel="mean cross-entropy")
-    end_labels(axes[0], ends)
+            ax.plot(norms.before, norms.after, marker, color=colour, label=f"{name}, {WORDS[group]}", alpha=0.7)
     before = np.array([norm for row in trained.values() for group in MARKERS for norm in getattr(row, group).before])
     least, most = 0.7 * before.min(), 1.4 * before.max()
-    axes[1].plot([least, most], [least, most], ":", color=REFERENCE)
-    axes[1].set(xscale="log", yscale="log", xlim=(least, most))
-    axes[1].set(xlabel="norm of the gradient, untrained", ylabel="norm of the gradient, pre-trained")
-    axes[1].xaxis.set_minor_formatter(NullFormatter())
-    axes[1].legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    ax.plot([least, most], [least, most], ":", color=REFERENCE)
+    ax.set(xscale="log", yscale="log", xlim=(least, most))
+    ax.set(xlabel="norm of the gradient, untrained", ylabel="norm of the gradient, pre-trained")
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 
 

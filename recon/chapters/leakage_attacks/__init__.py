@@ -1,4 +1,4 @@
-"""Chapter 15, §4 and Appendix E of Chen & Campbell (2022): four attacks on a gradient.
+"""Chapter 11, §4 and Appendix E of Chen & Campbell (2022): four attacks on a gradient.
 
 On the paper's two images, by networks of its seed: `recon.chapters.leakage_common` says why no seed changes them.
 """

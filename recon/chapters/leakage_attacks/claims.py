@@ -1,4 +1,4 @@
-"""Chapter 15's sentences: Appendix E, method by method, and what the paper says of its table."""
+"""Chapter 11's sentences: Appendix E, method by method, and what the paper says of its table."""
 
 from __future__ import annotations
 

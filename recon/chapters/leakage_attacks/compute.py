@@ -1,4 +1,4 @@
-"""Chapter 15: the attacks on both victims, network by network."""
+"""Chapter 11: the attacks on both victims, network by network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 15: every attack on images beyond the paper's two; gradient matching with two energies and two descents."""
+"""Chapter 11: every attack on images beyond the paper's two; gradient matching with two energies and two descents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What chapter 15 measures."""
+"""What chapter 11 measures."""
 
 from __future__ import annotations
 

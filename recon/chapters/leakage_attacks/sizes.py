@@ -1,4 +1,4 @@
-"""How large chapter 15 is."""
+"""How large chapter 11 is."""
 
 from __future__ import annotations
 

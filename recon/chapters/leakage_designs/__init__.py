@@ -1,4 +1,4 @@
-"""Chapter 14: networks drawn at random, and whether the paper's advice on which of them to build is good."""
+"""Appendix C: networks drawn at random, and whether the paper's advice on which of them to build is good."""
 
 from recon.chapters.base import Experiment
 from recon.chapters.leakage_designs.claims import claims
@@ -10,7 +10,7 @@ from recon.nets.conv import TABLE_1
 
 DESIGNS = Experiment(
     name="leakage-designs",
-    chapter="10-leakage-rank",
+    chapter="c-gradients",
     section="C&C 3.3",
     summary="networks drawn at random: does c(M) say which of them to build?",
     cost={"smoke": "5 s", "laptop": "2 min", "paper": "half an hour"},

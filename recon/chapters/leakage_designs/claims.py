@@ -14,13 +14,8 @@ FEW = 8  # designs, below which a correlation says nothing
 
 
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
-    """Advice, width, condition numbers, and the joint rank."""
-    return [
-        recommendation(metrics, sizes),
-        wide_claim(metrics),
-        condition_claim(metrics),
-        joint_claim(metrics),
-    ]
+    """Advice, and width."""
+    return [recommendation(metrics, sizes), wide_claim(metrics)]
 
 
 def correlation(x: list[float], y: list[float]) -> tuple[float, float, float] | None:
@@ -82,56 +77,4 @@ def wide_claim(metrics: Metrics) -> Claim:
         "undecided" if found is None else ("reproduced" if found[1] > 0 else "not reproduced"),
         value=found and found[0],
         null_value=0.0,
-    )
-
-
-def condition_claim(metrics: Metrics) -> Claim:
-    """Where nothing is missing layer by layer."""
-    rows = [row for row in metrics.designs if row.c == 0]
-    found = correlation([row.condition for row in rows], [row.amplified for row in rows])
-    worst = max((row.amplified for row in rows), default=float("nan"))
-    return Claim(
-        "designs-condition",
-        "C&C Appendix G",
-        "Where no layer lacks rank, the condition number decides how stable the solution is.",
-        "left open",
-        f"{len(rows)} networks with c(M) = 0, noise of 1e-6 on the gradient: rank correlation of the product of "
-        f"condition numbers with what R-GAP makes of the noise {in_words(found)}; at most {worst:.3g} times as much",
-        chance(len(rows)),
-        "undecided" if found is None else ("finding" if found[1] > 0 else "not reproduced"),
-        value=found and found[0],
-        null_value=0.0,
-    )
-
-
-def joint_claim(metrics: Metrics) -> Claim:
-    """Determined and found, image by image; entries that no layer reads are no one's."""
-    pairs = [
-        (
-            missing == 0,
-            row.c == -row.unread,
-            row.equations >= row.unknowns - row.unread,
-            row.deficiencies[0] == -row.unread,
-            found,
-            known,
-        )
-        for row in metrics.designs
-        for missing, found, known in zip(row.missing, row.found, row.known, strict=True)
-    ]
-    right, *by_nulls = (sum(each[k] == each[4] for each in pairs) for k in range(4))
-    best_null = max(by_nulls)
-    known = sum(each[5] for each in pairs)
-    wrong = sum(each[5] and not each[4] for each in pairs)
-    return Claim(
-        "designs-joint",
-        "",
-        "The joint rank says of every network whether its gradient gives the image; c(M) does not.",
-        "",
-        f"the joint rank is right on {right} of {len(pairs)} images; known to be found {known}, of these wrong {wrong}",
-        "right are c(M) = 0 on {}, counting equations on {}, the first layer alone on {}".format(*by_nulls),
-        "undecided"
-        if right == best_null and not wrong
-        else ("not reproduced" if wrong or right < best_null else ("finding" if right == len(pairs) else "partly")),
-        value=right,
-        null_value=best_null,
     )

@@ -1,16 +1,15 @@
-"""Chapter 14, §3.3 of Chen & Campbell (2022): gradients as linear systems, their ranks and the security metric.
+"""Chapter 10, §3.3 of Chen & Campbell (2022): gradients as linear systems, their ranks and the security metric.
 
 On the paper's two images, by networks of its seed: `recon.chapters.leakage_common` says why no seed changes them.
 """
 
 from recon.chapters.base import Experiment
-from recon.chapters.leakage_rank.claims import claims, identifiability_claims, pairs_claims
+from recon.chapters.leakage_rank.claims import claims, identifiability_claims
 from recon.chapters.leakage_rank.compute import compute
 from recon.chapters.leakage_rank.compute_identifiability import compute_identifiability
-from recon.chapters.leakage_rank.compute_pairs import compute_pairs
-from recon.chapters.leakage_rank.figures import plot_found, plot_identified, plot_pairs, plot_rank
-from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Metrics, PairsMetrics
-from recon.chapters.leakage_rank.sizes import IDENTIFIABILITY_SIZES, PAIRS_SIZES, SIZES
+from recon.chapters.leakage_rank.figures import plot_found, plot_identified, plot_moved, plot_rank
+from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Metrics
+from recon.chapters.leakage_rank.sizes import IDENTIFIABILITY_SIZES, SIZES
 from recon.nets.conv import TABLE_1
 
 RANK = Experiment(
@@ -29,7 +28,7 @@ RANK = Experiment(
 )
 IDENTIFIABILITY = Experiment(
     name="leakage-identifiability",
-    chapter="10-leakage-rank",
+    chapter="c-gradients",
     section="",
     summary="does one gradient determine its image, is it found, and would the adversary know?",
     cost={"smoke": "20 s", "laptop": "2 min", "paper": "two hours"},
@@ -37,21 +36,7 @@ IDENTIFIABILITY = Experiment(
     metrics=IdentifiabilityMetrics,
     compute=compute_identifiability,
     claims=identifiability_claims,
-    figures={"identified": plot_identified, "found": plot_found},
-    on_gpu=False,
-    shape=TABLE_1["CNN2 V1"].shape,
-)
-PAIRS = Experiment(
-    name="leakage-pairs",
-    chapter="10-leakage-rank",
-    section="",
-    summary="other photographs, moved until they have the victim's gradient",
-    cost={"smoke": "10 s", "laptop": "20 s", "paper": "half an hour"},
-    sizes=PAIRS_SIZES,
-    metrics=PairsMetrics,
-    compute=compute_pairs,
-    claims=pairs_claims,
-    figures={"pairs": plot_pairs},
+    figures={"identified": plot_identified, "found": plot_found, "moved": plot_moved},
     on_gpu=False,
     shape=TABLE_1["CNN2 V1"].shape,
 )

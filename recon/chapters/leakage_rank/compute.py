@@ -1,4 +1,4 @@
-"""Chapter 14: rank deficiency of every layer's system at the first victim, c(M), and c(M) against PSNRs."""
+"""Chapter 10: rank deficiency of every layer's system at the first victim, c(M), and c(M) against PSNRs."""
 
 from __future__ import annotations
 

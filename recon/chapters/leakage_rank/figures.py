@@ -1,16 +1,13 @@
-"""Figure of chapter 14: rank against unknowns."""
+"""Figures of chapter 10 and appendix C: ranks against unknowns, and what the truck's gradient gives back."""
 
 from __future__ import annotations
 
 import matplotlib.pyplot as plt
-import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from recon.chapters.leakage_common import PRIOR
-from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Metrics, PairsMetrics
-from recon.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows, note
-from recon.chapters.published import LABELS
+from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Metrics
+from recon.chapters.pictures import PAGE, SERIES, chart, image_rows, note
 from recon.store.results import Result
 
 
@@ -64,123 +61,35 @@ def plot_identified(result: Result[IdentifiabilityMetrics]) -> Figure:
 
 
 def plot_found(result: Result[IdentifiabilityMetrics]) -> Figure:
-    """The first victim by every network: what the gradient fixes, R-GAP, Gauss–Newton, and another photograph moved."""
-    networks = list(result.metrics.networks)
-    truth = result.array("truth")
-    shape = (3, 32, 32)
-
-    def of(kind: str) -> torch.Tensor:
-        return torch.stack([result.array(f"{kind} {name}")[0] for name in networks])
-
-    fixed = torch.stack([result.array(f"fixed {name}").float() for name in networks])
-    names = [[name for name in networks]]
+    """The first victim, and what R-GAP and all layers together find of it by every network; above R-GAP's the security
+    metric, above the others what the gradient leaves open of the entries that are read."""
+    networks = result.metrics.networks
+    above = [f"{name}\n{row.c}".replace("-", "−") for name, row in networks.items()]
     return image_rows(
         [
-            ("victim", truth[:1].expand(len(networks), -1), "none"),
-            ("fixed entries\n(white)", fixed.view(-1, *shape).flatten(1), "grey"),
-            ("R-GAP", of("rgap"), "black"),
-            ("all layers,\nfrom grey", of("x_hat"), "black"),
-            ("the smoothest\nsolution", of("smoothest"), "black"),
-            ("all layers, from\nthe other image", of("counterfactual"), "black"),
+            ("the image", result.array("truth")[:1], "grey"),
+            ("layer by layer\n(R-GAP);\nabove: c(M)", first_by(result, "rgap"), "black"),
+            ("all layers\ntogether", first_by(result, "x_hat"), "black"),
         ],
-        [*names, [], [], [], [], []],
-        size=1.05,
+        [[], above, [f"{-row.joint_deficiency - row.unread_pixels} open" for row in networks.values()]],
     )
 
 
-@chart
-def plot_spectra(result: Result[IdentifiabilityMetrics]) -> Figure:
-    """Singular values of the Jacobian of all gradients, largest first, relative to the largest; each ends where it has
-    no rank left."""
-    figure, ax = plt.subplots(figsize=(PAGE, 3.8), layout="constrained")
-    for (name, row), colour in zip(result.metrics.networks.items(), SERIES, strict=False):
-        values = result.array(f"singular {name}")
-        whole = row.joint_deficiency == -row.unread_pixels
-        ax.plot(range(1, len(values) + 1), values / values[0], "-" if whole else "--", color=colour, label=name)
-        ax.plot(len(values), values[-1] / values[0], "o", color=colour, ms=5)
-    ax.axvline(3 * 32 * 32, color=REFERENCE, ls=":")
-    ax.set(yscale="log", xlabel="number of the singular value; the image has 3072 entries", ylabel="over the largest")
-    figure.legend(loc="outside upper center", ncols=4)
-    return figure
-
-
-def plot_unread(result: Result[IdentifiabilityMetrics], name: str = "CNN4 V2") -> Figure:
-    """The first victim by one network: three attacks, which entries it never reads, and how well faint noise on the
-    gradient lets each be known."""
-    name = name if name in result.metrics.networks else next(iter(result.metrics.networks))
-    truth = result.array("truth")[:1]
-    attacks = {"R-GAP": "rgap", "all layers": "x_hat", "the smoothest": "smoothest"}
-    found = {words: result.array(f"{kind} {name}")[:1] for words, kind in attacks.items()}
-    titles = [f"{words}, MSE {(image - truth).square().mean():.2g}" for words, image in found.items()]
-    known = 1 - result.array(f"deviation {name}").view(1, -1).float() / PRIOR**0.5
-    read = result.array(f"read {name}").view(1, -1).float()
-    above, below = list(found.values())[:2], list(found.values())[2:]
+def plot_moved(result: Result[IdentifiabilityMetrics]) -> Figure:
+    """The first victim, another photograph, and that photograph moved until it has the victim's gradient, by every
+    network; above each its errors to the victim and to what it was."""
+    moved = [row.counterfactual for row in result.metrics.networks.values()]
+    errors = [f"{row.mse_to_victim:.3f}\n{row.mse_to_start:.3f}" for row in moved]
+    above = [f"{name}\n{each}" for name, each in zip(result.metrics.networks, errors, strict=True)]
     return image_rows(
         [
-            (name, torch.cat([truth, *above]), "grey"),
-            ("", torch.cat([*below, read, known.clamp(0, 1)]), "grey"),
+            ("victim, and another\nphotograph", result.array("truth"), "grey"),
+            ("moved; above:\nerror to the victim,\nto what it was", first_by(result, "counterfactual"), "black"),
         ],
-        [["victim", *titles[:2]], [titles[2], "white: read", "white: known under noise"]],
-        size=1.9,
+        [[], above],
     )
 
 
-def identified_table(result: Result[IdentifiabilityMetrics]) -> pd.DataFrame:
-    """Counts of images, and errors of what is read."""
-    total = result.metrics.n_images
-    rows = {
-        name: {
-            "c(M)": row.c,
-            "joint rank − unknowns": row.joint_deficiency,
-            "never read": row.unread_pixels,
-            f"determined, of {total}": row.counts.determined,
-            "found": row.counts.found,
-            "known": row.counts.known,
-            "known, but wrong": row.counts.falsely_known,
-            "found by R-GAP": row.rgap_found,
-            "MSE": f"{row.gauss_newton.mse_read:.1e}",
-            "R-GAP's MSE": f"{row.rgap_mse:.1e}",
-            "gradients differ by": f"{row.gauss_newton.residual:.0e}",
-            "seconds an image": f"{row.gauss_newton.seconds:.0f}",
-        }
-        for name, row in result.metrics.networks.items()
-    }
-    return pd.DataFrame(rows).T
-
-
-def singular_table(metrics: IdentifiabilityMetrics) -> pd.DataFrame:
-    """How much noise on the gradient can grow in the image: the least singular value that counts, over the greatest."""
-    rows = {
-        name: {
-            "rank": 3 * 32 * 32 + row.joint_deficiency,
-            "greatest": f"{row.singular.greatest:.2g}",
-            "least": f"{row.singular.least:.2g}",
-            "ratio": f"{row.singular.greatest / row.singular.least:.2g}",
-        }
-        for name, row in metrics.networks.items()
-        if row.singular is not None
-    }
-    return pd.DataFrame(rows).T
-
-
-def predictor_table(result: Result[IdentifiabilityMetrics]) -> pd.DataFrame:
-    """Rank correlation of each attack's PSNR over networks with c(M), and with the joint rank."""
-    names = {**LABELS, "gauss_newton": "Gauss–Newton, ours", "rgap_ours": "R-GAP, ours"}
-    rows = {
-        names[attack]: {
-            key: "–" if value is None else f"{value:.2f}" for key, value in (("c(M)", rho.c), ("joint rank", rho.joint))
-        }
-        for attack, rho in result.metrics.spearman.items()
-    }
-    return pd.DataFrame(rows).T
-
-
-def plot_pairs(result: Result[PairsMetrics]) -> Figure:
-    """Victims, other photographs, and these moved until they have the victims' gradients, by network."""
-    rows = [("victim", result.array("truth"), "grey"), ("another\nphotograph", result.array("start"), "grey")]
-    moved = [(f"moved,\n{name}", result.array(f"moved {name}"), "black") for name in result.metrics.networks]
-    titles = [
-        [f"{there:.3f}, {here:.3f}" for there, here in zip(row.to_victim, row.to_start, strict=True)]
-        for row in result.metrics.networks.values()
-    ]
-    return image_rows([*rows, *moved], [[], [], *titles])
+def first_by(result: Result[IdentifiabilityMetrics], kind: str) -> torch.Tensor:
+    """What was found of the first victim, (networks, d)."""
+    return torch.stack([result.array(f"{kind} {name}")[0] for name in result.metrics.networks])

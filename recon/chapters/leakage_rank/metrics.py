@@ -1,4 +1,4 @@
-"""What chapter 14 measures."""
+"""What chapter 10 measures."""
 
 from __future__ import annotations
 
@@ -147,22 +147,3 @@ class IdentifiabilityMetrics(Spread):
     n_images: int
     grey_mse: float
     spearman: dict[str, Predictors]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pairs:
-    """One network, for each pair: ‖g(x̂) − g‖/‖g‖ of the moved photograph · its mean squared error to the victim and to
-    what it was · that between the two photographs."""
-
-    residual: list[float]
-    to_victim: list[float]
-    to_start: list[float]
-    between: list[float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairsMetrics:
-    """networks: by name · index: of the photographs; each is a victim, and the next one is moved to its gradient."""
-
-    networks: dict[str, Pairs]
-    index: list[int]

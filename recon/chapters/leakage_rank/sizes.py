@@ -1,4 +1,4 @@
-"""How large chapter 14 is."""
+"""How large chapter 10 is."""
 
 from __future__ import annotations
 
@@ -33,22 +33,4 @@ IDENTIFIABILITY_SIZES = {
     "smoke": IdentifiabilitySizes(networks=("CNN3 V4",), images=1),
     "laptop": IdentifiabilitySizes(networks=("CNN2 V1", "CNN3 V2", "CNN3 V3"), images=1),
     "paper": IdentifiabilitySizes(images=100),
-}
-
-
-OPEN = ("CNN2 V2", "CNN3 V1", "CNN3 V2", "CNN3 V4", "CNN4 V1")  # their gradients leave images open
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairsSizes:
-    """networks: of `OPEN` · pairs: of photographs of all classes."""
-
-    networks: tuple[str, ...] = ("CNN3 V2",)
-    pairs: int = 5
-
-
-PAIRS_SIZES = {
-    "smoke": PairsSizes(pairs=2),
-    "laptop": PairsSizes(),
-    "paper": PairsSizes(networks=OPEN, pairs=20),
 }
