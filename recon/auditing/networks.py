@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -96,15 +95,10 @@ def _copied(model: nn.Module) -> nn.Module:
     """Without wrappers, in float32, on the CPU, in evaluation mode; ReconError where it cannot be copied."""
     while type(model).__name__ in ("DataParallel", "DistributedDataParallel", "GradSampleModule", "OptimizedModule"):
         model = next(getattr(model, name) for name in WRAPPERS if isinstance(getattr(model, name, None), nn.Module))
+    # weight norm and spectral norm keep what they compute as a tensor that is no leaf, which deepcopy refuses
+    kept = [value for part in model.modules() for value in vars(part).values() if isinstance(value, Tensor)]
     try:
-        try:
-            return copy.deepcopy(model).cpu().float().eval()
-        except RuntimeError:  # weight norm and spectral norm keep a tensor that is no leaf: what they compute is kept
-            buffer = io.BytesIO()
-            with torch.no_grad():
-                torch.save(model, buffer)
-            buffer.seek(0)
-            return torch.load(buffer, map_location="cpu", weights_only=False).float().eval()  # our own bytes
+        return copy.deepcopy(model, {id(each): each.detach().clone() for each in kept}).cpu().float().eval()
     except Exception as error:  # whatever a stranger's module says to being copied
         raise ReconError(f"the network cannot be copied: {' '.join(str(error).split())[:150]}") from error
 

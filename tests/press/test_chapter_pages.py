@@ -102,9 +102,9 @@ def test_a_caption_tells_the_sizes_of_the_run_that_its_figure_shows(tmp_path):
     cells.append(code("plots.plot_x(result)", metadata=same))
     nb = nbformat.v4.new_notebook(cells=cells)
     chapter_pages.tell_sizes(nb, tmp_path)
-    linear = "Dots. 500 training images (n) from CIFAR-10, seed 3, profile laptop."
+    linear = "Dots. [500 training images (n) from CIFAR-10, seed 3, profile laptop.]{.recon-made}"
     told = [cell.metadata.mystnb.figure.caption for cell in nb.cells[2:]]
-    paper = "Dots. Seed 0, at the paper's size."
+    paper = "Dots. [Seed 0, at the paper's size.]{.recon-made}"
     assert told == [linear, paper, linear, "Dots.", paper, linear, "Eleven points."]
 
 
