@@ -16,7 +16,6 @@ from pathlib import Path
 import torch
 
 from recon.attacks.recover import RecoverSettings, recover
-from recon.attacks.scales import scale_for
 from recon.images.bundle import Bundle
 from recon.images.partitions import partition
 from recon.images.registry import load_pool
@@ -58,12 +57,31 @@ def trained(images: Bundle, decay: tuple[float, int] | None) -> Weights:
     return Weights(network, train_with_decay(network, images.train, images.y, theta, settings).theta_star)
 
 
+def scale_for(weights: Weights, settings: RecoverSettings, seed: int, first: float = 1e-2, most: int = 12) -> float:
+    """The scale of the multipliers' start with the lowest energy after short runs, all from the same start: `first`
+    times powers of √10, on in the direction of falling energy until it rises or `most` were tried."""
+    short = replace(settings, restarts=1, steps=settings.scale_steps)
+    energies: dict[int, float] = {}
+
+    def at(k: int) -> float:
+        if k not in energies and len(energies) < most:
+            tried = replace(short, multiplier_scales=(first * 10 ** (k / 2),))
+            energy = recover(weights, tried, torch.Generator().manual_seed(seed)).energy.item()
+            energies[k] = energy if energy == energy else float("inf")
+        return energies.get(k, float("inf"))
+
+    best = 0
+    while len(energies) < most and (around := min((best, best - 1, best + 1), key=at)) != best:
+        best = around
+    return first * 10 ** (best / 2)
+
+
 def row(weights: Weights, images: Bundle, change: dict) -> dict:
     """One attack from noise, its scale searched without an edge."""
     start = time.process_time()
     settings = replace(BASE, m=2 * len(images), **change)
     scale = scale_for(weights, settings, 0)
-    found = recover(weights, replace(settings, multiplier_scales=(scale.value,)), torch.Generator().manual_seed(0))
+    found = recover(weights, replace(settings, multiplier_scales=(scale,)), torch.Generator().manual_seed(0))
     truth = certificate(weights.network, weights.theta_star, images.train, images.y, alpha=settings.alpha)
     candidates = padded(found.x_hat, len(images))
     score = {
@@ -73,7 +91,7 @@ def row(weights: Weights, images: Bundle, change: dict) -> dict:
     return counts | {
         "energy over truth's": found.by_layer[0].sum().item() / truth.energy_by_layer.sum().item(),
         "truth leaves of layer 1": truth.residual_by_layer[0].item() ** 2,
-        "scale": scale.value,
+        "scale": scale,
         "cpu_seconds": round(time.process_time() - start, 1),
     }
 

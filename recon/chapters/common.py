@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from recon.attacks.reconstruct import Reconstruction
 from recon.attacks.recover import Recovered, RecoverSettings, recover
 from recon.chapters.base import Context, Tensors
-from recon.chapters.tables import Attacked, ByReference, Competitions, MatchTable, Trained, flat
+from recon.chapters.tables import Attacked, Competitions, MatchTable, Trained, flat
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, three_layer
 from recon.released import Weights
@@ -111,12 +110,6 @@ def attacked(found: Recovered, seconds: float) -> Attacked:
         fell=fell,
         converged=fell < FALL,
     )
-
-
-def by_reference(found: Reconstruction, step_size: float) -> ByReference:
-    """Where `recover_by_recipe` ended."""
-    by_layer = found.accepted["by_layer"][0]
-    return ByReference(energy=found.energy.tolist(), energy_by_layer=by_layer.tolist(), step_size=step_size)
 
 
 def nulls_of(

@@ -17,7 +17,7 @@ from recon.attacks.reference import ALPHA, TUNED_SCALE
 from recon.attacks.stationarity import stationarity
 from recon.chapters.base import Context, Tensors
 from recon.chapters.common import FALL, match_table, nulls_of
-from recon.chapters.tables import MatchTable, best_text, flat
+from recon.chapters.tables import MatchTable, flat
 from recon.images.bundle import Bundle
 from recon.images.partitions import centre
 from recon.nets.gram import layer_norms
@@ -287,22 +287,3 @@ def distance_text(moved: float) -> str:
     ('31%', '90 times their size')
     """
     return f"{moved:.0%}" if moved < 10 else f"{moved:.0f} times their size"
-
-
-def in_table(arm: ReferenceArm, net: ReferenceNet) -> dict[str, str]:
-    """What a page's table says of an arm: counts, nulls, and how far it came."""
-    return {
-        "above NCC 0.6": str(arm.matches.ncc_06),
-        "best null": best_text(arm),
-        "held out": str(arm.null.ncc_06),
-        "steps": f"{arm.steps:,}" + ("" if in_full(arm) else f" of {arm.published_steps:,}"),
-        "layer 1 fell over the last tenth by": f"{arm.fell_layer_1:.1%}",
-        "energy left, by layer": _percent(arm.energy_share),
-        "the training images leave": _percent(net.truth_share),
-        "images moved by, of their starting size": distance_text(arm.moved),
-        "the middle 90% of them moved by": f"{distance_text(arm.moved_least)} to {distance_text(arm.moved_most)}",
-    }
-
-
-def _percent(shares: list[float]) -> str:
-    return ", ".join(f"{100 * share:.2g}%" for share in shares)

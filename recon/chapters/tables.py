@@ -84,15 +84,6 @@ class Attacked:
     converged: bool | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ByReference:
-    """What the reference recipe ends at: energy (one run), and by layer; and the step size that was chosen."""
-
-    energy: list[float]
-    energy_by_layer: list[float]
-    step_size: float
-
-
 NULL_NAMES = {
     "span": "mixtures of the searched span",
     "mixtures": "mixtures of the training images",
@@ -142,7 +133,6 @@ __all__ = [
     "NULL_NAMES",
     "OTHER_NULLS",
     "Attacked",
-    "ByReference",
     "ByYardstick",
     "Compared",
     "Competitions",

@@ -1,4 +1,4 @@
-"""Chapter 9's run of the published recipe: its counts, its order, and what rounding its products changes."""
+"""The published recipe from its tuned start: its counts, its order, and what rounding its products changes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import torch
 import recon
 from recon.attacks.reference import ALPHA
 from recon.chapters.decoreco_tuned import DECORECO_PUBLISHED
+from recon.chapters.decoreco_tuned.compute import gallery
 from recon.chapters.decoreco_tuned.compute_published import ROUNDED, contribution
+from recon.chapters.tables import in_words
 from recon.errors import ReconError
+from recon.images.registry import load_pool
 from recon.nets.gram import per_image_gradients
 from recon.nets.mlp import MLP
 from recon.released import Weights
@@ -40,6 +43,26 @@ def test_anyone_can_count_again_from_the_arrays(smoke):
     assert int((found > 0.6).sum()) == metrics.arm.matches.ncc_06
     assert len(share) == metrics.m == 2 * metrics.n_train and (share.diff() <= 0).all()
     assert metrics.nulls is metrics.arm.nulls and metrics.shown.reconstructions == metrics.m
+
+
+def test_the_best_null_is_the_largest(smoke):
+    arm = smoke.metrics.arm
+    assert set(arm.nulls) == {"span", "mixtures", "rows", "directions", "means", "held_out"}
+    assert arm.nulls["held_out"] == arm.null
+    nulls = {name: in_words(counts) for name, counts in arm.nulls.items()}
+    for key, best in in_words(arm.best_null).items():
+        assert best == max(counts[key] for counts in nulls.values())
+        assert best == nulls[in_words(arm.best_null_name)[key]][key]
+        assert in_words(arm.excess)[key] == in_words(arm.matches)[key] - best
+    curves = [smoke.array(f"null_ncc_{name}") for name in nulls if name != "held_out"]
+    assert all(curve.shape == (smoke.metrics.n_train,) and (curve.diff() <= 0).all() for curve in curves)
+
+
+def test_a_gallery_is_the_pool_without_these_images():
+    pool, mean = load_pool("photos"), torch.full((3072,), 0.25)
+    found = gallery(pool, torch.from_numpy(pool.index[[0, 2]]), mean)
+    assert found.shape == (len(pool.index) - 2, 3072)
+    torch.testing.assert_close(found[0] + mean, torch.from_numpy(pool.images[1]).flatten() / 255)
 
 
 def test_rounded_products_lead_to_nearly_the_same_place(smoke, tmp_path):

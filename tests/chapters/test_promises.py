@@ -55,10 +55,7 @@ def test_bilevel(metrics, sets):
 
 
 def test_decoreco(metrics):
-    tuned, random, partition = (metrics(f"decoreco-{name}") for name in ("tuned", "random", "partition"))
-    assert tuned.n_train == 100 and tuned.m == 200
-    assert tuned.matches.ncc_06 >= 25 and tuned.null.ncc_06 <= 5  # 30 [2], 27 [4] on two processors
-    assert tuned.competition.ncc_06.p_value < 1e-4 and tuned.top10_ncc >= 0.82 > tuned.null_top10_ncc
+    random, partition = metrics("decoreco-random"), metrics("decoreco-partition")
     assert random.matches.ncc_06 - random.null.ncc_06 <= 3
     assert partition.nearest_is_start_partition > partition.m / 2
     pixels = partition.variants.pixels

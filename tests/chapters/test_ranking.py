@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from recon.chapters.decoreco_tuned.claims import _some_are_false
 from recon.chapters.decoreco_tuned.ranking import places, ranking, shown_ranks
 from recon.images.registry import load_pool
 from recon.scoring.matching import rescale
@@ -69,21 +68,17 @@ def test_what_counts_is_above_the_lists_and_the_blends(found):
     assert blends.double().mean() < 0.1  # one in a hundred by the rule, more or less
 
 
-def test_four_of_five_is_a_finding(found):
+def test_four_of_five_are_beyond_chance(found):
     shown = shown_ranks(replace(found, natural=torch.arange(40) < 5))
     assert shown.true == [True, True, True, False, True] and shown.count == 4 and shown.p_value <= 0.01
     assert shown.rank == found.rank[:5].tolist() and shown.high == sum(rank <= 10 for rank in shown.rank)
     assert shown.held_out_rank[3] == found.rank_lists[:, 3].double().median()
     assert shown.top40 == 40 and shown.top40_true == int(found.true.sum())
-    claim = _some_are_false(shown, converged=True)
-    assert claim.verdict == "finding" and (claim.value, claim.null_value) == (4, shown.held_out_count)
 
 
 def test_where_nothing_looks_natural_there_is_an_answer(found):
     shown = shown_ranks(replace(found, natural=torch.zeros(40, dtype=torch.bool)))
     assert shown.rank == shown.held_out_rank == [] and shown.natural == shown.count == 0 and shown.p_value == 1.0
-    claim = _some_are_false(shown, converged=True)
-    assert claim.verdict == "not reproduced" and claim.ours.startswith("0 of 0 beyond chance")
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -94,21 +89,4 @@ def test_held_out_images_in_the_place_of_the_training_images_fail(photographs, s
     found = listed(reconstructions(train, photographs[2])[[*range(3), *range(4, 40)]], held_out, others, seed)
     shown = shown_ranks(replace(found, natural=torch.arange(39) < 5))
     assert shown.count > 0 or shown.p_value == 1.0  # every list has as many
-    assert shown.count <= 1 and _some_are_false(shown, converged=True).verdict == "not reproduced"
-
-
-@pytest.mark.parametrize(
-    ("count", "p_value", "expected"),
-    [
-        (4, 0.002, "finding"),
-        (3, 0.01, "finding"),
-        (5, 0.002, "partly"),
-        (2, 0.002, "not reproduced"),
-        (4, 0.011, "not reproduced"),
-        (0, 1.0, "not reproduced"),
-    ],
-)
-def test_most_and_not_all_beyond_what_other_images_give(found, count, p_value, expected):
-    shown = replace(shown_ranks(found), rank=[1, 2, 3, 4, 30], count=count, p_value=p_value)
-    assert _some_are_false(shown, converged=True).verdict == expected
-    assert _some_are_false(shown, converged=False).verdict == "undecided"
+    assert shown.count <= 1

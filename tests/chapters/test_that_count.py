@@ -22,7 +22,7 @@ def as_tuples(value):
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-@pytest.mark.parametrize("name", ["decoreco-truth", "bilevel-hidden", "landscape-decoreco", "decoreco-size"])
+@pytest.mark.parametrize("name", ["decoreco-truth", "bilevel-hidden", "landscape-decoreco"])
 def test_a_chapter_shows_the_verdicts_of_the_claims_page(name, fresh):
     result = load(RESULTS / name, arrays=False)
     if fresh:

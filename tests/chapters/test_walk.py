@@ -3,13 +3,22 @@
 import base64
 import io
 import re
+from html.parser import HTMLParser
 
 import numpy as np
 import torch
 from PIL import Image
-from test_quiz import Collect
 
 from recon.chapters.landscape.walk import place, walk_html
+
+
+class Collect(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags = []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
 
 
 def fragment(frames=5, rows=3):

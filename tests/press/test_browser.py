@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = toc_files(ROOT / "_toc.yml")
-QUIZ = "book/executed/04-decoreco"
+DECORECO = "book/executed/04-decoreco"
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 800}
 #: where whoever changes a page can look at all of them, at each of these widths
 SCREENS, WIDTHS = ROOT / "build" / "screens", (1280, 768, 320)
@@ -237,7 +237,7 @@ def test_formulas_and_icons_are_there(tab):
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-@pytest.mark.parametrize("name", [PAGES[0], QUIZ])
+@pytest.mark.parametrize("name", [PAGES[0], DECORECO])
 def test_dark_mode_is_accessible(tab, name, size):
     page = tab.open(f"{name}.html", size, "dark")
     assert page.locator("html").get_attribute("data-theme") == "dark"
@@ -315,46 +315,8 @@ def test_search_finds_phrases_with_numbers_and_shows_no_formula(tab, site):
         assert not re.search(r"\\\w|[$]|```", text), text
 
 
-def quiz(tab):
-    page = tab.open(f"{QUIZ}.html")
-    cards = page.locator(".recon-quiz .card")
-    return page, cards, cards.evaluate_all("all => all.findIndex(card => card.dataset.odd === 'true')")
-
-
-def answered(page) -> tuple[str, int, int]:
-    """The verdict, how many answers are open, and how many cards are pressed."""
-    answers, pressed = page.locator(".recon-quiz .answer:visible"), page.locator(".recon-quiz [aria-pressed=true]")
-    return page.locator(".recon-quiz .verdict").inner_text(), answers.count(), pressed.count()
-
-
-def test_quiz_by_mouse(tab):
-    page, cards, odd = quiz(tab)
-    for card, start in ((odd, "Right"), ((odd + 1) % cards.count(), "No")):
-        cards.nth(card).click()
-        verdict, answers, pressed = answered(page)
-        assert verdict.startswith(f"{start}: number {odd + 1} has no training image")
-        assert (answers, pressed) == (cards.count(), 1)
-        assert tab.violations(".recon-quiz") == []
-        page.locator(".recon-quiz .again").click()
-        assert answered(page) == ("", 0, 0)
-
-
-def test_quiz_by_keyboard(tab):
-    page, cards, odd = quiz(tab)
-    cards.first.focus()
-    for _ in range(odd):
-        page.keyboard.press("Tab")
-    page.keyboard.press("Space")
-    assert answered(page)[0].startswith("Right") and answered(page)[1:] == (cards.count(), 1)
-    for _ in range(cards.count() - odd):
-        page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    assert answered(page) == ("", 0, 0)
-    assert cards.first.evaluate("card => card === document.activeElement")
-
-
 def test_figures_open_and_close_by_mouse(tab):
-    page = tab.open(f"{QUIZ}.html")
+    page = tab.open(f"{DECORECO}.html")
     figure, dialog = page.locator(".zoom").first, page.locator("dialog.zoom-view")
     for close in (dialog.locator("img"), dialog.get_by_role("button", name="Close")):
         figure.click()
@@ -367,7 +329,7 @@ def test_figures_open_and_close_by_mouse(tab):
 
 
 def test_figures_are_larger_on_a_phone_too(tab):
-    page = tab.open(f"{QUIZ}.html", PHONE)
+    page = tab.open(f"{DECORECO}.html", PHONE)
     page.locator(".zoom").first.click()
     assert page.locator(".zoom-view img").bounding_box()["width"] > 2 * PHONE["width"]
     assert tab.too_wide() <= 0 and tab.violations(".zoom-view") == []
@@ -375,7 +337,7 @@ def test_figures_are_larger_on_a_phone_too(tab):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_figures_open_and_close_by_keyboard(tab, scheme):
-    page = tab.open(f"{QUIZ}.html", scheme=scheme)
+    page = tab.open(f"{DECORECO}.html", scheme=scheme)
     figure, dialog = page.locator(".zoom").nth(1), page.locator("dialog.zoom-view")
     assert figure.get_attribute("aria-label") == f"Enlarge: {figure.locator('img').get_attribute('alt')}"
     figure.focus()
@@ -419,7 +381,6 @@ def test_a_chart_that_is_enlarged_stays_one(own_tab):
 #: pages of the published edition with something to play with, and how many there are
 PLAYED = {
     "06-separation": 2,
-    "04-decoreco": 2,
     "07-adversary": 1,
     "05-landscape": 2,
     "10-leakage-rank": 1,

@@ -10,8 +10,6 @@ import pytest
 import torch
 
 from recon.chapters.decoreco_adversary.guess import dealt, guess
-from recon.chapters.decoreco_tuned.compare import Pair, compare_html
-from recon.chapters.decoreco_tuned.quiz import Option, quiz_html
 from recon.chapters.elements import bytes_of, element
 from recon.chapters.landscape.landing import KINDS, landing_html
 from recon.chapters.landscape.walk import walk_html
@@ -84,45 +82,7 @@ def test_a_fragment_holds_its_data_whatever_is_in_it():
     assert bytes_of(torch.tensor([0.0, 0.5, 1.0, 2.0]), 0, 1) == "AID//w=="  # 0, 128, 255, 255
 
 
-# ------------------------------------------------------------------------------------------------ compare, walk
-
-
-def slider() -> str:
-    x = images(4)
-    return compare_html([Pair(x[0], x[1], 0.9, 1), Pair(x[2], x[3], 0.3, 2)], note="A note.")
-
-
-def cut(page) -> str:
-    return page.locator(".over").first.evaluate("img => getComputedStyle(img).clipPath")
-
-
-def test_slider_by_mouse_and_keyboard(opened):
-    page = opened(slider())
-    knob = page.get_by_role("slider").first
-    assert (knob.input_value(), cut(page)) == ("50", "inset(0px 50% 0px 0px)")
-    drag(page, knob, (0.5, 0.5), (0.8, 0.5))
-    value = int(knob.input_value())
-    assert 70 <= value <= 90 and cut(page) == f"inset(0px {100 - value}% 0px 0px)"
-    page.keyboard.press("ArrowLeft")
-    assert int(knob.input_value()) == value - 5 and cut(page) == f"inset(0px {105 - value}% 0px 0px)"
-    for key, end in (("Home", 0), ("End", 100)):
-        page.keyboard.press(key)
-        assert knob.get_attribute("aria-valuetext") == f"{end} % reconstruction"
-    assert page.get_by_role("slider").nth(1).input_value() == "50"
-
-
-def test_the_picture_itself_can_be_dragged(opened):
-    page = opened(slider())
-    drag(page, page.locator(".stage").first, (0.5, 0.5), (0.25, 0.5))
-    assert page.get_by_role("slider").first.input_value() == "25" and cut(page) == "inset(0px 75% 0px 0px)"
-    assert page.get_by_role("slider").nth(1).input_value() == "50"
-
-
-def test_slider_without_scripts_shows_both_images(browser, tmp_path):
-    page = plain(browser, tmp_path, slider())
-    left, right = (page.locator(f"{which} >> nth=0").bounding_box() for which in (".over", ".under"))
-    assert left["x"] + left["width"] <= right["x"] and left["y"] == right["y"]
-    assert page.locator("input:visible").count() == 0
+# --------------------------------------------------------------------------------------------------------- walk
 
 
 def strip() -> str:
@@ -423,23 +383,16 @@ def landed() -> str:
     return landing_html(grid, {"one": table}, (x[0], x[1], x[2]))
 
 
-def asked() -> str:
-    x = images(10)
-    return quiz_html([Option(x[i], x[5 + i], 0.8, i != 3, i + 1, 40) for i in range(5)])
-
-
 ELEMENTS = {
-    "compare": slider,
     "walk": strip,
     "threshold": lambda: threshold(separated()),
     "unmixing": unmixed,
     "guess": game,
-    "quiz": asked,
     "drawing": drawing,
     "landing": landed,
 }
 #: what only a hand on the page can do
-ASKS = re.compile(r"\b(drag|move (?:a|the)|draw (?:an|on)|choose one|click|answers in words|show the answers)\b", re.I)
+ASKS = re.compile(r"\b(drag|move (?:a|the)|draw (?:an|on)|click|show the answers)\b", re.I)
 CONTROLS = "input:visible, label:visible, details:visible, canvas.pad:visible, [role=slider]:visible, button:visible"
 
 
@@ -458,11 +411,7 @@ def test_on_paper_an_element_asks_for_nothing_and_says_what_is_online(opened, na
     assert [each.evaluate("each => each.className") for each in controls] in ([], ["pad"] * (name == "drawing"))
 
 
-def test_a_printed_pair_stands_side_by_side_and_a_printed_walk_has_a_row_a_set(opened):
-    page = opened(slider(), size={"width": 800, "height": 800})
-    page.emulate_media(media="print")
-    left, right = (page.locator(which).first.bounding_box() for which in (".over", ".under"))
-    assert left["x"] + left["width"] <= right["x"] and left["y"] == right["y"] and cut(page) == "none"
+def test_a_printed_walk_has_a_row_a_set(opened):
     page = opened(strip(), size={"width": 800, "height": 800})
     page.emulate_media(media="print")
     shown = page.locator(".stage:visible")

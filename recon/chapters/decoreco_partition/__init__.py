@@ -1,4 +1,4 @@
-"""Chapter 10, §4.4 and Fig. 9: DecoReco started from images that were never trained on."""
+"""Chapter 4, section (c), §4.4 and Fig. 9: DecoReco started from images that were never trained on."""
 
 from recon.chapters.base import Experiment
 from recon.chapters.decoreco_partition.claims import claims

@@ -1,23 +1,16 @@
-"""Chapter 10's sentences, each with the paper's value, ours, the nulls and a verdict."""
+"""The sentences on the start from other photographs, each with the paper's value, ours, the nulls and a verdict."""
 
 from __future__ import annotations
 
-from recon.chapters.decoreco_partition.metrics import Ended, Metrics
+from recon.chapters.decoreco_partition.metrics import Metrics
 from recon.chapters.decoreco_partition.sizes import Sizes
-from recon.chapters.reference_common import UNDECIDED, came_text, if_in_full
-from recon.chapters.tables import null_text
+from recon.chapters.reference_common import came_text, if_in_full
 from recon.scoring.matching import Competition
-from recon.scoring.nulls import clears
 from recon.scoring.yardstick import LEVEL, blend_share, preference
 from recon.store.results import Claim, orders_below, verdict
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
-    """§4.4's sentences on Fig. 9 for the reference recipe; and what a better optimiser does from the same start."""
-    return [*_paper(metrics), _optimiser(metrics)]
-
-
-def _paper(metrics: Metrics) -> list[Claim]:
     """ "start" asks for more than twice as many nearer to the start partition as to the training images, in
     proportion to how many there are of each: of m start images and n training images chance has m / (m + n).  "moved"
     asks for a tenth of the results at most, and that more of them left their start for a training image than for a
@@ -62,30 +55,3 @@ def _paper(metrics: Metrics) -> list[Claim]:
             margin=orders_below(p_value, LEVEL),
         ),
     ]
-
-
-def _optimiser(metrics: Metrics) -> Claim:
-    """Asks that both of our results clear the best null; undecided unless both searches converged."""
-    ours, span = metrics.variants.pixels, metrics.variants.span
-    converged = ours.converged and span.converged
-    cleared = [clears(found.moved_to_training, found.best_null_moved) for found in (ours, span)]
-    return Claim(
-        "decoreco-partition-optimiser",
-        "",
-        "That the start comes back is the optimiser's doing: with Adam and logarithmic multipliers training images "
-        "replace it.",
-        "",
-        f"{ours.moved_to_training} of {metrics.ours} left their start for a training image in all pixels, "
-        f"{span.moved_to_training} in the span; nearest to the start partition are still "
-        f"{ours.nearest_is_start_partition} and {span.nearest_is_start_partition}"
-        + ("" if converged else "; not converged: undecided"),
-        f"best null: {_best_moved(ours)} and {_best_moved(span)}; {ours.moved_to_held_out} and "
-        f"{span.moved_to_held_out} for a held-out image",
-        UNDECIDED if not converged else "finding" if all(cleared) else "partly" if any(cleared) else "not reproduced",
-        value=min(ours.moved_to_training, span.moved_to_training),
-        null_value=max(ours.best_null_moved, span.best_null_moved),
-    )
-
-
-def _best_moved(found: Ended) -> str:
-    return null_text(found.best_null_moved, found.best_null_moved_name)

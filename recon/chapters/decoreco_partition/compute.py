@@ -1,5 +1,5 @@
-"""Chapter 10: start from the other partition, centred like the training images: the published recipe, and ours in pixel
-space and within the span."""
+"""§4.4, Fig. 9: start from the other partition, centred like the training images: the published recipe, and ours in
+pixel space and within the span."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What chapter 10 measures."""
+"""What is measured of the start from other photographs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large chapter 10 is."""
+"""How large the run from other photographs is."""
 
 from __future__ import annotations
 

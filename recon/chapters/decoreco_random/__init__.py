@@ -1,4 +1,4 @@
-"""Chapter 8, §4.4 and Fig. 5: DecoReco from an untuned start."""
+"""Chapter 4, section (a), §4.4 and Fig. 5: DecoReco from an untuned start."""
 
 from recon.chapters.base import Experiment
 from recon.chapters.decoreco_random.claims import claims, reference_claims

@@ -1,19 +1,19 @@
-"""Chapter 8's sentences, each with the paper's value, ours, the nulls and a verdict."""
+"""The sentences on the start from noise, and on three starts with few images: the paper's value, ours, the nulls and
+a verdict."""
 
 from __future__ import annotations
 
-from recon.chapters.decoreco_random.metrics import Metrics, ReferenceMetrics, Search, Variants
+from recon.chapters.decoreco_random.metrics import Metrics, ReferenceMetrics, Variants
 from recon.chapters.decoreco_random.sizes import ReferenceTable, Sizes
 from recon.chapters.reference_common import UNDECIDED, came_text, if_in_full
-from recon.chapters.tables import MatchTable
 from recon.scoring.yardstick import in_words as yardsticks
 from recon.scoring.yardstick import recovery
 from recon.store.results import Claim, verdict
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
-    """§4.4's sentence on Fig. 5, and how far it depends on the optimiser."""
-    return [_fails(metrics.variants, metrics.n_train), _needs_no_tuning(metrics.variants, metrics.n_train)]
+    """§4.4's sentence on Fig. 5."""
+    return [_fails(metrics.variants, metrics.n_train)]
 
 
 def _fails(variants: Variants, n: int) -> Claim:
@@ -36,39 +36,6 @@ def _fails(variants: Variants, n: int) -> Claim:
         null_value=reference.best_null.ssim_04,
         margin=-found.margin,
     )
-
-
-def _needs_no_tuning(variants: Variants, n: int) -> Claim:
-    """Asks that images are recovered both times in the span; undecided unless the three searches converged."""
-    ours = (variants.pixels, variants.pixels_then_span, variants.span)
-    there = variants.span_reference_net
-    converged = all(search.converged for search in (variants.pixels, variants.span, there))
-    in_span = [recovery(found, found.competition.ncc_06, n).shown for found in ours[1:]]
-    return Claim(
-        "decoreco-random-needs-no-tuning",
-        "",
-        "The untuned start is no protection: Adam and logarithmic multipliers find images from it, and the noise "
-        "outside the span of w1 can be projected away.",
-        "",
-        _counted(*ours, variants.span.searched_dimensions)
-        + f"; {_there(there)}"
-        + ("" if converged else "; not converged: undecided"),
-        "best null: " + ", ".join(str(found.best_null.ssim_04) for found in (*ours, there)),
-        UNDECIDED if not converged else "finding" if all(in_span) else "partly" if any(in_span) else "not reproduced",
-        value=min(found.matches.ssim_04 for found in ours[1:]),
-        null_value=max(found.best_null.ssim_04 for found in ours[1:]),
-    )
-
-
-def _counted(pixels: MatchTable, afterwards: MatchTable, span: MatchTable, dimensions: int) -> str:
-    return (
-        f"SSIM above 0.4: {pixels.matches.ssim_04} as they are, {afterwards.matches.ssim_04} projected afterwards, "
-        f"{span.matches.ssim_04} searched within the {dimensions} dimensions"
-    )
-
-
-def _there(found: Search) -> str:
-    return f"{found.matches.ssim_04} so on the network of the published recipe"
 
 
 def reference_claims(metrics: ReferenceMetrics, _: ReferenceTable) -> list[Claim]:

@@ -1,4 +1,4 @@
-"""Chapter 8: start N(0, 1), by the published recipe, as the paper; by our optimiser; and within the span of w1."""
+"""§4.4, Fig. 5: start N(0, 1), by the published recipe, as the paper; by our optimiser; and within the span of w1."""
 
 from __future__ import annotations
 

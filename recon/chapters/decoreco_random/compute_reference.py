@@ -1,4 +1,4 @@
-"""Chapter 8: the published recipe with its full budget from every start, on fewer images than the paper's."""
+"""The published recipe with its full budget from every start, on fewer images than the paper's."""
 
 from __future__ import annotations
 

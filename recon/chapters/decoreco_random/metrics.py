@@ -1,4 +1,4 @@
-"""What chapter 8 measures."""
+"""What is measured of the start from noise, and of three starts with few images."""
 
 from __future__ import annotations
 

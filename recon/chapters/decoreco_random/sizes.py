@@ -1,4 +1,4 @@
-"""How large chapter 8 is."""
+"""How large the runs from noise are, and those from three starts with few images."""
 
 from __future__ import annotations
 

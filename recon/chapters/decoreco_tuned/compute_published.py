@@ -1,4 +1,4 @@
-"""Chapter 9, Figs. 6 to 8: the published recipe, from the tuned scale of its start."""
+"""§4.4, Figs. 6 to 8: the published recipe, from the tuned scale of its start."""
 
 from __future__ import annotations
 

@@ -1,27 +1,11 @@
-"""What chapter 9 measures."""
+"""What the published recipe's run from its tuned start measures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
-
-from pydantic import Field
 
 from recon.chapters.reference_common import ReferenceArm, ReferenceNet
-from recon.chapters.tables import Attacked, Compared, Counts, MatchTable, Names, NullTable, Trained
-
-
-@dataclass(frozen=True, kw_only=True)
-class FewerCounts:
-    """What was counted before 0.7 and 0.8 were: in the kept run at the paper's size."""
-
-    ncc_05: Annotated[int, Field(alias="ncc_0.5")]
-    ncc_06: Annotated[int, Field(alias="ncc_0.6")]
-    ncc_channel_06: Annotated[int, Field(alias="ncc_channel_0.6")]
-    ssim_04: Annotated[int, Field(alias="ssim_0.4")]
-
-
-AnyCounts = Annotated[Counts | FewerCounts, Field(union_mode="left_to_right")]
+from recon.chapters.tables import Counts
 
 
 @dataclass(frozen=True)
@@ -71,50 +55,6 @@ class ShownRanks:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FromTruth:
-    """The same search begun at the training images, as many candidates as images: of layer 1, the energy where it
-    ends, and where the search from noise does · matches: with the training images, and the best null."""
-
-    energy: float
-    energy_from_noise: float
-    matches: Counts
-    best_null: Counts
-
-    @property
-    def passed(self) -> bool:
-        """Whether the search from noise ends below."""
-        return self.energy_from_noise < self.energy
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metrics(Trained, Attacked, Compared):
-    """The network, the attack, and its matches: the fields of `recon.chapters.tables.MatchTable`, of which the kept run
-    at the paper's size has no nulls.
-
-    m: candidates · shown: Figs. 6 to 8; None in a run that was made before their ranks were understood · from_truth:
-    None in a run that did not search from there.
-    """
-
-    n_train: int
-    m: int
-    matches: AnyCounts
-    null: AnyCounts
-    nulls: dict[str, Counts] | None = None
-    best_null: Counts | None = None
-    best_null_name: Names | None = None
-    excess: Counts | None = None
-    shown: ShownRanks | None = None
-    from_truth: FromTruth | None = None
-
-    def null_table(self) -> NullTable | None:
-        """Matches with all nulls; None where these were not measured."""
-        nulls, best, names, excess = self.nulls, self.best_null, self.best_null_name, self.excess
-        if isinstance(self.matches, FewerCounts) or nulls is None or best is None or names is None or excess is None:
-            return None
-        return NullTable(matches=self.matches, nulls=nulls, best_null=best, best_null_name=names, excess=excess)
-
-
-@dataclass(frozen=True, kw_only=True)
 class PublishedMetrics:
     """The published recipe from the tuned scale of its start: the network that it attacks, how far it came and what it
     matched, and Figs. 6 to 8 of its m results."""
@@ -129,25 +69,3 @@ class PublishedMetrics:
     def nulls(self) -> dict[str, Counts]:
         """Those of `arm`."""
         return self.arm.nulls
-
-
-@dataclass(frozen=True, kw_only=True)
-class SizeRow(Trained, Attacked, MatchTable):
-    """One network, trained on n_train images, and the same attack on it.
-
-    train_steps, attack_steps: in proportion to n_train · truth_share: of ‖θ_1‖², what the training images leave, with
-    the attack's smoothing and the λ ≥ 0 that fit layer 1 best.
-    """
-
-    n_train: int
-    train_steps: int
-    attack_steps: int
-    truth_share: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class SizeMetrics:
-    """One row a number of images, fewest first; n_train: the most."""
-
-    n_train: int
-    sizes: list[SizeRow]

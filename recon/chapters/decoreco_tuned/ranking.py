@@ -115,7 +115,7 @@ def most_similar(similarity: Tensor, lists: Tensor, by_blends: Tensor) -> MostSi
 
 
 def shown_ranks(found: Ranking) -> ShownRanks:
-    """What chapter 9 says of the natural-looking ones that come first, and of Fig. 8's forty."""
+    """What is said of the natural-looking ones that come first, and of Fig. 8's forty."""
     rows, true = found.shown, found.true
     count = int(true[rows].sum())
     by_chance = found.true_lists[:, rows].sum(1)
