@@ -46,7 +46,7 @@ def landing(
     first = place(*CORNERS["the training images"])
     alt = (
         f"Pictures of {side**2} starts, a column each: the upper {shown} are images of the start, the lower {shown} "
-        "what the attack makes of them, which looks the same."
+        "what the attack makes of them, which looks much the same."
     )
     body = (
         f'<img class="strip" src="{strip_uri(pictures)}" alt="{html.escape(alt)}">'
@@ -73,8 +73,13 @@ def landing(
 def _rows(distances: Mapping[str, Tensor], errors: Tensor) -> list[list[str]]:
     """What the table says of every start: three distances, and the error."""
     columns = [[f"{value:.1f}" for value in distances[kind].tolist()] for kind in KINDS]
-    columns.append([f"{value:.0%}" if value > 0.1 else f"{value:.2%}" for value in errors.tolist()])
+    columns.append([_share(value) for value in errors.tolist()])
     return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _share(value: float) -> str:
+    """An error of a classifier in percent, as precisely as it matters."""
+    return f"{value:.0%}" if value > 0.01 else f"{value:.2%}" if value > 1e-4 else "below 0.01%"
 
 
 def _pictures(frame: int, shown: int, hidden: str = "") -> str:
@@ -91,10 +96,11 @@ def _pictures(frame: int, shown: int, hidden: str = "") -> str:
 
 def _table(rows: list[list[str]]) -> str:
     """A row for the start, and one for the end."""
-    names = (*(f"to the nearest {name}" for name in KINDS.values()), "classifier trained on it is off by")
+    names = (*KINDS.values(), "error of the classifier trained on them")
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     body = "".join(
         f'<tr><th scope="row">{name}</th>' + "".join(f"<td>{value}</td>" for value in row) + "</tr>"
         for name, row in zip(ROWS, rows, strict=True)
     )
-    return f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
+    caption = "Mean distance to the nearest image of each kind"
+    return f"<table><caption>{caption}</caption><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
