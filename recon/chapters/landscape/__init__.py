@@ -5,7 +5,7 @@ from recon.chapters.base import Experiment
 from recon.chapters.landscape import compute_bilevel, compute_decoreco, compute_recipe
 from recon.chapters.landscape.claims import bilevel_claims, decoreco_claims
 from recon.chapters.landscape.claims_recipe import recipe_claims
-from recon.chapters.landscape.figures import plot_maps, plot_recipe, plot_recipe_images, plot_walk
+from recon.chapters.landscape.figures import plot_maps, plot_recipe, plot_recipe_images
 from recon.chapters.landscape.metrics import BilevelMetrics, DecorecoMetrics, RecipeMetrics
 from recon.chapters.landscape.sizes import BILEVEL_SIZES, DECORECO_SIZES, RECIPE_SIZES
 
@@ -19,7 +19,7 @@ BILEVEL = Experiment(
     metrics=BilevelMetrics,
     compute=compute_bilevel.compute,
     claims=bilevel_claims,
-    figures={"maps": plot_maps, "walk": plot_walk},
+    figures={"maps": plot_maps},
 )
 DECORECO = Experiment(
     name="landscape-decoreco",

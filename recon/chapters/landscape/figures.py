@@ -91,18 +91,6 @@ def plot_recipe_images(result: Result[RecipeMetrics], n: int = 10) -> Figure:
 LEGS = ("box_partition", "box_random")  # of the walk, with pixels in [0, 1]
 
 
-def plot_walk(result: Result[BilevelMetrics], frames: int = 7) -> Figure:
-    """The same images of training sets along the way from the truth over the partition to noise; every row trains the
-    same classifier, but for the printed relative error."""
-    pictures, error = walk_frames(result)
-    chosen = np.linspace(0, len(error) - 1, frames).round().astype(int).tolist()
-    rows = [
-        (f"{k / (len(error) - 1):.0%} of the way\n{f'{error[k]:.0e}' if error[k] else 'exact'}", pictures[k], "none")
-        for k in chosen
-    ]
-    return image_rows(rows)
-
-
 def walk_frames(result: Result[BilevelMetrics]) -> tuple[Tensor, list[float]]:
     """Both legs with pixels in [0, 1] as one: images (frames, k, d), and the error of every frame."""
     legs = [(result.array(f"walk_{name}_frames"), result.array(f"walk_{name}_error")) for name in LEGS]
