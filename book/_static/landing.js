@@ -1,8 +1,11 @@
-// Of one map of starts: drag the start over the grid and see where each attack ends.  Put into the page by landing.py.
+// Of one map of starts: drag the start over the grid and see where the attack ends.  Put into the page by landing.py.
 (box, data) => {
   const stage = box.querySelector(".stage");
+  const tiles = box.querySelector(".tiles");
   const said = box.querySelector(".said");
-  const canvas = box.querySelector(".mixed");
+  const rows = box.querySelectorAll(".ask tbody tr");
+  box.style.setProperty("--strip", `url(${box.querySelector(".strip").src})`);
+  box.classList.add("live");
   const [size, edge] = [320, 44];
   const steps = data.grid.length - 1;
   const span = size - 2 * edge;
@@ -11,36 +14,24 @@
   let svg = `<svg viewBox="0 0 ${size} ${size}" tabindex="0" role="slider" aria-label="The start: arrow keys left and right mix other photographs with the training images, up and down mix noise with photographs" aria-valuemin="0" aria-valuemax="${(steps + 1) ** 2 - 1}">`;
   svg += `<rect x="${edge}" y="${edge}" width="${span}" height="${span}" fill="#f0f0f0" stroke="#767676"/>`;
   for (let a = 0; a <= steps; a++)
-    for (let b = 0; b <= steps; b++) svg += `<circle cx="${place(a)}" cy="${place(steps - b)}" r="3" fill="#767676"/>`;
-  svg += `<text x="${edge}" y="${edge - 14}" text-anchor="middle">other photographs</text>`.replace('text-anchor="middle"', 'text-anchor="start" dx="-30"');
-  svg += `<text x="${size - edge + 30}" y="${edge - 14}" text-anchor="end">training images</text>`;
-  svg += `<text x="${size / 2}" y="${size - edge + 26}" text-anchor="middle">noise</text>`;
-  stage.innerHTML = svg + '<circle class="start" r="10" fill="#d55e00" stroke="#fff" stroke-width="2"/></svg>';
+    for (let b = 0; b <= steps; b++)
+      svg += `<circle cx="${place(a)}" cy="${place(steps - b)}" r="6" fill="${data.colours[a * (steps + 1) + b]}"/>`;
+  svg += `<text x="${edge - 30}" y="${edge - 16}" text-anchor="start">other photographs</text>`;
+  svg += `<text x="${size - edge + 30}" y="${edge - 16}" text-anchor="end">training images</text>`;
+  svg += `<text x="${size / 2}" y="${size - edge + 28}" text-anchor="middle">noise</text>`;
+  stage.innerHTML = svg + '<circle class="start" r="12" fill="none" stroke="#1a1a1a" stroke-width="3"/></svg>';
   const map = stage.querySelector("svg");
   const dot = stage.querySelector(".start");
-  const images = data.images.map((text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)));
   const percent = (value) => `${Math.round(100 * value)} %`;
   const show = () => {
-    const [l1, l2] = [data.grid[i], data.grid[j]];
+    const [l1, l2, k] = [data.grid[i], data.grid[j], i * (steps + 1) + j];
     dot.setAttribute("cx", place(i));
     dot.setAttribute("cy", place(steps - j));
-    const pixels = images[0].length / 3;
-    const side = Math.sqrt(pixels);
-    const picture = new ImageData(side, side);
-    for (let p = 0; p < pixels; p++) {
-      for (let c = 0; c < 3; c++) {
-        const [truth, other, noise] = images.map((image) => image[c * pixels + p]);
-        picture.data[4 * p + c] = l2 * (l1 * truth + (1 - l1) * other) + (1 - l2) * noise;
-      }
-      picture.data[4 * p + 3] = 255;
-    }
-    canvas.getContext("2d").putImageData(picture, 0, 0);
-    data.attacks.forEach((attack, a) =>
-      attack.distances.forEach((grid, d) => (box.querySelectorAll("tbody tr")[a].cells[d + 1].textContent = grid[i][j].toFixed(1))),
-    );
+    tiles.style.setProperty("--frame", k);
+    data.said[k].forEach((values, r) => values.forEach((value, c) => (rows[r].cells[c + 1].textContent = value)));
     const words = `Start: ${percent(l2 * l1)} training image, ${percent(l2 * (1 - l1))} another photograph, ${percent(1 - l2)} noise.`;
     said.textContent = words;
-    map.setAttribute("aria-valuenow", j * (steps + 1) + i);
+    map.setAttribute("aria-valuenow", k);
     map.setAttribute("aria-valuetext", words);
   };
   const clip = (k) => Math.min(steps, Math.max(0, k));

@@ -1,15 +1,11 @@
-"""Chapter 11: energies at equal footing, and each verdict in both directions."""
+"""Energies at equal footing, and each verdict in both directions."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 
 from recon.chapters.decoreco_truth import DECORECO_TRUTH
-
-PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results" / "decoreco-truth"
 
 
 @pytest.fixture(scope="module")

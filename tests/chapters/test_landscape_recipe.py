@@ -1,4 +1,4 @@
-"""Chapter 13's run of the published recipe: its starts, its distances, and what it says where it was cut short."""
+"""The landscape's run of the published recipe: its starts, its distances, and what it says where it was cut short."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import torch
 import recon
 from recon.analysis.basins import set_distances
 from recon.chapters.landscape import RECIPE
-from recon.chapters.landscape.claims_recipe import where_it_ended
 from recon.chapters.landscape.metrics import Distances
 from recon.scoring.metrics import ncc
 
@@ -80,9 +79,3 @@ def test_figures_draw(smoke):
     assert torch.isfinite(smoke.array("x_hat")).all()
     for draw in RECIPE.figures.values():
         plt.close(draw(smoke))
-
-
-def test_a_page_says_where_it_ended(smoke):
-    truth, other = smoke.metrics.at(1, 1).end.truth, smoke.metrics.at(0, 1).end.partition
-    said = where_it_ended(smoke.metrics)
-    assert f"ends {truth:.1f} from them" in said and f"ends {other:.1f} from these" in said

@@ -11,7 +11,7 @@ import torch
 
 from recon.chapters.decoreco_adversary.guess import dealt, guess
 from recon.chapters.elements import bytes_of, element
-from recon.chapters.landscape.landing import KINDS, landing_html
+from recon.chapters.landscape.landing import KINDS, landing
 from recon.chapters.landscape.walk import walk_html
 from recon.chapters.leakage_rank.drawing import drawing
 from recon.chapters.separation.proof import proof
@@ -334,34 +334,36 @@ def test_a_drawing_is_made_by_keyboard_and_by_touch(opened, browser, tmp_path):
         assert touch.locator(".pad").evaluate(pixels)[0] == 255
 
 
-def test_a_landing_shows_the_distances_of_its_start(opened):
-    grid = [0.0, 0.5, 1.0]
-    table = {
-        name: {
-            kind: [[100 * a + 10 * i + j + k / 10 for j in range(3)] for i in range(3)] for k, kind in enumerate(KINDS)
-        }
-        for a, name in enumerate(("one", "two"))
-    }
-    x = images(3)
-    page = opened(landing_html(grid, table, (x[0], x[1], x[2])))
+def test_a_landing_shows_where_its_start_ends(opened):
+    page = opened(landed())
 
     def cells() -> list[str]:
         return page.locator("tbody td:visible").all_inner_texts()
 
-    assert cells() == ["22.0", "22.1", "22.2", "122.0", "122.1", "122.2"]  # started at the training images
+    def tile(k: int) -> str:
+        return page.locator(".tile:visible").nth(k).evaluate("tile => getComputedStyle(tile).backgroundPosition")
+
+    # started at the training images: a row of the start, a row of the end
+    assert cells() == ["8.0", "9.0", "10.0", "88%", "18.0", "19.0", "20.0", "0.10%"]
+    assert page.locator(".strip").is_hidden() and page.locator(".tile:visible").count() == 4
+    width = int(page.locator(".tile:visible").first.evaluate("tile => tile.clientWidth"))
+    assert (tile(0), tile(3)) == (f"-{8 * width}px 0px", f"-{8 * width}px -{3 * width}px")
     page.locator("svg").focus()
     page.keyboard.press("ArrowLeft")
-    assert cells()[0] == "12.0"  # λ₁ = 1/2, λ₂ = 1
+    assert cells()[0] == "5.0" and tile(0) == f"-{5 * width}px 0px"  # λ₁ = 1/2, λ₂ = 1
     page.keyboard.press("ArrowDown")
-    assert (
-        cells()[0] == "11.0"
-        and "25 % training image, 25 % another photograph, 50 % noise" in page.locator(".said").inner_text()
-    )
+    said = "25 % training image, 25 % another photograph, 50 % noise"
+    assert cells()[0] == "4.0" and said in page.locator(".said").inner_text()
     box = page.locator("svg").bounding_box()
     page.mouse.click(box["x"] + 44 / 320 * box["width"], box["y"] + 44 / 320 * box["height"])  # other photographs
-    assert cells()[0] == "2.0"
-    drawn = page.locator(".mixed").evaluate("c => c.getContext('2d').getImageData(0, 0, 1, 1).data[0]")
-    assert abs(drawn - round(x[1][0].item() * 255)) <= 1
+    assert cells()[0] == "2.0" and cells()[-1] == "0.04%"
+    dots = page.locator("svg circle:not(.start)")
+    assert len({dot.get_attribute("fill") for dot in dots.all()}) == 1 and dots.count() == 9  # all end near the truth
+
+
+def test_a_landing_without_scripts_shows_the_strip(browser, tmp_path):
+    page = plain(browser, tmp_path, landed())
+    assert page.locator(".strip").is_visible() and page.locator(".tile:visible").count() == 0
 
 
 # ----------------------------------------------------------------------------------------------------- on paper
@@ -377,10 +379,12 @@ def unmixed() -> str:
 
 
 def landed() -> str:
-    grid = [0.0, 0.5, 1.0]
-    table = {kind: [[10 * i + j + k / 10 for j in range(3)] for i in range(3)] for k, kind in enumerate(KINDS)}
-    x = images(3)
-    return landing_html(grid, {"one": table}, (x[0], x[1], x[2]))
+    """Distances of the k-th of nine starts are k, k + 1 and k + 2, those of its end ten more."""
+    begun = {kind: torch.arange(9.0) + k for k, kind in enumerate(KINDS)}
+    ended = {kind: values + 10 for kind, values in begun.items()}
+    x = images(54).view(18, 3, 3072)
+    errors = (torch.arange(9.0) + 80) / 100, (torch.arange(9.0) + 2) / 1e4
+    return landing([0.0, 0.5, 1.0], x[:9], x[9:], (begun, ended), errors, shown=2)
 
 
 ELEMENTS = {
@@ -434,15 +438,14 @@ def test_a_printed_unmixing_shows_both_ends(opened):
         assert live == page.locator(".paper canvas").nth(first).evaluate(red)
 
 
-def test_a_printed_landing_has_a_table_for_each_corner(opened):
+def test_a_printed_landing_has_pictures_and_a_table_for_each_corner(opened):
     page = opened(landed())
     page.emulate_media(media="print")
-    tables = page.locator("table:visible")
-    assert [table.locator("td").all_inner_texts() for table in tables.all()] == [
-        ["22.0", "22.1", "22.2"],
-        ["2.0", "2.1", "2.2"],
-        ["0.0", "0.1", "0.2"],
+    shown = page.locator("table:visible")
+    assert [table.locator("td:not(:empty)").all_inner_texts() for table in shown.all()] == [
+        ["8.0", "9.0", "10.0", "88%", "18.0", "19.0", "20.0", "0.10%"],
+        ["2.0", "3.0", "4.0", "82%", "12.0", "13.0", "14.0", "0.04%"],
+        ["0.0", "1.0", "2.0", "80%", "10.0", "11.0", "12.0", "0.02%"],
     ]
-    captions = tables.locator("caption").all_inner_texts()
-    starts = ("the training images", "other photographs", "noise")
-    assert [text.split(":")[0] for text in captions] == [f"Started at {start}" for start in starts]
+    frames = page.locator(".tiles:visible")
+    assert [each.evaluate("each => each.style.getPropertyValue('--frame')") for each in frames.all()] == list("820")

@@ -1,4 +1,4 @@
-"""Chapter 11: energies of the truth, of other images and of reconstructions, at equal footing."""
+"""Energies of the truth, of other images and of reconstructions, at equal footing."""
 
 from recon.chapters.base import Experiment
 from recon.chapters.decoreco_truth.claims import claims

@@ -1,4 +1,4 @@
-"""Chapter 11's sentences, each with ours and what it is compared with."""
+"""The paper's thesis in energies, with ours and what it is compared with."""
 
 from __future__ import annotations
 
@@ -13,32 +13,15 @@ AS_GOOD = 1.1  # energies within a tenth of each other count as equal
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
-    """The paper's thesis in energies, before against before and after against after.
-
-    More steps only lower what the attack ends with, so the first sentence needs no convergence.  The second compares
-    where two attacks end: undecided unless both had, nor where that was not recorded.
-    """
+    """The paper's thesis in energies, before against before and after against after: undecided unless both attacks had
+    converged, and where that was not recorded."""
     before, after = metrics.energy_fitted, metrics.energy_after_attack
     found, best = metrics.matches_after_attack.partition.ssim_04, metrics.best_null_after_attack.partition.ssim_04
     name = null_text(best, metrics.best_null_name_after_attack.partition.ssim_04)
-    stays, above = after.truth / before.truth, after.random / before.truth
     ratio = after.partition / after.truth
     how = "convergence not recorded" if metrics.converged is None else "not converged"
     ended = metrics.converged is not None and metrics.converged.truth and metrics.converged.partition
     return [
-        Claim(
-            "truth-energy",
-            "",
-            "The true training images are no minimum of the energy: the attack leaves them for a lower one, and ends "
-            "below them from noise as well.",
-            "",
-            f"share of layer 1 unexplained: truth {before.truth:.1%}; after the attack from it {after.truth:.1%}, "
-            f"from noise {after.random:.1%} with as many candidates, {after.random_twice:.1%} with twice as many",
-            f"before it: images of the partition {before.partition:.1%}, noise {before.random:.1%}",
-            "finding" if stays < 0.9 and above < 1 else "partly" if stays < 0.9 or above < 1 else NO,
-            value=max(stays, above),
-            null_value=before.random / before.truth,
-        ),
         Claim(
             "truth-partition-as-good",
             "1, 4.4",

@@ -1,21 +1,11 @@
-"""Chapter 13, §4.5 of Runkel et al. (2024): the landscapes of both formulations over the starts of eq. (10)."""
+"""§4.5 of Runkel et al. (2024): the landscapes of both formulations over the starts of eq. (10)."""
 
 from recon.attacks.published import STEPS
 from recon.chapters.base import Experiment
 from recon.chapters.landscape import compute_bilevel, compute_decoreco, compute_recipe
 from recon.chapters.landscape.claims import bilevel_claims, decoreco_claims
 from recon.chapters.landscape.claims_recipe import recipe_claims
-from recon.chapters.landscape.figures import (
-    plot_connection,
-    plot_fine,
-    plot_geometry,
-    plot_lines,
-    plot_maps,
-    plot_recipe,
-    plot_recipe_images,
-    plot_variants,
-    plot_walk,
-)
+from recon.chapters.landscape.figures import plot_maps, plot_recipe, plot_recipe_images
 from recon.chapters.landscape.metrics import BilevelMetrics, DecorecoMetrics, RecipeMetrics
 from recon.chapters.landscape.sizes import BILEVEL_SIZES, DECORECO_SIZES, RECIPE_SIZES
 
@@ -29,7 +19,7 @@ BILEVEL = Experiment(
     metrics=BilevelMetrics,
     compute=compute_bilevel.compute,
     claims=bilevel_claims,
-    figures={"maps": plot_maps, "fine": plot_fine, "paths": plot_connection, "walk": plot_walk},
+    figures={"maps": plot_maps},
 )
 DECORECO = Experiment(
     name="landscape-decoreco",
@@ -41,7 +31,7 @@ DECORECO = Experiment(
     metrics=DecorecoMetrics,
     compute=compute_decoreco.compute,
     claims=decoreco_claims,
-    figures={"maps": plot_variants, "lines": plot_lines, "geometry": plot_geometry},
+    figures={},
     paper_size={"width": 1000},
 )
 RECIPE = Experiment(

@@ -1,9 +1,8 @@
-"""§4.5's sentences on the bilevel landscape and its conjecture, and ours; those on DecoReco are in `claims_recipe`."""
+"""§4.5's sentences on the bilevel landscape, and its conjecture; those on DecoReco are in `claims_recipe`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from recon.chapters.landscape.metrics import (
     BilevelMetrics,
@@ -11,7 +10,6 @@ from recon.chapters.landscape.metrics import (
     Connections,
     DecorecoMetrics,
     Ends,
-    Method,
     Route,
 )
 from recon.chapters.landscape.sizes import BilevelSizes, DecorecoSizes
@@ -63,42 +61,21 @@ def bilevel_claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
             null_value=least_cost(starts.truth[-1]),
             margin=least_cost(truth),
         ),
-        *_connected(metrics.connection),
+        _connected(metrics.connection),
     ]
 
 
-def _connected(found: Connections) -> list[Claim]:
-    """Without bounds, where the theorem says so, and with pixels in [0, 1]: at rounding error, and without a jump."""
-    applies = found.level > found.sufficient
-    return [
-        _finding(
-            "landscape-bilevel-connected",
-            "All training sets of the affine classifier are connected, pixels being any real numbers: explicit curves "
-            "lead from the truth to where the attack ends from the partition and from noise.",
-            [applies and same_classifier(route) for route in found.free()],
-            found.free(),
-            f"nω‖θ*‖² = {found.level:.1f}, more than {found.sufficient:.2f} suffices; " if applies else "",
-        ),
-        _finding(
-            "landscape-bilevel-connected-box",
-            "With pixels in [0, 1] curves lead from the truth to photographs of other things, and on to noise, along "
-            "which every frame is a training set of the same classifier.",
-            [
-                route.solved and same_classifier(route) and 0 <= route.lowest_pixel <= route.highest_pixel <= 1
-                for route in found.boxed()
-            ],
-            found.boxed(),
-            f"{found.n} images; ",
-        ),
-    ]
-
-
-def _finding(name: str, sentence: str, holds: list[bool], routes: list[Route], first: str) -> Claim:
+def _connected(found: Connections) -> Claim:
+    """Without bounds, where the theorem says so: at rounding error, and without a jump."""
+    applies, routes = found.level > found.sufficient, found.free()
+    holds = [applies and same_classifier(route) for route in routes]
+    first = f"nω‖θ*‖² = {found.level:.1f}, more than {found.sufficient:.2f} suffices; " if applies else ""
     error, straight = max(route.error for route in routes), min(route.straight_error for route in routes)
     return Claim(
-        name,
+        "landscape-bilevel-connected",
         "",
-        sentence,
+        "All training sets of the affine classifier are connected, pixels being any real numbers: explicit curves "
+        "lead from the truth to where the attack ends from the partition and from noise.",
         "",
         f"{first}highest error of the retrained classifier on the curves {error:.0e}, longest step "
         f"{max(route.largest_step for route in routes):.2f} of the straight segment's",
@@ -115,87 +92,16 @@ def same_classifier(route: Route) -> bool:
     return route.error < ROUNDING and route.largest_step < STRIDE and steady
 
 
-#: searches by the label of their method
-SEARCHES = {"pixels": "all pixels", "unprojected": "our attack"}
-Cell = tuple[int, int]  # [i][j] of a grid
-
-
 def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
-    """Whether a search that has converged stays at its start, and the conjecture."""
-    methods = metrics.variants
-    found = {label: methods.methods()[name] for name, label in SEARCHES.items()}
-    return [_leaves(found, methods.bilevel.start_distance), _smoothed(metrics)]
-
-
-@dataclass(frozen=True)
-class Judged:
-    """Searches by label, the cells that a sentence speaks of, the number that it claims to be positive, its null.
-
-    Only a search that had converged in these cells is judged.
-    """
-
-    found: dict[str, Method]
-    cells: list[Cell]
-    number: Callable[[Method], float]
-    null: float
-
-    def converged(self, each: Method) -> bool:
-        """In all seeds, in all these cells."""
-        return all(each.cells_converged[i][j] == 1 for i, j in self.cells)
-
-    def numbers(self) -> list[float]:
-        """Of the searches that are judged."""
-        return [self.number(each) for each in self.found.values() if self.converged(each)]
-
-    def verdict(self) -> str:
-        """Of those that are judged; none without any."""
-        return of_all([number > 0 for number in self.numbers()]) if self.numbers() else "undecided"
-
-    def value(self) -> float:
-        """The number that decides: the least."""
-        return min(self.numbers() or [self.number(each) for each in self.found.values()])
-
-    def text(self, say: Callable[[Method], str]) -> str:
-        """What each search says, and which of them are not judged."""
-        said = [
-            f"{name}{'' if self.converged(each) else ' (not converged, not judged)'}: {say(each)}"
-            for name, each in self.found.items()
-        ]
-        return ("" if self.numbers() else "not tested, no search had converged: ") + "; ".join(said)
-
-
-def _leaves(found: dict[str, Method], starts: BySet) -> Claim:
-    """From other photographs nearer to the training images, of every search that had converged there."""
-    judged = Judged(found, [(0, -1)], lambda each: -lead_at_partition(each.distance), -lead_at_partition(starts))
-    return Claim(
-        "landscape-search-leaves",
-        "",
-        "A search that is run until it has converged leaves its start: from other photographs it ends nearer to the "
-        "training images than to them.",
-        "",
-        judged.text(
-            lambda each: (
-                f"{each.distance.truth[0][-1]:.1f} to truth, {each.distance.partition[0][-1]:.1f} to "
-                "the partition that it began at"
-            )
-        ),
-        f"the start is nearer to the partition by {-judged.null:.2g}",
-        {"reproduced": "finding"}.get(judged.verdict(), judged.verdict()),
-        value=judged.value(),
-        null_value=judged.null,
-    )
-
-
-def _smoothed(metrics: DecorecoMetrics) -> Claim:
-    """Lower barriers and less curvature on the same net, fewer minima on the way on the three-layer net; there, of
-    our attack, also barriers and curvature, if it had converged everywhere."""
+    """The conjecture: lower barriers and less curvature on the same net, fewer minima on the way on the three-layer
+    net; there, of our attack, also barriers and curvature, if it had converged everywhere."""
     methods = metrics.variants
     other, same, deep = (each.geometry for each in (methods.bilevel, methods.affine, methods.unprojected))
     judged = [same, deep] if all(share == 1 for row in methods.unprojected.cells_converged for share in row) else [same]
     smoother = [each.barrier_mean < other.barrier_mean for each in judged]
     smoother += [each.curvature.random < other.curvature.random for each in judged]
     smoother += [deep.minima_to_partition < other.minima_to_partition]
-    return Claim(
+    claim = Claim(
         "landscape-smoothed",
         "4.5",
         "DecoReco's landscape is a smoothed version of the bilevel one, with fewer local minima.",
@@ -211,6 +117,7 @@ def _smoothed(metrics: DecorecoMetrics) -> Claim:
         value=float(sum(smoother)) / len(smoother),
         null_value=0.0,
     )
+    return [claim]
 
 
 # ------------------------------------------------------------------------------------------------ what they share
@@ -236,11 +143,6 @@ def corner_lead(distance: BySet) -> float:
         here = {name: values[i][-1] for name, values in distance.sets().items()}
         leads.append(min(value for name, value in here.items() if name != own) - here[own])
     return min(leads)
-
-
-def lead_at_partition(distance: BySet) -> float:
-    """How much nearer (0, 1) is to the partition, where it began, than to the truth."""
-    return distance.truth[0][-1] - distance.partition[0][-1]
 
 
 def lead_below_half(distance: BySet, lambdas: Sequence[float]) -> float:

@@ -146,17 +146,3 @@ def _ncc(cell: RecipeCell) -> str:
 
 def _to(distance: Distances) -> str:
     return f"{distance.truth:.1f} to truth, {distance.partition:.1f} to partition"
-
-
-def where_it_ended(metrics: RecipeMetrics) -> str:
-    """From the training images and from the partition, for a page."""
-    truth, other = metrics.at(1, 1), metrics.at(0, 1)
-    least, most = changes(metrics)
-    return (
-        f"*Read it:* {metrics.n_train} images, {metrics.steps:,} of the recipe's {metrics.published_steps:,} steps. "
-        f"Begun at the training images it ends {truth.end.truth:.1f} from them; a held-out image is "
-        f"{metrics.null_distance_to_truth:.1f} away. Begun at other photographs it ends {other.end.partition:.1f} from "
-        f"these and {other.end.truth:.1f} from the training images. It leaves {truth.energy_share[0]:.1%} of layer 1 "
-        f"unexplained from the truth, {other.energy_share[0]:.1%} from the partition. Over the last tenth of the steps "
-        f"that energy changed by {least:+.1%} to {most:+.1%}."
-    )
