@@ -203,7 +203,6 @@ MORE: dict[str, dict[str, list[tuple]]] = {
         "bilevel-hidden": [("random", "_from_theta_star"), ("partition", "_from_theta_star")],
     },
     "plot_starts": {"bilevel-affine": [()], "bilevel-hidden": [()]},
-    "plot_counterfactuals": {"linear": [(), ("noise",), ("repeated",)]},
     "plot_recipes": {"separation-recipes": [(), (("defence",),)]},
 }
 #: in a registry: other arguments for one of these functions
