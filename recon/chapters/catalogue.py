@@ -36,7 +36,6 @@ CHECKS = (
     "linear-kernel",
     "affine-truth-perfect",
     "affine-distance-truth",
-    "kkt-weight-decay-identity",
     "informed-exact",
     "counterfactual-exact",
 )

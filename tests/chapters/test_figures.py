@@ -199,7 +199,6 @@ PUBLISHED = {
 #: functions whose further arguments make another figure of the book
 MORE: dict[str, dict[str, list[tuple]]] = {
     "plot_starts": {"bilevel-affine": [()], "bilevel-hidden": [()]},
-    "plot_counterfactuals": {"linear": [(), ("noise",), ("repeated",)]},
 }
 #: in a registry: other arguments for one of these functions
 LAMBDAS = {plot for each in registry().values() for plot in each.figures.values() if plot.__name__ == "<lambda>"}

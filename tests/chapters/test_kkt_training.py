@@ -1,4 +1,4 @@
-"""Chapter 5: the smoke run, its residuals and identity, and what the page says of them."""
+"""Appendix A: the smoke run, its residuals and its identity."""
 
 from __future__ import annotations
 
@@ -93,13 +93,6 @@ def test_layers_grow_alike_and_the_second_has_to_outgrow_its_start(smoke):
     need = metrics.needed
     assert second.start_norm / (second.start_norm + need.growth) == pytest.approx(need.share)
     assert need.log_loss == pytest.approx(-metrics.loss_scaled.min_normalised_margin * need.theta_norm**3)
-
-
-def test_sentences_follow_the_numbers(smoke):
-    first, _, _, last = KKT_TRAINING.claims(smoke.metrics, KKT_TRAINING.sizes["smoke"])
-    assert f"{smoke.metrics.steps_to_reference_loss} steps" in first.ours
-    assert first.paper == "1 000 000 epochs at n = 500"
-    assert f"{smoke.metrics.weight_decay.implied_residual:.2g}" in last.ours
 
 
 def test_figures_draw(smoke):

@@ -1,4 +1,4 @@
-"""The slider of chapter 13: one strip of frames, self-contained, labelled, readable without scripts."""
+"""The slider of chapter 1: one strip of frames, self-contained, labelled, readable without scripts."""
 
 import base64
 import io

@@ -93,10 +93,10 @@ def test_walk_by_keyboard(opened):
     page = opened(strip())
     knob, tile = page.get_by_role("slider"), page.locator(".tile").nth(1)
     place = "tile => getComputedStyle(tile).backgroundPosition"
-    assert page.locator(".strip").is_hidden() and tile.evaluate(place) == "0px -80px"
+    assert page.locator(".strip").is_hidden() and tile.evaluate(place) == "0px -75px"
     knob.press("ArrowRight")
     knob.press("ArrowRight")
-    assert knob.input_value() == "2" and tile.evaluate(place) == "-160px -80px"
+    assert knob.input_value() == "2" and tile.evaluate(place) == "-150px -75px"
     said = "100% of the way from the training set"
     assert knob.get_attribute("aria-valuetext").startswith(said)
     assert page.locator(".said").inner_text().startswith(said)

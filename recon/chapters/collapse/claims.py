@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recon.chapters.collapse.metrics import Explained, Metrics
+from recon.chapters.collapse.metrics import Metrics
 from recon.chapters.collapse.sizes import Sizes
 from recon.store.results import Claim, orders_below, verdict
 
@@ -11,9 +11,6 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """§3.2, and what weight decay changes."""
     truth, decay, no = metrics.objective_true, metrics.weight_decay, "not reproduced"
     blocked = decay.objective_true <= 0.5 * min(decay.objective_repeated_heldout, decay.objective_repeated_train)
-    nets = (metrics.explained, metrics.explained_small_start)
-    holds = all(net.share_of_truth() < 0.5 for net in nets)
-    collapses = all(net.eq3_held_out_pair <= net.eq3_truth for net in nets)  # the same pair, by eq. (3)
     bar = f"true training data: {truth:.1e}"
     return [
         Claim(
@@ -52,24 +49,4 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             value=decay.objective_repeated_heldout / decay.objective_true,
             null_value=decay.objective_no_images / decay.objective_true,
         ),
-        Claim(
-            "collapse-other-objective",
-            "",
-            "The objective that Haim et al. and Buzaglo et al. minimise, ‖θ − Σ λ y ∇Φ‖², does not collapse: a "
-            "confident pair explains less than half of what the training images do.",
-            "attributed to them as eq. (3)",
-            "share of ‖θ‖² left: " + "; ".join(map(_left, nets)),
-            "noise pair: " + "; ".join(f"{net.noise_pair:.1%}" for net in nets),
-            "finding" if holds and collapses else "partly" if any(net.share_of_truth() < 0.5 for net in nets) else no,
-            value=max(net.share_of_truth() for net in nets),
-            null_value=max((1 - net.noise_pair) / (1 - net.truth) for net in nets),
-        ),
     ]
-
-
-def _left(net: Explained) -> str:
-    others = f"{net.held_out:.1%} by as many held-out images"
-    return (
-        f"{net.truth:.1%} by the truth, {net.train_pair:.1%} and {net.held_out_pair:.1%} by the pairs, {others} "
-        f"(first layer's start: {net.first_layer})"
-    )

@@ -12,14 +12,14 @@ from recon.chapters.landscape.figures import walk_frames
 from recon.chapters.landscape.metrics import BilevelMetrics
 from recon.store.results import Result
 
-ROW = 7  # images shown: one row of a page, which with an eighth would be too heavy
+ROWS = 8  # images shown: two lines of four
 ON_PAPER = 7  # frames, a row each
 
 
 def walk(result: Result[BilevelMetrics]) -> str:
     """The element for a result of `landscape-bilevel`."""
     pictures, error = walk_frames(result)
-    return walk_html(pictures[:, :ROW], error, result.metrics.connection.n)
+    return walk_html(pictures[:, :ROWS], error, result.metrics.connection.n)
 
 
 def walk_html(pictures: Tensor, error: list[float], n: int, name: str = "recon-walk") -> str:

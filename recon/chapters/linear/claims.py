@@ -11,8 +11,7 @@ from recon.store.results import Claim, verdict
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """§3.1 and what goes beyond it."""
-    moved, noise, repeated = metrics.counterfactual, metrics.noise, metrics.repeated
-    trivial, kernel = metrics.trivial, metrics.kernel
+    moved, trivial, kernel = metrics.counterfactual, metrics.trivial, metrics.kernel
     lines = torch.tensor(kernel.anscombe_lines)
     same_line = bool((lines - lines[0]).abs().max() < 0.01)
     in_kernel = max(kernel.anscombe_product_max) < 1e-10 < min(kernel.anscombe_gradient_norm)
@@ -20,7 +19,9 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     bias_matters = trivial.residual_with_bias_and_decay > 1e-6
     same = moved.relative_theta_error <= 1e-8 and moved.mean_change_l2 <= 0.2 * moved.nn_train_l2
     unlike = moved.nn_train_l2 >= 0.9 * moved.held_out_nn_l2
-    arbitrary = max(noise.relative_theta_error, repeated.relative_theta_error) <= 1e-8
+    twins = metrics.twins
+    all_bits = twins.agree == twins.numbers and not twins.same_images
+    nearly = twins.agree >= 0.9 * twins.numbers and not twins.same_images
     return [
         Claim(
             "linear-underdetermined",
@@ -72,32 +73,6 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             null_value=moved.relative_theta_error_unmoved,
         ),
         Claim(
-            "linear-any-start",
-            "",
-            "Random noise and one photograph repeated with both labels can be moved onto the same classifier as well.",
-            "",
-            f"relative error of θ: noise {noise.relative_theta_error:.0e}, repeated "
-            f"{repeated.relative_theta_error:.0e}",
-            f"unmoved: {noise.relative_theta_error_unmoved:.2f}, {repeated.relative_theta_error_unmoved:.2f}",
-            "finding" if arbitrary else "partly" if noise.relative_theta_error <= 1e-8 else "not reproduced",
-            value=max(noise.relative_theta_error, repeated.relative_theta_error),
-            null_value=min(noise.relative_theta_error_unmoved, repeated.relative_theta_error_unmoved),
-        ),
-        *_beyond(metrics),
-    ]
-
-
-def _beyond(metrics: Metrics) -> list[Claim]:
-    """Photographs of 8 bits, other numbers of images, other labels."""
-    twins, distance, labels = metrics.twins, metrics.by_n, metrics.relabelled
-    all_bits = twins.agree == twins.numbers and not twins.same_images
-    nearly = twins.agree >= 0.9 * twins.numbers and not twins.same_images
-    moved = [row.mean_change_l2 for row in distance]
-    solved = all(row.converged for row in distance)
-    falls = all(later < earlier for earlier, later in zip(moved, moved[1:], strict=False))
-    worst = max(row.relative_theta_error for row in labels)
-    return [
-        Claim(
             "linear-8bit",
             "",
             "Two disjoint sets of photographs with 8 bits a channel have the same float32 classifier, bit by bit.",
@@ -109,29 +84,5 @@ def _beyond(metrics: Metrics) -> list[Claim]:
             "finding" if all_bits else "partly" if nearly else "not reproduced",
             value=twins.agree,
             null_value=max(twins.agree_rounded, twins.agree_unmoved),
-        ),
-        Claim(
-            "linear-distance",
-            "",
-            "The larger the training set, the less other photographs have to move for the same classifier.",
-            "",
-            "mean L2 change " + ", ".join(f"{row.mean_change_l2:.2f} (n = {row.n})" for row in distance),
-            f"to the nearest training image at n = {distance[-1].n}: {distance[-1].nn_train_l2:.1f}",
-            "finding" if solved and falls else "partly" if solved and moved[-1] < moved[0] else "not reproduced",
-            value=moved[-1],
-            null_value=moved[0],
-        ),
-        Claim(
-            "linear-labels",
-            "",
-            "The labels need not be known: other photographs with labels flipped at will have the same classifier.",
-            "",
-            f"relative error of θ at most {worst:.0e} with "
-            + ", ".join(f"{row.share:.0%} (moved {row.mean_change_l2:.2f})" for row in labels)
-            + " of the labels flipped",
-            f"unmoved, true labels: {metrics.counterfactual.relative_theta_error_unmoved:.2f}",
-            "finding" if worst <= 1e-8 else "partly" if labels[0].relative_theta_error <= 1e-8 else "not reproduced",
-            value=worst,
-            null_value=metrics.counterfactual.relative_theta_error_unmoved,
         ),
     ]
