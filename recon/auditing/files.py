@@ -20,10 +20,11 @@ TORCH = {".pt", ".pth", ".ckpt", ".bin"}
 HOLDERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "weights", "module")
 MAX_HEADER = 100_000_000
 #: what training scripts keep beside the weights: numbers of NumPy and the namespace of their arguments, plain data
+_SCALAR = np.float64(0).__reduce__()[0]  # NumPy's own reader of a pickled number
 SCALARS: list[Any] = [
     np.dtype,
-    (np._core.multiarray.scalar, "numpy.core.multiarray.scalar"),
-    (np._core.multiarray.scalar, "numpy._core.multiarray.scalar"),
+    (_SCALAR, "numpy.core.multiarray.scalar"),
+    (_SCALAR, "numpy._core.multiarray.scalar"),
     *(type(np.dtype(kind)) for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1")),
     argparse.Namespace,
 ]

@@ -44,7 +44,7 @@ def plot_told(result: Result[Metrics]) -> Figure:
 def _told(ax: Axes, group: Group, kinds: dict[str, str]) -> None:
     for y, kind in enumerate(reversed(kinds)):
         found = group.evidence[kind].precision_at_20 if kind in group.evidence else None
-        if found is not None and found.mean is not None:
+        if found is not None and found.mean is not None and found.low is not None and found.high is not None:
             ax.plot([found.low, found.high], [y, y], color=SERIES[2], linewidth=1.5)
             ax.plot(found.mean, y, "o", color=SERIES[2], markersize=6)
     ax.set(yticks=range(len(kinds)), yticklabels=[*reversed(kinds.values())], xlim=(0, 1.03), ylim=(-0.5, len(kinds)))
