@@ -179,11 +179,16 @@ def by_figure(sources: Sources, paper: str) -> str:
         ends = Counter(row.verdict for row in mine.values())
         chips = " ".join(f"{chip(each)}{f' {count}' if len(mine) > 1 else ''}" for each, count in ends.items())
         sets = max((row.image_sets for row in mine.values()), default=1)
-        picture = f"![]({THUMBNAILS}/{item['picture'].replace('#', '-')}.png)" if item.get("picture") else ""
+        picture = f"![What we show for {item['where']}]({small(item)})" if "picture" in item else ""
         found = f"{item['we_find']} ({links}) {_links([*mine])}"
         sized = f"{chips} {sets} image set{'s' if sets > 1 else ''}"
         lines.append(f"| {picture} | {item['where']} | {item['they_say']} | {found} | {item['null_says']} | {sized} |")
     return "\n".join(lines)
+
+
+def small(item: dict[str, str]) -> str:
+    """The thumbnail of a row's picture, as write_thumbnails of recon_parts.py names it."""
+    return f"{THUMBNAILS}/{item['picture'].replace('#', '-')}.png"
 
 
 def headlines(sources: Sources) -> str:

@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup, Tag
 from sphinx.application import Sphinx
 
 #: what is no prose; cells of tables are kept, for their numbers
-LEFT_OUT = "section, details.claim, .cell_input, pre, .math, .headerlink, script, style, .recon-element, .recon-quiz"
+LEFT_OUT = "section, details.claim, .cell_input, pre, .math, .headerlink, script, style, .recon-element"
 HEADING, SPACE = re.compile("^(h[1-6]|summary)$"), re.compile(r"\s+")
 
 
