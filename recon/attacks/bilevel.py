@@ -3,14 +3,12 @@
     min_x l(θ*, θ(x))   s.t.   θ(x) = argmin_θ E(x, y; θ),     l = ‖θ* − θ‖²
 
 By the implicit function theorem dl/dx = −∂_x ⟨∇_θ E(x, y; θ), p⟩ at θ = θ(x) with p = [∇²_θ E]⁻¹ ∇_θ l (Lorraine et
-al. 2020).  How p is had is a value passed in: `Woodbury`,
-`GaussNewton`, `ConjugateGradient` or `QuasiNewton`.
+al. 2020).  How p is had is a value passed in, such as `Woodbury`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -19,9 +17,9 @@ from torch import Tensor
 
 from recon.errors import ReconError
 from recon.optim.descent import HeavyBall
-from recon.optim.tree import State, dot, keep
+from recon.optim.tree import State, keep
 from recon.released import Weights
-from recon.training.inner import INNER, InnerSolution, Objective, solve_affine, solve_lbfgs, with_ones
+from recon.training.inner import InnerSolution, Objective, solve_affine, with_ones
 
 
 def outer_energy(theta_star: Tensor, theta: Tensor) -> Tensor:
@@ -76,107 +74,6 @@ class Woodbury:
         return InverseProduct(p, _residual(objective, x, solution.theta, p, v), 1)
 
 
-@dataclass(frozen=True)
-class GaussNewton:
-    """The same formula with the Jacobian J of the logits of any network: the Gauss–Newton part of ∇²E.
-
-    Unlike ∇²E itself, JᵀDJ/n + wd·I is positive definite at every θ: it stays usable where ReLU minimisers sit on
-    kinks and the Hessian there is indefinite.  Equal to `Woodbury` for the affine net.
-    """
-
-    def __call__(self, objective: Objective, x: Tensor, solution: InnerSolution, v: Tensor) -> InverseProduct:
-        def solve(small: Objective, inputs: Tensor, theta: Tensor, rhs: Tensor) -> InverseProduct:
-            theta = theta.detach().requires_grad_()
-            with torch.enable_grad():
-                logits = small.logits(theta, inputs)
-            n = logits.shape[-1]
-            seeds = torch.eye(n, dtype=rhs.dtype, device=rhs.device)[:, None, :].expand(n, *logits.shape)
-            jacobian = torch.autograd.grad(logits, theta, seeds, is_grads_batched=True)[0].movedim(0, -2)
-            s = torch.sigmoid(logits.detach())
-            p = _woodbury(jacobian, s * (1 - s), small.weight_decay, rhs)
-            return InverseProduct(p, _residual(small, inputs, theta, p, rhs), 1)
-
-        return _in_row_space(solve, objective, x, solution, v)
-
-
-def conjugate_gradient(
-    matvec: Callable[[Tensor], Tensor], v: Tensor, tol: float = 1e-10, max_iter: int = 100
-) -> InverseProduct:
-    """Solve A p = v for symmetric A, each row (S, p) on its own, until ‖A p − v‖ ≤ tol ‖v‖ or max_iter.
-
-    A row along whose search direction A is not positive stops there (truncated Newton, Steihaug 1983).  The residual
-    returned is computed from p afresh, not from the recurrence.
-    """
-    p, r = torch.zeros_like(v), v.clone()
-    d, rr = r.clone(), dot(v, v)
-    goal = tol**2 * rr
-    active = rr > goal
-    iteration = 0
-    while iteration < max_iter and active.any():
-        iteration += 1
-        ad = matvec(d)
-        curvature = dot(d, ad)
-        active = active & (curvature > 0)
-        alpha = torch.where(active, rr / curvature, torch.zeros_like(rr))
-        p = p + alpha[:, None] * d
-        r = r - alpha[:, None] * ad
-        new_rr = torch.where(active, dot(r, r), rr)
-        d = torch.where(active[:, None], r + (new_rr / rr.clamp_min(torch.finfo(v.dtype).tiny))[:, None] * d, d)
-        rr = new_rr
-        active = active & (rr > goal)
-    residual = (matvec(p) - v).norm(dim=-1) / v.norm(dim=-1).clamp_min(torch.finfo(v.dtype).tiny)
-    return InverseProduct(p, residual, iteration)
-
-
-def _in_row_space(
-    solve: Callable[[Objective, Tensor, Tensor, Tensor], InverseProduct],
-    objective: Objective,
-    x: Tensor,
-    solution: InnerSolution,
-    v: Tensor,
-) -> InverseProduct:
-    """Split v at the row space of x: inside, `solve` the small problem; outside, ∇²E is wd·I exactly."""
-    space = solution.space
-    if space is None:
-        return solve(objective, x, solution.theta, v)
-    inside = space.reduce(v)
-    outside = v - space.lift(inside)
-    small = solve(space.objective, space.coordinates, space.reduce(solution.theta), inside)
-    p = space.lift(small.p) + outside / objective.weight_decay
-    share = inside.norm(dim=-1) / v.norm(dim=-1).clamp_min(torch.finfo(v.dtype).tiny)
-    return InverseProduct(p, small.residual * share, small.iterations)
-
-
-@dataclass(frozen=True)
-class ConjugateGradient:
-    """p by conjugate gradients on Hessian-vector products (double backward), to a relative residual `tol`."""
-
-    tol: float = 1e-10
-    max_iter: int = 200
-
-    def __call__(self, objective: Objective, x: Tensor, solution: InnerSolution, v: Tensor) -> InverseProduct:
-        def solve(small: Objective, inputs: Tensor, theta: Tensor, rhs: Tensor) -> InverseProduct:
-            return conjugate_gradient(lambda p: small.hvp(theta, inputs, p), rhs, self.tol, self.max_iter)
-
-        return _in_row_space(solve, objective, x, solution, v)
-
-
-@dataclass(frozen=True)
-class QuasiNewton:
-    """p = H v with the L-BFGS matrix H that the inner solver built on its way to θ(x), as in the paper's eq. (7)."""
-
-    def __call__(self, objective: Objective, x: Tensor, solution: InnerSolution, v: Tensor) -> InverseProduct:
-        pairs = solution.pairs
-        if pairs is None:
-            raise ReconError("the quasi-Newton inverse Hessian needs an inner solution found by L-BFGS")
-
-        def solve(small: Objective, inputs: Tensor, theta: Tensor, rhs: Tensor) -> InverseProduct:
-            p = pairs.apply(rhs)
-            return InverseProduct(p, _residual(small, inputs, theta, p, rhs), len(pairs.pairs))
-
-        return _in_row_space(solve, objective, x, solution, v)
-
-
 # --------------------------------------------------------------------------------------- hypergradients
 
 
@@ -193,21 +90,6 @@ def hypergradient(
     with torch.enable_grad():
         coupling = (objective.grad(theta, x, create_graph=True) * product.p).sum()
     return -torch.autograd.grad(coupling, x)[0], product
-
-
-def unrolled_hypergradient(
-    objective: Objective, x: Tensor, theta: Tensor, theta_star: Tensor, steps: int, step_size: float
-) -> tuple[Tensor, Tensor]:
-    """dl/dx by differentiating through `steps` of gradient descent on E from `theta`; the costly reference.
-
-    Returns ((S, n, d), θ after the last step (S, p)).  Memory grows with `steps`.
-    """
-    x = x.detach().requires_grad_()
-    theta = theta.detach().requires_grad_()
-    for _ in range(steps):
-        theta = theta - step_size * objective.grad(theta, x, create_graph=True)
-    energy = outer_energy(theta_star, theta).sum()
-    return torch.autograd.grad(energy, x)[0], theta.detach()
 
 
 # ------------------------------------------------------------------------------------------- the attack
@@ -234,26 +116,6 @@ class AffineInner:
         solution = solve_affine(objective, x, carried["logits"], tol=self.tol)
         assert solution.logits is not None
         return solution, {"logits": solution.logits}
-
-
-@dataclass(frozen=True)
-class LBFGSInner:
-    """`solve_lbfgs` from θ⁰ = `theta` (S, p): `first` iterations before the outer loop, then `next`, warm-started."""
-
-    theta: Tensor
-    first: int = 500
-    next: int = 10
-    tol: float = 1e-5
-
-    def init(self, objective: Objective, x: Tensor) -> State:
-        settings = replace(INNER, tol=self.tol, max_iter=self.first)
-        return {"theta": solve_lbfgs(objective, x, self.theta, settings).theta}
-
-    def solve(self, objective: Objective, x: Tensor, carried: State) -> tuple[InnerSolution, State]:
-        # near a solution, a row that needs a step this short sits on a kink of ReLU and would only cost time
-        settings = replace(INNER, tol=self.tol, max_iter=self.next, halvings=8)
-        solution = solve_lbfgs(objective, x, carried["theta"], settings)
-        return solution, {"theta": solution.theta}
 
 
 @dataclass(frozen=True)
@@ -292,15 +154,9 @@ class BilevelAttack:
 __all__ = [
     "AffineInner",
     "BilevelAttack",
-    "ConjugateGradient",
-    "GaussNewton",
     "InverseHessian",
     "InverseProduct",
-    "LBFGSInner",
-    "QuasiNewton",
     "Woodbury",
-    "conjugate_gradient",
     "hypergradient",
     "outer_energy",
-    "unrolled_hypergradient",
 ]

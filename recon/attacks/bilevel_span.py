@@ -90,13 +90,9 @@ Inverse = Callable[[HiddenObjective, Pass, InPlaceResult], Callable[[Tensor], Te
 
 
 def gauss_newton(objective: HiddenObjective, now: Pass, _: InPlaceResult) -> Callable[[Tensor], Tensor]:
-    """[JᵀDJ/n + ω·I]⁻¹, as `recon.attacks.bilevel.GaussNewton`."""
+    """[JᵀDJ/n + ω·I]⁻¹, the Gauss–Newton part of ∇²E: positive definite at every θ, also where ReLU minimisers sit on
+    kinks and ∇²E is indefinite."""
     return objective.gauss_newton(now)
-
-
-def quasi_newton(_: HiddenObjective, __: Pass, found: InPlaceResult) -> Callable[[Tensor], Tensor]:
-    """The matrix that L-BFGS built on its way to θ(x), as in the paper's eq. (7)."""
-    return found.pairs.apply
 
 
 def _mixed(objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor) -> tuple[Tensor, Tensor]:
