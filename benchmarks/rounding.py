@@ -8,7 +8,7 @@ measurement goes on.  Then:
 
 - smoke writes tests/chapters/bands.json, what tests/chapters/test_smoke.py holds a new result to (see tests/bands.py);
   with --pages every chapter is executed under them too, and tests/reference holds what all of them print, and asks
-  last whether the results are as measured;
+  last whether the results are as measured; --pages-only does that alone, where a chapter's words have changed;
 - every profile writes its part of benchmarks/rounding.json: for each experiment how many columns of numbers there are,
   which move by more than their size, and for each claim the verdicts that came out, the reference's first; of laptop
   also which verdicts are the published edition's, made on another processor.  The claims page reads it.
@@ -178,14 +178,19 @@ def write(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[s
             before(file),
         )
     if pages:
-        files = [f"{chapter}.ipynb" for chapter in chapters_of(names)]
-        folders = [out / profile / each / "pages" for each in PAGES]
-        moving_chapters = {f"{registry()[name].chapter}.ipynb" for name, each in made.items() if each["loose"]}
-        pages_made = {
-            file: reference([read_notebook(folder / file) for folder in folders], file in moving_chapters)
-            for file in files
-        }
-        replace_pages(ROOT / "tests" / "reference", pages_made, keep=True)
+        write_pages(names, out)
+
+
+def write_pages(names: Sequence[str], out: Path) -> None:
+    """The references of these experiments' chapters, from pages that were executed under `PAGES`."""
+    made = json.loads((HERE / "rounding.json").read_text(encoding="utf-8"))["smoke"]["experiments"]
+    folders = [out / "smoke" / each / "pages" for each in PAGES]
+    moving_chapters = {registry()[name].chapter for name, each in made.items() if each["loose"]}
+    pages = {}
+    for chapter in chapters_of(names):
+        found = [read_notebook(folder / f"{chapter}.ipynb") for folder in folders]
+        pages[f"{chapter}.ipynb"] = reference(found, chapter in moving_chapters)
+    replace_pages(ROOT / "tests" / "reference", pages, keep=True)
 
 
 def add(names: Sequence[str], out: Path, arithmetics: Sequence[str], pages: bool) -> None:
@@ -296,6 +301,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "rounding")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--pages", action="store_true", help="chapters too, into tests/reference (smoke only)")
+    parser.add_argument("--pages-only", action="store_true", help="references of changed chapters; the bands stay")
     parser.add_argument(
         "--under", nargs="*", choices=ARITHMETICS, help="measure under these only, and write nothing but with --add"
     )
@@ -307,6 +313,10 @@ def main() -> None:
         parser.error(f"unknown experiment '{min(unknown)}'")
     if arguments.here:
         compute(arguments.profile, names, arguments.here, arguments.pages)
+        return
+    if arguments.pages_only:
+        measure("smoke", names, arguments.out, PAGES, arguments.jobs, pages=True)
+        write_pages(names, arguments.out)
         return
     arithmetics = list(ARITHMETICS) if arguments.profile == "smoke" else list(FEW)
     measure(arguments.profile, names, arguments.out, arguments.under or arithmetics, arguments.jobs, arguments.pages)

@@ -191,6 +191,9 @@ def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
         folded = needed(nb)
         for cell in filter(lays_out, nb.cells):
             cell.metadata.tags.append("hide-input" if cell in folded else "remove-input")
+            if cell in folded:
+                titles = {"code_prompt_show": "Code of this step", "code_prompt_hide": "Code of this step"}
+                cell.metadata["mystnb"] = {**cell.metadata.get("mystnb", {}), **titles}
         if words := described(nb):
             nb.metadata["myst"] = {"html_meta": words}
         fold_imports(nb)

@@ -177,11 +177,11 @@ def by_figure(sources: Sources, paper: str) -> str:
         chapters = {row.chapter: chapter_name(row.chapter) for row in mine.values()}
         links = ", ".join(f"[{said}](executed/{stem})" for stem, said in chapters.items())
         ends = Counter(row.verdict for row in mine.values())
-        chips = " ".join(f"{chip(each)}{f' {count}' if len(mine) > 1 else ''}" for each, count in ends.items())
+        chips = ", ".join(f"{chip(each)}{f' × {count}' if len(mine) > 1 else ''}" for each, count in ends.items())
         sets = max((row.image_sets for row in mine.values()), default=1)
         picture = f"![What we show for {item['where']}]({small(item)})" if "picture" in item else ""
-        found = f"{item['we_find']} ({links}) {_links([*mine])}"
-        sized = f"{chips} {sets} image set{'s' if sets > 1 else ''}"
+        found = f"{item['we_find']} ({links})"
+        sized = f"{chips} {_links([*mine])}; {sets} image set{'s' if sets > 1 else ''}"
         lines.append(f"| {picture} | {item['where']} | {item['they_say']} | {found} | {item['null_says']} | {sized} |")
     return "\n".join(lines)
 

@@ -1,7 +1,7 @@
 """How every figure of the book is drawn: one style, one colour for each role, and grids of images.
 
 A function that draws has the decorator `chart` or, where photographs are in it, `photographs`.  Both set the style;
-they differ in the ground, which tells the build what can be inverted for dark pages (see book/_ext/tidy_pages.py).
+they differ in the ground (maps are drawn by `heatmap`), which tells the build what can be inverted for dark pages (see book/_ext/tidy_pages.py).
 """
 
 from __future__ import annotations
@@ -80,12 +80,17 @@ def photographs(plot: Callable[P, Figure]) -> Callable[P, Figure]:
     return _styled(plot, PHOTOGRAPHS_GROUND)
 
 
-def _styled(plot: Callable[P, Figure], ground: str) -> Callable[P, Figure]:
+def heatmap(plot: Callable[P, Figure]) -> Callable[P, Figure]:
+    """For maps, whose colours mean something and stay on dark pages: as `chart`, on white."""
+    return _styled(plot, PHOTOGRAPHS_GROUND, tight=True)
+
+
+def _styled(plot: Callable[P, Figure], ground: str, tight: bool = False) -> Callable[P, Figure]:
     @wraps(plot)
     def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:
         with plt.rc_context(STYLE):
             figure = plot(*args, **kwargs)
-            if ground == CHART_GROUND and figure.get_layout_engine() is None:
+            if (tight or ground == CHART_GROUND) and figure.get_layout_engine() is None:
                 figure.tight_layout(pad=0.4)
         figure.patch.set_facecolor(ground)
         return figure

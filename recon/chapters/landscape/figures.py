@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from recon.chapters.landscape.metrics import BilevelMetrics, BySet, Grid, RecipeMetrics
-from recon.chapters.pictures import PAGE, STARTS, chart, end_labels, image_rows, letters_on
+from recon.chapters.pictures import PAGE, STARTS, chart, end_labels, heatmap, image_rows, letters_on
 from recon.store.results import Result
 
 SETS = {"truth": "training", "partition": "partition", "random": "noise"}
@@ -47,7 +47,7 @@ def highest(distances: Iterable[BySet]) -> float:
     return max(float(np.max(values)) for distance in distances for values in distance.sets().values())
 
 
-@chart
+@heatmap
 def plot_maps(result: Result[BilevelMetrics]) -> Figure:
     """Fig. 10a: the bilevel end points; below, the starts themselves."""
     metrics = result.metrics

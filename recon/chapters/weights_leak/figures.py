@@ -20,6 +20,7 @@ from recon.chapters.pictures import (
     Colour,
     chart,
     end_labels,
+    heatmap,
     ink,
     letters_on,
     note,
@@ -48,7 +49,7 @@ def share(cell: Cell, counts: NCCCounts | None = None) -> float:
     return max((counts or cell.excess).ncc_07, 0) / cell.n_train
 
 
-@chart
+@heatmap
 def plot_map(result: Result[SizeMetrics]) -> Figure:
     """Excess over the best null, as a share of the images, against their number and the width."""
     cells = [cell for cell in result.metrics.of("cifar") if cell.side == 32]
