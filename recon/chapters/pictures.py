@@ -1,7 +1,8 @@
 """How every figure of the book is drawn: one style, one colour for each role, and grids of images.
 
-A function that draws has the decorator `chart` or, where photographs are in it, `photographs`.  Both set the style;
-they differ in the ground (maps are drawn by `heatmap`), which tells the build what can be inverted for dark pages (see book/_ext/tidy_pages.py).
+A function that draws has the decorator `chart`, `heatmap` for a map, or, where photographs are in it, `photographs`.
+All set the style; they differ in the ground, which tells the build what can be inverted for dark pages (see
+book/_ext/tidy_pages.py).
 """
 
 from __future__ import annotations
