@@ -13,6 +13,8 @@ from recon.chapters.candidates.compute_members import Pool, rates
 from recon.chapters.candidates.names import FREE, HELD_OUT, KKT, NOISE, NOT_BLIND, PHOTOGRAPH, SHADOWED, TRUTH
 from recon.chapters.catalogue import Row
 
+APPENDIX = True  # its smoke runs are those of `make test-all`
+
 
 @pytest.fixture
 def sets(runs):

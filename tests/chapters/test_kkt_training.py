@@ -12,6 +12,8 @@ from recon.nets.mlp import three_layer
 from recon.optim.streams import stream
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 
+APPENDIX = True  # its smoke runs are those of `make test-all`
+
 
 @pytest.fixture(scope="module")
 def smoke(runs):

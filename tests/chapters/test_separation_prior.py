@@ -17,6 +17,8 @@ from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc
 
+APPENDIX = True  # its smoke runs are those of `make test-all`
+
 
 @pytest.fixture(scope="module")
 def smoke(runs):
