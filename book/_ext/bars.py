@@ -87,6 +87,8 @@ def plot_bars(found: list[Bar]) -> Figure:
 
 def write_bars(app: Sphinx) -> None:
     """Before pages are read: the figure, in the folder of the page."""
+    if not (Path(app.srcdir) / "book" / "publish.md").is_file():
+        return  # no page shows it
     mpl.use("Agg")
     folder = Path(app.srcdir) / "book" / "figures"
     folder.mkdir(exist_ok=True)

@@ -26,6 +26,8 @@ from claim_parts import CONTRADICTED, FAILED, KINDS, STOPPING, Sources, cells, c
 from recon_parts import opening, part, thumbnail  # noqa: E402
 from tidy_pages import links  # noqa: E402
 
+from tests.prose import NAMES  # noqa: E402
+
 PUBLISHED = ROOT / "book" / "executed"
 MENTION = re.compile(r"\[chapter \d+\]\([^)]*\)")
 SOURCES = Sources(ROOT, PUBLISHED / "results", sorted(PUBLISHED.glob("*.ipynb")))
@@ -110,6 +112,24 @@ def test_every_figure_of_the_papers_has_a_row_and_every_claim_of_theirs_a_figure
         assert {name for item in items for name in item["claims"]} == set(catalogue(ROOT)[paper])
         for item, line in zip(items, table.splitlines()[2:], strict=True):
             assert item["we_find"] in line and line.count(" | ") == 5 and "image set" in line and "{.chip" in line
+
+
+def numbers(text: str) -> list[float]:
+    """Those of a sentence, names such as "Fig. 8" left out; 37 % is 0.37."""
+    found = re.findall(r"(\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)( ?%)?", NAMES.sub(" ", text))
+    return [float(each.replace(",", "")) / (100 if percent else 1) for each, percent in found]
+
+
+def test_a_row_of_a_figure_has_the_numbers_of_its_claims():
+    """Prose beside them is written for what was found: it has to be written anew where that moves."""
+    counted = best(row for rows in checked(SOURCES).values() for row in rows)
+    for paper in ("runkel2024", "chen2022"):
+        for item in catalogue(ROOT)["figures"][paper]:
+            claims = [counted[name].claim for name in item["claims"]]
+            known = [n for each in claims for n in numbers(f"{each.ours}; {each.null}; {each.paper}; {each.sentence}")]
+            said = numbers(item["we_find"]) + numbers(item["null_says"])
+            odd = [n for n in said if not any(abs(n - k) <= 0.06 * max(abs(k), 1e-60) for k in known)]
+            assert odd == [], item["where"]
 
 
 def test_headlines_are_fifteen_and_hold_on_every_processor(monkeypatch):
