@@ -44,12 +44,12 @@ def bars(root: Path) -> list[Bar]:
     many = next(each for each in size if (each.side, each.width, each.n_train) == (32, 1000, 500))
     head = heads.at(recipe="AdamW, default", n_train=100)
     return [
-        recipe("weights, ordinary training", "SGD, decay 0"),
+        recipe("weights, SGD without decay", "SGD, decay 0"),
         recipe("weights and their start", "SGD, decay 0", "known"),
         recipe("weights whose start weight decay has erased", "SGD, decay 0.02"),
         counted("weights from a small start, 500 images", many.matches.ncc_07, many.best_null.ncc_07, many.n_train),
         counted(
-            "the same weights, and public photographs",
+            "another such network, and public photographs",
             prior.found.matches.ncc_07,
             prior.found.best_null.ncc_07,
             prior.n_train,

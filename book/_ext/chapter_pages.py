@@ -120,7 +120,7 @@ def stamp_table(nb: NotebookNode) -> str:
 BINDING = re.compile(r'^(\w+) = ([\w.]+)\(\s*"([a-z-]+)"', re.MULTILINE)
 #: the kept run where there is one, else this page's
 CHOICE = re.compile(r"^(\w+) = (\w+)\[0\] if \2 else (\w+)$", re.MULTILINE)
-CALL = re.compile(r"\w+\((\w+)")
+CALL = re.compile(r"\((\w+)")
 VARIES = re.compile(r"(?:each|against|over|to|of) n\b")
 
 

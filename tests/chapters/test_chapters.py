@@ -62,7 +62,7 @@ def test_costs_sizes_and_figures_of_an_experiment(name):
     assert tuple(chosen.cost) == tuple(chosen.sizes) == PROFILES
     assert len({type(sizes) for sizes in chosen.sizes.values()}) == 1
     assert is_dataclass(chosen.metrics) and chosen.metrics.__dataclass_params__.frozen
-    assert callable(chosen.compute) and callable(chosen.claims) and chosen.figures
+    assert callable(chosen.compute) and callable(chosen.claims) and isinstance(chosen.figures, dict)
 
 
 @pytest.mark.parametrize("name", registry())
