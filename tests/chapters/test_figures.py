@@ -22,6 +22,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from bars import bars, plot_bars
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex, to_rgb
@@ -30,8 +31,6 @@ from matplotlib.legend import Legend
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
-from recon.press.knowing import found_in, points
-from recon.press.knowing.figures import plot_map
 
 import recon.chapters
 from recon.auditing.figures import plot_calibration
@@ -268,12 +267,10 @@ def test_the_figure_of_an_audits_false_alarms_can_be_read():
     assert faults(plot_calibration(told["networks"])) == []
 
 
-def test_the_map_of_knowing_can_be_read():
-    root, results = Path(recon.chapters.ROOT), BOOK / "executed" / "results"
-    output, sgd = (found_in(root, results, name).metrics for name in ("informed-output", "informed-sgd"))
-    figure = plot_map(points(root, results), output, sgd)
-    assert faults(figure) == []
-    plt.close(figure)
+def test_the_seven_bars_can_be_read():
+    found = bars(Path(recon.chapters.ROOT))
+    assert len(found) == 7 and all(0 <= bar.null <= 1 and 0 <= bar.found <= 1 for bar in found)
+    assert faults(plot_bars(found)) == []
 
 
 def test_every_figure_has_the_books_style():
