@@ -16,10 +16,11 @@ from recon.auditing.files import load_state
 from recon.auditing.fit import fit_of, inferred_transform
 from recon.auditing.inputs import Expected, classes_of, images_of, labels_in, load_images, transform_of
 from recon.auditing.networks import anatomy, subject_of
+from recon.auditing.shadows import Recipe
 from recon.errors import ReconError
 
 N = 100
-FAST = dict(profile="smoke", attacks="membership", shadows=2, canaries=0)
+FAST = dict(profile="smoke", attacks="membership", shadows=2, canaries=0, recipe=Recipe(lr=1e-2, batch=None, steps=150))
 
 
 @pytest.fixture(scope="module")

@@ -219,11 +219,7 @@ def test_publish_promotes_pages_and_small_results(repo):
     assert target == repo / "book" / "executed"
     found = sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
     assert found == ["01-one.ipynb", "results/linear/result.json"]
-    made, schema = (
-        json.loads((target / "results" / "linear" / f"{name}.json").read_text()) for name in ("result", "schema")
-    )
-    assert set(schema["required"]) <= set(made) <= set(schema["properties"]) | {"sha256", "arrays_sha256"}
-    assert set(schema["properties"]["metrics"]["required"]) <= set(made["metrics"])
+    made = json.loads((target / "results" / "linear" / "result.json").read_text())
     assert made["claims"] and not result_at("laptop").claims  # by today's code
     assert sorted(path.name for path in target.parent.iterdir()) == ["executed", "index.md"]
     assert publish.publish("laptop-cifar10", repo) == target
