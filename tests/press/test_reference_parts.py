@@ -34,6 +34,7 @@ def entry(page: str, name: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", found[1])).split())
 
 
+@pytest.mark.slow
 def test_the_page_has_every_module_and_docstrings_as_they_are_typed(page):
     for module in reference_parts.modules():
         assert page.count(f'id="{module.replace(".", "-").replace("_", "-")}"') == 1, module
@@ -47,6 +48,7 @@ def test_the_page_has_every_module_and_docstrings_as_they_are_typed(page):
     assert "‖θ_1‖²" in page and "recon.chapters.linear" not in page
 
 
+@pytest.mark.slow
 def test_the_page_names_no_folder_and_no_address_of_the_machine_that_built_it(page):
     text = html.unescape(re.sub(r"<[^>]+>", "", page))
     assert re.findall(r"\w*Path\([^)]*\)|0x[0-9a-f]{6,}|<(?:function|class|\w+ object)[^>]*>|~recon", text) == []
@@ -54,6 +56,7 @@ def test_the_page_names_no_folder_and_no_address_of_the_machine_that_built_it(pa
     assert "root : Path = ROOT" in entry(page, "recon.press.publish.render")
 
 
+@pytest.mark.slow
 def test_the_page_lists_the_fields_of_a_dataclass_under_its_signature(page):
     said = entry(page, "recon.attacks.recover.RecoverSettings")
     assert "step_x : float = 0.02" in said and said.startswith("class RecoverSettings (")
