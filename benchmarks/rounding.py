@@ -241,7 +241,8 @@ def reference(pages: Sequence[Any], is_loose: bool) -> Any:
                 raise SystemExit(f"cell {number} has not as many outputs under every arithmetic: {cell.source[:200]}")
             for texts, (holder, key) in zip(zip(*printed, strict=True), _places(cell), strict=True):
                 holder[key] = merged(texts, is_loose)
-    first.cells.append(asks(experiments_in(first)))
+    if names := experiments_in(first):
+        first.cells.append(asks(names))
     return first
 
 
