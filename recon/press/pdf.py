@@ -29,14 +29,17 @@ FOOT = (
     '<span class="title"></span><span><span class="pageNumber"></span> / <span class="totalPages"></span></span></div>'
 )
 MARGIN: PdfMargins = {"top": "14mm", "bottom": "16mm", "left": "15mm", "right": "15mm"}
-SCALE = 0.8  # of a page of the screen
-#: what is closed is opened, but for claims, whose cards are for searching; what waits for scrolling is loaded; ids get
-#: the page's own prefix, since those of all pages come together; a page is ready when its formulas and pictures are
+SCALE = 0.7  # of a page of the screen
+#: what is closed is opened, but for claims, whose cards are for searching, and for solutions and imports; what waits
+#: for scrolling is loaded; ids get the page's own prefix, since those of all pages come together; a page is ready when
+#: its formulas and pictures are
 READY = """async (prefix) => {
   document.querySelectorAll("[id]").forEach((each) => (each.id = prefix + each.id));
   document.querySelectorAll('a[href^="#"]').forEach((each) =>
     each.setAttribute("href", "#" + prefix + each.getAttribute("href").slice(1)));
-  document.querySelectorAll("details:not(.claim)").forEach((each) => (each.open = true));
+  const folded = /^\\s*(Solution|Imports|Code of)/;
+  document.querySelectorAll("details:not(.claim)").forEach((each) =>
+    (each.open = !folded.test(each.querySelector("summary")?.innerText ?? "")));
   const images = [...document.images];
   images.forEach((image) => (image.loading = "eager"));
   await window.MathJax?.startup?.promise;
