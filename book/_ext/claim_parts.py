@@ -171,7 +171,7 @@ def escaped(text: str) -> str:
 def by_figure(sources: Sources, paper: str) -> str:
     """One row a figure or table of a paper: what it says, what we find, the null, the verdicts, the image sets."""
     counted = best(row for rows_ in checked(sources).values() for row in rows_)
-    lines = ["| | In the paper | They say | We find | Null | Verdict |", "|---|---|---|---|---|---|"]
+    lines = ["| In the paper | They say | We find | Null | Verdict |", "|---|---|---|---|---|"]
     for item in catalogue(sources.root)["figures"][paper]:
         mine = {name: counted[name] for name in item["claims"] if name in counted}
         chapters = {row.chapter: chapter_name(row.chapter) for row in mine.values()}
@@ -182,7 +182,7 @@ def by_figure(sources: Sources, paper: str) -> str:
         picture = f"![What we show for {item['where']}]({small(item)})" if "picture" in item else ""
         found = f"{item['we_find']} ({links})"
         sized = f"{chips} {_links([*mine])}; {sets} image set{'s' if sets > 1 else ''}"
-        lines.append(f"| {picture} | {item['where']} | {item['they_say']} | {found} | {item['null_says']} | {sized} |")
+        lines.append(f"| {item['where']} {picture} | {item['they_say']} | {found} | {item['null_says']} | {sized} |")
     return "\n".join(lines)
 
 

@@ -161,7 +161,7 @@ def column_norms(w: Tensor) -> Tensor:
 def programmes(anchors: Tensor, basis: Tensor, settings: SparseSettings) -> Tensor:
     """Answers x (k, d) of the linear programmes of `anchors` (k, d), in the span of `basis` (r, d).
 
-    Douglas–Rachford: with P the projection onto {x in the span, ⟨x, a⟩ = 1} for ‖a‖ = 1 and t the step,
+    Douglas–Rachford: with P the projection onto all x of the span with ⟨x, a⟩ = 1, for ‖a‖ = 1, and t the step,
     z ← z + max(2 P(z) − z − t, 0) − P(z).
     """
     a = normalize(anchors[anchors.norm(dim=1) > 1e-6 * anchors.norm(dim=1).max()], dim=1)

@@ -210,8 +210,10 @@ def test_what_counts_is_on_the_first_screens(tab):
     numbers = page.locator(".sd-fs-2")
     assert numbers.count() == 3 and numbers.evaluate_all(bottom) < 900
     page = tab.open("book/claims.html")
-    assert page.locator(".compact table").count() == 2
-    assert page.locator(".compact table").evaluate_all(bottom) < 2 * 900
+    assert page.locator(".compact table").count() == 4  # verdicts, a row a figure of each paper, what failed
+    assert page.locator(".compact table").first.evaluate_all(bottom) < 900
+    tall = "all => Math.max(...all.map((e) => e.getBoundingClientRect().height))"
+    assert page.locator(".compact table").evaluate_all(tall) < 2.5 * 900
 
 
 def test_the_heaviest_pages_load_from_disk_in_two_seconds(browser, site, tmp_path):
@@ -248,7 +250,7 @@ def test_claims_are_filtered_by_chip_and_by_word(tab):
     page = tab.open("book/claims.html")
     cards, said = page.locator("details.claim:visible"), page.locator(".claims-bar [role=status]")
     everything = cards.count()
-    assert everything > 100 and said.inner_text() == f"{everything} of {everything} claims"
+    assert everything > 50 and said.inner_text() == f"{everything} of {everything} claims"
     chip = page.get_by_role("button", name="not reproduced")
     chip.focus()
     page.keyboard.press("Enter")
@@ -266,7 +268,7 @@ def test_claims_are_filtered_by_chip_and_by_word(tab):
 
 
 def test_a_link_to_a_claim_opens_it_and_its_card_fits_a_phone(tab):
-    tab.open("book/status.html")  # a link within the page would not load it
+    tab.open("book/changes.html")  # a link within the page would not load it
     page = tab.open("book/claims.html#claim-hidden-distance-random")
     card = page.locator("#claim-hidden-distance-random")
     assert card.get_attribute("open") is not None and card.get_by_text("Table 1", exact=False).first.is_visible()
