@@ -16,6 +16,7 @@ import torch
 from recon.chapters import ROOT, code_of, experiment, kept, sizes_of
 from recon.chapters.base import Context, Experiment, Tensors
 from recon.errors import ReconError
+from recon.images.partitions import partition
 from recon.images.pool import ImagePool
 from recon.images.registry import load_pool
 from recon.store.checkpoints import Checkpoints
@@ -59,6 +60,9 @@ def run(
     pool = load_pool(data, data_root)
     if chosen.shape not in (None, pool.shape):
         raise ReconError(f"{name} needs images of shape {chosen.shape}, and those of {pool.name} are {pool.shape}")
+    if not sizes and too_few(pool, config, seed):
+        config = sizes_of(chosen, "smoke", {})
+        pool = replace(pool, notice=f"{pool.notice} They are too few for {name}, which has the sizes of profile smoke.")
     key = result_key(name, config, seed, computing.type, pool.sha256, code_of(chosen))
     folder = output_folder(out, profile, pool.name) / _name(name, key, sizes)
     if (stored := find_result(folder, key, chosen.metrics)) is not None:
@@ -95,6 +99,16 @@ def drawn(result: Result[Any], stem: str) -> Any:
     from IPython.display import Image
 
     return Image(filename=str(stored[1] / f"{stem}.png"))
+
+
+def too_few(pool: ImagePool, config: Any, seed: int) -> bool:
+    """Whether the bundled photographs, which stand in for CIFAR-10, have fewer training or held-out images than these
+    sizes ask for."""
+    n = getattr(config, "n_train", 0)
+    if pool.name != "photos" or not n:
+        return False
+    data = partition(pool, n, n_held_out=n, seed=seed)
+    return min(len(data.train), len(data.held_out)) < n
 
 
 def _computed(

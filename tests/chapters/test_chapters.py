@@ -14,8 +14,9 @@ import torch
 
 from recon.chapters import ROOT, load, registry, sizes_of
 from recon.chapters.base import Outcome
-from recon.chapters.run import folder_of, run
+from recon.chapters.run import folder_of, run, too_few
 from recon.errors import ReconError
+from recon.images.registry import load_pool
 from recon.store.results import read_json
 
 PROFILES = ("smoke", "laptop", "paper")
@@ -102,6 +103,13 @@ def test_a_run_gives_typed_metrics_and_tensors_on_the_cpu(result):
     assert result.arrays and all(isinstance(x, torch.Tensor) and x.device.type == "cpu" for x in result.arrays.values())
     assert result.made.data.name == "photos" and "not CIFAR-10" in result.made.data.notice
     assert result.made.config == asdict(registry()["collapse"].sizes["smoke"])
+
+
+def test_where_the_bundled_photographs_are_too_few_the_sizes_are_those_of_smoke():
+    """`make book` without a network: separation asks for more of them than there are."""
+    pool = load_pool("photos")
+    sizes = registry()["separation"].sizes
+    assert too_few(pool, sizes["laptop"], 0) and not too_few(pool, sizes["smoke"], 0)
 
 
 @pytest.mark.parametrize("name", [name for name, chosen in registry().items() if chosen.shape])
