@@ -15,6 +15,7 @@ from markupsafe import Markup
 from PIL import Image
 
 from recon.auditing.networks import printable
+from recon.auditing.verdict import capital
 
 NAMES = {
     "separation": "Separation of the first layer",
@@ -82,15 +83,11 @@ def page(report: dict[str, Any], pairs: Sequence[tuple[Row, Row]], regime: str) 
     training images, and among held-out ones · regime: a sentence on whether DecoReco can work here."""
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters |= {"embedded": embedded, "printable": printable, "capitalize_first": _capital}
+    environment.filters |= {"embedded": embedded, "printable": printable, "capitalize_first": capital}
     template = environment.get_template("report.html.jinja")
     style = Markup((Path(__file__).parent / "report.css").read_text(encoding="utf-8"))
     said = {"names": NAMES, "scores": SCORES, "free": FREE, "limits": LIMITS, "titles": TITLES, "shares": SHARES}
     return template.render(report=report, result=report["result"], pairs=pairs, regime=regime, style=style, **said)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def embedded(pixels: np.ndarray) -> str:

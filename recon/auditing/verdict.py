@@ -62,14 +62,18 @@ def decide(
     if misfit is not None:
         if images != LEAKS:
             images, sentence = CANNOT_TELL, "Whether these weights leak cannot be told."
-        return Verdict(images, None if membership is None else CANNOT_TELL, f"{sentence} {_capital(misfit)}.")
+        return Verdict(images, None if membership is None else CANNOT_TELL, f"{sentence} {capital(misfit)}.")
     if membership is None:
         return Verdict(images, None, sentence)
     kind, more = _on_membership(membership)
     return Verdict(images, kind, f"{sentence} {more}")
 
 
-def _capital(text: str) -> str:
+def capital(text: str) -> str:
+    """
+    >>> capital("two images are near-copies")
+    'Two images are near-copies'
+    """
     return text[:1].upper() + text[1:]
 
 
