@@ -38,6 +38,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from recon.chapters.catalogue import PAPERS, best, catalogue, rows
 from recon.errors import ReconError
+from recon.press.edition import is_appendix
 from recon.press.numbers import rendered
 
 NUMBERED = ("book/index", "book/audit", "book/publish")  # pages that are templates
@@ -91,7 +92,7 @@ def contents(sources: Sources) -> str:
     for page in sources.chapters:
         nb = nbformat.read(page, as_version=4)
         title = re.search(r"^# (.+)$", nb.cells[0].source, re.MULTILINE)
-        if not page.stem[0].isdigit():
+        if is_appendix(page):
             continue  # appendices stand in the menu
         lines += [f"::::{{grid-item-card}} {int(page.stem[:2])}. {title[1] if title else page.stem}"]
         lines += [f":link: executed/{page.stem}", ":link-type: doc"]

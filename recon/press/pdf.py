@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from recon.chapters import ROOT
 from recon.errors import ReconError
+from recon.press.edition import is_appendix
 from recon.press.html import toc_files
 from recon.press.publish import render
 from recon.store.browser import find_browser
@@ -55,18 +56,12 @@ def write_pdf(root: Path = ROOT) -> Path:
     ReconError without Chromium, or without Playwright and pypdf, which `make env` installs.
     """
     html, target = render(root), root / "build" / "published" / "book.pdf"
-    pages = [html / f"{name}.html" for name in toc_files(root / "_toc.yml") if is_core(name)]
+    pages = [
+        html / f"{name}.html" for name in toc_files(root / "_toc.yml") if name in BESIDE or not is_appendix(Path(name))
+    ]
     with chromium() as tab, atomic_path(target) as temporary:
         join(pages, temporary, tab)
     return target
-
-
-def is_core(name: str) -> bool:
-    """
-    >>> is_core("book/executed/01-linear"), is_core("book/executed/b-prior"), is_core("book/index")
-    (True, False, True)
-    """
-    return name in BESIDE or name.removeprefix("book/executed/")[0].isdigit()
 
 
 def join(pages: list[Path], target: Path, tab: Page) -> None:

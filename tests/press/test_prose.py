@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from recon.chapters import load
+from recon.press.edition import is_appendix
 from tests.prose import ROOT, Sentence, of_page, pages, plain, words
 
 #: sentences that may break a rule; at most ten
@@ -19,11 +20,6 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 RANGES = sorted((Path(__file__).parent / "ranges").glob("*.yml"))
 WORDS, FIGURES, TABLES, CAPTION = 2000, 8, 3, 40
 APPENDIX_WORDS = 2400
-
-
-def is_core(page: Path) -> bool:
-    """Chapters have numbers, appendices letters."""
-    return page.stem[0].isdigit()
 
 
 def executed(page: Path) -> Path:
@@ -87,7 +83,7 @@ def test_a_page_takes_ten_minutes(page):
     told = ["".join(out.get("data", {}).get("text/markdown", "")) for each in shown for out in each.get("outputs", [])]
     told += ["".join(each["source"]) for each in markdown]
     tables = sum("<table" in each for each in html) + sum(len(re.findall(r"^\|[\s:|-]+\|$", e, re.M)) for e in told)
-    assert words(executed(page)) <= (WORDS if is_core(page) else APPENDIX_WORDS)
+    assert words(executed(page)) <= (APPENDIX_WORDS if is_appendix(page) else WORDS)
     assert sum(figure_of(each) is not None for each in shown) <= FIGURES
     assert tables <= TABLES
 
@@ -138,6 +134,6 @@ def test_what_a_sentence_rests_on_is_as_when_it_was_written(page, entry):
     assert low <= found <= high
 
 
-@pytest.mark.parametrize("page", [page for page in NOTEBOOKS if is_core(page)], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [page for page in NOTEBOOKS if not is_appendix(page)], ids=lambda page: page.stem)
 def test_the_answer_of_a_chapter_rests_on_a_number(page):
     assert page.stem in {file.stem for file in RANGES}
