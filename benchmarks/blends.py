@@ -2,7 +2,7 @@
 
 A blend knows nothing of a network.  Blends of the training images themselves are the hardest null, those of other
 photographs are what everybody has.  Of the images that blends match above a threshold, the share that was trained on
-says how much preference a blend has; an attack must have more (`recon.scoring.yardstick`, which reads blends.json).
+says how much preference a blend has; an attack must have more (`recon.chapters.yardstick`, which reads blends.json).
 On CIFAR-10, for each number of images, over three image sets and several drawings, with twice as many candidates as
 images.
 """

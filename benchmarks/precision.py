@@ -3,7 +3,7 @@
 n = 100, width 1000, the first steps from N(0, 1) and from the tuned scale: energies, and how alike the candidates are.
 `bfloat16_product_differs` is the relative error of one product: about 1e-3 where the processor multiplies in bfloat16,
 and rounding of float32 where it does not and PyTorch stays in float32.  "bfloat16" asks for such products,
-"operands" rounds them on any processor (`recon.optim.rounded`).
+"operands" rounds them on any processor (`recon.chapters.rounded`).
 
 Last, the same recipe begun at the training images, for as many steps as it takes to leave them: does it leave them
 because its products are rounded?  `moved` is how far an image is from its start, relative to its norm.
@@ -22,8 +22,8 @@ from timing import one_by_one, write
 from recon.attacks.published import PublishedSettings, marks, products_in, recover_as_published
 from recon.chapters.base import Context
 from recon.chapters.reference_common import STARTS, train_reference
+from recon.chapters.rounded import RoundedProducts
 from recon.images.registry import load_pool
-from recon.optim.rounded import RoundedProducts
 from recon.released import Weights
 from recon.scoring.matching import one_to_one
 from recon.store.checkpoints import Checkpoints

@@ -11,10 +11,10 @@ from PIL import Image
 from torch import Tensor
 from tqdm import tqdm
 
-from recon.analysis.eight_bit import EightBitSettings, Twin, twin
+from recon.chapters.linear.eight_bit import EightBitSettings, Twin, twin
+from recon.chapters.linear.others import others
 from recon.chapters.run import check_seed
 from recon.errors import ReconError
-from recon.images.others import others
 from recon.images.partitions import partition
 from recon.images.pool import ImagePool
 from recon.images.registry import load_pool

@@ -8,8 +8,8 @@ import torch
 from torch.func import jacrev
 
 from recon.attacks.retrain import Retraining, invert_training
+from recon.chapters.all_but_one.shadows import AllButOne, Recipe
 from recon.nets.mlp import MLP
-from recon.training.all_but_one import AllButOne, Recipe
 
 NET = MLP((9, 6, 4), smoothing=1.0)
 

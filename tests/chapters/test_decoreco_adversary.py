@@ -26,11 +26,11 @@ from recon.chapters.decoreco_adversary.compute import (
     scores,
     trusted,
 )
+from recon.chapters.decoreco_adversary.discrimination import Scored
+from recon.chapters.decoreco_adversary.evidence import EVIDENCE
 from recon.chapters.decoreco_adversary.networks import Outside, described, is_true
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
-from recon.scoring.discrimination import Scored
-from recon.scoring.evidence import EVIDENCE
 
 SMOKE = DECORECO_ADVERSARY.sizes["smoke"]
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import recon
-from recon.analysis.basins import set_distances
 from recon.chapters.landscape import RECIPE
+from recon.chapters.landscape.distances import set_distances
 from recon.chapters.landscape.metrics import Distances
 from recon.scoring.metrics import ncc
 

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from recon import cli
-from recon.analysis.eight_bit import EightBitSettings
+from recon.chapters.linear.eight_bit import EightBitSettings
 from recon.press import train_both
 from recon.press.twins import twins
 

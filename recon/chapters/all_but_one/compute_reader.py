@@ -13,13 +13,13 @@ from torch import Tensor
 from recon.attacks.reconstructor import linear_reader, network_reader
 from recon.attacks.retrain import invert_training
 from recon.chapters.all_but_one.metrics import Inversion, ReaderMetrics, Reading
+from recon.chapters.all_but_one.shadows import AllButOne
 from recon.chapters.all_but_one.sizes import ReaderSizes
 from recon.chapters.base import Context, Outcome
 from recon.images.digits import load_digits
 from recon.nets.mlp import MLP
 from recon.optim.streams import named
 from recon.scoring.metrics import mse
-from recon.training.all_but_one import AllButOne
 
 SMOOTHING = 1.0  # softplus for their ELU: as smooth, and a network of this package
 SHOWN = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recon.attacks.reconstructor import ReaderSettings
-from recon.training.all_but_one import Recipe
+from recon.chapters.all_but_one.shadows import Recipe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from torch import Tensor
 from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury, outer_energy
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.bilevel_affine.inexact import descent_steps, inexact_solves
 from recon.chapters.bilevel_affine.metrics import Ended, Metrics, Null, Starts, Stopped
 from recon.chapters.bilevel_affine.sizes import Sizes
 from recon.chapters.bilevel_common import BOX, PAPER_AFFINE, STARTS, image_null, measured, start_of
@@ -18,7 +19,6 @@ from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace, reduced
 from recon.released import Weights
 from recon.training.inner import Objective, solve_affine
-from recon.training.unfinished import descent_steps, unfinished
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
@@ -105,7 +105,7 @@ def _uniform(objective: Objective, context: Context) -> Tensor:
 
 def _stopped(objective: Objective, x_hat: Tensor, theta_0: Tensor, theta_star: Tensor, sizes: Sizes) -> list[Stopped]:
     """The same accuracies at all three."""
-    by_start = [unfinished(objective, x_hat[row], theta_0, theta_star, sizes.stop_at) for row in range(len(STARTS))]
+    by_start = [inexact_solves(objective, x_hat[row], theta_0, theta_star, sizes.stop_at) for row in range(len(STARTS))]
     truth = by_start[STARTS.index("truth")]
     return [
         Stopped(

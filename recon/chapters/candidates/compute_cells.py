@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from recon.analysis.blind import farthest_in_cell, room
 from recon.chapters.base import Context
 from recon.chapters.candidates.metrics import CellRow
 from recon.chapters.candidates.names import STARTS
+from recon.chapters.candidates.null_directions import farthest_in_cell, room
 from recon.chapters.candidates.sizes import SetSizes
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, three_layer

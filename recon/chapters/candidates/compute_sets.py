@@ -10,14 +10,14 @@ import time
 import torch
 from torch import Tensor
 
-from recon.analysis.blind import room, seen_rows, toward
-from recon.analysis.kkt_sets import Points, apart, cells, conditions, gates, rank_of, split, summed
 from recon.attacks.multipliers import from_network, multipliers
 from recon.attacks.separation import FirstLayer, separate
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.candidates.compute_cells import cell_rows
+from recon.chapters.candidates.kkt_sets import Points, apart, cells, conditions, gates, rank_of, split, summed
 from recon.chapters.candidates.metrics import Energy, Freedom, SameRun, SetMetrics, SetRow, Slide, Twin
 from recon.chapters.candidates.names import HELD_OUT, NOISE, NOT_BLIND, PHOTOGRAPH, TRUTH, UNIFORM
+from recon.chapters.candidates.null_directions import room, seen_rows, toward
 from recon.chapters.candidates.sizes import SetSizes
 from recon.chapters.common import LAYER_1, ReleasedNet, kept_arrays, match_table, nulls_of
 from recon.chapters.separation_common import TRUE_NCC, counts, others_of

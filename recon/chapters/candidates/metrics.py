@@ -14,7 +14,7 @@ class SetRow:
 
     images: how many · difference: of its Σ λ y ∇Φ from the training set's, relative · margin_change: the largest
     relative change of a margin · smallest_multiplier, slack, kkt_residual (of layer 1): see
-    `recon.analysis.kkt_sets.Conditions`; slack None where an image is misclassified · moved: median ‖v‖ / ‖x‖ of what
+    `kkt_sets.Conditions`; slack None where an image is misclassified · moved: median ‖v‖ / ‖x‖ of what
     was added to an image, both minus the mean image · ncc: median correlation of a member with the training image
     between · far: training images both of whose members correlate less with them than `TRUE_NCC` · natural: share of
     the members that look natural.

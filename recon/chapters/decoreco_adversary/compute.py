@@ -12,13 +12,7 @@ import torch
 from torch import Tensor
 
 from recon.chapters.base import Context, Outcome, Tensors
-from recon.chapters.decoreco_adversary.metrics import Arm, Free, Group, Guess, Judged, Metrics, Number
-from recon.chapters.decoreco_adversary.networks import Outside, attack_network, is_true
-from recon.chapters.decoreco_adversary.sizes import Sizes
-from recon.chapters.separation_common import TRUE_NCC
-from recon.images.partitions import centre
-from recon.scoring.certainty import calibrated, probability
-from recon.scoring.discrimination import (
+from recon.chapters.decoreco_adversary.discrimination import (
     MEASURES,
     TRUSTED,
     Estimate,
@@ -29,7 +23,13 @@ from recon.scoring.discrimination import (
     guess,
     share_true,
 )
-from recon.scoring.evidence import EVIDENCE, features, shadow_classifier
+from recon.chapters.decoreco_adversary.evidence import EVIDENCE, features, shadow_classifier
+from recon.chapters.decoreco_adversary.metrics import Arm, Free, Group, Guess, Judged, Metrics, Number
+from recon.chapters.decoreco_adversary.networks import Outside, attack_network, is_true
+from recon.chapters.decoreco_adversary.sizes import Sizes
+from recon.chapters.separation_common import TRUE_NCC
+from recon.images.partitions import centre
+from recon.scoring.certainty import calibrated, probability
 from recon.scoring.matching import rescale
 from recon.scoring.metrics import ncc
 from recon.scoring.nulls import NULLS

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from recon.chapters.decoreco_adversary.discrimination import TRUSTED
 from recon.chapters.decoreco_adversary.metrics import Group, Metrics
 from recon.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows, note
-from recon.scoring.discrimination import TRUSTED
 from recon.store.results import Result
 
 #: what is drawn of each attack: its title, and the kinds of evidence in words

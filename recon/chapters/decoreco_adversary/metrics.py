@@ -28,10 +28,10 @@ class Number:
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """How well one kind of evidence tells true from false, see `recon.scoring.discrimination`: area under the ROC
-    curve; the same without doubtful candidates and negatives; the same if a negative counts as true; share of the true
-    accepted with at most 1 % of the false; share of true ones among the 20 most trusted; rank correlation with the NCC
-    to the nearest training image."""
+    """How well one kind of evidence tells true from false, see `discrimination`: area under the ROC curve; the same
+    without doubtful candidates and negatives; the same if a negative counts as true; share of the true accepted with at
+    most 1 % of the false; share of true ones among the 20 most trusted; rank correlation with the NCC to the nearest
+    training image."""
 
     auc: Number
     auc_clear: Number

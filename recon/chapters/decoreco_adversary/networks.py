@@ -15,11 +15,11 @@ from recon.attacks.recover import energy_gradient, recover
 from recon.attacks.separation import FirstLayer, separate
 from recon.chapters.base import Context, Tensors
 from recon.chapters.common import ReleasedNet, nulls_of, train_released
+from recon.chapters.decoreco_adversary.evidence import evidence, sharpness
 from recon.chapters.decoreco_adversary.sizes import Sizes
 from recon.chapters.separation_common import TRUE_NCC
 from recon.images.bundle import Bundle
 from recon.images.partitions import centre
-from recon.scoring.evidence import evidence, sharpness
 from recon.scoring.metrics import ncc
 from recon.scoring.naturalness import Photographs, signs
 

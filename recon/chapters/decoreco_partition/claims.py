@@ -5,8 +5,8 @@ from __future__ import annotations
 from recon.chapters.decoreco_partition.metrics import Metrics
 from recon.chapters.decoreco_partition.sizes import Sizes
 from recon.chapters.reference_common import came_text, if_in_full
+from recon.chapters.yardstick import LEVEL, blend_share, preference
 from recon.scoring.matching import Competition
-from recon.scoring.yardstick import LEVEL, blend_share, preference
 from recon.store.results import Claim, orders_below, verdict
 
 

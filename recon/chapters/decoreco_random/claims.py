@@ -6,8 +6,8 @@ from __future__ import annotations
 from recon.chapters.decoreco_random.metrics import Metrics, ReferenceMetrics, Variants
 from recon.chapters.decoreco_random.sizes import ReferenceTable, Sizes
 from recon.chapters.reference_common import UNDECIDED, came_text, if_in_full
-from recon.scoring.yardstick import in_words as yardsticks
-from recon.scoring.yardstick import recovery
+from recon.chapters.yardstick import in_words as yardsticks
+from recon.chapters.yardstick import recovery
 from recon.store.results import Claim, verdict
 
 
@@ -17,7 +17,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 
 def _fails(variants: Variants, n: int) -> Claim:
-    """Holds where no yardstick of `recon.scoring.yardstick` shows that images are recovered, fails where they do, and
+    """Holds where no yardstick of `recon.chapters.yardstick` shows that images are recovered, fails where they do, and
     is in part so where they disagree.  Undecided unless the recipe ran with the paper's full budget, which is what the
     sentence is about, converged or not."""
     reference, tuned = variants.reference, variants.reference_tuned_scale
@@ -41,7 +41,7 @@ def _fails(variants: Variants, n: int) -> Claim:
 def reference_claims(metrics: ReferenceMetrics, _: ReferenceTable) -> list[Claim]:
     """The published recipe on few images: from which start it finds them.
 
-    "The scale decides" holds if images are recovered from the tuned scale (`recon.scoring.yardstick`) and from N(0, 1)
+    "The scale decides" holds if images are recovered from the tuned scale (`recon.chapters.yardstick`) and from N(0, 1)
     are not; "partly" if the yardsticks disagree.  Undecided unless all arms ran with the published budget, converged
     or not.
     """

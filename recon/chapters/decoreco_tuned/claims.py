@@ -6,8 +6,8 @@ from recon.chapters.decoreco_tuned.metrics import MostSimilar, PublishedMetrics
 from recon.chapters.decoreco_tuned.ranking import CHANCE
 from recon.chapters.decoreco_tuned.sizes import PublishedSizes
 from recon.chapters.reference_common import came_text, if_in_full
-from recon.scoring.yardstick import in_words as yardsticks
-from recon.scoring.yardstick import recovery
+from recon.chapters.yardstick import in_words as yardsticks
+from recon.chapters.yardstick import recovery
 from recon.store.results import Claim
 
 

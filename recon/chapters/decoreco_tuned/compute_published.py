@@ -17,10 +17,10 @@ from recon.chapters.decoreco_tuned.metrics import PublishedMetrics
 from recon.chapters.decoreco_tuned.ranking import ranking, shown_ranks
 from recon.chapters.decoreco_tuned.sizes import PublishedSizes
 from recon.chapters.reference_common import STARTS, ReferenceSizes, arm_of, train_reference, where_ended
+from recon.chapters.rounded import RoundedProducts, product_error
 from recon.chapters.tables import flat
 from recon.errors import ReconError
 from recon.nets.gram import gram
-from recon.optim.rounded import RoundedProducts, product_error
 from recon.released import Weights
 
 START = "tuned"

@@ -10,7 +10,7 @@ from recon.attacks.published import STEPS
 @dataclass(frozen=True, kw_only=True)
 class PublishedSizes:
     """Fig. 8 by the published recipe, on a network trained as the reference did · steps: of the recipe · rounded:
-    whether it multiplies bfloat16 operands, see `recon.optim.rounded`."""
+    whether it multiplies bfloat16 operands, see `recon.chapters.rounded`."""
 
     n_train: int
     width: int

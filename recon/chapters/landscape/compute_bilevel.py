@@ -7,7 +7,6 @@ from functools import partial
 
 import torch
 
-from recon.analysis.basins import set_distances
 from recon.analysis.connection import Walk, solution_set, walk
 from recon.analysis.landscape import (
     bilevel_energy,
@@ -18,6 +17,7 @@ from recon.analysis.landscape import (
 )
 from recon.analysis.level_set import balance, level, sufficient
 from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.landscape.distances import set_distances
 from recon.chapters.landscape.metrics import BilevelMetrics, Connections, Route
 from recon.chapters.landscape.shared import (
     PER_SEED,

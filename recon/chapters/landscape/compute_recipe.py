@@ -8,17 +8,17 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from recon.analysis.basins import set_distances
 from recon.analysis.landscape import mixed_starts
 from recon.attacks.published import STEPS, PublishedSettings, marks, recover_as_published
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.landscape.compute_bilevel import bilevel_run
+from recon.chapters.landscape.distances import set_distances
 from recon.chapters.landscape.metrics import Distances, RecipeCell, RecipeMetrics
 from recon.chapters.landscape.shared import SETS, SeedImages
 from recon.chapters.landscape.sizes import RecipeSizes
 from recon.chapters.reference_common import row_before, shares
+from recon.chapters.rounded import RoundedProducts
 from recon.nets.mlp import MLP
-from recon.optim.rounded import RoundedProducts
 from recon.released import Weights
 from recon.scoring.matching import nearest
 from recon.training.kkt import train_to_kkt

@@ -164,7 +164,7 @@ class Method(Ends):
     noise_line_per_seed: distance to the truth along λ₂ at λ₁ = 1 · ncc: mean correlation of the ends with their nearest
     training image, null_ncc: of held-out images, on the three-layer net only · start_ncc: of the projected starts, of
     our projected attack only · further_fall: share of what layer 1 has left that a few steps of Adam still remove from
-    R (`recon.analysis.pixel_descent`); a cell below a tenth counts as converged.
+    R (`recon.chapters.landscape.pixel_descent`); a cell below a tenth counts as converged.
     """
 
     noise_line_per_seed: list[list[float]]

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from recon.analysis.basins import crossing, different_starts, random_pairs, set_distances
 from recon.analysis.landscape import barrier, curvature, mixed_starts, roughness, segment
 from recon.chapters.base import Context, Tensors
+from recon.chapters.landscape.distances import crossing, different_starts, random_pairs, set_distances
 from recon.chapters.landscape.metrics import BySet, Crossing, Crossings, Curvature, Ends, Geometry, Grid
 from recon.chapters.landscape.sizes import Sizes
 from recon.images.bundle import Bundle

@@ -62,7 +62,7 @@ class DecorecoSizes(Sizes):
 @dataclass(frozen=True, kw_only=True)
 class RecipeSizes(Sizes):
     """width: of the three-layer net · steps: of the bilevel attack; recipe_steps: of the published recipe · cells:
-    (λ₁, λ₂) of its starts · rounded: whether it multiplies bfloat16 operands, see `recon.optim.rounded` · scaled:
+    (λ₁, λ₂) of its starts · rounded: whether it multiplies bfloat16 operands, see `recon.chapters.rounded` · scaled:
     whether its steps are m / 1000 of those published for m = 1000, see `recon.attacks.published`."""
 
     width: int

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from recon.analysis.eight_bit import EightBitSettings, Twin, classifier, inputs, twin
 from recon.analysis.solution_set import Projection, ProjectionSettings, SolutionSet
 from recon.chapters.base import Context, Tensors
+from recon.chapters.linear.eight_bit import EightBitSettings, Twin, classifier, inputs, twin
 from recon.chapters.linear.metrics import Distance, Relabelled, Twins
+from recon.chapters.linear.others import others
 from recon.chapters.linear.sizes import Sizes
-from recon.images.others import others
 from recon.images.pool import ImagePool
 from recon.nets.mlp import affine
 from recon.training.inner import Objective, solve_affine, with_ones

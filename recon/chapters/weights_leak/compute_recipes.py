@@ -9,19 +9,19 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from recon.analysis.motion import Motion, disturbed
 from recon.attacks.separation import FirstLayer
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.packing import packed, unpacked
 from recon.chapters.separation_common import is_true
 from recon.chapters.weights_leak.attack import attacked, evidence_of, patch_table, separated_of
 from recon.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, SHADOW, cell_of, file_name, recipe_of
+from recon.chapters.weights_leak.convolution import KERNEL, patches_of, random_features, small_cnn
+from recon.chapters.weights_leak.displacement import Displacement, disturbed
 from recon.chapters.weights_leak.images import Task, data_task, pool_task
 from recon.chapters.weights_leak.metrics import Attacked, Ending, RecipeCell, RecipeMetrics, RecipeRow, Sure
 from recon.chapters.weights_leak.sizes import RecipeSizes
 from recon.images.bundle import Bundle
 from recon.scoring.certainty import SURE, calibrated, probability
-from recon.training.convolution import KERNEL, patches_of, random_features, small_cnn
 from recon.training.early_stopping import early_stopping
 from recon.training.recipes import Recipe, Trained, accuracy, first_weight, train
 
@@ -97,7 +97,7 @@ def ending(recipe: Recipe, trained: Trained) -> Ending:
     """How a training ended."""
     return Ending(
         erased=None if math.isnan(recipe.erased) else recipe.erased,
-        **vars(Motion.of(trained.w1, trained.w1_init)),
+        **vars(Displacement.of(trained.w1, trained.w1_init)),
         loss=trained.loss,
         steps=trained.steps,
         train_accuracy=trained.accuracy,

@@ -77,7 +77,7 @@ class Ending:
     """How a training ended.
 
     erased: Σ lr · decay / (1 − momentum), None where that is not defined · moved, start_left κ, added: see
-    `recon.analysis.motion.Motion` · loss, steps, train_accuracy: see `recon.training.recipes.Trained`.
+    `Displacement` · loss, steps, train_accuracy: see `recon.training.recipes.Trained`.
     """
 
     erased: float | None

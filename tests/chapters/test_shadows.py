@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from recon.chapters.all_but_one import shadows
+from recon.chapters.all_but_one.shadows import AllButOne, Recipe
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, affine
-from recon.training import all_but_one
-from recon.training.all_but_one import AllButOne, Recipe
 
 N = 7
 
@@ -40,7 +40,7 @@ def test_every_network_is_the_one_by_autograd(smoothing):
 def test_batches_do_not_matter(monkeypatch):
     everybody, own, labels = world()
     whole = everybody.train(own, labels)
-    monkeypatch.setattr(all_but_one, "AT_ONCE", 2)
+    monkeypatch.setattr(shadows, "AT_ONCE", 2)
     assert torch.allclose(everybody.train(own, labels), whole, atol=1e-14)
     assert not torch.allclose(everybody.train(own, labels.roll(1)), whole)
 

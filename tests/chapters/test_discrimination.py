@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
-from recon.scoring.discrimination import (
+from recon.chapters.decoreco_adversary.discrimination import (
     MEASURES,
     Scored,
     auc,

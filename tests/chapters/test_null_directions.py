@@ -6,9 +6,9 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from recon.analysis import blind
-from recon.analysis.blind import EDGE, farthest_in_cell, room, seen_rows, toward
-from recon.analysis.kkt_sets import Points, cells, split
+from recon.chapters.candidates import null_directions
+from recon.chapters.candidates.kkt_sets import Points, cells, split
+from recon.chapters.candidates.null_directions import EDGE, farthest_in_cell, room, seen_rows, toward
 from recon.errors import ReconError
 from recon.nets.mlp import three_layer
 from recon.training.kkt import KKTSettings, train_to_kkt
@@ -118,7 +118,7 @@ def test_the_farthest_touches_a_wall_and_crosses_none(case, monkeypatch):
     further = torch.stack([x[1] + 1.001 * v, x[1] - 1.001 * v])
     at_a_wall = (cells(network, theta, further) != cells(network, theta, x[1:2])).any()
     assert at_a_wall or (v.abs() > free - 1e-9).any()
-    monkeypatch.setattr(blind, "INSIDE", 0.5)
+    monkeypatch.setattr(null_directions, "INSIDE", 0.5)
     assert farthest_in_cell(network, theta, x[1], free, direction) @ direction <= v @ direction
     tight = farthest_in_cell(network, theta, x[1], torch.full((40,), 1e-3, dtype=F64), direction)
     assert tight.abs().max() <= 1e-3 + 1e-12 and direction @ tight < direction @ v

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recon.analysis.motion import Motion, disturbed
+from recon.chapters.weights_leak.displacement import Displacement, disturbed
 from recon.scoring.metrics import ncc
 
 
@@ -19,7 +19,7 @@ def normal(*size, seed=0):
 
 def test_motion_tells_what_is_left_from_what_was_added():
     start, added = normal(30, 100, seed=1), 5 * normal(30, 2, seed=2) @ normal(2, 100, seed=3)
-    found = Motion.of(0.25 * start + added, start)
+    found = Displacement.of(0.25 * start + added, start)
     assert found.start_left == pytest.approx(0.25, abs=0.03)
     assert found.added == pytest.approx((added.norm() / start.norm()).item(), rel=0.01)
     assert found.moved == pytest.approx(((added - 0.75 * start).norm() / start.norm()).item(), rel=1e-4)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from recon.scoring.evidence import EVIDENCE, evidence, features, shadow_classifier, sharpness
+from recon.chapters.decoreco_adversary.evidence import EVIDENCE, evidence, features, shadow_classifier, sharpness
 
 F64 = torch.float64
 

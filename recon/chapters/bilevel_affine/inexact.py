@@ -20,7 +20,7 @@ from recon.training.inner import Objective
 
 
 @dataclass(frozen=True)
-class Unfinished:
+class InexactSolve:
     """A solver stopped at ‖∇E‖ ≤ tol: distance ‖θ* − θ‖² summed over parameters, ‖∇E‖ there, iterations made."""
 
     tol: float
@@ -29,9 +29,9 @@ class Unfinished:
     iterations: int
 
 
-def unfinished(
+def inexact_solves(
     objective: Objective, x: Tensor, theta_0: Tensor, theta_star: Tensor, tols: tuple[float, ...], max_iter: int = 2000
-) -> list[Unfinished]:
+) -> list[InexactSolve]:
     """L-BFGS from θ⁰ (d + 1,) on images x (n, d), once for each tolerance; all in the span of x, θ⁰ and θ*.
 
     ReconError for a network that is not affine.
@@ -52,7 +52,7 @@ def unfinished(
     for tol in tols:
         end = lbfgs_in_place(value_and_grad, start, InPlaceSettings(tol=tol, max_iter=max_iter, history=20))
         distance = (end.theta - star).square().sum().item()
-        found.append(Unfinished(tol, distance, end.grad_norm, end.iterations))
+        found.append(InexactSolve(tol, distance, end.grad_norm, end.iterations))
     return found
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from recon.chapters.bilevel_affine.inexact import descent_steps, inexact_solves
 from recon.errors import ReconError
 from recon.nets.mlp import affine, one_hidden
 from recon.optim.subspace import Subspace
 from recon.training.inner import Objective, solve_affine
-from recon.training.unfinished import descent_steps, unfinished
 
 N, D, DECAY = 6, 20, 0.05
 
@@ -25,7 +25,7 @@ def toy():
 def test_the_more_accurate_the_nearer_and_within_the_bound():
     """E is strongly convex: ‖θ − θ*‖ ≤ ‖∇E‖/ω."""
     objective, x, theta_0, star = toy()
-    found = unfinished(objective, x, theta_0, star, (1e-1, 1e-3, 1e-6, 1e-10))
+    found = inexact_solves(objective, x, theta_0, star, (1e-1, 1e-3, 1e-6, 1e-10))
     distances = [each.distance for each in found]
     assert distances == sorted(distances, reverse=True) and distances[-1] < 1e-15 < distances[0]
     for each in found:
@@ -34,7 +34,7 @@ def test_the_more_accurate_the_nearer_and_within_the_bound():
 
 def test_it_is_the_problem_with_all_inputs():
     objective, x, theta_0, star = toy()
-    start = unfinished(objective, x, theta_0, star, (1e9,))[0]
+    start = inexact_solves(objective, x, theta_0, star, (1e9,))[0]
     assert start.iterations == 0 and start.distance == pytest.approx((theta_0 - star).square().sum().item())
     assert start.grad_norm == pytest.approx(objective.grad(theta_0[None], x[None]).norm().item())
 
@@ -53,4 +53,4 @@ def test_steps_of_gradient_descent_by_doing_them():
 def test_the_affine_network_only():
     objective = Objective(one_hidden(3, D), torch.ones(1), DECAY)
     with pytest.raises(ReconError, match="affine"):
-        unfinished(objective, torch.zeros(1, D), torch.zeros(1), torch.zeros(1), (1.0,))
+        inexact_solves(objective, torch.zeros(1, D), torch.zeros(1), torch.zeros(1), (1.0,))

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from recon.attacks.published import PublishedSettings, recover_as_published
+from recon.chapters.rounded import RoundedProducts, product_error
 from recon.nets.mlp import MLP
-from recon.optim.rounded import RoundedProducts, product_error
 from recon.released import Weights
 
 

@@ -11,7 +11,7 @@ from recon.attacks.separation import start_left
 
 
 @dataclass(frozen=True)
-class Motion:
+class Displacement:
     """moved: ‖W1 − W1(0)‖ / ‖W1(0)‖ · start_left: κ, see `recon.attacks.separation.start_left` · added:
     ‖W1 − κ W1(0)‖ / ‖W1(0)‖, what training added."""
 
@@ -20,10 +20,10 @@ class Motion:
     added: float
 
     @staticmethod
-    def of(w1: Tensor, w1_init: Tensor) -> Motion:
+    def of(w1: Tensor, w1_init: Tensor) -> Displacement:
         """Of a layer (h, d) and its start (h, d); ReconError for a start of zeros."""
         left, size = start_left(w1, w1_init), w1_init.norm()
-        return Motion(
+        return Displacement(
             moved=((w1 - w1_init).norm() / size).item(),
             start_left=left,
             added=((w1 - left * w1_init).norm() / size).item(),

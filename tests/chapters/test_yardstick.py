@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from recon.chapters.yardstick import BLENDS, blend_share, in_words, preference, recovery
 from recon.scoring.matching import ByYardstick, Competition
 from recon.scoring.nulls import NullTable
-from recon.scoring.yardstick import BLENDS, blend_share, in_words, preference, recovery
 
 
 def table(ssim, ncc_08, ncc_06=(0, 0)):
