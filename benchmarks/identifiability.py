@@ -22,8 +22,8 @@ from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv_authors
 from recon.attacks.joint import JointSystem, relative_residual
 from recon.chapters.leakage_common import Attacked, Victims
+from recon.chapters.leakage_networks import SEED, TABLE_1
 from recon.images.registry import load_pool
-from recon.nets.conv import SEED, TABLE_1
 from recon.released import Gradient
 
 TRIAL = 100  # steps from which the pace is taken

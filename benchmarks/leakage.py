@@ -18,7 +18,7 @@ from recon.analysis.identifiability import numerical_rank
 from recon.attacks.gradient_matching import PAPERS, GradientMatching, total_variation
 from recon.attacks.operators import system_of, systems
 from recon.attacks.rgap import layer_by_layer, rgap
-from recon.nets.conv import SEED, TABLE_1
+from recon.chapters.leakage_networks import SEED, TABLE_1
 from recon.released import Gradient
 
 ALPHA, BETA, GAMMA = 1.0, 1.0, 0.05

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from recon.nets.conv import SEED, Conv, ConvNet, Params
+from recon.chapters.leakage_networks import SEED
+from recon.nets.conv import Conv, ConvNet, Params
 from recon.released import Gradient
 
 SHAPE = (2, 9, 8)

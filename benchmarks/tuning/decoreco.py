@@ -16,11 +16,11 @@ from pathlib import Path
 import torch
 
 from recon.attacks.recover import RecoverSettings, recover
+from recon.chapters.streams import stream
 from recon.images.bundle import Bundle
 from recon.images.partitions import partition
 from recon.images.registry import load_pool
 from recon.nets.mlp import MLP
-from recon.optim.streams import stream
 from recon.released import Weights
 from recon.scoring.matching import one_to_one, padded
 from recon.training.decayed import DecaySettings, train_with_decay

@@ -131,8 +131,7 @@ def generic_rank(conv: Conv, shape: Shape) -> int:
 def generic_deficiencies(network: ConvNet) -> list[int]:
     """rd_1 … rd_d by `generic_rank`.
 
-    >>> from recon.nets.conv import TABLE_1
-    >>> generic_deficiencies(TABLE_1["CNN4 V2"])
+    >>> generic_deficiencies(ConvNet((Conv(5, 16), Conv(5, 6, 2), Conv(5, 32, 1, 2))))  # CNN4 V2 of Table 1
     [0, -9316, 0]
     """
     convs = zip(network.convs, network.image_shapes(), strict=False)

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from recon.auditing.networks import Anatomy, answers_of, logits_of, loss_of
 from recon.errors import ReconError
-from recon.optim.streams import named
+from recon.optim.rng import named
 
 OPTIMISERS = ("adam", "adamw", "sgd")
 LOWEST_LOSS = 1e-7  # an inferred recipe trains no further: below it float32 answers do not change

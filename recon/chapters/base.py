@@ -10,11 +10,11 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from recon.chapters.streams import stream
 from recon.images.bundle import Bundle
 from recon.images.partitions import Dataset, partition, partitions
 from recon.images.pool import ImagePool
 from recon.optim.loop import Checkpoints
-from recon.optim.streams import stream
 from recon.store.results import Claim, Result
 
 S = TypeVar("S")
@@ -41,7 +41,7 @@ class Context:
     sweep: Sweep
 
     def stream(self, name: str, index: int = 0) -> torch.Generator:
-        """A fresh generator of this run's seed: see `recon.optim.streams.stream`."""
+        """A fresh generator of this run's seed: see `recon.chapters.streams.stream`."""
         return stream(self.seed, name, index)
 
     def dataset(self, n_train: int, n_held_out: int = 200) -> Dataset:

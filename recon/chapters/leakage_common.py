@@ -20,11 +20,11 @@ from scipy.stats import binomtest, rankdata
 from scipy.stats import t as student
 from torch import Tensor
 
+from recon.chapters.leakage_networks import EPOCHS, SEED, TABLE_1, pretrain
 from recon.chapters.published import PRE_TRAINED
 from recon.errors import ReconError
 from recon.images.pool import ImagePool
-from recon.nets.conv import SEED, TABLE_1, ConvNet, Params
-from recon.training.pretraining import EPOCHS, pretrain
+from recon.nets.conv import ConvNet, Params
 
 VICTIMS = (1, 3)  # CIFAR-10 train indices of the paper's truck and deer
 CLASSES = 10

@@ -1,4 +1,4 @@
-"""The convolutional networks of Table 1 of Chen & Campbell (2022), as functions of their parameters θ.
+"""Convolutional networks as functions of their parameters θ, as Chen & Campbell (2022) attack them.
 
 Convolutions without bias, each followed by an activation, then one fully connected layer with bias and cross-entropy.
 Layers are numbered 1 … d; x_0 is the image, z_i = W_i x_{i−1}, x_i = σ(z_i).
@@ -199,21 +199,3 @@ class ConvNet:
 def cross_entropy_direction(labels: Tensor) -> Direction:
     """∂ℓ/∂logits = softmax − e_y, the cross-entropy ℓ of each image by itself; labels (B,)."""
     return lambda logits: logits.softmax(-1) - F.one_hot(labels, logits.shape[-1]).to(logits.dtype)
-
-
-def _table(*convs: tuple[int, int, int, int]) -> ConvNet:
-    return ConvNet(tuple(Conv(*conv) for conv in convs))
-
-
-#: Table 1: (kernel, channels, stride, padding) of every convolution
-TABLE_1 = {
-    "CNN2 V1": _table((3, 6, 1, 0)),
-    "CNN2 V2": _table((4, 6, 2, 0)),
-    "CNN3 V1": _table((3, 6, 1, 0), (4, 3, 2, 0)),
-    "CNN3 V2": _table((4, 6, 2, 0), (3, 3, 2, 0)),
-    "CNN3 V3": _table((3, 6, 1, 0), (3, 9, 1, 0)),
-    "CNN3 V4": _table((3, 1, 1, 0), (3, 6, 1, 0)),
-    "CNN4 V1": _table((3, 6, 1, 0), (4, 5, 2, 0), (4, 3, 1, 0)),
-    "CNN4 V2": _table((5, 16, 1, 0), (5, 6, 2, 0), (5, 32, 1, 2)),
-}
-SEED = 10  # of the published networks, and of the starts of their attacks

@@ -1,1 +1,1 @@
-"""Descent, the one loop, subspaces, random streams."""
+"""Descent, the one loop, subspaces, random numbers by name."""

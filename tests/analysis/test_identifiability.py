@@ -19,8 +19,9 @@ from recon.analysis.identifiability import (
 from recon.attacks.joint import JointSystem
 from recon.attacks.most_probable import gradient_gram
 from recon.attacks.operators import System, generic_rank, systems, taps
+from recon.chapters.leakage_networks import TABLE_1
 from recon.chapters.published import PUBLISHED_RANK
-from recon.nets.conv import TABLE_1, Conv, ConvNet
+from recon.nets.conv import Conv, ConvNet
 
 
 @pytest.mark.parametrize("conv", CONVS, ids=str)

@@ -24,8 +24,9 @@ from recon.attacks.gradient_matching import (
 from recon.attacks.operators import system_of
 from recon.attacks.reconstruct import Reconstruction
 from recon.attacks.rgap import layer_by_layer, rgap
+from recon.chapters.leakage_networks import SEED
 from recon.errors import ReconError
-from recon.nets.conv import SEED, Conv, ConvNet, cross_entropy_direction
+from recon.nets.conv import Conv, ConvNet, cross_entropy_direction
 from recon.store.checkpoints import Checkpoints, FileCheckpoint
 
 

@@ -19,7 +19,7 @@ from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings, recover
 from recon.attacks.reference import RecipeSettings, recover_by_recipe
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
-from recon.nets.conv import SEED
+from recon.chapters.leakage_networks import SEED
 from recon.nets.mlp import affine, three_layer
 from recon.optim.descent import HeavyBall
 from recon.released import Weights

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from recon.chapters.base import Context
+from recon.chapters.streams import stream
 from recon.images.partitions import partition, partitions
 from recon.images.registry import load_pool
-from recon.optim.streams import stream
 from recon.store.checkpoints import Checkpoints
 
 

@@ -8,8 +8,8 @@ import torch
 
 from recon.chapters.kkt_training import KKT_TRAINING
 from recon.chapters.kkt_training.compute import observation_steps
+from recon.chapters.streams import stream
 from recon.nets.mlp import three_layer
-from recon.optim.streams import stream
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 
 APPENDIX = True  # its smoke runs are those of `make test-all`

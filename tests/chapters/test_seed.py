@@ -12,7 +12,7 @@ from recon.chapters.seed.metrics import Net
 from recon.chapters.seed.training import trained_from
 from recon.images.registry import load_pool
 from recon.nets.mlp import MLP
-from recon.optim.streams import named
+from recon.optim.rng import named
 from recon.store.checkpoints import Checkpoints
 
 

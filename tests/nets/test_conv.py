@@ -8,8 +8,9 @@ import torch.nn.functional as F
 from small_networks import CONVS, SHAPE, SMALL, STRIDED, some_images, theta_of
 from torch import nn
 
+from recon.chapters.leakage_networks import SEED, TABLE_1
 from recon.errors import ReconError
-from recon.nets.conv import SEED, TABLE_1, Activation, Conv, ConvNet, cross_entropy_direction
+from recon.nets.conv import Activation, Conv, ConvNet, cross_entropy_direction
 
 MODULES = {"tanh": nn.Tanh, "leaky_relu": nn.LeakyReLU, "relu": nn.ReLU}
 

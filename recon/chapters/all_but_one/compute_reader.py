@@ -18,7 +18,7 @@ from recon.chapters.all_but_one.sizes import ReaderSizes
 from recon.chapters.base import Context, Outcome
 from recon.images.digits import load_digits
 from recon.nets.mlp import MLP
-from recon.optim.streams import named
+from recon.optim.rng import named
 from recon.scoring.metrics import mse
 
 SMOOTHING = 1.0  # softplus for their ELU: as smooth, and a network of this package

@@ -28,7 +28,7 @@ from recon.chapters.tables import flat
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP
 from recon.optim.descent import Adam
-from recon.optim.streams import named
+from recon.optim.rng import named
 from recon.released import Weights
 from recon.scoring.metrics import ncc
 from recon.scoring.nulls import null_candidates, null_table

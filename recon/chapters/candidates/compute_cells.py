@@ -12,7 +12,7 @@ from recon.chapters.candidates.null_directions import farthest_in_cell, room
 from recon.chapters.candidates.sizes import SetSizes
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, three_layer
-from recon.optim.streams import named
+from recon.optim.rng import named
 from recon.scoring.metrics import ncc
 from recon.training.decayed import DecaySettings, train_with_decay
 from recon.training.kkt import KKTSettings, train_to_kkt

@@ -19,7 +19,7 @@ from recon.chapters.candidates.names import FREE, KKT, RECIPES, SHADOWED
 from recon.chapters.candidates.sizes import MemberSizes
 from recon.images.partitions import centre
 from recon.nets.mlp import MLP, three_layer
-from recon.optim.streams import named
+from recon.optim.rng import named
 from recon.scoring.membership import auc, intervals, lira, rmia, true_rate
 from recon.training.decayed import train_with_decay
 from recon.training.kkt import KKTSettings, train_to_kkt

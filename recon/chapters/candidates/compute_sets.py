@@ -24,7 +24,7 @@ from recon.chapters.separation_common import TRUE_NCC, counts, others_of
 from recon.chapters.tables import flat
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, Params, three_layer
-from recon.optim.streams import named
+from recon.optim.rng import named
 from recon.scoring.matching import nearest
 from recon.scoring.metrics import ncc
 from recon.scoring.naturalness import Photographs, signs

@@ -23,7 +23,7 @@ from recon.chapters.heads.sizes import RECIPES, SGD, Cell, Sizes
 from recon.chapters.packing import packed, unpacked
 from recon.images.features import backbone, features
 from recon.images.partitions import partition
-from recon.optim.streams import named
+from recon.optim.rng import named
 from recon.scoring.membership import auc, true_rate
 from recon.scoring.metrics import ncc
 from recon.training.early_stopping import early_stopping

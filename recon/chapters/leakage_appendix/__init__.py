@@ -6,7 +6,7 @@ from recon.chapters.leakage_appendix.compute import compute
 from recon.chapters.leakage_appendix.figures import FIGURES
 from recon.chapters.leakage_appendix.metrics import Metrics
 from recon.chapters.leakage_appendix.sizes import SIZES
-from recon.nets.conv import TABLE_1
+from recon.chapters.leakage_networks import TABLE_1
 
 APPENDIX = Experiment(
     name="leakage-appendix",

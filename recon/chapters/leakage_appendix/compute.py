@@ -18,10 +18,10 @@ from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_appendix.metrics import Constrained, Metrics, Norms, Solver, Trained, WithoutBias
 from recon.chapters.leakage_appendix.sizes import Sizes
 from recon.chapters.leakage_common import PRE_TRAINING_CLASSES, Attacked, Victims, inputs, pixels
-from recon.nets.conv import SEED, TABLE_1, Params
+from recon.chapters.leakage_networks import SEED, TABLE_1, pretrain
+from recon.nets.conv import Params
 from recon.released import Gradient
 from recon.scoring.metrics import mse
-from recon.training.pretraining import pretrain
 
 HELD_OUT = 10  # of so many images of the two classes, one
 

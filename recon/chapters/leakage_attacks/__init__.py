@@ -11,7 +11,7 @@ from recon.chapters.leakage_attacks.compute_matching import compute_matching
 from recon.chapters.leakage_attacks.figures import FIGURES, MATCHING_FIGURES
 from recon.chapters.leakage_attacks.metrics import MatchingMetrics, Metrics
 from recon.chapters.leakage_attacks.sizes import MATCHING_SIZES, SIZES
-from recon.nets.conv import TABLE_1
+from recon.chapters.leakage_networks import TABLE_1
 
 ATTACKS = Experiment(
     name="leakage-attacks",

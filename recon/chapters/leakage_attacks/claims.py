@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from recon.chapters.leakage_attacks.metrics import Metrics, Scores
 from recon.chapters.leakage_attacks.sizes import Sizes
 from recon.chapters.leakage_common import by_coins
+from recon.chapters.leakage_networks import EPOCHS
 from recon.chapters.published import DIVERGED, LABELS, METHODS, PRE_TRAINED, PUBLISHED
 from recon.store.results import Claim, verdict
-from recon.training.pretraining import EPOCHS
 
 WITHIN_MSE, WITHIN_DB = 0.02, 0.15  # of the published mean
 PRE_TRAINED_ON = 10_000  # images, Appendix F

@@ -15,8 +15,8 @@ from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_attacks.metrics import Attacks, Error, Images, Metrics, PreTraining, Scores
 from recon.chapters.leakage_attacks.sizes import Sizes
 from recon.chapters.leakage_common import Attacked, Victims, pixels
+from recon.chapters.leakage_networks import SEED
 from recon.chapters.published import DIVERGED, LABELS, PRE_TRAINED
-from recon.nets.conv import SEED
 from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
 

@@ -19,7 +19,7 @@ from recon.chapters.leakage_attacks.compute import by_rgap
 from recon.chapters.leakage_attacks.metrics import MatchedNetwork, MatchingMetrics, Run
 from recon.chapters.leakage_attacks.sizes import MatchingSizes
 from recon.chapters.leakage_common import Attacked, Victims, pixels
-from recon.nets.conv import SEED, TABLE_1
+from recon.chapters.leakage_networks import SEED, TABLE_1
 from recon.optim.loop import Checkpoints
 from recon.released import Gradient
 from recon.scoring.metrics import mse

@@ -12,9 +12,9 @@ from matplotlib.ticker import NullLocator
 from torch import Tensor
 
 from recon.chapters.leakage_attacks.metrics import MatchingMetrics, Metrics, Scores
+from recon.chapters.leakage_networks import TABLE_1
 from recon.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows
 from recon.chapters.published import DIVERGED, LABELS, METHODS, PRE_TRAINED, PUBLISHED
-from recon.nets.conv import TABLE_1
 from recon.store.results import Result
 
 LISTED = ("rgap", "dlg", "cosine_tv", "cosine_tv_authors", "hybrid")  # of `Metrics`, as the grid has them

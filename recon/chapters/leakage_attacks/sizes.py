@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recon.attacks.gradient_matching import COSINE_STEPS, DLG_STEPS
+from recon.chapters.leakage_networks import TABLE_1
 from recon.chapters.published import PRE_TRAINED
-from recon.nets.conv import TABLE_1
 
 ALL = (*TABLE_1, f"CNN4 V1{PRE_TRAINED}", f"CNN4 V2{PRE_TRAINED}")
 

@@ -6,7 +6,7 @@ from recon.chapters.leakage_batches.compute import compute
 from recon.chapters.leakage_batches.figures import FIGURES
 from recon.chapters.leakage_batches.metrics import Metrics
 from recon.chapters.leakage_batches.sizes import SIZES
-from recon.nets.conv import TABLE_1
+from recon.chapters.leakage_networks import TABLE_1
 
 BATCHES = Experiment(
     name="leakage-batches",

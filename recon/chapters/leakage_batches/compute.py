@@ -18,14 +18,14 @@ from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_batches.metrics import Client, Counted, Metrics, Mixtures, Separated, Solved, TwoImages
 from recon.chapters.leakage_batches.sizes import Batch, Sizes
 from recon.chapters.leakage_common import CLASSES, Attacked, Victims, count_found, inputs, pixels
+from recon.chapters.leakage_networks import SEED, TABLE_1, pretrain
 from recon.chapters.tables import flat
 from recon.images.bundle import Bundle
-from recon.nets.conv import SEED, TABLE_1, Conv, ConvNet
-from recon.optim.streams import named
+from recon.nets.conv import Conv, ConvNet
+from recon.optim.rng import named
 from recon.released import Gradient
 from recon.scoring.metrics import mse, ncc
 from recon.scoring.nulls import null_candidates, null_table
-from recon.training.pretraining import pretrain
 
 CERTAIN = 1e-8  # relative residual that counts as rounding
 SHOWN = 8

@@ -8,7 +8,7 @@ from recon.chapters.leakage_defences.compute_prior import compute_prior
 from recon.chapters.leakage_defences.figures import FIGURES, PRIOR_FIGURES
 from recon.chapters.leakage_defences.metrics import Metrics, PriorMetrics
 from recon.chapters.leakage_defences.sizes import PRIOR_SIZES, SIZES
-from recon.nets.conv import TABLE_1
+from recon.chapters.leakage_networks import TABLE_1
 
 DEFENCES = Experiment(
     name="leakage-defences",

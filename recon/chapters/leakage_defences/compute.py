@@ -21,8 +21,9 @@ from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_common import PRIOR, Victims, count_found, pixels
 from recon.chapters.leakage_defences.metrics import Compressed, Deficiency, Metrics, Noisy, Privacy, Signs
 from recon.chapters.leakage_defences.sizes import SMALL, Sizes, network_of
-from recon.nets.conv import SEED, ConvNet, Params, cross_entropy_direction
-from recon.optim.streams import named
+from recon.chapters.leakage_networks import SEED
+from recon.nets.conv import ConvNet, Params, cross_entropy_direction
+from recon.optim.rng import named
 from recon.released import Gradient
 from recon.scoring.metrics import mse
 

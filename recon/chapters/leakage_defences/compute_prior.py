@@ -17,9 +17,9 @@ from recon.chapters.leakage_common import PRIOR, Victims, inputs, pixels
 from recon.chapters.leakage_defences.compute import disturbed, privacy
 from recon.chapters.leakage_defences.metrics import PriorMetrics, Public
 from recon.chapters.leakage_defences.sizes import SMALL, PriorSizes, network_of
+from recon.chapters.leakage_networks import SEED
 from recon.images.pool import ImagePool
-from recon.nets.conv import SEED
-from recon.optim.streams import named
+from recon.optim.rng import named
 from recon.released import Gradient
 from recon.scoring.metrics import mse, ncc
 

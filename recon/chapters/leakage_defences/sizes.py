@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.nets.conv import TABLE_1, Conv, ConvNet
+from recon.chapters.leakage_networks import TABLE_1
+from recon.nets.conv import Conv, ConvNet
 
 SMALL = ("one convolution", "fully connected")
 

@@ -6,7 +6,7 @@ from recon.chapters.leakage_designs.compute import compute
 from recon.chapters.leakage_designs.figures import plot_designs
 from recon.chapters.leakage_designs.metrics import Metrics
 from recon.chapters.leakage_designs.sizes import SIZES
-from recon.nets.conv import TABLE_1
+from recon.chapters.leakage_networks import TABLE_1
 
 DESIGNS = Experiment(
     name="leakage-designs",

@@ -17,9 +17,10 @@ from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_common import CERTAIN, FOUND, averaged_victims
 from recon.chapters.leakage_designs.metrics import Design, Metrics
 from recon.chapters.leakage_designs.sizes import Sizes
+from recon.chapters.leakage_networks import SEED
 from recon.errors import ReconError
-from recon.nets.conv import SEED, Conv, ConvNet
-from recon.optim.streams import named
+from recon.nets.conv import Conv, ConvNet
+from recon.optim.rng import named
 from recon.released import Gradient
 from recon.scoring.metrics import mse
 

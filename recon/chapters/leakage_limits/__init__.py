@@ -6,7 +6,7 @@ from recon.chapters.leakage_limits.compute import compute
 from recon.chapters.leakage_limits.figures import FIGURES
 from recon.chapters.leakage_limits.metrics import Metrics
 from recon.chapters.leakage_limits.sizes import SIZES
-from recon.nets.conv import TABLE_1
+from recon.chapters.leakage_networks import TABLE_1
 
 LIMITS = Experiment(
     name="leakage-limits",

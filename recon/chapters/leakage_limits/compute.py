@@ -25,9 +25,9 @@ from recon.chapters.leakage_common import (
 )
 from recon.chapters.leakage_limits.metrics import Block, Imprinted, Metrics
 from recon.chapters.leakage_limits.sizes import Residual, Sizes
-from recon.nets.conv import SEED
+from recon.chapters.leakage_networks import SEED
 from recon.nets.residual import default_start, residual_network
-from recon.optim.streams import named
+from recon.optim.rng import named
 
 SHOWN = 8
 TAKEN = 100  # images that are victims elsewhere, and so none of the server's

@@ -4,13 +4,13 @@ On the paper's two images, by networks of its seed: `recon.chapters.leakage_comm
 """
 
 from recon.chapters.base import Experiment
+from recon.chapters.leakage_networks import TABLE_1
 from recon.chapters.leakage_rank.claims import claims, identifiability_claims
 from recon.chapters.leakage_rank.compute import compute
 from recon.chapters.leakage_rank.compute_identifiability import compute_identifiability
 from recon.chapters.leakage_rank.figures import plot_found, plot_identified, plot_moved, plot_rank
 from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Metrics
 from recon.chapters.leakage_rank.sizes import IDENTIFIABILITY_SIZES, SIZES
-from recon.nets.conv import TABLE_1
 
 RANK = Experiment(
     name="leakage-rank",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from recon.chapters.leakage_networks import TABLE_1
 from recon.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Identified, Metrics, Ranks
 from recon.chapters.leakage_rank.sizes import IdentifiabilitySizes, Sizes
 from recon.chapters.published import LABELS, METHODS, PUBLISHED_RANK
-from recon.nets.conv import TABLE_1
 from recon.store.results import Claim, verdict
 
 LEVEL = 0.05

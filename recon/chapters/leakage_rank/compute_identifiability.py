@@ -21,6 +21,7 @@ from recon.attacks.rgap import rgap
 from recon.attacks.smoothest import smoothest
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_common import CERTAIN, FOUND, PRIOR, Attacked, Victims, pixels
+from recon.chapters.leakage_networks import TABLE_1
 from recon.chapters.leakage_rank.metrics import (
     Counterfactual,
     Counts,
@@ -32,7 +33,6 @@ from recon.chapters.leakage_rank.metrics import (
 )
 from recon.chapters.leakage_rank.sizes import IdentifiabilitySizes
 from recon.chapters.published import DIVERGED, METHODS, PUBLISHED
-from recon.nets.conv import TABLE_1
 from recon.released import Gradient
 from recon.scoring.metrics import psnr
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.nets.conv import TABLE_1
+from recon.chapters.leakage_networks import TABLE_1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """networks: names in `recon.nets.conv.TABLE_1`."""
+    """networks: names in `recon.chapters.leakage_networks.TABLE_1`."""
 
     networks: tuple[str, ...] = tuple(TABLE_1)
 

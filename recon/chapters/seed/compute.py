@@ -21,8 +21,8 @@ from recon.chapters.seed.training import nearly, trained_from
 from recon.chapters.separation_common import TRUE_NCC
 from recon.chapters.tables import flat
 from recon.images.bundle import Bundle
+from recon.optim.rng import named
 from recon.optim.spectrum import signal_rank
-from recon.optim.streams import named
 from recon.released import Weights
 from recon.scoring.metrics import ncc
 from recon.scoring.nulls import null_candidates, null_table

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from recon.chapters.base import Context
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP
-from recon.optim.streams import named
+from recon.optim.rng import named
 from recon.released import Weights
 from recon.training.recipes import Recipe, Trained, build, train
 

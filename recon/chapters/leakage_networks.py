@@ -1,4 +1,4 @@
-"""Ordinary training of a `ConvNet` before its gradient is attacked, as Chen & Campbell (2022) do for two rows."""
+"""The networks of Table 1 of Chen & Campbell (2022), their seed, and how two of them are trained before the attack."""
 
 from __future__ import annotations
 
@@ -8,9 +8,27 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recon.nets.conv import ConvNet, Params
+from recon.nets.conv import Conv, ConvNet, Params
 
 BATCH, STEP_SIZE, EPOCHS = 64, 1e-3, 300  # §4: Adam with PyTorch's other defaults
+
+
+def _table(*convs: tuple[int, int, int, int]) -> ConvNet:
+    return ConvNet(tuple(Conv(*conv) for conv in convs))
+
+
+#: Table 1: (kernel, channels, stride, padding) of every convolution
+TABLE_1 = {
+    "CNN2 V1": _table((3, 6, 1, 0)),
+    "CNN2 V2": _table((4, 6, 2, 0)),
+    "CNN3 V1": _table((3, 6, 1, 0), (4, 3, 2, 0)),
+    "CNN3 V2": _table((4, 6, 2, 0), (3, 3, 2, 0)),
+    "CNN3 V3": _table((3, 6, 1, 0), (3, 9, 1, 0)),
+    "CNN3 V4": _table((3, 1, 1, 0), (3, 6, 1, 0)),
+    "CNN4 V1": _table((3, 6, 1, 0), (4, 5, 2, 0), (4, 3, 1, 0)),
+    "CNN4 V2": _table((5, 16, 1, 0), (5, 6, 2, 0), (5, 32, 1, 2)),
+}
+SEED = 10  # of the published networks, and of the starts of their attacks
 
 
 def pretrain(
@@ -42,6 +60,3 @@ def pretrain(
     if observe is not None:
         observe(now())
     return now()
-
-
-__all__ = ["BATCH", "EPOCHS", "STEP_SIZE", "pretrain"]

@@ -1,13 +1,12 @@
-"""Named random streams: every draw has a name, and so a generator of its own that no other draw can move.
+"""The older experiments' random streams by number: every draw has a name and a generator of its own.
 
-A stream's number is arbitrary, but fixed: published results depend on it.  A new draw gets a new name and a number that
-no other stream of its prefix reaches; no older one moves.
+A stream's number is arbitrary, but fixed: published results depend on it, and on all of the table, which therefore does
+not grow.  Newer experiments draw by name alone, see `recon.optim.rng.named`.
 """
 
 from __future__ import annotations
 
 import difflib
-import hashlib
 
 import torch
 
@@ -59,15 +58,3 @@ def stream(seed: int, name: str, index: int = 0) -> torch.Generator:
     if index < 0 or (index and not stride):
         raise ReconError(f"the random stream '{name}' has no draw number {index}")
     return torch.Generator().manual_seed(seed + SPACING * (number + stride * index))
-
-
-def named(seed: int, name: str, index: int = 0) -> torch.Generator:
-    """The same without an entry in the table: the generator's own seed is a hash of all three.
-
-    For newer experiments.  Every result depends on the table, and would count as out of date whenever it grew.
-
-    >>> torch.equal(torch.rand(3, generator=named(0, "a")), torch.rand(3, generator=named(0, "a", 1)))
-    False
-    """
-    digest = hashlib.sha256(f"{seed}\0{name}\0{index}".encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
