@@ -16,7 +16,7 @@ from recon.attacks.reconstruct import reconstruct
 from recon.nets.mlp import affine, one_hidden
 from recon.optim.lbfgs import lbfgs
 from recon.released import Weights
-from recon.training.inner import INNER, Objective, solve_affine, solve_lbfgs
+from recon.training.inner_problem import INNER, Objective, solve_affine, solve_lbfgs
 
 N, D, WEIGHT_DECAY = 40, 3072, 5e-2
 

@@ -21,7 +21,7 @@ from recon.attacks.reconstruct import reconstruct
 from recon.nets.mlp import affine
 from recon.optim.descent import HeavyBall
 from recon.released import Weights
-from recon.training.inner import Objective, solve_affine
+from recon.training.inner_problem import Objective, solve_affine
 
 N, D, WEIGHT_DECAY, STEPS = 40, 3072, 1e-2, 30
 DESCENT = HeavyBall(0.3, 0.5)

@@ -16,7 +16,7 @@ from torch import Tensor
 from recon.analysis.level_set import ExplicitCurve
 from recon.analysis.solution_set import SolutionSet
 from recon.released import Weights
-from recon.training.inner import Objective, solve_affine
+from recon.training.inner_problem import Objective, solve_affine
 
 Box = tuple[float, float]
 

@@ -27,7 +27,7 @@ from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace, reduced
 from recon.optim.tree import State, keep, mapped
 from recon.released import Weights
-from recon.training.inner import Objective, solve_affine
+from recon.training.inner_problem import Objective, solve_affine
 from recon.training.kkt import certificate
 
 #: tensors of the size of x that a step of the bilevel attack holds at once, measured by benchmarks/landscape.py

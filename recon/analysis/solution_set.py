@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.training.inner import with_ones
+from recon.training.inner_problem import with_ones
 
 
 def residual(x: Tensor, y: Tensor, theta: Tensor, weight_decay: float) -> Tensor:

@@ -19,7 +19,7 @@ from recon.errors import ReconError
 from recon.optim.descent import HeavyBall
 from recon.optim.tree import State, keep
 from recon.released import Weights
-from recon.training.inner import InnerSolution, Objective, solve_affine, with_ones
+from recon.training.inner_problem import InnerSolution, Objective, solve_affine, with_ones
 
 
 def outer_energy(theta_star: Tensor, theta: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs_in_place import InPlaceResult, InPlaceSettings, lbfgs_in_place
 from recon.optim.subspace import Subspace, lifted, reduced
 from recon.optim.tree import State
-from recon.training.hidden import HiddenObjective, Pass
+from recon.training.one_hidden_layer import HiddenObjective, Pass
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
     E(x, λ) = ‖θ − (1/m) Σ_i λ_i y_i ∇Φ(x_i; θ)‖² + Σ relu(|x| − 1)² + 5 Σ_i relu(λ_min − λ_i)²
 
 over all layers, by gradient descent with momentum 0.9 on x (step 0.5549) and on λ (step 1e-4) for 50,000 steps.  These
-values (CIFAR-10, binary, run 1) fit weights as large as the reference's own: train with
-`recon.training.reference.FlowSettings`.  For weights of another size see `recon.attacks.reference`, which searches.
+values (CIFAR-10, binary, run 1) fit weights as large as the reference's own: train by
+`recon.training.kkt.KKTSettings.gradient_flow`.  For others see `recon.attacks.reference`, which searches.
 """
 
 from __future__ import annotations

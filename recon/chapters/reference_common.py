@@ -26,7 +26,6 @@ from recon.released import Weights
 from recon.scoring.matching import nearest
 from recon.scoring.nulls import HELD_OUT
 from recon.training import kkt
-from recon.training.reference import FlowSettings
 
 STARTS = {"random": 1.0, "tuned": TUNED_SCALE}  # name -> standard deviation; the third start is "partition"
 UNDECIDED = "undecided"  # where a run was stopped before its end
@@ -123,7 +122,7 @@ def train_reference(context: Context, images: Bundle, width: int, biases: str) -
     network = MLP((images.dim, width, width, 1), None if biases == "all" else (True, False, False))
     theta_init = network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train.device)
     checkpoint = context.checkpoints.at(f"training-reference-{biases}")
-    trained = kkt.train_to_kkt(network, images.train, images.y, theta_init, FlowSettings(), checkpoint)
+    trained = kkt.train_to_kkt(network, images.train, images.y, theta_init, kkt.KKTSettings.gradient_flow(), checkpoint)
     seconds = time.perf_counter() - start
     theta = trained.theta_star
     fitted = kkt.certificate(network, theta, images.train, images.y, alpha=ALPHA)

@@ -6,6 +6,7 @@ alone.  So a problem in d inputs is one in r ≪ d coordinates, exactly.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -64,3 +65,17 @@ def lifted(network: MLP, theta: Tensor, space: Subspace, outside: Tensor | None 
     if outside is not None:
         first = space.outside(network.unflatten(outside)["w1"]) + first
     return network.flatten({**params, "w1": first})
+
+
+def in_span(
+    network: MLP, theta: Tensor, x: Tensor, keep_outside: bool
+) -> tuple[MLP, Tensor, Tensor, Callable[[Tensor], Tensor]]:
+    """Training from θ (p,) on images x (n, d), in n coordinates where n < d: network, images, θ, and the way back.
+
+    keep_outside: what of θ's first layer lies outside the span of the images comes back, else it is zero.
+    """
+    if len(x) >= network.dim:
+        return network, x, theta, lambda found: found
+    space = Subspace.spanned_by(x)
+    small, start = reduced(network, theta, space)
+    return small, space.reduce(x), start, lambda found: lifted(network, found, space, theta if keep_outside else None)

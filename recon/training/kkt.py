@@ -24,9 +24,10 @@ from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP, Params
 from recon.optim.descent import SGD, HeavyBall, Optimiser
 from recon.optim.loop import Checkpoint, LoopSettings, iterate
-from recon.optim.subspace import Subspace, lifted, reduced
+from recon.optim.subspace import in_span
 from recon.optim.tree import State, unevaluated
 
+FINAL_LOSS = 4e-6  # near which the 10⁶ steps of Haim et al. (2022), of size 0.01, end
 METHODS = ("loss-scaled", "gradient-descent")
 
 
@@ -66,14 +67,17 @@ def log_logistic_loss(margins: Tensor) -> Tensor:
 @dataclass(frozen=True)
 class KKTSettings:
     """steps: at most · goal: log E at which training ends · method: "loss-scaled", heavy-ball descent on log E with
-    adaptive step and restarts (`HeavyBall`; Lyu & Li 2020, momentum as in Ji, Srebro & Telgarsky 2021) and no step
-    longer than 3 % of ‖θ‖, since small nets overshoot and do not forget it; or "gradient-descent", the reference recipe
-    with its step size 0.01 · step_size: another one than 1 and 0.01.  ReconError for another method."""
+    adaptive step and restarts (`HeavyBall`; Lyu & Li 2020, momentum as in Ji, Srebro & Telgarsky 2021); or
+    "gradient-descent", the reference recipe with its step size 0.01 · step_size: another one than 1 and 0.01 ·
+    momentum, relative_step: of the heavy ball, and the share of ‖θ‖ that no step of it is longer than, since small nets
+    overshoot and do not forget it.  ReconError for another method."""
 
     steps: int
     goal: float = -1e4
     method: str = "loss-scaled"
     step_size: float | None = None
+    momentum: float = 0.9
+    relative_step: float = 0.03
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -83,8 +87,17 @@ class KKTSettings:
     def optimiser(self) -> Optimiser:
         """What moves θ."""
         if self.method == "loss-scaled":
-            return HeavyBall(self.step_size or 1.0, tol=self.goal, max_relative_step=0.03)
+            return HeavyBall(self.step_size or 1.0, self.momentum, tol=self.goal, max_relative_step=self.relative_step)
         return SGD(self.step_size or 0.01)
+
+    @staticmethod
+    def gradient_flow(steps: int = 5000, goal: float = math.log(FINAL_LOSS)) -> KKTSettings:
+        """Along the curve that many small steps of gradient descent follow, to the reference's final loss, no further.
+
+        dθ/ds = −∇E/E instead of −∇E runs through the same curve without slowing down: no momentum, steps of at most
+        0.3 % of ‖θ‖.  So ‖θ‖ is the reference's, which its published attack fits: train on, and it grows.
+        """
+        return KKTSettings(steps, goal, momentum=0.0, relative_step=3e-3)
 
 
 @dataclass(frozen=True)
@@ -111,12 +124,7 @@ def train_to_kkt(
     the 3 % rule does not see what lies outside).  Raises ReconError for shapes or labels that do not fit.
     """
     _check(network, x, y, theta_init)
-    small, inputs, start = network, x, theta_init
-    lift: Callable[[Tensor], Tensor] = lambda theta: theta  # noqa: E731
-    if len(x) < network.dim:
-        space = Subspace.spanned_by(x)
-        small, start = reduced(network, theta_init, space)
-        inputs, lift = space.reduce(x), lambda theta: lifted(network, theta, space, theta_init)
+    small, inputs, start, lift = in_span(network, theta_init, x, keep_outside=True)
     step = _descent(small, inputs, y, settings)
     first = {"accepted": unevaluated(start[None], grad=torch.zeros_like(start[None]))}
 
@@ -235,6 +243,7 @@ def _check(network: MLP, x: Tensor, y: Tensor, theta_init: Tensor) -> None:
 
 
 __all__ = [
+    "FINAL_LOSS",
     "METHODS",
     "Certificate",
     "KKTSettings",

@@ -20,6 +20,7 @@ from recon.errors import ReconError
 STARTS = ("small", "default", "kaiming")
 OPTIMISERS = ("gd", "sgd", "adam", "adamw")
 AUGMENTATIONS = ("flip", "shift")
+PATIENCE = 10  # checks of `early_stopping`, which `train` makes every 25 steps
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,21 @@ def accuracy(module: nn.Module, x: Tensor, y: Tensor) -> float:
         outputs = module(x)
     said = (outputs[:, 0] > 0) if outputs.shape[1] == 1 else outputs.argmax(1)
     return (said.long() == y.to(said.device).long()).float().mean().item()
+
+
+def early_stopping(x: Tensor, y: Tensor, patience: int = PATIENCE) -> Callable[[nn.Module], bool]:
+    """True once the accuracy on images x (n, d) with classes y (n,) has not risen for `patience` checks.
+
+    For `stop` of `train`.  It remembers, so every training needs one of its own.
+    """
+    seen = [0.0]
+
+    def stop(module: nn.Module) -> bool:
+        seen.append(accuracy(module, x, y))
+        module.train()
+        return len(seen) > patience and max(seen[-patience:]) <= max(seen[:-patience])
+
+    return stop
 
 
 def train(

@@ -8,7 +8,7 @@ import torch
 from recon.analysis.connection import retraining_error, solution_set, walk
 from recon.nets.mlp import affine
 from recon.released import Weights
-from recon.training.inner import Objective, solve_affine
+from recon.training.inner_problem import Objective, solve_affine
 
 BOX = (0.0, 1.0)
 

@@ -30,7 +30,7 @@ from recon.nets.mlp import affine, three_layer
 from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace
 from recon.released import Weights
-from recon.training.inner import Objective, solve_affine
+from recon.training.inner_problem import Objective, solve_affine
 
 N, D = 6, 40
 DESCENT = HeavyBall(0.3, 0.5, tol=1e-12)

@@ -27,7 +27,7 @@ from recon.analysis.level_set import (
 from recon.analysis.solution_set import SolutionSet, residual
 from recon.errors import ReconError
 from recon.nets.mlp import affine
-from recon.training.inner import Objective, solve_affine
+from recon.training.inner_problem import Objective, solve_affine
 
 N, D, DECAY = 20, 60, 1e-2
 Y = torch.tensor([0.0] * 8 + [1.0] * 12, dtype=torch.float64)

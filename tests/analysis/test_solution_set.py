@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from recon.analysis import solution_set
 from recon.errors import ReconError
 from recon.nets.mlp import affine
-from recon.training.inner import Objective, solve_affine, with_ones
+from recon.training.inner_problem import Objective, solve_affine, with_ones
 
 N, D, DECAY = 12, 20, 1e-2
 

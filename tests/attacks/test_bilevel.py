@@ -20,7 +20,7 @@ from recon.nets.mlp import MLP, affine
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
 from recon.released import Weights
-from recon.training.inner import InnerSolution, Objective, solve_affine, solve_lbfgs
+from recon.training.inner_problem import InnerSolution, Objective, solve_affine, solve_lbfgs
 
 N, D, WD = 6, 9, 0.05
 

@@ -16,8 +16,8 @@ from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs_in_place import InPlaceSettings, lbfgs_in_place
 from recon.optim.subspace import Subspace, lifted, reduced
 from recon.store.checkpoints import FileCheckpoint
-from recon.training.hidden import HiddenObjective
-from recon.training.inner import InnerSolution, Objective
+from recon.training.inner_problem import InnerSolution, Objective
+from recon.training.one_hidden_layer import HiddenObjective
 
 N, D, WIDTH, DECAY = 6, 30, 8, 0.01
 Y = (torch.arange(N) % 2).double()

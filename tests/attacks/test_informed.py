@@ -9,7 +9,7 @@ from recon.attacks.informed import LOSSES, missing_image
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, affine
 from recon.released import Weights
-from recon.training.inner import Objective
+from recon.training.inner_problem import Objective
 
 N, D, DECAY = 12, 20, 0.05
 

@@ -23,7 +23,7 @@ from recon.chapters.leakage_networks import SEED
 from recon.nets.mlp import affine, three_layer
 from recon.optim.descent import HeavyBall
 from recon.released import Weights
-from recon.training.inner import Objective, solve_affine
+from recon.training.inner_problem import Objective, solve_affine
 
 pytestmark = [
     pytest.mark.gpu,

@@ -13,7 +13,7 @@ from recon.chapters.all_but_one.compute_linear import nearest_known, trained, wi
 from recon.chapters.all_but_one.compute_reader import Digits, guesses_of, varied
 from recon.chapters.all_but_one.sizes import READER
 from recon.nets.mlp import MLP, affine
-from recon.training.inner import Objective
+from recon.training.inner_problem import Objective
 
 # --------------------------------------------------------------------------------------------------- linear models
 

@@ -12,7 +12,7 @@ from recon.chapters.collapse.compute import confident_pair, logit_grad_norm2, pe
 from recon.chapters.collapse.metrics import Decayed, Explained, Metrics
 from recon.chapters.collapse.sizes import SIZES
 from recon.nets.mlp import one_hidden
-from recon.training.inner import Objective
+from recon.training.inner_problem import Objective
 from recon.training.kkt import certificate
 
 EXPLAINED = Explained(

@@ -11,7 +11,7 @@ from recon.analysis.solution_set import residual
 from recon.chapters.linear import eight_bit as eb
 from recon.errors import ReconError
 from recon.nets.mlp import affine
-from recon.training.inner import Objective, with_ones
+from recon.training.inner_problem import Objective, with_ones
 
 DECAY = 1e-3
 

@@ -9,7 +9,7 @@ from recon.chapters.bilevel_affine.inexact import descent_steps, inexact_solves
 from recon.errors import ReconError
 from recon.nets.mlp import affine, one_hidden
 from recon.optim.subspace import Subspace
-from recon.training.inner import Objective, solve_affine
+from recon.training.inner_problem import Objective, solve_affine
 
 N, D, DECAY = 6, 20, 0.05
 

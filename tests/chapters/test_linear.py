@@ -12,7 +12,7 @@ from recon.chapters.linear.beyond import split
 from recon.chapters.linear.compute import anscombe, counting
 from recon.images.registry import load_pool
 from recon.nets.mlp import affine
-from recon.training.inner import Objective, solve_affine, with_ones
+from recon.training.inner_problem import Objective, solve_affine, with_ones
 
 
 @pytest.fixture(scope="module")

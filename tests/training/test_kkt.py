@@ -12,8 +12,8 @@ from recon.optim import loop
 from recon.optim.descent import SGD, HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
 from recon.store.checkpoints import FileCheckpoint
-from recon.training.inner import Objective, solve_lbfgs
-from recon.training.kkt import KKTSettings, Observer, certificate, log_logistic_loss, margins, train_to_kkt
+from recon.training.inner_problem import Objective, solve_lbfgs
+from recon.training.kkt import FINAL_LOSS, KKTSettings, Observer, certificate, log_logistic_loss, margins, train_to_kkt
 
 F64 = torch.float64
 LAYER_1 = (1.0, 0.0, 0.0)
@@ -209,7 +209,7 @@ def test_training_ends_at_its_goal_and_says_so(method):
 
 def test_settings_of_the_two_methods():
     settings = KKTSettings(7)
-    assert vars(settings) == {"steps": 7, "goal": -1e4, "method": "loss-scaled", "step_size": None}
+    assert settings == KKTSettings(7, -1e4, "loss-scaled", None, momentum=0.9, relative_step=0.03)
     assert settings.optimiser == HeavyBall(1.0, tol=-1e4, max_relative_step=0.03)
     assert KKTSettings(7, -5.0, step_size=0.2).optimiser == HeavyBall(0.2, tol=-5.0, max_relative_step=0.03)
     assert KKTSettings(7, method="gradient-descent").optimiser == SGD(0.01)
@@ -272,3 +272,26 @@ def test_more_bad_input(change):
     with pytest.raises(ReconError):
         train_to_kkt(network, settings=KKTSettings(2), **{"x": x, "y": y, "theta_init": theta, **change})
     assert len(train_to_kkt(network, x[:1], y[:1], theta, KKTSettings(2)).history) == 2  # one image is not equal to any
+
+
+def test_the_flow_ends_at_the_references_loss_and_follows_plain_descent():
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(6, 8, generator=generator, dtype=torch.float64), torch.arange(6).double() % 2
+    network = MLP((8, 16, 16, 1))
+    theta = network.flatten(network.init(generator, dtype=torch.float64))
+    goal = math.log(0.05)
+    flow = train_to_kkt(network, x, y, theta, KKTSettings.gradient_flow(goal=goal))
+    fast = train_to_kkt(network, x, y, theta, KKTSettings(5000, goal=goal))
+    plain = train_to_kkt(network, x, y, theta, KKTSettings(100_000, goal=goal, method="gradient-descent"))
+    assert flow.converged and plain.converged and len(flow.history) < len(plain.history) / 3
+
+    def away(trained):
+        return ((trained.theta_star - plain.theta_star).norm() / (plain.theta_star - theta).norm()).item()
+
+    assert away(flow) < 0.05 and away(flow) < away(fast) / 3
+
+
+def test_the_goal_is_the_references():
+    flow = KKTSettings.gradient_flow()
+    assert FINAL_LOSS == 4e-6 and flow.goal == math.log(4e-6)
+    assert flow.optimiser == HeavyBall(1.0, momentum=0.0, tol=flow.goal, max_relative_step=3e-3)

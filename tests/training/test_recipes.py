@@ -15,7 +15,17 @@ from torch import nn
 
 from recon.errors import ReconError
 from recon.training import recipes
-from recon.training.recipes import Dropout, Recipe, accuracy, build, first_weight, loss_of, train
+from recon.training.recipes import (
+    PATIENCE,
+    Dropout,
+    Recipe,
+    accuracy,
+    build,
+    early_stopping,
+    first_weight,
+    loss_of,
+    train,
+)
 
 F64 = torch.float64
 PLAIN = Recipe(width=12, depth=3, steps=3, batch=None, weight_decay=0.0, cosine=False, momentum=0.0)
@@ -492,3 +502,19 @@ def test_a_generator_stays_on_its_own_device():
     before = generator.get_state()
     assert recipes._on(torch.device("cpu"), generator) is generator
     assert torch.equal(generator.get_state(), before)  # and nothing is drawn for that
+
+
+def test_early_stopping_waits():
+    """Validation accuracies that rise, then stay: the last rise, and `PATIENCE` checks more."""
+    x = torch.arange(20.0)[:, None] - 4.5
+    y = (x[:, 0] > 0).long()
+    module = nn.Sequential(nn.Linear(1, 1))
+    stop = early_stopping(x[:10], y[:10])
+    answers = []
+    for check in range(20):
+        with torch.no_grad():
+            module[0].weight.fill_(1.0)
+            module[0].bias.fill_(min(check - 5.0, 0.0))  # right from check 5 on
+        answers.append(stop(module))
+        assert module.training
+    assert answers.index(True) == 5 + PATIENCE

@@ -12,7 +12,7 @@ from recon.chapters.base import Context, Outcome, Tensors
 from recon.nets.mlp import affine
 from recon.released import Weights
 from recon.scoring.matching import nearest
-from recon.training.inner import Objective, solve_affine, with_ones
+from recon.training.inner_problem import Objective, solve_affine, with_ones
 
 HALF_A_LEVEL = 1 / 510
 SHOWN = 8

@@ -18,7 +18,7 @@ from recon.nets.mlp import affine
 from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace, reduced
 from recon.released import Weights
-from recon.training.inner import Objective, solve_affine
+from recon.training.inner_problem import Objective, solve_affine
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from recon.errors import ReconError
 from recon.optim.lbfgs_in_place import InPlaceSettings, lbfgs_in_place
 from recon.optim.subspace import Subspace, reduced
-from recon.training.inner import Objective
+from recon.training.inner_problem import Objective
 
 
 @dataclass(frozen=True)

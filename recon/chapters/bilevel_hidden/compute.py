@@ -29,7 +29,7 @@ from recon.nets.mlp import MLP, one_hidden
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs_in_place import InPlaceSettings, lbfgs_in_place
 from recon.optim.subspace import Subspace, reduced
-from recon.training.hidden import HiddenObjective
+from recon.training.one_hidden_layer import HiddenObjective
 
 INNER_STARTS = ("uniform", "other_seed", "theta_star")
 

@@ -14,8 +14,8 @@ from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, three_layer
 from recon.optim.rng import named
 from recon.scoring.metrics import ncc
-from recon.training.decayed import DecaySettings, train_with_decay
 from recon.training.kkt import KKTSettings, train_to_kkt
+from recon.training.weight_decay import DecaySettings, train_with_decay
 
 
 def cell_rows(sizes: SetSizes, context: Context) -> list[CellRow]:

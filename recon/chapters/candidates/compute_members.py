@@ -21,8 +21,8 @@ from recon.images.partitions import centre
 from recon.nets.mlp import MLP, three_layer
 from recon.optim.rng import named
 from recon.scoring.membership import auc, intervals, lira, rmia, true_rate
-from recon.training.decayed import train_with_decay
 from recon.training.kkt import KKTSettings, train_to_kkt
+from recon.training.weight_decay import train_with_decay
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from recon.attacks.separation import SeparationSettings
-from recon.training.decayed import DecaySettings
+from recon.training.weight_decay import DecaySettings
 
 
 @dataclass(frozen=True, kw_only=True)

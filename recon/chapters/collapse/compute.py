@@ -12,7 +12,7 @@ from recon.chapters.collapse.metrics import Decayed, Explained, Metrics
 from recon.chapters.collapse.sizes import Sizes
 from recon.images.partitions import Dataset, centre, uncentre
 from recon.nets.mlp import MLP, one_hidden
-from recon.training.inner import INNER, Objective, solve_lbfgs
+from recon.training.inner_problem import INNER, Objective, solve_lbfgs
 from recon.training.kkt import KKTSettings, Trained, certificate, train_to_kkt
 
 

@@ -26,8 +26,7 @@ from recon.images.partitions import partition
 from recon.optim.rng import named
 from recon.scoring.membership import auc, true_rate
 from recon.scoring.metrics import ncc
-from recon.training.early_stopping import early_stopping
-from recon.training.recipes import Recipe, Trained, accuracy, train
+from recon.training.recipes import Recipe, Trained, accuracy, early_stopping, train
 
 TRUE = 0.8  # a candidate is true above this cosine with a training feature
 VIEWS = 4  # of each image: as it is, flipped, shifted, both

@@ -16,7 +16,7 @@ from recon.chapters.kkt_training.sizes import Sizes
 from recon.images.bundle import Bundle
 from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP, three_layer
-from recon.training.inner import INNER, Objective, solve_lbfgs
+from recon.training.inner_problem import INNER, Objective, solve_lbfgs
 from recon.training.kkt import KKTSettings, Observer, Trained, certificate, train_to_kkt
 
 

@@ -21,8 +21,7 @@ from recon.chapters.rounded import RoundedProducts
 from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import nearest
-from recon.training.kkt import train_to_kkt
-from recon.training.reference import FlowSettings
+from recon.training.kkt import KKTSettings, train_to_kkt
 
 
 def compute(sizes: RecipeSizes, context: Context) -> Outcome[RecipeMetrics]:
@@ -65,7 +64,7 @@ def _net(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
     images = SeedImages.of(context, sizes, 0, torch.float32)
     network, x = _network(sizes, images), images.truth - images.truth.mean(0)
     theta_init = network.flatten(network.init(context.stream("landscape.weights"), "small")).to(x)
-    return {"theta": train_to_kkt(network, x, images.y, theta_init, FlowSettings()).theta_star}
+    return {"theta": train_to_kkt(network, x, images.y, theta_init, KKTSettings.gradient_flow()).theta_star}
 
 
 def _network(sizes: RecipeSizes, images: SeedImages) -> MLP:

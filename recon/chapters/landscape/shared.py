@@ -21,7 +21,7 @@ from recon.images.bundle import Bundle
 from recon.nets.mlp import affine
 from recon.optim.subspace import Subspace
 from recon.released import Weights
-from recon.training.inner import Objective, solve_affine
+from recon.training.inner_problem import Objective, solve_affine
 
 SETS = ("truth", "partition", "random")
 #: arrays that a result keeps of every seed

@@ -16,7 +16,7 @@ from recon.chapters.linear.others import others
 from recon.chapters.linear.sizes import Sizes
 from recon.images.pool import ImagePool
 from recon.nets.mlp import affine
-from recon.training.inner import Objective, solve_affine, with_ones
+from recon.training.inner_problem import Objective, solve_affine, with_ones
 
 TEST = 1000  # images of neither set, at most
 DRAW = "linear.start"  # the chapter's one random stream: of noise there, of orders here

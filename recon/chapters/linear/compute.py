@@ -12,7 +12,7 @@ from recon.chapters.linear.beyond import by_n, by_weight_decay, relabelled, twin
 from recon.chapters.linear.metrics import Counted, Kernel, Metrics, Moved, Trivial
 from recon.chapters.linear.sizes import Sizes
 from recon.nets.mlp import MLP, affine, one_hidden
-from recon.training.inner import Objective, solve_affine, with_ones
+from recon.training.inner_problem import Objective, solve_affine, with_ones
 
 SHOWN = 10  # images kept as examples
 #: Anscombe (1973): four data sets (x; y) of eleven points, one regression line

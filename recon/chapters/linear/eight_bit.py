@@ -22,7 +22,7 @@ from torch import Tensor
 from recon.analysis.solution_set import adjoint, solve_normal
 from recon.errors import ReconError
 from recon.nets.mlp import affine
-from recon.training.inner import Objective, solve_affine, with_ones
+from recon.training.inner_problem import Objective, solve_affine, with_ones
 
 LEVELS = 255.0
 LIGHTEST = 8  # images that the last search may change

@@ -18,8 +18,8 @@ from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import one_to_one
 from recon.scoring.metrics import ncc
-from recon.training.decayed import DecaySettings, train_with_decay
 from recon.training.denoiser import mixtures, noisy, unit
+from recon.training.weight_decay import DecaySettings, train_with_decay
 
 TAUS = (0.5, 1.0, 2.0, 3.0)
 TOP = (20, 50, 100)

@@ -22,8 +22,7 @@ from recon.chapters.weights_leak.metrics import Attacked, Ending, RecipeCell, Re
 from recon.chapters.weights_leak.sizes import RecipeSizes
 from recon.images.bundle import Bundle
 from recon.scoring.certainty import SURE, calibrated, probability
-from recon.training.early_stopping import early_stopping
-from recon.training.recipes import Recipe, Trained, accuracy, first_weight, train
+from recon.training.recipes import Recipe, Trained, accuracy, early_stopping, first_weight, train
 
 
 def compute_recipes(sizes: RecipeSizes, context: Context) -> Outcome[RecipeMetrics]:

@@ -9,7 +9,6 @@ minimiser's first layer lies in the span of the images, so for n < d everything 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -18,9 +17,9 @@ from recon.errors import ReconError
 from recon.nets.mlp import MLP
 from recon.optim.descent import Adam, cosine
 from recon.optim.loop import Checkpoint, LoopSettings, iterate
-from recon.optim.subspace import Subspace, lifted, reduced
+from recon.optim.subspace import in_span
 from recon.optim.tree import State, unevaluated
-from recon.training.inner import Objective
+from recon.training.inner_problem import Objective
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,11 @@ class DecaySettings:
 @dataclass(frozen=True)
 class Decayed:
     """theta_star (p,) · loss: mean logistic loss, without the decay · residual: ‖∇E‖ / (wd ‖θ‖), which is what the
-    training images with λ_i = σ(−m_i)/(n·wd) leave of θ, relative · steps."""
+    training images with λ_i = σ(−m_i)/(n·wd) leave of θ, relative."""
 
     theta_star: Tensor
     loss: float
     residual: float
-    steps: int
 
 
 def train_with_decay(
@@ -58,12 +56,7 @@ def train_with_decay(
 ) -> Decayed:
     """Full-batch Adam on E from theta_init (p,); x (n, d), y (n,) in {0, 1}.  What of the first layer lies outside the
     span of the images at the start is left out where n < d: the decay would remove it."""
-    small, inputs, start = network, x, theta_init
-    lift: Callable[[Tensor], Tensor] = lambda theta: theta  # noqa: E731
-    if len(x) < network.dim:
-        space = Subspace.spanned_by(x)
-        small, start = reduced(network, theta_init, space)
-        inputs, lift = space.reduce(x), lambda theta: lifted(network, theta, space)
+    small, inputs, start, lift = in_span(network, theta_init, x, keep_outside=False)
     objective, adam = Objective(small, y, settings.weight_decay), Adam(settings.step_size)
 
     def step(state: State) -> State:
@@ -74,9 +67,9 @@ def train_with_decay(
 
     loop = LoopSettings(settings.steps, device=x.device, label="training")
     begin: State = {"adam": adam.init(start[None]), "accepted": unevaluated(start[None])}
-    state, history = iterate(lambda: begin, step, loop, checkpoint)
+    state, _ = iterate(lambda: begin, step, loop, checkpoint)
     theta = state["adam"]["x"]
     _, grad = objective.value_and_grad(theta, inputs[None])
     residual = grad.norm() / (settings.weight_decay * theta.norm())
     loss = objective.loss(theta, inputs[None])
-    return Decayed(lift(theta[0]), loss.item(), residual.item(), len(history))
+    return Decayed(lift(theta[0]), loss.item(), residual.item())

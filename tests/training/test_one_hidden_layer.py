@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from recon.nets.mlp import one_hidden
-from recon.training.hidden import HiddenObjective
-from recon.training.inner import Objective
+from recon.training.inner_problem import Objective
+from recon.training.one_hidden_layer import HiddenObjective
 
 N, D, WIDTH, DECAY = 5, 7, 6, 0.02
 

@@ -13,7 +13,7 @@ from recon.errors import ReconError
 from recon.nets.mlp import MLP, affine
 from recon.optim.lbfgs import LBFGSSettings
 from recon.released import Weights
-from recon.training.inner import INNER, Objective, RowSpace, solve_affine, solve_lbfgs, with_ones
+from recon.training.inner_problem import INNER, Objective, RowSpace, solve_affine, solve_lbfgs, with_ones
 from recon.training.kkt import KKTSettings, log_logistic_loss, train_to_kkt
 
 
