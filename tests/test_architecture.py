@@ -24,7 +24,8 @@ DRAWS = {f"torch.{name}" for name in ("rand", "randn", "randint", "randperm", "n
 
 
 def graph(package: Path) -> dict[str, set[str]]:
-    """Module -> modules of the package that it imports anywhere; names without "recon.", a folder's are its own."""
+    """Module -> modules of the package that it imports anywhere; names without "recon.", a folder's are its own, and ""
+    is the package itself."""
     files = {".".join(p.relative_to(package).with_suffix("").parts): p for p in package.rglob("*.py")}
     files = {name.removesuffix("__init__").strip("."): path for name, path in files.items()}
     return {name: set(imports(path, set(files))) for name, path in files.items() if name}
@@ -42,13 +43,16 @@ def imports(path: Path, modules: set[str]) -> Iterator[str]:
         for dotted in names:
             inner = dotted.removeprefix("recon.")
             if dotted.startswith("recon.") and (inner in modules or inner.rpartition(".")[0] in modules):
-                found = inner if inner in modules else inner.rpartition(".")[0]
-                if found:
-                    yield found
+                yield inner if inner in modules else inner.rpartition(".")[0]
 
 
 def place(module: str) -> str:
     return module.split(".")[0]
+
+
+def rank(module: str) -> int:
+    """The package's own names are for the command line, and for readers."""
+    return ORDER.index(place(module) or "cli")
 
 
 def unnamed(package: Path) -> set[str]:
@@ -60,10 +64,10 @@ def unnamed(package: Path) -> set[str]:
 def backwards(package: Path) -> list[str]:
     """Imports that do not point to an earlier folder or stay in their own."""
     return [
-        f"{module} imports {other}"
+        f"{module} imports {other or PACKAGE.name}"
         for module, others in graph(package).items()
         for other in sorted(others)
-        if ORDER.index(place(other)) > ORDER.index(place(module))
+        if rank(other) > rank(module)
     ]
 
 
@@ -161,6 +165,12 @@ PLANTED = {
         ["images.pools imports store"],
     ),
     "the package's own name": (backwards, "errors.py", "from recon import cli", ["errors imports cli"]),
+    "the package itself": (
+        backwards,
+        "optim/loop.py",
+        "from recon import __version__",
+        ["optim.loop imports recon"],
+    ),
     "peeking": (peeking, "attacks/one.py", "from recon.images.pools import load", ["attacks.one reaches images.pools"]),
     "peeking through another": (
         peeking,

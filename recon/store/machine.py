@@ -5,13 +5,13 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import torch
 from joblib import cpu_count
 
-from recon import __version__
 from recon.errors import ReconError
 
 
@@ -37,7 +37,7 @@ def device_name(device: torch.device) -> str:
 def versions() -> dict[str, str]:
     """Versions that may matter to a number."""
     found = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
-    return {**found, "recon": __version__}
+    return {**found, "recon": version("recon")}
 
 
 def peak_memory_mb() -> float:
