@@ -6,11 +6,10 @@ Truth enters here and nowhere before: no attack imports this module.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar, get_type_hints
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, TypeVar
 
 import torch
-from pydantic import Field
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import hypergeom
 from torch import Tensor, from_numpy
@@ -136,15 +135,15 @@ class ByYardstick(Generic[T]):
     """One value for each of the rules by which an image counts as matched: a metric and the threshold it must exceed.
 
     ncc_05 … ncc_08: NCC over the whole image · ncc_channel_06: mean NCC of the channels · ssim_04: SSIM.  In JSON the
-    fields are called by their labels, "ncc_0.5" … "ssim_0.4" (pydantic's TypeAdapter, by alias).
+    fields are called by their labels, "ncc_0.5" … "ssim_0.4", which pydantic finds in their metadata.
     """
 
-    ncc_05: Annotated[T, Field(alias="ncc_0.5")]
-    ncc_06: Annotated[T, Field(alias="ncc_0.6")]
-    ncc_07: Annotated[T, Field(alias="ncc_0.7")]
-    ncc_08: Annotated[T, Field(alias="ncc_0.8")]
-    ncc_channel_06: Annotated[T, Field(alias="ncc_channel_0.6")]
-    ssim_04: Annotated[T, Field(alias="ssim_0.4")]
+    ncc_05: T = field(metadata={"alias": "ncc_0.5"})
+    ncc_06: T = field(metadata={"alias": "ncc_0.6"})
+    ncc_07: T = field(metadata={"alias": "ncc_0.7"})
+    ncc_08: T = field(metadata={"alias": "ncc_0.8"})
+    ncc_channel_06: T = field(metadata={"alias": "ncc_channel_0.6"})
+    ssim_04: T = field(metadata={"alias": "ssim_0.4"})
 
     def labelled(self) -> Iterator[tuple[str, T]]:
         """("ncc_0.5", value), … in the order of the fields."""
@@ -160,7 +159,7 @@ class ByYardstick(Generic[T]):
 
 
 #: field of `ByYardstick` -> its label in JSON and in tables
-LABELS = {name: hint.__metadata__[0].alias for name, hint in get_type_hints(ByYardstick, include_extras=True).items()}
+LABELS = {each.name: each.metadata["alias"] for each in fields(ByYardstick)}
 Counts = ByYardstick[int]
 
 
