@@ -22,7 +22,7 @@ from recon.attacks.separation import FirstLayer
 from recon.chapters.base import Context
 from recon.chapters.heads.sizes import SIZES, Cell
 from recon.images.registry import load_pool
-from recon.scoring.membership import true_rate
+from recon.scoring.roc import true_rate
 from recon.store.checkpoints import Checkpoints
 
 SEED = 9

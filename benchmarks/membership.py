@@ -27,7 +27,8 @@ from recon.auditing.membership import explained
 from recon.auditing.networks import anatomy, logits_of
 from recon.auditing.shadows import Recipe, Shadows, train_shadows, trained
 from recon.images.registry import load_pool
-from recon.scoring.membership import auc, intervals, lira, rmia, true_rate
+from recon.scoring.membership import intervals, lira, rmia
+from recon.scoring.roc import auc, true_rate
 
 IMAGES, POPULATION, SHADOWS, TARGETS, OFFLINE_A = 1000, 1000, 16, 4, 0.3
 RECIPE = Recipe("adam", 1e-3, 64, 400, 2e-2)

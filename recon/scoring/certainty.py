@@ -7,19 +7,19 @@ Evidence is measured on the candidates alone.  Which values mean "true" is learn
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score, roc_curve
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from recon.errors import ReconError
 from recon.released import Weights
+from recon.scoring.roc import auc, true_rate
+
+if TYPE_CHECKING:  # scikit-learn takes seconds to import
+    from sklearn.pipeline import Pipeline
 
 EVIDENCE = ("sparsity", "stability", "share")
 SIZES = (2.0, 5.0, 10.0, 20.0, 40.0)  # norms of a centred photograph that are tried
@@ -64,8 +64,16 @@ def calibrated(shadows: Sequence[tuple[Signs, Tensor]]) -> Pipeline:
     truth = torch.cat([true for _, true in shadows]).cpu().numpy()
     if truth.all() or not truth.any():
         raise ReconError("the shadow networks have only true or only false candidates: nothing can be learned")
-    model = make_pipeline(StandardScaler(), LogisticRegression(C=1.0))
-    return model.fit(np.concatenate([evidence(found) for found, _ in shadows]), truth)
+    return shadow_classifier(np.concatenate([evidence(found) for found, _ in shadows]), truth)
+
+
+def shadow_classifier(evidence: np.ndarray, true: np.ndarray) -> Pipeline:
+    """Logistic regression from evidence (m, k) to "true" (m,), fitted where the adversary knows the answer."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), LogisticRegression(C=1.0)).fit(evidence, true)
 
 
 def probability(model: Pipeline, found: Signs) -> Tensor:
@@ -89,8 +97,8 @@ def assessed(probability: Tensor, true: Tensor, bins: int = 5) -> dict:
     bin_of = np.clip((p * bins).astype(int), 0, bins - 1)
     used = [bin_of == b for b in range(bins) if (bin_of == b).any()]
     return {
-        "auc": float(roc_auc_score(t, p)) if both else None,
-        "tpr_at_1pct_fpr": _true_rate(p, t) if both else None,
+        "auc": auc(p, t) if both else None,
+        "tpr_at_1pct_fpr": true_rate(p, t, 0.01) if both else None,
         "precision_top50": float(t[order[:50]].mean()) if len(t) else None,
         "sure": int(sure.sum()),
         "precision_sure": float(t[sure].mean()) if sure.any() else None,
@@ -100,12 +108,6 @@ def assessed(probability: Tensor, true: Tensor, bins: int = 5) -> dict:
         "true": int(t.sum()),
         "reliability": [[float(p[rows].mean()), float(t[rows].mean()), int(rows.sum())] for rows in used],
     }
-
-
-def _true_rate(p: np.ndarray, t: np.ndarray, false_rate: float = 0.01) -> float:
-    """The largest true-positive rate at a false-positive rate of at most `false_rate`."""
-    false, true, _ = roc_curve(t, p, drop_intermediate=False)
-    return float(true[false <= false_rate].max())
 
 
 def gate_agreement(weights: Weights, sources: Tensor, mixing: Tensor) -> Tensor:

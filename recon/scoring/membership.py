@@ -20,6 +20,8 @@ import torch
 from scipy.stats import rankdata
 from torch import Tensor
 
+from recon.scoring.roc import auc, true_rate
+
 FALSE_RATES = (0.01, 0.001)
 GAMMA = 1.0  # the paper takes 2 against a large population: against few images all members would tie at the top
 PERMUTATIONS = 9999
@@ -52,21 +54,6 @@ def rmia(phi: Tensor, shadows: Tensor, gamma: float = GAMMA) -> Tensor:
 # ------------------------------------------------------------------------------------------------------ statistics
 
 
-def auc(score: np.ndarray, member: np.ndarray) -> float:
-    """P(score of a member > that of another image), ties counted half."""
-    ranks = rankdata(score)
-    n, m = int(member.sum()), int((~member).sum())
-    return float((ranks[member].sum() - n * (n + 1) / 2) / (n * m))
-
-
-def true_rate(score: np.ndarray, member: np.ndarray, false_rate: float) -> float:
-    """Largest share of members accepted while at most `false_rate` of the others are; of fewer than 1/`false_rate`
-    others none may be."""
-    others = np.sort(score[~member])[::-1]
-    allowed = int(false_rate * len(others) + 1e-9)
-    return float((score[member] > others[allowed]).mean()) if allowed < len(others) else 1.0
-
-
 def permutation_p(score: np.ndarray, member: np.ndarray, seed: int, draws: int = PERMUTATIONS) -> float:
     """P(sum of the members' ranks as large, were membership drawn at random), by `draws` permutations."""
     random = np.random.default_rng([seed, 18])
@@ -79,14 +66,11 @@ def permutation_p(score: np.ndarray, member: np.ndarray, seed: int, draws: int =
 def intervals(score: np.ndarray, member: np.ndarray, seed: int, draws: int = DRAWS) -> dict[str, tuple[float, float]]:
     """Central 95 % of the bootstrap over images, members and others drawn apart: "auc" and "tpr_…" of FALSE_RATES."""
     random = np.random.default_rng([seed, 19])
-    inner, outer = score[member], score[~member]
-    found: dict[str, list[float]] = {name: [] for name in ("auc", *(f"tpr_{rate:g}" for rate in FALSE_RATES))}
-    flags = np.arange(len(score)) < len(inner)
-    for _ in range(draws):
-        drawn = np.concatenate([random.choice(inner, len(inner)), random.choice(outer, len(outer))])
-        found["auc"].append(auc(drawn, flags))
-        for rate in FALSE_RATES:
-            found[f"tpr_{rate:g}"].append(true_rate(drawn, flags, rate))
+    kinds = [np.flatnonzero(member), np.flatnonzero(~member)]
+    rows = ([random.choice(kind, len(kind)) for kind in kinds] for _ in range(draws))
+    weights = np.stack([np.bincount(np.concatenate(drawn), minlength=len(score)) for drawn in rows])
+    found = {"auc": auc(score, member, weights)}
+    found |= {f"tpr_{rate:g}": true_rate(score, member, rate, weights) for rate in FALSE_RATES}
     return {name: (float(np.quantile(v, 0.025)), float(np.quantile(v, 0.975))) for name, v in found.items()}
 
 

@@ -10,13 +10,14 @@ from recon.attacks.decoreco import DecoReco, half_and_half, image_span
 from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings, agreement, contribution, energy_gradient, merge, recover, select
 from recon.attacks.stationarity import stationarity
-from recon.chapters.decoreco_adversary.evidence import EVIDENCE, evidence, features, shadow_classifier, sharpness
+from recon.chapters.decoreco_adversary.evidence import EVIDENCE, evidence, features, sharpness
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, three_layer
 from recon.optim import loop
 from recon.optim.descent import SGD, Adam
 from recon.optim.subspace import Subspace
 from recon.released import Weights
+from recon.scoring.certainty import shadow_classifier
 from recon.store.checkpoints import Checkpoints, FileCheckpoint
 from recon.training.kkt import KKTSettings, train_to_kkt
 

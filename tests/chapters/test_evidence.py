@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from recon.chapters.decoreco_adversary.evidence import EVIDENCE, evidence, features, shadow_classifier, sharpness
+from recon.chapters.decoreco_adversary.evidence import EVIDENCE, evidence, features, sharpness
+from recon.scoring.certainty import shadow_classifier
 
 F64 = torch.float64
 

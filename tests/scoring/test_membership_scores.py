@@ -8,7 +8,8 @@ import torch
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
-from recon.scoring.membership import auc, intervals, lira, permutation_p, probability, rmia, true_rate
+from recon.scoring.membership import intervals, lira, permutation_p, probability, rmia
+from recon.scoring.roc import auc, true_rate
 
 
 def test_lira_is_a_ratio_of_normal_densities():

@@ -20,7 +20,8 @@ from recon.chapters.candidates.sizes import MemberSizes
 from recon.images.partitions import centre
 from recon.nets.mlp import MLP, three_layer
 from recon.optim.rng import named
-from recon.scoring.membership import auc, intervals, lira, rmia, true_rate
+from recon.scoring.membership import intervals, lira, rmia
+from recon.scoring.roc import auc, true_rate
 from recon.training.kkt import KKTSettings, train_to_kkt
 from recon.training.weight_decay import train_with_decay
 

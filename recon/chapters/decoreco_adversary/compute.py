@@ -23,13 +23,13 @@ from recon.chapters.decoreco_adversary.discrimination import (
     guess,
     share_true,
 )
-from recon.chapters.decoreco_adversary.evidence import EVIDENCE, features, shadow_classifier
+from recon.chapters.decoreco_adversary.evidence import EVIDENCE, features
 from recon.chapters.decoreco_adversary.metrics import Arm, Free, Group, Guess, Judged, Metrics, Number
 from recon.chapters.decoreco_adversary.networks import Outside, attack_network, is_true
 from recon.chapters.decoreco_adversary.sizes import Sizes
 from recon.chapters.separation_common import TRUE_NCC
 from recon.images.partitions import centre
-from recon.scoring.certainty import calibrated, probability
+from recon.scoring.certainty import calibrated, probability, shadow_classifier
 from recon.scoring.matching import rescale
 from recon.scoring.metrics import ncc
 from recon.scoring.nulls import NULLS

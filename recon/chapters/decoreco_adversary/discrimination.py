@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from recon.scoring import roc
+from recon.scoring.roc import groups, ratio, summed
+
 Array = np.ndarray
 FALSE_RATE = 0.01
 TRUSTED = 20
@@ -38,27 +41,13 @@ class Scored:
 
 
 def auc(found: Scored, weights: Array) -> Array:
-    """Area under the ROC curve (B,) for weights (B, m) of the candidates: P(score of a true one > that of a false one),
-    ties counted half.  NaN where one kind has no weight."""
-    order, group = _groups(found.score)
-    true, false = (weights[:, order] * kind[order] for kind in (found.true, ~found.true))
-    true, false = (_summed(part, group) for part in (true, false))
-    below = false.cumsum(1) - false / 2
-    pairs = true.sum(1) * false.sum(1)
-    return _ratio((true * below).sum(1), pairs)
+    """Area under the ROC curve (B,) for weights (B, m) of the candidates, see `recon.scoring.roc`."""
+    return np.asarray(roc.auc(found.score, found.true, weights))
 
 
 def true_rate(found: Scored, weights: Array) -> Array:
-    """Share of the true candidates that are accepted while at most `FALSE_RATE` of the false ones are, (B,): in steps
-    from the highest score down, equal scores together.  NaN where one kind has no weight."""
-    order, group = _groups(-found.score)
-    true, false = (weights[:, order] * kind[order] for kind in (found.true, ~found.true))
-    true, false = (_summed(part, group).cumsum(1) for part in (true, false))
-    total = false[:, -1:] if false.shape[1] else np.zeros((len(weights), 1))
-    allowed = false <= FALSE_RATE * total + 1e-9
-    best = np.where(allowed, true, 0.0).max(1, initial=0.0)
-    all_true = true[:, -1] if true.shape[1] else np.zeros(len(weights))
-    return np.where(total[:, 0] > 0, _ratio(best, all_true), np.nan)
+    """Share of the true candidates that are accepted while at most `FALSE_RATE` of the false ones are, (B,)."""
+    return np.asarray(roc.true_rate(found.score, found.true, FALSE_RATE, weights))
 
 
 def precision(found: Scored, weights: Array) -> Array:
@@ -67,21 +56,21 @@ def precision(found: Scored, weights: Array) -> Array:
     w = weights[:, order]
     before = w.cumsum(1) - w
     taken = np.clip(TRUSTED - before, 0, w)
-    return _ratio((taken * found.true[order]).sum(1), taken.sum(1))
+    return ratio((taken * found.true[order]).sum(1), taken.sum(1))
 
 
 def rank_correlation(found: Scored, weights: Array) -> Array:
     """Spearman's correlation of score and grade, (B,): truth as a matter of degree.  NaN where either is constant."""
     a, b = (_ranks(values, weights) for values in (found.score, found.grade))
     total = weights.sum(1, keepdims=True)
-    a, b = (x - _ratio((weights * x).sum(1, keepdims=True), total) for x in (a, b))
+    a, b = (x - ratio((weights * x).sum(1, keepdims=True), total) for x in (a, b))
     products = [(weights * x * y).sum(1) for x, y in ((a, b), (a, a), (b, b))]
-    return _ratio(products[0], np.sqrt(products[1] * products[2]))
+    return ratio(products[0], np.sqrt(products[1] * products[2]))
 
 
 def share_true(found: Scored, weights: Array) -> Array:
     """Share of the candidates that are true, (B,): what a guess is right about.  NaN for none."""
-    return _ratio((weights * found.true).sum(1), weights.sum(1))
+    return ratio((weights * found.true).sum(1), weights.sum(1))
 
 
 Measure = Callable[[Scored, Array], Array]
@@ -148,37 +137,20 @@ def image_weights(image: Array, draws: int, generator: np.random.Generator) -> A
     return counts[:, member]
 
 
-def _groups(score: Array) -> tuple[Array, Array]:
-    """Ascending order of the scores (m,), and the first position of each group of equal ones."""
-    order = np.argsort(score, kind="stable")
-    first = np.flatnonzero(np.concatenate([[True], np.diff(score[order]) != 0])) if len(score) else order
-    return order, first
-
-
-def _summed(values: Array, first: Array) -> Array:
-    """(B, m) summed over groups that begin at `first` (g,), (B, g)."""
-    return np.add.reduceat(values, first, axis=1) if len(first) else values[:, :0]
-
-
 def _ranks(values: Array, weights: Array) -> Array:
     """Weighted mid-ranks (B, m)."""
-    order, first = _groups(values)
+    order, first = groups(values)
     if not len(first):
         return np.zeros_like(weights)
     group = np.zeros(len(values), dtype=np.int64)
     group[first] = 1
-    total = _summed(weights[:, order], first)
+    total = summed(weights[:, order], first)
     ranks = np.empty_like(weights)
     ranks[:, order] = (total.cumsum(1) - total / 2)[:, group.cumsum() - 1]
     return ranks
 
 
-def _ratio(above: Array, below: Array) -> Array:
-    """above / below, NaN where below is 0."""
-    return np.where(below > 0, above / np.where(below > 0, below, 1.0), np.nan)
-
-
 def _nanmean(values: Array, axis: int | None = None) -> Array:
     """Mean of what is not NaN; NaN, without a warning, where all is."""
     known = ~np.isnan(values)
-    return _ratio(np.where(known, values, 0.0).sum(axis), known.sum(axis))
+    return ratio(np.where(known, values, 0.0).sum(axis), known.sum(axis))

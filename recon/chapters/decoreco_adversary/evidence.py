@@ -7,9 +7,6 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 EVIDENCE = ("contribution", "multiplier", "norm", "margin", "agreement", "sharpness")
@@ -76,10 +73,3 @@ def features(measured: dict[str, Tensor]) -> np.ndarray:
     """Evidence as a matrix (m, 6); scales that differ between networks removed by ranking within one attack."""
     ranked = [measured[name].argsort().argsort().double() / max(len(measured[name]) - 1, 1) for name in EVIDENCE]
     return torch.stack(ranked, dim=1).cpu().numpy()
-
-
-def shadow_classifier(evidence: np.ndarray, true: np.ndarray) -> Pipeline:
-    """Logistic regression from evidence (m, k), as by `features`, to "true" (m,), fitted where the adversary knows the
-    answer: on networks that they trained themselves, on images of their own (shadow models, Shokri et al. 2017)."""
-    model = make_pipeline(StandardScaler(), LogisticRegression(C=1.0))
-    return model.fit(evidence, true)

@@ -24,8 +24,8 @@ from recon.chapters.packing import packed, unpacked
 from recon.images.features import backbone, features
 from recon.images.partitions import partition
 from recon.optim.rng import named
-from recon.scoring.membership import auc, true_rate
 from recon.scoring.metrics import ncc
+from recon.scoring.roc import auc, true_rate
 from recon.training.recipes import Recipe, Trained, accuracy, early_stopping, train
 
 TRUE = 0.8  # a candidate is true above this cosine with a training feature
