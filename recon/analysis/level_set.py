@@ -30,6 +30,10 @@ Theorem.  If both labels occur and C > 2 max h + n_c h(t) (`sufficient`), the se
 2 max h = 2 W(1/e) = `LIMIT` cannot be less: let c = 0 and one label have one image, a_1 = Σ_{i>1} a_i.  h is
 subadditive, so H ≥ 2h(a_1), and where 2h(a_1) > C there is no point of A, which lies on both sides of that.
 
+`walk` follows the curve frame by frame.  With bounds on the pixels, of which the curve knows nothing, each frame is
+moved to the nearest point of the solution set inside the box (`SolutionSet.project`), and what that costs in continuity
+is measured.  Without them the same projection removes rounding errors, of images that the classifier gets very wrong.
+
 Shapes: x, u (n, d), y (n,) in {0, 1}, a (n,), theta (d + 1,) with the bias last; float64.
 """
 
@@ -44,7 +48,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from recon.analysis.solution_set import SolutionSet
 from recon.errors import ReconError
+from recon.released import Weights
+from recon.training.inner_problem import Objective, solve_affine
 
 #: 2 max h = 2 W(1/e), with Lambert's W
 LIMIT = 0.5569290855221476
@@ -248,3 +255,99 @@ def steps(points: Iterable[Tensor]) -> Iterator[float]:
         if before is not None:
             yield float((point - before).norm())
         before = point
+
+
+# ------------------------------------------------------------------------------- walks, frame by frame
+
+
+Box = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """`points` frames from one training set to another.
+
+    frames (points, k, d): the rows asked for · error (points,): ‖θ(X_t) − θ*‖ / ‖θ*‖ after training on each frame from
+    scratch; straight (points,): the same at equidistant places of the straight segment · step: the longest between
+    neighbouring frames, relative to the segment's; coarse: between every other frame: a jump would halve it · length:
+    relative to the segment · lowest, highest: value of any pixel · solved: whether every projection converged.
+    """
+
+    frames: Tensor
+    error: Tensor
+    straight: Tensor
+    step: float
+    coarse: float
+    length: float
+    lowest: float
+    highest: float
+    solved: bool
+
+
+def solution_set(released: Weights, box: Box | None = None) -> SolutionSet:
+    """All training sets with the labels and the classifier θ* (d + 1,) of `released`, with pixels in the box."""
+    assert released.y is not None
+    low, high = box or (-torch.inf, torch.inf)
+    bounds = (torch.tensor([each]).to(released.theta_star) for each in (low, high))
+    return SolutionSet(released.y, released.theta_star, released.weight_decay, *bounds)
+
+
+def walk(
+    released: Weights, start: Tensor, end: Tensor, points: int, box: Box | None = None, shown: slice = slice(0)
+) -> Walk:
+    """From `start` (n, d) to `end` (n, d), two training sets of the classifier; `points` odd, so that every other frame
+    includes the last.  shown: rows kept of each frame."""
+    curve = ExplicitCurve(start, end, solution_set(released).y, released.theta_star, released.weight_decay)
+    measured = _Measured(released, (start, end), points)
+    frames, solved = [], True
+    for x, converged in _frames(curve, solution_set(released, box), points):
+        frames.append(x[shown].clone())
+        measured.add(x)
+        solved = solved and converged
+    straight = [retraining_error(released, start + t * (end - start)) for t in torch.linspace(0, 1, points).tolist()]
+    return Walk(
+        torch.stack(frames),
+        torch.tensor(measured.errors, dtype=start.dtype),
+        torch.tensor(straight, dtype=start.dtype),
+        *measured.steps(),
+        *measured.range,
+        solved,
+    )
+
+
+def _frames(curve: ExplicitCurve, solutions: SolutionSet, points: int) -> Iterator[tuple[Tensor, bool]]:
+    """Frame after frame, at even distances along the explicit curve, and whether it was found."""
+    for t in curve.even_times(points):
+        found = solutions.project(curve.at(t))
+        yield found.x, found.converged
+
+
+def retraining_error(released: Weights, x: Tensor) -> float:
+    """‖θ(x) − θ*‖ / ‖θ*‖ of the affine net trained on x (n, d) from scratch."""
+    theta = solve_affine(Objective.of(released), x[None]).theta[0]
+    return float((theta - released.theta_star).norm() / released.theta_star.norm())
+
+
+class _Measured:
+    """Of the frames so far, three of them in memory at a time."""
+
+    def __init__(self, released: Weights, ends: tuple[Tensor, Tensor], points: int) -> None:
+        self.released, self.straight = released, float((ends[1] - ends[0]).norm())
+        self.points = points
+        self.errors: list[float] = []
+        self.single: list[float] = []
+        self.double: list[float] = []
+        self.range = (torch.inf, -torch.inf)
+        self._last: list[Tensor] = []
+
+    def add(self, x: Tensor) -> None:
+        self.errors.append(retraining_error(self.released, x))
+        self.range = (min(self.range[0], float(x.min())), max(self.range[1], float(x.max())))
+        for gone, found in zip(reversed(self._last), (self.single, self.double), strict=False):
+            found.append(float((x - gone).norm()))
+        self._last = [*self._last[-1:], x]
+
+    def steps(self) -> tuple[float, float, float]:
+        """Longest step, longest double step, length: relative to those of the straight segment."""
+        step = self.straight / (self.points - 1)
+        return max(self.single) / step, max(self.double) / (2 * step), sum(self.single) / self.straight

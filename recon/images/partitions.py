@@ -63,10 +63,6 @@ class Dataset:
         """`train` and `init` in each other's place: what a shadow network is trained on, and starts from."""
         return replace(self, train=self.init, init=self.train)
 
-    def describe(self) -> dict:
-        """What goes into a result file under `data`."""
-        return {"name": self.name, "sha256": self.sha256, "n": len(self.train), "notice": self.notice}
-
 
 def partition(
     pool: ImagePool, n_train: int, n_init: int | None = None, n_held_out: int = 200, seed: int = 0
@@ -74,7 +70,7 @@ def partition(
     """Draw balanced partitions by `seed`: n/2 of class 0, then n/2 of class 1, each in file order.
 
     n_train, n_init (default n_train), n_held_out: even counts of images.  Where the pool holds fewer (the bundled
-    photographs do), every class is cut to what there is; `Dataset.describe()["n"]` tells.
+    photographs do), every class is cut to what there is.
 
     Seed s takes the s-th block of n/2 images of each class and part, so seed 0 the first in the file.  Sets of the same
     size at different seeds are disjoint while they last; from then on a seed takes a random subset.  Where the pool's

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from recon.errors import ReconError
-from recon.nets.residual import default_start
+from recon.nets.module import default_start
 
 
 class Denoiser(nn.Module):

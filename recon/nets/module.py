@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -99,3 +100,13 @@ def _layer_pass(layer: Layer, weight: str, bias: str | None, h: Tensor, delta: T
         raise ReconError("a convolution's patches need one group and a number of zeros as padding")
     patches = F.unfold(h, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
     return LayerPass(weight, bias, patches, delta.flatten(2), shared=True)
+
+
+def default_start(module: nn.Module, generator: torch.Generator) -> None:
+    """PyTorch's default initialisation, from a generator instead of the global one."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
+            if layer.bias is not None:
+                bound = 1 / math.sqrt(layer.weight[0].numel())
+                nn.init.uniform_(layer.bias, -bound, bound, generator=generator)

@@ -5,7 +5,7 @@ Truth enters here and nowhere before: no attack imports this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
@@ -144,10 +144,6 @@ class ByYardstick(Generic[T]):
     ncc_08: T = field(metadata={"alias": "ncc_0.8"})
     ncc_channel_06: T = field(metadata={"alias": "ncc_channel_0.6"})
     ssim_04: T = field(metadata={"alias": "ssim_0.4"})
-
-    def labelled(self) -> Iterator[tuple[str, T]]:
-        """("ncc_0.5", value), … in the order of the fields."""
-        return ((label, getattr(self, name)) for name, label in LABELS.items())
 
     def map(self, function: Callable[..., U], *others: ByYardstick[Any]) -> ByYardstick[U]:
         """function(value, value of each of `others`), field by field.

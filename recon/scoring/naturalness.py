@@ -13,7 +13,6 @@ from torch import Tensor
 from recon.errors import ReconError
 from recon.scoring.metrics import Shape
 
-SIGNS = ("smoothness", "slope", "edges")
 CENTRAL = 0.99  # of the photographs, by each sign
 
 

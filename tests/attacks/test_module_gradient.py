@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from small_networks import some_images
 
 from recon.attacks.module_gradient import ModuleGradient, by_cosine, by_hopping
+from recon.chapters.leakage_limits.residual import residual_network
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet
-from recon.nets.residual import residual_network
 
 IMAGES = some_images(ConvNet((Conv(3, 2),), shape=(3, 6, 6)), 12)
 

@@ -58,7 +58,7 @@ def test_photos_are_cut_and_rows_of_train_and_init_share_their_labels():
     pool = load_pool("photos")
     cut = partition(pool, 500)
     assert torch.equal(cut.train.y, cut.init.y) and torch.equal(cut.train.y, cut.train.y.sort().values)
-    assert cut.describe()["n"] == len(cut.train) and cut.describe()["notice"] == pool.notice
+    assert cut.notice == pool.notice
     per_class = [((pool.part == part) & (pool.y == label)).sum() for part in ("train", "init") for label in (0, 1)]
     assert len(cut.train) == 2 * min(per_class)  # nothing that could be used was thrown away
     small = partition(pool, 20, n_held_out=10)

@@ -127,14 +127,10 @@ def test_excess_is_matches_minus_the_best_null():
         "held_out": 1,
     }
     assert (table.best_null.ncc_06, table.best_null_name.ncc_06) == (4, "better")
-    for label, excess in table.excess.labelled():
-        counts = {name: dict(found.labelled())[label] for name, found in table.nulls.items()}
-        assert (
-            dict(table.best_null.labelled())[label]
-            == max(counts.values())
-            == counts[dict(table.best_null_name.labelled())[label]]
-        )
-        assert excess == dict(table.matches.labelled())[label] - max(counts.values())
+    for label, excess in vars(table.excess).items():
+        counts = {name: vars(found)[label] for name, found in table.nulls.items()}
+        assert vars(table.best_null)[label] == max(counts.values()) == counts[vars(table.best_null_name)[label]]
+        assert excess == vars(table.matches)[label] - max(counts.values())
     assert table.excess.ncc_06 == 1
     assert TypeAdapter(NullTable).validate_json(TypeAdapter(NullTable).dump_json(table, by_alias=True)) == table
     swapped = null_table(sets, train, held_out, mean, held_out, SHAPE)  # an attack that returns the wrong images

@@ -7,7 +7,6 @@ from functools import partial
 
 import torch
 
-from recon.analysis.connection import Walk, solution_set, walk
 from recon.analysis.landscape import (
     bilevel_energy,
     in_span,
@@ -15,7 +14,7 @@ from recon.analysis.landscape import (
     stationarity_energy,
     sweep_bilevel,
 )
-from recon.analysis.level_set import balance, level, sufficient
+from recon.analysis.level_set import Walk, balance, level, solution_set, sufficient, walk
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.landscape.distances import set_distances
 from recon.chapters.landscape.metrics import BilevelMetrics, Connections, Route

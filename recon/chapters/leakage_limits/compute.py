@@ -24,9 +24,10 @@ from recon.chapters.leakage_common import (
     pixels,
 )
 from recon.chapters.leakage_limits.metrics import Block, Imprinted, Metrics
+from recon.chapters.leakage_limits.residual import residual_network
 from recon.chapters.leakage_limits.sizes import Residual, Sizes
 from recon.chapters.leakage_networks import SEED
-from recon.nets.residual import default_start, residual_network
+from recon.nets.module import default_start
 from recon.optim.rng import named
 
 SHOWN = 8

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 
 from recon.errors import ReconError
-from recon.nets.module import ModuleNetwork
+from recon.nets.module import ModuleNetwork, default_start
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU}
 
@@ -69,23 +67,3 @@ def activation_of(name: str) -> type[nn.Module]:
     if name not in ACTIVATIONS:
         raise ReconError(f"unknown activation '{name}': choose one of {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]
-
-
-def default_start(module: nn.Module, generator: torch.Generator) -> None:
-    """PyTorch's default initialisation, from a generator instead of the global one."""
-    for layer in module.modules():
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
-            if layer.bias is not None:
-                bound = 1 / math.sqrt(layer.weight[0].numel())
-                nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
-
-
-__all__ = [
-    "ACTIVATIONS",
-    "ResidualBlock",
-    "activation_of",
-    "default_start",
-    "residual_module",
-    "residual_network",
-]

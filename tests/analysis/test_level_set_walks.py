@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recon.analysis.connection import retraining_error, solution_set, walk
+from recon.analysis.level_set import retraining_error, solution_set, walk
 from recon.nets.mlp import affine
 from recon.released import Weights
 from recon.training.inner_problem import Objective, solve_affine
