@@ -23,7 +23,7 @@ from torch import Tensor
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
 from recon.optim.descent import HeavyBall
-from recon.optim.lbfgs_in_place import InPlaceResult, InPlaceSettings, lbfgs_in_place
+from recon.optim.lbfgs import LBFGSResult, LBFGSSettings, lbfgs, one_row
 from recon.optim.subspace import Subspace, lifted, reduced
 from recon.optim.tree import State
 from recon.training.one_hidden_layer import HiddenObjective, Pass
@@ -86,10 +86,10 @@ class Apart:
         return Apart(inside.dot(inside) + hidden, inside, outside)
 
 
-Inverse = Callable[[HiddenObjective, Pass, InPlaceResult], Callable[[Tensor], Tensor]]
+Inverse = Callable[[HiddenObjective, Pass, LBFGSResult], Callable[[Tensor], Tensor]]
 
 
-def gauss_newton(objective: HiddenObjective, now: Pass, _: InPlaceResult) -> Callable[[Tensor], Tensor]:
+def gauss_newton(objective: HiddenObjective, now: Pass, _: LBFGSResult) -> Callable[[Tensor], Tensor]:
     """[JᵀDJ/n + ω·I]⁻¹, the Gauss–Newton part of ∇²E: positive definite at every θ, also where ReLU minimisers sit on
     kinks and ∇²E is indefinite."""
     return objective.gauss_newton(now)
@@ -115,9 +115,9 @@ def _mixed(objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor) -> t
 STALLED = 1e-7  # a proposal nearer than this to the accepted images, relatively, is the same in float32
 
 
-def _carried(found: InPlaceResult, basis: Tensor) -> State:
+def _carried(found: LBFGSResult, basis: Tensor) -> State:
     """What the inner solver takes to the next outer iteration."""
-    return {"theta": found.theta[None], "basis": basis[None], "scale": found.theta.new_tensor([found.pairs.scale])}
+    return {"theta": found.theta, "basis": basis[None], "scale": found.scale}
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ class SpanAttack:
     weight_decay: float
     theta_0: Callable[[Tensor], Tensor]
     inverse: Inverse = gauss_newton
-    first: InPlaceSettings = InPlaceSettings(max_iter=600)
-    next: InPlaceSettings = InPlaceSettings(max_iter=10, trials=20)
+    first: LBFGSSettings = LBFGSSettings(max_iter=600)
+    next: LBFGSSettings = LBFGSSettings(max_iter=10, halvings=20)
     descent: HeavyBall = HeavyBall()
 
     def __post_init__(self) -> None:
@@ -169,7 +169,7 @@ class SpanAttack:
         """The inner problem at x (n, d) from where `inner` is; energy (1,) and hypergradient (1, n, d)."""
         basis = self.basis_of(x)
         before = SpanWeights(self.star.network, inner["theta"][0], inner["basis"][0])
-        found = self.solved(x, basis, before.onto(basis), self.next, float(inner["scale"]))
+        found = self.solved(x, basis, before.onto(basis), self.next, inner["scale"])
         energy, grad = self.energy_and_grad(x, basis, found)
         return _carried(found, basis), energy[None], grad[None]
 
@@ -183,17 +183,17 @@ class SpanAttack:
         return HiddenObjective(self.star.network.with_inputs(len(basis)), x @ basis.mT, self.y, self.weight_decay)
 
     def solved(
-        self, x: Tensor, basis: Tensor, theta: Tensor, settings: InPlaceSettings, scale: float | None = None
-    ) -> InPlaceResult:
+        self, x: Tensor, basis: Tensor, theta: Tensor, settings: LBFGSSettings, scale: Tensor | None = None
+    ) -> LBFGSResult:
         """The inner problem at x (n, d), from coordinates theta (p',)."""
-        return lbfgs_in_place(self.objective(x, basis).value_and_grad, theta, settings, scale)
+        return lbfgs(one_row(self.objective(x, basis).value_and_grad), theta[None], settings, scale)
 
-    def energy_and_grad(self, x: Tensor, basis: Tensor, found: InPlaceResult) -> tuple[Tensor, Tensor]:
+    def energy_and_grad(self, x: Tensor, basis: Tensor, found: LBFGSResult) -> tuple[Tensor, Tensor]:
         """‖θ* − θ(x)‖², a scalar, and its hypergradient (n, d), at an inner solution."""
-        objective = self.objective(x, basis)
-        now = objective.at(found.theta)
-        apart = Apart.between(self.star.onto, self.star, found.theta, basis)
+        objective, theta = self.objective(x, basis), found.theta[0]
+        now = objective.at(theta)
+        apart = Apart.between(self.star.onto, self.star, theta, basis)
         p = self.inverse(objective, now, found)(2 * apart.inside)
-        inside, weighted = _mixed(objective, found.theta, now, p)
+        inside, weighted = _mixed(objective, theta, now, p)
         grad = -inside @ basis + (2 / self.weight_decay) * (weighted @ self.star.first) @ apart.outside
         return apart.energy, grad

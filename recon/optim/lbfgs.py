@@ -1,115 +1,99 @@
-"""Limited-memory BFGS: solves inner problems, and hands on the curvature pairs that it collected on the way.
+"""Limited-memory BFGS (Nocedal 1980), which solves inner problems.  Every row of a batch is a problem of its own.
 
-Those pairs are the quasi-Newton inverse Hessian of eq. (7).  Every row of a batch is a problem of its own.
+Its vectors are changed in place: for 10⁵ entries and more, memory traffic is the cost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from recon.optim.tree import dot
+ARMIJO = 1e-4
+#: θ (S, p) -> energies (S,) and gradients (S, p), in new memory every time
+ValueAndGrad = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
 class LBFGSSettings:
     """tol: a row is done when ‖∇E‖₂ ≤ tol, and stays · max_iter: iterations at most · history: curvature pairs
-    remembered · halvings: of a step, before a row counts as stuck."""
+    remembered · halvings: of a step, before its line search has failed."""
 
-    tol: float = 1e-6
+    tol: float = 1e-5
     max_iter: int = 500
     history: int = 10
     halvings: int = 30
 
 
 @dataclass(frozen=True)
-class CurvaturePairs:
-    """What L-BFGS remembers, oldest first: s = Δθ and y = Δ∇E, each (S, p), ρ = 1/⟨s, y⟩ (S,), 0 if unused, and the
-    scale ⟨s, y⟩/⟨y, y⟩ (S,)."""
-
-    pairs: tuple[tuple[Tensor, Tensor, Tensor, Tensor], ...] = ()
-
-    def append(self, s: Tensor, y: Tensor, history: int) -> CurvaturePairs:
-        """Add a pair, forget beyond `history`; a row without positive curvature gets ρ = 0."""
-        curvature = dot(s, y)
-        usable = curvature > 1e-10 * s.norm(dim=-1) * y.norm(dim=-1)
-        rho = torch.where(usable, 1 / curvature, torch.zeros_like(curvature))
-        scale = curvature / dot(y, y).clamp_min(1e-30)
-        return CurvaturePairs((*self.pairs, (s, y, rho, scale))[-history:])
-
-    def apply(self, v: Tensor) -> Tensor:
-        """Two-loop recursion (Nocedal 1980): the quasi-Newton product H v ≈ [∇²E]⁻¹ v; v (S, p)."""
-        alphas = []
-        q = v
-        for s, y, rho, _ in reversed(self.pairs):
-            alpha = rho * dot(s, q)
-            q = q - alpha[:, None] * y
-            alphas.append(alpha)
-        scale = torch.ones_like(v[:, 0])
-        for _, _, rho, own in self.pairs:  # the newest usable pair sets the scale
-            scale = torch.where(rho > 0, own, scale)
-        q = scale[:, None] * q
-        for (s, y, rho, _), alpha in zip(self.pairs, reversed(alphas), strict=True):
-            q = q + (alpha - rho * dot(y, q))[:, None] * s
-        return q
-
-
-@dataclass(frozen=True)
 class LBFGSResult:
-    """theta: (S, p) · energy, grad_norm: (S,) · iterations: int · pairs: for `CurvaturePairs.apply`."""
+    """theta: (S, p) · energy, grad_norm: (S,) · iterations: int · scale (S,): ⟨s, y⟩/⟨y, y⟩ of each row's last pair."""
 
     theta: Tensor
     energy: Tensor
     grad_norm: Tensor
     iterations: int
-    pairs: CurvaturePairs
+    scale: Tensor
 
 
-def lbfgs(
-    value_and_grad: Callable[[Tensor], tuple[Tensor, Tensor]],
-    theta: Tensor,
-    settings: LBFGSSettings = LBFGSSettings(),
-    pairs: CurvaturePairs | None = None,
-    callback: Callable[[int, Tensor, Tensor], None] | None = None,
-) -> LBFGSResult:
-    """Minimise S functions at once by limited-memory BFGS with Armijo backtracking, each row with its own step.
+@dataclass
+class Pairs:
+    """Curvature pairs s = Δθ, y = Δ∇E of S rows in ring buffers (history, S, p), oldest first in `order`; ρ = 1/⟨s, y⟩
+    (history, S), 0 where a row has none; scale (S,) of H where nothing is known."""
 
-    value_and_grad: (S, p) -> ((S,), (S, p)) · pairs: curvature from an earlier, nearby problem to begin with ·
-    callback(iteration, energy, ‖∇E‖₂) after each.  Rows do not influence each other but through `max_iter`.
-    """
-    pairs = pairs or CurvaturePairs()
-    energy, grad = value_and_grad(theta)
-    stuck = torch.zeros_like(energy, dtype=torch.bool)
-    iteration = 0
-    for iteration in range(1, settings.max_iter + 1):
-        active = (grad.norm(dim=-1) > settings.tol) & ~stuck
-        if not active.any():
-            iteration -= 1
-            break
-        direction = -pairs.apply(grad)
-        slope = dot(grad, direction)
-        uphill = ~(slope < 0)
-        direction = torch.where(uphill[:, None], -grad, direction)
-        slope = torch.where(uphill, -dot(grad, grad), slope)
-        step = torch.ones_like(energy)
-        if not pairs.pairs:
-            step = step / grad.norm(dim=-1).clamp_min(1e-12)
-        step = step * active
-        at = _Point(theta, energy, grad)
-        new, failed = _backtrack(value_and_grad, at, direction, slope, step, active, settings.halvings)
-        stuck |= failed  # no descent to be had at this precision
-        pairs = pairs.append(new.theta - theta, new.grad - grad, settings.history)
-        theta, energy, grad = new.theta, new.energy, new.grad
-        if callback is not None:
-            callback(iteration, energy, grad.norm(dim=-1))
-    return LBFGSResult(theta, energy, grad.norm(dim=-1), iteration, pairs)
+    s: Tensor
+    y: Tensor
+    rho: Tensor
+    scale: Tensor
+    order: list[int] = field(default_factory=list)
+
+    @staticmethod
+    def like(theta: Tensor, history: int, scale: Tensor) -> Pairs:
+        """Empty, for vectors like theta (S, p)."""
+        s, y = (theta.new_zeros(history, *theta.shape) for _ in range(2))
+        return Pairs(s, y, theta.new_zeros(history, len(theta)), scale)
+
+    @property
+    def empty(self) -> Tensor:
+        """Which rows have no pair, (S,)."""
+        return ~self.rho.any(0)
+
+    def append(self, before: Point, after: Point) -> None:
+        """Add a step, forget the oldest beyond `history`; a row whose step has no positive curvature skips it."""
+        free = [k for k in range(len(self.rho)) if k not in self.order]
+        slot = free[0] if free else self.order.pop(0)
+        s, y = self.s[slot], self.y[slot]
+        torch.sub(after.theta, before.theta, out=s)
+        torch.sub(after.grad, before.grad, out=y)
+        sy, yy = inner(s, y), inner(y, y)  # the square of a small change is 0 in float32
+        usable = (yy > 0) & (sy > 1e-10 * inner(s, s).sqrt() * yy.sqrt())
+        self.rho[slot] = torch.where(usable, 1 / sy, 0.0)
+        self.scale = torch.where(usable, sy / yy, self.scale)
+        if usable.any():
+            self.order.append(slot)
+
+    def forget(self, rows: Tensor) -> None:
+        """All pairs of these rows (S,)."""
+        self.rho[:, rows] = 0
+        if self.empty.all():
+            self.order.clear()
+
+    def apply(self, v: Tensor) -> Tensor:
+        """Two-loop recursion: H v ≈ [∇²E]⁻¹ v, new vectors (S, p)."""
+        q, alphas = v.clone(), {}
+        for k in reversed(self.order):
+            alphas[k] = self.rho[k] * inner(self.s[k], q)
+            q.addcmul_(alphas[k][:, None], self.y[k], value=-1)
+        q.mul_(self.scale[:, None])
+        for k in self.order:
+            q.addcmul_((alphas[k] - self.rho[k] * inner(self.y[k], q))[:, None], self.s[k])
+        return q
 
 
 @dataclass(frozen=True)
-class _Point:
+class Point:
     """θ (S, p) with its energy (S,) and gradient (S, p)."""
 
     theta: Tensor
@@ -117,23 +101,67 @@ class _Point:
     grad: Tensor
 
 
+def lbfgs(
+    value_and_grad: ValueAndGrad,
+    theta: Tensor,
+    settings: LBFGSSettings = LBFGSSettings(),
+    scale: Tensor | None = None,
+) -> LBFGSResult:
+    """Minimise S functions at once from theta (S, p), which is left as it is; each row with its own step.
+
+    scale (S,): of the first step, −scale ∇E, as an earlier, nearby problem had it; by default that step has length 1.
+    Where a line search (Armijo backtracking) finds nothing, the row's pairs are forgotten; where it finds nothing along
+    the gradient either, the point counts as the minimum.  Rows do not influence each other but through `max_iter`.
+    """
+    at = Point(theta, *value_and_grad(theta))
+    norm = at.grad.norm(dim=-1)
+    pairs = Pairs.like(theta, settings.history, 1 / norm.clamp_min(1e-12) if scale is None else scale)
+    stuck = torch.zeros_like(norm, dtype=torch.bool)
+    iteration = 0
+    while iteration < settings.max_iter and (active := (norm > settings.tol) & ~stuck).any():
+        iteration += 1
+        direction = pairs.apply(at.grad).neg_()
+        slope = inner(at.grad, direction)
+        uphill = ~(slope < 0)
+        if uphill.any():
+            direction = torch.where(uphill[:, None], -at.grad, direction)
+            slope = torch.where(uphill, -norm.square(), slope)
+        new, failed = _backtrack(value_and_grad, at, direction, slope, active, settings.halvings)
+        if failed.any():
+            stuck |= failed & pairs.empty  # no descent to be had at this precision
+            pairs.forget(failed)
+        pairs.append(at, new)
+        at, norm = new, new.grad.norm(dim=-1)
+    return LBFGSResult(at.theta, at.energy, norm, iteration, pairs.scale)
+
+
 def _backtrack(
-    value_and_grad: Callable[[Tensor], tuple[Tensor, Tensor]],
-    at: _Point,
-    direction: Tensor,
-    slope: Tensor,
-    step: Tensor,
-    active: Tensor,
-    halvings: int,
-) -> tuple[_Point, Tensor]:
-    """The first of η, η/2, … that lowers the energy enough (Armijo), for each row; and the rows (S,) without one."""
-    eps = 10 * torch.finfo(at.theta.dtype).eps
+    value_and_grad: ValueAndGrad, at: Point, direction: Tensor, slope: Tensor, active: Tensor, halvings: int
+) -> tuple[Point, Tensor]:
+    """The first of η = 1, ½, ¼, … that lowers the energy enough, for each active row; and the rows (S,) without one."""
+    least = at.energy + 10 * torch.finfo(at.theta.dtype).eps * at.energy.abs()
+    step = active.to(at.theta.dtype)
     for _ in range(halvings):
-        theta = at.theta + step[:, None] * direction
+        theta = torch.addcmul(at.theta, step[:, None], direction)
         energy, grad = value_and_grad(theta)
-        accept = (energy <= at.energy + 1e-4 * step * slope + eps * at.energy.abs()) | ~active
+        accept = (energy <= least + ARMIJO * step * slope) | ~active  # never where it is NaN
         if accept.all():
-            return _Point(theta, energy, grad), ~accept
+            return Point(theta, energy, grad), ~accept
         step = torch.where(accept, step, step / 2)
     theta, grad = (torch.where(accept[:, None], a, b) for a, b in ((theta, at.theta), (grad, at.grad)))
-    return _Point(theta, torch.where(accept, energy, at.energy), grad), ~accept
+    return Point(theta, torch.where(accept, energy, at.energy), grad), ~accept
+
+
+def inner(a: Tensor, b: Tensor) -> Tensor:
+    """⟨a_i, b_i⟩ (S,) of rows (S, p), without a product of their size."""
+    return (a[:, None] @ b[..., None])[:, 0, 0]
+
+
+def one_row(value_and_grad: ValueAndGrad) -> ValueAndGrad:
+    """A function of one vector, (p,) -> (scalar, (p,)), as one of a single row."""
+
+    def of_rows(theta: Tensor) -> tuple[Tensor, Tensor]:
+        value, grad = value_and_grad(theta[0])
+        return value[None], grad[None]
+
+    return of_rows

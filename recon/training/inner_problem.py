@@ -14,7 +14,7 @@ from torch import Tensor
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
-from recon.optim.lbfgs import CurvaturePairs, LBFGSSettings, lbfgs
+from recon.optim.lbfgs import LBFGSSettings, lbfgs
 from recon.optim.subspace import Subspace, lifted, reduced
 from recon.released import Weights
 
@@ -86,18 +86,12 @@ class Objective:
 
 @dataclass(frozen=True)
 class InnerSolution:
-    """θ(x) (S, p) with its accuracy ‖∇_θ E‖₂ (S,) and iterations.
-
-    What the solver can hand on: `logits` (S, n) from Newton's method for the affine net; `pairs`, the curvature that
-    L-BFGS collected, in the coordinates of `space` where it worked in the row space of the images.
-    """
+    """θ(x) (S, p) with its accuracy ‖∇_θ E‖₂ (S,) and iterations · logits (S, n): of Newton's method, for the next."""
 
     theta: Tensor
     grad_norm: Tensor
     iterations: int
     logits: Tensor | None = None
-    pairs: CurvaturePairs | None = None
-    space: RowSpace | None = None
 
 
 def with_ones(x: Tensor) -> Tensor:
@@ -137,36 +131,6 @@ def solve_affine(
     return InnerSolution(theta, objective.grad(theta, x).norm(dim=-1), iteration, logits=z)
 
 
-@dataclass(frozen=True)
-class RowSpace:
-    """Coordinates in which the inner problem of any MLP is small: the span of the n images.
-
-    With weight decay the minimiser's first-layer weights lie in the row space of x (the loss does not see the rest,
-    the decay removes it): w1 = a Q with orthonormal Q (S, n, d).  So E over θ (S, p) with d inputs equals E over
-    `reduce(θ)` with n inputs `coordinates` = x Qᵀ (S, n, n), exactly, for n < d.
-    """
-
-    objective: Objective
-    subspace: Subspace
-    coordinates: Tensor
-    full: MLP
-
-    @staticmethod
-    def of(objective: Objective, x: Tensor) -> RowSpace:
-        """Build from images x (S, n, d) by QR, in their own precision: this happens in every outer iteration."""
-        subspace = Subspace.spanned_by(x, dtype=x.dtype)
-        small = replace(objective, network=objective.network.with_inputs(len(subspace)))
-        return RowSpace(small, subspace, subspace.reduce(x.detach()), objective.network)
-
-    def reduce(self, theta: Tensor) -> Tensor:
-        """θ (S, p) -> its part in the row space, (S, p')."""
-        return reduced(self.full, theta, self.subspace)[1]
-
-    def lift(self, theta: Tensor) -> Tensor:
-        """Back to (S, p); reduce(lift(a)) = a."""
-        return lifted(self.full, theta, self.subspace)
-
-
 #: of `solve_lbfgs`
 INNER = LBFGSSettings(tol=1e-5, history=20)
 
@@ -179,12 +143,13 @@ def solve_lbfgs(
 ) -> InnerSolution:
     """Minimise E over θ for any network, from `theta` (S, p), until ‖∇_θ E‖₂ ≤ tol or max_iter.
 
-    Works in the row space of x where that is smaller and the weight decay positive; the minimisers are the same.
+    With weight decay the minimiser's first layer lies in the span of the n images (the loss does not see the rest, the
+    decay removes it): for n < d everything happens there, in n coordinates, exactly.
     """
     if objective.weight_decay > 0 and x.shape[-2] < x.shape[-1]:
-        space = RowSpace.of(objective, x)
-        small, inputs = space.objective, space.coordinates
-        found = lbfgs(lambda t: small.value_and_grad(t, inputs), space.reduce(theta), settings)
-        return InnerSolution(space.lift(found.theta), found.grad_norm, found.iterations, pairs=found.pairs, space=space)
+        space = Subspace.spanned_by(x, dtype=x.dtype)
+        network, start = reduced(objective.network, theta, space)
+        found = solve_lbfgs(replace(objective, network=network), space.reduce(x.detach()), start, settings)
+        return replace(found, theta=lifted(objective.network, found.theta, space))
     found = lbfgs(lambda t: objective.value_and_grad(t, x), theta, settings)
-    return InnerSolution(found.theta, found.grad_norm, found.iterations, pairs=found.pairs)
+    return InnerSolution(found.theta, found.grad_norm, found.iterations)

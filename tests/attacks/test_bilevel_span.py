@@ -13,7 +13,7 @@ from recon.attacks.reconstruct import reconstruct
 from recon.errors import ReconError
 from recon.nets.mlp import affine, one_hidden
 from recon.optim.descent import HeavyBall
-from recon.optim.lbfgs_in_place import InPlaceSettings, lbfgs_in_place
+from recon.optim.lbfgs import LBFGSSettings, lbfgs, one_row
 from recon.optim.subspace import Subspace, lifted, reduced
 from recon.store.checkpoints import FileCheckpoint
 from recon.training.inner_problem import InnerSolution, Objective
@@ -45,7 +45,7 @@ def attack_on(star, theta_0=None, **settings):
 
 def found_at(theta):
     """What the inner solver would hand on."""
-    return lbfgs_in_place(lambda t: (t.dot(t), 2 * t), theta, InPlaceSettings(max_iter=0))
+    return lbfgs(one_row(lambda t: (t.dot(t), 2 * t)), theta[None], LBFGSSettings(max_iter=0))
 
 
 def test_the_span_is_read_off_the_weights():
@@ -106,12 +106,12 @@ def test_the_hypergradient_of_a_smooth_net_is_that_of_the_outer_energy():
         def energy(t):
             return objective.value(t, objective.at(t).logits)
 
-        hessian = torch.autograd.functional.hessian(energy, found.theta)
+        hessian = torch.autograd.functional.hessian(energy, found.theta[0])
         return lambda v: torch.linalg.solve(hessian, v)
 
     def solved(images, start, basis):
         objective = attack.objective(images, basis)
-        small = lbfgs_in_place(objective.value_and_grad, start, InPlaceSettings(1e-8, 3000, 30)).theta
+        small = lbfgs(one_row(objective.value_and_grad), start[None], LBFGSSettings(1e-8, 3000, 30)).theta[0]
         for _ in range(4):
             hessian = torch.autograd.functional.hessian(lambda t: objective.value(t, objective.at(t).logits), small)
             small = small - torch.linalg.solve(hessian, objective.value_and_grad(small)[1])
@@ -153,7 +153,7 @@ def test_the_truth_stays_where_it_is_and_energies_fall():
     space = Subspace.spanned_by(x_train)
     start = reduced(network, network.flatten(network.init(generator, dtype=torch.float64)), space)[1]
     objective = HiddenObjective(network.with_inputs(N), space.reduce(x_train), Y, DECAY)
-    theta = lbfgs_in_place(objective.value_and_grad, start, InPlaceSettings(1e-9, 5000)).theta
+    theta = lbfgs(one_row(objective.value_and_grad), start[None], LBFGSSettings(1e-9, 5000)).theta[0]
     star = SpanWeights(network, theta, space.basis)
     attack = attack_on(star, descent=HeavyBall(1.0, 0.5, tol=1e-8))
     truth = reconstruct(attack, x_train[None], 5, tol=1e-8)
@@ -168,7 +168,7 @@ def test_the_truth_stays_where_it_is_and_energies_fall():
 
 def test_a_rejected_step_keeps_the_images_and_looks_again():
     _, star, x, _ = toy()
-    few = InPlaceSettings(max_iter=3)
+    few = LBFGSSettings(max_iter=3)
     attack = attack_on(star, first=few, next=few, descent=HeavyBall(1e6))
     state = attack.step(attack.init(x[None]))
     before = state["accepted"]

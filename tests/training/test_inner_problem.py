@@ -12,8 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, affine
 from recon.optim.lbfgs import LBFGSSettings
+from recon.optim.subspace import Subspace
 from recon.released import Weights
-from recon.training.inner_problem import INNER, Objective, RowSpace, solve_affine, solve_lbfgs, with_ones
+from recon.training.inner_problem import INNER, Objective, solve_affine, solve_lbfgs, with_ones
 from recon.training.kkt import KKTSettings, log_logistic_loss, train_to_kkt
 
 
@@ -32,16 +33,6 @@ def test_affine_newton_lbfgs_and_scikit_learn_agree():
     oracle = LogisticRegression(C=1 / (len(y) * 0.03), fit_intercept=False, tol=1e-12, max_iter=10000)
     oracle.fit(torch.cat([x[0], torch.ones(len(y), 1)], 1).numpy(), y.numpy())
     assert torch.allclose(newton.theta[0], torch.from_numpy(oracle.coef_[0]), atol=1e-5)
-
-
-def test_row_space_keeps_the_energy():
-    x, y = problem()
-    network = MLP((20, 7, 1))
-    objective = Objective(network, y, 0.03)
-    space = RowSpace.of(objective, x)
-    small = torch.randn(1, space.objective.network.n_params, generator=torch.Generator().manual_seed(1)).double()
-    assert torch.allclose(space.reduce(space.lift(small)), small)
-    assert torch.allclose(objective.value(space.lift(small), x), space.objective.value(small, space.coordinates))
 
 
 def test_minimiser_lies_in_the_row_space():
@@ -130,15 +121,21 @@ def test_the_objective_of_released_weights():
         Objective.of(Weights(network, torch.zeros(4)))
 
 
-def test_row_space_coordinates_are_exact_and_only_used_with_decay():
+def test_outside_the_images_the_start_is_gone_with_decay_and_stays_without():
     x, y = problem(n=6)
-    network = MLP((20, 3, 1), smoothing=5.0)
+    network, settings = MLP((20, 3, 1), smoothing=5.0), LBFGSSettings(1e-6, 7)
     theta = 0.3 * torch.ones(1, network.n_params, dtype=x.dtype)
-    decayed = solve_lbfgs(Objective(network, y, 0.05), x, theta, LBFGSSettings(1e-6, 7))
-    assert decayed.space is not None and decayed.iterations == 7
-    assert solve_lbfgs(Objective(network, y, 0.0), x, theta, LBFGSSettings(1e-6, 7)).space is None
-    assert solve_lbfgs(Objective(network, y.repeat(4), 0.05), x.repeat(1, 4, 1), theta).space is None
-    torch.testing.assert_close(decayed.space.subspace.lift(decayed.space.coordinates), x)
+    space = Subspace.spanned_by(x)
+
+    def outside(flat):
+        return space.outside(network.unflatten(flat)["w1"])
+
+    decayed, plain = (solve_lbfgs(Objective(network, y, decay), x, theta, settings) for decay in (0.05, 0.0))
+    assert decayed.iterations == 7 and outside(decayed.theta).abs().max() < 1e-12
+    assert not torch.allclose(plain.theta, theta)
+    torch.testing.assert_close(outside(plain.theta), outside(theta))
+    many = solve_lbfgs(Objective(network, y.repeat(4), 0.05), x.repeat(1, 4, 1), theta, settings)
+    assert outside(many.theta).abs().max() > 1e-3  # more images than inputs: in all coordinates, and not there yet
 
 
 @pytest.mark.parametrize("y", [[0.0, 2.0], [0.5, 1.0], [-1.0, 1.0]])

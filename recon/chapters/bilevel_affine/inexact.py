@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.optim.lbfgs_in_place import InPlaceSettings, lbfgs_in_place
+from recon.optim.lbfgs import LBFGSSettings, lbfgs
 from recon.optim.subspace import Subspace, reduced
 from recon.training.inner_problem import Objective
 
@@ -42,17 +42,13 @@ def inexact_solves(
     space = Subspace.spanned_by(x, rows)
     network, star = reduced(objective.network, theta_star, space)
     small, inputs = replace(objective, network=network), space.reduce(x)[None]
-    start = reduced(objective.network, theta_0, space)[1]
-
-    def value_and_grad(theta: Tensor) -> tuple[Tensor, Tensor]:
-        value, grad = small.value_and_grad(theta[None], inputs)
-        return value[0], grad[0]
-
+    start = reduced(objective.network, theta_0, space)[1][None]
     found = []
     for tol in tols:
-        end = lbfgs_in_place(value_and_grad, start, InPlaceSettings(tol=tol, max_iter=max_iter, history=20))
+        settings = LBFGSSettings(tol=tol, max_iter=max_iter, history=20)
+        end = lbfgs(lambda theta: small.value_and_grad(theta, inputs), start, settings)
         distance = (end.theta - star).square().sum().item()
-        found.append(InexactSolve(tol, distance, end.grad_norm, end.iterations))
+        found.append(InexactSolve(tol, distance, end.grad_norm.item(), end.iterations))
     return found
 
 

@@ -27,7 +27,7 @@ from recon.chapters.bilevel_hidden.sizes import Sizes
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, one_hidden
 from recon.optim.descent import HeavyBall
-from recon.optim.lbfgs_in_place import InPlaceSettings, lbfgs_in_place
+from recon.optim.lbfgs import LBFGSSettings, lbfgs, one_row
 from recon.optim.subspace import Subspace, reduced
 from recon.training.one_hidden_layer import HiddenObjective
 
@@ -122,13 +122,13 @@ def train_unit(sizes: Sizes, context: Context, name: str) -> Tensors:
     network, basis = one_hidden(width, x.shape[1]), Subspace.spanned_by(x).basis
     theta_0 = reduced(network, _drawn(network, "default", context, "hidden.weights", seed), Subspace(basis))[1]
     objective = HiddenObjective(network.with_inputs(len(basis)), x @ basis.mT, y, decay)
-    settings = InPlaceSettings(tol=1e-6, max_iter=sizes.train_iterations, history=20)
-    found = lbfgs_in_place(objective.value_and_grad, theta_0, settings)
+    settings = LBFGSSettings(tol=1e-6, max_iter=sizes.train_iterations, history=20)
+    found = lbfgs(one_row(objective.value_and_grad), theta_0[None], settings)
     return {
-        "theta": found.theta,
+        "theta": found.theta[0],
         "basis": basis,
-        "energy": torch.tensor(found.energy),
-        "grad_norm": torch.tensor(found.grad_norm),
+        "energy": found.energy[0],
+        "grad_norm": found.grad_norm[0],
     }
 
 
@@ -171,8 +171,8 @@ def row_unit(sizes: Sizes, context: Context, trained: dict[str, Tensors], name: 
         images.y,
         float(decay),
         theta_0,
-        first=InPlaceSettings(max_iter=sizes.inner_first, history=20),
-        next=InPlaceSettings(max_iter=sizes.inner_next, trials=20),
+        first=LBFGSSettings(max_iter=sizes.inner_first, history=20),
+        next=LBFGSSettings(max_iter=sizes.inner_next, halvings=20),
         descent=HeavyBall(
             sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX, max_relative_step=sizes.max_relative_step
         ),
@@ -181,15 +181,15 @@ def row_unit(sizes: Sizes, context: Context, trained: dict[str, Tensors], name: 
     checkpoint = context.checkpoints.inside("outer").at(name)
     found = reconstruct(attack, x_init[None], sizes.steps, sizes.tol, checkpoint)
     theta, basis = (found.accepted[each][0] for each in ("theta", "basis"))
-    settings = InPlaceSettings(tol=1e-6, max_iter=sizes.settle, history=20)
+    settings = LBFGSSettings(tol=1e-6, max_iter=sizes.settle, history=20)
     settled = attack.solved(found.x_hat[0], basis, theta, settings)
     return {
         "x_init": x_init,
         "x_hat": found.x_hat[0],
         "energy": found.energy,
         "history": found.history[:, 0],
-        "settled": torch.tensor(SpanWeights(star.network, settled.theta, basis).distance(star)),
-        "grad_norm": torch.tensor(settled.grad_norm),
+        "settled": torch.tensor(SpanWeights(star.network, settled.theta[0], basis).distance(star)),
+        "grad_norm": settled.grad_norm[0],
     }
 
 

@@ -18,7 +18,7 @@ from recon.chapters.bilevel_hidden.sizes import PathSizes, Sizes
 from recon.images.bundle import Bundle
 from recon.nets.mlp import one_hidden
 from recon.optim.descent import HeavyBall
-from recon.optim.lbfgs_in_place import InPlaceSettings
+from recon.optim.lbfgs import LBFGSSettings
 from recon.optim.subspace import Subspace, reduced
 from recon.optim.tree import State
 from recon.scoring.matching import nearest
@@ -107,8 +107,8 @@ def path_unit(sizes: PathSizes, whole: Sizes, star: SpanWeights, context: Contex
         images.y,
         sizes.weight_decay,
         lambda basis: reduced(star.network, drawn, Subspace(basis))[1],
-        first=InPlaceSettings(max_iter=whole.inner_first, history=20),
-        next=InPlaceSettings(max_iter=whole.inner_next, trials=20),
+        first=LBFGSSettings(max_iter=whole.inner_first, history=20),
+        next=LBFGSSettings(max_iter=whole.inner_next, halvings=20),
         descent=HeavyBall(whole.step_size, momentum=0.0, box=BOX, max_relative_step=sizes.relative_step),
     )
     x_init = start_of(images, start, context.stream("hidden.start"))
@@ -123,9 +123,9 @@ def path_unit(sizes: PathSizes, whole: Sizes, star: SpanWeights, context: Contex
             x,
             at,
             SpanWeights(star.network, theta, basis).onto(at),
-            InPlaceSettings(tol=1e-6, max_iter=whole.settle, history=20),
+            LBFGSSettings(tol=1e-6, max_iter=whole.settle, history=20),
         )
-        ends[f"settled_{where}"] = torch.tensor(SpanWeights(star.network, settled.theta, at).distance(star))
+        ends[f"settled_{where}"] = torch.tensor(SpanWeights(star.network, settled.theta[0], at).distance(star))
     return ends
 
 
