@@ -149,7 +149,7 @@ def solve_lbfgs(
     if objective.weight_decay > 0 and x.shape[-2] < x.shape[-1]:
         space = Subspace.spanned_by(x, dtype=x.dtype)
         network, start = reduced(objective.network, theta, space)
-        found = solve_lbfgs(replace(objective, network=network), space.reduce(x.detach()), start, settings)
-        return replace(found, theta=lifted(objective.network, found.theta, space))
+        inside = solve_lbfgs(replace(objective, network=network), space.reduce(x.detach()), start, settings)
+        return replace(inside, theta=lifted(objective.network, inside.theta, space))
     found = lbfgs(lambda t: objective.value_and_grad(t, x), theta, settings)
     return InnerSolution(found.theta, found.grad_norm, found.iterations)
