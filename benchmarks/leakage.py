@@ -29,7 +29,7 @@ def some_gradient(name: str, dtype: torch.dtype = torch.float64) -> tuple[Gradie
     x = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 0.5
     network = TABLE_1[name]
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
-    return Gradient.of(network, theta, x, torch.tensor([9, 4])).to(dtype), x.to(dtype)
+    return Gradient.each(network, theta, x, torch.tensor([9, 4])).to(dtype), x.to(dtype)
 
 
 def dense_step(

@@ -27,4 +27,4 @@ def some_images(network: ConvNet, count: int = 2, seed: int = 0) -> torch.Tensor
 
 def some_gradient(network: ConvNet = SMALL, count: int = 2) -> tuple[Gradient, torch.Tensor]:
     x = some_images(network, count)
-    return Gradient.of(network, theta_of(network), x, torch.arange(count) % network.classes), x
+    return Gradient.each(network, theta_of(network), x, torch.arange(count) % network.classes), x

@@ -1,18 +1,17 @@
-"""The gradient of one image by any `torch.nn.Module` as a system in that image, for `recon.attacks.gauss_newton`."""
+"""The gradient of images by any `torch.nn.Module` as a system in them, for `recon.attacks.gauss_newton`."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.func import grad
 
 from recon.attacks.gauss_newton import Dense, Solved, by_columns, gauss_newton
 from recon.nets.module import ModuleNetwork
-from recon.nets.network import Params
+from recon.released import Gradient
 
 FAINT = 0.1  # standard deviation of a start
 FIRST_STEPS, STEPS = 40, 15  # of Gauss–Newton
@@ -20,56 +19,49 @@ GROW, SHRINK, LEAST = 1.5, 0.6, 1e-4  # of the noise of a hop
 
 
 @dataclass(frozen=True)
-class ModuleGradient:
-    """h(x) = ∇_θ ℓ(x; y)/‖∇_θ ℓ‖, all parameters as one vector, ℓ the cross-entropy.
+class ModuleSystem:
+    """h(x) = ∇_θ ℓ(x; y)/‖∇_θ ℓ‖, all parameters as one vector, for the n images of one gradient, x (n·c·h·w,).
 
-    network · theta · label: y, 0-dim · shape: (c, h, w) of the image · released (p,): what the client sent · seed: of
-    the start.
+    gradient: in float64 · shape: of one image as the module takes it · seed: of the start.
     """
 
-    network: ModuleNetwork
-    theta: Params
-    label: Tensor
-    shape: tuple[int, int, int]
-    released: Tensor
+    gradient: Gradient[ModuleNetwork]
+    shape: tuple[int, ...]
     seed: int = 0
 
     @staticmethod
-    def of(network: ModuleNetwork, x: Tensor, label: Tensor) -> ModuleGradient:
-        """What a client with the image x (c, h, w) sends, from the parameters that the module holds."""
-        shape = (x.shape[0], x.shape[1], x.shape[2])
-        made = ModuleGradient(network, network.parameters(), label, shape, x.new_ones(1))
-        return replace(made, released=made.gradient(x.flatten()))
+    def of(gradient: Gradient[ModuleNetwork], shape: tuple[int, ...], seed: int = 0) -> ModuleSystem:
+        """In float64, whatever the module computes in."""
+        return ModuleSystem(gradient.to(torch.float64), shape, seed)
 
     @property
     def start(self) -> Tensor:
-        """N(0, 0.1²), (c·h·w,)."""
+        """N(0, 0.1²), (n·c·h·w,)."""
         own = torch.Generator().manual_seed(self.seed)
-        return FAINT * torch.randn(math.prod(self.shape), generator=own, dtype=torch.float64)
+        size = len(self.gradient.labels) * math.prod(self.shape)
+        return FAINT * torch.randn(size, generator=own, dtype=torch.float64)
+
+    @property
+    def released(self) -> Tensor:
+        """What was sent, (p,)."""
+        return torch.cat([each.flatten() for each in self.gradient.gradients.values()])
 
     @property
     def target(self) -> Tensor:
         """(p,), of norm 1."""
         return self.released / self.released.norm()
 
-    def gradient(self, x: Tensor) -> Tensor:
-        """∇_θ ℓ at x (c·h·w,), (p,)."""
-
-        def loss(theta: Params) -> Tensor:
-            return F.cross_entropy(self.network(theta, x.view(1, *self.shape)), self.label.view(1))
-
-        return torch.cat([each.flatten() for each in grad(loss)(self.theta).values()])
-
     def __call__(self, x: Tensor) -> Tensor:
         """h(x), (p,)."""
-        return self.gradient(x) / self.released.norm()
+        found = self.gradient.at(x.view(-1, *self.shape))
+        return torch.cat([each.flatten() for each in found.values()]) / self.released.norm()
 
     def linear(self, x: Tensor) -> Dense:
-        """With the whole Jacobian, (p, c·h·w): for small networks."""
+        """With the whole Jacobian, (p, n·c·h·w): for small networks."""
         return Dense(by_columns(self, x).mT)
 
 
-def by_hopping(system: ModuleGradient, rounds: int, enough: float = 1e-20) -> Solved:
+def by_hopping(system: ModuleSystem, rounds: int, enough: float = 1e-20) -> Solved:
     """Gauss–Newton, and up to `rounds` times again from its result with noise added: basin hopping (Wales & Doye 1997).
 
     A result of lower energy ‖h(x) − h*‖² is kept, and the noise grows; else it shrinks.  It stops at energy ≤ `enough`.
@@ -89,7 +81,7 @@ def by_hopping(system: ModuleGradient, rounds: int, enough: float = 1e-20) -> So
     return best
 
 
-def by_cosine(system: ModuleGradient, steps: int, step_size: float = 0.01) -> Tensor:
+def by_cosine(system: ModuleSystem, steps: int, step_size: float = 0.01) -> Tensor:
     """The plain rival: Adam on 1 − cos(∇ℓ(x), ∇ℓ) from the same start; the image of lowest energy (c·h·w,)."""
     x = system.start.requires_grad_()
     adam = torch.optim.Adam([x], lr=step_size)
@@ -104,4 +96,4 @@ def by_cosine(system: ModuleGradient, steps: int, step_size: float = 0.01) -> Te
     return best
 
 
-__all__ = ["ModuleGradient", "by_cosine", "by_hopping"]
+__all__ = ["ModuleSystem", "by_cosine", "by_hopping"]

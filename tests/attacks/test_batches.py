@@ -109,7 +109,7 @@ def test_the_bias_gives_size_and_sign():
 def test_bad_input_has_one_sentence():
     system, x, mean = a_batch()
     with pytest.raises(ReconError, match="one mean gradient at a time, not 3"):
-        BatchSystem.of(Gradient.of(ONE, theta_of(ONE), x, system.labels), system.labels)
+        BatchSystem.of(Gradient.each(ONE, theta_of(ONE), x, system.labels), system.labels)
     with pytest.raises(ReconError, match="whole numbers from 0 to 4"):
         BatchSystem.of(mean, torch.tensor([5]))
     with pytest.raises(ReconError, match="at least one step of positive size, not 0 of 0.1"):

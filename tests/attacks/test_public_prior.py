@@ -23,7 +23,7 @@ def noisy(network: ConvNet, sigma: float = SIGMA) -> tuple[Gradient, torch.Tenso
     own = torch.Generator().manual_seed(0)
     theta = network.init(own, torch.float64)
     x = torch.rand(1, *network.shape, generator=own).double() - 0.5
-    clean = Gradient.of(network, theta, x, torch.tensor([1]))
+    clean = Gradient.each(network, theta, x, torch.tensor([1]))
     sent = {name: g + sigma * torch.randn(g.shape, generator=own, dtype=g.dtype) for name, g in clean.gradients.items()}
     return Gradient(network, theta, clean.labels, sent), x.flatten()
 

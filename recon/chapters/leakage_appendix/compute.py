@@ -44,7 +44,7 @@ def without_bias(name: str, context: Context) -> WithoutBias:
     attacked, images = Attacked.of(name, context.pool), Victims.of(context.pool)
     weight, bias = attacked.network.last
     theta = attacked.theta | {bias: torch.zeros_like(attacked.theta[bias])}
-    whole = Gradient.of(attacked.network, theta, images.x, images.labels)
+    whole = Gradient.each(attacked.network, theta, images.x, images.labels)
     found = []
     for victim in whole.split():
         delta = logit_gradients(theta[weight], victim.gradients[weight][0], int(victim.labels[0]))
@@ -61,7 +61,7 @@ def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Constr
     attacked, images = Attacked.of(sizes.constrained, context.pool), Victims.of(context.pool)
     truth = images.x[:1]
     network = attacked.network.with_activation(activation)
-    gradient = Gradient.of(network, attacked.theta, truth, images.labels[:1])
+    gradient = Gradient.each(network, attacked.theta, truth, images.labels[:1])
     single, layer = gradient.to(torch.float32), next(layer_by_layer(gradient))
     steps, alpha, beta, _ = HYBRID[0]
     began = time.process_time()

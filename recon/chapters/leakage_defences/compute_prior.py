@@ -81,7 +81,7 @@ def prior_unit(sizes: PriorSizes, context: Context, unit: str) -> Tensors:
     prior = PublicPrior.of(averaged(public_images(context.pool, found), network.shape[1]))
     guesses, variances, blind = [], [], []
     for k in range(len(x)):
-        clean = Gradient.of(network, theta, x[k : k + 1], found.labels[k : k + 1])
+        clean = Gradient.each(network, theta, x[k : k + 1], found.labels[k : k + 1])
         sigma = float(z) * math.sqrt(sum(float(g.square().sum()) for g in clean.gradients.values()))
         generator = named(context.seed, f"defences.noise {z}", k)
         released = Gradient(network, theta, clean.labels, disturbed(clean.gradients, sigma, generator))

@@ -63,7 +63,7 @@ def ranks(name: str, attacked: Attacked, found: Victims) -> Ranks:
 
 def own_psnr(attacked: Attacked, found: Victims) -> float:
     """Our own PSNR (peak 255) by R-GAP, mean over the images; exact solutions count as 300 dB."""
-    gradient = Gradient.of(attacked.network, attacked.theta, found.x, found.labels)
+    gradient = Gradient.each(attacked.network, attacked.theta, found.x, found.labels)
     error = mse(torch.cat([rgap(victim) for victim in gradient.split()]), found.x)
     return psnr(error, 255.0).clamp(max=300.0).mean().item()
 

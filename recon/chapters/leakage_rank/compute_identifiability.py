@@ -74,7 +74,7 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
     victims = Victims.of_all_classes(context.pool, sizes.images)
     attacked, row = Attacked.of(name, context.pool), int(k)
     x = victims.x[row].flatten()
-    gradient = Gradient.of(attacked.network, attacked.theta, victims.x[row : row + 1], victims.labels[row : row + 1])
+    gradient = Gradient.each(attacked.network, attacked.theta, victims.x[row : row + 1], victims.labels[row : row + 1])
     began = time.perf_counter()
     system = JointSystem.of(gradient)
     found = gauss_newton(system)
