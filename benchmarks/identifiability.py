@@ -20,7 +20,7 @@ from timing import write
 from recon.analysis.identifiability import determined
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv_authors, seeded_start
-from recon.attacks.joint import JointSystem, relative_residual
+from recon.attacks.gradient_system import JointSystem, relative_residual
 from recon.chapters.leakage_common import Attacked, Victims
 from recon.images.registry import load_pool
 from recon.nets.conv import SEED, TABLE_1

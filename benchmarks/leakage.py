@@ -16,8 +16,7 @@ from timing import seconds, side_by_side, write
 
 from recon.analysis.identifiability import numerical_rank
 from recon.attacks.gradient_matching import PAPERS, GradientMatching, total_variation
-from recon.attacks.operators import system_of, systems
-from recon.attacks.rgap import layer_by_layer, rgap
+from recon.attacks.rgap import layer_by_layer, rgap, system_of, systems
 from recon.nets.conv import SEED, TABLE_1
 from recon.released import Gradient
 

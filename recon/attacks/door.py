@@ -176,15 +176,6 @@ def _check_loss(gradient: AnyGradient, classes: int) -> None:
         raise ReconError("layer by layer, the loss must be the cross-entropy of whole labels")
 
 
-def residual(gradient: AnyGradient, images: Tensor) -> float:
-    """‖g(x) − g‖ / ‖g‖ over all parameters, of images x (n, *shape), all of one gradient: what the adversary sees."""
-    dtype = next(iter(gradient.theta.values())).dtype
-    found = gradient.at(images.detach().to(dtype))
-    pairs = [(found[name].detach().double(), g.double()) for name, g in gradient.gradients.items()]
-    off = torch.stack([(u - v).square().sum() for u, v in pairs]).sum()
-    return (off / torch.stack([v.square().sum() for _, v in pairs]).sum()).sqrt().item()
-
-
 __all__ = [
     "NEEDS",
     "AnyGradient",
@@ -196,6 +187,5 @@ __all__ = [
     "door",
     "first_layer",
     "one_logit",
-    "residual",
     "seeded",
 ]

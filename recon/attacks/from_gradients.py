@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from recon.attacks.door import AnyGradient, Candidates, Needs, Shape, by_layers, door, residual, seeded
+from recon.attacks.batches import ModuleSystem, by_hopping
+from recon.attacks.door import AnyGradient, Candidates, Needs, Shape, by_layers, door, seeded
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import (
     COSINE_STEPS,
@@ -22,9 +23,8 @@ from recon.attacks.gradient_matching import (
     dlg,
     hybrid,
 )
+from recon.attacks.gradient_system import JointSystem, relative_residual
 from recon.attacks.imprint import Imprint
-from recon.attacks.joint import JointSystem
-from recon.attacks.module_gradient import ModuleSystem, by_hopping
 from recon.attacks.rgap import rgap
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet
@@ -39,7 +39,7 @@ CLOSED = "convolutions without bias, then dense"
 def _scored(gradient: AnyGradient, images: Tensor, about: Mapping[str, Any], knows: str = KNOWS) -> Candidates:
     """Of images (n, *shape), all of one gradient, or one of each."""
     victims: list[Any] = [*gradient.split()]
-    off = [residual(each, x) for each, x in zip(victims, images.chunk(len(victims)), strict=True)]
+    off = [relative_residual(each, x) for each, x in zip(victims, images.chunk(len(victims)), strict=True)]
     score = -torch.tensor(off).repeat_interleave(len(images) // len(victims))
     return Candidates(images, score, knows, about)
 
@@ -160,8 +160,8 @@ def by_gauss_newton(
     settings: GaussNewtonSettings | None = None,
     generator: torch.Generator | None = None,
 ) -> Candidates:
-    """All equations of all layers at once; see `recon.attacks.joint` for one image of a network that has closed forms,
-    `recon.attacks.module_gradient` for all else, from faint noise.  In float64."""
+    """All equations of all layers at once; see `recon.attacks.gradient_system` for one image of a network that has
+    closed forms, `recon.attacks.batches` for all else, from faint noise.  In float64."""
     s, n = settings or GaussNewtonSettings(), len(released.labels)
     try:
         systems = [JointSystem.of(each, s.peel) for each in by_layers(released, shape_or_prior).split()]

@@ -21,12 +21,12 @@ from recon.attacks.door import (
     one_logit,
     seeded,
 )
+from recon.attacks.haim_recipe import PublishedSettings, recover_as_published
 from recon.attacks.multipliers import RIDGE, from_module, from_network, multipliers
-from recon.attacks.published import PublishedSettings, recover_as_published
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.recover import RecoverSettings, recover
-from recon.attacks.retrain import Train, invert_training
 from recon.attacks.separation import SeparationSettings, separate
+from recon.attacks.training_inversion import Train, invert_training
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
 from recon.nets.module import ModuleNetwork
@@ -89,7 +89,7 @@ def by_published_recipe(
     settings: PublishedSettings | None = None,
     generator: torch.Generator | None = None,
 ) -> Candidates:
-    """DecoReco with the published step sizes, nothing searched; see `recon.attacks.published`.  settings: default
+    """DecoReco with the published step sizes, nothing searched; see `recon.attacks.haim_recipe`.  settings: default
     `HAIM`.  score: λ_i."""
     weights = one_logit(released, shape_or_prior)
     found = recover_as_published(weights, settings or HAIM, seeded(generator))
@@ -246,8 +246,9 @@ def by_retraining(
     settings: InversionSettings | None = None,
     generator: torch.Generator | None = None,
 ) -> Candidates:
-    """The one image that training would need to end at θ*; see `recon.attacks.retrain`.  Nothing is drawn.  score:
-    −‖θ(x̂) − θ*‖/‖θ*‖."""
+    """The one image that training would need to end at θ*; see `recon.attacks.training_inversion`.  Nothing is drawn.
+
+    score: −‖θ(x̂) − θ*‖/‖θ*‖."""
     settings, guesses = settings or InversionSettings(), shape_or_prior.guesses
     found = invert_training(
         shape_or_prior.train, released.theta_star.double(), guesses.flatten(1), settings.steps, settings.tol

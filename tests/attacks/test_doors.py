@@ -15,18 +15,18 @@ from torch import nn
 from recon import attacks
 from recon.attacks import from_gradients, from_weights
 from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
-from recon.attacks.door import NEEDS, Candidates, residual
+from recon.attacks.door import NEEDS, Candidates
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import GEIPINGS, GradientMatching, cosine_tv, dlg, hybrid, seeded_start
+from recon.attacks.gradient_system import JointSystem, relative_residual
+from recon.attacks.haim_recipe import PublishedSettings, recover_as_published
 from recon.attacks.imprint import Imprint, edges_of
-from recon.attacks.joint import JointSystem
 from recon.attacks.multipliers import from_network, multipliers
-from recon.attacks.published import PublishedSettings, recover_as_published
 from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings, recover
-from recon.attacks.retrain import invert_training
 from recon.attacks.rgap import rgap
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
+from recon.attacks.training_inversion import invert_training
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet
 from recon.nets.mlp import MLP
@@ -259,7 +259,7 @@ def test_gauss_newton_in_closed_form_and_of_any_module():
     both = sent(convolutions(bias=True, activation=nn.Softplus), 2)
     found = attacks.by_gauss_newton(both, SHAPE)
     assert (found.images - photo(2)).abs().max() < 1e-6 and found.score.min() > -1e-8
-    assert residual(both, photo(2)) < 1e-12 < residual(both, photo(2).flip(0))
+    assert relative_residual(both, photo(2)) < 1e-12 < relative_residual(both, photo(2).flip(0))
     lower = Gradient.of(convolutions(bias=True).float(), F.cross_entropy, photo().float(), LABEL)
     assert attacks.by_gauss_newton(lower, SHAPE).images.dtype == torch.float64
 

@@ -21,9 +21,8 @@ from recon.attacks.gradient_matching import (
     seeded_start,
     total_variation,
 )
-from recon.attacks.operators import system_of
 from recon.attacks.reconstruct import Reconstruction
-from recon.attacks.rgap import layer_by_layer, rgap
+from recon.attacks.rgap import layer_by_layer, rgap, system_of
 from recon.errors import ReconError
 from recon.nets.conv import SEED, Conv, ConvNet, cross_entropy_direction
 from recon.store.checkpoints import Checkpoints, FileCheckpoint

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from recon.analysis.basins import set_distances
 from recon.analysis.landscape import mixed_starts
-from recon.attacks.published import STEPS, PublishedSettings, marks, recover_as_published
+from recon.attacks.haim_recipe import STEPS, PublishedSettings, marks, recover_as_published
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.landscape.compute_bilevel import bilevel_run
 from recon.chapters.landscape.metrics import Distances, RecipeCell, RecipeMetrics

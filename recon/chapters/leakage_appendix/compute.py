@@ -10,9 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recon.attacks.fully_connected import logit_gradients
 from recon.attacks.gradient_matching import HYBRID, GradientMatching, hybrid
-from recon.attacks.rgap import layer_by_layer, rgap
+from recon.attacks.rgap import layer_by_layer, logit_gradients, rgap
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_appendix.hard_constraint import Course, HardConstraint, by_lbfgs, by_trust_region
 from recon.chapters.leakage_appendix.metrics import Constrained, Metrics, Norms, Solver, Trained, WithoutBias

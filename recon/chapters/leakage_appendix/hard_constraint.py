@@ -20,8 +20,7 @@ from torch import Tensor
 
 from recon.attacks.gauss_newton import RowSpace
 from recon.attacks.gradient_matching import GradientMatching
-from recon.attacks.operators import system_of
-from recon.attacks.rgap import LayerSystem
+from recon.attacks.rgap import LayerSystem, system_of
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet
 

@@ -11,9 +11,9 @@ from torch import Tensor
 from recon.analysis.identifiability import determined, security_metric
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import GEIPINGS, PAPERS, Descent, cosine_tv, dlg, hybrid, seeded_start
-from recon.attacks.joint import JointSystem
-from recon.attacks.operators import generic_deficiencies
-from recon.attacks.smoothest import smoothest
+from recon.attacks.gradient_system import JointSystem
+from recon.attacks.rgap import generic_deficiencies
+from recon.attacks.tv_min import tv_min
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_attacks.compute import by_rgap
 from recon.chapters.leakage_attacks.metrics import MatchedNetwork, MatchingMetrics, Run
@@ -127,7 +127,7 @@ def attack(method: str, gradient: Gradient, sizes: MatchingSizes, kept: Checkpoi
         systems = [JointSystem.of(each) for each in gradient.split()]
         solved = [gauss_newton(system).x for system in systems]
         if kind == "smoothest":
-            solved = [smoothest(system, x).x for system, x in zip(systems, solved, strict=True)]
+            solved = [tv_min(system, x).x for system, x in zip(systems, solved, strict=True)]
         return torch.stack(solved).view(shape)
     if kind == "dlg":
         return dlg(single, seeded_start(single, SEED), sizes.dlg_steps)[0]

@@ -14,9 +14,8 @@ from recon.analysis.identifiability import numerical_rank, posterior_variance, s
 from recon.attacks.batches import BatchSystem, Part
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import cosine_tv_authors, seeded_start
-from recon.attacks.most_probable import most_probable
-from recon.attacks.operators import system_of
-from recon.attacks.rgap import rgap
+from recon.attacks.map_estimate import map_estimate
+from recon.attacks.rgap import rgap, system_of
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_common import PRIOR, Victims, count_found, pixels
 from recon.chapters.leakage_defences.metrics import Compressed, Deficiency, Metrics, Noisy, Privacy, Signs
@@ -74,7 +73,7 @@ def noise_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
         sigma = float(z) * math.sqrt(sum(float(g.square().sum()) for g in clean.gradients.values()))
         generator = named(context.seed, f"defences.noise {z}", k)
         released = Gradient(network, theta, clean.labels, disturbed(clean.gradients, sigma, generator))
-        best = most_probable(released, sigma, PRIOR).x
+        best = map_estimate(released, sigma, PRIOR).x
         found.append(best.view_as(x[k]))
         predicted.append(posterior_variance(released, best, sigma, PRIOR).mean())
         if network.depth:

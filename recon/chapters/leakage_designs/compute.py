@@ -10,9 +10,8 @@ import torch
 from recon.analysis.identifiability import determined, numerical_rank, security_metric
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import cosine_tv_authors, seeded_start
-from recon.attacks.joint import JointSystem, relative_residual
-from recon.attacks.operators import systems
-from recon.attacks.rgap import rgap
+from recon.attacks.gradient_system import JointSystem, relative_residual
+from recon.attacks.rgap import rgap, systems
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_common import CERTAIN, FOUND, averaged_victims
 from recon.chapters.leakage_designs.metrics import Design, Metrics

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from recon.attacks.batches import ModuleSystem, by_cosine, by_hopping
 from recon.attacks.gauss_newton import RowSpace, by_columns
 from recon.attacks.imprint import Imprint, edges_of, row_by_row
-from recon.attacks.module_gradient import ModuleSystem, by_cosine, by_hopping
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_common import (
     CERTAIN,

@@ -10,8 +10,7 @@ import torch
 from scipy.stats import permutation_test, spearmanr
 
 from recon.analysis.identifiability import numerical_rank, security_metric
-from recon.attacks.operators import generic_deficiencies, systems
-from recon.attacks.rgap import rgap
+from recon.attacks.rgap import generic_deficiencies, rgap, systems
 from recon.chapters.base import Context, Outcome
 from recon.chapters.leakage_common import Attacked, Victims
 from recon.chapters.leakage_rank.metrics import OURS, WITHOUT, Metrics, Ranks

@@ -11,10 +11,9 @@ from small_networks import LOSSY, SMALL, STRIDED, some_gradient
 from recon.analysis.identifiability import determined
 from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.joint import JointSystem, relative_residual
-from recon.attacks.most_probable import most_probable
-from recon.attacks.operators import generic_deficiencies
-from recon.attacks.rgap import rgap
+from recon.attacks.gradient_system import JointSystem, relative_residual
+from recon.attacks.map_estimate import map_estimate
+from recon.attacks.rgap import generic_deficiencies, rgap
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet
 
@@ -152,7 +151,7 @@ def test_the_most_probable_image_under_noise_is_a_minimum(sigma):
     drawn = torch.Generator().manual_seed(0)
     noisy = {n: g + sigma * torch.randn(g.shape, generator=drawn, dtype=g.dtype) for n, g in gradient.gradients.items()}
     disturbed = replace(gradient, gradients=noisy)
-    found = most_probable(disturbed, sigma, 1 / 12)
+    found = map_estimate(disturbed, sigma, 1 / 12)
     assert (found.energy.diff() < 0).all()
     model, target = BatchSystem.of(disturbed, disturbed.labels), torch.cat([g.flatten() for g in noisy.values()])
 
@@ -168,7 +167,7 @@ def test_the_most_probable_image_under_noise_is_a_minimum(sigma):
 
 def test_bad_input_has_one_sentence():
     gradient, _ = some_gradient(LOSSY)
-    with pytest.raises(ReconError, match="must be positive, not 0"):
-        most_probable(gradient.split()[0], 0)
+    with pytest.raises(ReconError, match="noise must be positive"):
+        map_estimate(gradient.split()[0], 0)
     with pytest.raises(ReconError, match="one image at a time, not 2"):
         JointSystem.of(gradient)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch.func import jacrev
 
-from recon.attacks.retrain import Retraining, invert_training
+from recon.attacks.training_inversion import Retraining, invert_training
 from recon.nets.mlp import MLP
 from recon.training.all_but_one import AllButOne, Recipe
 

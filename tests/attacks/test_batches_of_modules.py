@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from small_networks import some_images
 
-from recon.attacks.module_gradient import ModuleSystem, by_cosine, by_hopping
+from recon.attacks.batches import ModuleSystem, by_cosine, by_hopping
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet
 from recon.nets.residual import residual_network
@@ -81,17 +81,17 @@ def test_the_block_adds_its_input_to_two_convolutions_with_batch_norm():
 
 def test_a_hop_starts_from_the_best_so_far(monkeypatch):
     """With a first descent that ends at the image up to a little, and one step a hop, it stays near."""
-    from recon.attacks import module_gradient
+    from recon.attacks import batches
 
     system = posed(network(), 1)
     starts = []
-    truly = module_gradient.gauss_newton
+    truly = batches.gauss_newton
 
     def noted(posed, x_init=None, steps=1):
         starts.append(x_init)
         return truly(posed, IMAGES[0].flatten() + 1e-3 if x_init is None else x_init, steps=0)
 
-    monkeypatch.setattr(module_gradient, "gauss_newton", noted)
+    monkeypatch.setattr(batches, "gauss_newton", noted)
     by_hopping(system, 3)
     assert len(starts) == 4
     assert all((start - IMAGES[0].flatten()).abs().max() < 0.3 for start in starts[1:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from recon.attacks.pool import common_margin, row_likeness, span_share
+from recon.attacks.multipliers import common_margin, row_likeness, span_share
 from recon.attacks.separation import FirstLayer
 
 

@@ -9,8 +9,7 @@ import pytest
 import torch
 from sklearn.covariance import LedoitWolf
 
-from recon.attacks.most_probable import most_probable
-from recon.attacks.public_prior import PublicPrior, PublicSystem, most_probable_photograph
+from recon.attacks.map_estimate import GaussianPrior, NoisySystem, map_estimate
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet
 from recon.released import Gradient
@@ -37,13 +36,13 @@ def drawn(count: int, dim: int) -> torch.Tensor:
 
 def test_the_prior_is_mean_and_ledoit_wolfs_covariance():
     x = drawn(30, 12)
-    prior, theirs = PublicPrior.of(x.view(30, 3, 2, 2)), LedoitWolf().fit(x.numpy())
+    prior, theirs = GaussianPrior.of(x.view(30, 3, 2, 2)), LedoitWolf().fit(x.numpy())
     assert np.allclose(prior.covariance, theirs.covariance_) and np.allclose(prior.mean, theirs.location_)
     assert prior.shrinkage == pytest.approx(theirs.shrinkage_) and prior.n == 30
-    assert PublicPrior.of(drawn(3000, 12)).shrinkage < prior.shrinkage
-    assert torch.linalg.eigvalsh(PublicPrior.of(drawn(3, 12)).covariance).min() > 0  # fewer images than pixels
+    assert GaussianPrior.of(drawn(3000, 12)).shrinkage < prior.shrinkage
+    assert torch.linalg.eigvalsh(GaussianPrior.of(drawn(3, 12)).covariance).min() > 0  # fewer images than pixels
     with pytest.raises(ReconError, match="two images or more"):
-        PublicPrior.of(x[:1])
+        GaussianPrior.of(x[:1])
 
 
 @pytest.mark.parametrize("convs", [(), (Conv(3, 2),)])
@@ -51,8 +50,8 @@ def test_it_is_where_the_posterior_is_flat(convs):
     """The gradient of ‖g(x) − g‖²/σ² + (x − m)ᵀS⁻¹(x − m) vanishes, and the variance is that of its Hessian as Gauss
     and Newton have it, by an autograd Jacobian."""
     gradient, _ = noisy(ConvNet(convs, shape=(1, 4, 4), classes=3))
-    prior = PublicPrior.of(drawn(200, 16))
-    guess = most_probable_photograph(gradient, SIGMA, prior, steps=40)
+    prior = GaussianPrior.of(drawn(200, 16))
+    guess = map_estimate(gradient, SIGMA, prior, steps=40)
     target = torch.cat([g.flatten() for g in gradient.gradients.values()])
 
     def sent(x):
@@ -69,20 +68,20 @@ def test_it_is_where_the_posterior_is_flat(convs):
 
 def test_without_correlations_it_is_the_most_probable_image():
     gradient, _ = noisy(ConvNet((), shape=(1, 4, 4), classes=3))
-    flat = PublicPrior(torch.zeros(16).double(), torch.eye(16).double() / 12, 2, 1.0)
-    with_flat = most_probable_photograph(gradient, SIGMA, flat).x
-    assert torch.allclose(with_flat, most_probable(gradient, SIGMA, 1 / 12).x, atol=1e-7)
+    flat = GaussianPrior(torch.zeros(16).double(), torch.eye(16).double() / 12, 2, 1.0)
+    with_flat = map_estimate(gradient, SIGMA, flat).x
+    assert torch.allclose(with_flat, map_estimate(gradient, SIGMA, 1 / 12).x, atol=1e-7)
 
 
 def test_much_noise_leaves_the_mean_and_little_the_image():
-    prior = PublicPrior.of(drawn(200, 16))
+    prior = GaussianPrior.of(drawn(200, 16))
     network = ConvNet((), shape=(1, 4, 4), classes=3)
     gradient, x = noisy(network, 1e3)
-    blind = most_probable_photograph(gradient, 1e3, prior)
+    blind = map_estimate(gradient, 1e3, prior)
     assert (blind.x - prior.mean).abs().max() < 1e-2
     assert torch.allclose(blind.variance, prior.covariance.diagonal(), rtol=1e-3)
     gradient, x = noisy(network, 1e-7)
-    assert (most_probable_photograph(gradient, 1e-7, prior).x - x).abs().max() < 1e-4
+    assert (map_estimate(gradient, 1e-7, prior).x - x).abs().max() < 1e-4
     for sigma in (0.0, math.nan):
         with pytest.raises(ReconError, match="noise must be positive"):
-            PublicSystem.made(gradient, sigma, prior)
+            NoisySystem.made(gradient, sigma, prior)
