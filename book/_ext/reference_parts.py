@@ -39,8 +39,9 @@ def modules(parts: Container[str] | None = None) -> list[str]:
 def doors() -> str:
     """A Markdown table of the attacks that are one function each, and of what they need: as they say it themselves."""
     lines = ["| attack | released | start W(0) | labels | beside it | layers |", "|---|---|---|---|---|---|"]
-    for name, needs in NEEDS.items():
-        place = from_weights if hasattr(from_weights, name) else from_gradients
+    by_place = ((place, name) for place in (from_weights, from_gradients) for name in NEEDS if hasattr(place, name))
+    for place, name in by_place:
+        needs = NEEDS[name]
         link = f"{{py:func}}`{name} <{place.__name__}.{name}>`"
         cells = (needs.released.__name__, needs.start, needs.labels, needs.prior, needs.layers)
         lines.append(f"| {needs.title}, {link} | {' | '.join(cells)} |")

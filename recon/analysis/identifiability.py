@@ -15,9 +15,9 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
+from recon.attacks.batches import gradient_gram
 from recon.attacks.gauss_newton import RowSpace
 from recon.attacks.gradient_system import JointSystem
-from recon.attacks.map_estimate import gradient_gram
 from recon.attacks.rgap import System
 from recon.released import Gradient
 

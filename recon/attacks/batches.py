@@ -1,4 +1,4 @@
-"""The mean gradient of a batch as one system in all its images, and what several local steps leave of it.
+"""The mean gradient of a batch as one system in all its images.
 
     h(x_1, …, x_n) = (1/n) Σ_i g(x_i; y_i) = h*.
 
@@ -126,71 +126,9 @@ class _Parts:
         return weight + self.dshared @ other.dshared.mT
 
 
-@dataclass(frozen=True)
-class LocalSteps:
-    """Federated averaging: (θ − θ_k)/(k · step_size), θ_k after k steps of gradient descent on the batch (p,).
-
-    For k = 1 it is the mean gradient.  target: what the client sent, divided so.
-    """
-
-    batch: BatchSystem
-    k: int
-    step_size: float
-    target: Tensor
-
-    @staticmethod
-    def of(batch: BatchSystem, k: int, step_size: float, x: Tensor) -> LocalSteps:
-        """What a client with the images x (n·c·h·w,) sends.  ReconError unless k ≥ 1 and step_size > 0."""
-        if k < 1 or not step_size > 0:
-            raise ReconError(f"at least one step of positive size, not {k} of {step_size}")
-        made = LocalSteps(batch, k, step_size, torch.zeros_like(batch.target))
-        return LocalSteps(batch, k, step_size, made(x))
-
-    @property
-    def start(self) -> Tensor:
-        """The batch's."""
-        return self.batch.start
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """The update, (p,)."""
-        theta, total = dict(self.batch.theta), torch.zeros_like(self.batch.target)
-        sizes = [each.numel() for each in theta.values()]
-        for _ in range(self.k):
-            gradient = self.batch.mean_gradient(theta, x)
-            total = total + gradient
-            pieces = zip(theta.items(), gradient.split(sizes), strict=True)
-            theta = {name: value - self.step_size * piece.view_as(value) for (name, value), piece in pieces}
-        return total / self.k
-
-    def linear(self, x: Tensor) -> Dense:
-        """With the whole Jacobian: for small networks and batches."""
-        return Dense(by_columns(self, x).mT)
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some entries of a gradient only, as compression leaves them.  kept (p,): which, and the adversary knows which."""
-
-    batch: BatchSystem
-    kept: Tensor
-
-    @property
-    def start(self) -> Tensor:
-        """The batch's."""
-        return self.batch.start
-
-    @property
-    def target(self) -> Tensor:
-        """The entries that are left."""
-        return self.batch.target[self.kept]
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Of h(x)."""
-        return self.batch(x)[self.kept]
-
-    def linear(self, x: Tensor) -> Dense:
-        """With their whole Jacobian: for small networks."""
-        return Dense(by_columns(self, x).mT)
+def gradient_gram(gradient: Gradient, x: Tensor) -> Tensor:
+    """JᵀJ (c·h·w, c·h·w), J = ∂(all gradients of one image)/∂x at x (c·h·w,)."""
+    return BatchSystem.of(gradient, gradient.labels).gram(x)
 
 
 def label_counts(gradient: Gradient, n: int) -> Tensor:
@@ -207,17 +145,6 @@ def label_counts(gradient: Gradient, n: int) -> Tensor:
     rest = (wanted - counts).argsort(descending=True)[: n - int(counts.sum())]
     counts[rest] += 1
     return counts
-
-
-def scaled_by_bias(sources: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Images (r, d) at their true size and sign, from directions s_k (r, d) that are images up to a factor.
-
-    Of a fully connected first layer ∇_W ℓ = A X and ∇_b ℓ = A 1 with the images X (n, d) as rows, so that the w of
-    least norm with (∇_W ℓ) w = ∇_b ℓ has ⟨x_i, w⟩ = 1 for every image: x̂_k = s_k/⟨s_k, w⟩.
-    """
-    solution = torch.linalg.lstsq(weight.double().cpu(), bias.double().cpu(), driver="gelsd").solution
-    along = sources.double().cpu() @ solution
-    return (sources.double().cpu() / along[:, None]).to(sources)
 
 
 @dataclass(frozen=True)
@@ -290,13 +217,4 @@ def by_cosine(system: ModuleSystem, steps: int, step_size: float = 0.01) -> Tens
     return reconstruct(attack, start, steps, label="cosine").x_hat.flatten()
 
 
-__all__ = [
-    "BatchSystem",
-    "LocalSteps",
-    "ModuleSystem",
-    "Part",
-    "by_cosine",
-    "by_hopping",
-    "label_counts",
-    "scaled_by_bias",
-]
+__all__ = ["BatchSystem", "ModuleSystem", "by_cosine", "by_hopping", "gradient_gram", "label_counts"]

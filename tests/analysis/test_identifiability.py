@@ -16,8 +16,8 @@ from recon.analysis.identifiability import (
     posterior_variance,
     security_metric,
 )
+from recon.attacks.batches import gradient_gram
 from recon.attacks.gradient_system import JointSystem
-from recon.attacks.map_estimate import gradient_gram
 from recon.attacks.rgap import System, generic_rank, systems, taps
 from recon.chapters.published import PUBLISHED_RANK
 from recon.nets.conv import TABLE_1, Conv, ConvNet

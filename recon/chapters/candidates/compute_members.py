@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recon.attacks.multipliers import Normal, common_margin, from_network, multipliers, row_likeness, span_share
+from recon.attacks.multipliers import Normal, from_network, multipliers
 from recon.attacks.separation import FirstLayer
 from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.candidates.membership_baselines import common_margin, row_likeness, span_share
 from recon.chapters.candidates.metrics import MemberCell, MemberMetrics, Rates, Told
 from recon.chapters.candidates.names import FREE, KKT, RECIPES, SHADOWED
 from recon.chapters.candidates.sizes import MemberSizes

@@ -11,13 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from recon.analysis.identifiability import numerical_rank, posterior_variance, security_metric
-from recon.attacks.batches import BatchSystem, Part
+from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import cosine_tv_authors, seeded_start
-from recon.attacks.map_estimate import map_estimate
 from recon.attacks.rgap import rgap, system_of
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_common import PRIOR, Victims, count_found, pixels
+from recon.chapters.leakage_defences.entries import Part
+from recon.chapters.leakage_defences.map_estimate import map_estimate
 from recon.chapters.leakage_defences.metrics import Compressed, Deficiency, Metrics, Noisy, Privacy, Signs
 from recon.chapters.leakage_defences.sizes import SMALL, Sizes, network_of
 from recon.nets.conv import SEED, ConvNet, Params, cross_entropy_direction

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recon.attacks.map_estimate import GaussianPrior, map_estimate
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_common import PRIOR, Victims, inputs, pixels
 from recon.chapters.leakage_defences.compute import disturbed, privacy
+from recon.chapters.leakage_defences.map_estimate import GaussianPrior, map_estimate
 from recon.chapters.leakage_defences.metrics import PriorMetrics, Public
 from recon.chapters.leakage_defences.sizes import SMALL, PriorSizes, network_of
 from recon.images.pool import ImagePool

@@ -13,9 +13,9 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from recon.analysis.identifiability import determined, security_metric
+from recon.attacks.batches import gradient_gram
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_system import JointSystem, relative_residual
-from recon.attacks.map_estimate import gradient_gram
 from recon.attacks.rgap import generic_deficiencies, rgap
 from recon.attacks.tv_min import tv_min
 from recon.chapters.base import Context, Outcome, Tensors

@@ -28,11 +28,6 @@ UNDAMPED = 1e-9  # of the mean diagonal: the prior keeps the system solvable
 GAIN = 1e-8  # it stops once a step lowers the energy by less than this share
 
 
-def gradient_gram(gradient: Gradient, x: Tensor) -> Tensor:
-    """JᵀJ (c·h·w, c·h·w), J = ∂(all gradients of one image)/∂x at x (c·h·w,); see `recon.attacks.batches`."""
-    return BatchSystem.of(gradient, gradient.labels).gram(x)
-
-
 @dataclass(frozen=True)
 class GaussianPrior:
     """x ~ N(mean, covariance).  mean (d,) · covariance (d, d), positive definite · n: images it was estimated from ·
@@ -141,4 +136,4 @@ def map_estimate(
     return Estimate(found.x, system, found.energy)
 
 
-__all__ = ["Estimate", "GaussianPrior", "NoisySystem", "gradient_gram", "map_estimate"]
+__all__ = ["Estimate", "GaussianPrior", "NoisySystem", "map_estimate"]
