@@ -19,8 +19,8 @@ from timing import write
 
 from recon.analysis.identifiability import determined
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv_authors
-from recon.attacks.joint import JointSystem, relative_residual
+from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv_authors, seeded_start
+from recon.attacks.gradient_system import JointSystem, relative_residual
 from recon.chapters.leakage_common import Attacked, Victims
 from recon.chapters.leakage_networks import SEED, TABLE_1
 from recon.images.registry import load_pool
@@ -75,7 +75,7 @@ Rival = Callable[[Attacked, Gradient, torch.Tensor], Callable[[int], torch.Tenso
 def cosine(_: Attacked, gradient: Gradient, __: torch.Tensor) -> Callable[[int], torch.Tensor]:
     """CosineTV."""
     single = gradient.to(torch.float32)
-    return lambda steps: cosine_tv_authors(single, SEED, steps).x_hat
+    return lambda steps: cosine_tv_authors(single, seeded_start(single, SEED), steps).x_hat
 
 
 def compare(rival: Rival, name: str) -> dict:
@@ -87,7 +87,7 @@ def compare(rival: Rival, name: str) -> dict:
     for network in TABLE_1:
         attacked, rows = Attacked.of(network, pool), []
         for k, x in enumerate(victims.x):
-            gradient = Gradient.of(attacked.network, attacked.theta, x[None], victims.labels[k : k + 1])
+            gradient = Gradient.each(attacked.network, attacked.theta, x[None], victims.labels[k : k + 1])
             rows.append(one(gradient, x.flatten(), rival(attacked, gradient, x), name))
         means = {key: float(np.exp(np.mean(np.log([max(row[key], 1e-32) for row in rows])))) for key in rows[0]}
         report["determined" if means.pop("determined") == 1 else "open"][network] = means

@@ -16,8 +16,7 @@ from timing import seconds, side_by_side, write
 
 from recon.analysis.identifiability import numerical_rank
 from recon.attacks.gradient_matching import PAPERS, GradientMatching, total_variation
-from recon.attacks.operators import system_of, systems
-from recon.attacks.rgap import layer_by_layer, rgap
+from recon.attacks.rgap import layer_by_layer, rgap, system_of, systems
 from recon.chapters.leakage_networks import SEED, TABLE_1
 from recon.released import Gradient
 
@@ -29,7 +28,7 @@ def some_gradient(name: str, dtype: torch.dtype = torch.float64) -> tuple[Gradie
     x = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 0.5
     network = TABLE_1[name]
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
-    return Gradient.of(network, theta, x, torch.tensor([9, 4])).to(dtype), x.to(dtype)
+    return Gradient.each(network, theta, x, torch.tensor([9, 4])).to(dtype), x.to(dtype)
 
 
 def dense_step(

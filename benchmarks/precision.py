@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 import torch
 from timing import one_by_one, write
 
-from recon.attacks.published import PublishedSettings, marks, products_in, recover_as_published
+from recon.attacks.haim_recipe import PublishedSettings, marks, products_in, recover_as_published
 from recon.chapters.base import Context
 from recon.chapters.reference_common import STARTS, train_reference
 from recon.chapters.rounded import RoundedProducts

@@ -16,9 +16,11 @@ import torch
 from timing import one_by_one, write
 from torch import Tensor
 
+from recon.attacks.decoreco import half_and_half
+from recon.attacks.haim_recipe import STEP_SIZES, TUNED_SCALE, recipe_attack
+from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.recover import RecoverSettings as DecoReco
 from recon.attacks.recover import recover
-from recon.attacks.reference import TUNED_SCALE, RecipeSettings, recover_by_recipe
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.chapters.base import Context
 from recon.chapters.common import ReleasedNet, match_table, nulls_of, train_released
@@ -40,9 +42,15 @@ def attacks(context: Context, released: ReleasedNet, shape: tuple[int, ...]) -> 
         return torch.cat([sources, -sources])
 
     def reference() -> Tensor:
-        settings = RecipeSettings(2 * N, STEPS, TUNED_SCALE)
-        found, _ = recover_by_recipe(weights, settings, context.stream("kkt.attack"))
-        return found.x_hat[0]
+        """With the step size of lowest energy after a trial of 50 steps."""
+        generator, m = context.stream("kkt.attack"), 2 * N
+        unit, noise = torch.rand(1, m, generator=generator), torch.randn(1, m, w1.shape[1], generator=generator)
+
+        def run(step_x: float, steps: int) -> Reconstruction:
+            attack = recipe_attack(weights, half_and_half(m), unit, steps, step_x)
+            return reconstruct(attack, TUNED_SCALE * noise, steps)
+
+        return run(min(STEP_SIZES, key=lambda size: run(size, 50).energy.item()), STEPS).x_hat[0]
 
     return {
         "separation": lambda: separate(FirstLayer(w1), shape, SeparationSettings()).x_hat,

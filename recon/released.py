@@ -1,22 +1,34 @@
-"""All that an adversary sees: `Weights` of a trained network, or the `Gradient` of an image.
+"""All that an adversary sees: `Weights` of a trained network, or the `Gradient` of images.
 
-Attacks take this and nothing else of the victim's.
+Attacks take this and nothing else of the victim's.  Of any `nn.Module`: `Weights.of`, `Gradient.of` (what its owner
+would send) and `Gradient.received` (what came).
 """
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Generic
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
+from typing_extensions import TypeVar
 
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet
 from recon.nets.mlp import MLP, Params
+from recon.nets.module import Loss, ModuleNetwork
+
+#: the network of weights: of the closed forms, unless it is said to be any module
+W = TypeVar("W", bound=MLP | ModuleNetwork, default=MLP)
+#: the network of a gradient: likewise
+G = TypeVar("G", bound=ConvNet | ModuleNetwork, default=ConvNet)
 
 
 @dataclass(frozen=True)
-class Weights:
+class Weights(Generic[W]):
     """A released network.
 
     network · theta_star: θ* (p,), or one per row (S, p) · theta_init: θ⁰ of the same shape, where it is known · y:
@@ -25,7 +37,7 @@ class Weights:
     ReconError unless θ* and θ⁰ fit the network and are finite.
     """
 
-    network: MLP
+    network: W
     theta_star: Tensor
     theta_init: Tensor | None = None
     y: Tensor | None = None
@@ -45,7 +57,21 @@ class Weights:
         if self.theta_init is not None and self.theta_init.shape != self.theta_star.shape:
             raise ReconError(f"θ⁰ has shape {tuple(self.theta_init.shape)}, θ* {tuple(self.theta_star.shape)}")
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Weights:
+    @staticmethod
+    def of(module: nn.Module, start: nn.Module | None = None, **known: Any) -> Weights[ModuleNetwork]:
+        """Of any module in evaluation mode.
+
+        start: the module before it was trained · known: y, weight_decay, n_train.  ReconError where the start has other
+        parameters.
+        """
+        network = ModuleNetwork(module)
+        before = None if start is None else {name: value.detach().clone() for name, value in start.named_parameters()}
+        if before is not None and {n: tuple(v.shape) for n, v in before.items()} != network.shapes():
+            raise ReconError("the start has parameters of other names or shapes than the network")
+        theta_init = None if before is None else network.flatten(before)
+        return Weights(network, network.flatten(network.parameters()), theta_init, **known)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Weights[W]:
         """The same on another device, or in another precision: attacks compute where and in what θ* is."""
         moved = {
             name: tensor.to(device=device, dtype=dtype)
@@ -66,21 +92,25 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Gradient:
-    """What the adversary of Chen & Campbell (2022) sees: a network with its weights, and the gradients of B images.
+class Gradient(Generic[G]):
+    """What an adversary of shared gradients sees: a network with its weights, and gradients.
 
     network · theta: θ by name · labels: (B,) in 0 … classes − 1 · gradients: ∇_θ ℓ of *one* image each, named as θ,
-    each tensor with a leading dimension B.
-    ReconError unless all tensors fit the network and are finite, and the labels are whole numbers in their range.
+    each tensor with a leading dimension B · loss: ℓ.  Of a module it is one gradient, B = 1, that of the mean loss of
+    all images that `labels` (n,) belong to.
+    ReconError unless all tensors fit the network and are finite, and the labels of a `ConvNet` are whole numbers in
+    their range.
     """
 
-    network: ConvNet
+    network: G
     theta: Params
     labels: Tensor
     gradients: Params
+    loss: Loss = F.cross_entropy
 
     def __post_init__(self) -> None:
-        shapes, count = self.network.shapes(), len(self.labels)
+        shapes, closed = self.network.shapes(), isinstance(self.network, ConvNet)
+        count = len(self.labels) if closed else 1
         if not (self.theta.keys() == self.gradients.keys() == shapes.keys()):
             raise ReconError(f"θ and its gradients must hold one tensor per parameter: {', '.join(shapes)}")
         for name, shape in shapes.items():
@@ -88,10 +118,36 @@ class Gradient:
             check_shape(f"the gradient of {name}", self.gradients[name], (count, *shape))
         if not all(torch.isfinite(tensor).all() for tensor in (*self.theta.values(), *self.gradients.values())):
             raise ReconError("θ and its gradients must be finite")
-        check_labels(self.labels, self.network.classes)
+        if isinstance(self.network, ConvNet):
+            check_labels(self.labels, self.network.classes)
 
     @staticmethod
-    def of(
+    def of(module: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Gradient[ModuleNetwork]:
+        """What the owner of images x (n, ...) with labels y (n,) sends: ∇_θ loss(module(x), y) of any module in
+        evaluation mode."""
+        network = ModuleNetwork(module)
+        return _of_module(network, loss, network.gradient(network.parameters(), loss, x, y), y)
+
+    @staticmethod
+    def received(
+        module: nn.Module, loss: Loss, gradients: Mapping[str, Tensor] | Sequence[Tensor], y: Tensor | None = None
+    ) -> Gradient[ModuleNetwork]:
+        """What came from somebody with the same module: by name, or in the order of `module.parameters()`.
+
+        y (n,): labels of the images; without them it is taken to be of one image, whose label is read off the last
+        bias, ∂ℓ/∂b = p − e_y (Zhao et al. 2020).  ReconError where that has not exactly one negative entry, and for
+        tensors that do not fit.
+        """
+        network = ModuleNetwork(module)
+        names = list(network.shapes())
+        if not isinstance(gradients, Mapping):
+            if len(gradients) != len(names):
+                raise ReconError(f"{len(gradients)} gradients do not fit a network of {len(names)} parameter tensors")
+            gradients = dict(zip(names, gradients, strict=True))
+        return _of_module(network, loss, {k: v.detach() for k, v in gradients.items()}, y)
+
+    @staticmethod
+    def each(
         network: ConvNet,
         theta: Params,
         x: Tensor,
@@ -99,7 +155,7 @@ class Gradient:
         noise: float = 0.0,
         generator: torch.Generator | None = None,
     ) -> Gradient:
-        """The gradients of images x (B, c, h, w), each by itself.
+        """The gradients of images x (B, c, h, w), each by itself, in closed form.
 
         noise: σ of N(0, σ²) on every entry, relative to the root mean square of its tensor; drawn from `generator`,
         without which ReconError.
@@ -118,22 +174,45 @@ class Gradient:
     def averaged(network: ConvNet, theta: Params, x: Tensor, labels: Tensor) -> Gradient:
         """The mean gradient of a batch x (n, c, h, w), as federated learning shares it: B = 1, labelled by the first
         image.  Not of one image: attacks notice it by eq. (4)."""
-        mixed = Gradient.of(network, theta, x, labels).gradients
+        mixed = Gradient.each(network, theta, x, labels).gradients
         return Gradient(network, theta, labels[:1], {name: g.mean(0, keepdim=True) for name, g in mixed.items()})
 
-    def to(self, dtype: torch.dtype) -> Gradient:
+    def at(self, x: Tensor) -> Params:
+        """What these gradients would be of other images x (n, ...), in the same order; can be differentiated."""
+        if isinstance(self.network, ConvNet):
+            return self.network.gradients(self.theta, x, self.labels)
+        found = self.network.gradient(self.theta, self.loss, x, self.labels)
+        return {name: g[None] for name, g in found.items()}
+
+    def to(self, dtype: torch.dtype) -> Gradient[G]:
         """The same in another precision."""
         theta, gradients = ({k: v.to(dtype) for k, v in d.items()} for d in (self.theta, self.gradients))
-        return Gradient(self.network, theta, self.labels, gradients)
+        network: Any = self.network
+        if isinstance(network, ModuleNetwork):  # its buffers go with it
+            network = ModuleNetwork(copy.deepcopy(network.module).to(dtype))
+        return replace(self, network=network, theta=theta, gradients=gradients)
 
-    def split(self) -> list[Gradient]:
-        """One `Gradient` (B = 1) for each image."""
+    def split(self) -> list[Gradient[G]]:
+        """One `Gradient` (B = 1) for each image; of a module the gradient as it is."""
+        if not isinstance(self.network, ConvNet):
+            return [self]
         return [
-            Gradient(
-                self.network, self.theta, self.labels[b : b + 1], {k: g[b : b + 1] for k, g in self.gradients.items()}
-            )
+            replace(self, labels=self.labels[b : b + 1], gradients={k: g[b : b + 1] for k, g in self.gradients.items()})
             for b in range(len(self.labels))
         ]
+
+
+def _of_module(network: ModuleNetwork, loss: Loss, gradients: Params, y: Tensor | None) -> Gradient[ModuleNetwork]:
+    if y is None:
+        y = _label_of(list(gradients.values())[-1])
+    return Gradient(network, network.parameters(), y, {name: g[None] for name, g in gradients.items()}, loss)
+
+
+def _label_of(last: Tensor) -> Tensor:
+    negative = (last < 0).nonzero() if last.dim() == 1 else last.new_empty(0, 1)
+    if len(negative) != 1 or not (last > 0).any():
+        raise ReconError("the label cannot be read off the last bias: pass the labels of the images")
+    return negative[0]
 
 
 def check_shape(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:

@@ -14,7 +14,7 @@ def test_gradients_are_each_images_own_and_split():
     gradient, x = some_gradient(count=3)
     assert {name: tuple(g.shape[1:]) for name, g in gradient.gradients.items()} == SMALL.shapes()
     for b, alone in enumerate(gradient.split()):
-        own = Gradient.of(SMALL, gradient.theta, x[b : b + 1], gradient.labels[b : b + 1])
+        own = Gradient.each(SMALL, gradient.theta, x[b : b + 1], gradient.labels[b : b + 1])
         assert torch.equal(alone.labels, gradient.labels[b : b + 1])
         for name, g in own.gradients.items():
             torch.testing.assert_close(alone.gradients[name], g, rtol=1e-9, atol=1e-14)
@@ -22,8 +22,8 @@ def test_gradients_are_each_images_own_and_split():
 
 def test_noise_is_relative_to_each_tensors_root_mean_square_and_drawn_from_the_generator():
     theta, x, labels = theta_of(SMALL), some_images(SMALL, 200), torch.zeros(200, dtype=torch.int64)
-    clean = Gradient.of(SMALL, theta, x, labels)
-    first, again = (Gradient.of(SMALL, theta, x, labels, 0.3, torch.Generator().manual_seed(5)) for _ in range(2))
+    clean = Gradient.each(SMALL, theta, x, labels)
+    first, again = (Gradient.each(SMALL, theta, x, labels, 0.3, torch.Generator().manual_seed(5)) for _ in range(2))
     for name, g in clean.gradients.items():
         change = first.gradients[name] - g
         assert change.square().mean().sqrt() / g.square().mean().sqrt() == pytest.approx(0.3, rel=0.1)
@@ -53,7 +53,7 @@ def broken(change: str):
     if change == "label":
         return lambda: Gradient(SMALL, theta, torch.tensor([0, 4]), gradients)
     if change == "label of":
-        return lambda: Gradient.of(SMALL, theta, x, torch.tensor([-1, 0]))
+        return lambda: Gradient.each(SMALL, theta, x, torch.tensor([-1, 0]))
     if change == "float label":
         return lambda: Gradient(SMALL, theta, labels.double(), gradients)
     if change == "nan":
@@ -69,7 +69,7 @@ def broken(change: str):
     if change == "missing":
         del gradients["b3"]
     if change == "noise":
-        return lambda: Gradient.of(SMALL, theta, x, labels, 0.1)
+        return lambda: Gradient.each(SMALL, theta, x, labels, 0.1)
     return lambda: Gradient(SMALL, theta, labels, gradients)
 
 

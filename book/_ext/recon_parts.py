@@ -32,7 +32,7 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from nbformat import NotebookNode
 from PIL import Image
-from reference_parts import modules
+from reference_parts import doors, modules
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -188,6 +188,7 @@ def landing(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 PARTS = {
+    "doors": lambda _: doors(),
     "contents": contents,
     "proof": proof,
     "failed": failed,

@@ -21,6 +21,8 @@ from sphinx.ext.autodoc import DataDocumenter
 from sphinx.ext.autodoc.preserve_defaults import DefaultValue
 
 import recon
+from recon.attacks import from_gradients, from_weights
+from recon.attacks.door import NEEDS
 
 WIDEST = 88  # characters of a signature on one line; a longer one has a line for each parameter
 LONGEST_VALUE = 60  # characters of a constant's value that the page shows
@@ -32,6 +34,18 @@ def modules(parts: Container[str] | None = None) -> list[str]:
     found = (each for each in walk_packages(recon.__path__, "recon.") if not each.ispkg)
     kept = [each.name for each in found if each.name != "recon.cli" and each.name.split(".")[1] != "chapters"]
     return [name for name in kept if parts is None or name.split(".")[1] in parts]
+
+
+def doors() -> str:
+    """A Markdown table of the attacks that are one function each, and of what they need: as they say it themselves."""
+    lines = ["| attack | released | start W(0) | labels | beside it | layers |", "|---|---|---|---|---|---|"]
+    by_place = ((place, name) for place in (from_weights, from_gradients) for name in NEEDS if hasattr(place, name))
+    for place, name in by_place:
+        needs = NEEDS[name]
+        link = f"{{py:func}}`{name} <{place.__name__}.{name}>`"
+        cells = (needs.released.__name__, needs.start, needs.labels, needs.prior, needs.layers)
+        lines.append(f"| {needs.title}, {link} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 # ---------------------------------------------------------------------------------------------------- docstrings

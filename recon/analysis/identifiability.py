@@ -1,8 +1,8 @@
 """What one gradient determines: layer by layer, as Chen & Campbell (2022) have it, and of the image itself.
 
 Layer by layer: the rank of each system U x = V (7), and the security metric c(M) (12), §3.3.  Together: the rank of the
-joint Jacobian ∂h/∂x of `recon.attacks.joint`, the entries of the image that it fixes, and how well each is known under
-noise.  An adversary can compute all of it at an image of their own that has the gradient.
+joint Jacobian ∂h/∂x of `recon.attacks.gradient_system`, the entries of the image that it fixes, and how well each is
+known under noise.  An adversary can compute all of it at an image of their own that has the gradient.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
+from recon.attacks.batches import gradient_gram
 from recon.attacks.gauss_newton import RowSpace
-from recon.attacks.joint import JointSystem
-from recon.attacks.most_probable import gradient_gram
-from recon.attacks.operators import System
+from recon.attacks.gradient_system import JointSystem
+from recon.attacks.rgap import System
 from recon.released import Gradient
 
 

@@ -1,10 +1,12 @@
-"""The mean gradient of a batch as one system in all its images, and what several local steps leave of it.
+"""The mean gradient of a batch as one system in all its images.
 
     h(x_1, …, x_n) = (1/n) Σ_i g(x_i; y_i) = h*.
 
 n·c·h·w unknowns, one equation for each parameter.  The labels have to be known: see `label_counts`.  Images of one
 label can change places; those of different labels cannot.  Gauss–Newton (`recon.attacks.gauss_newton`) solves it from
 faint noise, which tells images of one label apart.
+
+`BatchSystem` has JᵀJ in closed form for a `ConvNet`; `ModuleSystem` is any module, with a dense Jacobian.
 """
 
 from __future__ import annotations
@@ -16,13 +18,18 @@ import torch
 from torch import Tensor
 from torch.func import vjp
 
-from recon.attacks.gauss_newton import Dense, Normal, by_columns
+from recon.attacks.gauss_newton import Dense, Normal, Solved, by_columns, gauss_newton
+from recon.attacks.gradient_matching import Descent, GradientMatching
+from recon.attacks.reconstruct import reconstruct
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet, cross_entropy_direction
+from recon.nets.module import ModuleNetwork
 from recon.nets.network import Params
 from recon.released import Gradient, check_labels
 
-FAINT = 0.1  # standard deviation of the start
+FAINT = 0.1  # standard deviation of a start
+FIRST_STEPS, STEPS = 40, 15  # of Gauss–Newton, first and after each hop
+GROW, SHRINK, LEAST = 1.5, 0.6, 1e-4  # of the noise of a hop
 
 
 @dataclass(frozen=True)
@@ -119,71 +126,9 @@ class _Parts:
         return weight + self.dshared @ other.dshared.mT
 
 
-@dataclass(frozen=True)
-class LocalSteps:
-    """Federated averaging: (θ − θ_k)/(k · step_size), θ_k after k steps of gradient descent on the batch (p,).
-
-    For k = 1 it is the mean gradient.  target: what the client sent, divided so.
-    """
-
-    batch: BatchSystem
-    k: int
-    step_size: float
-    target: Tensor
-
-    @staticmethod
-    def of(batch: BatchSystem, k: int, step_size: float, x: Tensor) -> LocalSteps:
-        """What a client with the images x (n·c·h·w,) sends.  ReconError unless k ≥ 1 and step_size > 0."""
-        if k < 1 or not step_size > 0:
-            raise ReconError(f"at least one step of positive size, not {k} of {step_size}")
-        made = LocalSteps(batch, k, step_size, torch.zeros_like(batch.target))
-        return LocalSteps(batch, k, step_size, made(x))
-
-    @property
-    def start(self) -> Tensor:
-        """The batch's."""
-        return self.batch.start
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """The update, (p,)."""
-        theta, total = dict(self.batch.theta), torch.zeros_like(self.batch.target)
-        sizes = [each.numel() for each in theta.values()]
-        for _ in range(self.k):
-            gradient = self.batch.mean_gradient(theta, x)
-            total = total + gradient
-            pieces = zip(theta.items(), gradient.split(sizes), strict=True)
-            theta = {name: value - self.step_size * piece.view_as(value) for (name, value), piece in pieces}
-        return total / self.k
-
-    def linear(self, x: Tensor) -> Dense:
-        """With the whole Jacobian: for small networks and batches."""
-        return Dense(by_columns(self, x).mT)
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some entries of a gradient only, as compression leaves them.  kept (p,): which, and the adversary knows which."""
-
-    batch: BatchSystem
-    kept: Tensor
-
-    @property
-    def start(self) -> Tensor:
-        """The batch's."""
-        return self.batch.start
-
-    @property
-    def target(self) -> Tensor:
-        """The entries that are left."""
-        return self.batch.target[self.kept]
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Of h(x)."""
-        return self.batch(x)[self.kept]
-
-    def linear(self, x: Tensor) -> Dense:
-        """With their whole Jacobian: for small networks."""
-        return Dense(by_columns(self, x).mT)
+def gradient_gram(gradient: Gradient, x: Tensor) -> Tensor:
+    """JᵀJ (c·h·w, c·h·w), J = ∂(all gradients of one image)/∂x at x (c·h·w,)."""
+    return BatchSystem.of(gradient, gradient.labels).gram(x)
 
 
 def label_counts(gradient: Gradient, n: int) -> Tensor:
@@ -202,15 +147,74 @@ def label_counts(gradient: Gradient, n: int) -> Tensor:
     return counts
 
 
-def scaled_by_bias(sources: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Images (r, d) at their true size and sign, from directions s_k (r, d) that are images up to a factor.
+@dataclass(frozen=True)
+class ModuleSystem:
+    """h(x) = ∇_θ ℓ(x; y)/‖∇_θ ℓ‖, all parameters as one vector, for the n images of one gradient, x (n·c·h·w,).
 
-    Of a fully connected first layer ∇_W ℓ = A X and ∇_b ℓ = A 1 with the images X (n, d) as rows, so that the w of
-    least norm with (∇_W ℓ) w = ∇_b ℓ has ⟨x_i, w⟩ = 1 for every image: x̂_k = s_k/⟨s_k, w⟩.
+    gradient: in float64 · shape: of one image as the module takes it · seed: of the start.
     """
-    solution = torch.linalg.lstsq(weight.double().cpu(), bias.double().cpu(), driver="gelsd").solution
-    along = sources.double().cpu() @ solution
-    return (sources.double().cpu() / along[:, None]).to(sources)
+
+    gradient: Gradient[ModuleNetwork]
+    shape: tuple[int, ...]
+    seed: int = 0
+
+    @staticmethod
+    def of(gradient: Gradient[ModuleNetwork], shape: tuple[int, ...], seed: int = 0) -> ModuleSystem:
+        """In float64, whatever the module computes in."""
+        return ModuleSystem(gradient.to(torch.float64), shape, seed)
+
+    @property
+    def start(self) -> Tensor:
+        """N(0, 0.1²), (n·c·h·w,)."""
+        own = torch.Generator().manual_seed(self.seed)
+        size = len(self.gradient.labels) * math.prod(self.shape)
+        return FAINT * torch.randn(size, generator=own, dtype=torch.float64)
+
+    @property
+    def released(self) -> Tensor:
+        """What was sent, (p,)."""
+        return torch.cat([each.flatten() for each in self.gradient.gradients.values()])
+
+    @property
+    def target(self) -> Tensor:
+        """(p,), of norm 1."""
+        return self.released / self.released.norm()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """h(x), (p,)."""
+        found = self.gradient.at(x.view(-1, *self.shape))
+        return torch.cat([each.flatten() for each in found.values()]) / self.released.norm()
+
+    def linear(self, x: Tensor) -> Dense:
+        """With the whole Jacobian, (p, n·c·h·w): for small networks."""
+        return Dense(by_columns(self, x).mT)
 
 
-__all__ = ["BatchSystem", "LocalSteps", "Part", "label_counts", "scaled_by_bias"]
+def by_hopping(system: ModuleSystem, rounds: int, enough: float = 1e-20) -> Solved:
+    """Gauss–Newton, and up to `rounds` times again from its result with noise added: basin hopping (Wales & Doye 1997).
+
+    A result of lower energy ‖h(x) − h*‖² is kept, and the noise grows; else it shrinks.  It stops at energy ≤ `enough`.
+    It goes by the energy alone, which the adversary sees.
+    """
+    best, size = gauss_newton(system, steps=FIRST_STEPS), FAINT / 2
+    generator = torch.Generator().manual_seed(system.seed + 1)
+    for _ in range(rounds):
+        if best.energy[-1] <= enough:
+            break
+        noise = torch.randn(best.x.shape, generator=generator, dtype=best.x.dtype)
+        found = gauss_newton(system, best.x + size * noise, steps=STEPS)
+        if found.energy[-1] < best.energy[-1]:
+            best, size = found, min(GROW * size, 2 * FAINT)
+        else:
+            size = max(SHRINK * size, LEAST)
+    return best
+
+
+def by_cosine(system: ModuleSystem, steps: int, step_size: float = 0.01) -> Tensor:
+    """The plain rival: Adam on 1 − cos(∇ℓ(x), ∇ℓ) from the same start; the images of lowest energy (n·c·h·w,)."""
+    attack = GradientMatching(system.gradient, steps, Descent(step_size), whole=True, image=system.shape)
+    start = system.start.view(1, -1, math.prod(system.shape))
+    return reconstruct(attack, start, steps, label="cosine").x_hat.flatten()
+
+
+__all__ = ["BatchSystem", "ModuleSystem", "by_cosine", "by_hopping", "gradient_gram", "label_counts"]

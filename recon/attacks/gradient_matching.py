@@ -12,6 +12,7 @@ as one vector, and other steps: two choices, `whole` and `Descent`, that are her
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,8 +20,9 @@ from torch import Tensor
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.rgap import layer_by_layer
 from recon.errors import ReconError
-from recon.nets.conv import cross_entropy_direction
+from recon.nets.conv import ConvNet, cross_entropy_direction
 from recon.nets.gram import per_image_gradients
+from recon.nets.module import ModuleNetwork
 from recon.nets.network import LayerPass, Params
 from recon.optim.descent import Adam
 from recon.optim.loop import Checkpoint, Checkpoints
@@ -49,17 +51,24 @@ class Alignment:
         """
         *convolutions, last = layers
         matrix = targets[last.weight]
-        inner = [(last.delta.unsqueeze(1) @ matrix @ last.input.unsqueeze(2)).flatten()]
-        size, target = [last.delta.norm(dim=1) * last.input.norm(dim=1)], [matrix.flatten(1).norm(dim=1)]
         rest = per_image_gradients(convolutions)
         if last.bias is not None:
             rest[last.bias] = last.delta
-        for name, found in rest.items():
-            u, v = found.flatten(1), targets[name].flatten(1)
-            inner.append((u * v).sum(1))
-            size.append(u.norm(dim=1))
-            target.append(v.norm(dim=1))
-        return Alignment(torch.stack(inner), torch.stack(size), torch.stack(target))
+        more = Alignment.between(rest, targets)
+        inner = (last.delta.unsqueeze(1) @ matrix @ last.input.unsqueeze(2)).view(1, -1)
+        size, target = last.delta.norm(dim=1) * last.input.norm(dim=1), matrix.flatten(1).norm(dim=1)
+        pairs = ((inner, more.inner), (size[None], more.size), (target[None], more.target))
+        return Alignment(*(torch.cat(pair) for pair in pairs))
+
+    @staticmethod
+    def between(found: Params, targets: Params) -> Alignment:
+        """Of gradients (B, ...) by name, once they are formed."""
+        pairs = [(u.reshape(len(u), -1), targets[name].reshape(len(u), -1)) for name, u in found.items()]
+        return Alignment(
+            torch.stack([(u * v).sum(1) for u, v in pairs]),
+            torch.stack([u.norm(dim=1) for u, _ in pairs]),
+            torch.stack([v.norm(dim=1) for _, v in pairs]),
+        )
 
     def by_tensor(self) -> Tensor:
         """Σ_j D(g_j(x), g_j), (B,): the sum of Chen & Campbell."""
@@ -101,10 +110,11 @@ class GradientMatching:
     """α D + β TV(x) + γ ‖U x − V‖², B victims at once, each with its own Adam; x is x_{first−1}.
 
     whole: one D of the whole gradient, else Σ_j D_j over its tensors j ≥ first · system: z (B, o, h', w') and δ of
-    layer `first`, needed for γ > 0.
+    layer `first`, needed for γ > 0 · image: shape of one image, where the gradient is a module's: x is then a set of n
+    images with one gradient.
     """
 
-    gradient: Gradient
+    gradient: Gradient | Gradient[ModuleNetwork]
     steps: int
     descent: Descent = PAPERS
     first: int = 1
@@ -113,11 +123,13 @@ class GradientMatching:
     beta: float = 0.0
     gamma: float = 0.0
     system: tuple[Tensor, Tensor] | None = None
+    image: tuple[int, ...] = ()
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """(c, h, w) of x."""
-        return self.gradient.network.image_shapes()[self.first - 1]
+    def shape(self) -> tuple[int, ...]:
+        """Of one x, (c, h, w)."""
+        network = self.gradient.network
+        return network.image_shapes()[self.first - 1] if isinstance(network, ConvNet) else self.image
 
     @property
     def optimiser(self) -> Adam:
@@ -131,18 +143,22 @@ class GradientMatching:
         return (-side, side) if self.descent.boxed else None
 
     def init(self, x_init: Tensor) -> State:
-        """State at x_init (B, 1, c·h·w): B sets of one flat image, as `reconstruct` has it."""
+        """State at x_init (B, 1, c·h·w): B sets of one flat image, as `reconstruct` has it; by a module one of n."""
         return {"adam": self.optimiser.init(x_init), "accepted": unevaluated(x_init)}
 
     def energy(self, x: Tensor) -> Tensor:
-        """Of x (B, c, h, w); (B,)."""
-        released, direction = self.gradient, cross_entropy_direction(self.gradient.labels)
-        chain = released.network.chain(released.theta, x, direction, self.first)
-        alignment = Alignment.of(chain.layers, released.gradients)
+        """Of x (B, c, h, w); (B,).  Of n images of a module (1,), with the mean of their total variation."""
+        released, chain = self.gradient, None
+        if isinstance(released.network, ConvNet):
+            direction = cross_entropy_direction(released.labels)
+            chain = released.network.chain(released.theta, x, direction, self.first)
+            alignment = Alignment.of(chain.layers, released.gradients)
+        else:
+            alignment = Alignment.between(released.at(x), released.gradients)
         value = self.alpha * (alignment.whole() if self.whole else alignment.by_tensor())
         if self.beta:
-            value = value + self.beta * total_variation(x)
-        if self.gamma and self.system is not None:
+            value = value + self.beta * total_variation(x).view(len(value), -1).mean(1)
+        if self.gamma and self.system is not None and chain is not None:
             z, delta = self.system
             value = value + self.gamma * (chain.z[0] - z.flatten(2)).square().flatten(1).sum(1)
             layer = chain.layers[0]
@@ -155,7 +171,7 @@ class GradientMatching:
         x, k = state["adam"]["x"], int(state["adam"]["taken"]) + 1
         leaf = x.detach().requires_grad_()
         with torch.enable_grad():
-            energy = self.energy(leaf.reshape(len(x), *self.shape))
+            energy = self.energy(leaf.reshape(-1, *self.shape))
         (grad,) = torch.autograd.grad(energy.sum(), leaf)
         energy, grad = energy.detach(), grad.sign() if self.descent.signed else grad
         accepted = keep(energy < state["accepted"]["energy"], {"x": x, "energy": energy}, state["accepted"])
@@ -173,9 +189,13 @@ def seeded_start(gradient: Gradient, seed: int) -> Tensor:
     return one.expand(len(gradient.labels), -1, -1, -1).to(gradient.theta[gradient.network.last[0]])
 
 
+def _dtype(gradient: Gradient | Gradient[ModuleNetwork]) -> torch.dtype:
+    return next(iter(gradient.theta.values())).dtype
+
+
 def cosine_tv(
-    gradient: Gradient,
-    seed: int,
+    gradient: Gradient | Gradient[ModuleNetwork],
+    x_init: Tensor,
     steps: int = COSINE_STEPS,
     checkpoint: Checkpoint | None = None,
     *,
@@ -183,22 +203,23 @@ def cosine_tv(
     descent: Descent = PAPERS,
     tv: float = 0.01,
 ) -> Reconstruction:
-    """CosineTV as the paper runs it, unless told otherwise; x̂ (B, 1, d).
+    """CosineTV as the paper runs it, unless told otherwise, from x_init (B, c, h, w); x̂ (B, 1, d), or (1, n, d) of n
+    images with one gradient by a module.
 
     whole: see `GradientMatching` · tv: weight of the total variation, once per cosine, so per parameter tensor unless
     `whole`, as published.
     """
     cosines = 1 if whole else len(gradient.gradients)
-    attack = GradientMatching(gradient, steps, descent, whole=whole, beta=tv * cosines)
-    start = seeded_start(gradient, seed).flatten(1)[:, None]
+    attack = GradientMatching(gradient, steps, descent, whole=whole, beta=tv * cosines, image=tuple(x_init.shape[1:]))
+    start = x_init.to(_dtype(gradient)).flatten(1).view(len(gradient.split()), -1, x_init[0].numel())
     return reconstruct(attack, start, steps, checkpoint=checkpoint, label="cosine")
 
 
 def cosine_tv_authors(
-    gradient: Gradient, seed: int, steps: int = COSINE_STEPS, checkpoint: Checkpoint | None = None
+    gradient: Gradient, x_init: Tensor, steps: int = COSINE_STEPS, checkpoint: Checkpoint | None = None
 ) -> Reconstruction:
     """CosineTV as its own authors run it: one cosine over the whole gradient, and `GEIPINGS` steps; x̂ (B, 1, d)."""
-    return cosine_tv(gradient, seed, steps, checkpoint, whole=True, descent=GEIPINGS)
+    return cosine_tv(gradient, x_init, steps, checkpoint, whole=True, descent=GEIPINGS)
 
 
 #: Hybrid by layer: (steps, α, β, γ); layers beyond the second as the last entry
@@ -239,20 +260,21 @@ def hybrid(
         found = [chain.send(image[None]) for chain, image in zip(chains, x, strict=True)]
 
 
-def dlg(gradient: Gradient, seed: int, steps: int = DLG_STEPS) -> tuple[Tensor, Tensor]:
-    """DLG: PyTorch's L-BFGS, learning rate 1, `steps` outer steps of up to 20 inner ones, from N(0, 1).
+def dlg(gradient: Gradient | Gradient[ModuleNetwork], x_init: Tensor, steps: int = DLG_STEPS) -> tuple[Tensor, Tensor]:
+    """DLG: PyTorch's L-BFGS, learning rate 1, `steps` outer steps of up to 20 inner ones, from x_init (B, c, h, w).
 
-    Returns the last images (B, c, h, w), as published, and the energies after each outer step (steps, B).  It may
-    diverge: numbers then grow without bound and stop being reproducible.
+    Returns the last images, as published, and the energies after each outer step (steps, B); of n images with one
+    gradient by a module (steps, 1).  It may diverge: numbers then grow without bound and stop being reproducible.
     """
     images, histories = [], []
-    for victim in gradient.split():
-        x = seeded_start(victim, seed).clone().requires_grad_()
+    victims = gradient.split()
+    for victim, start in zip(victims, x_init.chunk(len(victims)), strict=True):
+        x = start.to(_dtype(gradient), copy=True).requires_grad_()
         optimiser = torch.optim.LBFGS([x], lr=1)
 
-        def closure(x: Tensor = x, victim: Gradient = victim, optimiser: torch.optim.LBFGS = optimiser) -> Tensor:
+        def closure(x: Tensor = x, victim: Any = victim, optimiser: torch.optim.LBFGS = optimiser) -> Tensor:
             optimiser.zero_grad()
-            found = victim.network.gradients(victim.theta, x, victim.labels)
+            found = victim.at(x)
             value = torch.as_tensor(sum((g - victim.gradients[name]).square().sum() for name, g in found.items()))
             value.backward()
             return value

@@ -3,22 +3,201 @@
 From the output to the image: eq. (4) gives x_d, then for i = d … 1, with z_i = σ⁻¹(x_i) (2) and ∇_{z_i} ℓ (3),
 
     x_{i−1} = argmin ‖x‖  among the minimisers of  ‖U_i x − V_i‖,   U_i = [W_i; K_i],  V_i = [z_i; ∇_{W_i} ℓ].      (8)
+
+*Last layer.* For z = W x + b the gradients are ∂ℓ/∂W_kj = (∂ℓ/∂z_k) x_j and ∂ℓ/∂b_k = ∂ℓ/∂z_k: a ratio is the
+input (4).  Without a bias x_j = (∂ℓ/∂W_kj)/(∂ℓ/∂z_k) (5), and ∂ℓ/∂z_k has to come from elsewhere: from the softmax.
+
+*Convolutions*, eqs. (1), (6), (7), sparse.  For z = W x and the weight gradient K x = vec ∇_W ℓ, with δ = ∇_z ℓ:
+
+    W[(o, p), q] = w[o, t]   and   K[(o, t), q] = δ[o, p],   where tap t = (c, k, l) of output position p reads input q.
+
+W has n_out rows, K as many as the kernel has weights.  Everything is built from one table: which input q tap t of
+position p reads, any kernel, stride and padding.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sparse
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from recon.attacks.fully_connected import features_from_fully_connected
-from recon.attacks.operators import System, system_of
 from recon.errors import ReconError
+from recon.nets.conv import Conv, ConvNet, Params, cross_entropy_direction
 from recon.released import Gradient
+
+Shape = tuple[int, int, int]
+
+
+def taps(conv: Conv, shape: Shape) -> np.ndarray:
+    """Input index q read by tap t at position p, −1 in the padding; (c·k·k, positions)."""
+    index = torch.arange(1, 1 + math.prod(shape), dtype=torch.float64).view(1, *shape)
+    return F.unfold(index, conv.kernel, padding=conv.padding, stride=conv.stride)[0].long().numpy() - 1
+
+
+def convolution_matrix(conv: Conv, weight: Tensor, shape: Shape) -> sparse.csr_array:
+    """W of eq. (1a), (o·positions, c·h·w)."""
+    return _reading(taps(conv, shape), weight, shape)
+
+
+def gradient_matrix(conv: Conv, delta: Tensor, shape: Shape) -> sparse.csr_array:
+    """K of eq. (1b), (o·c·k·k, c·h·w), from δ = ∇_z ℓ (o, positions) or (o, h', w')."""
+    return _reading(taps(conv, shape).T, delta, shape)
+
+
+def _reading(table: np.ndarray, values: Tensor, shape: Shape) -> sparse.csr_array:
+    """M[(o, b), q] = values[o, a] where entry (a, b) of the table reads input q."""
+    a, b = np.nonzero(table >= 0)
+    channels = len(values)
+    rows = np.arange(channels)[:, None] * table.shape[1] + b
+    columns = np.broadcast_to(table[a, b], rows.shape)
+    entries = values.double().numpy().reshape(channels, -1)[:, a]
+    size = (channels * table.shape[1], math.prod(shape))
+    return sparse.csr_array((entries.ravel(), (rows.ravel(), columns.ravel())), shape=size)
+
+
+@dataclass(frozen=True)
+class System:
+    """U = [W; K] of eq. (6), with W and K kept apart."""
+
+    w: sparse.csr_array
+    k: sparse.csr_array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, unknowns)."""
+        return self.w.shape[0] + self.k.shape[0], self.w.shape[1]
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """U x."""
+        return np.concatenate([self.w @ x, self.k @ x])
+
+    def adjoint(self, v: np.ndarray) -> np.ndarray:
+        """Uᵀ v."""
+        rows = self.w.shape[0]
+        return self.w.T @ v[:rows] + self.k.T @ v[rows:]
+
+    def dense(self) -> np.ndarray:
+        """U, for small cases and tests."""
+        return np.vstack([self.w.toarray(), self.k.toarray()])
+
+    def full_rank(self) -> bool:
+        """Whether U x = V has one solution at most: UᵀU − τI, τ = ε · trace, has a Cholesky factor.
+
+        `generic_rank` is an upper bound only: pixels that no position reads are missing from it.
+        """
+        if self.shape[0] < self.shape[1]:
+            return False
+        gram = self.gram()
+        gram[np.diag_indices(len(gram))] -= np.finfo(np.float64).eps * np.trace(gram)
+        try:
+            scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+    def gram(self) -> np.ndarray:
+        """UᵀU or UUᵀ, whichever is smaller, dense.  K has few rows with many entries: its part is a GEMM."""
+        k = self.k.toarray()
+        if self.shape[1] <= self.shape[0]:
+            return (self.w.T @ self.w).toarray() + k.T @ k
+        mixed = self.w @ k.T
+        return np.block([[(self.w @ self.w.T).toarray(), mixed], [mixed.T, k @ k.T]])
+
+
+def systems(network: ConvNet, theta: Params, x: Tensor, labels: Tensor) -> list[System]:
+    """U_1 … U_d at one image x (1, c, h, w): what an attack would have to solve if it made no mistakes."""
+    passes = network.layers(theta, x, cross_entropy_direction(labels))
+    each = zip(network.convs, passes, network.image_shapes(), strict=False)
+    return [system_of(conv, theta[layer.weight], layer.delta[0], shape) for conv, layer, shape in each]
+
+
+def system_of(conv: Conv, weight: Tensor, delta: Tensor, shape: Shape) -> System:
+    """U of one layer with weights (o, c, k, k) and δ = ∇_z ℓ (o, positions) or (o, h', w'), for inputs of `shape`."""
+    return System(convolution_matrix(conv, weight, shape), gradient_matrix(conv, delta, shape))
+
+
+def generic_rank(conv: Conv, shape: Shape) -> int:
+    """min(n_in, n_out + |W| − c_out²): an upper bound, reached by every layer of Table 1.
+
+    Less where few positions read few pixels each (large strides, wide padding).
+
+    The c_out² dependencies: Σ_p δ[o, p] W[(o', p), ·] = Σ_t w[o', t] K[(o, t), ·] for every pair (o, o').
+
+    >>> generic_rank(Conv(kernel=4, channels=6, stride=2), (3, 32, 32)) - 3072  # rd_1 of CNN2 V2
+    -1470
+    """
+    n_in, n_out = math.prod(shape), math.prod(conv.output(shape))
+    weights = conv.channels * shape[0] * conv.kernel**2
+    return min(n_in, n_out + weights - conv.channels**2)
+
+
+def generic_deficiencies(network: ConvNet) -> list[int]:
+    """rd_1 … rd_d by `generic_rank`.
+
+    >>> from recon.nets.conv import TABLE_1
+    >>> generic_deficiencies(TABLE_1["CNN4 V2"])
+    [0, -9316, 0]
+    """
+    convs = zip(network.convs, network.image_shapes(), strict=False)
+    return [generic_rank(conv, shape) - math.prod(shape) for conv, shape in convs]
+
+
+ONE_IMAGE = 1e-3  # a fully connected gradient of one image has rank 1 up to this share of its norm
+
+
+def features_from_fully_connected(gradient: Gradient, check: bool = True) -> Tensor:
+    """Eq. (4): x_j = (∂ℓ/∂W_kj)/(∂ℓ/∂b_k), (B, features), with the k of largest |∂ℓ/∂b_k|.
+
+    Raises ReconError if no bias has a gradient, or (check) if the gradient is not that of a single image: then eq. (4)
+    returns a mixture of the batch's features, weighted by their ∂ℓ/∂b_k.
+    """
+    matrix, bias = (gradient.gradients[name] for name in gradient.network.last)
+    row = bias.abs().argmax(-1)
+    each = torch.arange(len(row))
+    if not (bias[each, row].abs() > 0).all():
+        raise ReconError("the bias has no gradient: eq. (4) cannot be solved")
+    features = matrix[each, row] / bias[each, row, None]
+    rest = (matrix - bias.unsqueeze(-1) * features.unsqueeze(-2)).flatten(1).norm(dim=1)
+    if check and (rest > ONE_IMAGE * matrix.flatten(1).norm(dim=1)).any():
+        raise ReconError("this is the gradient of more than one image (or a noisy one): eq. (4) needs a batch of one")
+    return features
+
+
+def logit_gradients(weight: Tensor, gradient: Tensor, label: int, bias: Tensor | None = None) -> Tensor:
+    """∂ℓ/∂z (K,) of a last layer that releases no gradient of a bias, so that eq. (5) gives its input.
+
+    The gradient G (K, F) is δ xᵀ with δ = softmax(z) − e_label, z = W x + b.  Its leading singular vectors are δ and x
+    up to one factor s: x = s u, δ = v/s.  For classes k other than the label δ_k = exp(z_k)/Σ exp(z), and so
+
+        log |v_k| − b_k = s (W u)_k + constant,
+
+    a straight line through K − 1 points: s is its slope.
+
+    weight W (K, F), K ≥ 3 · bias b (K,), default 0.  ReconError for a gradient of more than one image, or of none.
+    """
+    if not (torch.isfinite(gradient).all() and gradient.norm() > 0):
+        raise ReconError("the gradient of the last layer is zero or not finite: eq. (5) cannot be solved")
+    left, values, right = torch.linalg.svd(gradient.double(), full_matrices=False)
+    if len(values) > 1 and values[1] > ONE_IMAGE * values[0]:
+        raise ReconError("this is the gradient of more than one image (or a noisy one): eq. (5) needs a batch of one")
+    v, along = values[0] * left[:, 0], weight.double() @ right[0]
+    offset = torch.zeros_like(along) if bias is None else bias.double()
+    others = (torch.arange(len(v)) != label) & (v.abs() > torch.finfo(v.dtype).tiny)
+    if int(others.sum()) < 2:
+        raise ReconError("eq. (5) without a bias needs at least three classes with a gradient")
+    height, place = (v[others].abs().log() - offset[others]), along[others]
+    height, place = height - height.mean(), place - place.mean()
+    delta = (height @ place / (place @ place) * along + offset).softmax(0)
+    delta[label] -= 1
+    return delta
+
 
 RIDGE = 1e-12  # of the Gram matrix's mean diagonal, for its factorisation; refinement takes its effect away
 
@@ -95,4 +274,19 @@ def rgap(gradient: Gradient, check: bool = True) -> Tensor:
     return layers[-1].x
 
 
-__all__ = ["LayerSystem", "layer_by_layer", "minimum_norm", "rgap"]
+__all__ = [
+    "LayerSystem",
+    "System",
+    "convolution_matrix",
+    "features_from_fully_connected",
+    "generic_deficiencies",
+    "generic_rank",
+    "gradient_matrix",
+    "layer_by_layer",
+    "logit_gradients",
+    "minimum_norm",
+    "rgap",
+    "system_of",
+    "systems",
+    "taps",
+]

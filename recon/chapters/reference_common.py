@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from recon.attacks.decoreco import half_and_half
-from recon.attacks.published import STEPS, PublishedSettings, marks, moved, recover_as_published
+from recon.attacks.haim_recipe import ALPHA, STEPS, TUNED_SCALE, PublishedSettings, marks, moved, recover_as_published
 from recon.attacks.reconstruct import Reconstruction
-from recon.attacks.reference import ALPHA, TUNED_SCALE
 from recon.attacks.stationarity import stationarity
 from recon.chapters.base import Context, Tensors
 from recon.chapters.common import FALL, match_table, nulls_of
@@ -34,7 +33,7 @@ UNDECIDED = "undecided"  # where a run was stopped before its end
 @dataclass(frozen=True, kw_only=True)
 class ReferenceSizes:
     """biases: "all" layers have one, as §4.4 may be read, or the "first" only, as in Haim et al.'s code · steps: of
-    the recipe, 50,000 in the original · precision: of the products, see `recon.attacks.published.products_in`."""
+    the recipe, 50,000 in the original · precision: of the products, see `recon.attacks.haim_recipe.products_in`."""
 
     biases: str = "all"
     steps: int = STEPS

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.nets.network import Direction, LayerPass, Params
+from recon.nets.network import Direction, Flat, LayerPass, Params
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Passes:
 
 
 @dataclass(frozen=True)
-class MLP:
+class MLP(Flat):
     """Fully connected network Φ(x; θ); eqs. (8), (9) of Runkel et al. (2024) and deeper ones.
 
     widths: (d, 1) is the affine classifier (8), (d, h, 1) has one hidden layer (9); a last width K > 1 gives K outputs
@@ -81,11 +81,6 @@ class MLP:
             if bias:
                 shapes[bias] = (fan_out,)
         return shapes
-
-    @property
-    def n_params(self) -> int:
-        """Number of scalar parameters p."""
-        return sum(math.prod(shape) for shape in self.shapes().values())
 
     def init(self, generator: torch.Generator, scheme: str = "default", dtype: torch.dtype = torch.float32) -> Params:
         """Draw θ⁰.
@@ -164,21 +159,6 @@ class MLP:
     def with_inputs(self, dim: int) -> MLP:
         """The same network on inputs of another length, e.g. coordinates in a subspace."""
         return MLP((dim, *self.widths[1:]), self.bias, self.smoothing)
-
-    def flatten(self, theta: Params) -> Tensor:
-        """θ as one vector, shape (..., p)."""
-        return torch.cat([theta[name].flatten(-len(shape)) for name, shape in self.shapes().items()], dim=-1)
-
-    def unflatten(self, vector: Tensor) -> Params:
-        """Inverse of `flatten`; views, no copy.
-
-        >>> theta = affine(2).unflatten(torch.tensor([1.0, 2.0, 3.0]))
-        >>> theta["w1"].tolist(), theta["b1"].tolist()
-        ([[1.0, 2.0]], [3.0])
-        """
-        sizes = [math.prod(shape) for shape in self.shapes().values()]
-        pieces = vector.split(sizes, dim=-1)
-        return {n: v.unflatten(-1, s) for (n, s), v in zip(self.shapes().items(), pieces, strict=True)}
 
 
 def affine(dim: int) -> MLP:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -11,13 +12,15 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from recon.errors import ReconError
-from recon.nets.network import Direction, LayerPass, Params
+from recon.nets.network import Direction, Flat, LayerPass, Params
 
 Layer = nn.Linear | nn.Conv2d
+#: outputs (n, K) and what is known of the images, such as labels (n,) -> mean loss ()
+Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class ModuleNetwork:
+class ModuleNetwork(Flat):
     """A module in evaluation mode as a function of its parameters; its buffers, e.g. running means, stay as they are.
 
     Names in θ are those of `named_parameters`.  x (n, ...) is whatever the module takes; its outputs are (n, K).
@@ -45,6 +48,10 @@ class ModuleNetwork:
 
     def _outputs(self, theta: Params, x: Tensor) -> Tensor:
         return functional_call(self.module, theta, (x,))
+
+    def gradient(self, theta: Params, loss: Loss, x: Tensor, y: Tensor) -> Params:
+        """∇_θ loss(outputs, y) of images x (n, ...), by name; can be differentiated again."""
+        return grad(lambda theta: loss(self._outputs(theta, x), y))(theta)
 
     def per_image_gradients(self, theta: Params, x: Tensor, direction: Direction) -> Params:
         """∇_θ Φ(x_i) by name, (n, *shape): of every parameter, also of those in no linear layer."""

@@ -6,10 +6,12 @@ come per-image gradients, their Gram matrices, the stationarity objective, and t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 Params = dict[str, Tensor]
@@ -47,3 +49,32 @@ class Network(Protocol):
     def layers(self, theta: Params, x: Tensor, direction: Direction) -> list[LayerPass]:
         """Every linear layer from the input to the output, for the scalar Φ of which `direction` is the gradient."""
         ...
+
+
+class Flat:
+    """θ as one vector, of a network with `shapes`."""
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name -> shape of every parameter tensor, in order."""
+        raise NotImplementedError
+
+    @property
+    def n_params(self) -> int:
+        """Number of scalar parameters p."""
+        return sum(math.prod(shape) for shape in self.shapes().values())
+
+    def flatten(self, theta: Params) -> Tensor:
+        """θ as one vector, shape (..., p)."""
+        return torch.cat([theta[name].flatten(-len(shape)) for name, shape in self.shapes().items()], dim=-1)
+
+    def unflatten(self, vector: Tensor) -> Params:
+        """Inverse of `flatten`; views, no copy.
+
+        >>> from recon.nets.mlp import affine
+        >>> theta = affine(2).unflatten(torch.tensor([1.0, 2.0, 3.0]))
+        >>> theta["w1"].tolist(), theta["b1"].tolist()
+        ([[1.0, 2.0]], [3.0])
+        """
+        sizes = [math.prod(shape) for shape in self.shapes().values()]
+        pieces = vector.split(sizes, dim=-1)
+        return {n: v.unflatten(-1, s) for (n, s), v in zip(self.shapes().items(), pieces, strict=True)}

@@ -61,8 +61,8 @@ def train_denoiser(
     generator: torch.Generator,
     checkpoint: Checkpoint | None = None,
 ) -> Denoiser:
-    """The denoiser, trained on public images (k, c, h, w), whitened (`recon.attacks.denoising.Whitening`), of unit mean
-    square.
+    """The denoiser, trained on public images (k, c, h, w), whitened as appendix B's attack does, of unit
+    mean square.
 
     Every step draws images, sides, signs, τ and noise from a generator of its own: an interrupted run goes on to the
     same answer.  ReconError for fewer than two images.

@@ -16,9 +16,9 @@ from recon.analysis.identifiability import (
     posterior_variance,
     security_metric,
 )
-from recon.attacks.joint import JointSystem
-from recon.attacks.most_probable import gradient_gram
-from recon.attacks.operators import System, generic_rank, systems, taps
+from recon.attacks.batches import gradient_gram
+from recon.attacks.gradient_system import JointSystem
+from recon.attacks.rgap import System, generic_rank, systems, taps
 from recon.chapters.leakage_networks import TABLE_1
 from recon.chapters.published import PUBLISHED_RANK
 from recon.nets.conv import Conv, ConvNet

@@ -21,9 +21,8 @@ from recon.attacks.gradient_matching import (
     seeded_start,
     total_variation,
 )
-from recon.attacks.operators import system_of
 from recon.attacks.reconstruct import Reconstruction
-from recon.attacks.rgap import layer_by_layer, rgap
+from recon.attacks.rgap import layer_by_layer, rgap, system_of
 from recon.chapters.leakage_networks import SEED
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet, cross_entropy_direction
@@ -181,9 +180,9 @@ def test_hybrids_settings_go_by_layer_and_its_improvement_feeds_the_next(monkeyp
 @pytest.mark.parametrize("attack", [cosine_tv, cosine_tv_authors])
 def test_matching_descends_resumes_and_treats_victims_alike(attack, tmp_path, monkeypatch):
     gradient, _ = some_gradient()
-    whole = attack(gradient, SEED, 40)
+    whole = attack(gradient, seeded_start(gradient, SEED), 40)
     assert (whole.energy < whole.history[0]).all()
-    alone = attack(gradient.split()[1], SEED, 40)
+    alone = attack(gradient.split()[1], seeded_start(gradient.split()[1], SEED), 40)
     torch.testing.assert_close(alone.x_hat[0], whole.x_hat[1], atol=1e-6, rtol=0)
     calls, step = 0, GradientMatching.step
 
@@ -197,8 +196,8 @@ def test_matching_descends_resumes_and_treats_victims_alike(attack, tmp_path, mo
     monkeypatch.setattr("recon.optim.loop.time.monotonic", iter(range(0, 10**6, 60)).__next__)
     monkeypatch.setattr(GradientMatching, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        attack(gradient, SEED, 40, FileCheckpoint(tmp_path / "state.safetensors"))
-    resumed = attack(gradient, SEED, 40, FileCheckpoint(tmp_path / "state.safetensors"))
+        attack(gradient, seeded_start(gradient, SEED), 40, FileCheckpoint(tmp_path / "state.safetensors"))
+    resumed = attack(gradient, seeded_start(gradient, SEED), 40, FileCheckpoint(tmp_path / "state.safetensors"))
     assert torch.equal(resumed.x_hat, whole.x_hat)
 
 
@@ -208,8 +207,8 @@ def test_the_papers_settings_and_the_authors(monkeypatch):
         gradient_matching, "reconstruct", lambda attack, start, steps, **_: made.append((attack, steps))
     )
     gradient, _ = some_gradient()
-    cosine_tv(gradient, SEED)
-    cosine_tv_authors(gradient, SEED)
+    cosine_tv(gradient, seeded_start(gradient, SEED))
+    cosine_tv_authors(gradient, seeded_start(gradient, SEED))
     (paper, steps), (authors, other) = made
     assert steps == other == 4800 and (paper.alpha, paper.descent) == (1.0, Descent(1e-3))
     assert paper.beta == pytest.approx(0.01 * 4) and not paper.whole and paper.box is None  # once per tensor of θ
@@ -228,7 +227,7 @@ def test_starts_are_the_papers():
 def test_dlg_finds_a_small_image():
     network = ConvNet((Conv(3, 4),), shape=(1, 5, 5), classes=4)
     gradient, x = some_gradient(network, 1)
-    found, history = dlg(gradient, SEED, 30)
+    found, history = dlg(gradient, seeded_start(gradient, SEED), 30)
     assert history.shape == (30, 1) and history[-1] < 1e-3 * history[0]
     assert (found - x).square().mean().item() < 0.05 < x.square().mean()
 
@@ -251,7 +250,7 @@ def test_dlg_is_l_bfgs_on_squared_differences_by_double_backward():
 
     for _ in range(2):
         energies.append(optimiser.step(closure).detach())
-    found, history = dlg(gradient, SEED, 2)
+    found, history = dlg(gradient, seeded_start(gradient, SEED), 2)
     torch.testing.assert_close(history[:, 0], torch.stack(energies), rtol=1e-5, atol=1e-12)
     torch.testing.assert_close(found, leaf.detach(), rtol=1e-4, atol=1e-6)
 
@@ -285,6 +284,6 @@ def test_dlg_runs_its_budget_of_twenty_inner_steps(monkeypatch):
 
     monkeypatch.setattr(torch.optim, "LBFGS", Counted)
     gradient, x = some_gradient()
-    found, history = dlg(gradient, SEED)
+    found, history = dlg(gradient, seeded_start(gradient, SEED))
     assert made == [{"lr": 1}] * 2 and taken == [20] * 600
     assert history.shape == (300, 2) and torch.equal(found, seeded_start(gradient, SEED)) and found.shape == x.shape

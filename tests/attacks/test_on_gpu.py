@@ -14,10 +14,10 @@ from torch.nn.functional import normalize
 
 from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
 from recon.attacks.decoreco import DecoReco, half_and_half
-from recon.attacks.gradient_matching import cosine_tv, dlg, hybrid
+from recon.attacks.gradient_matching import cosine_tv, dlg, hybrid, seeded_start
+from recon.attacks.haim_recipe import PublishedSettings, recover_as_published
 from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings, recover
-from recon.attacks.reference import RecipeSettings, recover_by_recipe
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.chapters.leakage_networks import SEED
 from recon.nets.mlp import affine, three_layer
@@ -93,8 +93,8 @@ def test_recover(weights, project):
 
 
 def test_the_reference_recipe(weights):
-    settings = RecipeSettings(m=4, steps=20, init_scale=0.1, trial_steps=5)
-    alike(lambda released: recover_by_recipe(released, settings, seeded())[0].x_hat, weights)
+    settings = PublishedSettings(m=4, steps=20, init_scale=0.1)
+    alike(lambda released: recover_as_published(released, settings, seeded()).x_hat, weights)
 
 
 def test_bilevel_on_the_affine_net():
@@ -111,7 +111,7 @@ def test_bilevel_on_the_affine_net():
 
 def test_gradient_matching():
     gradient, _ = some_gradient(SMALL)
-    alike(lambda released: cosine_tv(released, SEED, 30).x_hat, gradient)
+    alike(lambda released: cosine_tv(released, seeded_start(released, SEED), 30).x_hat, gradient)
 
 
 def test_hybrid():
@@ -121,4 +121,4 @@ def test_hybrid():
 
 def test_dlg():
     gradient, _ = some_gradient(SMALL, 1)
-    alike(lambda released: dlg(released, SEED, 3)[0], gradient)
+    alike(lambda released: dlg(released, seeded_start(released, SEED), 3)[0], gradient)

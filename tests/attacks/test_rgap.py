@@ -9,8 +9,7 @@ from scipy import sparse
 from small_networks import LOSSY, SMALL, STRIDED, some_gradient
 
 from recon.analysis.identifiability import numerical_rank
-from recon.attacks.operators import System, systems
-from recon.attacks.rgap import layer_by_layer, minimum_norm, rgap
+from recon.attacks.rgap import System, layer_by_layer, minimum_norm, rgap, systems
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import recon
-from recon.attacks.reference import ALPHA
+from recon.attacks.haim_recipe import ALPHA
 from recon.chapters.decoreco_tuned import DECORECO_PUBLISHED
 from recon.chapters.decoreco_tuned.compute import gallery
 from recon.chapters.decoreco_tuned.compute_published import ROUNDED, contribution

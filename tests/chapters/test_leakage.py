@@ -238,7 +238,7 @@ def test_noise_grows_by_the_singular_values_of_the_whole_jacobian():
     own = torch.Generator().manual_seed(0)
     theta = network.init(own, torch.float64)
     image = torch.rand(1, 1, 6, 6, generator=own).double() - 0.5
-    gradient = Gradient.of(network, theta, image, torch.tensor([1]))
+    gradient = Gradient.each(network, theta, image, torch.tensor([1]))
 
     def whole(x):
         parts = network.gradients(theta, x.view(1, 1, 6, 6), gradient.labels).values()

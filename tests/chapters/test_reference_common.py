@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from recon.attacks.decoreco import half_and_half
-from recon.attacks.published import marks
+from recon.attacks.haim_recipe import marks
 from recon.attacks.reconstruct import Reconstruction
 from recon.chapters import reference_common as module
 from recon.chapters.reference_common import ReferenceArm, ReferenceSizes, arm_of, came_text, if_in_full, shares

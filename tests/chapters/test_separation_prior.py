@@ -8,11 +8,11 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from recon.attacks.denoising import Prior, PriorSeparated, Whitening
 from recon.chapters.base import Context
 from recon.chapters.weights_leak import PRIOR
 from recon.chapters.weights_leak.claims_prior import ways
 from recon.chapters.weights_leak.compute_prior import _public, denoised_mixtures, levels, trusted
+from recon.chapters.weights_leak.separation_prior import Prior, PriorSeparated, Whitening
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from recon.attacks.informed import Missing, missing_image
+from recon.chapters.all_but_one.informed_closed_form import Missing, missing_image
 from recon.chapters.all_but_one.metrics import Closed, LinearMetrics, Precision
 from recon.chapters.all_but_one.sizes import LinearSizes
 from recon.chapters.base import Context, Outcome, Tensors

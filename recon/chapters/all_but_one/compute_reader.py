@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from recon.attacks.reconstructor import linear_reader, network_reader
-from recon.attacks.retrain import invert_training
+from recon.attacks.training_inversion import invert_training
 from recon.chapters.all_but_one.metrics import Inversion, ReaderMetrics, Reading
+from recon.chapters.all_but_one.reconstructor import linear_reader, network_reader
 from recon.chapters.all_but_one.shadows import AllButOne
 from recon.chapters.all_but_one.sizes import ReaderSizes
 from recon.chapters.base import Context, Outcome

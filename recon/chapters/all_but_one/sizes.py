@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.attacks.reconstructor import ReaderSettings
+from recon.chapters.all_but_one.reconstructor import ReaderSettings
 from recon.chapters.all_but_one.shadows import Recipe
 
 

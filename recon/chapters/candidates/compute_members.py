@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from recon.attacks.multipliers import Normal, from_network, multipliers
-from recon.attacks.pool import common_margin, row_likeness, span_share
 from recon.attacks.separation import FirstLayer
 from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.candidates.membership_baselines import common_margin, row_likeness, span_share
 from recon.chapters.candidates.metrics import MemberCell, MemberMetrics, Rates, Told
 from recon.chapters.candidates.names import FREE, KKT, RECIPES, SHADOWED
 from recon.chapters.candidates.sizes import MemberSizes
@@ -122,7 +122,7 @@ def problem_of(network: MLP, net: Net, pool: Pool, start_known: bool) -> Normal:
 
 
 def free_scores(network: MLP, net: Net, pool: Pool) -> dict[str, Tensor]:
-    """What costs nothing: see `recon.attacks.pool`; the margin is the loss threshold of Yeom et al. (2018)."""
+    """What costs nothing: see `recon.attacks.multipliers`; the margin is the loss threshold of Yeom et al. (2018)."""
     w1, w1_init = (network.unflatten(each)["w1"] for each in (net.theta, net.theta_init))
     margin = signed(network, net.theta, pool)
     found = (

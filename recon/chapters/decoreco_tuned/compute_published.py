@@ -8,8 +8,7 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
-from recon.attacks.published import PublishedSettings, recover_as_published
-from recon.attacks.reference import ALPHA
+from recon.attacks.haim_recipe import ALPHA, PublishedSettings, recover_as_published
 from recon.chapters.base import Context, Outcome
 from recon.chapters.common import kept_arrays, match_table, nulls_of
 from recon.chapters.decoreco_tuned.compute import gallery, null_arrays
@@ -25,7 +24,7 @@ from recon.released import Weights
 
 START = "tuned"
 EXACT = 1e-5  # a relative error of a product above which its operands were rounded
-ROUNDED = "bfloat16 operands"  # unlike "bfloat16", which is a wish: see `recon.attacks.published.products_in`
+ROUNDED = "bfloat16 operands"  # unlike "bfloat16", which is a wish: see `recon.attacks.haim_recipe.products_in`
 
 
 def compute_published(sizes: PublishedSizes, context: Context) -> Outcome[PublishedMetrics]:

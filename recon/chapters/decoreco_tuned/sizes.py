@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.attacks.published import STEPS
+from recon.attacks.haim_recipe import STEPS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """§4.5 of Runkel et al. (2024): the landscapes of both formulations over the starts of eq. (10)."""
 
-from recon.attacks.published import STEPS
+from recon.attacks.haim_recipe import STEPS
 from recon.chapters.base import Experiment
 from recon.chapters.landscape import compute_bilevel, compute_decoreco, compute_recipe
 from recon.chapters.landscape.claims import bilevel_claims, decoreco_claims

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from recon.analysis.landscape import StationarityAttack, in_span, stationarity_energy
 from recon.attacks.decoreco import half_and_half, image_span
+from recon.attacks.haim_recipe import ALPHA, STEP_SIZES, recipe_attack
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.recover import random_start, tuned_attack
-from recon.attacks.reference import ALPHA, STEP_SIZES, recipe_attack
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.landscape.compute_bilevel import bilevel_run
 from recon.chapters.landscape.distances import different_starts, set_distances

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from recon.analysis.landscape import mixed_starts
-from recon.attacks.published import STEPS, PublishedSettings, marks, recover_as_published
+from recon.attacks.haim_recipe import STEPS, PublishedSettings, marks, recover_as_published
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.landscape.compute_bilevel import bilevel_run
 from recon.chapters.landscape.distances import set_distances

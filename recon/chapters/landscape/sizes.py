@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.attacks.published import STEPS
+from recon.attacks.haim_recipe import STEPS
 from recon.attacks.recover import RecoverSettings
 
 
@@ -63,7 +63,7 @@ class DecorecoSizes(Sizes):
 class RecipeSizes(Sizes):
     """width: of the three-layer net · steps: of the bilevel attack; recipe_steps: of the published recipe · cells:
     (λ₁, λ₂) of its starts · rounded: whether it multiplies bfloat16 operands, see `recon.chapters.rounded` · scaled:
-    whether its steps are m / 1000 of those published for m = 1000, see `recon.attacks.published`."""
+    whether its steps are m / 1000 of those published for m = 1000, see `recon.attacks.haim_recipe`."""
 
     width: int
     recipe_steps: int

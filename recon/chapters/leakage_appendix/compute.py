@@ -10,11 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recon.attacks.fully_connected import logit_gradients
 from recon.attacks.gradient_matching import HYBRID, GradientMatching, hybrid
-from recon.attacks.hard_constraint import Course, HardConstraint, by_lbfgs, by_trust_region
-from recon.attacks.rgap import layer_by_layer, rgap
+from recon.attacks.rgap import layer_by_layer, logit_gradients, rgap
 from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.leakage_appendix.hard_constraint import Course, HardConstraint, by_lbfgs, by_trust_region
 from recon.chapters.leakage_appendix.metrics import Constrained, Metrics, Norms, Solver, Trained, WithoutBias
 from recon.chapters.leakage_appendix.sizes import Sizes
 from recon.chapters.leakage_common import PRE_TRAINING_CLASSES, Attacked, Victims, inputs, pixels
@@ -44,7 +43,7 @@ def without_bias(name: str, context: Context) -> WithoutBias:
     attacked, images = Attacked.of(name, context.pool), Victims.of(context.pool)
     weight, bias = attacked.network.last
     theta = attacked.theta | {bias: torch.zeros_like(attacked.theta[bias])}
-    whole = Gradient.of(attacked.network, theta, images.x, images.labels)
+    whole = Gradient.each(attacked.network, theta, images.x, images.labels)
     found = []
     for victim in whole.split():
         delta = logit_gradients(theta[weight], victim.gradients[weight][0], int(victim.labels[0]))
@@ -61,7 +60,7 @@ def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Constr
     attacked, images = Attacked.of(sizes.constrained, context.pool), Victims.of(context.pool)
     truth = images.x[:1]
     network = attacked.network.with_activation(activation)
-    gradient = Gradient.of(network, attacked.theta, truth, images.labels[:1])
+    gradient = Gradient.each(network, attacked.theta, truth, images.labels[:1])
     single, layer = gradient.to(torch.float32), next(layer_by_layer(gradient))
     steps, alpha, beta, _ = HYBRID[0]
     began = time.process_time()

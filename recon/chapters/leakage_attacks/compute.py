@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv, cosine_tv_authors, dlg, hybrid
+from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv, cosine_tv_authors, dlg, hybrid, seeded_start
 from recon.attacks.rgap import rgap
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_attacks.metrics import Attacks, Error, Images, Metrics, PreTraining, Scores
@@ -47,7 +47,7 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     """One unit of the sweep: every attack on one network; images "x_hat METHOD" (B, 3, 32, 32), "seconds METHOD"."""
     images = Victims.of(context.pool)
     attacked = Attacked.of(name, context.pool, sizes.epochs)
-    gradient = Gradient.of(attacked.network, attacked.theta, images.x, images.labels)
+    gradient = Gradient.each(attacked.network, attacked.theta, images.x, images.labels)
     found = {"accuracy": torch.tensor(attacked.accuracy), "n_train": torch.tensor(attacked.n_train)}
     for method, attack in attacks(gradient, sizes, context, name).items():
         start = time.perf_counter()
@@ -62,15 +62,16 @@ def attacks(gradient: Gradient, sizes: Sizes, context: Context, name: str) -> di
     if name not in sizes.matched:
         return found
     single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
+    start = seeded_start(single, SEED)
     steps = max(1, round(sizes.share * COSINE_STEPS))
     kept = context.checkpoints.inside(name.replace(" ", "-"))
-    found["cosine_tv"] = lambda: cosine_tv(single, SEED, steps, kept.at("cosine")).x_hat.view(shape)
-    found["cosine_tv_authors"] = lambda: cosine_tv_authors(single, SEED, steps, kept.at("cosine-authors")).x_hat.view(
+    found["cosine_tv"] = lambda: cosine_tv(single, start, steps, kept.at("cosine")).x_hat.view(shape)
+    found["cosine_tv_authors"] = lambda: cosine_tv_authors(single, start, steps, kept.at("cosine-authors")).x_hat.view(
         shape
     )
     found["hybrid"] = lambda: hybrid(single, sizes.share, kept)
     if sizes.dlg_steps:
-        found["dlg"] = lambda: dlg(single, SEED, sizes.dlg_steps)[0]
+        found["dlg"] = lambda: dlg(single, start, sizes.dlg_steps)[0]
     return found
 
 

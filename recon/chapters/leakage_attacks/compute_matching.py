@@ -10,10 +10,10 @@ from torch import Tensor
 
 from recon.analysis.identifiability import determined, security_metric
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import GEIPINGS, PAPERS, Descent, cosine_tv, dlg, hybrid
-from recon.attacks.joint import JointSystem
-from recon.attacks.operators import generic_deficiencies
-from recon.attacks.smoothest import smoothest
+from recon.attacks.gradient_matching import GEIPINGS, PAPERS, Descent, cosine_tv, dlg, hybrid, seeded_start
+from recon.attacks.gradient_system import JointSystem
+from recon.attacks.rgap import generic_deficiencies
+from recon.attacks.tv_min import tv_min
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_attacks.compute import by_rgap
 from recon.chapters.leakage_attacks.metrics import MatchedNetwork, MatchingMetrics, Run
@@ -99,7 +99,7 @@ def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
     name, method = unit.split("--")
     victims = Victims.of_all_classes(context.pool, sizes.images)
     attacked = Attacked.of(name, context.pool)
-    gradient = Gradient.of(attacked.network, attacked.theta, victims.x, victims.labels)
+    gradient = Gradient.each(attacked.network, attacked.theta, victims.x, victims.labels)
     began = time.perf_counter()
     kept = context.checkpoints.inside(unit.replace(" ", "-"))
     found: Tensors = {"x_hat": attack(method, gradient, sizes, kept).double()}
@@ -116,7 +116,8 @@ def attack(method: str, gradient: Gradient, sizes: MatchingSizes, kept: Checkpoi
     single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
 
     def cosine(seed: int, tv: float, whole: bool, descent: Descent) -> Tensor:
-        run = cosine_tv(single, seed, sizes.cosine_steps, kept.at("cosine"), whole=whole, descent=descent, tv=tv)
+        start = seeded_start(single, seed)
+        run = cosine_tv(single, start, sizes.cosine_steps, kept.at("cosine"), whole=whole, descent=descent, tv=tv)
         return run.x_hat.view(shape)
 
     kind, _, value = method.partition(" ")
@@ -126,10 +127,10 @@ def attack(method: str, gradient: Gradient, sizes: MatchingSizes, kept: Checkpoi
         systems = [JointSystem.of(each) for each in gradient.split()]
         solved = [gauss_newton(system).x for system in systems]
         if kind == "smoothest":
-            solved = [smoothest(system, x).x for system, x in zip(systems, solved, strict=True)]
+            solved = [tv_min(system, x).x for system, x in zip(systems, solved, strict=True)]
         return torch.stack(solved).view(shape)
     if kind == "dlg":
-        return dlg(single, SEED, sizes.dlg_steps)[0]
+        return dlg(single, seeded_start(single, SEED), sizes.dlg_steps)[0]
     if kind == "tv":
         return cosine(SEED, float(value), *CHOICES["_both"])
     if kind == "start":

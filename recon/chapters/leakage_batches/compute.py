@@ -10,11 +10,12 @@ import torch.nn.functional as F
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from recon.attacks.batches import BatchSystem, LocalSteps, label_counts, scaled_by_bias
+from recon.attacks.batches import BatchSystem, label_counts
 from recon.attacks.gauss_newton import RowSpace, System, gauss_newton
 from recon.attacks.rgap import rgap
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.leakage_batches.local_steps import LocalSteps, scaled_by_bias
 from recon.chapters.leakage_batches.metrics import Client, Counted, Metrics, Mixtures, Separated, Solved, TwoImages
 from recon.chapters.leakage_batches.sizes import Batch, Sizes
 from recon.chapters.leakage_common import CLASSES, Attacked, Victims, count_found, inputs, pixels

@@ -11,14 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from recon.analysis.identifiability import numerical_rank, posterior_variance, security_metric
-from recon.attacks.batches import BatchSystem, Part
+from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import cosine_tv_authors
-from recon.attacks.most_probable import most_probable
-from recon.attacks.operators import system_of
-from recon.attacks.rgap import rgap
+from recon.attacks.gradient_matching import cosine_tv_authors, seeded_start
+from recon.attacks.rgap import rgap, system_of
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_common import PRIOR, Victims, count_found, pixels
+from recon.chapters.leakage_defences.entries import Part
+from recon.chapters.leakage_defences.map_estimate import map_estimate
 from recon.chapters.leakage_defences.metrics import Compressed, Deficiency, Metrics, Noisy, Privacy, Signs
 from recon.chapters.leakage_defences.sizes import SMALL, Sizes, network_of
 from recon.chapters.leakage_networks import SEED
@@ -71,11 +71,11 @@ def noise_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
     network, theta, x, labels = victims(name, sizes, context)
     found, predicted, by_rgap = [], [], []
     for k in range(len(x)):
-        clean = Gradient.of(network, theta, x[k : k + 1], labels[k : k + 1])
+        clean = Gradient.each(network, theta, x[k : k + 1], labels[k : k + 1])
         sigma = float(z) * math.sqrt(sum(float(g.square().sum()) for g in clean.gradients.values()))
         generator = named(context.seed, f"defences.noise {z}", k)
         released = Gradient(network, theta, clean.labels, disturbed(clean.gradients, sigma, generator))
-        best = most_probable(released, sigma, PRIOR).x
+        best = map_estimate(released, sigma, PRIOR).x
         found.append(best.view_as(x[k]))
         predicted.append(posterior_variance(released, best, sigma, PRIOR).mean())
         if network.depth:
@@ -122,7 +122,7 @@ def compressed(share: float, sizes: Sizes, context: Context) -> Compressed:
     network, theta, x, labels = victims(SMALL[0], sizes, context)
     found: dict[str, list[Tensor]] = {"largest": [], "random": []}
     for k in range(len(x)):
-        clean = Gradient.of(network, theta, x[k : k + 1], labels[k : k + 1])
+        clean = Gradient.each(network, theta, x[k : k + 1], labels[k : k + 1])
         system = BatchSystem.of(clean, clean.labels)
         count = max(1, round(share * len(system.target)))
         drawn = torch.rand(len(system.target), generator=named(context.seed, "defences.entries", k))
@@ -146,11 +146,11 @@ def compressed(share: float, sizes: Sizes, context: Context) -> Compressed:
 def signs(sizes: Sizes, context: Context) -> tuple[Signs, Tensors]:
     """As signSGD sends them: one bit an entry."""
     network, theta, x, labels = victims(SMALL[0], sizes, context)
-    clean = Gradient.of(network, theta, x, labels)
+    clean = Gradient.each(network, theta, x, labels)
     bits = Gradient(network, theta, labels, {name: g.sign() for name, g in clean.gradients.items()})
     found = {}
     for name, gradient in (("signs", bits), ("whole", clean)):
-        run = cosine_tv_authors(gradient.to(torch.float32), SEED, sizes.sign_steps)
+        run = cosine_tv_authors(gradient.to(torch.float32), seeded_start(gradient, SEED), sizes.sign_steps)
         found[name] = run.x_hat.double().view_as(x)
     errors = {name: mse(x_hat, x).tolist() for name, x_hat in found.items()}
     return Signs(mse=errors["signs"], whole_mse=errors["whole"]), {"signs": pixels(found["signs"])}

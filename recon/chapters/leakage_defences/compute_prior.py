@@ -10,11 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recon.attacks.most_probable import most_probable
-from recon.attacks.public_prior import PublicPrior, most_probable_photograph
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_common import PRIOR, Victims, inputs, pixels
 from recon.chapters.leakage_defences.compute import disturbed, privacy
+from recon.chapters.leakage_defences.map_estimate import GaussianPrior, map_estimate
 from recon.chapters.leakage_defences.metrics import PriorMetrics, Public
 from recon.chapters.leakage_defences.sizes import SMALL, PriorSizes, network_of
 from recon.chapters.leakage_networks import SEED
@@ -78,17 +77,17 @@ def prior_unit(sizes: PriorSizes, context: Context, unit: str) -> Tensors:
     network, found = network_of(name), victims_of(name, sizes, context)
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
     x = averaged(found.x, network.shape[1])
-    prior = PublicPrior.of(averaged(public_images(context.pool, found), network.shape[1]))
+    prior = GaussianPrior.of(averaged(public_images(context.pool, found), network.shape[1]))
     guesses, variances, blind = [], [], []
     for k in range(len(x)):
-        clean = Gradient.of(network, theta, x[k : k + 1], found.labels[k : k + 1])
+        clean = Gradient.each(network, theta, x[k : k + 1], found.labels[k : k + 1])
         sigma = float(z) * math.sqrt(sum(float(g.square().sum()) for g in clean.gradients.values()))
         generator = named(context.seed, f"defences.noise {z}", k)
         released = Gradient(network, theta, clean.labels, disturbed(clean.gradients, sigma, generator))
-        guess = most_probable_photograph(released, sigma, prior)
+        guess = map_estimate(released, sigma, prior)
         guesses.append(guess.x.view_as(x[k]))
         variances.append(guess.variance.mean())
-        blind.append(most_probable(released, sigma, PRIOR).x.view_as(x[k]))
+        blind.append(map_estimate(released, sigma, PRIOR).x.view_as(x[k]))
     return {
         "x_hat": torch.stack(guesses),
         "predicted": torch.stack(variances),

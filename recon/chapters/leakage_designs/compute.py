@@ -9,10 +9,9 @@ import torch
 
 from recon.analysis.identifiability import determined, numerical_rank, security_metric
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import cosine_tv_authors
-from recon.attacks.joint import JointSystem, relative_residual
-from recon.attacks.operators import systems
-from recon.attacks.rgap import rgap
+from recon.attacks.gradient_matching import cosine_tv_authors, seeded_start
+from recon.attacks.gradient_system import JointSystem, relative_residual
+from recon.attacks.rgap import rgap, systems
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_common import CERTAIN, FOUND, averaged_victims
 from recon.chapters.leakage_designs.metrics import Design, Metrics
@@ -69,7 +68,7 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
     network = drawn(sizes, context.seed)[int(unit)]
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
     x, labels = averaged_victims(context.pool, sizes.images, sizes.side)
-    gradient = Gradient.of(network, theta, x, labels)
+    gradient = Gradient.each(network, theta, x, labels)
     each = [numerical_rank(u) for u in systems(network, theta, x[:1], labels[:1])]
     missing, found, known, unread = [], [], [], 0
     for image, one in zip(x, gradient.split(), strict=True):
@@ -81,10 +80,12 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
         found.append(bool((x_hat - image.flatten()).abs()[~at_truth.unread].max() <= FOUND))
         known.append(at_end.whole and relative_residual(one, x_hat) <= CERTAIN)
     generator = named(context.seed, "designs.noise", int(unit))
-    noisy = Gradient.of(network, theta, x[:1], labels[:1], noise=NOISE, generator=generator)
+    noisy = Gradient.each(network, theta, x[:1], labels[:1], noise=NOISE, generator=generator)
     solved = torch.cat([rgap(one) for one in gradient.split()])
     off = rgap(noisy, check=False) - solved[:1]
-    matched = cosine_tv_authors(gradient.to(torch.float32), SEED, sizes.cosine_steps).x_hat.view_as(x)
+    matched = cosine_tv_authors(
+        gradient.to(torch.float32), seeded_start(gradient, SEED), sizes.cosine_steps
+    ).x_hat.view_as(x)
     return {
         "deficiencies": torch.tensor([rank.deficiency for rank in each]),
         "condition": torch.tensor([rank.condition for rank in each], dtype=torch.float64).prod(),

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from recon.attacks.batches import ModuleSystem, by_cosine, by_hopping
 from recon.attacks.gauss_newton import RowSpace, by_columns
 from recon.attacks.imprint import Imprint, edges_of, row_by_row
-from recon.attacks.module_gradient import ModuleGradient, by_cosine, by_hopping
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_common import (
     CERTAIN,
@@ -29,6 +29,7 @@ from recon.chapters.leakage_limits.sizes import Residual, Sizes
 from recon.chapters.leakage_networks import SEED
 from recon.nets.module import default_start
 from recon.optim.rng import named
+from recon.released import Gradient
 
 SHOWN = 8
 TAKEN = 100  # images that are victims elsewhere, and so none of the server's
@@ -74,7 +75,9 @@ def block_unit(sizes: Sizes, context: Context, name: str) -> Tensors:
     began = time.perf_counter()
     rows = []
     for image, label in zip(x, labels, strict=True):
-        system = ModuleGradient.of(network, image, label)
+        system = ModuleSystem.of(
+            Gradient.of(network.module, F.cross_entropy, image[None], label[None]), tuple(image.shape)
+        )
         found = by_hopping(system, sizes.hops)
         rank = rank_at(system, found.x)
         rank_there = rank if (found.x - image.flatten()).abs().max() < FOUND**2 else rank_at(system, image.flatten())
@@ -92,7 +95,7 @@ def block_unit(sizes: Sizes, context: Context, name: str) -> Tensors:
     }
 
 
-def rank_at(system: ModuleGradient, x: Tensor) -> int:
+def rank_at(system: ModuleSystem, x: Tensor) -> int:
     """Of ∂h/∂x."""
     return RowSpace.of(by_columns(system, x).mT).basis.shape[1]
 

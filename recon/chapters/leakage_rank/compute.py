@@ -10,8 +10,7 @@ import torch
 from scipy.stats import permutation_test, spearmanr
 
 from recon.analysis.identifiability import numerical_rank, security_metric
-from recon.attacks.operators import generic_deficiencies, systems
-from recon.attacks.rgap import rgap
+from recon.attacks.rgap import generic_deficiencies, rgap, systems
 from recon.chapters.base import Context, Outcome
 from recon.chapters.leakage_common import Attacked, Victims
 from recon.chapters.leakage_rank.metrics import OURS, WITHOUT, Metrics, Ranks
@@ -63,7 +62,7 @@ def ranks(name: str, attacked: Attacked, found: Victims) -> Ranks:
 
 def own_psnr(attacked: Attacked, found: Victims) -> float:
     """Our own PSNR (peak 255) by R-GAP, mean over the images; exact solutions count as 300 dB."""
-    gradient = Gradient.of(attacked.network, attacked.theta, found.x, found.labels)
+    gradient = Gradient.each(attacked.network, attacked.theta, found.x, found.labels)
     error = mse(torch.cat([rgap(victim) for victim in gradient.split()]), found.x)
     return psnr(error, 255.0).clamp(max=300.0).mean().item()
 

@@ -13,12 +13,11 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from recon.analysis.identifiability import determined, security_metric
+from recon.attacks.batches import gradient_gram
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.joint import JointSystem, relative_residual
-from recon.attacks.most_probable import gradient_gram
-from recon.attacks.operators import generic_deficiencies
-from recon.attacks.rgap import rgap
-from recon.attacks.smoothest import smoothest
+from recon.attacks.gradient_system import JointSystem, relative_residual
+from recon.attacks.rgap import generic_deficiencies, rgap
+from recon.attacks.tv_min import tv_min
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.leakage_common import CERTAIN, FOUND, PRIOR, Attacked, Victims, pixels
 from recon.chapters.leakage_networks import TABLE_1
@@ -74,7 +73,7 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
     victims = Victims.of_all_classes(context.pool, sizes.images)
     attacked, row = Attacked.of(name, context.pool), int(k)
     x = victims.x[row].flatten()
-    gradient = Gradient.of(attacked.network, attacked.theta, victims.x[row : row + 1], victims.labels[row : row + 1])
+    gradient = Gradient.each(attacked.network, attacked.theta, victims.x[row : row + 1], victims.labels[row : row + 1])
     began = time.perf_counter()
     system = JointSystem.of(gradient)
     found = gauss_newton(system)
@@ -85,7 +84,7 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
     moved, smooth, deviation = torch.full((3, len(x)), torch.nan, dtype=x.dtype).unbind()
     singular = x.new_zeros(0)
     if row == 0:
-        smooth = smoothest(system, found.x).x
+        smooth = tv_min(system, found.x).x
         moved = gauss_newton(system, Victims.of(context.pool).x[1].flatten(), steps=100, box=BOX).x
         singular, deviation = under_noise(gradient, x)
     return {

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.separation import FirstLayer, separate
-from recon.attacks.tangent import AMPLE, TangentMatching, random_candidates, unit_of
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.packing import packed, unpacked
 from recon.chapters.seed.metrics import SEPARATION, TANGENT, Metrics, Net, Rung
+from recon.chapters.seed.ntk import AMPLE, TangentMatching, random_candidates, unit_of
 from recon.chapters.seed.sizes import NetSizes, Sizes
 from recon.chapters.seed.training import nearly, trained_from
 from recon.chapters.separation_common import TRUE_NCC

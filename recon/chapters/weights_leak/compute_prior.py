@@ -6,12 +6,12 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from recon.attacks.denoising import Prior, PriorSeparated, Span, pulled, separate_with_prior
 from recon.attacks.separation import FirstLayer, separate
 from recon.chapters.base import Context, Outcome
 from recon.chapters.common import match_table, nulls_of
 from recon.chapters.separation_common import TRUE_NCC, other_rows
 from recon.chapters.weights_leak.metrics import NoiseLevel, PriorMetrics, Trusted
+from recon.chapters.weights_leak.separation_prior import Prior, PriorSeparated, Span, pulled, separate_with_prior
 from recon.chapters.weights_leak.sizes import PriorSizes
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.attacks.denoising import PriorSettings
 from recon.attacks.separation import SeparationSettings
+from recon.chapters.weights_leak.separation_prior import PriorSettings
 from recon.training.denoiser import DenoiserSettings
 from recon.training.recipes import Recipe
 

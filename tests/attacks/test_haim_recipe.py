@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recon.attacks import published as module
+from recon.attacks import haim_recipe as module
 from recon.attacks.decoreco import half_and_half
-from recon.attacks.published import PublishedRecipe, PublishedSettings, marks, moved, products_in, recover_as_published
+from recon.attacks.haim_recipe import (
+    Observed,
+    PublishedSettings,
+    marks,
+    moved,
+    products_in,
+    recipe_attack,
+    recover_as_published,
+)
 from recon.attacks.stationarity import stationarity
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
@@ -38,52 +46,24 @@ def objective(weights, x, multipliers):
     return found.energy + outside + 5 * (0.498303 - multipliers).clamp_min(0).square().sum(-1)
 
 
-def test_energy_and_gradients_are_the_recipes(weights, start):
-    x, multipliers = start
-    assert (multipliers < 0.49).any() and (x.abs() > 1).any()
-    by_layer, energy, grad_x, grad = PublishedRecipe(weights, multipliers, 5).value_and_grad(x, multipliers)
-    torch.testing.assert_close(energy, objective(weights, x, multipliers))
-    assert by_layer.shape == (1, 3) and by_layer.sum() < energy
-    for k in range(M):
-        change = 1e-6 * torch.eye(M, dtype=F64)[k]
-        up, down = (objective(weights, x, multipliers + s * change) for s in (1, -1))
-        assert grad[0, k].item() == pytest.approx((up - down).item() / 2e-6, rel=1e-5, abs=1e-6)
-    outside = torch.where(x.abs() > 1, 2 * (x - x.sign()), 0.0)
-    inner = stationarity(weights, x, multipliers * half_and_half(M, dtype=F64) / M, alpha=19.14455).grad_x
-    torch.testing.assert_close(grad_x, inner + outside)
-
-
-def test_three_steps_are_momentum_in_x_and_in_the_multipliers(weights, start):
-    x, multipliers = (tensor.clone() for tensor in start)
-    attack = PublishedRecipe(weights, multipliers, 50)
-    state = attack.init(x)
-    velocity_x, velocity, energies = torch.zeros_like(x), torch.zeros_like(multipliers), []
-    for _ in range(3):
-        _, energy, grad_x, grad = attack.value_and_grad(x, multipliers)
-        energies.append(energy)
-        velocity_x, velocity = 0.9 * velocity_x + grad_x, 0.9 * velocity + grad
-        x, multipliers = x - 0.554917 * velocity_x, multipliers - 1e-4 * velocity
-        state = attack.step(state)
-    torch.testing.assert_close(state["x"], x)
-    torch.testing.assert_close(state["multipliers"], multipliers)
-    torch.testing.assert_close(state["accepted"]["energy"], torch.stack(energies).amin(0))
-    assert torch.equal(state["accepted"]["x_init"], start[0])
-
-
 def test_the_published_values():
     """Of Haim et al.'s CIFAR-10 run, as their public code gives them."""
     assert (module.STEP_X, module.MOMENTUM, module.STEPS) == (0.554917, 0.9, 50_000)
+    assert (module.ALPHA, module.LAMBDA_MIN, module.STEP_MULTIPLIERS) == (19.14455, 0.498303, 1e-4)
+    assert module.TUNED_SCALE == 8.857493e-4
     assert PublishedSettings(m=M).init_scale == 1.0
 
 
 def test_the_trace_holds_energies_and_movement_at_the_marks(weights, start):
     x, multipliers = start
-    attack = PublishedRecipe(weights, multipliers, 20, step_x=0.01)
-    state, seen = attack.init(x), {}
+    attack = recipe_attack(weights, half_and_half(M, dtype=F64), multipliers, 20, 0.01)
+    run = Observed(attack)
+    state, seen = run.init(x), {}
     for k in range(1, 21):
-        by_layer, energy, *_ = attack.value_and_grad(state["x"], state["multipliers"])
-        seen[k] = torch.cat([by_layer[0], energy, moved(state["x"], x).mean()[None]])
-        state = attack.step(state)
+        at = state["x"]["x"]
+        by_layer, energy, *_ = attack.value_and_grad(at, state["multipliers"]["x"])
+        seen[k] = torch.cat([by_layer[0], energy, moved(at, x).mean()[None]])
+        state = run.step(state)
     at = marks(20)
     assert at[0] == 1 and at[-1] == 20
     torch.testing.assert_close(state["accepted"]["trace"], torch.stack([seen[k] for k in at]))
@@ -122,7 +102,7 @@ def test_an_interrupted_run_resumed_is_the_uninterrupted_one(weights, monkeypatc
 
     settings, memory, taken = PublishedSettings(m=M, steps=12, init_scale=0.3), Memory(), []
     whole = recover_as_published(weights, settings, torch.Generator().manual_seed(0))
-    reconstruct, step = module.reconstruct, PublishedRecipe.step
+    reconstruct, step = module.reconstruct, Observed.step
     monkeypatch.setattr(module, "reconstruct", lambda *a, **k: reconstruct(*a, **{**k, "every_s": -1.0}))
 
     def killed(self, state):
@@ -131,10 +111,10 @@ def test_an_interrupted_run_resumed_is_the_uninterrupted_one(weights, monkeypatc
         taken.append(1)
         return step(self, state)
 
-    monkeypatch.setattr(PublishedRecipe, "step", killed)
+    monkeypatch.setattr(Observed, "step", killed)
     with pytest.raises(Killed):
         recover_as_published(weights, settings, torch.Generator().manual_seed(0), memory)
-    monkeypatch.setattr(PublishedRecipe, "step", step)
+    monkeypatch.setattr(Observed, "step", step)
     again = recover_as_published(weights, settings, torch.Generator().manual_seed(0), memory)
     assert torch.equal(again.x_hat, whole.x_hat) and torch.equal(again.history, whole.history)
     assert torch.equal(again.accepted["trace"], whole.accepted["trace"])
@@ -151,7 +131,41 @@ def test_the_precision_of_products_is_set_back():
 
 def test_shapes_that_do_not_fit_are_refused(weights, start):
     x, multipliers = start
+    run = Observed(recipe_attack(weights, half_and_half(M, dtype=F64), multipliers, 5))
     with pytest.raises(ReconError, match="one start"):
-        PublishedRecipe(weights, multipliers[:, :2], 5).init(x)
-    with pytest.raises(ReconError, match="one start"):
-        PublishedRecipe(weights, multipliers, 5).init(x[0])
+        run.init(x.repeat(2, 1, 1))
+    with pytest.raises(ReconError, match="does not fit"):
+        run.init(x[:, :2])
+
+
+def test_the_energy_as_decoreco_is_the_recipes(weights):
+    generator = torch.Generator().manual_seed(1)
+    labels = half_and_half(M, dtype=F64)
+    x = 1.2 * torch.randn(1, M, D, generator=generator, dtype=F64)
+    unit = torch.rand(1, M, generator=generator, dtype=F64)
+    assert (unit < 0.49).any() and (x.abs() > 1).any()
+    attack = recipe_attack(weights, labels, unit, 5, 0.05)
+    _, energy, _, grad = attack.value_and_grad(x, attack.multipliers_init)
+    torch.testing.assert_close(energy[0], objective(weights, x, unit)[0])
+    for k in range(M):  # the gradient in λ_i/m is m times that in λ_i
+        change = 1e-6 * torch.eye(M, dtype=F64)[k]
+        up, down = (objective(weights, x, unit + s * change)[0] for s in (1, -1))
+        assert grad[0, k].item() == pytest.approx(M * (up - down).item() / 2e-6, rel=1e-5, abs=1e-6)
+
+
+def test_two_steps_as_decoreco_are_momentum_in_x_and_in_the_multipliers(weights):
+    generator = torch.Generator().manual_seed(1)
+    labels = half_and_half(M, dtype=F64)
+    start = 0.3 * torch.randn(1, M, D, generator=generator, dtype=F64)
+    unit = torch.rand(1, M, generator=generator, dtype=F64)
+    attack = recipe_attack(weights, labels, unit, 50, 0.05)
+    state = attack.init(start)
+    x, multipliers = start.clone(), unit.clone()  # λ itself, as the recipe has it
+    velocity_x, velocity = torch.zeros_like(x), torch.zeros_like(unit)
+    for _ in range(2):
+        _, _, grad_x, grad = attack.value_and_grad(x, multipliers / M)
+        velocity_x, velocity = 0.9 * velocity_x + grad_x, 0.9 * velocity + grad / M
+        x, multipliers = x - 0.05 * velocity_x, multipliers - 1e-4 * velocity
+        state = attack.step(state)
+    torch.testing.assert_close(state["x"]["x"], x)
+    torch.testing.assert_close(state["multipliers"]["x"], multipliers / M)

@@ -20,9 +20,9 @@ from torch import Tensor
 
 from recon.attacks.gauss_newton import RowSpace
 from recon.attacks.gradient_matching import GradientMatching
-from recon.attacks.operators import system_of
-from recon.attacks.rgap import LayerSystem
+from recon.attacks.rgap import LayerSystem, system_of
 from recon.errors import ReconError
+from recon.nets.conv import ConvNet
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,12 @@ class HardConstraint:
         kernel."""
         if matching.first != layer.layer:
             raise ReconError(f"the energy is about layer {matching.first}, the system about layer {layer.layer}")
-        conv = matching.gradient.network.convs[layer.layer - 1]
+        network = matching.gradient.network
+        if not isinstance(network, ConvNet):
+            raise ReconError("the linear systems are those of a ConvNet")
+        conv, shape = network.convs[layer.layer - 1], network.image_shapes()[layer.layer - 1]
         weight = matching.gradient.theta[f"w{layer.layer}"].double()
-        system = torch.from_numpy(system_of(conv, weight, layer.delta[0], matching.shape).dense())
+        system = torch.from_numpy(system_of(conv, weight, layer.delta[0], shape).dense())
         seen = RowSpace.of(system).basis
         if seen.shape[0] == seen.shape[1]:
             raise ReconError("U x = V has one solution only: nothing is left to choose")

@@ -6,8 +6,7 @@ import pytest
 import torch
 from small_networks import SMALL, some_gradient
 
-from recon.attacks.fully_connected import features_from_fully_connected, logit_gradients
-from recon.attacks.rgap import rgap
+from recon.attacks.rgap import features_from_fully_connected, logit_gradients, rgap
 from recon.errors import ReconError
 from recon.released import Gradient
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch.func import jacrev
 
-from recon.attacks.retrain import Retraining, invert_training
+from recon.attacks.training_inversion import Retraining, invert_training
 from recon.chapters.all_but_one.shadows import AllButOne, Recipe
 from recon.nets.mlp import MLP
 

@@ -9,9 +9,8 @@ import torch
 from small_networks import LOSSY, SMALL, some_gradient
 
 from recon.attacks.gradient_matching import GradientMatching
-from recon.attacks.hard_constraint import HardConstraint, by_lbfgs, by_trust_region
-from recon.attacks.operators import system_of
-from recon.attacks.rgap import layer_by_layer
+from recon.attacks.rgap import layer_by_layer, system_of
+from recon.chapters.leakage_appendix.hard_constraint import HardConstraint, by_lbfgs, by_trust_region
 from recon.errors import ReconError
 
 

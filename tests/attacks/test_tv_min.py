@@ -8,8 +8,8 @@ from small_networks import LOSSY, SMALL, some_gradient
 
 from recon.attacks.gauss_newton import RowSpace, gauss_newton
 from recon.attacks.gradient_matching import total_variation
-from recon.attacks.joint import JointSystem, relative_residual
-from recon.attacks.smoothest import smoothest
+from recon.attacks.gradient_system import JointSystem, relative_residual
+from recon.attacks.tv_min import tv_min
 from recon.nets.conv import Conv, ConvNet
 
 DEEP = ConvNet((Conv(3, 2), Conv(3, 3, 2)), shape=(2, 9, 9), classes=4)
@@ -24,20 +24,20 @@ def test_it_has_the_gradient_and_less_variation_than_other_solutions(network):
     gradient, x = some_gradient(network, 1)
     system = JointSystem.of(gradient)
     solved = gauss_newton(system, steps=100)
-    found = smoothest(system, solved.x)
+    found = tv_min(system, solved.x)
     assert relative_residual(gradient, found.x) < 1e-9
     assert len(found.energy) > 1 and found.energy.max() < 1e-20
     assert roughness(system, found.x) < 0.95 * min(roughness(system, solved.x), roughness(system, x[0].flatten()))
     other = gauss_newton(system, 0.2 * x[0].flatten(), steps=100).x
     assert (other - solved.x).abs().max() > 0.01  # there are several to choose from
-    again = smoothest(system, other)
+    again = tv_min(system, other)
     assert abs(roughness(system, again.x) / roughness(system, found.x) - 1) < 0.1  # whatever it starts from
 
 
 def test_no_step_along_the_kernel_makes_it_smoother():
     gradient, _ = some_gradient(LOSSY, 1)
     system = JointSystem.of(gradient)
-    found = smoothest(system, gauss_newton(system, steps=100).x).x
+    found = tv_min(system, gauss_newton(system, steps=100).x).x
     rows, generator = RowSpace.of(system.jacobian(found)), torch.Generator().manual_seed(0)
     for _ in range(20):
         step = rows.unseen(torch.randn(len(found), generator=generator, dtype=torch.float64))
@@ -60,15 +60,15 @@ def test_moves_of_one_layer_never_leave_the_solutions(monkeypatch):
         mended.append(gauss_newton(*args, **settings))
         return mended[-1]
 
-    monkeypatch.setattr("recon.attacks.smoothest.gauss_newton", spied)
-    smoothest(system, solved.x)
+    monkeypatch.setattr("recon.attacks.tv_min.gauss_newton", spied)
+    tv_min(system, solved.x)
     assert len(mended) == 1 and mended[0].energy[0] < 1e-20
 
 
 def test_pixels_stay_in_range():
     gradient, _ = some_gradient(LOSSY, 1)
     system = JointSystem.of(gradient)
-    found = smoothest(system, gauss_newton(system, steps=100).x).x
+    found = tv_min(system, gauss_newton(system, steps=100).x).x
     assert found.abs().max() < 0.52
 
 
@@ -76,7 +76,7 @@ def test_one_solution_is_the_smoothest():
     gradient, x = some_gradient(SMALL, 1)
     system = JointSystem.of(gradient)
     solved = gauss_newton(system)
-    found = smoothest(system, solved.x)
+    found = tv_min(system, solved.x)
     assert torch.allclose(found.x, x[0].flatten(), atol=1e-8)
     assert torch.allclose(found.x, solved.x, atol=1e-8)
 

@@ -2,9 +2,9 @@
 
     min_x TV(x)   subject to   h(x) = h*,     pixels in their range,
 
-h the joint system of `recon.attacks.joint`.  From one solution (Gauss–Newton's) the image moves along the kernel of
-the Jacobian to where its total variation is least, returns to h(x) = h* by Gauss–Newton, and so on.  The gradient is
-explained to rounding throughout; everything that is chosen is chosen by the prior.
+h the joint system of `recon.attacks.gradient_system`.  From one solution (Gauss–Newton's) the image moves along the
+kernel of the Jacobian to where its total variation is least, returns to h(x) = h* by Gauss–Newton, and so on.  The
+gradient is explained to rounding throughout; everything that is chosen is chosen by the prior.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from recon.attacks.gauss_newton import RowSpace, Solved, gauss_newton
-from recon.attacks.joint import JointSystem
+from recon.attacks.gradient_system import JointSystem
 
 ROUNDED = 1e-3  # |d| of a pixel difference becomes √(d² + ROUNDED²)
 OUTSIDE = 10.0  # weight of the squared distance from the pixels' range
@@ -22,7 +22,7 @@ SHARES = (1.0, 0.5, 0.2, 0.05)  # of a step along the kernel, until h(x) = h* ca
 SETTLED = 0.01  # relative fall of the total variation in a round below which it stops
 
 
-def smoothest(system: JointSystem, x: Tensor, rounds: int = 5, steps: int = 300) -> Solved:
+def tv_min(system: JointSystem, x: Tensor, rounds: int = 5, steps: int = 300) -> Solved:
     """From a solution x (c·h·w,); energy: ‖h(x) − h*‖² after every round, the start's first.
 
     rounds: at most · steps: of L-BFGS in each.  A system of depth 0 has one solution, which is returned.
@@ -72,4 +72,4 @@ def _roughness(system: JointSystem, x: Tensor) -> Tensor:
     return sum(sides, OUTSIDE * (x - x.clamp(*BOX)).square().sum())
 
 
-__all__ = ["smoothest"]
+__all__ = ["tv_min"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from small_networks import CONVS, SHAPE, STRIDED, some_images, theta_of
 
-from recon.attacks.operators import System, convolution_matrix, gradient_matrix, systems, taps
+from recon.attacks.rgap import System, convolution_matrix, gradient_matrix, systems, taps
 from recon.nets.conv import Conv
 
 

@@ -7,7 +7,7 @@ import torch
 from torch.func import grad
 
 from recon.attacks.reconstruct import reconstruct
-from recon.attacks.tangent import TangentMatching, beta, random_candidates
+from recon.chapters.seed.ntk import TangentMatching, beta, random_candidates
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
 from recon.released import Weights

@@ -8,9 +8,18 @@ from interruptions import killed_after
 from scipy.fft import dctn
 from torch.nn.functional import normalize
 
-from recon.attacks import denoising
-from recon.attacks.denoising import LOOK_BACK, Prior, PriorSettings, Span, Whitening, distinct, pulled, smoothed
 from recon.attacks.separation import PIXEL_STD
+from recon.chapters.weights_leak import separation_prior as module
+from recon.chapters.weights_leak.separation_prior import (
+    LOOK_BACK,
+    Prior,
+    PriorSettings,
+    Span,
+    Whitening,
+    distinct,
+    pulled,
+    smoothed,
+)
 from recon.store.checkpoints import Checkpoints
 
 SHAPE = (2, 8, 8)
@@ -67,7 +76,7 @@ def test_the_span_is_white_and_its_rows_are_the_same_images(public):
 
 def test_one_step_is_the_denoised_image_without_what_was_handed_on(monkeypatch):
     """One candidate, so that nothing is smoothed; the derivative along the probe by autograd."""
-    monkeypatch.setattr(denoising, "PROBE", 1e-3)
+    monkeypatch.setattr(module, "PROBE", 1e-3)
     prior = Prior(identity(), lambda z: z**3 + z.roll(1, -1))
     span = Span.of(torch.linalg.qr(sparse(6).T).Q.T, SHAPE, prior)
     w = normalize(torch.randn(1, 6, generator=seeded(3)), dim=1)
@@ -105,7 +114,7 @@ def test_sparse_images_come_out_of_a_mixture(settings):
     mixed = torch.randn(30, 12, generator=seeded(7)) @ x
     basis = torch.linalg.svd(mixed, full_matrices=False).Vh[:12]
     start = torch.randn(12, 12, generator=seeded(8)) @ basis
-    found = denoising.separate_with_prior(basis, start, SHAPE, Prior(identity(), shrink), settings, seeded(9))
+    found = module.separate_with_prior(basis, start, SHAPE, Prior(identity(), shrink), settings, seeded(9))
     assert found.x_hat.shape == (24, DIM) and torch.equal(found.x_hat[12:], -found.x_hat[:12])
     likeness = (normalize(found.sources, dim=1) @ normalize(x, dim=1).T).abs()
     assert (likeness.amax(0) > 0.9).sum() >= 10  # of the images
@@ -127,10 +136,10 @@ def test_of_two_alike_the_one_that_moves_more_begins_anew():
 def test_who_stayed_is_told_over_the_last_steps(monkeypatch):
     """A step that turns every candidate by a fixed angle: after `LOOK_BACK` of them it is that many times as far."""
     turn = torch.linalg.matrix_exp(0.1 * torch.tensor([[0.0, 1, 0], [-1, 0, 0], [0, 0, 0]]))
-    monkeypatch.setattr(denoising, "pulled", lambda w, *_: w @ turn)
+    monkeypatch.setattr(module, "pulled", lambda w, *_: w @ turn)
     basis = torch.linalg.qr(sparse(3).T).Q.T
     settings = PriorSettings(orthogonal=0, free=LOOK_BACK + 4)
-    found = denoising.separate_with_prior(basis, basis, SHAPE, Prior(identity(), shrink), settings, seeded())
+    found = module.separate_with_prior(basis, basis, SHAPE, Prior(identity(), shrink), settings, seeded())
     assert found.stayed[0] == pytest.approx(1.0, abs=1e-4)  # the axis
     assert found.stayed[1:].tolist() == pytest.approx([torch.tensor(0.1 * LOOK_BACK).cos().item()] * 2, abs=1e-3)
 
@@ -139,10 +148,10 @@ def test_a_resumed_attack_equals_an_uninterrupted_one(tmp_path):
     x = sparse(6, seed=12)
     basis = torch.linalg.qr(x.T).Q.T
     given = (basis, basis, SHAPE, Prior(identity(), shrink), PriorSettings(4, 8))
-    whole = denoising.separate_with_prior(*given, seeded(13))
+    whole = module.separate_with_prior(*given, seeded(13))
     checkpoint = Checkpoints(tmp_path).at("attack")
     with killed_after(6):
-        denoising.separate_with_prior(*given, seeded(13), checkpoint)
-    resumed = denoising.separate_with_prior(*given, seeded(13), checkpoint)
+        module.separate_with_prior(*given, seeded(13), checkpoint)
+    resumed = module.separate_with_prior(*given, seeded(13), checkpoint)
     assert torch.equal(whole.x_hat, resumed.x_hat) and torch.equal(whole.halfway, resumed.halfway)
     assert torch.equal(whole.stayed, resumed.stayed)

@@ -1,0 +1,275 @@
+"""The doors of attacks on trained weights; see `recon.attacks.door`."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
+from recon.attacks.bilevel_span import SpanAttack, SpanWeights
+from recon.attacks.door import (
+    AnyWeights,
+    Candidates,
+    Needs,
+    Shape,
+    dense_weights,
+    door,
+    first_layer,
+    one_logit,
+    seeded,
+)
+from recon.attacks.haim_recipe import PublishedSettings, recover_as_published
+from recon.attacks.multipliers import RIDGE, from_module, from_network, multipliers
+from recon.attacks.reconstruct import Reconstruction, reconstruct
+from recon.attacks.recover import RecoverSettings, recover
+from recon.attacks.separation import SeparationSettings, separate
+from recon.attacks.training_inversion import Train, invert_training
+from recon.errors import ReconError
+from recon.nets.mlp import MLP
+from recon.nets.module import ModuleNetwork
+from recon.optim.descent import HeavyBall
+from recon.optim.lbfgs_in_place import InPlaceSettings
+from recon.optim.subspace import Subspace, reduced
+from recon.released import Weights
+
+START = "; W1(0)"
+
+
+@door(Needs("Separation", Weights, "helps", "no", "shape", "a dense layer that is given the image"))
+def by_separation(
+    released: AnyWeights,
+    shape_or_prior: Shape,
+    settings: SeparationSettings | None = None,
+    generator: torch.Generator | None = None,
+) -> Candidates:
+    """Sources of the first layer, each with both signs; see `recon.attacks.separation`.  score: of a source, its share
+    in what training has written."""
+    layer = first_layer(released, shape_or_prior)
+    found = separate(layer, shape_or_prior, settings, seeded(generator))
+    about = {name: getattr(found, name) for name in ("sparsity", "stability", "mixing", "contrast")}
+    knows = "W1 and the images' shape" + (START if layer.w1_init is not None else "")
+    return Candidates(found.x_hat.unflatten(1, shape_or_prior), found.share.repeat(2), knows, about)
+
+
+@door(Needs("DecoReco", Weights, "no", "no", "shape", "dense with ReLU, one or two outputs"))
+def by_decoreco(
+    released: AnyWeights,
+    shape_or_prior: Shape,
+    settings: RecoverSettings | None = None,
+    generator: torch.Generator | None = None,
+) -> Candidates:
+    """Candidates that make θ* stationary; see `recon.attacks.recover`.  settings: by default two candidates a training
+    image; ReconError where their number is not known.  score: ‖λ_i ∇Φ(x_i)‖, the share in θ*."""
+    weights = one_logit(released, shape_or_prior)
+    depth = weights.network.depth
+    if settings is None:
+        settings = RecoverSettings(_candidates(weights), layer_weights=(1.0,) + (0.0,) * (depth - 1))
+    found = recover(weights, settings, seeded(generator))
+    names = ("multipliers", "labels", "agreement", "energy", "by_layer", "multiplier_scale")
+    about = {name: getattr(found, name) for name in names}
+    return Candidates(found.x_hat.unflatten(1, shape_or_prior), found.contribution, "θ* and the images' shape", about)
+
+
+def _candidates(weights: Weights) -> int:
+    if weights.n_train is None:
+        raise ReconError("say how many training images there are, Weights.of(module, n_train=…), or pass settings")
+    return 2 * weights.n_train
+
+
+HAIM = PublishedSettings(m=1000)  # of Haim et al. (2022) and Buzaglo et al. (2023), CIFAR-10
+
+
+@door(Needs("Published recipe", Weights, "no", "no", "shape", "dense with ReLU, one or two outputs"))
+def by_published_recipe(
+    released: AnyWeights,
+    shape_or_prior: Shape,
+    settings: PublishedSettings | None = None,
+    generator: torch.Generator | None = None,
+) -> Candidates:
+    """DecoReco with the published step sizes, nothing searched; see `recon.attacks.haim_recipe`.  settings: default
+    `HAIM`.  score: λ_i."""
+    weights = one_logit(released, shape_or_prior)
+    found = recover_as_published(weights, settings or HAIM, seeded(generator))
+    about = {"energy": found.energy, "history": found.history, "trace": found.accepted["trace"][0]}
+    images = found.x_hat[0].unflatten(1, shape_or_prior)
+    return Candidates(images, found.accepted["multipliers"][0], "θ* and the images' shape", about)
+
+
+@dataclass(frozen=True)
+class BilevelSettings:
+    """steps: outer ones · step_size, momentum, max_relative_step: of the descent in the images · tol: outer energy at
+    which it stops · box: of pixels · inner_first, inner_next: L-BFGS iterations of a hidden layer's inner problem,
+    before and during the outer loop."""
+
+    steps: int
+    step_size: float
+    momentum: float
+    max_relative_step: float = float("inf")
+    tol: float = 1e-8
+    box: tuple[float, float] = (0.0, 1.0)
+    inner_first: int = 1000
+    inner_next: int = 10
+
+
+#: of Runkel et al.'s two classifiers at the paper's sizes
+RUNKEL = {1: BilevelSettings(500, 3.0, 0.9), 2: BilevelSettings(100, 10.0, 0.5, 0.1)}
+
+
+@door(Needs("Bilevel", Weights, "helps", "needed", "shape", "dense with ReLU, at most one hidden, weight decay"))
+def by_bilevel(
+    released: AnyWeights,
+    shape_or_prior: Shape,
+    settings: BilevelSettings | None = None,
+    generator: torch.Generator | None = None,
+) -> Candidates:
+    """Images on which training ends at θ*, from U(box), one for each label; see `recon.attacks.bilevel`.
+
+    settings: default `RUNKEL`, by the network's depth · score: −‖θ* − θ(x)‖², one number for all.  ReconError without
+    labels in {0, 1}, without weight decay, and for deeper networks.
+    """
+    weights = dense_weights(released, shape_or_prior).to(dtype=torch.float64)
+    network, depth, generator = weights.network, weights.network.depth, seeded(generator)
+    if weights.y is None or weights.weight_decay <= 0 or depth > 2 or network.widths[-1] != 1:
+        raise ReconError(
+            "the bilevel attack needs labels y in {0, 1}, the weight decay, and one logit with at most one hidden layer"
+        )
+    settings = settings or RUNKEL[depth]
+    low, high = settings.box
+    drawn = torch.rand(len(weights.y), network.dim, generator=generator, dtype=torch.float64)
+    x_init = (low + (high - low) * drawn).to(weights.theta_star)[None]
+    found = (_affine if depth == 1 else _one_hidden)(weights, x_init, settings, generator)
+    score = -found.energy.expand(len(weights.y))
+    knows = "θ*, labels, weight decay and the images' shape" + ("; θ⁰" if weights.theta_init is not None else "")
+    about = {"energy": found.energy, "history": found.history[:, 0], "x_init": x_init[0]}
+    return Candidates(found.x_hat[0].unflatten(1, shape_or_prior), score, knows, about)
+
+
+def _descent(settings: BilevelSettings) -> HeavyBall:
+    steps = settings.step_size, settings.momentum
+    return HeavyBall(*steps, tol=settings.tol, box=settings.box, max_relative_step=settings.max_relative_step)
+
+
+def _affine(weights: Weights, x_init: Tensor, settings: BilevelSettings, _: torch.Generator) -> Reconstruction:
+    attack = BilevelAttack(weights, AffineInner(), Woodbury(), _descent(settings))
+    return reconstruct(attack, x_init, settings.steps, settings.tol)
+
+
+def _one_hidden(
+    weights: Weights, x_init: Tensor, settings: BilevelSettings, generator: torch.Generator
+) -> Reconstruction:
+    network, theta_init = weights.network, weights.theta_init
+    if network.bias is not None and not all(network.bias):
+        raise ReconError("the bilevel attack takes a hidden layer with biases everywhere")
+    if theta_init is None:  # the paper's θ⁰ ~ U(0, 1)
+        theta_init = network.flatten(network.init(generator, "uniform", torch.float64)).to(weights.theta_star)
+    start, (_, n, d) = theta_init, x_init.shape
+    assert weights.y is not None
+    attack = SpanAttack(
+        SpanWeights.of(network, weights.theta_star, min(n, d, network.widths[1])),
+        weights.y,
+        weights.weight_decay,
+        lambda basis: reduced(network, start, Subspace(basis))[1],
+        first=InPlaceSettings(max_iter=settings.inner_first, history=20),
+        next=InPlaceSettings(max_iter=settings.inner_next, trials=20),
+        descent=_descent(settings),
+    )
+    return reconstruct(attack, x_init, settings.steps, settings.tol)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What the adversary holds already: candidates x (N, ...), as the network takes them, and classes y (N,)."""
+
+    x: Tensor
+    y: Tensor
+
+
+@dataclass(frozen=True)
+class MultiplierSettings:
+    """ridge: of the least squares, relative to the mean squared norm of a gradient."""
+
+    ridge: float = RIDGE
+
+
+@door(Needs("KKT multipliers", Weights, "helps", "needed", "candidates", "any"))
+def by_multipliers(
+    released: AnyWeights,
+    shape_or_prior: Pool,
+    settings: MultiplierSettings | None = None,
+    generator: torch.Generator | None = None,
+) -> Candidates:
+    """The pool's own images, by how much of the weights each accounts for; see `recon.attacks.multipliers`.  Nothing is
+    drawn.  score: λ_i, or by how much i is refused."""
+    x, y, network = shape_or_prior.x, shape_or_prior.y, released.network
+    if isinstance(network, MLP):
+        problem = from_network(network, released.params, x.flatten(1), y, released.params_init)
+    else:
+        problem = from_module(network.module, x, y, _module_at(network, released.theta_init))
+    found = multipliers(problem, (settings or MultiplierSettings()).ridge)
+    knows = "θ* and candidates with their classes" + ("; θ⁰" if released.theta_init is not None else "")
+    return Candidates(x, found.score, knows, {"multipliers": found.values, "residual": found.residual})
+
+
+def _module_at(network: ModuleNetwork, theta: Tensor | None) -> nn.Module | None:
+    if theta is None:
+        return None
+    module = copy.deepcopy(network.module)
+    for name, value in network.unflatten(theta).items():
+        module.get_parameter(name).data = value.clone()
+    return module
+
+
+@dataclass(frozen=True)
+class AllButOne:
+    """Everything but one image: train, images (S, d) and labels (S,) -> θ (S, p) · guesses (K, d): one for each label,
+    where the search begins."""
+
+    train: Train
+    guesses: Tensor
+
+
+@dataclass(frozen=True)
+class InversionSettings:
+    """steps: of Gauss–Newton, at most · tol: relative residual at which it stops."""
+
+    steps: int = 25
+    tol: float = 1e-13
+
+
+@door(Needs("Training inversion", Weights, "needed", "found", "all other images and the recipe", "any, small"))
+def by_retraining(
+    released: AnyWeights,
+    shape_or_prior: AllButOne,
+    settings: InversionSettings | None = None,
+    generator: torch.Generator | None = None,
+) -> Candidates:
+    """The one image that training would need to end at θ*; see `recon.attacks.training_inversion`.  Nothing is drawn.
+
+    score: −‖θ(x̂) − θ*‖/‖θ*‖."""
+    settings, guesses = settings or InversionSettings(), shape_or_prior.guesses
+    found = invert_training(
+        shape_or_prior.train, released.theta_star.double(), guesses.flatten(1), settings.steps, settings.tol
+    )
+    about = {"label": found.label, "history": found.history}
+    knows = "θ*, θ⁰, the recipe and all other images"
+    return Candidates(found.x_hat.view_as(guesses[:1]), guesses.new_tensor([-found.residual]), knows, about)
+
+
+__all__ = [
+    "HAIM",
+    "RUNKEL",
+    "AllButOne",
+    "BilevelSettings",
+    "InversionSettings",
+    "MultiplierSettings",
+    "Pool",
+    "by_bilevel",
+    "by_decoreco",
+    "by_multipliers",
+    "by_published_recipe",
+    "by_retraining",
+    "by_separation",
+]
