@@ -1,4 +1,4 @@
-"""What chapter 7 measures: one network a cell, and what separation finds in it."""
+"""What chapter 8 measures: one network a cell, and what separation finds in it."""
 
 from __future__ import annotations
 
