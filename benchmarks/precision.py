@@ -10,8 +10,7 @@ because its products are rounded?  `moved` is how far an image is from its start
 
 `python benchmarks/precision.py kept` measures anew which arithmetic the kept runs of chapter 4 with 500 images had that
 asked for "bfloat16", which a processor may refuse: the shares of the layers that their starts leave, as kept, and here
-in float32 and with rounded operands; what a step costs, as kept and here; and how far apart the two are after the first
-steps.
+in float32 and with rounded operands, and how far apart these two are after the first steps.
 """
 
 from __future__ import annotations
@@ -91,8 +90,8 @@ def kept(steps: int = 200) -> dict[str, dict]:
         weights, net = train_reference(context, images, WIDTH, "all")
     norms = layer_norms(weights.network, weights.params)
     for start, name in KEPT.items():
-        result = json.loads((root / name / "result.json").read_text())
-        arm, its_net = result["metrics"]["variants"]["reference"], result["metrics"]["reference_net"]
+        metrics = json.loads((root / name / "result.json").read_text())["metrics"]
+        arm, its_net = metrics["variants"]["reference"], metrics["reference_net"]
         x_init = start_images(context, images) if start == "partition" else None
         found, at = {}, {}
         for kind in ("float32", "operands"):
@@ -111,7 +110,6 @@ def kept(steps: int = 200) -> dict[str, dict]:
             "as_kept": {
                 "start_share": arm["start_share"],
                 "log_loss": its_net["log_loss"],
-                "seconds_a_step_at_most": result["seconds"] / arm["steps"],
             },
             **found,
             "log_loss": net.log_loss,
