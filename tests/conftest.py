@@ -50,11 +50,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def of_an_appendix(item: pytest.Item) -> bool:
     """Whether the test's module says so (`APPENDIX = True`), or its parameter is an experiment of an appendix."""
     from recon.chapters import registry
+    from recon.press.edition import is_appendix
 
     if getattr(getattr(item, "module", None), "APPENDIX", False):
         return True
     chosen = registry().get(str(getattr(item, "callspec", None) and item.callspec.params.get("name")))  # type: ignore[attr-defined]
-    return chosen is not None and not chosen.chapter[0].isdigit()
+    return chosen is not None and is_appendix(Path(chosen.chapter))
 
 
 def compared(nbvals: Callable[..., bool], test: list[Any], ref: list[Any], *skip: Any) -> bool:

@@ -20,6 +20,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from recon.press.edition import is_appendix
+
 ROOT = Path(__file__).resolve().parents[1]
 BESIDE = ("types", "build")
 LOGS, SITE = ROOT / "build" / "test", ROOT / "build" / "published"
@@ -85,8 +87,7 @@ def say(text: str) -> None:
 def stages(jobs: int, slow: bool) -> list[Stage]:
     """In the order in which they start; those of `BESIDE`, which keep one processor busy, run beside the others."""
     pytest = [*PYTHON, "pytest", "-n", str(jobs), "-rfE", "--tb=short"]  # quiet already, by pyproject.toml
-    pages = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "tests" / "reference").glob("*.ipynb"))
-    pages = [page for page in pages if slow or Path(page).stem[0].isdigit()]  # appendices have letters
+    pages = [page for page in sorted((ROOT / "tests" / "reference").glob("*.ipynb")) if slow or not is_appendix(page)]
     unit = [*([] if slow else ["-m", "not slow"]), "--doctest-modules", "tests", "recon", "book/_ext"]
     return [
         Stage("lint", [*PYTHON, "ruff", "check", "--quiet"], "ruff check --fix mends what it can"),
@@ -96,7 +97,7 @@ def stages(jobs: int, slow: bool) -> list[Stage]:
         Stage("unit", [*pytest, "--dist", "worksteal", *unit], "one again: .venv/bin/python -m pytest -n 0 NAME"),
         Stage(
             "references",
-            [*pytest, "--dist", "loadscope", "--nbval", "--nbval-current-env", *pages],
+            [*pytest, "--dist", "loadscope", "--nbval", "--nbval-current-env", *map(str, pages)],
             "where the change was meant: python benchmarks/rounding.py --pages NAME (of the experiment)",
         ),
     ]

@@ -136,7 +136,7 @@ def note(
 
 def end_labels(ax: Axes, curves: Sequence[tuple[float, str, Colour]]) -> None:
     """Names of curves at the right of the axes, at the heights where the curves end; moved apart, with a thin line,
-    where ends meet.  After the limits are set."""
+    where ends meet, and kept beside the axes, where another panel's would meet them.  After the limits are set."""
     size = float(plt.rcParams["legend.fontsize"])
     figure = ax.figure.figure
     height = figure.get_figheight() * ax.get_position().height
@@ -144,15 +144,18 @@ def end_labels(ax: Axes, curves: Sequence[tuple[float, str, Colour]]) -> None:
     order = sorted(range(len(curves)), key=at.__getitem__)
     ends = [min(max(float(at[k]), 0.0), 1.0) for k in order]
     lines = [1 + curves[k][1].count("\n") for k in order]
-    gaps = [0.5 * size * 1.6 / 72 / height * (one + other) for one, other in zip(lines, lines[1:], strict=False)]
+    half = 0.5 * size * 1.6 / 72 / height  # of a line
+    gaps = [half * (one + other) for one, other in zip(lines, lines[1:], strict=False)]
     upward, downward = list(ends), list(ends)
     for k, gap in enumerate(gaps):
         upward[k + 1] = max(ends[k + 1], upward[k] + gap)
     for k in reversed(range(len(gaps))):
         downward[k] = min(ends[k], downward[k + 1] - gaps[k])
-    for k, end, up, down in zip(order, ends, upward, downward, strict=True):
+    places = [(up + down) / 2 for up, down in zip(upward, downward, strict=True)]
+    for k, gap in enumerate([0.0, *gaps]):
+        places[k] = max(places[k], places[k - 1] + gap if k else half * lines[0])
+    for k, end, place in zip(order, ends, places, strict=True):
         _, words, colour = curves[k]
-        place = (up + down) / 2
         beside = (0, 0.5)  # the line ends at the left of its words: towards their middle it would cross others'
         line = {"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": beside}
         ax.annotate(

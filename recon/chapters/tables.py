@@ -93,7 +93,11 @@ NULL_NAMES = {
     "held_out": "held-out images",
 }
 #: of attacks that have been given more than the weights
-OTHER_NULLS = {"denoised": "denoised mixtures of the span"}
+OTHER_NULLS = {
+    "denoised": "denoised mixtures of the span",
+    "others": "other photographs as they are",
+    "projected": "other photographs projected on the span",
+}
 
 
 def null_text(count: int, name: str) -> str:

@@ -369,6 +369,20 @@ def test_lines_of_labels_at_one_height_cross_none():
     plt.close("all")
 
 
+@chart
+def low():
+    figure, ax = plt.subplots(figsize=(6, 3))
+    ax.set(ylim=(0, 1))
+    end_labels(ax, [(0.0, "one", "black"), (0.01, "another", "black"), (0.02, "a third", "black")])
+    return figure
+
+
+def test_labels_stay_beside_their_axes_where_another_panel_begins():
+    figure = low()
+    assert min(each.xyann[1] for each in figure.axes[0].texts) > 0
+    plt.close("all")
+
+
 @pytest.mark.parametrize("kind", ["line", "markers", "dots", "bar", "text"])
 def test_a_legend_over_what_is_drawn_is_seen(kind):
     figure, ax = plt.subplots(figsize=(6, 3))

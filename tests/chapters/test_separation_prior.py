@@ -11,8 +11,9 @@ import torch
 from recon.chapters.base import Context
 from recon.chapters.weights_leak import PRIOR
 from recon.chapters.weights_leak.claims_prior import ways
-from recon.chapters.weights_leak.compute_prior import _public, denoised_mixtures, levels, trusted
+from recon.chapters.weights_leak.compute_prior import denoised_mixtures, levels, trusted
 from recon.chapters.weights_leak.separation_prior import Prior, PriorSeparated, Whitening
+from recon.chapters.weights_leak.compute_prior import BLENDS, denoised_mixtures, levels, photographs, public_rows, trusted
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc
@@ -36,15 +37,31 @@ def white(count, seed=0):
 def test_the_prior_is_learned_on_photographs_that_are_in_no_partition():
     context = Context(load_pool("photos"), torch.device("cpu"), 0, None, None)
     images = context.images(20)
-    public = _public(images, context)
+    rows = public_rows(images, context)
     used = torch.cat([images.train_index, images.init_index, images.held_out_index])
-    assert len(public.init) > 20 and not torch.isin(public.init_index, used).any()
-    assert torch.equal(public.train, images.train) and torch.equal(public.mean, images.mean)
+    public = torch.from_numpy(context.pool.index)[rows]
+    assert len(rows) > 20 and not torch.isin(public, used).any()
+
+
+def test_other_photographs_are_nulls_as_they_are_and_on_the_span():
+    basis = torch.linalg.qr(white(5, 7).flatten(1).T).Q.T
+    made = photographs(white(9, 1).flatten(1), basis)
+    assert torch.equal(made["others"], white(9, 1).flatten(1))
+    torch.testing.assert_close(made["projected"] @ basis.T, made["others"] @ basis.T, rtol=0, atol=1e-5)
+    assert torch.linalg.matrix_rank(made["projected"]) == 5
+
+
+def test_every_attack_is_held_against_other_photographs(smoke):
+    for _, table in ways(smoke.metrics):
+        assert {"others", "projected"} <= set(table.nulls)
+        assert table.best_null.ncc_06 >= max(table.nulls[name].ncc_06 for name in ("others", "projected"))
+    assert set(smoke.metrics.blends) == set(BLENDS)
 
 
 def test_counts_are_of_the_arrays(smoke):
     metrics = smoke.metrics
-    paired = ncc(smoke.array("x_train"), smoke.array("x_hat")).diagonal()
+    sources = smoke.array("x_hat")
+    paired = ncc(smoke.array("x_train"), torch.cat([sources, -sources])[smoke.array("matched")]).diagonal()
     torch.testing.assert_close(paired, smoke.array("ncc"), rtol=0, atol=1e-5)
     assert int((paired > 0.6).sum()) == metrics.found.matches.ncc_06
     assert (smoke.array("ncc").diff() <= 0).all() and len(paired) == metrics.n_train

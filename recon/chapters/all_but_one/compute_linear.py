@@ -1,4 +1,4 @@
-"""Chapter 20: the last image of a linear model, in closed form, and what becomes of it where the knowledge is wrong."""
+"""Appendix H: the last image of a linear model, in closed form, and what becomes of it where the knowledge is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 20: the last image of a small network: read off its weights after practice, or solved for by retraining."""
+"""Appendix H: the last image of a small network: read off its weights after practice, or solved for by retraining."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 22, fully connected: do more layers or more classes keep the images in?"""
+"""Appendix J, fully connected: do more layers or more classes keep the images in?"""
 
 from __future__ import annotations
 

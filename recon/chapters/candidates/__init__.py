@@ -1,4 +1,4 @@
-"""Chapter 21: other sets of images with the same weights; and what an adversary can say who holds candidates."""
+"""Appendix I: other sets of images with the same weights; and what an adversary can say who holds candidates."""
 
 from recon.chapters.base import Experiment
 from recon.chapters.candidates import compute_members, compute_sets

@@ -63,7 +63,7 @@ def compute(sizes: SetSizes, context: Context) -> Outcome[SetMetrics]:
 
 
 def started(sizes: SetSizes, context: Context, images: Bundle) -> tuple[MLP, Tensor]:
-    """The network of chapters 5 to 12 and the very start that chapter 6 draws."""
+    """The network of chapter 6, and the very start that it draws."""
     network = three_layer(sizes.width, images.dim)
     return network, network.flatten(network.init(context.stream("kkt.weights"), "small")).double()
 

@@ -1,4 +1,4 @@
-"""Chapter 11: n images each, the truth, the partition, noise, with fitted multipliers; and what the attack makes of
+"""Chapter 5: n images each, the truth, the partition, noise, with fitted multipliers; and what the attack makes of
 each."""
 
 from __future__ import annotations

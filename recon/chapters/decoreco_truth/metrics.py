@@ -1,4 +1,4 @@
-"""What chapter 11 measures."""
+"""What chapter 5 measures."""
 
 from __future__ import annotations
 

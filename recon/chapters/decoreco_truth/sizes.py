@@ -1,4 +1,4 @@
-"""How large chapter 11 is."""
+"""How large chapter 5 is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 5: training to the KKT regime, where homogeneous networks hold their training data; and the certificate."""
+"""Appendix A: training to the KKT regime, where homogeneous networks hold their training data; and the certificate."""
 
 from recon.chapters.base import Experiment
 from recon.chapters.kkt_training.claims import claims

@@ -1,4 +1,4 @@
-"""Chapter 5: two ways into the KKT regime, with the certificate on the way; and regression with weight decay."""
+"""Appendix A: two ways into the KKT regime, with the certificate on the way; and regression with weight decay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What chapter 5 measures."""
+"""What appendix A measures."""
 
 from __future__ import annotations
 

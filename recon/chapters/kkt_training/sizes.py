@@ -1,4 +1,4 @@
-"""How large chapter 5 is."""
+"""How large appendix A is."""
 
 from __future__ import annotations
 

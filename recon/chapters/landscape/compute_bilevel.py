@@ -1,4 +1,4 @@
-"""Chapter 13, the bilevel landscape: the affine net from 25 starts a seed, a fine map, and curves between solutions."""
+"""Chapter 5, the bilevel landscape: the affine net from 25 starts a seed, a fine map, and curves between solutions."""
 
 from __future__ import annotations
 

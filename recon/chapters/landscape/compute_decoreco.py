@@ -1,4 +1,4 @@
-"""Chapter 13, DecoReco's landscape: the same starts by four searches, and the bilevel sweep beside them."""
+"""Chapter 5, DecoReco's landscape: the same starts by four searches, and the bilevel sweep beside them."""
 
 from __future__ import annotations
 

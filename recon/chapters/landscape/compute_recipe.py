@@ -1,4 +1,4 @@
-"""Chapter 13, Figs. 10b, 11 and 12 by the published recipe: from few of the starts, and with its full budget."""
+"""Chapter 5, Figs. 10b, 11 and 12 by the published recipe: from few of the starts, and with its full budget."""
 
 from __future__ import annotations
 

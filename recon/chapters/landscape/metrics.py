@@ -1,4 +1,4 @@
-"""What chapter 13 measures.  Distances are L2 per image in pixel units, means over images and seeds."""
+"""What chapter 5 measures.  Distances are L2 per image in pixel units, means over images and seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large chapter 13 is: what both experiments share, and what each has of its own."""
+"""How large chapter 5 is: what both experiments share, and what each has of its own."""
 
 from __future__ import annotations
 

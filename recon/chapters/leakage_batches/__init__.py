@@ -1,4 +1,4 @@
-"""Chapter 16, Appendix G of Chen & Campbell (2022): what the mean gradient of a batch determines."""
+"""Appendix D; Appendix G of Chen & Campbell (2022): what the mean gradient of a batch determines."""
 
 from recon.chapters.base import Experiment
 from recon.chapters.leakage_batches.claims import claims

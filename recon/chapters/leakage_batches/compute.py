@@ -1,4 +1,4 @@
-"""Chapter 16: the gradient of a batch, as one system, through local steps, by labels, and unmixed."""
+"""Appendix D: the gradient of a batch, as one system, through local steps, by labels, and unmixed."""
 
 from __future__ import annotations
 

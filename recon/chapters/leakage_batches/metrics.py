@@ -1,4 +1,4 @@
-"""What chapter 16 measures."""
+"""What appendix D measures."""
 
 from __future__ import annotations
 

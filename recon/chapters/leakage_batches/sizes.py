@@ -1,4 +1,4 @@
-"""How large chapter 16 is."""
+"""How large appendix D is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 17, Appendix G of Chen & Campbell (2022): what hides an image from its gradient, and what does not."""
+"""Appendix E; Appendix G of Chen & Campbell (2022): what hides an image from its gradient, and what does not."""
 
 from recon.chapters.base import Experiment
 from recon.chapters.leakage_defences.claims import claims

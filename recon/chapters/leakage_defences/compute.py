@@ -1,4 +1,4 @@
-"""Chapter 17: noise in units of differential privacy, compression, signs, and whether noise lowers c(M)."""
+"""Appendix E: noise in units of differential privacy, compression, signs, and whether noise lowers c(M)."""
 
 from __future__ import annotations
 

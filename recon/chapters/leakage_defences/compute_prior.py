@@ -1,4 +1,4 @@
-"""Chapter 17: the same noise, and an adversary who knows mean and covariance of public photographs."""
+"""Appendix E: the same noise, and an adversary who knows mean and covariance of public photographs."""
 
 from __future__ import annotations
 

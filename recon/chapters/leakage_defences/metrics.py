@@ -1,4 +1,4 @@
-"""What chapter 17 measures."""
+"""What appendix E measures."""
 
 from __future__ import annotations
 

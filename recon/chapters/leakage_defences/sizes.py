@@ -1,4 +1,4 @@
-"""How large chapter 17 is."""
+"""How large appendix E is."""
 
 from __future__ import annotations
 

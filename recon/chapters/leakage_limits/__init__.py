@@ -1,4 +1,4 @@
-"""Chapter 18: what bounds the results on honest servers and plain networks: a residual block, a server that cheats."""
+"""Appendix F: what bounds the results on honest servers and plain networks: a residual block, a server that cheats."""
 
 from recon.chapters.base import Experiment
 from recon.chapters.leakage_limits.claims import claims

@@ -1,4 +1,4 @@
-"""Chapter 19: how much of the training set comes back, against how much is known of the start of training."""
+"""Appendix G: how much of the training set comes back, against how much is known of the start of training."""
 
 from __future__ import annotations
 

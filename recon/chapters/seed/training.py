@@ -1,4 +1,4 @@
-"""Networks whose start is kept: what the adversaries of chapter 19 know something of."""
+"""Networks whose start is kept: what the adversaries of appendix G know something of."""
 
 from __future__ import annotations
 

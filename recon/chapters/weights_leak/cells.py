@@ -1,4 +1,4 @@
-"""The cells of chapter 7's recipes: what each changes in the base recipe, and what is tried of its start."""
+"""The cells of chapter 8's recipes: what each changes in the base recipe, and what is tried of its start."""
 
 from __future__ import annotations
 

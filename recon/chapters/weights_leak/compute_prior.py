@@ -1,4 +1,4 @@
-"""Chapter 7, beyond the limits of independent components: separation with a prior learned on public photographs."""
+"""Beyond the limits of independent components: separation with a prior learned on public photographs."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ from recon.chapters.weights_leak.metrics import NoiseLevel, PriorMetrics, Truste
 from recon.chapters.weights_leak.separation_prior import Prior, PriorSeparated, Span, pulled, separate_with_prior
 from recon.chapters.weights_leak.sizes import PriorSizes
 from recon.images.bundle import Bundle
+from recon.images.photos import at_side
 from recon.nets.mlp import MLP
 from recon.released import Weights
-from recon.scoring.matching import one_to_one
+from recon.scoring.matching import one_to_one, target_decoy
 from recon.scoring.metrics import ncc
 from recon.training.denoiser import mixtures, noisy, unit
 from recon.training.weight_decay import DecaySettings, train_with_decay
 
 TAUS = (0.5, 1.0, 2.0, 3.0)
 TOP = (20, 50, 100)
+BLENDS = ("mixtures", "denoised", "others", "projected")  # nulls whose preference for training images is measured
 
 
 def compute_prior(sizes: PriorSizes, context: Context) -> Outcome[PriorMetrics]:
     """Train a network; learn the prior on photographs that are none of its own; attack in three ways."""
     everything = context.images(sizes.n_train)
     images = everything.at_side(sizes.side)
-    public = _public(everything, context).at_side(sizes.side).init
+    public = at_side(context.pool.pixels(public_rows(everything, context)), sizes.side).to(images.train)
+    mean = public.mean(0)  # theirs, since nobody releases that of the training images
+    seen, others = public - mean, images.pixels(images.init) - mean
     weights, loss = _released(sizes, context, images)
     sources = separate(FirstLayer.of(weights), images.shape, sizes.separation, context.stream("separation.attack"))
     checkpoint = context.checkpoints.at("denoiser")
-    seen = public.unflatten(1, images.shape)
     prior = Prior.of(seen, sizes.denoiser, context.stream("separation.noise"), checkpoint)
     basis, start, generator = sources.basis, sources.sources, context.stream("separation.order")
     found = separate_with_prior(
@@ -41,6 +44,7 @@ def compute_prior(sizes: PriorSizes, context: Context) -> Outcome[PriorMetrics]:
     )
     nulls = nulls_of(context, images, _mlp(weights), weights.theta_star, 2 * len(basis), basis)
     nulls["denoised"] = denoised_mixtures(basis, images, prior, context.stream("kkt.noise"))
+    nulls |= photographs(seen.flatten(1)[: 2 * len(basis)], basis)
     match = one_to_one(images.train, found.x_hat)
     order = match.score.argsort(descending=True)
     metrics = PriorMetrics(
@@ -50,26 +54,34 @@ def compute_prior(sizes: PriorSizes, context: Context) -> Outcome[PriorMetrics]:
         loss=loss,
         rank=len(basis),
         public=len(public),
-        levels=levels(prior, seen, images.init.unflatten(1, images.shape), context.stream("kkt.attack")),
+        levels=levels(prior, seen, others, context.stream("kkt.attack")),
         components=match_table(sources.x_hat, images, nulls),
         orthogonal=match_table(torch.cat([found.halfway, -found.halfway]), images, nulls),
         found=match_table(found.x_hat, images, nulls),
         trusted=trusted(found, images),
+        blends={name: target_decoy(nulls[name], images.train, images.held_out, 0.6) for name in BLENDS},
     )
     arrays = {
         "x_train": images.train[order],
-        "x_hat": found.x_hat[match.index[order]],
+        "x_hat": found.sources,
+        "matched": match.index[order],
         "ncc": match.score[order],
         "mean": images.mean,
         "stayed": found.stayed,
+        "train_index": images.train_index[order.cpu()],
+        "heldout_index": images.held_out_index,
     }
     return Outcome(metrics, arrays)
 
 
-def _public(images: Bundle, context: Context) -> Bundle:
-    """The bundle with photographs as `init` that are in none of its sets: what everybody has."""
-    used = torch.cat([images.train_index, images.init_index, images.held_out_index])
-    return images.with_others(context.pool, other_rows(context, used))
+def public_rows(images: Bundle, context: Context) -> Tensor:
+    """Rows in the pool of photographs that are in none of the bundle's sets: what everybody has."""
+    return other_rows(context, torch.cat([images.train_index, images.init_index, images.held_out_index]))
+
+
+def photographs(public: Tensor, basis: Tensor) -> dict[str, Tensor]:
+    """Other photographs (k, d) as they are, and projected on the span of `basis` (r, d): an adversary has both."""
+    return {"others": public, "projected": public @ basis.mT @ basis}
 
 
 def _released(sizes: PriorSizes, context: Context, images: Bundle) -> tuple[Weights, float]:

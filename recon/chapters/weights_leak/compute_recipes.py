@@ -1,4 +1,4 @@
-"""Chapter 7, the recipes: which habits of training leave images in the first layer, and what stops it."""
+"""Chapter 8, the recipes: which habits of training leave images in the first layer, and what stops it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 7, the limits: separation against the number of images, the width of the network, and the pixels."""
+"""Chapter 8, the limits: separation against the number of images, the width of the network, and the pixels."""
 
 from __future__ import annotations
 

@@ -38,9 +38,10 @@ def plot_prior(result: Result[PriorMetrics]) -> Figure:
 
 def plot_pairs(result: Result[PriorMetrics], columns: int = 10) -> Figure:
     """Ten training images, from the one found best to the worst in even steps, under what was assigned to each."""
-    train, found, score, mean = map(result.array, ("x_train", "x_hat", "ncc", "mean"))
+    train, sources, score, mean = map(result.array, ("x_train", "x_hat", "ncc", "mean"))
     picked = torch.linspace(0, len(train) - 1, columns).round().long()
-    scaled = normalize(found[picked], dim=1) * PIXEL_STD * found.shape[1] ** 0.5
+    found = torch.cat([sources, -sources])[result.array("matched")[picked]]
+    scaled = normalize(found, dim=1) * PIXEL_STD * found.shape[1] ** 0.5
     rows = [
         ("read out", (scaled + mean).clamp(0, 1), "black"),
         ("training image", (train[picked] + mean).clamp(0, 1), "grey"),

@@ -1,4 +1,4 @@
-"""The images of chapter 7: CIFAR-10 at several sizes, photographs, and data that are neither."""
+"""The images of chapter 8: CIFAR-10 at several sizes, photographs, and data that are neither."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What chapter 7 measures: one network a cell, and what separation finds in it."""
+"""What chapter 8 measures: one network a cell, and what separation finds in it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from recon.chapters.separation_common import NCCCounts
 from recon.chapters.tables import MatchTable
+from recon.scoring.matching import Competition
 from recon.training.recipes import Recipe
 
 
@@ -170,7 +171,8 @@ class PriorMetrics:
     all candidates orthogonal, begun there; `found`, the same with each on its own in the end.
 
     n_train images of side × side, width, loss: mean logistic loss at the end of training · rank: directions searched ·
-    public: photographs that the prior was learned from · levels: what it learned.
+    public: photographs that the prior was learned from · levels: what it learned · blends: name of a null -> its
+    matches above NCC 0.6 in one competition of training with held-out images; none in a run that did not note it.
     """
 
     n_train: int
@@ -184,3 +186,4 @@ class PriorMetrics:
     orthogonal: MatchTable
     found: MatchTable
     trusted: Trusted
+    blends: dict[str, Competition] = field(default_factory=dict)

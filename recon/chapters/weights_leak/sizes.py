@@ -1,4 +1,4 @@
-"""How large chapter 7 is."""
+"""How large chapter 8 is."""
 
 from __future__ import annotations
 
