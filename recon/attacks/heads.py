@@ -34,6 +34,7 @@ from recon.optim.spectrum import right_singular, signal_rank
 
 STEP = 0.5  # of the splitting, in units of the root mean square entry of an anchor
 ZERO = 0.05  # an entry counts as zero below this share of the vector's mean
+ANCHORS = 2  # for each dimension of the span, at most
 ALIKE = 0.9  # |cos| above which two vectors are one
 
 
@@ -119,9 +120,10 @@ def sparsest(
     basis = span_of(layer, public, settings.rank, bent)
     rank, scale = len(basis), public.scale
     found = rest = basis.new_empty(0, basis.shape[1])
-    anchors, every = public.features / scale, max(1, len(public.features) // settings.anchors)
+    anchors, count = public.features / scale, min(settings.anchors, ANCHORS * rank)
+    every = max(1, len(anchors) // max(count, 1))
     for k in range(settings.rounds if rank else 0):
-        part = (anchors[k % every :: every][: settings.anchors] @ basis.mT) @ basis
+        part = (anchors[k % every :: every][:count] @ basis.mT) @ basis
         if len(found):
             inside = torch.linalg.qr(found.mT).Q
             part = part - (part @ inside) @ inside.mT
@@ -143,13 +145,18 @@ def by_chance(basis: Tensor, settings: SparseSettings) -> float:
 
 
 def span_of(layer: FirstLayer, public: Public, rank: int | None = None, bent: bool = False) -> Tensor:
-    """Orthonormal rows (r, d) of what training wrote into the layer, in units of the public scale; see `sparsest`."""
+    """Orthonormal rows (r, d) of what training wrote into the layer, in units of the public scale; see `sparsest`.
+
+    The rank is told where what is left of the start has entries alike (`signal_rank`): in the weights as they are, or
+    over column norms where bent.  In units of the scale, columns that are hardly used would make the start stand out.
+    """
     w = layer.update.detach()
     if w.shape[1] != public.features.shape[1]:
         raise ReconError(f"a layer of {w.shape[1]} inputs does not take {public.features.shape[1]} features")
-    values, directions = right_singular(w / (column_norms(w) if bent else public.scale))
+    values, directions = right_singular(w / column_norms(w) if bent else w)
     rank = signal_rank(values, (w.shape[0], w.shape[1])) if rank is None else rank
-    return directions[:rank].to(public.features)
+    rows = directions[:rank] if bent else torch.linalg.qr((directions[:rank] / public.scale).mT).Q.mT
+    return rows.to(public.features)
 
 
 def column_norms(w: Tensor) -> Tensor:

@@ -99,6 +99,16 @@ def test_later_rounds_find_others(trained):
     assert int(found.certified.sum()) > 3
 
 
+def test_the_rank_is_told_in_the_weights_as_they_are(public, trained):
+    """Features that hardly vary: in units of their scale, what is left of the start would stand out there."""
+    shrink = torch.where(torch.arange(D) < 30, 1e-3, 1.0)
+    w = layer_of(trained * shrink) + 1e-3 * torch.randn(40, D, generator=torch.Generator().manual_seed(4))
+    few = Public(public.features * shrink)
+    basis = span_of(FirstLayer(w), few)
+    assert len(basis) == N and len(span_of(FirstLayer(w / few.scale), Public(few.features / few.scale))) > N
+    torch.testing.assert_close(basis @ basis.mT, torch.eye(N), atol=1e-5, rtol=0)
+
+
 def test_no_more_candidates_than_dimensions(public):
     g = torch.Generator().manual_seed(4)
     assert len(sparsest(FirstLayer(torch.randn(40, D, generator=g)), public, SparseSettings(rank=3)).x_hat) == 3
