@@ -61,7 +61,7 @@ def test_all_features_come_back_certified(public, trained):
 def test_the_splitting_solves_the_linear_programme(public, trained):
     """Against HiGHS, from one anchor and without moving it."""
     basis = span_of(FirstLayer(layer_of(trained)), public)
-    anchor = normalize((public.features[:1] / public.scale @ basis.mT) @ basis, dim=1)
+    anchor = normalize((public.features[:1] / public.units @ basis.mT) @ basis, dim=1)
     ours = programmes(anchor, basis, SparseSettings(restarts=1, iterations=3000))[0]
     ours = ours / (ours @ anchor[0])
     b = basis.double().numpy()
@@ -109,6 +109,11 @@ def test_the_rank_is_told_in_the_weights_as_they_are(public, trained):
     torch.testing.assert_close(basis @ basis.mT, torch.eye(N), atol=1e-5, rtol=0)
 
 
+def test_what_hardly_varies_is_not_stretched():
+    x = torch.tensor([[0.0, 0.0, 0.0], [0.1, 2.0, 4.0]])
+    assert (Public(x).units / Public(x).scale).tolist() == pytest.approx([20.0, 1.0, 1.0])
+
+
 def test_no_more_candidates_than_dimensions(public):
     g = torch.Generator().manual_seed(4)
     assert len(sparsest(FirstLayer(torch.randn(40, D, generator=g)), public, SparseSettings(rank=3)).x_hat) == 3
@@ -136,7 +141,7 @@ def test_columns_straighten_what_adam_bends(public):
     g = torch.Generator().manual_seed(7)
     trained, others = draw(40, 9), draw(200, 6)
     bend = 10 ** (2 * torch.rand(D, generator=g))
-    w = torch.randn(80, 40, generator=g) @ (trained / public.scale) * bend
+    w = torch.randn(80, 40, generator=g) @ (trained / public.units) * bend
     apart = {}
     for bent in (False, True):
         score = span_test(FirstLayer(w), torch.cat([trained, others]), public, 40, bent)
@@ -182,6 +187,7 @@ def test_column_norms_are_not_zero():
         (lambda: Public(torch.full((5, 3), torch.nan)), "finite"),
         (lambda: SparseSettings(rounds=0), "positive"),
         (lambda: sparsest(FirstLayer(torch.randn(4, 7)), Public(torch.rand(5, 3))), "7 inputs"),
+        (lambda: span_of(FirstLayer(torch.randn(4, 7)), Public(torch.rand(5, 7)), rank=6), "4 rows .* not of 6"),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, words):

@@ -11,6 +11,9 @@ from torch import nn
 
 from recon.attacks.heads import Public
 from recon.chapters import registry
+from recon.chapters.heads.given import Images, assigned, given
+from recon.chapters.heads.metrics import Given
+from recon.training.recipes import Recipe, build, train
 
 compute = import_module("recon.chapters.heads.compute")
 G = torch.Generator().manual_seed(0)
@@ -60,6 +63,58 @@ def test_what_is_done_to_a_head_before_it_is_published(recipe, holds):
     old = module[0].weight.detach().clone()
     compute._harmed(recipe, module, torch.Generator().manual_seed(1))
     assert holds(old, module[0].weight.detach())
+
+
+def test_batch_norm_in_use_scales_the_rows_of_the_first_layer():
+    """The head without it answers alike, and its start is scaled as its rows are."""
+    recipe, draws = Recipe(width=7, depth=2, classes=3, steps=30, batch=10), torch.Generator().manual_seed(2)
+    module = build(recipe, 5, draws)
+    module.insert(1, nn.BatchNorm1d(7))
+    x, y = torch.randn(40, 5, generator=draws), torch.randint(3, (40,), generator=draws)
+    trained = train(recipe, x, y, draws, module=module)
+    bare = compute._without_norm(trained)
+    assert len(bare.module) == 3
+    torch.testing.assert_close(bare.module(x), trained.module(x))
+    rows = bare.module[0].weight / trained.w1, bare.w1_init / trained.w1_init
+    torch.testing.assert_close(rows[0], rows[1])
+    assert rows[0].std(1).max() < 1e-5 < rows[0].std(0).min()
+    assert compute._without_norm(bare) is bare
+
+
+def given_of(x_hat: torch.Tensor | None) -> tuple:
+    """Features that are their image's pixels and some more; six classes that the mean colour tells."""
+    draws, shape = torch.Generator().manual_seed(4), (3, 8, 8)
+
+    def images(n: int) -> Images:
+        labels = torch.randint(6, (n,), generator=draws)
+        tint = torch.eye(3)[labels % 3] * (1 + labels // 3)[:, None] / 3
+        pixels = (0.3 * torch.rand(n, *shape, generator=draws) + 0.7 * tint[:, :, None, None]).flatten(1)
+        return Images(torch.cat([pixels, pixels.square()], dim=1), pixels, labels)
+
+    train_, others, public = images(10), images(60), images(400)
+    both = torch.cat([train_.features, others.features[:10]])
+    mirrored = both + 0.05 * torch.randn(both.shape, generator=draws)
+    return given(train_.features if x_hat is None else x_hat, train_, others, public, mirrored, shape)
+
+
+def test_true_features_give_what_the_ceiling_gives():
+    pictures, shown = given_of(None)
+    assert pictures.decoded == pictures.ceiling and pictures.decoded.ncc > 0.6
+    assert pictures.held_out.ncc < pictures.decoded.ncc and pictures.held_out.ssim < pictures.decoded.ssim
+    assert pictures.duplicates == Given(found=1.0, ceiling=1.0, null=pictures.duplicates.null)
+    assert pictures.duplicates.null < 0.5 and pictures.classes.ceiling > 0.9 and pictures.colours.ceiling > 0.9
+    assert shown["matched"].min() > 0.999 and torch.equal(shown["decoded"], shown["ceiling"])
+
+
+def test_candidates_that_are_noise_give_nothing_away():
+    pictures, _ = given_of(torch.randn(10, 384, generator=torch.Generator().manual_seed(5)))
+    assert pictures.duplicates.found < 0.5 and pictures.decoded.ncc < pictures.ceiling.ncc - 0.2
+
+
+def test_each_image_has_a_candidate_of_its_own():
+    public = Public(torch.randn(50, 6, generator=G))
+    images = torch.randn(4, 6, generator=G)
+    assert torch.equal(assigned(images.flip(0), images, public), images)
 
 
 def test_what_is_known_of_the_start():
