@@ -56,8 +56,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     found = context.sweep(partial(_unit, sizes, context), names, label="heads")
     cells = [cell for name in names for cell in unpacked(found[name], list[HeadCell])]
     task, first = _task(sizes, context, sizes.cells[0]), found[names[0]]
-    pictures, shown = _given(first["x_hat"], task, sizes, context)
-    metrics = Metrics(n_train=len(task.train), cells=cells, pictures=pictures)
+    told_of, shown = _given(first["x_hat"], task, sizes, context)
+    metrics = Metrics(n_train=len(task.train), cells=cells, given=told_of)
     arrays = {
         "w1": first["w1"],
         "features_train": task.train,

@@ -120,11 +120,11 @@ class Pictures:
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """All cells; pictures: of the first one."""
+    """All cells; given: what the features of the first one give away, where that was measured."""
 
     n_train: int
     cells: list[HeadCell]
-    pictures: Pictures
+    given: Pictures | None = None
 
     def at(self, start: str = "unknown", **of: object) -> HeadCell | None:
         """The first cell with these fields, None where there is none."""
