@@ -19,6 +19,7 @@ from recon.attacks.heads import (
     span_of,
     span_test,
     sparsest,
+    uncentred,
     zeros,
 )
 from recon.attacks.separation import FirstLayer
@@ -107,6 +108,19 @@ def test_the_rank_is_told_in_the_weights_as_they_are(public, trained):
     basis = span_of(FirstLayer(w), few)
     assert len(basis) == N and len(span_of(FirstLayer(w / few.scale), Public(few.features / few.scale))) > N
     torch.testing.assert_close(basis @ basis.mT, torch.eye(N), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("deviation", [None, 0.2 + torch.arange(D) / D])
+def test_a_mean_that_was_subtracted_is_put_back(public, trained, deviation):
+    """Of a standardiser, whose mean is known, and of batch norm, whose rows sum to zero (no deviation)."""
+    mean = trained.mean(0)
+    seen = (trained - mean) / (1 if deviation is None else deviation)
+    layer, settings = FirstLayer(layer_of(seen)), SparseSettings(rank=N)
+    back = FirstLayer(uncentred(layer.w1, mean, deviation))
+    near = [
+        (normalize(sparsest(x, public, settings).x_hat, dim=1) @ normalize(trained, dim=1).mT) for x in (back, layer)
+    ]
+    assert near[0].amax(0).min() > 0.999 > 0.95 > near[1].amax(0).median()
 
 
 def test_what_hardly_varies_is_not_stretched():

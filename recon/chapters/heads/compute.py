@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.nn.utils.fusion import fuse_linear_bn_eval
 
-from recon.attacks.heads import Public, matched_filter, span_test, sparsest
+from recon.attacks.heads import Public, matched_filter, span_test, sparsest, uncentred
 from recon.attacks.separation import FirstLayer, start_left
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.heads.given import Images, given, similarity
@@ -24,6 +24,7 @@ from recon.chapters.heads.sizes import RECIPES, SGD, Cell, Sizes
 from recon.chapters.packing import packed, unpacked
 from recon.images.features import backbone, features
 from recon.images.partitions import partition
+from recon.optim.spectrum import right_singular, signal_rank
 from recon.optim.streams import named
 from recon.scoring.membership import auc, true_rate
 from recon.training.early_stopping import early_stopping
@@ -138,7 +139,9 @@ def _views(x: Tensor) -> list[Tensor]:
 
 
 def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> tuple[Trained, float]:
-    """The released head in terms of the features as they are, and Σ lr · decay / (1 − momentum)."""
+    """The released head and Σ lr · decay / (1 − momentum).
+
+    module: takes features as they are, with a standardiser or batch norm put into its first layer · w1: as trained."""
     change = dict(RECIPES[cell.recipe])
     epochs = sizes.epochs * change.pop("epochs", 1.0)
     base = replace(sizes.base, width=cell.width, classes=cell.classes)
@@ -148,8 +151,7 @@ def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> tuple[Train
     recipe = replace(base, **change, steps=round(epochs * per_epoch))
     generator = named(context.seed, f"heads {cell.name}")
     x, linear = task.trained, cell.recipe == "linear head"
-    mean, std = x.mean(0), x.std(0)
-    std = torch.where(std > 1e-3, std, 1.0)  # as scikit-learn's StandardScaler does for what is constant
+    mean, std = _standard(x)
     standardised = cell.recipe == "standardised features"
     x = (x - mean) / std if standardised else x
     half = len(task.others) // 2
@@ -159,19 +161,23 @@ def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> tuple[Train
     if cell.recipe == "batch norm":
         module.insert(1, nn.BatchNorm1d(cell.width))
     trained = train(recipe, x, task.labels, generator, stop=stop, module=module)
-    trained = _without_norm(trained)
     if cell.recipe == "average of five checkpoints":
         trained = _averaged(recipe, trained, x, task.labels, generator)
     _harmed(cell.recipe, trained.module, generator)
     first = trained.module[0]
     assert isinstance(first, nn.Linear)
-    start = trained.w1_init
-    if standardised:  # the standardiser is released with the head: both are one layer
+    trained = replace(trained, w1=first.weight.detach().clone())
+    if standardised:
         with torch.no_grad():
             first.weight.div_(std)
             first.bias.sub_(first.weight @ mean)
-        start = start / std
-    return replace(trained, w1_init=start, w1=first.weight.detach().clone()), recipe.erased
+    return replace(trained, module=_without_norm(trained.module)), recipe.erased
+
+
+def _standard(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation (d,) of features (n, d), 1 for what is constant, as scikit-learn's StandardScaler has it."""
+    std = x.std(0)
+    return x.mean(0), torch.where(std > 1e-3, std, 1.0)
 
 
 def _linear(d: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
@@ -181,17 +187,13 @@ def _linear(d: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
     return nn.Sequential(layer)
 
 
-def _without_norm(trained: Trained) -> Trained:
+def _without_norm(module: nn.Sequential) -> nn.Sequential:
     """The same head without its batch norm: in use that is affine, and scales the rows of the first layer."""
-    first, *rest = trained.module
+    first, *rest = module
     if not rest or not isinstance(rest[0], nn.BatchNorm1d):
-        return trained
-    norm = rest[0]
-    assert isinstance(first, nn.Linear) and norm.running_var is not None
-    scale = norm.weight / (norm.running_var + norm.eps).sqrt()
-    fused = fuse_linear_bn_eval(first, norm)
-    start = trained.w1_init * scale[:, None]
-    return replace(trained, module=nn.Sequential(fused, *rest[1:]), w1_init=start.detach())
+        return module
+    assert isinstance(first, nn.Linear)
+    return nn.Sequential(fuse_linear_bn_eval(first, rest[0]), *rest[1:])
 
 
 def _averaged(recipe: Recipe, trained: Trained, x: Tensor, y: Tensor, generator: torch.Generator) -> Trained:
@@ -227,13 +229,11 @@ def _attacked(
 ) -> tuple[HeadCell, Tensors]:
     generator, public = named(context.seed, f"heads nulls {cell.name} {start}"), task.public
     bent = cell.recipe.startswith("Adam")
-    layer = FirstLayer(released.w1, _known(start, released.w1_init, generator))
-    update = layer.update
-    if cell.recipe == "standardised features":  # its rows mix features less their mean, which is released: add that
-        mean = task.trained.mean(0)[None] * released.w1.norm() / task.trained.mean(0).norm()
-        layer = FirstLayer(torch.cat([update, mean]))
+    known = _known(start, released.w1_init, generator)
+    update = FirstLayer(released.w1, known).update
+    layer, rank = _searched(cell, task, update)
     began = time.process_time()
-    found = sparsest(layer, public, sizes.attack, bent)
+    found = sparsest(layer, public, replace(sizes.attack, rank=rank or sizes.attack.rank), bent)
     seconds = time.process_time() - began
     rank = found.rank
     mixtures = torch.randn(rank, rank, generator=generator) @ found.basis * public.units if rank else found.x_hat
@@ -242,11 +242,12 @@ def _attacked(
     true = similarity(found.x_hat, task.train, public).amax(1) > TRUE if rank else sure
     asked = torch.cat([task.train, task.others])
     member = np.arange(len(asked)) < len(task.train)
-    bias = released.module[0].bias
-    assert isinstance(bias, Tensor)
+    first = released.module[0]
+    assert isinstance(first, nn.Linear)
+    w = first.weight.detach() if known is None else update
     scores = {
         "span": span_test(layer, asked, public, max(rank, 1), bent),
-        "filter": matched_filter(update, bias.detach(), asked, public),
+        "filter": matched_filter(w, first.bias.detach(), asked, public),
         "margin": _margin(released.module, asked),
     }
     others = task.others
@@ -280,6 +281,17 @@ def _attacked(
         ica = cosines(_fast_ica(found.basis, public, context.seed), task.train, public)
         row = replace(row, fast_ica=ica, fast_ica_seconds=round(time.process_time() - began, 2))
     return row, {"w1": released.w1, "x_hat": found.x_hat, "zeros": found.zeros}
+
+
+def _searched(cell: Cell, task: Task, update: Tensor) -> tuple[FirstLayer, int | None]:
+    """The layer whose rows mix features, and the rank of their span where its spectrum does not tell."""
+    if cell.recipe not in ("standardised features", "batch norm"):
+        return FirstLayer(update), None
+    mean, deviation = _standard(task.trained)  # released with the head
+    if cell.recipe == "batch norm":
+        mean, deviation = task.public.mean, torch.ones_like(mean)
+    rank = signal_rank(right_singular(update)[0], (update.shape[0], update.shape[1]))
+    return FirstLayer(uncentred(update, mean, deviation)), rank + 1
 
 
 def _known(start: str, w1_init: Tensor, generator: torch.Generator) -> Tensor | None:
