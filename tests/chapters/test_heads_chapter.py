@@ -94,8 +94,8 @@ def test_what_is_subtracted_from_features_is_put_back(tmp_path, recipe):
     task = compute._task(sizes, context, cell)
     released, sigma = compute._head(sizes, context, cell, task)
     row, _ = compute._attacked(sizes, context, cell, task, released, "known", sigma)
-    assert row.rank <= 20 and row.matches.cos_07 >= 14 and row.span.auc > 0.9
-    assert row.retrieval.found >= 15 > row.retrieval.mixtures
+    assert row.rank <= 20 and row.matches.cos_07 >= 9 and row.span.auc > 0.9
+    assert row.retrieval.found >= 12 > 4 > row.retrieval.mixtures
     plain, rank = compute._searched(Cell(n=20, width=64), task, released.w1)
     assert rank is None and torch.equal(plain.w1, released.w1)
     assert compute.accuracy(released.module, task.train, task.labels) > 0.9
