@@ -8,6 +8,7 @@ named at 1 % false alarms.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +25,9 @@ from recon.chapters.heads.sizes import SIZES, Cell
 from recon.images.registry import load_pool
 from recon.scoring.roc import true_rate
 from recon.store.checkpoints import Checkpoints
+from recon.training.recipes import Trained
 
+compute = import_module("recon.chapters.heads.compute")
 SEED = 9
 TRIED = {
     "chosen": {},
@@ -40,39 +43,42 @@ TRIED = {
 RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
-def main(ns: tuple[int, ...] = (100, 300, 500)) -> None:
+def heads(cells: Iterable[Cell]) -> Iterator[tuple[compute.Task, Trained]]:
+    """Of each cell, what was trained on and the released head."""
     torch.set_flush_denormal(True)
-    compute, sizes, base = import_module("recon.chapters.heads.compute"), SIZES["laptop"], SparseSettings()
-    rows: dict[str, dict] = {name: {"settings": asdict(replace(base, **change))} for name, change in TRIED.items()}
     with TemporaryDirectory() as folder:
         context = Context(load_pool("cifar10"), torch.device("cpu"), SEED, Checkpoints(Path(folder)), one_by_one)
-        for n in ns:
-            cell = Cell(n=n)
-            task = compute._task(sizes, context, cell)
-            w1 = compute._head(sizes, context, cell, task)[0].w1
-            for name, change in TRIED.items():
-                start = time.process_time()
-                found = sparsest(FirstLayer(w1), task.public, replace(base, **change))
-                seconds = time.process_time() - start
-                true = compute.similarity(found.x_hat, task.train, task.public).amax(1) > compute.TRUE
-                rows[name][f"n = {n}"] = {
-                    "above 0.9": compute.cosines(found.x_hat, task.train, task.public).cos_09,
-                    "certified": int(found.certified.sum()),
-                    "certified and true": int((found.certified & true).sum()),
-                    "cpu_seconds": round(seconds, 1),
-                }
-        cell = Cell(recipe="AdamW, default")
-        task = compute._task(sizes, context, cell)
-        released = compute._head(sizes, context, cell, task)[0]
-        asked = torch.cat([task.train, task.others])
-        member = np.arange(len(asked)) < len(task.train)
-        bias = released.module[0].bias.detach()
-        rates = {
-            f"ridge {ridge:g}": true_rate(
-                matched_filter(released.w1, bias, asked, task.public, ridge).double().numpy(), member, 0.01
-            )
-            for ridge in RIDGES
-        }
+        for cell in cells:
+            task = compute._task(SIZES["laptop"], context, cell)
+            yield task, compute._head(SIZES["laptop"], context, cell, task)[0]
+
+
+def main(ns: tuple[int, ...] = (100, 300, 500)) -> None:
+    base = SparseSettings()
+    rows: dict[str, dict] = {name: {"settings": asdict(replace(base, **change))} for name, change in TRIED.items()}
+    for task, released in heads(Cell(n=n) for n in ns):
+        for name, change in TRIED.items():
+            start = time.process_time()
+            found = sparsest(FirstLayer(released.w1), task.public, replace(base, **change))
+            seconds = time.process_time() - start
+            true = compute.similarity(found.x_hat, task.train, task.public).amax(1) > compute.TRUE
+            rows[name][f"n = {len(task.train)}"] = {
+                "rank": found.rank,
+                "above 0.9": compute.cosines(found.x_hat, task.train, task.public).cos_09,
+                "certified": int(found.certified.sum()),
+                "certified and true": int((found.certified & true).sum()),
+                "cpu_seconds": round(seconds, 1),
+            }
+    ((task, released),) = heads([Cell(recipe="AdamW, default")])
+    asked = torch.cat([task.train, task.others])
+    member = np.arange(len(asked)) < len(task.train)
+    bias = released.module[0].bias.detach()
+    rates = {
+        f"ridge {ridge:g}": true_rate(
+            matched_filter(released.w1, bias, asked, task.public, ridge).double().numpy(), member, 0.01
+        )
+        for ridge in RIDGES
+    }
     write({"seed": SEED, "settings": rows, "matched filter, members at 1 %": rates}, __file__)
 
 

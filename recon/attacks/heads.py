@@ -34,6 +34,7 @@ from recon.optim.spectrum import right_singular, signal_rank
 
 STEP = 0.5  # of the splitting, in units of the root mean square entry of an anchor
 ZERO = 0.05  # an entry counts as zero below this share of the vector's mean
+ANCHORS = 2  # for each dimension of the span, at most
 ALIKE = 0.9  # |cos| above which two vectors are one
 
 
@@ -63,6 +64,13 @@ class Public:
         """Standard deviation (d,)."""
         found = self.features.std(0)
         return found.clamp_min(0.01 * found[found > 0].median().item())
+
+    @property
+    def units(self) -> Tensor:
+        """Those of the search (d,): the scale, at least its median.  What is left of the start is as large in features
+        that hardly vary, and would stand out."""
+        scale = self.scale
+        return scale.clamp_min(scale.median().item())
 
     def standardised(self, features: Tensor) -> Tensor:
         """(features − mean) / scale, (n, d): how two features are compared."""
@@ -94,7 +102,7 @@ class SparseSettings:
 class SparseFeatures:
     """x_hat (r, d): found features, not negative, of the length of a public one, those with most zeros first · zeros
     (r,): how many entries of each are zero · certified (r,): whether those are more than `by_chance` · basis (rank, d):
-    orthonormal, of the span, in units of the scale."""
+    orthonormal, of the span, in the public `units`."""
 
     x_hat: Tensor
     zeros: Tensor
@@ -117,11 +125,12 @@ def sparsest(
     """
     settings = settings or SparseSettings()
     basis = span_of(layer, public, settings.rank, bent)
-    rank, scale = len(basis), public.scale
+    rank, units = len(basis), public.units
     found = rest = basis.new_empty(0, basis.shape[1])
-    anchors, every = public.features / scale, max(1, len(public.features) // settings.anchors)
+    anchors, count = public.features / units, min(settings.anchors, ANCHORS * rank)
+    every = max(1, len(anchors) // max(count, 1))
     for k in range(settings.rounds if rank else 0):
-        part = (anchors[k % every :: every][: settings.anchors] @ basis.mT) @ basis
+        part = (anchors[k % every :: every][:count] @ basis.mT) @ basis
         if len(found):
             inside = torch.linalg.qr(found.mT).Q
             part = part - (part @ inside) @ inside.mT
@@ -132,7 +141,7 @@ def sparsest(
             break
     x = distinct(torch.cat([found, rest]))[:rank]
     length = public.features.norm(dim=1).median()
-    x_hat = normalize(x.clamp_min(0) * scale, dim=1) * length
+    x_hat = normalize(x.clamp_min(0) * units, dim=1) * length
     return SparseFeatures(x_hat, zeros(x), zeros(x) > by_chance(basis, settings), basis)
 
 
@@ -143,13 +152,31 @@ def by_chance(basis: Tensor, settings: SparseSettings) -> float:
 
 
 def span_of(layer: FirstLayer, public: Public, rank: int | None = None, bent: bool = False) -> Tensor:
-    """Orthonormal rows (r, d) of what training wrote into the layer, in units of the public scale; see `sparsest`."""
+    """Orthonormal rows (r, d) of what training wrote into the layer, in the public `units`; see `sparsest`.
+
+    The rank is told where what is left of the start has entries alike (`signal_rank`): in the weights as they are, or
+    over column norms where bent.  ReconError for a rank above the number of rows.
+    """
     w = layer.update.detach()
     if w.shape[1] != public.features.shape[1]:
         raise ReconError(f"a layer of {w.shape[1]} inputs does not take {public.features.shape[1]} features")
-    values, directions = right_singular(w / (column_norms(w) if bent else public.scale))
+    if rank is not None and rank > len(w):
+        raise ReconError(f"a first layer of {len(w)} rows holds the span of at most {len(w)} features, not of {rank}")
+    values, directions = right_singular(w / column_norms(w) if bent else w)
     rank = signal_rank(values, (w.shape[0], w.shape[1])) if rank is None else rank
-    return directions[:rank].to(public.features)
+    rows = directions[:rank] if bent else torch.linalg.qr((directions[:rank] / public.units).mT).Q.mT
+    return rows.to(public.features)
+
+
+def uncentred(update: Tensor, mean: Tensor, deviation: Tensor | None = None) -> Tensor:
+    """Rows (h + 1, d) that mix features, of a layer (h, d) that was trained on z = (f − mean) / deviation.
+
+    Σ_i a_i z_i · deviation = Σ_i a_i f_i − (Σ_i a_i) mean: with the mean as one more row, as long as all others
+    together, features are in their span.  So it is under batch norm, after which the a_i of a row sum to zero in every
+    batch; there the public mean stands in for theirs.
+    """
+    rows = update if deviation is None else update * deviation
+    return torch.cat([rows, mean[None] * rows.norm() / mean.norm()])
 
 
 def column_norms(w: Tensor) -> Tensor:
@@ -193,10 +220,10 @@ def distinct(x: Tensor) -> Tensor:
 
 
 def span_test(layer: FirstLayer, features: Tensor, public: Public, rank: int, bent: bool = False) -> Tensor:
-    """−‖f − P f‖ / ‖f‖ (k,) of features (k, d) in units of the public scale, P onto the layer's `rank` strongest
+    """−‖f − P f‖ / ‖f‖ (k,) of features (k, d) in the public `units`, P onto the layer's `rank` strongest
     directions: 0 in the span, −1 at right angles to it.  Exact for plain SGD with the start gone or known."""
     basis = span_of(layer, public, rank, bent)
-    x = features / public.scale
+    x = features / public.units
     return -(x - (x @ basis.mT) @ basis).norm(dim=1) / x.norm(dim=1).clamp_min(1e-12)
 
 

@@ -19,6 +19,7 @@ from recon.attacks.heads import (
     span_of,
     span_test,
     sparsest,
+    uncentred,
     zeros,
 )
 from recon.attacks.separation import FirstLayer
@@ -61,7 +62,7 @@ def test_all_features_come_back_certified(public, trained):
 def test_the_splitting_solves_the_linear_programme(public, trained):
     """Against HiGHS, from one anchor and without moving it."""
     basis = span_of(FirstLayer(layer_of(trained)), public)
-    anchor = normalize((public.features[:1] / public.scale @ basis.mT) @ basis, dim=1)
+    anchor = normalize((public.features[:1] / public.units @ basis.mT) @ basis, dim=1)
     ours = programmes(anchor, basis, SparseSettings(restarts=1, iterations=3000))[0]
     ours = ours / (ours @ anchor[0])
     b = basis.double().numpy()
@@ -99,6 +100,34 @@ def test_later_rounds_find_others(trained):
     assert int(found.certified.sum()) > 3
 
 
+def test_the_rank_is_told_in_the_weights_as_they_are(public, trained):
+    """Features that hardly vary: in units of their scale, what is left of the start would stand out there."""
+    shrink = torch.where(torch.arange(D) < 30, 1e-3, 1.0)
+    w = layer_of(trained * shrink) + 1e-3 * torch.randn(40, D, generator=torch.Generator().manual_seed(4))
+    few = Public(public.features * shrink)
+    basis = span_of(FirstLayer(w), few)
+    assert len(basis) == N and len(span_of(FirstLayer(w / few.scale), Public(few.features / few.scale))) > N
+    torch.testing.assert_close(basis @ basis.mT, torch.eye(N), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("deviation", [None, 0.2 + torch.arange(D) / D])
+def test_a_mean_that_was_subtracted_is_put_back(public, trained, deviation):
+    """Of a standardiser, whose mean is known, and of batch norm, whose rows sum to zero (no deviation)."""
+    mean = trained.mean(0)
+    seen = (trained - mean) / (1 if deviation is None else deviation)
+    layer, settings = FirstLayer(layer_of(seen)), SparseSettings(rank=N)
+    back = FirstLayer(uncentred(layer.w1, mean, deviation))
+    near = [
+        (normalize(sparsest(x, public, settings).x_hat, dim=1) @ normalize(trained, dim=1).mT) for x in (back, layer)
+    ]
+    assert near[0].amax(0).min() > 0.999 > 0.95 > near[1].amax(0).median()
+
+
+def test_what_hardly_varies_is_not_stretched():
+    x = torch.tensor([[0.0, 0.0, 0.0], [0.1, 2.0, 4.0]])
+    assert (Public(x).units / Public(x).scale).tolist() == pytest.approx([20.0, 1.0, 1.0])
+
+
 def test_no_more_candidates_than_dimensions(public):
     g = torch.Generator().manual_seed(4)
     assert len(sparsest(FirstLayer(torch.randn(40, D, generator=g)), public, SparseSettings(rank=3)).x_hat) == 3
@@ -126,7 +155,7 @@ def test_columns_straighten_what_adam_bends(public):
     g = torch.Generator().manual_seed(7)
     trained, others = draw(40, 9), draw(200, 6)
     bend = 10 ** (2 * torch.rand(D, generator=g))
-    w = torch.randn(80, 40, generator=g) @ (trained / public.scale) * bend
+    w = torch.randn(80, 40, generator=g) @ (trained / public.units) * bend
     apart = {}
     for bent in (False, True):
         score = span_test(FirstLayer(w), torch.cat([trained, others]), public, 40, bent)
@@ -172,6 +201,7 @@ def test_column_norms_are_not_zero():
         (lambda: Public(torch.full((5, 3), torch.nan)), "finite"),
         (lambda: SparseSettings(rounds=0), "positive"),
         (lambda: sparsest(FirstLayer(torch.randn(4, 7)), Public(torch.rand(5, 3))), "7 inputs"),
+        (lambda: span_of(FirstLayer(torch.randn(4, 7)), Public(torch.rand(5, 7)), rank=6), "4 rows .* not of 6"),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, words):

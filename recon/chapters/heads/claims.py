@@ -10,7 +10,7 @@ from recon.store.results import Claim
 PRECISE, MOST = 0.95, 0.5
 #: what people do to a head without thinking of privacy
 HABITS = (
-    *("dropout 0.5", "standardised features", "flips and shifts", "early stopping"),
+    *("dropout 0.5", "batch norm", "standardised features", "flips and shifts", "early stopping"),
     *("8-bit weights", "half of the weights pruned", "average of five checkpoints"),
 )
 

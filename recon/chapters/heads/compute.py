@@ -11,13 +11,14 @@ import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 from sklearn.decomposition import FastICA
-from sklearn.linear_model import Ridge
 from torch import Tensor, nn
 from torch.nn.functional import normalize
+from torch.nn.utils.fusion import fuse_linear_bn_eval
 
-from recon.attacks.heads import Public, matched_filter, span_test, sparsest
+from recon.attacks.heads import Public, matched_filter, span_test, sparsest, uncentred
 from recon.attacks.separation import FirstLayer, start_left
 from recon.chapters.base import Context, Outcome, Tensors
+from recon.chapters.heads.given import Images, given, similarity
 from recon.chapters.heads.metrics import Cosines, HeadCell, Metrics, Pictures, Retrieval, Told
 from recon.chapters.heads.sizes import RECIPES, SGD, Cell, Sizes
 from recon.chapters.packing import packed, unpacked
@@ -27,6 +28,9 @@ from recon.optim.rng import named
 from recon.scoring.metrics import ncc
 from recon.scoring.roc import auc, true_rate
 from recon.training.recipes import Recipe, Trained, accuracy, early_stopping, train
+from recon.optim.spectrum import right_singular, signal_rank
+from recon.scoring.membership import auc, true_rate
+from recon.training.recipes import Recipe, Trained, accuracy, build, train
 
 TRUE = 0.8  # a candidate is true above this cosine with a training feature
 VIEWS = 4  # of each image: as it is, flipped, shifted, both
@@ -35,12 +39,13 @@ VIEWS = 4  # of each image: as it is, flipped, shifted, both
 @dataclass(frozen=True)
 class Task:
     """Features and pictures of a cell: train (n, d), trained (v n, d) all that the head sees, y and labels of those,
-    public (k, d), others (l, d) and their labels; pictures (·, C·H·W) of each; indices of train and others."""
+    public (k, d), others (l, d), labels of both; pictures (·, C·H·W) of each; indices of train and others."""
 
     train: Tensor
     trained: Tensor
     labels: Tensor
     public: Public
+    public_labels: Tensor
     others: Tensor
     other_labels: Tensor
     pixels: dict[str, Tensor]
@@ -54,8 +59,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     found = context.sweep(partial(_unit, sizes, context), names, label="heads")
     cells = [cell for name in names for cell in unpacked(found[name], list[HeadCell])]
     task, first = _task(sizes, context, sizes.cells[0]), found[names[0]]
-    pictures, shown = _pictures(first["x_hat"], task)
-    metrics = Metrics(n_train=len(task.train), cells=cells, pictures=pictures)
+    told_of, shown = _given(first["x_hat"], task, sizes, context)
+    metrics = Metrics(n_train=len(task.train), cells=cells, given=told_of)
     arrays = {
         "w1": first["w1"],
         "features_train": task.train,
@@ -69,6 +74,20 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         **shown,
     }
     return Outcome(metrics, arrays)
+
+
+def _given(x_hat: Tensor, task: Task, sizes: Sizes, context: Context) -> tuple[Pictures, Tensors]:
+    """What the first cell's candidates (m, d) tell of the training images."""
+    n, shape, pixels = len(task.train), context.pool.shape, task.pixels
+    both = torch.cat([pixels["train"], pixels["others"][:n]]).unflatten(1, shape)
+    return given(
+        x_hat,
+        Images(task.train, pixels["train"], task.labels[:n]),
+        Images(task.others, pixels["others"], task.other_labels),
+        Images(task.public.features, pixels["public"], task.public_labels),
+        features(both.flip(-1), backbone(sizes.cells[0].backbone, sizes.side)),
+        shape,
+    )
 
 
 def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
@@ -95,13 +114,18 @@ def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
     seen = {name: features(x, of) for name, x in images.items()}
     views = [seen["train"], *(features(x, of) for x in _views(data.x)[1:])] if cell.recipe == "flips and shifts" else []
     two = cell.classes == 2
+
+    def labels(rows: np.ndarray) -> Tensor:
+        return torch.from_numpy((pool.y if two else pool.labels)[rows]).long()
+
     return Task(
         train=seen["train"],
         trained=torch.cat(views) if views else seen["train"],
         labels=(data.y.long() if two else data.labels).repeat(max(1, len(views))),
         public=Public(seen["public"]),
+        public_labels=labels(public),
         others=seen["others"],
-        other_labels=torch.from_numpy((pool.y if two else pool.labels)[others]),
+        other_labels=labels(others),
         pixels={name: x.flatten(1) for name, x in images.items()},
         train_index=data.index,
         other_index=torch.from_numpy(pool.index[others]),
@@ -117,7 +141,9 @@ def _views(x: Tensor) -> list[Tensor]:
 
 
 def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> tuple[Trained, float]:
-    """The released head in terms of the features as they are, and Σ lr · decay / (1 − momentum)."""
+    """The released head and Σ lr · decay / (1 − momentum).
+
+    module: takes features as they are, with a standardiser or batch norm put into its first layer · w1: as trained."""
     change = dict(RECIPES[cell.recipe])
     epochs = sizes.epochs * change.pop("epochs", 1.0)
     base = replace(sizes.base, width=cell.width, classes=cell.classes)
@@ -127,27 +153,33 @@ def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> tuple[Train
     recipe = replace(base, **change, steps=round(epochs * per_epoch))
     generator = named(context.seed, f"heads {cell.name}")
     x, linear = task.trained, cell.recipe == "linear head"
-    mean, std = x.mean(0), x.std(0)
-    std = torch.where(std > 1e-3, std, 1.0)  # as scikit-learn's StandardScaler does for what is constant
+    mean, std = _standard(x)
     standardised = cell.recipe == "standardised features"
     x = (x - mean) / std if standardised else x
     half = len(task.others) // 2
     stop = early_stopping(task.others[:half], task.other_labels[:half]) if cell.recipe == "early stopping" else None
     outputs = 1 if cell.classes == 2 else cell.classes
-    module = _linear(x.shape[1], outputs, generator) if linear else None
+    module = _linear(x.shape[1], outputs, generator) if linear else build(recipe, x.shape[1], generator)
+    if cell.recipe == "batch norm":
+        module.insert(1, nn.BatchNorm1d(cell.width))
     trained = train(recipe, x, task.labels, generator, stop=stop, module=module)
     if cell.recipe == "average of five checkpoints":
         trained = _averaged(recipe, trained, x, task.labels, generator)
     _harmed(cell.recipe, trained.module, generator)
     first = trained.module[0]
     assert isinstance(first, nn.Linear)
-    start = trained.w1_init
-    if standardised:  # the standardiser is released with the head: both are one layer
+    trained = replace(trained, w1=first.weight.detach().clone())
+    if standardised:
         with torch.no_grad():
             first.weight.div_(std)
             first.bias.sub_(first.weight @ mean)
-        start = start / std
-    return replace(trained, w1_init=start, w1=first.weight.detach().clone()), recipe.erased
+    return replace(trained, module=_without_norm(trained.module)), recipe.erased
+
+
+def _standard(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation (d,) of features (n, d), 1 for what is constant, as scikit-learn's StandardScaler has it."""
+    std = x.std(0)
+    return x.mean(0), torch.where(std > 1e-3, std, 1.0)
 
 
 def _linear(d: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
@@ -155,6 +187,15 @@ def _linear(d: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
     for parameter in layer.parameters():
         nn.init.uniform_(parameter, -1 / d**0.5, 1 / d**0.5, generator=generator)
     return nn.Sequential(layer)
+
+
+def _without_norm(module: nn.Sequential) -> nn.Sequential:
+    """The same head without its batch norm: in use that is affine, and scales the rows of the first layer."""
+    first, *rest = module
+    if not rest or not isinstance(rest[0], nn.BatchNorm1d):
+        return module
+    assert isinstance(first, nn.Linear)
+    return nn.Sequential(fuse_linear_bn_eval(first, rest[0]), *rest[1:])
 
 
 def _averaged(recipe: Recipe, trained: Trained, x: Tensor, y: Tensor, generator: torch.Generator) -> Trained:
@@ -190,26 +231,25 @@ def _attacked(
 ) -> tuple[HeadCell, Tensors]:
     generator, public = named(context.seed, f"heads nulls {cell.name} {start}"), task.public
     bent = cell.recipe.startswith("Adam")
-    layer = FirstLayer(released.w1, _known(start, released.w1_init, generator))
-    update = layer.update
-    if cell.recipe == "standardised features":  # its rows mix features less their mean, which is released: add that
-        mean = task.trained.mean(0)[None] * released.w1.norm() / task.trained.mean(0).norm()
-        layer = FirstLayer(torch.cat([update, mean]))
-    began = time.perf_counter()
-    found = sparsest(layer, public, sizes.attack, bent)
-    seconds = time.perf_counter() - began
+    known = _known(start, released.w1_init, generator)
+    update = FirstLayer(released.w1, known).update
+    layer, rank = _searched(cell, task, update)
+    began = time.process_time()
+    found = sparsest(layer, public, replace(sizes.attack, rank=rank or sizes.attack.rank), bent)
+    seconds = time.process_time() - began
     rank = found.rank
-    mixtures = torch.randn(rank, rank, generator=generator) @ found.basis * public.scale if rank else found.x_hat
-    projected = (public.features / public.scale) @ found.basis.mT @ found.basis * public.scale
+    mixtures = torch.randn(rank, rank, generator=generator) @ found.basis * public.units if rank else found.x_hat
+    projected = (public.features / public.units) @ found.basis.mT @ found.basis * public.units
     sure = found.certified
     true = similarity(found.x_hat, task.train, public).amax(1) > TRUE if rank else sure
     asked = torch.cat([task.train, task.others])
     member = np.arange(len(asked)) < len(task.train)
-    bias = released.module[0].bias
-    assert isinstance(bias, Tensor)
+    first = released.module[0]
+    assert isinstance(first, nn.Linear)
+    w = first.weight.detach() if known is None else update
     scores = {
         "span": span_test(layer, asked, public, max(rank, 1), bent),
-        "filter": matched_filter(update, bias.detach(), asked, public),
+        "filter": matched_filter(w, first.bias.detach(), asked, public),
         "margin": _margin(released.module, asked),
     }
     others = task.others
@@ -239,10 +279,21 @@ def _attacked(
         seconds=round(seconds, 2),
     )
     if cell.recipe == SGD:
-        began = time.perf_counter()
+        began = time.process_time()
         ica = cosines(_fast_ica(found.basis, public, context.seed), task.train, public)
-        row = replace(row, fast_ica=ica, fast_ica_seconds=round(time.perf_counter() - began, 2))
+        row = replace(row, fast_ica=ica, fast_ica_seconds=round(time.process_time() - began, 2))
     return row, {"w1": released.w1, "x_hat": found.x_hat, "zeros": found.zeros}
+
+
+def _searched(cell: Cell, task: Task, update: Tensor) -> tuple[FirstLayer, int | None]:
+    """The layer whose rows mix features, and the rank of their span where its spectrum does not tell."""
+    if cell.recipe not in ("standardised features", "batch norm"):
+        return FirstLayer(update), None
+    mean, deviation = _standard(task.trained)  # released with the head
+    if cell.recipe == "batch norm":
+        mean, deviation = task.public.mean, torch.ones_like(mean)
+    rank = signal_rank(right_singular(update)[0], (update.shape[0], update.shape[1]))
+    return FirstLayer(uncentred(update, mean, deviation)), rank + 1
 
 
 def _known(start: str, w1_init: Tensor, generator: torch.Generator) -> Tensor | None:
@@ -271,16 +322,11 @@ def _fast_ica(basis: Tensor, public: Public, seed: int) -> Tensor:
     model.fit(basis.numpy().T)
     x = torch.from_numpy(model.components_.astype(np.float32)) @ basis
     below, above = x.clamp_max(0).square().sum(1), x.clamp_min(0).square().sum(1)
-    x = torch.where((below > above)[:, None], -x, x).clamp_min(0) * public.scale
+    x = torch.where((below > above)[:, None], -x, x).clamp_min(0) * public.units
     return normalize(x, dim=1) * public.features.norm(dim=1).median()
 
 
 # ------------------------------------------------------------------------------------------------------ scoring
-
-
-def similarity(x_hat: Tensor, images: Tensor, public: Public) -> Tensor:
-    """Cosines (m, n) of features (m, d) and (n, d), less the public mean and in units of the public deviation."""
-    return normalize(public.standardised(x_hat), dim=1) @ normalize(public.standardised(images), dim=1).mT
 
 
 def cosines(x_hat: Tensor, images: Tensor, public: Public) -> Cosines:
@@ -305,44 +351,3 @@ def _retrieval(x_hat: Tensor, mixtures: Tensor, task: Task) -> Retrieval:
         return int((near < len(task.train)).sum())
 
     return Retrieval(found=count(x_hat), mixtures=count(mixtures), gallery=len(gallery))
-
-
-def _pictures(x_hat: Tensor, task: Task) -> tuple[Pictures, Tensors]:
-    """A ridge decoder from features to pixels, learnt on public images, and what it makes of the attack's features."""
-    public, pixels = task.public, task.pixels
-    model = Ridge(alpha=float(len(public.features))).fit(
-        public.standardised(public.features).numpy(), pixels["public"].numpy()
-    )
-
-    def decode(x: Tensor) -> Tensor:
-        return torch.from_numpy(model.predict(public.standardised(x).numpy())).float().clamp(0, 1)
-
-    def assigned(images: Tensor, x: Tensor) -> Tensor:
-        rows, columns = linear_sum_assignment(similarity(x, images, public).numpy(), maximize=True)
-        order = torch.zeros(len(images), dtype=torch.int64)
-        order[torch.from_numpy(columns)] = torch.from_numpy(rows)
-        return x[order]
-
-    truth, mean = pixels["train"], pixels["public"].mean(0)
-    found = assigned(task.train, x_hat)
-    near = similarity(found, public.features, public).argmax(1)
-    held_out = task.others[: len(task.train)]
-    shown = {
-        "x_train": truth,
-        "decoded": decode(found),
-        "ceiling": decode(task.train),
-        "nearest_public": pixels["public"][near],
-        "matched": (similarity(found, task.train, public)).diagonal(),
-    }
-
-    def median(x: Tensor, y: Tensor) -> float:
-        return ncc(x - mean, y - mean).diagonal().median().item()
-
-    pictures = Pictures(
-        decoded=median(shown["decoded"], truth),
-        ceiling=median(shown["ceiling"], truth),
-        held_out=median(decode(assigned(held_out, x_hat)), pixels["others"][: len(held_out)]),
-        mean_image=ncc(mean[None] - truth.mean(), truth - truth.mean()).median().item(),
-        nearest_public=median(shown["nearest_public"], truth),
-    )
-    return pictures, shown

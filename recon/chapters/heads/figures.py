@@ -50,10 +50,11 @@ def by_images(metrics: Metrics) -> list[HeadCell]:
 
 @chart
 def plot_images(result: Result[Metrics]) -> Figure:
-    """Share of the training features found, by their number, with FastICA's and the best null."""
-    cells = by_images(result.metrics)
+    """Left: share of the training features found, by their number, with FastICA's and the best null.  Right: members
+    of AdamW's heads told at 1 % false alarms, by images a class, and the slope of shadow models."""
+    cells, told = by_images(result.metrics), result.metrics.by_examples
     n = [c.n_train for c in cells]
-    figure, ax = plt.subplots(figsize=(PAGE, 3.2))
+    figure, (ax, beside) = plt.subplots(1, 2, figsize=(PAGE, 3.2), width_ratios=(3, 2), layout="constrained")
     curves = {
         "linear programmes": ([c.matches.cos_09 / c.n_train for c in cells], TRAIN),
         "of them certified": ([c.certified_true / c.n_train for c in cells], SERIES[3]),
@@ -64,6 +65,20 @@ def plot_images(result: Result[Metrics]) -> Figure:
         ax.plot(n, values, "o-", color=colour)
     ax.set(xlabel="training images", ylabel="share above cosine 0.9", ylim=(-0.02, 1.05))
     end_labels(ax, [(values[-1], name, colour) for name, (values, colour) in curves.items()])
+    each = [c.n_train / c.classes for c in told]
+    beside.set(xscale="log", yscale="log", xlabel="images a class", ylabel="share of members told", ylim=(0.02, 1.2))
+    beside.set_xticks(each, [f"{s:g}" if s != 30 else "" for s in each])
+    beside.set_yticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
+    beside.minorticks_off()
+    members = {
+        "filter": ([c.filter.tpr_at_1pct for c in told], TRAIN),
+        "span": ([c.span.tpr_at_1pct for c in told], HELD_OUT),
+    }
+    for values, colour in members.values():
+        beside.plot(each, values, "o-", color=colour)
+    beside.plot(each, [(s / each[0]) ** -0.5 for s in each], ":", color=REFERENCE)
+    ends = [(values[-1], name, colour) for name, (values, colour) in members.items()]
+    end_labels(beside, [*ends, ((each[-1] / each[0]) ** -0.5, "slope −½", REFERENCE)])
     return figure
 
 

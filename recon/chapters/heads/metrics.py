@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
 from pydantic import Field
 
 
@@ -45,7 +46,7 @@ class HeadCell:
     held-out features in their place · span_null: mixtures of the span as candidates · public_null: public features, and
     projected: those projected on the span · certified: candidates with too many zeros for chance, and certified_true:
     those above cosine 0.8 of a training feature · span: membership by the distance to the span · filter: by the matched
-    filter · margin: by the head's own confidence · seconds: of the unmixing ·
+    filter · margin: by the head's own confidence · seconds: of a processor, for the unmixing ·
     fast_ica: matches by scikit-learn's FastICA on the same span, where it was tried.
     """
 
@@ -83,26 +84,68 @@ class HeadCell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pictures:
-    """Median NCC of pictures with the training images: decoded from the attack's features, from the true ones (the
-    ceiling), from held-out features in their place, the mean image, and the public image nearest to each."""
+class Likeness:
+    """Medians, over pictures and their images, of normalised cross-correlation and structural similarity."""
 
-    decoded: float
+    ncc: float
+    ssim: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """By the attack's features, by the true ones, and by the attack's in the place of held-out ones."""
+
+    found: float
     ceiling: float
-    held_out: float
-    mean_image: float
-    nearest_public: float
+    null: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pictures:
+    """Pictures beside the training images: decoded from the attack's features, from the true ones (the ceiling), from
+    the attack's beside held-out images, the mean public image, and the public image nearest to each.
+
+    colours: correlation of the mean colours of a decoded picture and its image, less those of the mean image · classes:
+    share told · duplicates: share whose mirror image is nearest in a gallery with all other held-out images."""
+
+    decoded: Likeness
+    ceiling: Likeness
+    held_out: Likeness
+    mean_image: Likeness
+    nearest_public: Likeness
+    colours: Given
+    classes: Given
+    duplicates: Given
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """All cells; pictures: of the first one."""
+    """All cells; given: what the features of the first one give away, where that was measured."""
 
     n_train: int
     cells: list[HeadCell]
-    pictures: Pictures
+    given: Pictures | None = None
 
     def at(self, start: str = "unknown", **of: object) -> HeadCell | None:
         """The first cell with these fields, None where there is none."""
         wanted = {"start": start, **of}
         return next((c for c in self.cells if all(getattr(c, k) == v for k, v in wanted.items())), None)
+
+    @property
+    def by_examples(self) -> list[HeadCell]:
+        """Heads that AdamW trained as it comes, the start unknown, that differ in their number of images alone."""
+        cells = [c for c in self.cells if (c.recipe, c.start) == ("AdamW, default", "unknown")]
+        alike = [c for c in cells if (c.backbone, c.width, c.classes) == (cells[0].backbone, cells[0].width, 10)]
+        return sorted(alike, key=lambda c: c.n_train)
+
+    def exponent(self, score: str, least: int = 10) -> float | None:
+        """Slope of log(TPR − FPR) over the log of the images a class, at 1 % of false alarms, over `by_examples` from
+        `least` images a class on: below, nearly all members are told.  None for fewer than two heads.
+
+        score: "filter", "span" or "margin".  Tobaben et al. (2024) find −½ for shadow models."""
+        cells = [c for c in self.by_examples if c.n_train >= least * c.classes]
+        if len(cells) < 2:
+            return None
+        advantage = [max(getattr(c, score).tpr_at_1pct - 0.01, 1e-3) for c in cells]
+        each = [c.n_train / c.classes for c in cells]
+        return float(np.polyfit(np.log(each), np.log(advantage), 1)[0])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recon.attacks.heads import SparseSettings
+from recon.errors import ReconError
 from recon.training.recipes import Recipe
 
 SGD = "SGD, decay 5e-3"
@@ -19,6 +20,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "Adam, decay 1e-3": {"optimiser": "adam", "lr": 1e-3, "weight_decay": 1e-3, "epochs": 0.6},
     "AdamW, default": {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 1e-2, "epochs": 0.3},
     "dropout 0.5": {"dropout": 0.5},
+    "batch norm": {},
     "standardised features": {},
     "flips and shifts": {},
     "early stopping": {},
@@ -38,7 +40,7 @@ RECIPES: dict[str, dict[str, Any]] = {
 @dataclass(frozen=True, kw_only=True)
 class Cell:
     """One head: n training images, hidden units, classes, backbone, a recipe of `RECIPES`, and what is known of the
-    start in the attacks on it."""
+    start in the attacks on it.  ReconError for fewer hidden units than images."""
 
     n: int = 100
     width: int = 512
@@ -46,6 +48,10 @@ class Cell:
     backbone: str = "lite0"
     recipe: str = SGD
     starts: tuple[str, ...] = ("unknown",)
+
+    def __post_init__(self) -> None:
+        if self.n > self.width and self.recipe != "linear head":
+            raise ReconError(f"a first layer of {self.width} rows cannot hold the span of {self.n} images' features")
 
     @property
     def name(self) -> str:
@@ -56,7 +62,7 @@ class Cell:
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
     """n_train: images of the first cell · side: of the images that the backbone is given · public, others: images, at
-    most · base: the recipe, for `epochs` passes over the images · shown: images of which pictures are made."""
+    most · base: the recipe, for `epochs` passes over the images."""
 
     n_train: int
     cells: tuple[Cell, ...]
@@ -68,7 +74,6 @@ class Sizes:
         default=Recipe(depth=2, lr=0.05, momentum=0.9, batch=25, weight_decay=5e-3, cosine=False, classes=10)
     )
     attack: SparseSettings = SparseSettings()
-    pictures: int = 400
 
 
 THREE = ("unknown", "known", "known up to 10 %")
@@ -109,7 +114,6 @@ SIZES = {
         epochs=100,
         base=Recipe(depth=2, lr=0.05, momentum=0.9, batch=10, weight_decay=1e-2, cosine=False, classes=10),
         attack=SparseSettings(anchors=50, rounds=2),
-        pictures=20,
     ),
     "laptop": Sizes(n_train=100, cells=LAPTOP),
     "paper": Sizes(n_train=100, cells=PAPER),
