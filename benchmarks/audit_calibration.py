@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from verdicts_only import verdicts_only
 
 import recon
-from recon.auditing.networks import anatomy
+from recon.auditing.anatomy import anatomy
 from recon.auditing.shadows import Recipe, trained
 from recon.images.photos import at_side
 from recon.images.registry import load_pool

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image
 
-from recon.auditing.networks import printable
+from recon.auditing.images import printable
 from recon.auditing.verdict import capital
 
 NAMES = {
