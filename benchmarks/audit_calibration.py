@@ -26,7 +26,7 @@ from verdicts_only import verdicts_only
 
 import recon
 from recon.attacks.multipliers import confidence
-from recon.auditing.networks import anatomy, logits_of
+from recon.auditing.anatomy import anatomy, logits_of
 from recon.auditing.shadows import Recipe, trained
 from recon.images.photos import at_side
 from recon.images.registry import load_pool

@@ -21,31 +21,21 @@ import torch
 from torch import Tensor, nn
 
 from recon.auditing.aggregates import aggregates, checked, new_salt
+from recon.auditing.anatomy import Anatomy, anatomy, first_layer_of
 from recon.auditing.attacks import RECONSTRUCTIONS, Released, check_profile
 from recon.auditing.comparison import FOLDER, Case, Comparison, Settings
 from recon.auditing.exchangeable import Exchangeability, compared
 from recon.auditing.fit import fit_of, inferred_transform
-from recon.auditing.inputs import (
-    MIN_IMAGES,
-    Expected,
-    Images,
-    classes_of,
-    load_images,
-    transform_of,
-)
-from recon.auditing.networks import (
-    Anatomy,
-    Subject,
-    anatomy,
-    first_layer_of,
-    start_of,
-    subject_of,
-)
+from recon.auditing.images import Expected, Images
+from recon.auditing.inputs import MIN_IMAGES, load_images
+from recon.auditing.labels import classes_of
+from recon.auditing.networks import Subject, start_of, subject_of
 from recon.auditing.page import Row, page
 from recon.auditing.report import FILES, PDF, SCHEMA, Leaked, Report, as_data
 from recon.auditing.scoring import LEVEL
 from recon.auditing.severity import lines, power_words, tried
 from recon.auditing.shadows import Recipe
+from recon.auditing.transforms import transform_of
 from recon.auditing.verdict import INFERRED, LEAKS, decide
 from recon.chapters.run import check_seed
 from recon.errors import ReconError

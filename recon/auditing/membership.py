@@ -18,7 +18,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from recon.attacks.multipliers import Multipliers, confidence, from_module, multipliers
-from recon.auditing.networks import Anatomy, answers_of
+from recon.auditing.anatomy import Anatomy, answers_of
 from recon.auditing.shadows import Shadows, as_logits
 from recon.errors import ReconError
 from recon.scoring.membership import FALSE_RATES, auc, intervals, lira, named, permutation_p, rmia, true_rate

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from PIL import Image
 
 from recon.auditing.card import EDPB
-from recon.auditing.networks import printable
+from recon.auditing.images import printable
 from recon.auditing.verdict import capital
 
 NAMES = {

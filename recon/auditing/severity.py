@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recon.auditing.networks import printable
+from recon.auditing.images import printable
 from recon.auditing.scoring import ATTACKS
 from recon.auditing.verdict import Verdict
 

@@ -24,8 +24,8 @@ from recon import cli
 from recon.auditing import attacks as attack_module
 from recon.auditing import audit as audit_module
 from recon.auditing import membership
+from recon.auditing.anatomy import anatomy
 from recon.auditing.audit import FOLDER
-from recon.auditing.networks import anatomy
 from recon.auditing.report import schema
 from recon.auditing.shadows import Recipe, trained
 from recon.auditing.verdict import Power, decide
