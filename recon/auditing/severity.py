@@ -12,7 +12,7 @@ from recon.auditing.scoring import ATTACKS
 from recon.auditing.verdict import Verdict
 
 FIRST = 3  # names in a line, then "and N more"
-SURE = "are as many others as members in question"
+SURE = "where half of those in question were"
 NOT_APPLIED, RAN = "did not apply", "ran"
 
 
@@ -51,9 +51,9 @@ def worst(leaked: list[dict[str, Any]]) -> str:
         best = max(recovered, key=lambda each: each["score"])
         said.append(f"{printable(best['image'])}, which came back at a likeness (NCC) of {best['score']:.2f}")
     if members:
-        said.append(
-            f"{printable(members[0]['image'])}, trained on with a probability of {members[0]['probability']:.0%} {SURE}"
-        )
+        surest = members[0]
+        odds = f"{surest['probability']:.0%} {SURE}"
+        said.append(f"{printable(surest['image'])}, which was trained on with a probability of {odds}")
     if not said:
         return "The worst single image: none was found to be given away."
     return f"The worst single image: {'; and '.join(said)}."

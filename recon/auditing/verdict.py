@@ -67,6 +67,8 @@ def decide(
         return Verdict(CANNOT_TELL, None if membership is None else CANNOT_TELL, said)
     images, sentence = _on_images(result, n, power)
     if misfit is not None:
+        if images == LEAKS and membership is not None:
+            return Verdict(images, CANNOT_TELL, sentence, f"Who was trained on cannot be told: {misfit}.")
         if images != LEAKS:
             images, sentence = CANNOT_TELL, "Whether these weights leak cannot be told."
         untold = "" if membership is None else "Nor can it be told who was trained on."
