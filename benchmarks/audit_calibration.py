@@ -1,9 +1,13 @@
 """How often `recon.audit` is wrong where there is nothing to find, and how often right where there is.
 
-`python benchmarks/audit_calibration.py [networks]` prints and writes benchmarks/audit_calibration.json.  Every network,
-192-100-100-1, is trained on 20 CIFAR-10 images of 8×8 in one of three ways, and audited twice: with two other sets of
-20 images in the parts of training and held-out set ("null"), and with its own.  All attacks but DecoReco, four shadows,
-no canaries, the recipe given, the mean of what is called the training set subtracted.  Goes on where it was.
+`python benchmarks/audit_calibration.py [networks]` prints and writes benchmarks/audit_calibration.json.  Every network
+is trained on 100 CIFAR-10 images of 8×8: a dense one (`MLP`), a convolutional one (`CNN`), or a dense head on
+convolutions that were trained on other images and stay as they are (`head`).  It is audited twice: with two other sets
+of 100 images in the parts of training and held-out set ("null"), and with its own.  All attacks but DecoReco, four
+shadows, no canaries, the recipe given, the mean of what is called the training set subtracted.
+
+"pools": LiRA with shadows from the pool that an audit has, the training and held-out images, and with shadows whose
+other images are new (`of_pools`).  Goes on where it was.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from resumed import each
 from timing import write
@@ -20,26 +25,37 @@ from torch import Tensor, nn
 from verdicts_only import verdicts_only
 
 import recon
-from recon.auditing.networks import anatomy
+from recon.attacks.multipliers import confidence
+from recon.auditing.anatomy import anatomy, logits_of
 from recon.auditing.shadows import Recipe, trained
 from recon.images.photos import at_side
 from recon.images.registry import load_pool
+from recon.scoring.membership import auc, lira, true_rate
 
-N, SIDE, WIDTH, SHADOWS = 20, 8, 100, 4
-ADAM = Recipe("adam", 3e-3, None, 600, 1e-2)
+N, SIDE, SHADOWS, BACKBONE = 100, 8, 4, 1000
+ADAM = Recipe("adam", 3e-3, None, 300, 1e-2)
+DECAY = replace(ADAM, weight_decay=1e-3)
 RECIPES = {
-    "small start, Adam": replace(ADAM, first_scale=0.01, target_loss=1e-4),
-    "default start, Adam": ADAM,
-    "default start, Adam, weight decay": replace(ADAM, weight_decay=1e-3),
+    "MLP": {"Adam": ADAM, "Adam, small start": replace(ADAM, first_scale=0.01), "Adam, weight decay": DECAY},
+    "CNN": {"Adam": ADAM, "Adam, weight decay": DECAY, "SGD": Recipe("sgd", 3e-2, 50, 600, 1e-2)},
+    "head": {"Adam": ADAM, "Adam, weight decay": DECAY, "SGD": Recipe("sgd", 3e-2, 50, 600, 1e-2)},
 }
 ATTACKS = ("separation", "rows", "membership")
+QUERIES, POOLED, TARGETS = 40, 16, 60  # of `of_pools`: images asked about, shadows, networks
 
 
-def network() -> nn.Module:
-    """To be drawn anew by `trained`."""
-    dim = 3 * SIDE * SIDE
-    layers = (nn.Linear(dim, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))
-    return nn.Sequential(nn.Flatten(), *layers).eval()
+def network(kind: str) -> nn.Module:
+    """To be drawn anew by `trained`; a head's convolutions are `backbone`, frozen."""
+    if kind == "MLP":
+        layers = (nn.Linear(3 * SIDE * SIDE, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
+        return nn.Sequential(nn.Flatten(), *layers).eval()
+    if kind == "CNN":
+        return nn.Sequential(*_convolutions(), nn.Linear(128, 2)).eval()
+    return nn.Sequential(backbone(), nn.Linear(128, 32), nn.ReLU(), nn.Linear(32, 2)).eval()
+
+
+def _convolutions() -> tuple[nn.Module, ...]:
+    return (nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU(), nn.Flatten())
 
 
 @cache
@@ -49,17 +65,44 @@ def images() -> tuple[Tensor, Tensor]:
     return at_side(torch.from_numpy(pool.images).float() / 255, SIDE), torch.from_numpy(pool.y)
 
 
+@cache
+def rows() -> Tensor:
+    """The pool's order; the first BACKBONE are for `backbone` alone."""
+    return torch.randperm(len(images()[0]), generator=torch.Generator().manual_seed(0))
+
+
+@cache
+def backbone() -> nn.Module:
+    """Convolutions trained on images that nothing else sees, frozen."""
+    x, y = (part[rows()[:BACKBONE]] for part in images())
+    whole = nn.Sequential(*_convolutions(), nn.Linear(128, 2)).eval()
+    recipe = Recipe("adam", 3e-3, 100, 300)
+    net = trained(whole, anatomy(whole, x.shape[1:]), x - x.mean(0), y, recipe, torch.Generator().manual_seed(0))
+    return net[:-1].requires_grad_(False)  # type: ignore[index]
+
+
+def fitted(kind: str, x: Tensor, y: Tensor, recipe: Recipe, seed: int) -> nn.Module:
+    """A network of this kind, trained; of a head only what is not frozen."""
+    module, generator = network(kind), torch.Generator().manual_seed(seed)
+    if kind != "head":
+        return trained(module, anatomy(module, x.shape[1:]), x, y, recipe, generator)
+    features, head = module[0](x), module[1:].eval()  # type: ignore[index]
+    done = trained(head, anatomy(head, (128, 1, 1)), features.view(-1, 128, 1, 1), y, recipe, generator)
+    return nn.Sequential(backbone(), *done).eval()  # type: ignore[misc]
+
+
 def one(name: str) -> dict[str, Any]:
     """Verdicts on network `name`, a number: on its own training and held-out images, and on two sets that it never
     saw."""
     seed, (pixels, classes) = int(name), images()
-    rows = torch.randperm(len(pixels), generator=torch.Generator().manual_seed(seed))[: 4 * N]
-    parts, labels = pixels[rows].split(N), classes[rows].split(N)
+    order = torch.randperm(len(pixels) - BACKBONE, generator=torch.Generator().manual_seed(seed))[: 4 * N]
+    drawn = rows()[BACKBONE + order]
+    parts, labels = pixels[drawn].split(N), classes[drawn].split(N)
     kind = list(RECIPES)[seed % len(RECIPES)]
-    module, recipe = network(), RECIPES[kind]
-    x, generator = parts[0] - parts[0].mean(0), torch.Generator().manual_seed(seed)
-    net = trained(module, anatomy(module, x.shape[1:]), x, labels[0], recipe, generator)
-    found: dict[str, Any] = {"recipe": kind}
+    words = list(RECIPES[kind])[seed // len(RECIPES) % len(RECIPES[kind])]
+    recipe = RECIPES[kind][words]
+    net = fitted(kind, parts[0] - parts[0].mean(0), labels[0], recipe, seed)
+    found: dict[str, Any] = {"kind": kind, "recipe": words}
     for case, (a, b) in {"own": (0, 1), "null": (2, 3)}.items():
         report = recon.audit(
             net,
@@ -90,17 +133,72 @@ def short(report: recon.Report) -> dict[str, Any]:
         "p_images": None if result is None else result["p_value"],
         "p_membership": None if members is None else members["p_value"],
         "looks": None if members is None else members["looks"],
-        "scores": None if members is None else {k: [v["auc"], v["p_value"]] for k, v in members["scores"].items()},
+        "scores": None
+        if members is None
+        else {name: [row["auc"], row["p_value"], row["tpr_0.01"]] for name, row in members["scores"].items()},
+        "best": None if members is None else members["best"],
     }
 
 
+# ---------------------------------------------------------------------------------------------------------- pools
+
+
+def of_pools(name: str) -> dict[str, Any]:
+    """LiRA on network `name` with two sets of shadows: area, and share found at 10 % false alarms.
+
+    The network saw N images, of them half of QUERIES that are asked about.  Every shadow sees a random half of these,
+    too.  Its other images come from the pool that an audit has, the network's own and as many others ("audit"), or are
+    new ("new"), as if drawn from the population (Jälkö et al. 2605.25819).
+    """
+    seed, (pixels, classes) = int(name), images()
+    random = torch.Generator().manual_seed(10_000 + seed)
+    drawn = rows()[BACKBONE:][torch.randperm(len(pixels) - BACKBONE, generator=random)]
+    asked, rest, half = drawn[:QUERIES], N - QUERIES // 2, QUERIES // 2
+    pool, new = drawn[QUERIES : QUERIES + 2 * rest], drawn[QUERIES + 2 * rest :]
+    module = network("CNN")
+    seen = anatomy(module, pixels.shape[1:])
+    mean = pixels[drawn[: QUERIES + 2 * rest]].mean(0)
+
+    def answers(members: Tensor, others: Tensor, k: int) -> Tensor:
+        chosen = torch.cat([asked[members], others])
+        net = fitted("CNN", pixels[chosen] - mean, classes[chosen], ADAM, 1000 * seed + k)
+        return confidence(logits_of(net, seen, pixels[asked] - mean), classes[asked])
+
+    member = torch.arange(QUERIES) < half
+    phi = answers(member, pool[:rest], 0)
+    found = {}
+    for source, images_of in {"audit": pool, "new": new}.items():
+        inside, others = [], []
+        for _ in range(POOLED // 2):
+            first = torch.randperm(QUERIES, generator=random) < half
+            for members in (first, ~first):
+                more = images_of[torch.randperm(len(images_of), generator=random)[:rest]]
+                others.append(answers(members, more, 1 + len(others)))
+                inside.append(members)
+        score = lira(phi, torch.stack(others), torch.stack(inside)).numpy()
+        found[source] = {"auc": auc(score, member.numpy()), "tpr_0.1": true_rate(score, member.numpy(), 0.1)}
+    return found
+
+
+def gap(found: list[dict[str, Any]], name: str) -> dict[str, float]:
+    """Mean of "audit" minus "new" over networks, its standard error, and both means."""
+    values = {source: np.array([each[source][name] for each in found]) for source in ("audit", "new")}
+    apart = values["audit"] - values["new"]
+    error = float(apart.std(ddof=1) / len(apart) ** 0.5)
+    return {"gap": float(apart.mean()), "error": error, **{key: float(part.mean()) for key, part in values.items()}}
+
+
 def main() -> None:
-    """Of as many networks as asked for (default 210)."""
+    """Of as many networks as asked for (default 300)."""
     torch.set_num_threads(1)
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 210
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    pooled = each("audit_pools", [str(k) for k in range(min(count, TARGETS))], of_pools)
     with verdicts_only():
         found = each(__file__, [str(k) for k in range(count)], one)
-    write({"n": N, "side": SIDE, "width": WIDTH, "shadows": SHADOWS, "networks": list(found.values())}, __file__)
+    pools = {name: gap(list(pooled.values()), name) for name in ("auc", "tpr_0.1")}
+    sizes = {"n": N, "side": SIDE, "shadows": SHADOWS}
+    about = {"networks": len(pooled), "queries": QUERIES, "shadows": POOLED}
+    write(sizes | {"pools": about | pools, "networks": list(found.values())}, __file__)
 
 
 if __name__ == "__main__":

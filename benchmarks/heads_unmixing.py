@@ -17,12 +17,12 @@ from collections.abc import Callable
 
 import torch
 from heads_tuning import SEED, heads
+from recon.attacks.denoising import distinct, smoothed
 from sklearn.decomposition import DictionaryLearning, FastICA
 from timing import write
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from recon.attacks.denoising import distinct, smoothed
 from recon.attacks.heads import Public, span_of, sparsest
 from recon.attacks.separation import FirstLayer, orthogonalised
 from recon.chapters.heads.compute import cosines

@@ -23,8 +23,8 @@ from timing import write
 from torch import Tensor, nn
 
 from recon.attacks.multipliers import confidence
+from recon.auditing.anatomy import anatomy, logits_of
 from recon.auditing.membership import explained
-from recon.auditing.networks import anatomy, logits_of
 from recon.auditing.shadows import Recipe, Shadows, train_shadows, trained
 from recon.images.registry import load_pool
 from recon.scoring.membership import intervals, lira, rmia

@@ -27,10 +27,9 @@ from timing import one_by_one, write
 
 from recon.attacks.haim_recipe import PublishedSettings, marks, products_in, recover_as_published
 from recon.chapters.base import Context
-from recon.chapters.reference_common import STARTS, train_reference
+from recon.chapters.reference_common import STARTS, start_images, train_reference
 from recon.chapters.rounded import RoundedProducts
 from recon.images.registry import load_pool
-from recon.chapters.reference_common import STARTS, start_images, train_reference
 from recon.nets.gram import layer_norms
 from recon.released import Weights
 from recon.scoring.matching import one_to_one

@@ -168,6 +168,9 @@ def _parser() -> argparse.ArgumentParser:
     option("--json", type=_text, metavar="FILE|-", help="the report as JSON to this file as well, - for stdout alone")
     option("--pdf", type=_path, metavar="FILE", help="the report as PDF, printed by a Chromium on the PATH")
     option("--junit", type=_path, metavar="FILE", help="the verdict as JUnit's XML")
+    option("--model-card", type=_path, metavar="FILE", help="a section for a model card: numbers, no names")
+    option("--aggregates-only", action="store_true", help="no image and no name in any report: salted hashes instead")
+    option("--salt", type=_path, metavar="FILE", help="the salt of the hashes, made if it is not there; keep it secret")
 
     option = command("twins", _twins, "two folders of 8-bit photographs with one float32 classifier", images)
     option("--out", type=_path, required=True, metavar="DIR", help="where the folders and the script go")
@@ -218,20 +221,26 @@ def _book(chapters: list[str], everything: bool, **settings: Any) -> None:
 def _audit(
     weights: str, data: str, held_out: str | None, start: str | None, mean: str, attacks: str | None, **settings: Any
 ) -> int:
+    from recon.auditing.aggregates import salt_in
     from recon.auditing.audit import ATTACKS, audit
     from recon.store.browser import find_browser
     from recon.store.files import check_writable
 
-    fail_on, as_json, junit, pdf = (settings.pop(name) for name in ("fail_on", "json", "junit", "pdf"))
+    names = ("fail_on", "json", "junit", "pdf", "model_card", "salt")
+    fail_on, as_json, junit, pdf, model_card, salt = (settings.pop(name) for name in names)
+    if salt and not settings["aggregates_only"]:
+        raise ReconError("--salt is of the hashes that --aggregates-only writes")
     if pdf:
         find_browser()  # before anything is computed
-    for place in (Path(each) for each in (as_json, junit, pdf) if each and each != "-"):
+    for place in (Path(each) for each in (as_json, junit, pdf, model_card) if each and each != "-"):
         if place.parent.exists():  # else it is made
             check_writable(place.parent, (place.name,))
     chosen = tuple(attacks.split(",")) if attacks else ATTACKS
-    report = audit(weights, data, held_out, theta_init=start, transform=_pixels(mean), attacks=chosen, **settings)
-    for path, text in ((junit, report.junit()), (None if as_json == "-" else as_json, report.to_json())):
-        if path:
+    settings |= {"attacks": chosen, "transform": _pixels(mean), "salt": salt_in(Path(salt)) if salt else None}
+    report = audit(weights, data, held_out, theta_init=start, **settings)
+    written = {junit: report.junit(), as_json: report.to_json(), model_card: report.model_card()}
+    for path, text in written.items():
+        if path and path != "-":
             with atomic_path(Path(path)) as temporary:
                 temporary.write_text(text, encoding="utf-8")
     if pdf:
@@ -239,7 +248,7 @@ def _audit(
     if as_json == "-":
         _print(report.to_json().rstrip())
     else:
-        _print(report.sentence)
+        _print(report)
         _print(Path(settings["out"]) / "report.html")
     if fail_on and (report.verdict == "leaks" or ("membership" in fail_on and report.membership == "inferred")):
         return 3

@@ -19,6 +19,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from recon.training.decayed import DecaySettings, train_with_decay  # noqa: E402
 from timing import one_by_one, write  # noqa: E402
 
 from recon.attacks import denoising  # noqa: E402
@@ -31,7 +32,6 @@ from recon.nets.mlp import MLP  # noqa: E402
 from recon.released import Weights  # noqa: E402
 from recon.scoring.matching import match_counts  # noqa: E402
 from recon.store.checkpoints import Checkpoints  # noqa: E402
-from recon.training.decayed import DecaySettings, train_with_decay  # noqa: E402
 from recon.training.denoiser import DenoiserSettings  # noqa: E402
 
 N, SIDE, WIDTH = 100, 16, 400

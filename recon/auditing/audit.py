@@ -20,30 +20,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from recon.auditing.aggregates import aggregates, checked, new_salt
+from recon.auditing.anatomy import Anatomy, anatomy, first_layer_of
 from recon.auditing.attacks import RECONSTRUCTIONS, Released, check_profile
 from recon.auditing.comparison import FOLDER, Case, Comparison, Settings
 from recon.auditing.exchangeable import Exchangeability, compared
 from recon.auditing.fit import fit_of, inferred_transform
-from recon.auditing.inputs import (
-    MIN_IMAGES,
-    Expected,
-    Images,
-    classes_of,
-    load_images,
-    transform_of,
-)
-from recon.auditing.networks import (
-    Anatomy,
-    Subject,
-    anatomy,
-    first_layer_of,
-    start_of,
-    subject_of,
-)
+from recon.auditing.images import Expected, Images
+from recon.auditing.inputs import MIN_IMAGES, load_images
+from recon.auditing.labels import classes_of
+from recon.auditing.networks import Subject, start_of, subject_of
 from recon.auditing.page import Row, page
 from recon.auditing.report import FILES, PDF, SCHEMA, Leaked, Report, as_data
 from recon.auditing.scoring import LEVEL
+from recon.auditing.severity import lines, power_words, tried
 from recon.auditing.shadows import Recipe
+from recon.auditing.transforms import transform_of
 from recon.auditing.verdict import INFERRED, LEAKS, decide
 from recon.chapters.run import check_seed
 from recon.errors import ReconError
@@ -55,7 +47,7 @@ ATTACKS = (*RECONSTRUCTIONS, "membership")
 SHADOWS = {"smoke": 4, "laptop": 8, "paper": 32}
 CANARIES = {"smoke": 1, "laptop": 2, "paper": 4}
 NEAR = 0.5  # share of what can be explained of layer 1: training images that reach it are "near stationarity"
-LEFTOVERS = tuple(f".{name}.*" for name in (*FILES, "report.xml")) + (f"{FOLDER}/.*", ".canary-*")
+LEFTOVERS = tuple(f".{name}.*" for name in (*FILES, "report.xml")) + (f"{FOLDER}/.*", ".canary-*", ".audit-*")
 
 
 def audit(
@@ -75,6 +67,8 @@ def audit(
     recipe: Recipe | None = None,
     shadows: int | None = None,
     canaries: int | None = None,
+    aggregates_only: bool = False,
+    salt: str | None = None,
 ) -> Report:
     """Attack `model`, compare with the images, and say whether it leaks.
 
@@ -85,13 +79,17 @@ def audit(
     see `transform_of`; None or "auto" to infer it, see `recon.auditing.fit` · attacks: of ATTACKS · out: where the
     report goes, None for nowhere · arch: of a file, see `subject_of` · recipe: how it was trained, None to infer that ·
     shadows, canaries: how many networks are trained to compare with, and how many of them are attacked, by default as
-    the profile says; 0 canaries leave the power unmeasured.
+    the profile says; 0 canaries leave the power unmeasured · aggregates_only: no image, no name of one and no recovered
+    picture in the report or in `out`, and salted hashes for names; salt: theirs, by default a random one that
+    `Report.salt` holds.
 
     Everything is checked before the attack starts; older reports in `out` go first.  ReconError for a network, images
     or settings that do not fit, and for a folder where another audit is at work.
     """
     check_seed(seed)
     check_profile(profile)
+    if salt is not None:
+        checked(salt)
     attacks = attacks.split(",") if isinstance(attacks, str) else attacks
     unknown = [name for name in attacks if name not in ATTACKS]
     if unknown or not attacks:
@@ -102,9 +100,14 @@ def audit(
         raise ReconError("the numbers of shadows and canaries must not be negative, and membership needs two shadows")
     settings = Settings(chosen, seed, profile, resolve_device(device), *counts, recipe)
     torch.set_flush_denormal(True)
-    with _folder(out) as folder:
+    with ExitStack() as held:
+        folder = kept = held.enter_context(_folder(out))
+        if aggregates_only:
+            if (folder / FOLDER).exists():
+                raise ReconError(f"{folder / FOLDER} holds what an earlier audit recovered: remove it first")
+            kept = held.enter_context(scratch(folder, ".audit-"))
         case, known = prepared(model, train, held_out, labels, theta_init, transform, arch)
-        report = audited(case, known, settings, folder)
+        report = audited(case, known, settings, kept, (salt or new_salt()) if aggregates_only else None)
         if out is not None:
             report.save(folder)
     return report
@@ -165,8 +168,9 @@ def _watched_on(subject: Subject, train: Any, held_out: Any) -> tuple[tuple[Imag
             raise error from None
 
 
-def audited(case: Case, known: Classes, settings: Settings, folder: Path) -> Report:
-    """The whole audit of what was prepared; known: what `classes_of` says of all images."""
+def audited(case: Case, known: Classes, settings: Settings, folder: Path, salt: str | None = None) -> Report:
+    """The whole audit of what was prepared; known: what `classes_of` says of all images · salt: of a report of
+    aggregates only, None for a whole one."""
     began = time.perf_counter()
     alike = compared(case.train.scaled, case.held_out.scaled, settings.seed)
     notes = [part.note for part in (case.train, case.held_out) if part.note]
@@ -181,7 +185,8 @@ def audited(case: Case, known: Classes, settings: Settings, folder: Path) -> Rep
         why_not = f"only {len(alike.kept)} held-out images are left"
     report: dict[str, Any] = {
         "schema": SCHEMA,
-        **dict.fromkeys(("verdict", "membership_verdict", "summary")),
+        **dict.fromkeys(("verdict", "membership_verdict", "lines", "tried", "power_words", "summary")),
+        "aggregates_only": salt is not None,
         "leaked": [],
         **_about_inputs(case, alike, notes, settings),
         **dict.fromkeys(
@@ -204,7 +209,7 @@ def audited(case: Case, known: Classes, settings: Settings, folder: Path) -> Rep
         leaked = compare.leaked(report)
     misfit = None if case.fit is None else case.fit.why_not
     verdict = decide(report["result"], n, power, _membership(report, settings), why_not, misfit)
-    report |= {"verdict": verdict.images, "membership_verdict": verdict.membership, "summary": verdict.sentence}
+    report |= {"verdict": verdict.images, "membership_verdict": verdict.membership}
     if verdict.images != LEAKS:
         leaked = [each for each in leaked if each.how == "membership"]
     if verdict.membership != INFERRED:
@@ -212,9 +217,15 @@ def audited(case: Case, known: Classes, settings: Settings, folder: Path) -> Rep
     leaked.sort(key=lambda each: (-each.probability, -each.score))
     report["leaked"] = as_data(leaked)
     report["images"]["scored"] = n
+    if salt is not None:
+        report, pairs = aggregates(report, salt), []
+        leaked = [Leaked(**each) for each in report["leaked"]]
+    report |= {"lines": lines(report, verdict), "tried": tried(report), "power_words": power_words(report)}
+    report["summary"] = " ".join(report["lines"])
     report["seconds"] = round(time.perf_counter() - began, 2)
     words = "" if report["first_layer"] is None else regime(report["first_layer"])
-    return Report(verdict.images, verdict.membership, verdict.sentence, leaked, report, page(report, pairs, words))
+    shown = page(report, pairs, words)
+    return Report(verdict.images, verdict.membership, report["lines"], leaked, report, shown, salt)
 
 
 def _membership(report: dict[str, Any], settings: Settings) -> dict[str, Any] | None:

@@ -12,14 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from recon.auditing import membership as membership_attack
+from recon.auditing.anatomy import Anatomy, anatomy, first_layer_of, logits_of, loss_of
 from recon.auditing.attacks import RECONSTRUCTIONS, Attempt, Released, attempts
 from recon.auditing.fit import Fit
-from recon.auditing.inputs import Images, Transform
-from recon.auditing.networks import Anatomy, Subject, anatomy, first_layer_of, logits_of, loss_of, printable
+from recon.auditing.images import Images, printable
+from recon.auditing.networks import Subject
 from recon.auditing.page import Picture, Row
 from recon.auditing.report import Leaked
 from recon.auditing.scoring import DECISIVE, Nulls, first_layer, matches, score
 from recon.auditing.shadows import Recipe, Shadows, inferred, shadow_start, train_shadows
+from recon.auditing.transforms import Transform
 from recon.auditing.verdict import Power
 from recon.errors import ReconError
 from recon.scoring.matching import one_to_one, padded

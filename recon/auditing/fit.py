@@ -17,8 +17,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import binom
 from torch import Tensor, nn
 
-from recon.auditing.inputs import Images, Transform, mean_image
-from recon.auditing.networks import Anatomy, logits_of, loss_of
+from recon.auditing.anatomy import Anatomy, logits_of, loss_of
+from recon.auditing.images import Images
+from recon.auditing.transforms import Transform, mean_image
 from recon.errors import ReconError
 
 CHANCE = 0.01  # a share of right answers with a larger p is one that chance explains

@@ -18,10 +18,10 @@ import numpy as np
 from torch import Tensor, nn
 
 from recon.attacks.multipliers import Multipliers, confidence, from_module, multipliers
-from recon.auditing.networks import Anatomy, answers_of
+from recon.auditing.anatomy import Anatomy, answers_of
 from recon.auditing.shadows import Shadows, as_logits
 from recon.errors import ReconError
-from recon.scoring.membership import FALSE_RATES, intervals, lira, permutation_p, rmia
+from recon.scoring.membership import FALSE_RATES, auc, intervals, lira, named, permutation_p, rmia, true_rate
 from recon.scoring.roc import auc, true_rate
 
 MAX_IMAGES, MAX_NUMBERS = 2000, 4_000_000_000  # of multipliers: least squares are cubic, gradients large
@@ -79,6 +79,7 @@ def infer(
             "intervals": {key: list(pair) for key, pair in intervals(score, member, seed).items()},
             "p_value": permutation_p(score, member, seed),
         }
+        table[name]["named"] = named(table[name], n, len(labels) - n, len(scores))
     name = min(scores, key=lambda each: (table[each]["p_value"], -table[each]["auc"]))
     return Inferred(scores[name], name, table, power(labels, shadows))
 

@@ -14,14 +14,17 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image
 
-from recon.auditing.networks import printable
+from recon.auditing.card import EDPB
+from recon.auditing.images import printable
 from recon.auditing.verdict import capital
 
 NAMES = {
     "separation": "Separation of the first layer",
     "rows": "The largest rows of the first layer",
     "decoreco": "DecoReco",
+    "membership": "Membership",
 }
+LARGEST, LOSSLESS = 96, 48  # pixels on the longest side of a picture, and of one that is kept to the last bit
 SCORES = {"lira": "LiRA", "rmia": "RMIA", "multipliers": "Multipliers"}
 FREE = {
     "mixtures": "mixtures of training images",
@@ -57,6 +60,7 @@ LIMITS = (
     "not to find them.",
     "A match is likeness up to brightness and contrast, not a copy, and the pairs below were chosen by that likeness. "
     "Chance is what the same choice finds among held-out images, shown beside them.",
+    EDPB,
     "A network with several copies of one image, or with images much like one another, is counted per image.",
 )
 
@@ -91,7 +95,11 @@ def page(report: dict[str, Any], pairs: Sequence[tuple[Row, Row]], regime: str) 
 
 
 def embedded(pixels: np.ndarray) -> str:
-    """(H, W, C) uint8, C = 1 or 3, as the address of a PNG file within the page."""
+    """(H, W, C) uint8, C = 1 or 3, as the address of a picture within the page: of at most LARGEST pixels a side, as
+    PNG up to LOSSLESS and as JPEG beyond, some 5 kB each."""
+    image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+    image.thumbnail((LARGEST, LARGEST), Image.Resampling.BOX)
+    kind, options = ("png", {"optimize": True}) if max(image.size) <= LOSSLESS else ("jpeg", {"quality": 85})
     buffer = io.BytesIO()
-    Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).save(buffer, format="PNG")
-    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    image.save(buffer, format=kind.upper(), **options)
+    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from recon.auditing.card import card
 from recon.auditing.verdict import CANNOT_TELL, INFERRED, LEAKS
 from recon.store.browser import print_page
 from recon.store.files import atomic_path
@@ -22,13 +23,13 @@ PDF = "report.pdf"
 class Leaked:
     """A training image that is given away.
 
-    image: its name · index: its row · how: "separation", "rows", "decoreco" or "membership" · score: NCC of its
-    reconstruction, or log-likelihood ratio (or share of images dominated, or multiplier) · probability: 1 − the
-    estimated share of chance among training images that score as high.
+    image: its name · index: its row, None where neither may be told (`recon.auditing.aggregates`) · how: "separation",
+    "rows", "decoreco" or "membership" · score: NCC of its reconstruction, or log-likelihood ratio (or share of images
+    dominated, or multiplier) · probability: 1 − the estimated share of chance among training images that score as high.
     """
 
     image: str
-    index: int
+    index: int | None
     how: str
     score: float
     probability: float
@@ -39,19 +40,26 @@ class Report:
     """What `recon.audit` returns.
 
     verdict: "leaks", "not by these attacks" or "cannot tell", on images · membership: "inferred", "not by these
-    attacks", "cannot tell", or None where it was not asked · sentence: both in words · leaked: which training images,
-    most probable first · data: what report.json holds · page: the HTML.
+    attacks", "cannot tell", or None where it was not asked · lines: what came back, who can be named, the worst single
+    image · leaked: which training images, most probable first · data: what report.json holds · page: the HTML · salt:
+    of the hashes that stand for names in a report of aggregates only; it is in neither of them.
     """
 
     verdict: str
     membership: str | None
-    sentence: str
+    lines: list[str]
     leaked: list[Leaked]
     data: dict[str, Any]
     page: str
+    salt: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The three lines as one text."""
+        return " ".join(self.lines)
 
     def __str__(self) -> str:
-        return f"{self.verdict}: {self.sentence}"
+        return "\n".join([f"{self.verdict}: {self.lines[0]}", *self.lines[1:]])
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -61,7 +69,8 @@ class Report:
         )
         head = "<tr><th>image</th><th>how</th><th>score</th><th>probability</th></tr>"
         table = f"<table>{head}{rows}</table>" if rows else ""
-        return f"<p><b>{html.escape(self.verdict)}</b>: {html.escape(self.sentence)}</p>{table}"
+        told = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines)
+        return f"<p><b>{html.escape(self.verdict)}</b></p><ol>{told}</ol>{table}"
 
     def to_json(self) -> str:
         """The text of report.json; see `schema`."""
@@ -81,6 +90,10 @@ class Report:
     def print(self, path: str | Path) -> None:
         """Write the page as PDF; ReconError where there is no Chromium, or it fails."""
         print_page(self.page, Path(path))
+
+    def model_card(self) -> str:
+        """A section for a model card, numbers alone; see `recon.auditing.card`."""
+        return card(self.data)
 
     def junit(self) -> str:
         """The same as a suite of JUnit: images and membership are a test each, failed for a leak, an error where the

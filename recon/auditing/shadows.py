@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from recon.auditing.networks import Anatomy, answers_of, logits_of, loss_of
+from recon.auditing.anatomy import Anatomy, answers_of, logits_of, loss_of
 from recon.errors import ReconError
 from recon.optim.rng import named
 

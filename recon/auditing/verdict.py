@@ -37,11 +37,18 @@ class Power:
 
 @dataclass(frozen=True)
 class Verdict:
-    """images, membership (None where not asked): see above · sentence: both in words."""
+    """images, membership (None where not asked): see above · on_images, on_membership (empty where not asked): each in
+    words."""
 
     images: str
     membership: str | None
-    sentence: str
+    on_images: str
+    on_membership: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Both in words."""
+        return f"{self.on_images} {self.on_membership}".strip()
 
 
 def decide(
@@ -60,13 +67,16 @@ def decide(
         return Verdict(CANNOT_TELL, None if membership is None else CANNOT_TELL, said)
     images, sentence = _on_images(result, n, power)
     if misfit is not None:
+        if images == LEAKS and membership is not None:
+            return Verdict(images, CANNOT_TELL, sentence, f"Who was trained on cannot be told: {misfit}.")
         if images != LEAKS:
             images, sentence = CANNOT_TELL, "Whether these weights leak cannot be told."
-        return Verdict(images, None if membership is None else CANNOT_TELL, f"{sentence} {capital(misfit)}.")
+        untold = "" if membership is None else "Nor can it be told who was trained on."
+        return Verdict(images, None if membership is None else CANNOT_TELL, f"{sentence} {capital(misfit)}.", untold)
     if membership is None:
         return Verdict(images, None, sentence)
     kind, more = _on_membership(membership)
-    return Verdict(images, kind, f"{sentence} {more}")
+    return Verdict(images, kind, sentence, more)
 
 
 def capital(text: str) -> str:
@@ -89,9 +99,8 @@ def _on_images(result: dict[str, Any] | None, n: int, power: Power | None) -> tu
         )
     if result["leak"]:
         return LEAKS, (
-            f"{result['targets']} of {n} training images came back above NCC {result['threshold']} "
-            f"{PHRASES[result['attack']]}, and {result['decoys']} of {n} images that were never trained on "
-            f"(p = {result['p_value']:.1g}): these weights leak training images."
+            f"{result['targets']} of {n} training images came back {PHRASES[result['attack']]}, and {result['decoys']} "
+            f"of {n} images that were never trained on: these weights leak training images."
         )
     tried = NUMBERS[len(ran)]
     if power is None or not power.canaries:
@@ -120,20 +129,35 @@ def _blind_words(power: Power) -> str:
 
 def _on_membership(table: dict[str, Any]) -> tuple[str, str]:
     best = table["scores"][table["best"]]
-    low, high = best["intervals"]["auc"]
-    area = f"area under the ROC curve {best['auc']:.2f}, 95 % interval {low:.2f} to {high:.2f}"
+    counts = counted(best["named"])
     if table["p_value"] < LEVEL:
-        return INFERRED, (
-            f"Who was trained on can be inferred ({area}; {best['tpr_0.01']:.0%} of the training images at 1 % false "
-            f"alarms; p = {table['p_value']:.1g})."
-        )
+        return INFERRED, f"Who was trained on can be inferred: {counts}."
     reach = max((table["power"][name] or 0.0 for name in ("auc", "multipliers_auc")), default=0.0)
     if reach < BLIND_AREA:
-        return (
-            CANNOT_TELL,
-            f"Whether membership can be inferred cannot be told ({area}; the shadow networks do not show it either).",
+        why = "in networks trained in the same way it cannot either"
+        return CANNOT_TELL, f"Whether it can be inferred who was trained on cannot be told, since {why}: {counts}."
+    why = "though in networks trained in the same way it can"
+    return NOT_BY_THESE, f"Who was trained on could not be inferred, {why}: {counts}."
+
+
+def counted(named: dict[str, dict[str, Any]]) -> str:
+    """How many members can be named, by `recon.scoring.membership.named`, in words; a rate that the held-out images
+    are too few for is said to be so, with what is named where none of them is accused."""
+    told = [_count(f"{100 * float(rate):g} % false alarms", row) for rate, row in named.items() if row["resolved"]]
+    rates = [rate for rate, row in named.items() if not row["resolved"]]
+    if rates:
+        row = named[rates[0]]
+        few = " and ".join(f"{100 * float(rate):g} %" for rate in rates)
+        needed = round(1 / float(rates[0]))
+        told.append(
+            f"{few} cannot be told with {row['others']} held-out images, of which {needed:,} are needed; "
+            + _count("no false alarm among these", row)
         )
-    return (
-        NOT_BY_THESE,
-        f"Membership could not be inferred ({area}), though it can on networks trained in the same way ({reach:.2f}).",
-    )
+    return "; ".join(told)
+
+
+def _count(where: str, row: dict[str, Any]) -> str:
+    chance = f"guessing names {row['guess']:.0f}, rarely more than {row['guess_most']}"
+    less = "" if row["count"] > row["guess_most"] else ", so this is no more than guessing"
+    interval = f"95 % interval {row['low']} to {row['high']}"
+    return f"at {where}, {row['count']} of {row['of']} can be named ({interval}; {chance}{less})"

@@ -15,9 +15,11 @@ of the area under the ROC curve is that of a permutation test.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
-from scipy.stats import rankdata
+from scipy.stats import hypergeom, rankdata
 from torch import Tensor
 
 from recon.scoring.roc import auc, true_rate
@@ -27,6 +29,7 @@ GAMMA = 1.0  # the paper takes 2 against a large population: against few images 
 PERMUTATIONS = 9999
 DRAWS = 500
 FLOOR = 1e-3  # of a standard deviation of φ
+RARE = 0.05  # of guesses name more than `guessed` says
 
 
 def lira(phi: Tensor, shadows: Tensor, inside: Tensor) -> Tensor:
@@ -52,6 +55,50 @@ def rmia(phi: Tensor, shadows: Tensor, gamma: float = GAMMA) -> Tensor:
 
 
 # ------------------------------------------------------------------------------------------------------ statistics
+
+
+def guessed(n: int, others: int, allowed: int, rare: float = RARE) -> tuple[float, int]:
+    """What a score that knows nothing accepts of n members above all but `allowed` of the others: the mean, and the
+    count that at most a share `rare` of such scores exceed.
+
+    Every order of members and others is equally likely, so the count is negative hypergeometric: it exceeds c where at
+    most `allowed` of the first c + 1 + `allowed` are others.
+
+    >>> guessed(500, 500, 5)[1], guessed(20, 20, 0)
+    (12, (0.9523809523809523, 4))
+    """
+    low, high = -1, n  # P(count > low) > rare ≥ P(count > high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        more = hypergeom.cdf(allowed, n + others, others, middle + 1 + allowed)
+        low, high = (low, middle) if more <= rare else (middle, high)
+    return (allowed + 1) * n / (others + 1), high
+
+
+def named(row: dict[str, Any], n: int, others: int, choices: int = 1) -> dict[str, dict[str, Any]]:
+    """Rates as counts of the n members, by false rate: what a score names, and what a guess would.
+
+    row: "tpr_…" of FALSE_RATES and "intervals" of one score · choices: scores of which this is the best, for which
+    `guess_most` pays.  false_alarms: others accepted · resolved: whether there are as many others as the rate needs;
+    where there are not, none of them is accepted.
+    """
+    found = {}
+    for rate in FALSE_RATES:
+        name, allowed = f"tpr_{rate:g}", int(rate * others + 1e-9)
+        mean, most = guessed(n, others, min(allowed, others), RARE / choices)
+        count, low, high = (round(share * n) for share in (row[name], *row["intervals"][name]))
+        found[f"{rate:g}"] = {
+            "count": count,
+            "low": low,
+            "high": high,
+            "guess": mean,
+            "guess_most": most,
+            "of": n,
+            "others": others,
+            "false_alarms": allowed,
+            "resolved": allowed > 0,
+        }
+    return found
 
 
 def permutation_p(score: np.ndarray, member: np.ndarray, seed: int, draws: int = PERMUTATIONS) -> float:

@@ -20,12 +20,16 @@ from recon import cli
 from recon.attacks.recover import recover
 from recon.attacks.separation import separate
 from recon.auditing import attacks as module
+from recon.auditing.anatomy import anatomy
 from recon.auditing.attacks import RECONSTRUCTIONS, Released, attempts, by_rows, by_separation
 from recon.auditing.audit import FOLDER
-from recon.auditing.inputs import Expected, load_images, mean_image
-from recon.auditing.networks import anatomy, parse_arch, subject_of
+from recon.auditing.built import parse_arch
+from recon.auditing.images import Expected
+from recon.auditing.inputs import load_images
+from recon.auditing.networks import subject_of
 from recon.auditing.page import NAMES
 from recon.auditing.scoring import DRAWS, LEVEL, LOOKS, NULLS, THRESHOLDS, Nulls, blur_p, excess, matches, score
+from recon.auditing.transforms import mean_image
 from recon.errors import ReconError
 from recon.images.partitions import partition
 from recon.images.registry import load_pool

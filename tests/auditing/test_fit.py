@@ -12,11 +12,15 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import recon
+from recon.auditing.anatomy import anatomy
 from recon.auditing.files import load_state
 from recon.auditing.fit import fit_of, inferred_transform
-from recon.auditing.inputs import Expected, classes_of, images_of, labels_in, load_images, transform_of
-from recon.auditing.networks import anatomy, subject_of
+from recon.auditing.images import Expected
+from recon.auditing.inputs import images_of, load_images
+from recon.auditing.labels import classes_of, labels_in
+from recon.auditing.networks import subject_of
 from recon.auditing.shadows import Recipe
+from recon.auditing.transforms import transform_of
 from recon.errors import ReconError
 
 N = 100

@@ -10,16 +10,11 @@ import torch
 from PIL import Image
 from torch.utils.data import TensorDataset
 
-from recon.auditing.inputs import (
-    Expected,
-    Images,
-    checked,
-    classes_of,
-    from_folder,
-    images_of,
-    load_images,
-    transform_of,
-)
+from recon.auditing.images import Expected, Images
+from recon.auditing.inputs import checked, images_of, load_images
+from recon.auditing.labels import classes_of
+from recon.auditing.stored import from_folder
+from recon.auditing.transforms import transform_of
 from recon.errors import ReconError
 
 N = 8

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from recon.auditing import membership
+from recon.auditing.anatomy import anatomy, logits_of
 from recon.auditing.membership import (
     confidence,
     explained,
@@ -16,7 +17,6 @@ from recon.auditing.membership import (
     reach_of_multipliers,
     why_no_multipliers,
 )
-from recon.auditing.networks import anatomy, logits_of
 from recon.auditing.shadows import (
     PACE,
     Recipe,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,9 +11,11 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision import models
 
-from recon.auditing import networks
+from recon.auditing.anatomy import anatomy, logits_of
+from recon.auditing.built import built
 from recon.auditing.files import load_state
-from recon.auditing.networks import anatomy, built, logits_of, printable, start_of, subject_of
+from recon.auditing.images import printable
+from recon.auditing.networks import start_of, subject_of
 from recon.auditing.shadows import Recipe, drawing_from, fresh
 from recon.errors import ReconError
 
@@ -158,13 +161,13 @@ def test_torchvision_is_recognised_by_its_tensors(generator):
     with drawing_from(generator):
         module = models.resnet18(num_classes=5)
     state = {f"module.{name}": value for name, value in module.state_dict().items()}
-    found, arch, _ = built(state, networks.Path("w.pt"), None)
+    found, arch, _ = built(state, Path("w.pt"), None)
     assert arch == "resnet18"
     x = torch.randn(2, 3, 32, 32, generator=generator)
     torch.testing.assert_close(found(x), module.eval()(x))
     state["module.conv1.weight"] = torch.zeros(64, 3, 3, 3)  # with a max-pool after it, or without
     with pytest.raises(ReconError, match="no file says whether a max-pool follows"):
-        built(state, networks.Path("w.pt"), None)
+        built(state, Path("w.pt"), None)
 
 
 class Stranger:

@@ -11,9 +11,15 @@ import torch
 from recon.chapters.base import Context
 from recon.chapters.weights_leak import PRIOR
 from recon.chapters.weights_leak.claims_prior import ways
-from recon.chapters.weights_leak.compute_prior import denoised_mixtures, levels, trusted
+from recon.chapters.weights_leak.compute_prior import (
+    BLENDS,
+    denoised_mixtures,
+    levels,
+    photographs,
+    public_rows,
+    trusted,
+)
 from recon.chapters.weights_leak.separation_prior import Prior, PriorSeparated, Whitening
-from recon.chapters.weights_leak.compute_prior import BLENDS, denoised_mixtures, levels, photographs, public_rows, trusted
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc

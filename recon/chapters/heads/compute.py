@@ -25,12 +25,10 @@ from recon.chapters.packing import packed, unpacked
 from recon.images.features import backbone, features
 from recon.images.partitions import partition
 from recon.optim.rng import named
-from recon.scoring.metrics import ncc
-from recon.scoring.roc import auc, true_rate
-from recon.training.recipes import Recipe, Trained, accuracy, early_stopping, train
 from recon.optim.spectrum import right_singular, signal_rank
 from recon.scoring.membership import auc, true_rate
-from recon.training.recipes import Recipe, Trained, accuracy, build, train
+from recon.scoring.roc import auc, true_rate
+from recon.training.recipes import Recipe, Trained, accuracy, build, early_stopping, train
 
 TRUE = 0.8  # a candidate is true above this cosine with a training feature
 VIEWS = 4  # of each image: as it is, flipped, shifted, both

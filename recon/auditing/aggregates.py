@@ -1,0 +1,80 @@
+"""A report without images and names: what may be shown to those who may not see the training set.
+
+An image is named by a salted hash of its name, HMAC-SHA-256 cut to 16 digits.  Names are easily guessed, so the salt
+is as secret as they are: whoever has it finds the image again, and nobody else.  Rows are names, too, and go; so do
+words that come from files: classes, names of files, notes of the reading.
+"""
+
+from __future__ import annotations
+
+import copy
+import hmac
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from recon.errors import ReconError
+from recon.store.files import one_sentence
+
+DIGITS = 16  # of a hash: 64 bits
+SHORTEST = 16  # of a salt
+
+
+def hashed(name: str, salt: str) -> str:
+    """What stands for a name.
+
+    >>> hashed("ward/0001.png", "0123456789abcdef")
+    'c1b3c5f0a4f7d1a0'
+    """
+    return hmac.new(salt.encode(), name.encode("utf-8", "surrogateescape"), "sha256").hexdigest()[:DIGITS]
+
+
+def new_salt() -> str:
+    """At random, 128 bits."""
+    return secrets.token_hex(16)
+
+
+def salt_in(path: Path) -> str:
+    """The salt that a file holds; a new one is written where there is none, for its owner alone.  ReconError for a file
+    that holds too little to be a salt."""
+    if path.exists():
+        try:
+            salt = path.read_text(encoding="utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise ReconError(f"the salt cannot be read from {path}") from error
+        return checked(salt)
+    salt = new_salt()
+    with one_sentence(f"the salt cannot be written to {path}"), open(path, "x", opener=_for_its_owner) as file:
+        file.write(f"{salt}\n")
+    return salt
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def checked(salt: str) -> str:
+    """ReconError for a salt that could be guessed."""
+    if len(salt) < SHORTEST:
+        raise ReconError(
+            f"a salt needs {SHORTEST} characters or more: with fewer, names could be found by trying salts"
+        )
+    return salt
+
+
+def aggregates(report: dict[str, Any], salt: str) -> dict[str, Any]:
+    """What report.json may say; what is made of it anew (`lines`, `tried`, `summary`) is left for the caller."""
+    found = copy.deepcopy(report)
+    for each in found["leaked"]:
+        each |= {"image": hashed(each["image"], salt), "index": None}
+    for part in (found["matches"] or {}).values():
+        for each in part:
+            each["image"] = hashed(each["image"], salt)
+    found["weights"]["file"] = "weights"
+    notes = len(found["images"]["notes"])
+    found["images"]["notes"] = [f"{notes} notes on how files were read are left out here"] if notes else []
+    if found["membership"] is not None:
+        origin = found["membership"]["labels"]
+        found["membership"]["labels"] = "labels of a file" if origin.startswith("labels of ") else origin.split(",")[0]
+    return found
