@@ -21,7 +21,7 @@ from recon.attacks.multipliers import Multipliers, confidence, from_module, mult
 from recon.auditing.anatomy import Anatomy, answers_of
 from recon.auditing.shadows import Shadows, as_logits
 from recon.errors import ReconError
-from recon.scoring.membership import FALSE_RATES, auc, intervals, lira, named, permutation_p, rmia, true_rate
+from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
 
 MAX_IMAGES, MAX_NUMBERS = 2000, 4_000_000_000  # of multipliers: least squares are cubic, gradients large

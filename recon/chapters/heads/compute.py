@@ -26,7 +26,6 @@ from recon.images.features import backbone, features
 from recon.images.partitions import partition
 from recon.optim.rng import named
 from recon.optim.spectrum import right_singular, signal_rank
-from recon.scoring.membership import auc, true_rate
 from recon.scoring.roc import auc, true_rate
 from recon.training.recipes import Recipe, Trained, accuracy, build, early_stopping, train
 
