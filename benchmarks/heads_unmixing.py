@@ -6,7 +6,7 @@ matched above cosines 0.7, 0.8 and 0.9 one to one, as many held-out features in 
 - FastICA's three contrasts (scikit-learn).
 - Semi-NMF: B = M F with F ≥ 0 only, as the mixing has both signs (Ding, Li & Jordan 2010); NMF proper needs B ≥ 0.
 - Sparse dictionary learning with codes that are not negative (scikit-learn): codes are features.
-- A learned prior, as in `recon.attacks.denoising`: a network learns on public features to take other features off.
+- A learned prior, as in `recon.chapters.weights_leak.separation_prior`: a network learns on public features to take other features off.
 - Sparse non-negative vectors by linear programmes: `recon.attacks.heads`.
 """
 
@@ -17,7 +17,6 @@ from collections.abc import Callable
 
 import torch
 from heads_tuning import SEED, heads
-from recon.attacks.denoising import distinct, smoothed
 from sklearn.decomposition import DictionaryLearning, FastICA
 from timing import write
 from torch import Tensor, nn
@@ -27,6 +26,7 @@ from recon.attacks.heads import Public, span_of, sparsest
 from recon.attacks.separation import FirstLayer, orthogonalised
 from recon.chapters.heads.compute import cosines
 from recon.chapters.heads.sizes import Cell
+from recon.chapters.weights_leak.separation_prior import distinct, smoothed
 
 Unmixing = Callable[[Tensor, Public], Tensor]
 

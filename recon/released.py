@@ -144,7 +144,9 @@ class Gradient(Generic[G]):
             if len(gradients) != len(names):
                 raise ReconError(f"{len(gradients)} gradients do not fit a network of {len(names)} parameter tensors")
             gradients = dict(zip(names, gradients, strict=True))
-        return _of_module(network, loss, {k: v.detach() for k, v in gradients.items()}, y)
+        if odd := [name for name in {*names, *gradients} if name not in names or gradients.get(name) is None]:
+            raise ReconError(f"gradients must be those of the network's parameters: '{min(odd)}' is missing or foreign")
+        return _of_module(network, loss, {name: gradients[name].detach() for name in names}, y)
 
     @staticmethod
     def each(

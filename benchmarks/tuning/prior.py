@@ -19,12 +19,11 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from recon.training.decayed import DecaySettings, train_with_decay  # noqa: E402
 from timing import one_by_one, write  # noqa: E402
 
-from recon.attacks import denoising  # noqa: E402
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate  # noqa: E402
 from recon.chapters.base import Context  # noqa: E402
+from recon.chapters.weights_leak import separation_prior as denoising  # noqa: E402
 from recon.chapters.weights_leak.compute_prior import public_rows  # noqa: E402
 from recon.images.photos import at_side  # noqa: E402
 from recon.images.registry import load_pool  # noqa: E402
@@ -33,10 +32,11 @@ from recon.released import Weights  # noqa: E402
 from recon.scoring.matching import match_counts  # noqa: E402
 from recon.store.checkpoints import Checkpoints  # noqa: E402
 from recon.training.denoiser import DenoiserSettings  # noqa: E402
+from recon.training.weight_decay import DecaySettings, train_with_decay  # noqa: E402
 
 N, SIDE, WIDTH = 100, 16, 400
 DENOISER, ATTACK = DenoiserSettings(steps=800, step_size=2e-3), denoising.PriorSettings(orthogonal=15, free=45)
-#: of the attack, of `recon.attacks.denoising`'s constants, and of the prior's training
+#: of the attack, of `recon.chapters.weights_leak.separation_prior`'s constants, and of the prior's training
 TRIED = {
     "chosen": {},
     "orthogonal 5": {"orthogonal": 5},

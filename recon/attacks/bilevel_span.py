@@ -89,7 +89,7 @@ class Apart:
 Inverse = Callable[[HiddenObjective, Pass, LBFGSResult], Callable[[Tensor], Tensor]]
 
 
-def gauss_newton(objective: HiddenObjective, now: Pass, _: LBFGSResult) -> Callable[[Tensor], Tensor]:
+def gauss_newton_inverse(objective: HiddenObjective, now: Pass, _: LBFGSResult) -> Callable[[Tensor], Tensor]:
     """[JᵀDJ/n + ω·I]⁻¹, the Gauss–Newton part of ∇²E: positive definite at every θ, also where ReLU minimisers sit on
     kinks and ∇²E is indefinite."""
     return objective.gauss_newton(now)
@@ -133,7 +133,7 @@ class SpanAttack:
     y: Tensor
     weight_decay: float
     theta_0: Callable[[Tensor], Tensor]
-    inverse: Inverse = gauss_newton
+    inverse: Inverse = gauss_newton_inverse
     first: LBFGSSettings = LBFGSSettings(max_iter=600)
     next: LBFGSSettings = LBFGSSettings(max_iter=10, halvings=20)
     descent: HeavyBall = HeavyBall()

@@ -31,7 +31,7 @@ from recon.errors import ReconError
 from recon.nets.mlp import MLP
 from recon.nets.module import ModuleNetwork
 from recon.optim.descent import HeavyBall
-from recon.optim.lbfgs_in_place import InPlaceSettings
+from recon.optim.lbfgs import LBFGSSettings
 from recon.optim.subspace import Subspace, reduced
 from recon.released import Weights
 
@@ -172,8 +172,8 @@ def _one_hidden(
         weights.y,
         weights.weight_decay,
         lambda basis: reduced(network, start, Subspace(basis))[1],
-        first=InPlaceSettings(max_iter=settings.inner_first, history=20),
-        next=InPlaceSettings(max_iter=settings.inner_next, trials=20),
+        first=LBFGSSettings(max_iter=settings.inner_first, history=20),
+        next=LBFGSSettings(max_iter=settings.inner_next, halvings=20),
         descent=_descent(settings),
     )
     return reconstruct(attack, x_init, settings.steps, settings.tol)

@@ -34,7 +34,7 @@ COLUMNS = 2**16  # of them in float64 at once
 
 
 @dataclass(frozen=True)
-class Normal:
+class KKTSystem:
     """The least-squares problem of N candidates, in float64: gram ⟨g_i, g_j⟩ (N, N), products ⟨θ, g_i⟩ (N,) and norm
     ‖θ‖² (), where g_i = ∇_θ φ(x_i) and θ is θ*, or θ* − θ⁰."""
 
@@ -46,18 +46,18 @@ class Normal:
         return len(self.products)
 
     @classmethod
-    def empty(cls, count: int, device: torch.device | None = None) -> Normal:
+    def empty(cls, count: int, device: torch.device | None = None) -> KKTSystem:
         """That of no parameters."""
         zeros = torch.zeros(count, count, dtype=torch.float64, device=device)
         return cls(zeros, zeros.sum(0), zeros.sum())
 
-    def __add__(self, other: Normal) -> Normal:
+    def __add__(self, other: KKTSystem) -> KKTSystem:
         """That of the parameters of both."""
-        return Normal(self.gram + other.gram, self.products + other.products, self.norm + other.norm)
+        return KKTSystem(self.gram + other.gram, self.products + other.products, self.norm + other.norm)
 
-    def take(self, rows: Tensor) -> Normal:
+    def take(self, rows: Tensor) -> KKTSystem:
         """That of some of the candidates."""
-        return Normal(self.gram[rows][:, rows], self.products[rows], self.norm)
+        return KKTSystem(self.gram[rows][:, rows], self.products[rows], self.norm)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def confidence(logits: Tensor, labels: Tensor) -> Tensor:
     return own - others.logsumexp(-1)
 
 
-def multipliers(problem: Normal, ridge: float = RIDGE) -> Multipliers:
+def multipliers(problem: KKTSystem, ridge: float = RIDGE) -> Multipliers:
     """λ ≥ 0 with the smallest ‖θ − Σ_i λ_i g_i‖² + ρ ‖λ‖², ρ = `ridge` times the mean ‖g_i‖², by SciPy's NNLS on the
     Cholesky factor of the Gram matrix.  ReconError where a number is not finite, or no gradient differs from 0."""
     size = problem.gram.diagonal().mean()
@@ -103,23 +103,23 @@ def multipliers(problem: Normal, ridge: float = RIDGE) -> Multipliers:
 # ------------------------------------------------------------------------------------------------- the gradients
 
 
-def from_gradients(gradients: Tensor, target: Tensor) -> Normal:
+def from_gradients(gradients: Tensor, target: Tensor) -> KKTSystem:
     """Of gradients g (N, p) and θ (p,)."""
-    total = Normal.empty(len(gradients), gradients.device)
+    total = KKTSystem.empty(len(gradients), gradients.device)
     for g, t in zip(gradients.split(COLUMNS, dim=1), target.split(COLUMNS), strict=True):
         g, t = g.double(), t.double()
-        total = total + Normal(g @ g.mT, g @ t, t.square().sum())
+        total = total + KKTSystem(g @ g.mT, g @ t, t.square().sum())
     return total
 
 
-def from_network(network: Network, theta: Params, x: Tensor, y: Tensor, theta_init: Params | None = None) -> Normal:
+def from_network(network: Network, theta: Params, x: Tensor, y: Tensor, theta_init: Params | None = None) -> KKTSystem:
     """Of one of the package's networks on images x (N, ...) with classes y (N,), by its layers, without forming a
     gradient where no weights are shared.  In the precision of θ."""
     moved = theta if theta_init is None else {name: theta[name] - theta_init[name] for name in theta}
-    total = Normal.empty(len(x), x.device)
+    total = KKTSystem.empty(len(x), x.device)
     for layer in network.layers(theta, x, lambda outputs: _direction(outputs, y)):
         norm = torch.stack([moved[name].double().square().sum() for name in (layer.weight, layer.bias) if name]).sum()
-        total = total + Normal(gram_matrix(layer).double(), products_with_theta(moved, layer).double(), norm)
+        total = total + KKTSystem(gram_matrix(layer).double(), products_with_theta(moved, layer).double(), norm)
     return total
 
 
@@ -130,7 +130,7 @@ def from_module(
     start: nn.Module | None = None,
     answers: Callable[[nn.Module, Tensor], Tensor] | None = None,
     budget: int = BUDGET,
-) -> Normal:
+) -> KKTSystem:
     """Of any module in evaluation mode on inputs x (N, ...) with classes y (N,), image by image by autograd.
 
     start: the module before training · answers: logits (n, K) of a module and inputs, by default what it returns ·
@@ -141,7 +141,7 @@ def from_module(
     module = copy.deepcopy(module).requires_grad_(True)
     parameters = {name: p for name, p in module.named_parameters() if name in learned or not learned}
     before = {} if start is None else dict(start.named_parameters())
-    total = Normal.empty(len(x), x.device)
+    total = KKTSystem.empty(len(x), x.device)
     for part in _parts({name: p.numel() for name, p in parameters.items()}, len(x) * x.element_size(), budget):
         chosen = [parameters[name] for name in part]
         moved = [parameters[name].detach() - (before[name].detach().to(x) if before else 0) for name in part]

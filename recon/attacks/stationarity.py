@@ -24,7 +24,6 @@ from torch import Tensor
 from recon.errors import ReconError
 from recon.nets.gram import output_direction
 from recon.nets.mlp import MLP, Passes
-from recon.nets.network import Network, Params
 from recon.released import Weights
 
 FORMS = ("auto", "direct", "gram")
@@ -147,25 +146,6 @@ def _to_images(
 
 def _by_gram(form: str, m: int, a: int, b: int) -> bool:
     return form == "gram" or (form == "auto" and 2 * m * (a + b) < 3 * a * b)
-
-
-def stationarity_by_autograd(
-    network: Network, theta: Params, x: Tensor, c: Tensor, *, labels: Tensor | None = None
-) -> Stationarity:
-    """R and its gradient for any network, by autograd twice: slow, general, the oracle of the closed forms.
-
-    x (m, ...), c (m,), labels (m,) as in `stationarity` · by_layer (P,): one number for each of the P tensors of θ, in
-    order.  ReLU' is what the network's own code makes of it: its second derivative is zero unless it is smoothed there.
-    """
-    theta = {name: value.detach().requires_grad_() for name, value in theta.items()}
-    x, c = x.detach().requires_grad_(), c.detach().requires_grad_()
-    outputs = network(theta, x)
-    outputs = outputs.unsqueeze(-1) if outputs.shape == c.shape else outputs
-    phi = (outputs * output_direction(outputs.detach(), labels)).sum(-1)
-    summed = torch.autograd.grad((c * phi).sum(), tuple(theta.values()), create_graph=True)
-    squares = [(value.detach() - grad).square().sum() for value, grad in zip(theta.values(), summed, strict=True)]
-    by_tensor = torch.stack(squares)
-    return Stationarity(by_tensor.detach(), *torch.autograd.grad(by_tensor.sum(), (x, c)))
 
 
 def _check(network: MLP, x: Tensor, c: Tensor, form: str, layer_weights: tuple[float, ...] | None) -> None:

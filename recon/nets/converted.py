@@ -80,18 +80,19 @@ class Watched:
 
 
 def _answers(module: nn.Module, x: Tensor, used: list[Used]) -> Tensor:
+    said: list[str] = []
     for inputs in (x, x.flatten(1)):
         used.clear()
         try:
             with torch.no_grad():
                 found = module(inputs)
         except Exception as error:  # whatever a stranger's forward says to a wrong shape
-            said = " ".join(str(error).split())[:120]
+            said.append(" ".join(str(error).split())[:120])
             continue
         if isinstance(found, Tensor) and found.dim() in (1, 2) and len(found) == len(x):
             return found.reshape(len(x), -1)
-        said = f"answers {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
-    raise ReconError(f"the module does not classify images of shape {tuple(x.shape[1:])}: {said}")
+        said.append(f"it answers {tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__}")
+    raise ReconError(f"the module does not classify images of shape {tuple(x.shape[1:])}: {said[0]}")
 
 
 def _named(layer: nn.Module) -> str:

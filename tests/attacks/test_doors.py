@@ -208,7 +208,7 @@ def test_rgap_of_a_gradient_made_here_and_of_one_received():
     assert (found.images - photo()).abs().max() < 1e-6 and -1e-6 < found.score.item() <= 0
     by_autograd = torch.autograd.grad(F.cross_entropy(module(photo()), LABEL), list(module.parameters()))
     named = dict(zip([name for name, _ in module.named_parameters()], by_autograd, strict=True))
-    for received in (by_autograd, named):
+    for received in (by_autograd, named, dict(reversed(named.items()))):
         for y in (LABEL, None):
             again = Gradient.received(module, F.cross_entropy, received, y)
             assert torch.equal(again.labels, LABEL)
@@ -373,6 +373,9 @@ def test_what_is_released_must_fit_the_module_and_the_door():
         Gradient.received(module, F.cross_entropy, gradients[:2], LABEL)
     with pytest.raises(ReconError, match="must have shape"):
         Gradient.received(module, F.cross_entropy, gradients[::-1], LABEL)
+    for odd in ({"0.weight": gradients[0]}, [None, *gradients[1:]], {"net.0.weight": gradients[0]}):
+        with pytest.raises(ReconError, match="missing or foreign"):
+            Gradient.received(module, F.cross_entropy, odd, LABEL)
     with pytest.raises(ReconError, match="pass the labels"):
         Gradient.received(module, F.cross_entropy, gradients)
 

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 from torch import nn
 
 from recon.attacks import multipliers as module
-from recon.attacks.multipliers import Normal, confidence, from_gradients, from_module, from_network, multipliers
+from recon.attacks.multipliers import KKTSystem, confidence, from_gradients, from_module, from_network, multipliers
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, affine
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
@@ -77,7 +77,7 @@ def test_gradients_of_nothing_are_refused():
         multipliers(from_gradients(torch.zeros(3, 5), torch.ones(5)))
     with pytest.raises(ReconError, match="not finite"):
         multipliers(
-            Normal(torch.full((2, 2), torch.nan, dtype=F64), torch.ones(2, dtype=F64), torch.ones((), dtype=F64))
+            KKTSystem(torch.full((2, 2), torch.nan, dtype=F64), torch.ones(2, dtype=F64), torch.ones((), dtype=F64))
         )
 
 

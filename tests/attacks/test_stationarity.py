@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from recon.attacks.stationarity import stationarity, stationarity_by_autograd
+from recon.attacks.stationarity import Stationarity, stationarity
 from recon.errors import ReconError
-from recon.nets.gram import gram, layer_norms
+from recon.nets.gram import gram, layer_norms, output_direction
 from recon.nets.mlp import MLP
 from recon.nets.module import ModuleNetwork
 from recon.released import Weights
@@ -37,6 +37,23 @@ class SmoothedReLU(torch.autograd.Function):
     def backward(ctx, grad):
         (z,) = ctx.saved_tensors
         return grad * torch.sigmoid(ALPHA * z)
+
+
+def stationarity_by_autograd(network, theta, x, c, *, labels=None):
+    """R and its gradient for any network, by autograd twice: slow, general, the oracle of the closed forms.
+
+    x (m, ...), c (m,), labels (m,) as in `stationarity` · by_layer (P,): one number for each of the P tensors of θ, in
+    order.  ReLU' is what the network's own code makes of it: its second derivative is zero unless it is smoothed there.
+    """
+    theta = {name: value.detach().requires_grad_() for name, value in theta.items()}
+    x, c = x.detach().requires_grad_(), c.detach().requires_grad_()
+    outputs = network(theta, x)
+    outputs = outputs.unsqueeze(-1) if outputs.shape == c.shape else outputs
+    phi = (outputs * output_direction(outputs.detach(), labels)).sum(-1)
+    summed = torch.autograd.grad((c * phi).sum(), tuple(theta.values()), create_graph=True)
+    squares = [(value.detach() - grad).square().sum() for value, grad in zip(theta.values(), summed, strict=True)]
+    by_tensor = torch.stack(squares)
+    return Stationarity(by_tensor.detach(), *torch.autograd.grad(by_tensor.sum(), (x, c)))
 
 
 def by_double_backward(network, theta, x, c, weights, labels):

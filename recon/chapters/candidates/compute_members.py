@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recon.attacks.multipliers import Normal, from_network, multipliers
+from recon.attacks.multipliers import KKTSystem, from_network, multipliers
 from recon.attacks.separation import FirstLayer
 from recon.chapters.base import Context, Outcome, Tensors
 from recon.chapters.candidates.membership_baselines import common_margin, row_likeness, span_share
@@ -115,7 +115,7 @@ def trained(recipe: str, network: MLP, x: Tensor, y: Tensor, sizes: MemberSizes,
     return Net(start, found.theta_star, found.log_loss)
 
 
-def problem_of(network: MLP, net: Net, pool: Pool, start_known: bool) -> Normal:
+def problem_of(network: MLP, net: Net, pool: Pool, start_known: bool) -> KKTSystem:
     """The least-squares problem of the whole pool, in float64."""
     theta, start = (network.unflatten(each.double()) for each in (net.theta, net.theta_init))
     return from_network(network, theta, pool.x.double(), pool.y.long(), start if start_known else None)
@@ -170,7 +170,7 @@ def shadow_scores(
     return dict(zip(SHADOWED, scores, strict=True))
 
 
-def coverage(problem: Normal, pool: Pool, sizes: MemberSizes, context: Context) -> dict[str, Rates]:
+def coverage(problem: KKTSystem, pool: Pool, sizes: MemberSizes, context: Context) -> dict[str, Rates]:
     """The multipliers where the pool holds a share of the training images only, beside all the others."""
     found = {}
     for share in sizes.coverage:

@@ -95,13 +95,17 @@ class NoisySystem:
     def _whitened(self, x: Tensor) -> Tensor:
         return self.factor * x if self.factor.dim() == 1 else self.factor.mT @ x
 
+    @cached_property
+    def _precision(self) -> Tensor:
+        """S⁻¹ (d, d), or its diagonal (d,)."""
+        return self.factor.square() if self.factor.dim() == 1 else self.factor @ self.factor.mT
+
     def known(self, x: Tensor) -> Tensor:
         """JᵀJ/σ² + S⁻¹, (c·h·w, c·h·w)."""
         gram = self.of.gram(x) / self.sigma**2
-        if self.factor.dim() == 1:
-            gram.diagonal().add_(self.factor.square())
-            return gram
-        return gram + self.factor @ self.factor.mT
+        target = gram.diagonal() if self._precision.dim() == 1 else gram
+        target.add_(self._precision)
+        return gram
 
     def linear(self, x: Tensor) -> Normal:
         """By that matrix."""

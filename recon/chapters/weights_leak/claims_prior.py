@@ -5,8 +5,8 @@ from __future__ import annotations
 from recon.chapters.tables import MatchTable, null_text
 from recon.chapters.weights_leak.metrics import PriorMetrics
 from recon.chapters.weights_leak.sizes import PriorSizes
-from recon.scoring.nulls import clears
 from recon.chapters.yardstick import FEW, LEVEL, blend_share, preference
+from recon.scoring.nulls import clears
 from recon.store.results import Claim
 
 GOAL = 0.08  # of the images, beyond the best null above NCC 0.8: 40 of 500
