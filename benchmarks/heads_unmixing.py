@@ -44,7 +44,7 @@ def fast_ica(contrast: str) -> Unmixing:
     return unmix
 
 
-def semi_nmf(steps: int = 2000) -> Unmixing:
+def semi_nmf(steps: int = 1000) -> Unmixing:
     """Multiplicative updates of F from public features' parts in the span; M by least squares."""
 
     def unmix(basis: Tensor, public: Public) -> Tensor:
@@ -68,14 +68,14 @@ def dictionary(alpha: float) -> Unmixing:
     def unmix(basis: Tensor, public: Public) -> Tensor:
         samples = basis.numpy().T * basis.shape[1] ** 0.5
         model = DictionaryLearning(
-            len(basis), alpha=alpha, max_iter=30, fit_algorithm="cd", transform_algorithm="lasso_cd", positive_code=True
+            len(basis), alpha=alpha, max_iter=10, fit_algorithm="cd", transform_algorithm="lasso_cd", positive_code=True
         )
         return torch.from_numpy(model.fit_transform(samples)).float().mT
 
     return unmix
 
 
-def learned_prior(steps: int = 1500, orthogonal: int = 15, free: int = 25) -> Unmixing:
+def learned_prior(steps: int = 1000, orthogonal: int = 15, free: int = 25) -> Unmixing:
     """Denoising source separation with a network for the prior; other features are the noise it learns to take off."""
 
     def unmix(basis: Tensor, public: Public) -> Tensor:
@@ -116,14 +116,13 @@ def learned_prior(steps: int = 1500, orthogonal: int = 15, free: int = 25) -> Un
 TRIED: dict[str, Unmixing] = {
     **{f"FastICA, {contrast}": fast_ica(contrast) for contrast in ("logcosh", "exp", "cube")},
     "semi-NMF": semi_nmf(),
-    "dictionary learning, penalty 0.1": dictionary(0.1),
-    "dictionary learning, penalty 0.5": dictionary(0.5),
+    "dictionary learning": dictionary(0.3),
     "learned prior": learned_prior(),
     "linear programmes": lambda basis, public: sparsest(FirstLayer(basis * public.units), public).x_hat / public.units,
 }
 
 
-def main(ns: tuple[int, ...] = (100, 300)) -> None:
+def main(ns: tuple[int, ...] = (100,)) -> None:
     rows: dict[str, dict] = {name: {} for name in TRIED}
     for task, released in heads([Cell(n=n) for n in ns]):
         n, basis = len(task.train), span_of(FirstLayer(released.w1), task.public)
@@ -132,6 +131,7 @@ def main(ns: tuple[int, ...] = (100, 300)) -> None:
             x = unmix(basis, task.public) * task.public.units
             seconds = time.process_time() - start
             found, null = (cosines(x, images, task.public) for images in (task.train, task.others[:n]))
+            print(name, n, vars(found), round(seconds, 1), flush=True)
             rows[name][f"n = {n}"] = {"matches": vars(found), "null": vars(null), "cpu_seconds": round(seconds, 1)}
     write({"seed": SEED, "unmixing": rows}, __file__)
 
