@@ -135,8 +135,8 @@ def prepared(
     start = None if theta_init is None else start_of(subject, theta_init, arch)
     w1 = w1_init = None
     if seen.first is not None:
-        w1 = first_layer_of(subject.module, seen.first)
-        w1_init = None if start is None else first_layer_of(start, seen.first)
+        w1 = first_layer_of(subject.module, seen.first, pair[0].shape)
+        w1_init = None if start is None else first_layer_of(start, seen.first, pair[0].shape)
     released = Released(w1, w1_init, seen.first_why_not, seen.mlp, seen.theta, seen.mlp_why_not)
     return Case(subject, seen, released, start, *pair, x, x_held_out, done, fit), known
 

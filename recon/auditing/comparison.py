@@ -255,11 +255,11 @@ class Comparison:
     def _released_of(self, module: nn.Module, k: int, recipe: Recipe) -> Released:
         """What is known of shadow k: its start, drawn once more, where that of the audited network is known."""
         seen = anatomy(module.cpu(), self.shape)
-        w1 = None if seen.first is None else first_layer_of(module, seen.first)
+        w1 = None if seen.first is None else first_layer_of(module, seen.first, self.shape)
         w1_init = None
         if self.case.start is not None and seen.first is not None:
             start = shadow_start(self.case.subject.module, recipe, k, self.settings.seed, self.case.start)
-            w1_init = first_layer_of(start, seen.first)
+            w1_init = first_layer_of(start, seen.first, self.shape)
         return Released(w1, w1_init, seen.first_why_not, seen.mlp, seen.theta, seen.mlp_why_not)
 
     # ------------------------------------------------------------------------------------------------------ leaked

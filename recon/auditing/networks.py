@@ -19,6 +19,7 @@ from recon.auditing.images import printable
 from recon.errors import ReconError
 
 LARGEST = 1e15  # of a weight: squares and their sums must stay within float32
+WRAPPING = ("DataParallel", "DistributedDataParallel", "GradSampleModule", "OptimizedModule", "AveragedModel")
 WRAPPERS = ("module", "_module", "_orig_mod")  # attributes of DataParallel, GradSampleModule, torch.compile
 
 
@@ -63,7 +64,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         module = _copied(model)
         named = module.state_dict()
         digest = hashlib.sha256()
-        for name in sorted(named):
+        for name in sorted(name for name, value in named.items() if isinstance(value, Tensor)):
             digest.update(name.encode() + named[name].detach().cpu().contiguous().view(-1).numpy().tobytes())
         arch = arch or ", ".join(
             dict.fromkeys(type(part).__name__ for part in module.modules() if not list(part.children()))
@@ -81,14 +82,37 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
 
 def _copied(model: nn.Module) -> nn.Module:
     """Without wrappers, in float32, on the CPU, in evaluation mode; ReconError where it cannot be copied."""
-    while type(model).__name__ in ("DataParallel", "DistributedDataParallel", "GradSampleModule", "OptimizedModule"):
-        model = next(getattr(model, name) for name in WRAPPERS if isinstance(getattr(model, name, None), nn.Module))
     # weight norm and spectral norm keep what they compute as a tensor that is no leaf, which deepcopy refuses
     kept = [value for part in model.modules() for value in vars(part).values() if isinstance(value, Tensor)]
+    kept += [p.grad for p in model.parameters() if p.grad is not None]
+    memo: dict[int, Any] = {id(each): each.detach().clone() for each in kept}
     try:
-        return copy.deepcopy(model, {id(each): each.detach().clone() for each in kept}).cpu().float().eval()
+        for part in model.modules():
+            for hooks in (part._forward_hooks, part._backward_hooks, part._forward_pre_hooks):
+                # of Opacus, whose hooks are methods of the wrapper and would copy it
+                memo |= {id(hook): _nothing for hook in hooks.values() if _of_opacus(hook)}
+        return _unwrapped(copy.deepcopy(_unwrapped(model), memo)).cpu().float().eval()
     except Exception as error:  # whatever a stranger's module says to being copied
         raise ReconError(f"the network cannot be copied: {' '.join(str(error).split())[:150]}") from error
+
+
+def _of_opacus(hook: Any) -> bool:
+    return str(getattr(getattr(hook, "func", hook), "__module__", "")).startswith("opacus")
+
+
+def _nothing(*_: Any) -> None:
+    """A hook that does nothing."""
+
+
+def _unwrapped(model: nn.Module) -> nn.Module:
+    """The module itself, where it is wrapped; wrapped parts of a copy are unwrapped in their places."""
+    while type(model).__name__ in WRAPPING:
+        model = next(getattr(model, name) for name in WRAPPERS if isinstance(getattr(model, name, None), nn.Module))
+    for part in list(model.modules()):
+        for name, child in list(part.named_children()):
+            if type(child).__name__ in WRAPPING:
+                setattr(part, name, _unwrapped(child))
+    return model
 
 
 def _check_numbers(module: nn.Module) -> None:
