@@ -100,11 +100,8 @@ def from_array(array: Any, part: str, expected: Expected, name: str | None = Non
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ReconError(f"{said} hold numbers that are not finite")
     shape = _shape_of_rows(array, expected) if array.ndim == 2 else ()
-    if array.ndim == 2 and shape[:2] == (1, 1):
-        array = array.astype(np.float32).reshape(len(array), *shape)
-    else:
-        array = _pixels(array)
-    if array.ndim == 2:
+    array = array.astype(np.float32) if shape[:2] == (1, 1) else _pixels(array)
+    if shape:
         array = array.reshape(len(array), *shape)
     elif array.ndim == 3:
         array = array[:, None]
@@ -133,7 +130,7 @@ def _channels_last(shape: tuple[int, ...], channels: int | None) -> bool:
         return last == channels
     if last in (1, 3, 4):
         return first not in (1, 3) or first == shape[1]
-    return first == shape[1] and last < first  # bands of a sensor
+    return first == shape[1] != last  # bands of a sensor
 
 
 def _shape_of_rows(array: np.ndarray, expected: Expected) -> tuple[int, ...]:

@@ -86,12 +86,14 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
         if not path.exists():
             raise ReconError(f"there is no data at {path}")
         return from_folder(path, expected) if path.is_dir() else from_npz(path, part, None, expected)
-    if isinstance(source, tuple | list) and len(source) == 2 and np.ndim(source[1]) in (1, 2):
+    if isinstance(source, tuple | list) and len(source) == 2 and not isinstance(source[1], str | Path):
         labels = labels_in(source[1])
         found = images_of(source[0], part, expected)
         if len(labels) != len(found):
             raise ReconError(f"there are {len(found)} {part} images and {len(labels)} labels")
         return replace(found, labels=labels)
+    if isinstance(source, list) and source and _is_nested(source):
+        source = np.asarray(source)
     if isinstance(source, Tensor | np.ndarray):
         return from_array(source, part, expected)
     if hasattr(source, "to_numpy"):  # a table of pandas
@@ -103,6 +105,14 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
         return _from_dataset(source, part, expected)
     raise ReconError(f"the {part} images must be a tensor, an array, a data set or a path, not {type(source).__name__}")
+
+
+def _is_nested(source: list[Any]) -> bool:
+    """Whether lists of lists of numbers are images, and not pairs of an image and a label."""
+    try:
+        return np.asarray(source[:2]).dtype.kind in "biuf" and isinstance(source[0], list)
+    except (TypeError, ValueError):
+        return False
 
 
 def _loaded_from(loader: Any, part: str) -> Any:
