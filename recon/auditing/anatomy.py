@@ -6,6 +6,7 @@ it is called, decides: rows of weights are mixtures of images only where the lay
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -285,6 +286,20 @@ def first_layer_of(module: nn.Module, name: str, shape: tuple[int, ...] = ()) ->
                 part = part.view(-1, *shape)
                 rows.append(layer(part) - layer(torch.zeros_like(part)))
     return torch.cat(rows).mT.contiguous()
+
+
+def start_of_layer(module: nn.Module, name: str, shape: tuple[int, ...]) -> Tensor | None:
+    """Of a frozen layer with an adapter, (h, d) without the adapter: it is where training began.  None of others."""
+    part = module.get_submodule(name)
+    trained = {key for key, p in part.named_parameters() if p.requires_grad and p.dim() > 1}
+    if isinstance(part, nn.Linear) or len(trained) == sum(p.dim() > 1 for p in part.parameters()):
+        return None
+    whole = copy.deepcopy(module)
+    with torch.no_grad():
+        for key, parameter in whole.get_submodule(name).named_parameters():
+            if key in trained:
+                parameter.zero_()
+    return first_layer_of(whole, name, shape)
 
 
 def loss_of(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:

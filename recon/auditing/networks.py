@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +76,8 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
     else:
         raise ReconError(f"the network must be an nn.Module or the path of its weights, not a {type(model).__name__}")
     _check_numbers(subject.module)
+    if not any(p.requires_grad for p in subject.module.parameters()):  # frozen after training, and not for it
+        subject.module.requires_grad_(True)
     return subject
 
 
@@ -128,19 +129,3 @@ def _check_numbers(module: nn.Module) -> None:
             )
     if not any(value.any() for value in parameters.values()):
         raise ReconError("the weights are all zero: there is nothing to attack")
-
-
-def start_of(subject: Subject, given: Any, arch: str | None) -> nn.Module:
-    """The network before training: a module, a state dict, or a file like that of the trained one."""
-    if isinstance(given, Mapping):
-        module = copy.deepcopy(subject.module)
-        try:
-            module.load_state_dict(dict(given))
-        except RuntimeError as error:
-            raise ReconError(f"theta_init does not fit the network: {' '.join(str(error).split())[:200]}") from error
-        return module
-    start = subject_of(given, arch).module
-    own, other = ({n: tuple(p.shape) for n, p in m.named_parameters()} for m in (subject.module, start))
-    if own != other:
-        raise ReconError("theta_init does not fit the network: its parameters have other names or shapes")
-    return start

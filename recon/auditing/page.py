@@ -22,7 +22,14 @@ NAMES = {
     "rows": "The largest rows of the first layer",
     "decoreco": "DecoReco",
 }
-SCORES = {"lira": "LiRA", "rmia": "RMIA", "multipliers": "Multipliers"}
+SCORES = {
+    "lira": "LiRA",
+    "rmia": "RMIA",
+    "multipliers": "Multipliers",
+    "span": "Span of the first layer",
+    "bent": "Span, as Adam bends it",
+    "filter": "Matched filter of the first layer",
+}
 FREE = {
     "mixtures": "mixtures of training images",
     "span": "mixtures of the weights",
