@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from recon.attacks.decoreco import image_span
-from recon.attacks.heads import Public, sparsest
+from recon.attacks.heads import Public, SparseSettings, span_of, sparsest
 from recon.attacks.recover import RecoverSettings, recover
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.errors import ReconError
@@ -168,11 +168,12 @@ def by_features(name: str, released: Released, public: Public, n_train: int) -> 
         return Attempt(name, nothing, why_not=why_not)
     start = time.perf_counter()
     layer = FirstLayer(released.w1, released.w1_init)
-    tried = {bent: sparsest(layer, public, bent=bent) for bent in (False, True)}
+    ranks = {bent: min(len(span_of(layer, public, None, bent)), n_train) for bent in (False, True)}
+    tried = {bent: sparsest(layer, public, SparseSettings(rank=rank), bent) for bent, rank in ranks.items() if rank}
+    if not tried:
+        return Attempt(name, nothing, why_not="Nothing stands out from the first layer's random start.")
     best = max(tried, key=lambda bent: int(tried[bent].certified.sum()))
     x_hat = public.standardised(tried[best].x_hat[:MAX_CANDIDATES])
-    if not len(x_hat):
-        return Attempt(name, nothing, why_not="Nothing stands out from the first layer's random start.")
     how = (
         f"{len(x_hat)} sparse features of the first layer's span, {int(tried[best].certified.sum())} of them with more "
         "zeros than chance"
