@@ -8,6 +8,7 @@ label as another output.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ CHANCE = 0.01  # a share of right answers with a larger p is one that chance exp
 MOST_READ = 2000  # of a large set: a share of right answers is known well enough from so many
 ERRORS = 3  # standard errors by which another reading must fit better
 RELABELLED, GAIN = 0.5, 0.3  # what another order of the labels must reach, and gain: many orders are tried
+MUCH, LITTLE = 0.25, 0.01  # a share of a loss, and a loss below which it says nothing of the activations
 BRIGHT = 16  # floats beyond it are hardly normalised: they may have to be divided, and the report says so
 MNIST = ((0.1307,), (0.3081,))
 CIFAR10 = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
@@ -83,14 +85,18 @@ class Fit:
         return f"{said}: {REASONS[0]}, {REASONS[1]}, or {REASONS[2]}"
 
 
-def fit_of(module: nn.Module, seen: Anatomy, train: Images, transform: Transform, y: Tensor) -> Fit:
-    """y: classes (n,) of the training images, in 0 … K − 1."""
+def fit_of(
+    module: nn.Module, seen: Anatomy, train: Images, transform: Transform, y: Tensor, assumed: bool = False
+) -> Fit:
+    """y: classes (n,) of the training images, in 0 … K − 1 · assumed: whether the activations are, see `Subject`."""
     rows = _some(len(train))
     y = y[rows]
     logits = logits_of(module, seen, transform(train.take(rows).scaled))
     own = _read("", logits, y)
     found = [_read(words, at, y) for words, at in _otherwise(module, seen, train, logits, transform.words)]
     better = [each for each in found if each.right > own.right + _error(own.right, len(y))]
+    if assumed:
+        better += _activated(module, seen, transform(train.take(rows).scaled), y, own, loss_of(logits, y).item())
     better += _relabelled(logits, y, own.right)
     better.sort(key=lambda each: -each.right)
     share = torch.bincount(y).max().item() / len(y)
@@ -183,6 +189,24 @@ def _otherwise(
     if logits.shape[1] > 2:
         yield "with the labels one higher", logits.roll(-1, 1)
         yield "with the labels one lower", logits.roll(1, 1)
+
+
+def _activated(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, own: Reading, loss: float) -> list[Reading]:
+    """Other activations by which the network answers more images as their labels say, or as many with a fraction
+    (`MUCH`) of the loss: training ends where its own activation makes the loss small."""
+    found = []
+    for kind in (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU):
+        other = copy.deepcopy(module)
+        for part in list(other.modules()):
+            for name, child in list(part.named_children()):
+                if isinstance(child, nn.ReLU):
+                    setattr(part, name, kind())
+        logits = logits_of(other, seen, x)
+        read = _read(f"with {kind.__name__} in the place of ReLU", logits, y)
+        smaller = loss > LITTLE and loss_of(logits, y).item() < MUCH * loss and read.right >= own.right
+        if smaller or read.right > own.right + _error(own.right, len(y)):
+            found.append(read)
+    return found
 
 
 def _relabelled(logits: Tensor, y: Tensor, right: int) -> list[Reading]:
