@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +90,10 @@ def _layer(kind: str, a: dict[str, Any], own: list[Tensor], path: Path) -> nn.Mo
     if kind == "Conv" and own[0].dim() == 4:
         return _convolution(a, own, path)
     if kind in ("MaxPool", "AveragePool") and len(a["kernel_shape"]) == 2 and not a.get("ceil_mode"):
-        settings = {"kernel_size": tuple(a["kernel_shape"]), "stride": tuple(a.get("strides", (1, 1)))}
-        settings["padding"] = _padding(a, path)
+        kernel, stride, padding = _two(a["kernel_shape"]), _two(a.get("strides", (1, 1))), _padding(a, path)
         if kind == "MaxPool":
-            return nn.MaxPool2d(**settings)
-        return nn.AvgPool2d(**settings, count_include_pad=bool(a.get("count_include_pad", 0)))
+            return nn.MaxPool2d(kernel, stride, padding)
+        return nn.AvgPool2d(kernel, stride, padding, count_include_pad=bool(a.get("count_include_pad", 0)))
     if kind == "BatchNormalization" and len(own) == 4:
         return _norm(own, a.get("epsilon", 1e-5))
     raise ReconError(
@@ -117,10 +116,10 @@ def _convolution(a: dict[str, Any], own: list[Tensor], path: Path) -> nn.Conv2d:
     layer = nn.Conv2d(
         weight.shape[1] * groups,
         len(weight),
-        tuple(weight.shape[2:]),
-        tuple(a.get("strides", (1, 1))),
+        _two(weight.shape[2:]),
+        _two(a.get("strides", (1, 1))),
         _padding(a, path),
-        tuple(a.get("dilations", (1, 1))),
+        _two(a.get("dilations", (1, 1))),
         groups,
         bias=len(own) > 1,
     )
@@ -129,6 +128,10 @@ def _convolution(a: dict[str, Any], own: list[Tensor], path: Path) -> nn.Conv2d:
         if layer.bias is not None:
             layer.bias.copy_(own[1])
     return layer
+
+
+def _two(given: Sequence[int]) -> tuple[int, int]:
+    return int(given[0]), int(given[1])
 
 
 def _padding(a: dict[str, Any], path: Path) -> tuple[int, int]:

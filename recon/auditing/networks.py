@@ -64,10 +64,10 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
             raise ReconError("the network has lazy layers without weights: call it once on an image first")
         module = _copied(model)
-        named = module.state_dict()
+        state = module.state_dict()
         digest = hashlib.sha256()
-        for name in sorted(name for name, value in named.items() if isinstance(value, Tensor)):
-            digest.update(name.encode() + named[name].detach().cpu().contiguous().view(-1).numpy().tobytes())
+        for name in sorted(name for name, value in state.items() if isinstance(value, Tensor)):
+            digest.update(name.encode() + state[name].detach().cpu().contiguous().view(-1).numpy().tobytes())
         arch = arch or ", ".join(
             dict.fromkeys(type(part).__name__ for part in module.modules() if not list(part.children()))
         )
@@ -81,8 +81,8 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         else:
             module, found, tensors = built(load_state(path), path, named)
             assumed = any(isinstance(part, nn.ReLU) for part in module) if isinstance(module, nn.Sequential) else False
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        subject = Subject(module, printable(path), digest, found, tensors, assumed)
+        own = hashlib.sha256(path.read_bytes()).hexdigest()
+        subject = Subject(module, printable(path), own, found, tensors, assumed)
     else:
         raise ReconError(f"the network must be an nn.Module or the path of its weights, not a {type(model).__name__}")
     _check_numbers(subject.module)

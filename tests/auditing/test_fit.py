@@ -184,9 +184,21 @@ class Augmented(torch.utils.data.Dataset):
         return torch.rand(1, 8, 8), row % 2
 
 
-def test_augmentation_in_the_data_set_is_refused():
+class Flipped(Augmented):
+    """Turned round every third time that an image is read."""
+
+    read = 0
+
+    def __getitem__(self, row):
+        Flipped.read += 1
+        x = torch.arange(64.0).view(1, 8, 8) + row
+        return (x.flip(2) if Flipped.read % 3 == 0 else x), row % 2
+
+
+@pytest.mark.parametrize("kind", [Augmented, Flipped])
+def test_augmentation_in_the_data_set_is_refused(kind):
     with pytest.raises(ReconError, match="turn its augmentation off"):
-        images_of(Augmented(), "train", Expected())
+        images_of(kind(), "train", Expected())
 
 
 def test_a_loader_is_what_it_loads_from(digits):
