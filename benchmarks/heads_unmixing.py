@@ -6,7 +6,7 @@ matched above cosines 0.7, 0.8 and 0.9 one to one, as many held-out features in 
 - FastICA's three contrasts (scikit-learn).
 - Semi-NMF: B = M F with F ≥ 0 only, as the mixing has both signs (Ding, Li & Jordan 2010); NMF proper needs B ≥ 0.
 - Sparse dictionary learning with codes that are not negative (scikit-learn): codes are features.
-- A learned prior, as in `recon.chapters.weights_leak.separation_prior`: a network learns on public features to take other features off.
+- A learned prior, as in separation with a prior: a network learns on public features to take other features off.
 - Sparse non-negative vectors by linear programmes: `recon.attacks.heads`.
 """
 

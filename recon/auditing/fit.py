@@ -8,6 +8,7 @@ label as another output.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,9 +24,13 @@ from recon.auditing.transforms import Transform, mean_image
 from recon.errors import ReconError
 
 CHANCE = 0.01  # a share of right answers with a larger p is one that chance explains
+MOST_READ = 2000  # of a large set: a share of right answers is known well enough from so many
 ERRORS = 3  # standard errors by which another reading must fit better
 RELABELLED, GAIN = 0.5, 0.3  # what another order of the labels must reach, and gain: many orders are tried
+MUCH, LITTLE = 0.25, 0.01  # a share of a loss, and a loss below which it says nothing of the activations
 BRIGHT = 16  # floats beyond it are hardly normalised: they may have to be divided, and the report says so
+MNIST = ((0.1307,), (0.3081,))
+CIFAR10 = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 REASONS = (
     "the labels are numbered otherwise than the outputs",
@@ -46,8 +51,8 @@ class Reading:
 
 @dataclass(frozen=True)
 class Fit:
-    """right of n training images, loss: as read · chance: share of the most frequent label · better: readings that fit
-    better, the best first."""
+    """right of n training images (`MOST_READ` at most), loss: as read · chance: share of the most frequent label ·
+    better: readings that fit better, the best first."""
 
     n: int
     right: int
@@ -80,12 +85,18 @@ class Fit:
         return f"{said}: {REASONS[0]}, {REASONS[1]}, or {REASONS[2]}"
 
 
-def fit_of(module: nn.Module, seen: Anatomy, train: Images, transform: Transform, y: Tensor) -> Fit:
-    """y: classes (n,) of the training images, in 0 … K − 1."""
-    logits = logits_of(module, seen, transform(train.scaled))
+def fit_of(
+    module: nn.Module, seen: Anatomy, train: Images, transform: Transform, y: Tensor, assumed: bool = False
+) -> Fit:
+    """y: classes (n,) of the training images, in 0 … K − 1 · assumed: whether the activations are, see `Subject`."""
+    rows = _some(len(train))
+    y = y[rows]
+    logits = logits_of(module, seen, transform(train.take(rows).scaled))
     own = _read("", logits, y)
     found = [_read(words, at, y) for words, at in _otherwise(module, seen, train, logits, transform.words)]
     better = [each for each in found if each.right > own.right + _error(own.right, len(y))]
+    if assumed:
+        better += _activated(module, seen, transform(train.take(rows).scaled), y, own, loss_of(logits, y).item())
     better += _relabelled(logits, y, own.right)
     better.sort(key=lambda each: -each.right)
     share = torch.bincount(y).max().item() / len(y)
@@ -102,9 +113,11 @@ def inferred_transform(module: nn.Module, seen: Anatomy, train: Images, y: Tenso
     if y is None:
         return _named(ways[0], "nothing (assumed: without labels it cannot be inferred; say it with --mean)")
     read = []
+    rows = _some(len(train))
+    scaled, y = train.take(rows).scaled, y[rows]
     for way in ways:
         try:
-            read.append((_read(way.words, logits_of(module, seen, way(train.scaled)), y), way))
+            read.append((_read(way.words, logits_of(module, seen, way(scaled)), y), way))
         except ReconError:  # answers that are not finite
             continue
     if not read:
@@ -120,6 +133,11 @@ def inferred_transform(module: nn.Module, seen: Anatomy, train: Images, y: Tenso
     return _named(way, f"{way.words} ({told})")
 
 
+def _some(n: int) -> list[int]:
+    """Rows of at most `MOST_READ` images, spread over all of them."""
+    return list(range(0, n, -(-n // MOST_READ)))
+
+
 def _named(way: Transform, words: str) -> Transform:
     return Transform(words, way.mean, way.std, way.function)
 
@@ -132,22 +150,37 @@ def _transforms(train: Images) -> Iterator[Transform]:
     if shape[0] > 1:
         yield Transform("the mean colour of the training images", mean_image(train, "channel").view(shape), one)
     yield Transform("0.5, over 0.5", torch.full(shape, 0.5), torch.full((1,), 0.5))
-    if shape[0] == 3:
-        mean, std = (torch.tensor(each).view(3, 1, 1).expand(shape) for each in IMAGENET)
-        yield Transform("ImageNet's mean, over its deviation", mean, std)
+    known = {"ImageNet": IMAGENET, "CIFAR-10": CIFAR10} if shape[0] == 3 else {"MNIST": MNIST} if shape[0] == 1 else {}
+    for name, pair in known.items():
+        mean, std = (torch.tensor(each).view(-1, 1, 1).expand(shape) for each in pair)
+        yield Transform(f"{name}'s mean, over its deviation", mean, std)
+    spread = train.scaled.std((0, 2, 3)).clamp_min(1e-6).view(-1, 1, 1).expand(shape)
+    colour = mean_image(train, "channel").view(shape)
+    yield Transform("the mean colour of the training images, over its deviation", colour, spread)
+    if shape[:2] == (1, 1):  # rows of numbers, each in a unit of its own
+        own = train.scaled.std(0)
+        mean, std = mean_image(train, "image").view(shape), torch.where(own > 1e-6, own, 1.0)
+        yield Transform("the mean of each number, over its deviation", mean, std)
+    low, high = train.scaled.min().item(), train.scaled.max().item()
+    if low < 0 or high > BRIGHT:
+        yield Transform("their smallest number, over their range", torch.full(shape, low), torch.tensor([high - low]))
 
 
 def _otherwise(
     module: nn.Module, seen: Anatomy, train: Images, logits: Tensor, words: str
 ) -> Iterator[tuple[str, Tensor]]:
     """Other readings of the pixels, and labels shifted by one, in words, with the logits."""
-    scaled = train.scaled
+    scaled = train.take(_some(len(train))).scaled
     tried = [
         (f"with the pixels minus {way.words}", way(scaled)) for way in _transforms(train) if way.words not in words
     ]
     tried += [("with the pixels times 255", scaled * 255), ("with the pixels over 255", scaled / 255)]
     if train.shape[0] == 3:
         tried.append(("with red and blue exchanged", scaled.flip(1)))
+    if 1 < train.shape[1] == train.shape[2]:
+        tried.append(("with rows and columns exchanged", scaled.mT))
+    if scaled.min() >= 0 and scaled.max() <= 1:
+        tried.append(("with dark and bright exchanged", 1 - scaled))
     for said, x in tried:
         try:
             yield said, logits_of(module, seen, x)
@@ -156,6 +189,24 @@ def _otherwise(
     if logits.shape[1] > 2:
         yield "with the labels one higher", logits.roll(-1, 1)
         yield "with the labels one lower", logits.roll(1, 1)
+
+
+def _activated(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, own: Reading, loss: float) -> list[Reading]:
+    """Other activations by which the network answers more images as their labels say, or as many with a fraction
+    (`MUCH`) of the loss: training ends where its own activation makes the loss small."""
+    found = []
+    for kind in (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU):
+        other = copy.deepcopy(module)
+        for part in list(other.modules()):
+            for name, child in list(part.named_children()):
+                if isinstance(child, nn.ReLU):
+                    setattr(part, name, kind())
+        logits = logits_of(other, seen, x)
+        read = _read(f"with {kind.__name__} in the place of ReLU", logits, y)
+        smaller = loss > LITTLE and loss_of(logits, y).item() < MUCH * loss and read.right >= own.right
+        if smaller or read.right > own.right + _error(own.right, len(y)):
+            found.append(read)
+    return found
 
 
 def _relabelled(logits: Tensor, y: Tensor, right: int) -> list[Reading]:

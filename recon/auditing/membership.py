@@ -11,6 +11,7 @@ explain better.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +20,12 @@ from torch import Tensor, nn
 
 from recon.attacks.multipliers import Multipliers, confidence, from_module, multipliers
 from recon.auditing.anatomy import Anatomy, answers_of
-from recon.auditing.shadows import Shadows, as_logits
+from recon.auditing.shadows import Shadows, as_logits, one_reason
 from recon.errors import ReconError
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
 
+Answers = Callable[[nn.Module, Tensor], Tensor]
 MAX_IMAGES, MAX_NUMBERS = 2000, 4_000_000_000  # of multipliers: least squares are cubic, gradients large
 
 
@@ -44,6 +46,11 @@ def explained(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, start: nn.
     def answers(net: nn.Module, x: Tensor) -> Tensor:
         return as_logits(answers_of(net, x.flatten(1) if seen.flat else x), seen)
 
+    with one_reason("gradients cannot be taken"):
+        return _fitted(module, x, y, start, answers)
+
+
+def _fitted(module: nn.Module, x: Tensor, y: Tensor, start: nn.Module | None, answers: Answers) -> Multipliers:
     found = multipliers(from_module(module, x, y, None, answers))
     if start is None:
         return found
@@ -52,8 +59,8 @@ def explained(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, start: nn.
 
 @dataclass(frozen=True)
 class Inferred:
-    """score (N,) of the best of "lira", "rmia" and "multipliers" by its p · name: which · table: of all, area, rates,
-    intervals, p · power: what the same scores say of the shadows themselves."""
+    """score (N,) of the best by its p, of "lira", "rmia" and others that are given · name: which · table: of all, area,
+    rates, intervals, p · power: what the same scores say of the shadows themselves."""
 
     score: np.ndarray
     name: str
@@ -62,15 +69,14 @@ class Inferred:
 
 
 def infer(
-    logits: Tensor, labels: Tensor, n: int, shadows: Shadows, seed: int, weights: Tensor | None = None
+    logits: Tensor, labels: Tensor, n: int, shadows: Shadows, seed: int, more: dict[str, Tensor] | None = None
 ) -> Inferred:
-    """logits (N, K) of the audited network, labels (N,), the n training images first · weights (N,): the score of
-    `explained`, where there is one."""
+    """logits (N, K) of the audited network, labels (N,), the n training images first · more: other scores (N,), by
+    their names."""
     member = np.arange(len(labels)) < n
-    phi, others = confidence(logits, labels), confidence(shadows.logits, labels)
+    phi, others = confidence(logits, labels), shadows.phi
     scores = {"lira": lira(phi, others, shadows.inside).numpy(), "rmia": rmia(phi, others).numpy()}
-    if weights is not None:
-        scores["multipliers"] = weights.cpu().numpy()
+    scores |= {name: score.cpu().numpy() for name, score in (more or {}).items()}
     table: dict[str, Any] = {}
     for name, score in scores.items():
         table[name] = {
@@ -81,7 +87,7 @@ def infer(
         }
         table[name]["named"] = named(table[name], n, len(labels) - n, len(scores))
     name = min(scores, key=lambda each: (table[each]["p_value"], -table[each]["auc"]))
-    return Inferred(scores[name], name, table, power(labels, shadows))
+    return Inferred(scores[name], name, table, power(shadows))
 
 
 def reach_of_multipliers(seen: Anatomy, x: Tensor, y: Tensor, shadows: Shadows, start: nn.Module | None) -> float:
@@ -94,10 +100,10 @@ def reach_of_multipliers(seen: Anatomy, x: Tensor, y: Tensor, shadows: Shadows, 
     return auc(found.score.cpu().numpy(), shadows.inside[0].numpy())
 
 
-def power(labels: Tensor, shadows: Shadows) -> dict[str, float]:
+def power(shadows: Shadows) -> dict[str, float]:
     """Each shadow in the place of the audited network, compared with the others but for its complement: mean area and
     rates by LiRA.  NaN for fewer than two pairs of shadows."""
-    phi = confidence(shadows.logits, labels)
+    phi = shadows.phi
     found: dict[str, list[float]] = {name: [] for name in ("auc", *(f"tpr_{rate:g}" for rate in FALSE_RATES))}
     for k in range(len(shadows) if len(shadows) > 2 else 0):
         rest = [j for j in range(len(shadows)) if j // 2 != k // 2]
