@@ -53,13 +53,14 @@ def test_a_guess_is_what_scores_that_know_nothing_find(n, others, rate):
 
 def test_counts_say_what_a_guess_would_and_what_cannot_be_told():
     many = counted(named(row(MANY), 500, 5000))
-    assert many.startswith("at 1 % false alarms, 200 of 500 can be named (95 % interval 150 to 250; guessing names 5, ")
-    assert "; at 0.1 % false alarms, 200 of 500" in many and "no more than guessing" not in many
+    assert many.startswith("200 of 500 can be named at 1 % false alarms (95 % interval 150 to 250; guessing names 5, ")
+    assert "; 200 of 500 can be named at 0.1 % false alarms" in many and "no more than guessing" not in many
     few = counted(named(row(FEW), 500, 500))
-    assert "at 1 % false alarms, 10 of 500" in few and few.count("so this is no more than guessing") == 1
-    assert "0.1 % cannot be told with 500 held-out images, of which 1,000 are needed; at no false alarm" in few
+    assert few.startswith("10 of 500 can be named at 1 % false alarms") and few.count("is no more than guessing") == 1
+    assert few.endswith("; a rate of 0.1 % cannot be told, since it needs 1,000 held-out images")
     none = counted(named(row(NONE), 20, 20))
-    assert none.startswith("1 % and 0.1 % cannot be told with 20 held-out images, of which 100 are needed")
+    assert none.startswith("0 of 20 can be named without a false alarm among 20 held-out images (")
+    assert none.endswith("; a rate of 1 % and 0.1 % cannot be told, since it needs 100 and 1,000 held-out images")
     assert named(row(MANY), 500, 5000, 3)["0.01"]["guess_most"] > named(row(MANY), 500, 5000)["0.01"]["guess_most"]
 
 
