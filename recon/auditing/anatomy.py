@@ -6,6 +6,8 @@ it is called, decides: rows of weights are mixtures of images only where the lay
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
@@ -59,9 +62,11 @@ def anatomy(module: nn.Module, shape: tuple[int, ...]) -> Anatomy:
     x = torch.rand(8, *shape, generator=torch.Generator().manual_seed(0)) - 0.5
     flat, answers, calls = _watched(module, x)
     outputs = 1 if answers.dim() == 1 else answers.shape[1]
-    scale = _scale(module, flat, x, answers.reshape(len(x), outputs), calls)
-    working = [call for call in calls if next(call.module.parameters(recurse=False), None) is not None]
-    first = next((call for call in working if isinstance(call.module, nn.Linear) and _same(call.given, x)), None)
+    scale = _scale(
+        module, flat, x, answers.reshape(len(x), outputs), [c for c in calls if not list(c.module.children())]
+    )
+    working = [call for call in calls if _is_layer(call.module)]
+    first = _first(module, [call for call in calls if _same(call.given, x) and call.answered.shape[1:].numel() > 0])
     mlp, theta, mlp_why_not = None, None, None
     try:
         mlp, theta = _as_mlp(working, answers.reshape(len(x), outputs), x, scale)
@@ -91,8 +96,7 @@ def _watched(module: nn.Module, x: Tensor) -> tuple[bool, Tensor, list[Call]]:
 
         return hook
 
-    leaves = [(name, part) for name, part in module.named_modules() if not list(part.children())]
-    hooks = [part.register_forward_hook(watch(name)) for name, part in leaves]
+    hooks = [part.register_forward_hook(watch(name)) for name, part in module.named_modules() if _watched_part(part)]
     tried = []
     try:
         for flat in (False, True):
@@ -111,6 +115,42 @@ def _watched(module: nn.Module, x: Tensor) -> tuple[bool, Tensor, list[Call]]:
             hook.remove()
     size = " × ".join(map(str, x.shape[1:]))
     raise ReconError(f"the network does not classify images of {size} (colours × height × width): {tried[0]}")
+
+
+def _is_layer(part: nn.Module) -> bool:
+    """Whether it has weights of its own, also where those are computed from others (weight norm)."""
+    return next(part.parameters(recurse=False), None) is not None or is_parametrized(part)
+
+
+def _watched_part(part: nn.Module) -> bool:
+    return not list(part.children()) or next(part.parameters(), None) is not None
+
+
+def _first(module: nn.Module, calls: list[Call]) -> Call | None:
+    """Of the layers that are given the whole image, the dense one; or what it is a part of where that is linear in the
+    image, too, and has more matrices: an adapter beside the layer."""
+    dense = next((call for call in calls if isinstance(call.module, nn.Linear)), None)
+    found, most = dense, 0 if dense is None else _matrices(dense.module)
+    for call in calls:
+        around = dense is None or dense.name.startswith(f"{call.name}.")
+        if around and call.module is not module and _matrices(call.module) > most and _is_linear(call):
+            found, most = call, _matrices(call.module)
+    return found
+
+
+def _matrices(part: nn.Module) -> int:
+    return sum(p.dim() == 2 for p in part.parameters())
+
+
+def _is_linear(call: Call) -> bool:
+    """Whether a part answers a vector that is affine in what it is given."""
+    if call.answered.dim() != 2:
+        return False
+    x, zero = call.given, torch.zeros_like(call.given)
+    with torch.no_grad():
+        here, there, both, at_zero = (call.module(each) for each in (x, x.flip(0), x + x.flip(0), zero))
+    size = (here - at_zero).abs().max()
+    return bool(size > 0 and (both - here - there + at_zero).abs().max() < 1e-4 * size)
 
 
 def _scale(module: nn.Module, flat: bool, x: Tensor, answers: Tensor, calls: list[Call]) -> str:
@@ -231,11 +271,35 @@ def _folded(working: list[Call]) -> list[tuple[Tensor, Tensor | None]]:
     return layers
 
 
-def first_layer_of(module: nn.Module, name: str) -> Tensor:
-    """Weights (h, d) of the dense layer of this name."""
+def first_layer_of(module: nn.Module, name: str, shape: tuple[int, ...] = ()) -> Tensor:
+    """Weights (h, d) of the dense layer of this name; of a part that is no single layer, what it multiplies images of
+    `shape` by."""
     layer = module.get_submodule(name)
-    assert isinstance(layer, nn.Linear)
-    return layer.weight.detach().clone()
+    if isinstance(layer, nn.Linear):
+        return layer.weight.detach().clone()
+    rows = []
+    with torch.no_grad():
+        for part in torch.eye(math.prod(shape)).split(1024):
+            try:
+                rows.append(layer(part) - layer(torch.zeros_like(part)))
+            except RuntimeError:  # it is given images and flattens them itself
+                part = part.view(-1, *shape)
+                rows.append(layer(part) - layer(torch.zeros_like(part)))
+    return torch.cat(rows).mT.contiguous()
+
+
+def start_of_layer(module: nn.Module, name: str, shape: tuple[int, ...]) -> Tensor | None:
+    """Of a frozen layer with an adapter, (h, d) without the adapter: it is where training began.  None of others."""
+    part = module.get_submodule(name)
+    trained = {key for key, p in part.named_parameters() if p.requires_grad and p.dim() > 1}
+    if isinstance(part, nn.Linear) or len(trained) == sum(p.dim() > 1 for p in part.parameters()):
+        return None
+    whole = copy.deepcopy(module)
+    with torch.no_grad():
+        for key, parameter in whole.get_submodule(name).named_parameters():
+            if key in trained:
+                parameter.zero_()
+    return first_layer_of(whole, name, shape)
 
 
 def loss_of(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from recon.attacks.decoreco import image_span
+from recon.attacks.heads import Public, SparseSettings, span_of, sparsest
 from recon.attacks.recover import RecoverSettings, recover
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.errors import ReconError
@@ -62,7 +63,8 @@ class Released:
 
     w1 (h, d): the first dense layer that is given whole images, w1_init its start where that is known · w1_why_not:
     why there is none · network, theta (p,): the same function as one logit of dense layers with ReLU · theta_why_not:
-    why there is none.
+    why there is none · public (k, d): public features, where the network is a head that is given features; candidates
+    are features then, standardised by them.
     """
 
     w1: Tensor | None
@@ -71,6 +73,7 @@ class Released:
     network: MLP | None = None
     theta: Tensor | None = None
     theta_why_not: str | None = None
+    public: Tensor | None = None
 
     @property
     def update(self) -> Tensor | None:
@@ -104,6 +107,8 @@ def attempts(
                 found.append(by_decoreco(released.network, released.theta, n_train, profile, seed, folder))
         elif released.w1 is None or released.update is None:
             found.append(_without(name, shape, released.w1_why_not))
+        elif released.public is not None:
+            found.append(by_features(name, released, Public(released.public), n_train))
         elif name == "separation":
             found.append(by_separation(released.w1, shape, n_train, seed, folder, released.w1_init))
         else:
@@ -145,6 +150,35 @@ def by_separation(
         return Attempt("separation", nothing, why_not=why_not, seconds=seconds)
     how = f"{len(kept['x_hat']) // 2} directions of the first layer, unmixed; both signs of each source"
     return Attempt("separation", kept["x_hat"], how, seconds=seconds)
+
+
+def by_features(name: str, released: Released, public: Public, n_train: int) -> Attempt:
+    """Of a head: sparse vectors of the span that are not negative (`recon.attacks.heads`), or the largest rows."""
+    assert released.w1 is not None and released.update is not None
+    nothing = released.w1.new_empty(0, released.w1.shape[1])
+    if name == "rows":
+        return by_rows(released.update / public.scale, n_train)
+    if (public.features < 0).any():
+        return Attempt(name, nothing, why_not="Some features are negative, and separation of features needs a ReLU.")
+    if len(released.w1) < n_train:
+        why_not = (
+            f"The head's first layer has {len(released.w1)} rows for {n_train} training features: so few mixtures "
+            "cannot be unmixed."
+        )
+        return Attempt(name, nothing, why_not=why_not)
+    start = time.perf_counter()
+    layer = FirstLayer(released.w1, released.w1_init)
+    ranks = {bent: min(len(span_of(layer, public, None, bent)), n_train) for bent in (False, True)}
+    tried = {bent: sparsest(layer, public, SparseSettings(rank=rank), bent) for bent, rank in ranks.items() if rank}
+    if not tried:
+        return Attempt(name, nothing, why_not="Nothing stands out from the first layer's random start.")
+    best = max(tried, key=lambda bent: int(tried[bent].certified.sum()))
+    x_hat = public.standardised(tried[best].x_hat[:MAX_CANDIDATES])
+    how = (
+        f"{len(x_hat)} sparse features of the first layer's span, {int(tried[best].certified.sum())} of them with more "
+        "zeros than chance"
+    )
+    return Attempt(name, x_hat, how, seconds=time.perf_counter() - start)
 
 
 # ---------------------------------------------------------------------------------------------------------- rows

@@ -18,31 +18,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from recon.auditing.aggregates import aggregates, checked, new_salt
-from recon.auditing.anatomy import Anatomy, anatomy, first_layer_of
-from recon.auditing.attacks import RECONSTRUCTIONS, Released, check_profile
+from recon.auditing.attacks import RECONSTRUCTIONS, check_profile
 from recon.auditing.comparison import FOLDER, Case, Comparison, Settings
 from recon.auditing.exchangeable import Exchangeability, compared
-from recon.auditing.fit import fit_of, inferred_transform
-from recon.auditing.images import Expected, Images
-from recon.auditing.inputs import MIN_IMAGES, load_images
-from recon.auditing.labels import classes_of
-from recon.auditing.networks import Subject, start_of, subject_of
+from recon.auditing.inputs import MIN_IMAGES
 from recon.auditing.page import Row, page
+from recon.auditing.prepare import Classes, prepared
 from recon.auditing.report import FILES, PDF, SCHEMA, Leaked, Report, as_data
 from recon.auditing.scoring import LEVEL
 from recon.auditing.severity import lines, power_words, tried
 from recon.auditing.shadows import Recipe
-from recon.auditing.transforms import transform_of
 from recon.auditing.verdict import INFERRED, LEAKS, decide
 from recon.chapters.run import check_seed
 from recon.errors import ReconError
 from recon.store.files import one_sentence, only_one, scratch
 from recon.store.machine import device_name, resolve_device, versions
 
-Classes = tuple[Tensor, Tensor, str] | None
 ATTACKS = (*RECONSTRUCTIONS, "membership")
 SHADOWS = {"smoke": 4, "laptop": 8, "paper": 32}
 CANARIES = {"smoke": 1, "laptop": 2, "paper": 4}
@@ -57,6 +51,8 @@ def audit(
     *,
     labels: Any = None,
     theta_init: Any = None,
+    start: Any = None,
+    backbone: Any = None,
     transform: Any = None,
     attacks: Sequence[str] = ATTACKS,
     out: str | Path | None = None,
@@ -75,13 +71,15 @@ def audit(
     model: any `nn.Module` that classifies images, or a file of weights (safetensors, .pt, .onnx) · train: the images it
     was trained on, held_out: images from the same source that it never saw; tensors, arrays, data sets, folders, .npz,
     see `recon.auditing.inputs.load_images` · labels: a pair of sequences, a CSV file, or those of the images ·
-    theta_init: the network before training, where an adversary may know it · transform: what training did to pixels,
-    see `transform_of`; None or "auto" to infer it, see `recon.auditing.fit` · attacks: of ATTACKS · out: where the
-    report goes, None for nowhere · arch: of a file, see `subject_of` · recipe: how it was trained, None to infer that ·
-    shadows, canaries: how many networks are trained to compare with, and how many of them are attacked, by default as
-    the profile says; 0 canaries leave the power unmeasured · aggregates_only: no image, no name of one and no recovered
-    picture in the report or in `out`, and salted hashes for names; salt: theirs, by default a random one that
-    `Report.salt` holds.
+    theta_init: the network before training, where an adversary may know it · start: of a fine-tune, where training
+    began (see `public_start`), by default public weights on this machine that share a matrix with the network ·
+    backbone: a frozen module that gives a vector, where `model` is a head on it · transform: what training did to
+    pixels, see `transform_of`; None or "auto" to infer it, see `recon.auditing.fit` · attacks: of ATTACKS · out: where
+    the report goes, None for nowhere · arch: of a file, see `subject_of` · recipe: how it was trained, None to infer
+    that · shadows, canaries: how many networks are trained to compare with, and how many of them are attacked, by
+    default as the profile says; 0 canaries leave the power unmeasured · aggregates_only: no image, no name of one and
+    no recovered picture in the report or in `out`, and salted hashes for names; salt: theirs, by default a random one
+    that `Report.salt` holds.
 
     Everything is checked before the attack starts; older reports in `out` go first.  ReconError for a network, images
     or settings that do not fit, and for a folder where another audit is at work.
@@ -106,7 +104,7 @@ def audit(
             if (folder / FOLDER).exists():
                 raise ReconError(f"{folder / FOLDER} holds what an earlier audit recovered: remove it first")
             kept = held.enter_context(scratch(folder, ".audit-"))
-        case, known = prepared(model, train, held_out, labels, theta_init, transform, arch)
+        case, known = prepared(model, train, held_out, labels, theta_init, transform, arch, start, backbone)
         report = audited(case, known, settings, kept, (salt or new_salt()) if aggregates_only else None)
         if out is not None:
             report.save(folder)
@@ -131,49 +129,12 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
         yield folder
 
 
-def prepared(
-    model: Any, train: Any, held_out: Any, labels: Any, theta_init: Any, transform: Any, arch: str | None
-) -> tuple[Case, Classes]:
-    """Everything read and checked, and what `classes_of` says of all images; ReconError for what does not fit."""
-    subject = subject_of(model, arch)
-    pair, seen = _watched_on(subject, train, held_out)
-    known = classes_of(*pair, labels, seen.outputs)
-    y = None if known is None else known[0]
-    if transform is None or (isinstance(transform, str) and transform == "auto"):
-        done = inferred_transform(subject.module, seen, pair[0], y)
-    else:
-        done = transform_of(transform, pair[0])
-    fit = None if y is None else fit_of(subject.module, seen, pair[0], done, y)
-    x, x_held_out = (done(part.scaled) for part in pair)
-    start = None if theta_init is None else start_of(subject, theta_init, arch)
-    w1 = w1_init = None
-    if seen.first is not None:
-        w1 = first_layer_of(subject.module, seen.first)
-        w1_init = None if start is None else first_layer_of(start, seen.first)
-    released = Released(w1, w1_init, seen.first_why_not, seen.mlp, seen.theta, seen.mlp_why_not)
-    return Case(subject, seen, released, start, *pair, x, x_held_out, done, fit), known
-
-
-def _watched_on(subject: Subject, train: Any, held_out: Any) -> tuple[tuple[Images, Images], Anatomy]:
-    """Both sets, in the shape that the first registered layer takes, and the network at work on it; where the layer
-    that sees the images is another one, in the shape that they have."""
-    try:
-        pair = load_images(train, held_out, Expected(subject.dim, subject.channels))
-        return pair, anatomy(subject.module, pair[0].shape)
-    except ReconError as error:
-        try:
-            pair = load_images(train, held_out)
-            return pair, anatomy(subject.module, pair[0].shape)
-        except ReconError:
-            raise error from None
-
-
 def audited(case: Case, known: Classes, settings: Settings, folder: Path, salt: str | None = None) -> Report:
     """The whole audit of what was prepared; known: what `classes_of` says of all images · salt: of a report of
     aggregates only, None for a whole one."""
     began = time.perf_counter()
-    alike = compared(case.train.scaled, case.held_out.scaled, settings.seed)
-    notes = [part.note for part in (case.train, case.held_out) if part.note]
+    alike = compared(*(part.scaled for part in case.pictures or (case.train, case.held_out)), settings.seed)
+    notes = [*(part.note for part in (case.train, case.held_out) if part.note), *case.notes]
     if alike.copies:
         notes.append(
             f"compared with {len(alike.kept)} of {len(case.held_out)} held-out images, because {len(alike.copies)} are "

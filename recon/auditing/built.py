@@ -16,6 +16,8 @@ from recon.nets.mlp import Params
 KNOWN = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg11", "vgg11_bn", "vgg16", "vgg16_bn",
          "alexnet", "mobilenet_v2", "densenet121", "squeezenet1_0", "squeezenet1_1")  # fmt: skip
 PREFIXES = ("module.", "_orig_mod.", "_module.", "_fsdp_wrapped_module.", "model.", "net.", "encoder.", "backbone.")
+OF_THE_LOSS = re.compile(r"(criterion|loss|loss_fn|loss_func|loss_function)\.")  # class weights, say
+EMBEDDING = re.compile(r"embed|(^|\.)(emb|wte|wpe|tok|tokens?|vocab|lookup|codebook)\.")
 ADAPTERS = re.compile(r"lora_[AB]|\.adapter|lora_embedding")
 
 
@@ -26,7 +28,8 @@ def built(state: dict[str, Tensor], path: Path, arch: str | None) -> tuple[nn.Mo
             f"{path} holds adapters ({adapters[0]}), which are added to layers that it does not hold: merge them "
             "(merge_and_unload() of PEFT) and pass the merged module"
         )
-    if looked_up := [name for name in state if "embed" in name.lower()]:
+    state = {name: value for name, value in state.items() if not OF_THE_LOSS.match(name)}
+    if looked_up := [name for name in state if EMBEDDING.search(name.lower())]:
         raise ReconError(f"{path} holds an embedding ({looked_up[0]}), which is no dense layer: pass the module itself")
     if arch is None:
         arch = _inferred(state, path)
@@ -63,9 +66,10 @@ def _inferred(state: dict[str, Tensor], path: Path) -> str:
         raise ReconError(
             f"{path} has no weights of layers in it, only {', '.join(sorted(state)[:6]) or 'no weights at all'}"
         )
-    keys = set(_stripped(state))
+    stripped = _stripped(state)
     for name in KNOWN:
-        if keys == _keys_of(name):
+        own = _on_meta(name)
+        if set(_renamed(stripped, own)) == set(own.state_dict()):
             return name
     raise ReconError(
         f"the architecture cannot be read off {path}, which has {len(matrices)} layers with convolutions: name it with "
@@ -77,11 +81,30 @@ def _shapes(tensors: list[Tensor]) -> str:
     return ", ".join("×".join(map(str, each.shape)) for each in tensors[:6])
 
 
-def _keys_of(name: str) -> set[str]:
+def _on_meta(name: str, classes: int = 1000) -> nn.Module:
+    """torchvision's network of this name, without numbers: nothing is drawn."""
     from torchvision import models
 
     with torch.device("meta"):
-        return set(models.get_model(name, weights=None).state_dict())
+        return models.get_model(name, weights=None, num_classes=classes)
+
+
+def _head(module: nn.Module) -> str:
+    """Name of the layer that gives the answers: the last dense one or convolution."""
+    return [name for name, part in module.named_modules() if isinstance(part, nn.Linear | nn.Conv2d)][-1]
+
+
+def _renamed(state: dict[str, Tensor], own: nn.Module) -> dict[str, Tensor]:
+    """With the tensors of the head by torchvision's name, where it stands alone in a `Sequential` of the owner's, as
+    in `fc = Sequential(Dropout(), Linear(512, 2))`, or in the place of one."""
+    head = _head(own)
+    for place in (head, head.rpartition(".")[0]):
+        held = [name for name in state if place and name.startswith(f"{place}.")]
+        stems = {name.rpartition(".")[0] for name in held}
+        if len(stems) == 1 and (stem := stems.pop()) != head:
+            new = {name: f"{head}.{name.removeprefix(f'{stem}.')}" for name in held}
+            return {new.get(name, name): value for name, value in state.items()}
+    return state
 
 
 def _stripped(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -97,20 +120,17 @@ def _from_torchvision(state: dict[str, Tensor], path: Path, arch: str) -> tuple[
 
     if arch not in models.list_models(module=models):
         raise ReconError(f"unknown architecture '{arch}': widths like 3072-1000-1000-1, or a name of torchvision")
-    state = _stripped(state)
-    last = next(
-        (state[name] for name in reversed(list(state)) if _kind(name) == "weight" and state[name].dim() > 1), None
-    )
+    own_names = _on_meta(arch)
+    state = _renamed(_stripped(state), own_names)
+    last = state.get(f"{_head(own_names)}.weight")
     if last is None:
-        raise ReconError(f"{path} has no weights of layers in it")
-    # construction draws a random start, which is loaded over: on the meta device nothing is drawn
-    with torch.device("meta"):
-        module = models.get_model(arch, weights=None, num_classes=len(last))
-        stem = state.get("conv1.weight")
-        if stem is not None and arch.startswith(("resnet", "wide_resnet", "resnext")) and stem.shape[-1] == 3:
-            raise ReconError(
-                f"{path} is a {arch} with a 3×3 stem, and no file says whether a max-pool follows: pass the module"
-            )
+        raise ReconError(f"{path} is no {arch}: it has no {_head(own_names)}.weight")
+    stem = state.get("conv1.weight")
+    if stem is not None and arch.startswith(("resnet", "wide_resnet", "resnext")) and stem.shape[-1] == 3:
+        raise ReconError(
+            f"{path} is a {arch} with a 3×3 stem, and no file says whether a max-pool follows: pass the module"
+        )
+    module = _with_colours(_on_meta(arch, len(last)), state)
     module = module.to_empty(device="cpu")
     own = module.state_dict()
     odd = sorted(set(own) ^ set(state)) or [name for name in own if own[name].shape != state[name].shape]
@@ -118,6 +138,17 @@ def _from_torchvision(state: dict[str, Tensor], path: Path, arch: str) -> tuple[
         raise ReconError(f"{path} is no {arch}: {', '.join(odd[:4])} {'does' if len(odd) == 1 else 'do'} not fit")
     module.load_state_dict(state)
     return module.float().eval(), arch, [f"all {len(state)} tensors by their names"]
+
+
+def _with_colours(module: nn.Module, state: dict[str, Tensor]) -> nn.Module:
+    """With a first convolution for as many colours as the file has."""
+    name, first = next(((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d)), ("", None))
+    weight = state.get(f"{name}.weight")
+    if first is not None and first.groups == 1 and weight is not None and weight.dim() == 4:
+        first.in_channels = weight.shape[1]
+        shape = (len(first.weight), weight.shape[1], *first.weight.shape[2:])
+        first.weight = nn.Parameter(torch.empty(shape, device="meta"))
+    return module
 
 
 def _dense(state: dict[str, Tensor], path: Path, arch: str) -> tuple[nn.Module, str, list[str]]:

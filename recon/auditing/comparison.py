@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from recon.attacks.heads import Public
+from recon.attacks.separation import FirstLayer
 from recon.auditing import membership as membership_attack
 from recon.auditing.anatomy import Anatomy, anatomy, first_layer_of, logits_of, loss_of
 from recon.auditing.attacks import RECONSTRUCTIONS, Attempt, Released, attempts
 from recon.auditing.fit import Fit
+from recon.auditing.heads import SPANS, spans
 from recon.auditing.images import Images, printable
 from recon.auditing.networks import Subject
 from recon.auditing.page import Picture, Row
 from recon.auditing.report import Leaked
 from recon.auditing.scoring import DECISIVE, Nulls, first_layer, matches, score
 from recon.auditing.shadows import Recipe, Shadows, inferred, shadow_start, train_shadows
+from recon.auditing.starts import Start
 from recon.auditing.transforms import Transform
 from recon.auditing.verdict import Power
 from recon.errors import ReconError
@@ -49,18 +53,24 @@ class Settings:
 class Case:
     """What is audited: subject, seen (its anatomy), released (what attacks are given), start (the module before
     training, where it is known), train and held_out images and their inputs x (n, C, H, W), the transform, and how
-    the network fits what is read (None without labels)."""
+    the network fits what is read (None without labels).
+
+    Of a head on a frozen backbone, images and inputs are features; public (k, d): those that attacks are given ·
+    pictures: the images themselves · notes: what else the report says of the inputs."""
 
     subject: Subject
     seen: Anatomy
     released: Released
-    start: nn.Module | None
+    start: Start | None
     train: Images
     held_out: Images
     x: Tensor
     x_held_out: Tensor
     transform: Transform
     fit: Fit | None = None
+    public: Tensor | None = None
+    pictures: tuple[Images, Images] | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Comparison:
@@ -94,7 +104,9 @@ class Comparison:
     @property
     def looks(self) -> int:
         """Tests of this audit, over which the error is held."""
-        about_members = 0 if "membership" not in self.settings.attacks else 2 + (self.no_multipliers is None)
+        about_members = 0
+        if "membership" in self.settings.attacks:
+            about_members = 2 + (self.no_multipliers is None) + (len(SPANS) if self.case.public is not None else 0)
         return max(len(self.applicable) * len(DECISIVE) + about_members, 1)
 
     @property
@@ -123,15 +135,19 @@ class Comparison:
         }
         self.parts = {"train": case.train.take(rows["train"]), "held_out": self.held_out.take(rows["held_out"])}
         inputs = {"train": self.x[rows["train"]], "held_out": self.x_held_out[rows["held_out"]]}
-        self.centred = {name: part.flatten(1).to(settings.device) for name, part in inputs.items()}
+        self.centred = {name: self._compared(part) for name, part in inputs.items()}
         result = self._scored(self.tried, self.centred["train"], self.centred["held_out"], released)
         for attempt in self.tried:
             result["attacks"][attempt.name] |= _about(attempt)
         x_hat = next(attempt.x_hat for attempt in self.tried if attempt.name == result["attack"]).to(settings.device)
         pairs = {name: matches(x_hat, x, SHOWN) for name, x in self.centred.items()}
-        shown = [
-            _pictures(x_hat, case.transform, inputs[name], self.parts[name], found) for name, found in pairs.items()
-        ]
+        shown = (
+            []
+            if case.public is not None
+            else [
+                _pictures(x_hat, case.transform, inputs[name], self.parts[name], found) for name, found in pairs.items()
+            ]
+        )
         self.pairs = list(zip(*shown, strict=True))
         self.rows = rows["train"]
         return {
@@ -143,9 +159,17 @@ class Comparison:
             **_of_decoreco(released, self.tried, self.x.flatten(1), self.x_held_out.flatten(1)),
         }
 
+    def _compared(self, x: Tensor) -> Tensor:
+        """Inputs (n, d) as candidates are compared with them: features standardised by the public ones."""
+        x = x.flatten(1)
+        x = x if self.case.public is None else Public(self.case.public).standardised(x)
+        return x.to(self.settings.device)
+
     def _scored(self, tried: list[Attempt], train: Tensor, held_out: Tensor, released: Released) -> dict[str, Any]:
         device = self.settings.device
         update = train.new_zeros(1, train.shape[1]) if released.update is None else released.update.to(device)
+        if self.case.public is not None:
+            update = update / Public(self.case.public).scale.to(device)
         shape = self.shape if self.case.transform.function is None else ()
         nulls = Nulls.of(update, train, held_out, self.settings.seed, shape)
         mean, std = (
@@ -208,13 +232,15 @@ class Comparison:
         seen, start, why_not, weights, reach = self.case.seen, self.case.start, self.no_multipliers, None, math.nan
         if why_not is None:
             try:
-                weights = membership_attack.explained(module, seen, x, y, start)
-                began = start and shadow_start(module, recipe, 0, self.settings.seed, start)
+                whole = None if start is None or not start.whole else start.module
+                weights = membership_attack.explained(module, seen, x, y, whole)
+                began = whole and shadow_start(module, recipe, 0, self.settings.seed, start)
                 reach = membership_attack.reach_of_multipliers(seen, x, y, found, began)
             except ReconError as error:
                 why_not = f"Multipliers were not fitted: {error}."
-        score = None if weights is None else weights.score
-        self.inferred = membership_attack.infer(logits, y, len(self.x), found, self.settings.seed, score)
+        more = {} if weights is None else {"multipliers": weights.score}
+        more |= self._spans(module, x)
+        self.inferred = membership_attack.infer(logits, y, len(self.x), found, self.settings.seed, more)
         table, power = self.inferred.table, self.inferred.power | {"multipliers_auc": reach}
         if weights is not None:
             table["multipliers"]["residual"] = weights.residual
@@ -227,6 +253,16 @@ class Comparison:
             "multipliers_why_not": why_not,
             "power": {name: None if math.isnan(value) else value for name, value in power.items()},
         }
+
+    def _spans(self, module: nn.Module, x: Tensor) -> dict[str, Tensor]:
+        """Of a head: how far features lie in what its first layer remembers."""
+        released, first = self.case.released, self.case.seen.first
+        if self.case.public is None or released.w1 is None or first is None:
+            return {}
+        bias = getattr(module.get_submodule(first), "bias", None)
+        bias = bias.detach().cpu() if isinstance(bias, Tensor) else None
+        layer = FirstLayer(released.w1, released.w1_init)
+        return spans(layer, bias, x.flatten(1), Public(self.case.public), len(self.x))
 
     def _canaries(self, shadows: Shadows, x: Tensor, recipe: Recipe) -> Power:
         """Some of the shadows attacked as the network itself was, and scored by the same rule."""
@@ -246,7 +282,7 @@ class Comparison:
                     folder,
                     self.applicable,
                 )
-            train, held_out = (x[part].flatten(1)[:size].to(self.settings.device) for part in (inside, ~inside))
+            train, held_out = (self._compared(x[part][:size]) for part in (inside, ~inside))
             result = self._scored(tried, train, held_out, released)
             leaking += result["leak"]
             counts.append(result["targets"] if result["leak"] else 0)
@@ -255,12 +291,13 @@ class Comparison:
     def _released_of(self, module: nn.Module, k: int, recipe: Recipe) -> Released:
         """What is known of shadow k: its start, drawn once more, where that of the audited network is known."""
         seen = anatomy(module.cpu(), self.shape)
-        w1 = None if seen.first is None else first_layer_of(module, seen.first)
+        w1 = None if seen.first is None else first_layer_of(module, seen.first, self.shape)
         w1_init = None
         if self.case.start is not None and seen.first is not None:
             start = shadow_start(self.case.subject.module, recipe, k, self.settings.seed, self.case.start)
-            w1_init = first_layer_of(start, seen.first)
-        return Released(w1, w1_init, seen.first_why_not, seen.mlp, seen.theta, seen.mlp_why_not)
+            w1_init = first_layer_of(start, seen.first, self.shape)
+        found = Released(w1, w1_init, seen.first_why_not, seen.mlp, seen.theta, seen.mlp_why_not)
+        return found if self.case.public is None else of_features(found, self.case.public)
 
     # ------------------------------------------------------------------------------------------------------ leaked
 
@@ -299,11 +336,15 @@ class Comparison:
 
 def moved(released: Released, device: torch.device) -> Released:
     """On a device."""
-    tensors = {name: getattr(released, name) for name in ("w1", "w1_init", "theta")}
+    tensors = {name: getattr(released, name) for name in ("w1", "w1_init", "theta", "public")}
     there = {name: None if tensor is None else tensor.to(device) for name, tensor in tensors.items()}
-    return Released(
-        there["w1"], there["w1_init"], released.w1_why_not, released.network, there["theta"], released.theta_why_not
-    )
+    return replace(released, **there)
+
+
+def of_features(released: Released, public: Tensor) -> Released:
+    """What attacks on a head are given: DecoReco is not among them."""
+    why_not = "It is not tried on features: separation reads those."
+    return replace(released, public=public, network=None, theta=None, theta_why_not=why_not)
 
 
 def _of_decoreco(released: Released, tried: list[Attempt], train: Tensor, held_out: Tensor) -> dict[str, Any]:

@@ -126,6 +126,8 @@ def _from_onnx(path: Path) -> dict[str, Tensor]:
         raise
     except Exception as error:  # whatever a stranger's bytes make the reader say
         raise ReconError(f"{path} is damaged or is no ONNX file: {' '.join(str(error).split())[:120]}") from error
+    if not held:
+        raise ReconError(f"{path} has no weights in it")
     turned = {name for node in graph.node if _multiplies_from_the_right(node) for name in node.input[1:2]}
     return {name: value.mT.contiguous() if name in turned else value for name, value in held.items()}
 

@@ -26,6 +26,8 @@ CHANCE = 0.01  # a share of right answers with a larger p is one that chance exp
 ERRORS = 3  # standard errors by which another reading must fit better
 RELABELLED, GAIN = 0.5, 0.3  # what another order of the labels must reach, and gain: many orders are tried
 BRIGHT = 16  # floats beyond it are hardly normalised: they may have to be divided, and the report says so
+MNIST = ((0.1307,), (0.3081,))
+CIFAR10 = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 REASONS = (
     "the labels are numbered otherwise than the outputs",
@@ -132,9 +134,20 @@ def _transforms(train: Images) -> Iterator[Transform]:
     if shape[0] > 1:
         yield Transform("the mean colour of the training images", mean_image(train, "channel").view(shape), one)
     yield Transform("0.5, over 0.5", torch.full(shape, 0.5), torch.full((1,), 0.5))
-    if shape[0] == 3:
-        mean, std = (torch.tensor(each).view(3, 1, 1).expand(shape) for each in IMAGENET)
-        yield Transform("ImageNet's mean, over its deviation", mean, std)
+    known = {"ImageNet": IMAGENET, "CIFAR-10": CIFAR10} if shape[0] == 3 else {"MNIST": MNIST} if shape[0] == 1 else {}
+    for name, pair in known.items():
+        mean, std = (torch.tensor(each).view(-1, 1, 1).expand(shape) for each in pair)
+        yield Transform(f"{name}'s mean, over its deviation", mean, std)
+    spread = train.scaled.std((0, 2, 3)).clamp_min(1e-6).view(-1, 1, 1).expand(shape)
+    colour = mean_image(train, "channel").view(shape)
+    yield Transform("the mean colour of the training images, over its deviation", colour, spread)
+    if shape[:2] == (1, 1):  # rows of numbers, each in a unit of its own
+        own = train.scaled.std(0)
+        mean, std = mean_image(train, "image").view(shape), torch.where(own > 1e-6, own, 1.0)
+        yield Transform("the mean of each number, over its deviation", mean, std)
+    low, high = train.scaled.min().item(), train.scaled.max().item()
+    if low < 0 or high > BRIGHT:
+        yield Transform("their smallest number, over their range", torch.full(shape, low), torch.tensor([high - low]))
 
 
 def _otherwise(
@@ -148,6 +161,10 @@ def _otherwise(
     tried += [("with the pixels times 255", scaled * 255), ("with the pixels over 255", scaled / 255)]
     if train.shape[0] == 3:
         tried.append(("with red and blue exchanged", scaled.flip(1)))
+    if 1 < train.shape[1] == train.shape[2]:
+        tried.append(("with rows and columns exchanged", scaled.mT))
+    if scaled.min() >= 0 and scaled.max() <= 1:
+        tried.append(("with dark and bright exchanged", 1 - scaled))
     for said, x in tried:
         try:
             yield said, logits_of(module, seen, x)

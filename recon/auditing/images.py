@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,10 @@ from torch import Tensor
 
 from recon.errors import ReconError
 from recon.images.pool import shape_of
+
+SIDE = 8  # of the smallest image that is given as a row
+ALIKE = 0.15  # correlation of neighbours: that much above all pairs': digits .3, photographs .5, columns of a table 0
+MOST_ROWS = 500
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,14 @@ class Images:
         if pixels.dtype != np.uint8:
             low, high = min(0.0, float(self.pixels.min())), max(1.0, float(self.pixels.max()))
             pixels = np.round((pixels - low) / (high - low) * 255).astype(np.uint8)
-        return pixels.transpose(1, 2, 0)
+        return shown(pixels)
+
+
+def shown(pixels: np.ndarray) -> np.ndarray:
+    """(H, W, 1 or 3) of (C, H, W) uint8: of bands that are no colours their mean, which is grey."""
+    if len(pixels) not in (1, 3):
+        pixels = pixels.mean(0, keepdims=True).round().astype(np.uint8)
+    return pixels.transpose(1, 2, 0)
 
 
 @dataclass(frozen=True)
@@ -73,31 +85,27 @@ class Expected:
 
 
 def from_array(array: Any, part: str, expected: Expected, name: str | None = None) -> Images:
-    """Of an array or tensor; channels last are put first.  Floats stay as they are, also where they are normalised."""
-    array = array.detach().cpu().numpy() if isinstance(array, Tensor) else np.asarray(array)
+    """Of an array or tensor; channels last are put first.  Floats stay as they are, also where they are normalised.
+
+    Rows of numbers are images where pixels that would be neighbours are alike (`_shape_of_rows`); else they stay rows,
+    (n, 1, 1, d), in their own units.
+    """
+    array = array.detach().cpu() if isinstance(array, Tensor) else array
+    if isinstance(array, Tensor):
+        array = array.float().numpy() if array.dtype == torch.bfloat16 else array.numpy()
+    array = np.asarray(array)
     said = f"{name}: {part}" if name else f"the {part} images"
-    if array.dtype.kind in "iu" and array.dtype != np.uint16 and array.size and 0 <= array.min() <= array.max() <= 255:
-        array = array.astype(np.uint8)
-    if array.dtype == np.uint16:
-        array = array.astype(np.float32) / 65535
-    elif array.dtype.kind in "biu" or array.dtype in (np.float64, np.float16):  # of scanners, in units of their own
-        array = array.astype(np.float32)
-    if array.dtype not in (np.uint8, np.float32) or array.ndim not in (2, 3, 4) or 0 in array.shape:
+    if array.dtype.kind not in "biuf" or array.ndim not in (2, 3, 4) or 0 in array.shape:
         raise ReconError(f"{said} must be uint8 or float of shape (N, H, W, C), not {array.dtype} {array.shape}")
-    if array.dtype == np.float32 and not np.isfinite(array).all():
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ReconError(f"{said} hold numbers that are not finite")
-    if array.dtype == np.float32 and 1 < array.max() <= 255 and array.min() >= 0 and (array == np.round(array)).all():
-        array = array.astype(np.uint8)  # bytes, kept as floats
-    if array.ndim == 2:
-        array = array.reshape(len(array), *_shape_of_rows(array.shape[1], expected))
+    shape = _shape_of_rows(array, expected) if array.ndim == 2 else ()
+    array = array.astype(np.float32) if shape[:2] == (1, 1) else _pixels(array)
+    if shape:
+        array = array.reshape(len(array), *shape)
     elif array.ndim == 3:
         array = array[:, None]
-    elif (
-        array.shape[3] in (1, 3, 4)
-        and (array.shape[1] not in (1, 3) or array.shape[2] == array.shape[1])
-        or array.shape[3] in (1, 3)
-        and expected.channels != array.shape[1]
-    ):
+    elif _channels_last(array.shape[1:], expected.channels):
         array = array.transpose(0, 3, 1, 2)
     if expected.dim not in (None, array[0].size) or expected.channels not in (None, array.shape[1]):
         wanted = f"{expected.dim} inputs" if expected.dim else f"{expected.channels} colours"
@@ -105,11 +113,54 @@ def from_array(array: Any, part: str, expected: Expected, name: str | None = Non
     return Images(np.ascontiguousarray(array), [f"{part}[{row}]" for row in range(len(array))])
 
 
-def _shape_of_rows(dim: int, expected: Expected) -> tuple[int, ...]:
+def _pixels(array: np.ndarray) -> np.ndarray:
+    """uint8 or float32: whole numbers from 0 to 255 are bytes, also where they are kept as something else; 16 bits go
+    from 0 to 1; other whole numbers, of scanners, stay in units of their own."""
+    low, high = array.min(), array.max()
+    if array.dtype.kind == "u" and array.dtype.itemsize == 2 and high > 255:
+        return array.astype(np.float32) / 65535
+    whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and high > 1 and not (array % 1).any())
+    return array.astype(np.uint8 if whole and low >= 0 and high <= 255 else np.float32)
+
+
+def _channels_last(shape: tuple[int, ...], channels: int | None) -> bool:
+    """Whether images of this shape are (H, W, C) and not (C, H, W)."""
+    first, last = shape[0], shape[2]
+    if channels is not None and (first == channels) != (last == channels):
+        return last == channels
+    if last in (1, 3, 4):
+        return first not in (1, 3) or first == shape[1]
+    return first == shape[1] != last  # bands of a sensor
+
+
+def _shape_of_rows(array: np.ndarray, expected: Expected) -> tuple[int, ...]:
+    """(C, H, W) of rows (n, d), (1, 1, d) where they are no images: 100 features are no 10 × 10 pixels.
+
+    Square images of `SIDE` pixels or more, in which numbers that would be neighbours go together from row to row: in
+    both directions their mean correlation is `ALIKE` above that of all pairs.  A network that takes C colours takes
+    images.
+    """
+    rows, dim = array.shape
+    nothing = (1, 1, dim)
+    if expected.channels is not None:
+        side = math.isqrt(dim // expected.channels)
+        return (expected.channels, side, side) if expected.channels * side * side == dim else nothing
     try:
-        return shape_of(dim)
+        shape = shape_of(dim)
     except ReconError:
-        return (1, 1, dim)
+        return nothing
+    if shape[1] < SIDE:
+        return nothing
+    part = array[:: max(1, rows // MOST_ROWS)].astype(np.float64).reshape(-1, *shape)
+    spread = part.std(0)
+    z = (part - part.mean(0)) / np.where(spread > 0, spread, 1)
+    common = z.mean((1, 2, 3)).var() + ALIKE
+    for axis in (2, 3):
+        near, far = (np.take(z, range(k, z.shape[axis] - 1 + k), axis) for k in (0, 1))
+        vary = (near != 0).any(0) & (far != 0).any(0)
+        if not vary.any() or (near * far).mean(0)[vary].mean() < common:
+            return nothing
+    return shape
 
 
 def printable(path: Path | str) -> str:

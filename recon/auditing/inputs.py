@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
 from torch import Tensor
 
 from recon.auditing.images import Expected, Images, from_array
 from recon.auditing.labels import labels_in
-from recon.auditing.stored import from_folder, from_npz, part_of
+from recon.auditing.stored import from_files, from_folder, from_npz, part_of
 from recon.errors import ReconError
 
 MIN_IMAGES = 6  # with 5 of each even a perfect attack has p = 9/252 in `recon.auditing.scoring.score`
@@ -44,6 +46,10 @@ def load_images(train: Any, held_out: Any = None, expected: Expected | None = No
 
 def checked(train: Images, held_out: Images) -> tuple[Images, Images]:
     """Both, of one shape and type, enough of them, and none in both."""
+    if train.shape != held_out.shape and sorted((train.shape[:2], held_out.shape[:2]))[0] == (1, 1):
+        rows = math.prod(train.shape), math.prod(held_out.shape)  # of one that seems to be images, and one of rows
+        if rows[0] == rows[1]:
+            held_out = replace(held_out, pixels=held_out.pixels.reshape(-1, *train.shape))
     if train.shape != held_out.shape:
         shapes = " and ".join(str(p.shape) for p in (train, held_out))
         raise ReconError(f"training and held-out images differ in shape (C, H, W): {shapes}")
@@ -80,19 +86,47 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
         if not path.exists():
             raise ReconError(f"there is no data at {path}")
         return from_folder(path, expected) if path.is_dir() else from_npz(path, part, None, expected)
-    if isinstance(source, tuple | list) and len(source) == 2 and np.ndim(source[1]) in (1, 2):
+    if isinstance(source, tuple | list) and len(source) == 2 and not isinstance(source[1], str | Path):
         labels = labels_in(source[1])
         found = images_of(source[0], part, expected)
         if len(labels) != len(found):
             raise ReconError(f"there are {len(found)} {part} images and {len(labels)} labels")
         return replace(found, labels=labels)
+    if isinstance(source, list) and source and _is_nested(source):
+        source = np.asarray(source)
     if isinstance(source, Tensor | np.ndarray):
         return from_array(source, part, expected)
-    if hasattr(source, "batch_sampler") and hasattr(source, "dataset"):  # a DataLoader: what it loads from
-        source = source.dataset
+    if hasattr(source, "to_numpy"):  # a table of pandas
+        return images_of(source.to_numpy(), part, expected)
+    if hasattr(source, "batch_sampler") and hasattr(source, "dataset"):
+        source = _loaded_from(source, part)
+    if isinstance(source, tuple | list) and source and all(isinstance(each, str | Path) for each in source):
+        return from_files([Path(each) for each in source], expected)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
         return _from_dataset(source, part, expected)
     raise ReconError(f"the {part} images must be a tensor, an array, a data set or a path, not {type(source).__name__}")
+
+
+def _is_nested(source: list[Any]) -> bool:
+    """Whether lists of lists of numbers are images, and not pairs of an image and a label."""
+    try:
+        return np.asarray(source[:2]).dtype.kind in "biuf" and isinstance(source[0], list)
+    except (TypeError, ValueError):
+        return False
+
+
+def _loaded_from(loader: Any, part: str) -> Any:
+    """What a DataLoader loads from, and of that what its sampler draws, in order; ReconError for one that draws items
+    more than once."""
+    source, sampler = loader.dataset, loader.sampler
+    if not hasattr(source, "__len__"):
+        raise ReconError(f"the {part} images come as a stream: pass them as a data set with a length, or as arrays")
+    if isinstance(sampler, torch.utils.data.SequentialSampler):
+        return source
+    rows = sorted(int(row) for row in sampler) if sampler is not None else list(range(len(source)))
+    if len(set(rows)) < len(rows):
+        raise ReconError(f"the sampler of the {part} images draws some more than once: pass the data set itself")
+    return source if rows == list(range(len(source))) else torch.utils.data.Subset(source, rows)
 
 
 def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Images:
@@ -100,7 +134,9 @@ def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Image
     try:
         items = [_pair(source[row]) for row in range(len(source))]
         again = _pair(source[0]) if items else ()
-    except (IndexError, KeyError, TypeError, OSError, ValueError, RuntimeError) as error:
+    except ReconError:
+        raise
+    except Exception as error:  # whatever a stranger's data set says
         raise ReconError(f"the {part} data set cannot be read: {' '.join(str(error).split())[:150]}") from error
     if not items:
         raise ReconError(f"there are no {part} images in the data set")
@@ -133,7 +169,9 @@ def _pixels_of(image: Any) -> np.ndarray:
     if isinstance(image, Image.Image):
         image = image.convert("RGB") if image.mode in ("P", "PA", "RGBA", "CMYK", "YCbCr", "HSV", "LAB") else image
         image = image.convert("L") if image.mode in ("1", "LA") else image
-    return np.asarray(image.detach().cpu() if isinstance(image, Tensor) else image)
+    return np.asarray(
+        image.detach().cpu().float() if isinstance(image, Tensor) and image.is_floating_point() else image
+    )
 
 
 def _plain(label: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from torch import Tensor
 from recon.auditing.images import Images, printable
 from recon.errors import ReconError
 
+NAMES = ("name", "file", "filename", "file_name", "image", "img", "path", "image_name", "image_path", "image_id", "id")
+LABELS = ("label", "labels", "class", "target", "category", "y")
 MAX_TABLE = 100_000_000  # bytes of a file of labels
 
 
@@ -23,7 +26,12 @@ def labels_in(given: Any) -> list[str]:
     >>> labels_in([[0, 1], [1, 0]]), labels_in([[3], [4]]), labels_in(["cat", "dog"]), labels_in([1.0, 2.0])
     (['1', '0'], ['3', '4'], ['cat', 'dog'], ['1', '2'])
     """
-    array = np.asarray(given.detach().cpu() if isinstance(given, Tensor) else given)
+    try:
+        array = np.asarray(_numbers(given) if isinstance(given, Tensor) else given)
+    except (TypeError, ValueError) as error:
+        raise ReconError(f"labels must be a class for each image: {' '.join(str(error).split())[:100]}") from error
+    if array.dtype == object and array.ndim == 1 and all(isinstance(each, str | int) for each in array):
+        array = array.astype(str)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if (
@@ -33,11 +41,25 @@ def labels_in(given: Any) -> list[str]:
         and (array.max(1) == 1).all()
     ):
         array = array.argmax(1)
-    if array.ndim != 1 or array.dtype.kind not in "biufUSO":
+    if array.ndim != 1 or array.dtype.kind not in "biufUST":
         raise ReconError(
             f"labels must be a class for each image, as numbers, names or one-hot rows, not {array.dtype} {array.shape}"
         )
-    return [str(label).removesuffix(".0") for label in array.tolist()]
+    if array.dtype.kind == "f" and not (array == np.round(array)).all():
+        raise ReconError(f"labels like {array[array != np.round(array)][0]:.4g} are no classes: an audit needs classes")
+    return [_text(label) for label in array.tolist()]
+
+
+def _numbers(given: Tensor) -> Tensor:
+    """On the CPU, in a type that NumPy has."""
+    given = given.detach().cpu()
+    return given.float() if given.dtype == torch.bfloat16 else given
+
+
+def _text(label: Any) -> str:
+    """As a table would have it: of 3.0 "3", of bytes their letters."""
+    text = label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
+    return re.sub(r"(?<=[0-9])\.0+$", "", text.strip())
 
 
 def classes_of(train: Images, held_out: Images, given: Any, outputs: int) -> tuple[Tensor, Tensor, str] | None:
@@ -65,16 +87,16 @@ def classes_of(train: Images, held_out: Images, given: Any, outputs: int) -> tup
         raise ReconError(
             f"there are {len(train)} and {len(held_out)} images, and {' and '.join(str(len(p)) for p in parts)} labels"
         )
-    parts = [[label.removesuffix(".0") for label in part] for part in parts]
+    parts = [[_text(label) for label in part] for part in parts]
     found = set(parts[0]) | set(parts[1])
-    decimal = all(name.isdecimal() for name in found)
+    decimal = all(re.fullmatch(r"[-+]?[0-9]{1,9}", name) for name in found)
     names = sorted(found, key=int) if decimal else sorted(found)  # 10 comes after 9, and not after 1
-    if decimal and int(names[-1]) < classes:
+    if decimal and int(names[0]) >= 0 and int(names[-1]) < classes:
         number = {name: int(name) for name in names}
     elif len(names) <= classes:
         number = {name: row for row, name in enumerate(names)}
         origin += f", numbered in their order ({names[0]} is output 0, {names[-1]} is output {len(names) - 1})"
-    elif given is None:  # subfolders may be anything
+    elif given is None and not decimal:  # subfolders may be anything
         return None
     else:
         raise ReconError(
@@ -90,24 +112,52 @@ def _table(path: Path) -> dict[str, str]:
     if path.stat().st_size > MAX_TABLE:
         raise ReconError(f"the labels {path} are too large to be lines of a name and a label")
     try:
-        text = path.read_text(encoding="utf-8-sig")  # spreadsheets write a mark of byte order
-        separator = ";" if text.split("\n", 1)[0].count(";") and "," not in text.split("\n", 1)[0] else ","
-        separator = "\t" if "\t" in text.split("\n", 1)[0] else separator
-        rows = [row for row in csv.reader(text.splitlines(), delimiter=separator) if any(map(str.strip, row))]
+        lines = _written(path.read_bytes()).splitlines()
+        if lines and (said := re.fullmatch(r"sep=(.)", lines[0].strip())):  # spreadsheets say it in a line of its own
+            lines, separator = lines[1:], said[1]
+        else:
+            separator = max(",;\t", key=lambda each: lines[0].count(each)) if lines else ","
+        rows = [row for row in csv.reader(lines, delimiter=separator) if any(map(str.strip, row))]
     except (OSError, ValueError, csv.Error) as error:
         raise ReconError(f"the labels {path} cannot be read: {error}") from error
+    rows = _two_columns(rows)
     if not rows or any(len(row) != 2 for row in rows):
         raise ReconError(f"the labels {path} must be lines of two fields, the name of an image and its label")
-    return {name.strip().replace("\\", "/"): label.strip() for name, label in rows}
+    return {name.strip().replace("\\", "/").removeprefix("./"): label.strip() for name, label in rows}
+
+
+def _written(data: bytes) -> str:
+    """Text as spreadsheets write it: UTF-8 or UTF-16, perhaps with a mark of byte order, or Windows' own letters."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        if b"\0" in data:
+            raise
+        return data.decode("cp1252")
+
+
+def _two_columns(rows: list[list[str]]) -> list[list[str]]:
+    """Of a table with a line of headings the columns of names and of labels; other tables as they are."""
+    heads = [head.strip().lower() for head in rows[0]] if rows else []
+    name = next((k for k, head in enumerate(heads) if head in NAMES), None)
+    label = next((k for k, head in enumerate(heads) if head in LABELS), None)
+    if name is None or label is None or any(len(row) != len(heads) for row in rows):
+        return rows
+    return [[row[name], row[label]] for row in rows[1:]]
 
 
 def _looked_up(images: Images, table: dict[str, str], path: Any) -> list[str]:
     """By the whole name, or by its last part where that is told apart by it."""
     bare = Counter(name.rpartition("/")[2] for name in images.names)
+    stems = Counter(name.rpartition("/")[2].rpartition(".")[0] for name in images.names)
     found = []
     for name in images.names:
         last = name.rpartition("/")[2]
-        label = table.get(name, table.get(last) if bare[last] == 1 else None)
+        stem = last.rpartition(".")[0]
+        known = [name, *([last] if bare[last] == 1 else []), *([stem] if stems[stem] == 1 else [])]
+        label = next((table[each] for each in known if each in table), None)
         if label is None:
             raise ReconError(f"the labels {path} have no line for {name}")
         found.append(label)

@@ -11,6 +11,7 @@ explain better.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +20,11 @@ from torch import Tensor, nn
 
 from recon.attacks.multipliers import Multipliers, confidence, from_module, multipliers
 from recon.auditing.anatomy import Anatomy, answers_of
-from recon.auditing.shadows import Shadows, as_logits
+from recon.auditing.shadows import Shadows, as_logits, one_reason
 from recon.errors import ReconError
 from recon.scoring.membership import FALSE_RATES, auc, intervals, lira, named, permutation_p, rmia, true_rate
 
+Answers = Callable[[nn.Module, Tensor], Tensor]
 MAX_IMAGES, MAX_NUMBERS = 2000, 4_000_000_000  # of multipliers: least squares are cubic, gradients large
 
 
@@ -43,6 +45,11 @@ def explained(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, start: nn.
     def answers(net: nn.Module, x: Tensor) -> Tensor:
         return as_logits(answers_of(net, x.flatten(1) if seen.flat else x), seen)
 
+    with one_reason("gradients cannot be taken"):
+        return _fitted(module, x, y, start, answers)
+
+
+def _fitted(module: nn.Module, x: Tensor, y: Tensor, start: nn.Module | None, answers: Answers) -> Multipliers:
     found = multipliers(from_module(module, x, y, None, answers))
     if start is None:
         return found
@@ -51,8 +58,8 @@ def explained(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, start: nn.
 
 @dataclass(frozen=True)
 class Inferred:
-    """score (N,) of the best of "lira", "rmia" and "multipliers" by its p · name: which · table: of all, area, rates,
-    intervals, p · power: what the same scores say of the shadows themselves."""
+    """score (N,) of the best by its p, of "lira", "rmia" and others that are given · name: which · table: of all, area,
+    rates, intervals, p · power: what the same scores say of the shadows themselves."""
 
     score: np.ndarray
     name: str
@@ -61,15 +68,14 @@ class Inferred:
 
 
 def infer(
-    logits: Tensor, labels: Tensor, n: int, shadows: Shadows, seed: int, weights: Tensor | None = None
+    logits: Tensor, labels: Tensor, n: int, shadows: Shadows, seed: int, more: dict[str, Tensor] | None = None
 ) -> Inferred:
-    """logits (N, K) of the audited network, labels (N,), the n training images first · weights (N,): the score of
-    `explained`, where there is one."""
+    """logits (N, K) of the audited network, labels (N,), the n training images first · more: other scores (N,), by
+    their names."""
     member = np.arange(len(labels)) < n
     phi, others = confidence(logits, labels), confidence(shadows.logits, labels)
     scores = {"lira": lira(phi, others, shadows.inside).numpy(), "rmia": rmia(phi, others).numpy()}
-    if weights is not None:
-        scores["multipliers"] = weights.cpu().numpy()
+    scores |= {name: score.cpu().numpy() for name, score in (more or {}).items()}
     table: dict[str, Any] = {}
     for name, score in scores.items():
         table[name] = {

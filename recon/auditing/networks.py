@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from recon.auditing.images import printable
 from recon.errors import ReconError
 
 LARGEST = 1e15  # of a weight: squares and their sums must stay within float32
+WRAPPING = ("DataParallel", "DistributedDataParallel", "GradSampleModule", "OptimizedModule", "AveragedModel")
 WRAPPERS = ("module", "_module", "_orig_mod")  # attributes of DataParallel, GradSampleModule, torch.compile
 
 
@@ -63,7 +63,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         module = _copied(model)
         named = module.state_dict()
         digest = hashlib.sha256()
-        for name in sorted(named):
+        for name in sorted(name for name, value in named.items() if isinstance(value, Tensor)):
             digest.update(name.encode() + named[name].detach().cpu().contiguous().view(-1).numpy().tobytes())
         arch = arch or ", ".join(
             dict.fromkeys(type(part).__name__ for part in module.modules() if not list(part.children()))
@@ -76,19 +76,44 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
     else:
         raise ReconError(f"the network must be an nn.Module or the path of its weights, not a {type(model).__name__}")
     _check_numbers(subject.module)
+    if not any(p.requires_grad for p in subject.module.parameters()):  # frozen after training, and not for it
+        subject.module.requires_grad_(True)
     return subject
 
 
 def _copied(model: nn.Module) -> nn.Module:
     """Without wrappers, in float32, on the CPU, in evaluation mode; ReconError where it cannot be copied."""
-    while type(model).__name__ in ("DataParallel", "DistributedDataParallel", "GradSampleModule", "OptimizedModule"):
-        model = next(getattr(model, name) for name in WRAPPERS if isinstance(getattr(model, name, None), nn.Module))
     # weight norm and spectral norm keep what they compute as a tensor that is no leaf, which deepcopy refuses
     kept = [value for part in model.modules() for value in vars(part).values() if isinstance(value, Tensor)]
+    kept += [p.grad for p in model.parameters() if p.grad is not None]
+    memo: dict[int, Any] = {id(each): each.detach().clone() for each in kept}
     try:
-        return copy.deepcopy(model, {id(each): each.detach().clone() for each in kept}).cpu().float().eval()
+        for part in model.modules():
+            for hooks in (part._forward_hooks, part._backward_hooks, part._forward_pre_hooks):
+                # of Opacus, whose hooks are methods of the wrapper and would copy it
+                memo |= {id(hook): _nothing for hook in hooks.values() if _of_opacus(hook)}
+        return _unwrapped(copy.deepcopy(_unwrapped(model), memo)).cpu().float().eval()
     except Exception as error:  # whatever a stranger's module says to being copied
         raise ReconError(f"the network cannot be copied: {' '.join(str(error).split())[:150]}") from error
+
+
+def _of_opacus(hook: Any) -> bool:
+    return str(getattr(getattr(hook, "func", hook), "__module__", "")).startswith("opacus")
+
+
+def _nothing(*_: Any) -> None:
+    """A hook that does nothing."""
+
+
+def _unwrapped(model: nn.Module) -> nn.Module:
+    """The module itself, where it is wrapped; wrapped parts of a copy are unwrapped in their places."""
+    while type(model).__name__ in WRAPPING:
+        model = next(getattr(model, name) for name in WRAPPERS if isinstance(getattr(model, name, None), nn.Module))
+    for part in list(model.modules()):
+        for name, child in list(part.named_children()):
+            if type(child).__name__ in WRAPPING:
+                setattr(part, name, _unwrapped(child))
+    return model
 
 
 def _check_numbers(module: nn.Module) -> None:
@@ -104,19 +129,3 @@ def _check_numbers(module: nn.Module) -> None:
             )
     if not any(value.any() for value in parameters.values()):
         raise ReconError("the weights are all zero: there is nothing to attack")
-
-
-def start_of(subject: Subject, given: Any, arch: str | None) -> nn.Module:
-    """The network before training: a module, a state dict, or a file like that of the trained one."""
-    if isinstance(given, Mapping):
-        module = copy.deepcopy(subject.module)
-        try:
-            module.load_state_dict(dict(given))
-        except RuntimeError as error:
-            raise ReconError(f"theta_init does not fit the network: {' '.join(str(error).split())[:200]}") from error
-        return module
-    start = subject_of(given, arch).module
-    own, other = ({n: tuple(p.shape) for n, p in m.named_parameters()} for m in (subject.module, start))
-    if own != other:
-        raise ReconError("theta_init does not fit the network: its parameters have other names or shapes")
-    return start

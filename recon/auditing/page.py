@@ -25,7 +25,14 @@ NAMES = {
     "membership": "Membership",
 }
 LARGEST, LOSSLESS = 96, 48  # pixels on the longest side of a picture, and of one that is kept to the last bit
-SCORES = {"lira": "LiRA", "rmia": "RMIA", "multipliers": "Multipliers"}
+SCORES = {
+    "lira": "LiRA",
+    "rmia": "RMIA",
+    "multipliers": "Multipliers",
+    "span": "Span of the first layer",
+    "bent": "Span, as Adam bends it",
+    "filter": "Matched filter of the first layer",
+}
 FREE = {
     "mixtures": "mixtures of training images",
     "span": "mixtures of the weights",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,10 +21,12 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from recon.auditing.anatomy import Anatomy, answers_of, logits_of, loss_of
+from recon.auditing.starts import Start
 from recon.errors import ReconError
 from recon.optim.streams import named
 
 OPTIMISERS = ("adam", "adamw", "sgd")
+LOW_RANK = re.compile(r"lora_?b\b|lora_up\b", re.IGNORECASE)
 LOWEST_LOSS = 1e-7  # an inferred recipe trains no further: below it float32 answers do not change
 PACE = 50  # passes over which the pace of a loss is taken
 
@@ -86,7 +89,7 @@ def train_shadows(
     recipe: Recipe,
     count: int,
     seed: int,
-    start: nn.Module | None = None,
+    start: Start | None = None,
 ) -> Shadows:
     """`count` networks (rounded up to pairs) on halves of inputs x (N, C, H, W) with classes y (N,).
 
@@ -106,7 +109,7 @@ def train_shadows(
     return Shadows(modules, torch.stack(inside), logits, loss)
 
 
-def shadow_start(module: nn.Module, recipe: Recipe, k: int, seed: int, start: nn.Module | None) -> nn.Module:
+def shadow_start(module: nn.Module, recipe: Recipe, k: int, seed: int, start: Start | None) -> nn.Module:
     """The network that shadow k of `train_shadows` began as: the same draw once more."""
     return fresh(module, recipe, named(seed, "audit.shadow", k), start)
 
@@ -118,7 +121,7 @@ def trained(
     y: Tensor,
     recipe: Recipe,
     generator: torch.Generator,
-    start: nn.Module | None = None,
+    start: Start | None = None,
     give_up: Callable[[Sequence[float], int], bool] | None = None,
 ) -> nn.Module:
     """A network of this architecture from a fresh start, trained by the recipe; on the device of `module`.
@@ -134,8 +137,8 @@ def trained(
     often = math.ceil(len(x) / batch)  # the loss is asked once a pass: a few steps of Adam can halve it
     drawn = _batches(len(x), batch, torch.Generator().manual_seed(generator.initial_seed()))
     losses: list[float] = []
-    with drawing_from(generator):
-        net.train()
+    with drawing_from(generator), one_reason("a shadow network cannot be trained"):
+        _train(net)
         for step in range(recipe.steps):
             if recipe.target_loss is not None and step % often == 0:
                 losses.append(_loss(net, seen, x, y))
@@ -171,7 +174,7 @@ def _loss(net: nn.Module, seen: Anatomy, x: Tensor, y: Tensor) -> float:
     found = math.nan
     with suppress(ReconError):
         found = loss_of(logits_of(net, seen, x), y.cpu()).item()
-    net.train()
+    _train(net)
     return found
 
 
@@ -183,29 +186,75 @@ def _optimiser(net: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     return kind(parameters, recipe.lr, weight_decay=recipe.weight_decay)
 
 
-def fresh(module: nn.Module, recipe: Recipe, generator: torch.Generator, start: nn.Module | None = None) -> nn.Module:
-    """A copy with every part's parameters reset; those that no part resets are drawn as spread out as they were."""
+def fresh(module: nn.Module, recipe: Recipe, generator: torch.Generator, start: Start | None = None) -> nn.Module:
+    """A copy as training may have begun.  What was frozen (needs no gradient) stays; what is public is as it was; every
+    other part resets its parameters; those that no part resets are drawn as spread out as they were."""
     net = copy.deepcopy(module).cpu()
-    for parameter in net.parameters():
-        parameter.requires_grad_(True)
-    done: set[int] = set()
+    learned = {name: p for name, p in net.named_parameters() if p.requires_grad}
+    known = {} if start is None else {name: p.detach().cpu() for name, p in start.module.named_parameters()}
     with drawing_from(generator), torch.no_grad():
-        for part in net.modules():
-            reset = getattr(part, "reset_parameters", None)
-            if callable(reset):
-                reset()
-                done |= {id(p) for p in part.parameters(recurse=False)}
-        for parameter in net.parameters():
-            if id(parameter) not in done and parameter.numel() > 1:
+        done = _reset(net)
+        for name, parameter in learned.items():
+            if LOW_RANK.search(name):  # the second factor of an adapter begins at 0
+                parameter.zero_()
+            elif id(parameter) not in done and parameter.numel() > 1:
                 spread, mean = parameter.std(), parameter.mean()
                 parameter.copy_(mean + spread * torch.randn(parameter.shape, generator=generator))
-        known = {} if start is None else dict(start.named_parameters())
-        for k, (name, parameter) in enumerate(net.named_parameters()):
-            if name in known and parameter.numel() > 1 and parameter.std() > 0:
-                parameter.mul_(known[name].detach().cpu().float().std() / parameter.std())
-            elif start is None and k == 0:
+        first = next(iter(learned), "").rpartition(".")[0]
+        for name, parameter in learned.items():
+            if start is not None and name in known and name not in start.public:
+                if parameter.numel() > 1 and parameter.std() > 0:
+                    parameter.mul_(known[name].float().std() / parameter.std())
+            elif start is None and name.rpartition(".")[0] == first:  # its biases, too: else they outweigh the weights
                 parameter.mul_(recipe.first_scale)
+        if start is not None and start.public:
+            state = start.module.state_dict()
+            net.load_state_dict({name: state[name] for name in start.public}, strict=False)
     return net
+
+
+def _reset(net: nn.Module) -> set[int]:
+    """Calls what parts of a network have to draw their start, and says which parameters that changed.  A part that
+    wants to be told how, and what is frozen, is left as it is."""
+    done: set[int] = set()
+    for part in net.modules():
+        own = list(part.parameters())
+        reset = getattr(part, "reset_parameters", None)
+        if not callable(reset) or (own and not any(p.requires_grad for p in own)):
+            continue
+        before = [p.clone() for p in own]
+        try:
+            reset()
+        except Exception:  # a stranger's: it may want arguments
+            for p, old in zip(own, before, strict=True):
+                p.copy_(old)
+            continue
+        for p, old in zip(own, before, strict=True):
+            if not p.requires_grad:
+                p.copy_(old)
+            elif not torch.equal(p, old):
+                done.add(id(p))
+    return done
+
+
+def _train(net: nn.Module) -> None:
+    """Training mode, but for parts that are frozen: their running means are those of what they were trained on."""
+    net.train()
+    for part in net.modules():
+        own = list(part.parameters(recurse=False))
+        if own and not any(p.requires_grad for p in own):
+            part.eval()
+
+
+@contextmanager
+def one_reason(what: str) -> Iterator[None]:
+    """Whatever a stranger's module says becomes one sentence."""
+    try:
+        yield
+    except ReconError:
+        raise
+    except Exception as error:
+        raise ReconError(f"{what}: {' '.join(str(error).split())[:150]}") from error
 
 
 @contextmanager
@@ -224,9 +273,7 @@ def drawing_from(generator: torch.Generator) -> Iterator[None]:
 # -------------------------------------------------------------------------------------------------------- inferred
 
 
-def inferred(
-    module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, n: int, seed: int, start: nn.Module | None
-) -> Recipe:
+def inferred(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, n: int, seed: int, start: Start | None) -> Recipe:
     """A recipe for a network of which none is known: of a few ordinary ones, that whose network ends with weights of
     the most similar size.
 
@@ -244,7 +291,7 @@ def inferred(
         net = trained(module, seen, x[half], y[half], candidate, generator, start, hopeless)
         with suppress(ReconError):  # it may diverge
             reached = loss_of(logits_of(net, seen, x[half]), y[half]).item()
-            found = (reached > 2 * goal, _distance(net, module), candidate)
+            found = (reached > 2 * goal, _distance(net, module, start), candidate)
             if best is None or found[:2] < best[:2]:
                 best = found
     if best is None:
@@ -279,7 +326,12 @@ def candidates(goal: float, small: bool) -> list[Recipe]:
     return [*found, replace(adam, first_scale=0.01)] if small else found
 
 
-def _distance(a: nn.Module, b: nn.Module) -> float:
-    pairs = [(p, q) for p, q in zip(a.parameters(), b.parameters(), strict=True) if p.dim() > 1]
-    sizes = [(p.detach().norm().item(), q.detach().norm().item()) for p, q in pairs]
+def _distance(a: nn.Module, b: nn.Module, start: Start | None = None) -> float:
+    """Mean |log ‖W‖ / ‖W*‖| over trained matrices, of what a public start was moved by where that is known."""
+    before = {} if start is None else {n: p.detach() for n, p in start.module.named_parameters() if n in start.public}
+    sizes = []
+    for (name, p), q in zip(a.named_parameters(), b.parameters(), strict=True):
+        if p.dim() > 1 and q.requires_grad:
+            old = before[name].to(p) if name in before else torch.zeros(())
+            sizes.append([(each.detach() - old.to(each)).norm().item() for each in (p, q)])
     return sum(abs(math.log(max(p, 1e-12) / max(q, 1e-12))) for p, q in sizes) / max(len(sizes), 1)

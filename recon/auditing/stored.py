@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from collections import Counter
@@ -12,10 +13,12 @@ import numpy as np
 from PIL import Image
 
 from recon.auditing.images import Expected, Images, from_array, printable
+from recon.auditing.labels import labels_in
 from recon.errors import ReconError
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 DEEP = ("I", "F")  # Pillow's modes of more than 8 bits a channel
+PARTS = {"train": ("train",), "held_out": ("held", "test", "val")}
 NOT_AN_NPZ = (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error)  # an .npy has no files
 
 
@@ -50,6 +53,17 @@ def from_folder(folder: Path, expected: Expected) -> Images:
     files, left = _listed(folder)
     if not files:
         raise ReconError(f"there are no images ({', '.join(sorted(s[1:] for s in SUFFIXES))}) in {folder}{_said(left)}")
+    return _of_files(files, left, folder, expected)
+
+
+def from_files(files: list[Path], expected: Expected) -> Images:
+    """Of a list of their paths, in its order; ReconError for one that is not there."""
+    if missing := [file for file in files if not file.is_file()]:
+        raise ReconError(f"there is no image {missing[0]}")
+    return replace(_of_files(files, Counter(), files[0].parent, expected), labels=None)
+
+
+def _of_files(files: list[Path], left: Counter[str], folder: Path, expected: Expected) -> Images:
     read = [(file, _read_image(file, expected)) for file in files]
     fitting = [(file, pixels) for file, pixels in read if pixels is not None]
     if not fitting:
@@ -64,9 +78,10 @@ def from_folder(folder: Path, expected: Expected) -> Images:
     arrays = [pixels for _, pixels in kept]
     if len({each.dtype for each in arrays}) > 1:
         arrays = [each / np.float32(255) if each.dtype == np.uint8 else each for each in arrays]
-    names = ["/".join(map(printable, file.relative_to(folder.parent).parts)) for file, _ in kept]
-    classes = [printable(file.relative_to(folder).parts[0]) for file, _ in kept]
-    deep = all(len(file.relative_to(folder).parts) > 1 for file, _ in kept)
+    inside = [file.relative_to(folder).parts if file.is_relative_to(folder) else file.parts[-1:] for file, _ in kept]
+    names = ["/".join(map(printable, filter(None, (folder.name, *parts)))) for parts in inside]
+    classes = [printable(parts[0]) for parts in inside]
+    deep = all(len(parts) > 1 for parts in inside)
     total = len(kept) + sum(left.values())
     note = (
         f"used {len(kept)} of {total} files in {printable(folder)}, because {_reasons(left)}"
@@ -127,26 +142,48 @@ def _read_image(file: Path, expected: Expected) -> np.ndarray | None:
 
 
 def from_npz(file: Path, part: str, key: str | None, expected: Expected) -> Images:
-    """The array `key`, or the only one besides labels; labels from `KEY_labels` or `labels`."""
+    """The array of this part, or the only one that holds no labels; labels from the array that says so.
+
+    key: the part, where the file holds both.  Names are read by their words: `train`, `x_train`, `train_images`, with
+    `train_labels`, `y_train` or `labels`; held out is `held_out`, else `test`, else `val`.
+    """
     if not file.is_file():  # a pipe would be waited for without end
         raise ReconError(f"{file} is neither a folder nor a file")
     try:
         with np.load(file, allow_pickle=False) as arrays:
-            names = [name for name in arrays.files if not name.endswith("labels")]
-            if key is None and part in names:
-                key = part
-            if key is not None and key not in names:
+            said = {name: _said_by(name) for name in arrays.files}
+            images = [name for name, (_, labels) in said.items() if not labels]
+            own = [name for which in PARTS[part] for name in images if said[name][0] == which]
+            if key is not None and not own:
                 raise _missing(file, part) if part != "train" else ReconError(f"{file} has no array train")
-            if key is None and len(names) != 1:
-                raise ReconError(f"{file} must hold one array, not {len(names)}")
-            array = arrays[key or names[0]]
-            held = next((name for name in (f"{part}_labels", "labels") if name in arrays.files), None)
-            labels = None if held is None or (held == "labels" and len(names) > 1) else arrays[held]
+            if not own and len(images) != 1:
+                raise ReconError(f"{file} must hold one array, not {len(images)}")
+            chosen = (own or images)[0]
+            which = said[chosen][0]
+            held = [name for name, (of, labels) in said.items() if labels and of in (which, None)]
+            held.sort(key=lambda name: said[name][0] is None)  # those that name the part come first
+            alone = len(images) == 1
+            array = arrays[chosen]
+            labels = next((arrays[name] for name in held if said[name][0] is not None or alone), None)
     except NOT_AN_NPZ as error:
         if isinstance(error, ReconError):
             raise
         raise ReconError(f"{file} cannot be read as an .npz of plain arrays: {error}") from error
     found = from_array(array, part, expected, str(file))
-    if labels is not None and labels.shape != (len(found),):
+    if labels is None:
+        return found
+    if labels.ndim == 0 or len(labels) != len(found):
         raise ReconError(f"{file}: there are {len(found)} {part} images and labels of shape {labels.shape}")
-    return found if labels is None else replace(found, labels=[str(label) for label in labels.tolist()])
+    return replace(found, labels=labels_in(labels))
+
+
+def _said_by(name: str) -> tuple[str | None, bool]:
+    """(which part an array of this name is of, whether it holds labels).
+
+    >>> _said_by("x_train"), _said_by("test_labels"), _said_by("Ytrain"), _said_by("held_out"), _said_by("arr_0")
+    (('train', False), ('test', True), ('train', True), ('held', False), (None, False))
+    """
+    words = set(re.findall(r"train|test|held|val|eval|labels?|targets?|class(?:es)?|[xy](?![a-z])|[xy]$", name.lower()))
+    words |= {"y"} if re.match(r"y_?(tr|te|va)", name.lower()) else set()
+    part = next((each for each in ("train", "test", "held", "val") if each in words), None)
+    return part, bool(words & {"label", "labels", "target", "targets", "class", "classes", "y"})

@@ -15,8 +15,9 @@ from recon.auditing.anatomy import anatomy, logits_of
 from recon.auditing.built import built
 from recon.auditing.files import load_state
 from recon.auditing.images import printable
-from recon.auditing.networks import start_of, subject_of
+from recon.auditing.networks import subject_of
 from recon.auditing.shadows import Recipe, drawing_from, fresh
+from recon.auditing.starts import Start, start_of
 from recon.errors import ReconError
 
 SHAPE = (3, 8, 8)
@@ -238,7 +239,7 @@ def test_a_module_is_copied_and_its_name_is_printable(tmp_path):
 def test_a_start_is_subtracted_or_refused():
     module = dense()
     subject = subject_of(module)
-    assert torch.equal(start_of(subject, module.state_dict(), None)[1].weight, module[1].weight)
+    assert torch.equal(start_of(subject, module.state_dict(), None).module[1].weight, module[1].weight)
     with pytest.raises(ReconError, match="does not fit"):
         start_of(subject, {"a": torch.ones(1)}, None)
     with pytest.raises(ReconError, match="other names or shapes"):
@@ -254,5 +255,5 @@ def test_a_fresh_network_is_drawn_from_the_generator_and_nothing_else(generator)
     assert not a[2].running_mean.any() and (a[2].running_var == 1).all()
     start = dense(norm=True)
     start[1].weight.data.mul_(1e-3)
-    like = fresh(module, Recipe(), torch.Generator().manual_seed(1), start)
+    like = fresh(module, Recipe(), torch.Generator().manual_seed(1), Start(start))
     assert like[1].weight.std().item() == pytest.approx(start[1].weight.std().item(), rel=1e-3)

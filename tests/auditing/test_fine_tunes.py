@@ -1,0 +1,310 @@
+"""Fine-tunes: shadows begin where training began and train what was trained; a head is audited on its features."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+from torchvision import models
+
+import recon
+from recon.attacks.heads import Public, span_test
+from recon.attacks.separation import FirstLayer
+from recon.auditing.anatomy import anatomy, first_layer_of, start_of_layer
+from recon.auditing.heads import OnBackbone, features_of, head_of
+from recon.auditing.networks import subject_of
+from recon.auditing.prepare import prepared
+from recon.auditing.shadows import Recipe, fresh, trained
+from recon.auditing.starts import Start, found_start, public_start
+from recon.errors import ReconError
+
+N, D = 20, 400
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def network():
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Flatten(), nn.Linear(216, 40), nn.ReLU(), nn.Linear(40, 2)
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- starts
+
+
+def test_what_equals_its_start_was_frozen_and_shadows_begin_there():
+    began, tuned = network(), network()
+    tuned.load_state_dict(began.state_dict())
+    with torch.no_grad():
+        for parameter in tuned[4:].parameters():
+            parameter.add_(0.1)
+    subject = subject_of(tuned)
+    start = public_start(subject, began.state_dict())
+    assert start.whole and start.public == set(began.state_dict())
+    assert [p.requires_grad for p in subject.module.parameters()] == [False] * 4 + [True] * 4
+    shadow = fresh(subject.module, Recipe(), generator(), start)
+    assert all(
+        torch.equal(a, b) for a, b in zip(shadow.state_dict().values(), began.state_dict().values(), strict=True)
+    )
+    x, y = torch.rand(12, 3, 8, 8), torch.arange(12) % 2
+    done = trained(subject.module, anatomy(subject.module, (3, 8, 8)), x, y, Recipe(steps=5), generator(), start)
+    same = [torch.equal(done.state_dict()[name], value) for name, value in began.state_dict().items()]
+    assert same == [True] * 7 + [False] * 4  # the running means of a frozen batch norm, too
+
+
+def test_a_new_head_is_drawn_and_prefixes_are_taken_off():
+    began = models.resnet18(num_classes=7)
+    tuned = nn.ModuleDict({"backbone": models.resnet18(num_classes=2)})["backbone"]
+    tuned.load_state_dict({k: v for k, v in began.state_dict().items() if not k.startswith("fc.")}, strict=False)
+    subject = subject_of(tuned)
+    start = public_start(subject, {f"module.{k}": v for k, v in began.state_dict().items()})
+    assert not start.whole and "fc.weight" not in start.public and len(start.public) == 120
+    assert [n for n, p in subject.module.named_parameters() if p.requires_grad] == ["fc.weight", "fc.bias"]
+    shadow = fresh(subject.module, Recipe(), generator(), start)
+    assert torch.equal(shadow.conv1.weight, began.conv1.weight)
+    assert not torch.equal(shadow.fc.weight, tuned.fc.weight)
+
+
+def test_without_a_start_what_needs_no_gradient_was_frozen():
+    module = network()
+    module[:4].requires_grad_(False)
+    shadow = fresh(subject_of(module).module, Recipe(), generator())
+    assert torch.equal(shadow[0].weight, module[0].weight) and not torch.equal(shadow[4].weight, module[4].weight)
+    module.requires_grad_(False)  # frozen after training, and not for it
+    assert all(p.requires_grad for p in subject_of(module).module.parameters())
+
+
+@pytest.mark.parametrize("given", [{"a": torch.ones(2)}, "no_such_weights", 3, "ResNet18_Weights.NO"])
+def test_a_start_that_does_not_fit_is_one_sentence(given):
+    with pytest.raises(ReconError):
+        public_start(subject_of(network()), given)
+
+
+def test_weights_in_the_cache_of_torchvision_are_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+    (tmp_path / "checkpoints").mkdir()
+    public = models.squeezenet1_1()
+    torch.save(public.state_dict(), tmp_path / "checkpoints" / "squeezenet1_1-b8a52dc0.pth")
+    tuned = models.squeezenet1_1(num_classes=3)
+    assert found_start(subject_of(tuned)) is None  # of the same architecture, and begun elsewhere
+    tuned.features.load_state_dict(public.features.state_dict())
+    found = found_start(subject_of(tuned))
+    assert found is not None and torch.equal(found["features.0.weight"], public.features[0].weight)
+
+
+def test_both_kinds_of_start_are_too_many():
+    x, y = torch.rand(20, 3, 8, 8), torch.arange(20) % 2
+    with pytest.raises(ReconError, match="not both"):
+        prepared(network(), (x[:10], y[:10]), (x[10:], y[10:]), None, network(), None, None, network())
+
+
+# ----------------------------------------------------------------------------------------------------- fresh starts
+
+
+def test_the_biases_of_a_small_first_layer_are_small_too():
+    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 50), nn.ReLU(), nn.Linear(50, 1))
+    plain, small = (fresh(module, Recipe(first_scale=scale), generator()) for scale in (1.0, 0.01))
+    for name in ("weight", "bias"):
+        torch.testing.assert_close(getattr(small[1], name), 0.01 * getattr(plain[1], name))
+    assert torch.equal(plain[3].bias, small[3].bias)
+
+
+class OfChildren(nn.Module):
+    """Its `reset_parameters` resets its children, and not its own parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.inner = nn.Parameter(torch.rand(50)), nn.Linear(64, 50)
+
+    def reset_parameters(self):
+        self.inner.reset_parameters()
+
+    def forward(self, x):
+        return self.scale * self.inner(x.flatten(1))
+
+
+class WithArguments(OfChildren):
+    """It wants to be told how."""
+
+    def reset_parameters(self, std):
+        nn.init.normal_(self.scale, std=std)
+
+
+@pytest.mark.parametrize("kind", [OfChildren, WithArguments])
+def test_no_trained_parameter_is_left_in_a_fresh_network(kind):
+    module = nn.Sequential(kind(), nn.ReLU(), nn.Linear(50, 2))
+    shadow = fresh(module, Recipe(), generator())
+    for (name, a), b in zip(module.named_parameters(), shadow.parameters(), strict=True):
+        assert not torch.equal(a, b), name
+
+
+# ---------------------------------------------------------------------------------------------------------- adapters
+
+
+class Adapted(nn.Module):
+    """LoRA: base(x) + B A x, with the base frozen."""
+
+    def __init__(self, base, rank=4):
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.lora_a = nn.Linear(base.in_features, rank, bias=False)
+        self.lora_b = nn.Linear(rank, base.out_features, bias=False)
+
+    def forward(self, x):
+        return self.base(x) + self.lora_b(self.lora_a(x))
+
+
+class ByHand(nn.Module):
+    """The same, as parameters of one module."""
+
+    def __init__(self, base, rank=4):
+        super().__init__()
+        self.weight = nn.Parameter(base.weight.detach(), requires_grad=False)
+        self.lora_a, self.lora_b = (
+            nn.Parameter(torch.randn(rank, base.in_features)),
+            nn.Parameter(torch.randn(base.out_features, rank)),
+        )
+
+    def forward(self, x):
+        return x @ self.weight.mT + x @ self.lora_a.mT @ self.lora_b.mT
+
+
+@pytest.mark.parametrize("kind", [Adapted, ByHand])
+def test_an_adapter_is_audited_as_the_layer_that_it_changes(kind):
+    adapter = kind(nn.Linear(64, 30))
+    module = nn.Sequential(nn.Flatten(), adapter, nn.ReLU(), nn.Linear(30, 2)).eval()
+    seen = anatomy(module, (1, 8, 8))
+    assert seen.first == "1"
+    w, base = first_layer_of(module, "1", (1, 8, 8)), start_of_layer(module, "1", (1, 8, 8))
+    a, b = ((p.weight if isinstance(p, nn.Linear) else p).detach() for p in (adapter.lora_a, adapter.lora_b))
+    torch.testing.assert_close(w - base, b @ a, rtol=1e-3, atol=1e-4)
+    shadow = fresh(subject_of(module).module, Recipe(), generator())
+    torch.testing.assert_close(start_of_layer(shadow, "1", (1, 8, 8)), base)
+    torch.testing.assert_close(first_layer_of(shadow, "1", (1, 8, 8)), base)  # the second factor begins at 0
+
+
+# ------------------------------------------------------------------------------------------------------------- heads
+
+
+@pytest.fixture(scope="module")
+def case():
+    """(features, classes, a head that remembers the first N of them)."""
+    g = torch.Generator().manual_seed(0)
+    x = torch.relu((torch.randn(4 * N, D, generator=g) - 0.3) * (0.5 + torch.rand(D, generator=g)))
+    y = torch.randint(0, 2, (4 * N,), generator=g)
+    torch.manual_seed(0)
+    head = nn.Sequential(nn.Linear(D, 48), nn.ReLU(), nn.Linear(48, 2))
+    with torch.no_grad():
+        for parameter in head[0].parameters():
+            parameter.mul_(0.02)
+    optimiser = torch.optim.SGD(head.parameters(), 3e-2, momentum=0.9, weight_decay=5e-3)
+    for _ in range(6000):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(head(x[:N]), y[:N]).backward()
+        optimiser.step()
+    return x, y, head
+
+
+FAST = dict(profile="smoke", transform="none", shadows=2, canaries=0, recipe=Recipe("sgd", 1e-2, None, 50))
+ATTACKS = "separation,rows,membership"
+
+
+def test_features_of_a_head_come_back_and_are_named(case):
+    x, y, head = case
+    report = recon.audit(head, (x[:N], y[:N]), (x[N:], y[N:]), attacks=ATTACKS, **FAST)
+    assert report.verdict == "leaks" and report.data["result"]["attack"] == "separation"
+    assert report.data["result"]["targets"] >= N // 2 and report.data["result"]["decoys"] == 0
+    named = {each.image for each in report.leaked if each.how == "separation"}
+    assert len(named) >= N // 2 and named <= {f"train[{row}]" for row in range(N)}
+    scores = report.data["membership"]["scores"]
+    assert scores["span"]["auc"] > 0.95 and "Span of the first layer" in report.page
+    assert any("are the public sample" in note for note in report.data["images"]["notes"])
+
+
+def test_a_head_that_was_trained_on_nothing_of_these_does_not_leak(case):
+    x, y, _ = case
+    head = nn.Sequential(nn.Linear(D, 48), nn.ReLU(), nn.Linear(48, 2))
+    report = recon.audit(head, x[:N], x[N:], attacks=ATTACKS, labels="predicted", **FAST)
+    assert report.verdict == "cannot tell" and report.membership != "inferred"
+
+
+class Backbone(nn.Module):
+    """Images (n, 1, 20, 20), times a constant, are features."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0), requires_grad=False)
+
+    def forward(self, x):
+        return self.scale * x.flatten(1)
+
+
+def test_a_backbone_with_a_head_is_the_head_on_features(case):
+    x, y, head = case
+    images = (x / 2).view(-1, 1, 20, 20)
+    whole = nn.Sequential(Backbone(), *head)
+    for model, more in ((whole, {}), (head, {"backbone": Backbone()})):
+        found, _ = prepared(model, (images[:N], y[:N]), (images[N:], y[N:]), None, None, "none", None, **more)
+        assert found.fit.accuracy == 1 and found.seen.first is not None
+        torch.testing.assert_close(found.x.flatten(1), x[:N])
+        assert found.public.shape == (3 * N // 2, D) and len(found.held_out) == 3 * N // 2
+        assert found.train.names == [f"train[{row}]" for row in range(N)]
+        assert found.pictures[0].shape == (1, 20, 20)
+        assert torch.equal(found.released.w1, head[0].weight)
+
+
+def test_the_head_of_a_torchvision_network_is_found():
+    module = models.resnet18(num_classes=3)
+    module.requires_grad_(False)
+    module.fc = nn.Sequential(nn.Dropout(), nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 3))
+    subject = subject_of(module)
+    seen = anatomy(subject.module, (3, 32, 32))
+    head = head_of(subject.module, seen, (3, 32, 32))
+    x = torch.rand(5, 3, 32, 32)
+    features = features_of(subject.module, head, seen, x)
+    assert features.shape == (5, 1, 1, 512)
+    torch.testing.assert_close(head.module(features.flatten(1)), subject.module(x))
+    module.layer4.requires_grad_(True)  # what is trained there is given no vector
+    assert head_of(subject_of(module).module, seen, (3, 32, 32)) is None
+
+
+def test_a_head_with_few_rows_says_so(case):
+    x, y, _ = case
+    head = nn.Linear(D, 2)
+    report = recon.audit(head, (x[:N], y[:N]), (x[N:], y[N:]), attacks="separation", **FAST)
+    assert "has 2 rows for 20 training features" in report.data["result"]["attacks"]["separation"]["why_not"]
+
+
+def test_features_that_are_all_alike_are_one_sentence(case):
+    _, y, head = case
+    with pytest.raises(ReconError, match="features of the held-out images are alike|is the training image"):
+        prepared(head, (torch.rand(N, D), y[:N]), (torch.ones(N, D), y[:N]), None, None, "none", None)
+
+
+@pytest.mark.parametrize("backbone", [3, "no-such-backbone"])
+def test_what_is_no_backbone(case, backbone):
+    x, y, head = case
+    with pytest.raises(ReconError, match="backbone"):
+        prepared(head, (x[:N], y[:N]), (x[N:], y[N:]), None, None, "none", None, backbone=backbone)
+
+
+def test_the_span_test_is_that_of_the_attack(case):
+    x, _, head = case
+    score = span_test(FirstLayer(head[0].weight.detach()), x, Public(x[N:]), N)
+    assert score[:N].min() > score[N:].max()
+
+
+def test_a_start_in_a_file(tmp_path):
+    module = network()
+    save_file(module.state_dict(), tmp_path / "start.safetensors")
+    start = public_start(subject_of(network()), tmp_path / "start.safetensors")
+    assert isinstance(start, Start) and start.whole
+    assert isinstance(OnBackbone(Backbone(), nn.Linear(4, 2)), nn.Module)
