@@ -18,8 +18,8 @@ import recon
 from recon import cli
 from recon.auditing.aggregates import hashed, salt_in
 from recon.auditing.card import EDPB, card
-from recon.auditing.comparison import FOLDER
-from recon.auditing.page import LARGEST, embedded
+from recon.auditing.comparison import FOLDER, SHOWN
+from recon.auditing.page import LARGEST, Picture, Row, embedded, page
 from recon.auditing.report import schema
 from recon.auditing.severity import enumerated, lines, worst
 from recon.auditing.shadows import Recipe
@@ -213,3 +213,16 @@ def test_pictures_are_small_whatever_the_images_are():
     assert max(Image.fromarray(noise).size) > LARGEST
     assert embedded(noise[:32, :32]).startswith("data:image/png")
     assert embedded(noise[..., :1]).startswith("data:image/jpeg")
+
+
+def test_a_report_over_500_large_images_is_small(leaky):
+    net, x = leaky
+    report = recon.audit(net, x[:N], x[N:], canaries=0, attacks="rows", transform="none", **QUICK)
+    data = json.loads(report.to_json())
+    data["leaked"] = leaked(*((f"{k:03}.png", k, how, 0.9, 0.9) for k in range(500) for how in ("rows", "membership")))
+    data["result"] |= {"targets": 500}
+    noise = np.random.default_rng(0).integers(0, 256, (224, 224, 3), dtype=np.uint8)
+    row = Row(Picture(noise, "Reconstruction"), Picture(noise, "image"), 0.9)
+    shown = page(data, [(row, row)] * SHOWN, "")
+    assert shown.count("<img") == 4 * SHOWN and len(shown) < 5_000_000 > len(json.dumps(data))
+    assert "And 980 more lines, in report.json." in shown and f"And {500 - SHOWN} more that came back." in shown
