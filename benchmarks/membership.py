@@ -98,7 +98,7 @@ def one(name: str, theirs: Path | None = None) -> dict[str, Any]:
     seen = anatomy(module, x.shape[1:])
     member = torch.rand(IMAGES, generator=torch.Generator().manual_seed(100 + seed)).argsort().argsort() < IMAGES // 2
     target = trained(module, seen, x[member], y[member], RECIPE, torch.Generator().manual_seed(200 + seed))
-    phi, others = confidence(logits_of(target, seen, x), y), confidence(shadows.logits, y)
+    phi, others = confidence(logits_of(target, seen, x), y), shadows.phi
     logits = [logits_of(net, seen, x_other) for net in (target, *shadows.modules)]
     population = confidence(torch.stack(logits), y_other)
     found = scores(phi, others, shadows.inside, (population[0], population[1:]), theirs)

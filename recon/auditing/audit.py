@@ -133,7 +133,8 @@ def audited(case: Case, known: Classes, settings: Settings, folder: Path, salt: 
     """The whole audit of what was prepared; known: what `classes_of` says of all images · salt: of a report of
     aggregates only, None for a whole one."""
     began = time.perf_counter()
-    alike = compared(*(part.scaled for part in case.pictures or (case.train, case.held_out)), settings.seed)
+    seen = case.pictures or (case.train, case.held_out)
+    alike = compared(seen[0].scaled, seen[1].scaled, settings.seed)
     notes = [*(part.note for part in (case.train, case.held_out) if part.note), *case.notes]
     if alike.copies:
         notes.append(
@@ -161,6 +162,8 @@ def audited(case: Case, known: Classes, settings: Settings, folder: Path, salt: 
         held_out = case.held_out.take(alike.kept)
         compare = Comparison(case, held_out, case.x_held_out[alike.kept], settings, folder)
         n = compare.n
+        if compare.reconstructions and n < min(len(case.train), len(held_out)):
+            notes.append(f"what came back is compared with {n} of the images of each kind, drawn at random")
         if compare.reconstructions:
             report |= compare.images()
             pairs = compare.pairs

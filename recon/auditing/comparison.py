@@ -33,6 +33,7 @@ from recon.scoring.membership import probability
 from recon.store.files import scratch
 
 SHOWN = 12
+MOST_COMPARED = 1000  # images of each set that candidates are assigned to: the cost is cubic
 FOLDER = "audit-attack"  # in the output folder, whose own files (another program's checkpoints?) are left alone
 
 
@@ -80,7 +81,7 @@ class Comparison:
         self.case, self.held_out, self.settings, self.folder = case, held_out, settings, folder
         self.x, self.x_held_out = case.x, x_held_out
         self.shape = case.train.shape
-        self.n = min(len(case.train), len(held_out))
+        self.n = min(len(case.train), len(held_out), MOST_COMPARED)
         self.reconstructions = tuple(name for name in RECONSTRUCTIONS if name in settings.attacks)
         self.power: Power | None = None
         self.pairs: list[tuple[Row, Row]] = []
@@ -200,7 +201,9 @@ class Comparison:
         n = len(self.x)
         recipe = settings.recipe or inferred(module, case.seen, x, y, n, settings.seed, case.start)
         count = max(settings.shadows if "membership" in settings.attacks else 0, settings.canaries)
-        found = train_shadows(module, case.seen, x, y, recipe, count, settings.seed, case.start)
+        found = train_shadows(
+            module, case.seen, x, y, recipe, count, settings.seed, case.start, keep=max(1, settings.canaries)
+        )
         report: dict[str, Any] = {
             "recipe": {
                 **asdict(recipe),
@@ -267,7 +270,7 @@ class Comparison:
     def _canaries(self, shadows: Shadows, x: Tensor, recipe: Recipe) -> Power:
         """Some of the shadows attacked as the network itself was, and scored by the same rule."""
         leaking, counts, size = 0, [], 0
-        canaries = min(self.settings.canaries, len(shadows))
+        canaries = min(self.settings.canaries, len(shadows.modules))
         for k in range(canaries):
             inside = shadows.inside[k]
             size = int(min(inside.sum(), (~inside).sum()))

@@ -23,6 +23,7 @@ from recon.auditing.transforms import Transform, mean_image
 from recon.errors import ReconError
 
 CHANCE = 0.01  # a share of right answers with a larger p is one that chance explains
+MOST_READ = 2000  # of a large set: a share of right answers is known well enough from so many
 ERRORS = 3  # standard errors by which another reading must fit better
 RELABELLED, GAIN = 0.5, 0.3  # what another order of the labels must reach, and gain: many orders are tried
 BRIGHT = 16  # floats beyond it are hardly normalised: they may have to be divided, and the report says so
@@ -48,8 +49,8 @@ class Reading:
 
 @dataclass(frozen=True)
 class Fit:
-    """right of n training images, loss: as read · chance: share of the most frequent label · better: readings that fit
-    better, the best first."""
+    """right of n training images (`MOST_READ` at most), loss: as read · chance: share of the most frequent label ·
+    better: readings that fit better, the best first."""
 
     n: int
     right: int
@@ -84,7 +85,9 @@ class Fit:
 
 def fit_of(module: nn.Module, seen: Anatomy, train: Images, transform: Transform, y: Tensor) -> Fit:
     """y: classes (n,) of the training images, in 0 … K − 1."""
-    logits = logits_of(module, seen, transform(train.scaled))
+    rows = _some(len(train))
+    y = y[rows]
+    logits = logits_of(module, seen, transform(train.take(rows).scaled))
     own = _read("", logits, y)
     found = [_read(words, at, y) for words, at in _otherwise(module, seen, train, logits, transform.words)]
     better = [each for each in found if each.right > own.right + _error(own.right, len(y))]
@@ -104,9 +107,11 @@ def inferred_transform(module: nn.Module, seen: Anatomy, train: Images, y: Tenso
     if y is None:
         return _named(ways[0], "nothing (assumed: without labels it cannot be inferred; say it with --mean)")
     read = []
+    rows = _some(len(train))
+    scaled, y = train.take(rows).scaled, y[rows]
     for way in ways:
         try:
-            read.append((_read(way.words, logits_of(module, seen, way(train.scaled)), y), way))
+            read.append((_read(way.words, logits_of(module, seen, way(scaled)), y), way))
         except ReconError:  # answers that are not finite
             continue
     if not read:
@@ -120,6 +125,11 @@ def inferred_transform(module: nn.Module, seen: Anatomy, train: Images, y: Tenso
     top = train.scaled.max().item()
     told += f"; the pixels go up to {top:.0f} and were read so" if top > BRIGHT else ""
     return _named(way, f"{way.words} ({told})")
+
+
+def _some(n: int) -> list[int]:
+    """Rows of at most `MOST_READ` images, spread over all of them."""
+    return list(range(0, n, -(-n // MOST_READ)))
 
 
 def _named(way: Transform, words: str) -> Transform:
@@ -154,7 +164,7 @@ def _otherwise(
     module: nn.Module, seen: Anatomy, train: Images, logits: Tensor, words: str
 ) -> Iterator[tuple[str, Tensor]]:
     """Other readings of the pixels, and labels shifted by one, in words, with the logits."""
-    scaled = train.scaled
+    scaled = train.take(_some(len(train))).scaled
     tried = [
         (f"with the pixels minus {way.words}", way(scaled)) for way in _transforms(train) if way.words not in words
     ]

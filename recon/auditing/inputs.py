@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -62,12 +63,12 @@ def checked(train: Images, held_out: Images) -> tuple[Images, Images]:
                 f"there are only {len(part)} {name} images, and with fewer than {MIN_IMAGES} nothing is "
                 f"significant{said}"
             )
-    known = {image.tobytes(): name for image, name in zip(train.pixels, train.names, strict=True)}
-    both = [row for row, image in enumerate(held_out.pixels) if image.tobytes() in known]
+    known = {_digest(image): name for image, name in zip(train.pixels, train.names, strict=True)}
+    both = [row for row, image in enumerate(held_out.pixels) if _digest(image) in known]
     if len(held_out) - len(both) < MIN_IMAGES:
         first = both[0]
         raise ReconError(
-            f"{held_out.names[first]} is the training image {known[held_out.pixels[first].tobytes()]}: held-out images "
+            f"{held_out.names[first]} is the training image {known[_digest(held_out.pixels[first])]}: held-out images "
             "must be ones that the network never saw"
         )
     if both:
@@ -75,6 +76,10 @@ def checked(train: Images, held_out: Images) -> tuple[Images, Images]:
         left = held_out.take([row for row in range(len(held_out)) if row not in set(both)])
         held_out = replace(left, note="; ".join(filter(None, (held_out.note, said))))
     return train, held_out
+
+
+def _digest(image: np.ndarray) -> bytes:
+    return hashlib.blake2b(image.tobytes(), digest_size=16).digest()
 
 
 def images_of(source: Any, part: str, expected: Expected) -> Images:

@@ -73,7 +73,7 @@ def infer(
     """logits (N, K) of the audited network, labels (N,), the n training images first · more: other scores (N,), by
     their names."""
     member = np.arange(len(labels)) < n
-    phi, others = confidence(logits, labels), confidence(shadows.logits, labels)
+    phi, others = confidence(logits, labels), shadows.phi
     scores = {"lira": lira(phi, others, shadows.inside).numpy(), "rmia": rmia(phi, others).numpy()}
     scores |= {name: score.cpu().numpy() for name, score in (more or {}).items()}
     table: dict[str, Any] = {}
@@ -86,7 +86,7 @@ def infer(
         }
         table[name]["named"] = named(table[name], n, len(labels) - n, len(scores))
     name = min(scores, key=lambda each: (table[each]["p_value"], -table[each]["auc"]))
-    return Inferred(scores[name], name, table, power(labels, shadows))
+    return Inferred(scores[name], name, table, power(shadows))
 
 
 def reach_of_multipliers(seen: Anatomy, x: Tensor, y: Tensor, shadows: Shadows, start: nn.Module | None) -> float:
@@ -99,10 +99,10 @@ def reach_of_multipliers(seen: Anatomy, x: Tensor, y: Tensor, shadows: Shadows, 
     return auc(found.score.cpu().numpy(), shadows.inside[0].numpy())
 
 
-def power(labels: Tensor, shadows: Shadows) -> dict[str, float]:
+def power(shadows: Shadows) -> dict[str, float]:
     """Each shadow in the place of the audited network, compared with the others but for its complement: mean area and
     rates by LiRA.  NaN for fewer than two pairs of shadows."""
-    phi = confidence(shadows.logits, labels)
+    phi = shadows.phi
     found: dict[str, list[float]] = {name: [] for name in ("auc", *(f"tpr_{rate:g}" for rate in FALSE_RATES))}
     for k in range(len(shadows) if len(shadows) > 2 else 0):
         rest = [j for j in range(len(shadows)) if j // 2 != k // 2]

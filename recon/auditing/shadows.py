@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from recon.attacks.multipliers import confidence
 from recon.auditing.anatomy import Anatomy, answers_of, logits_of, loss_of
 from recon.auditing.starts import Start
 from recon.errors import ReconError
@@ -69,16 +71,17 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Shadows:
-    """modules: k of them, in evaluation mode · inside (k, N) bool: which of all N images each was trained on ·
-    logits (k, N, K) float64 · loss (k,): mean over the images of each."""
+    """modules: the first of them, in evaluation mode: the others are let go as soon as they have answered · inside
+    (k, N) bool: which of all N images each was trained on · phi (k, N) float64: their confidences in the images'
+    classes · loss (k,): mean over the images of each."""
 
     modules: list[nn.Module]
     inside: Tensor
-    logits: Tensor
+    phi: Tensor
     loss: Tensor
 
     def __len__(self) -> int:
-        return len(self.modules)
+        return len(self.phi)
 
 
 def train_shadows(
@@ -90,23 +93,34 @@ def train_shadows(
     count: int,
     seed: int,
     start: Start | None = None,
+    keep: int | None = None,
 ) -> Shadows:
     """`count` networks (rounded up to pairs) on halves of inputs x (N, C, H, W) with classes y (N,).
 
-    start: the audited network's own, where it is known; shadows start with tensors as spread out as its are.
+    start: the audited network's own, where it is known; shadows start with tensors as spread out as its are · keep: how
+    many modules are kept, None for all.  A bar on a terminal tells the time that is left.
     """
-    modules, inside = [], []
-    silent = not sys.stderr.isatty()
-    for pair in tqdm(range((count + 1) // 2), desc="shadow networks", leave=False, disable=silent):
-        half = torch.randperm(len(x), generator=named(seed, "audit.halves", pair)) < len(x) // 2
-        for k, members in enumerate((half, ~half)):
-            modules.append(
-                trained(module, seen, x[members], y[members], recipe, named(seed, "audit.shadow", 2 * pair + k), start)
-            )
-            inside.append(members)
-    logits = torch.stack([logits_of(each, seen, x) for each in modules])
-    loss = torch.stack([loss_of(z[m], y[m]) for z, m in zip(logits, inside, strict=True)])
-    return Shadows(modules, torch.stack(inside), logits, loss)
+    modules: list[nn.Module] = []
+    inside, phi, loss = [], [], []
+    count += count % 2
+    with bar_of("shadow networks", count * recipe.steps) as bar:
+        for pair in range(count // 2):
+            half = torch.randperm(len(x), generator=named(seed, "audit.halves", pair)) < len(x) // 2
+            for k, members in enumerate((half, ~half)):
+                generator = named(seed, "audit.shadow", 2 * pair + k)
+                net = trained(module, seen, x[members], y[members], recipe, generator, start, bar=bar)
+                logits = logits_of(net, seen, x)
+                inside.append(members)
+                phi.append(confidence(logits, y))
+                loss.append(loss_of(logits[members], y[members]))
+                if keep is None or len(modules) < keep:
+                    modules.append(net)
+    return Shadows(modules, torch.stack(inside), torch.stack(phi), torch.stack(loss))
+
+
+def bar_of(words: str, steps: int) -> tqdm[Any]:
+    """Of so many steps of training, with the time that is left; silent where nobody looks."""
+    return tqdm(total=steps, desc=words, unit="step", leave=False, disable=not sys.stderr.isatty())
 
 
 def shadow_start(module: nn.Module, recipe: Recipe, k: int, seed: int, start: Start | None) -> nn.Module:
@@ -123,11 +137,12 @@ def trained(
     generator: torch.Generator,
     start: Start | None = None,
     give_up: Callable[[Sequence[float], int], bool] | None = None,
+    bar: tqdm[Any] | None = None,
 ) -> nn.Module:
     """A network of this architecture from a fresh start, trained by the recipe; on the device of `module`.
 
     give_up: asked after every pass, of the losses so far and how many passes are left, whether to end here; for recipes
-    with a target loss.
+    with a target loss · bar: of steps; those that are not needed count as done.
     """
     device = next(module.parameters()).device
     net = fresh(module, recipe, generator, start).to(device)
@@ -150,7 +165,15 @@ def trained(
             answers = as_logits(answers_of(net, x[rows].flatten(1) if seen.flat else x[rows]), seen)
             loss_of(answers, y[rows]).backward()
             optimiser.step()
-    return net.eval()
+            if bar is not None:
+                bar.update()
+        else:
+            step = recipe.steps
+    if bar is not None:
+        bar.update(recipe.steps - step)
+    net.eval()
+    logits_of(net, seen, x[:2])  # weights that are computed from others are made without a gradient, and can be copied
+    return net
 
 
 def _batches(n: int, batch: int, generator: torch.Generator) -> Iterator[Tensor]:
@@ -285,15 +308,18 @@ def inferred(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, n: int, see
     goal = max(loss_of(logits_of(module, seen, x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
     half = torch.randperm(len(x), generator=named(seed, "audit.pilot"))[: len(x) // 2]
     best: tuple[bool, float, Recipe] | None = None
-    for k, candidate in enumerate(candidates(goal, start is None and seen.first is not None)):
+    tried = candidates(goal, start is None and seen.first is not None)
+    bar = bar_of("ordinary recipes", sum(each.steps for each in tried))
+    for k, candidate in enumerate(tried):
         generator = named(seed, "audit.pilot", k + 1)
         hopeless = partial(out_of_reach, goal=2 * goal)
-        net = trained(module, seen, x[half], y[half], candidate, generator, start, hopeless)
+        net = trained(module, seen, x[half], y[half], candidate, generator, start, hopeless, bar)
         with suppress(ReconError):  # it may diverge
             reached = loss_of(logits_of(net, seen, x[half]), y[half]).item()
             found = (reached > 2 * goal, _distance(net, module, start), candidate)
             if best is None or found[:2] < best[:2]:
                 best = found
+    bar.close()
     if best is None:
         raise ReconError("no ordinary recipe trains a network of this architecture on these images: give one (recipe=)")
     return best[2]

@@ -43,7 +43,7 @@ def test_confidence_is_the_logit_of_the_probability():
 
 
 def shadows_of(phi, inside):
-    return Shadows([], inside, phi[..., None], torch.zeros(len(phi)))
+    return Shadows([], inside, phi, torch.zeros(len(phi)))
 
 
 # ------------------------------------------------------------------------------------------------ trained networks
@@ -85,7 +85,7 @@ def test_the_weights_themselves_tell_members_and_only_of_their_own_images(case):
     shadows = train_shadows(module, seen, x, y, recipe, 2, 0)
     found = {known: explained(target, seen, x, y, known) for known in (None, start)}
     assert found[start].residual <= found[None].residual < 1
-    told = infer(logits_of(target, seen, x), y, 24, shadows, 0, found[None].score)
+    told = infer(logits_of(target, seen, x), y, 24, shadows, 0, {"multipliers": found[None].score})
     row = told.table["multipliers"]
     assert row["auc"] > 0.8 and row["p_value"] < 0.005 and set(told.table) == {"lira", "rmia", "multipliers"}
     assert told.table[told.name]["p_value"] == min(each["p_value"] for each in told.table.values())
@@ -115,13 +115,13 @@ def test_shadows_are_trained_on_complementary_halves_and_repeat(case):
     a, b = (train_shadows(module, seen, x, y, RECIPE, 3, seed) for seed in (0, 0))
     assert torch.equal(state, torch.get_rng_state())  # the global generator is as it was
     assert len(a) == 4 and (a.inside[0] == ~a.inside[1]).all() and (a.inside.sum(0) == 2).all()
-    assert torch.equal(a.logits, b.logits) and (a.loss <= 0.3).all()
+    assert torch.equal(a.phi, b.phi) and (a.loss <= 0.3).all()
     assert not torch.equal(train_shadows(module, seen, x, y, RECIPE, 2, 1).inside, a.inside[:2])
 
 
 def test_power_needs_two_pairs():
     inside = torch.tensor([[True, False], [False, True]])
-    assert np.isnan(power(torch.tensor([0, 1]), shadows_of(torch.zeros(2, 2), inside))["auc"])
+    assert np.isnan(power(shadows_of(torch.zeros(2, 2), inside))["auc"])
 
 
 def test_a_recipe_is_inferred_from_loss_and_size(case):
