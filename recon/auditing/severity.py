@@ -91,10 +91,11 @@ def power_words(report: dict[str, Any]) -> list[str]:
     if images is None:
         found.append("What the attacks on images would have found was not measured.")
     else:
+        many = images["canaries"] > 1
         found.append(
-            f"In {images['canaries']} networks trained in the same way, the attacks on images found "
-            f"{images['found']:.1f} of {images['n']} training images on average; {images['leaking']} of "
-            f"{images['canaries']} were found to leak."
+            f"In {images['canaries']} network{'s' * many} trained in the same way, the attacks on images found "
+            f"{images['found']:.1f} of {images['n']} training images{' on average' * many}, and {images['leaking']} "
+            f"{'were' if images['leaking'] != 1 else 'was'} found to leak."
         )
     if members is not None and members["power"]["auc"] is not None:
         share = members["power"]["tpr_0.01"]

@@ -141,18 +141,21 @@ def _on_membership(table: dict[str, Any]) -> tuple[str, str]:
 
 
 def counted(named: dict[str, dict[str, Any]]) -> str:
-    """How many members can be named, by `recon.scoring.membership.named`, in words; a rate that the held-out images
-    are too few for is said to be so, with what is named where none of them is accused."""
-    told = [_count(f"{100 * float(rate):g} % false alarms", row) for rate, row in named.items() if row["resolved"]]
-    rates = [rate for rate, row in named.items() if not row["resolved"]]
-    if rates:
-        row = named[rates[0]]
-        few = " and ".join(f"{100 * float(rate):g} %" for rate in rates)
-        needed = round(1 / float(rates[0]))
-        told.append(
-            f"{few} cannot be told with {row['others']} held-out images, of which {needed:,} are needed; "
-            + _count("no false alarm among these", row)
-        )
+    """How many members can be named, by `recon.scoring.membership.named`, in words.
+
+    A rate that needs more held-out images than there are is said to; where that is so of all rates, what is named
+    without accusing any of them.
+    """
+    shown = {rate: f"{100 * float(rate):g} %" for rate in named}
+    told = [_count(f"at {shown[rate]} false alarms", row) for rate, row in named.items() if row["resolved"]]
+    row = next(iter(named.values()))
+    if not told:
+        told = [_count(f"without a false alarm among {row['others']} held-out images", row)]
+    few = [rate for rate, row in named.items() if not row["resolved"]]
+    if few:
+        rates = " and ".join(shown[rate] for rate in few)
+        needed = " and ".join(f"{1 / float(rate):,.0f}" for rate in few)
+        told.append(f"a rate of {rates} cannot be told, since it needs {needed} held-out images")
     return "; ".join(told)
 
 
@@ -160,4 +163,4 @@ def _count(where: str, row: dict[str, Any]) -> str:
     chance = f"guessing names {row['guess']:.0f}, rarely more than {row['guess_most']}"
     less = "" if row["count"] > row["guess_most"] else ", so this is no more than guessing"
     interval = f"95 % interval {row['low']} to {row['high']}"
-    return f"at {where}, {row['count']} of {row['of']} can be named ({interval}; {chance}{less})"
+    return f"{row['count']} of {row['of']} can be named {where} ({interval}; {chance}{less})"

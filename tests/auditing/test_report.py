@@ -328,7 +328,7 @@ def test_a_report_is_printed(report, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "report.json", "report.pdf"]
     found = pypdf.PdfReader(tmp_path / "report.pdf")
     text = "".join("".join(page.extract_text() for page in found.pages).split())
-    assert "".join(report.sentence.split()) in unicodedata.normalize("NFKC", text)
+    assert all("".join(line.split()) in unicodedata.normalize("NFKC", text) for line in report.lines)
     assert len({image.data for page in found.pages for image in page.images}) > 2 * N
 
 

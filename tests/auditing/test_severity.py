@@ -18,8 +18,8 @@ import recon
 from recon import cli
 from recon.auditing.aggregates import hashed, salt_in
 from recon.auditing.card import EDPB, card
-from recon.auditing.comparison import FOLDER
-from recon.auditing.page import LARGEST, embedded
+from recon.auditing.comparison import FOLDER, SHOWN
+from recon.auditing.page import LARGEST, Picture, Row, embedded, page
 from recon.auditing.report import schema
 from recon.auditing.severity import enumerated, lines, worst
 from recon.auditing.shadows import Recipe
@@ -53,13 +53,14 @@ def test_a_guess_is_what_scores_that_know_nothing_find(n, others, rate):
 
 def test_counts_say_what_a_guess_would_and_what_cannot_be_told():
     many = counted(named(row(MANY), 500, 5000))
-    assert many.startswith("at 1 % false alarms, 200 of 500 can be named (95 % interval 150 to 250; guessing names 5, ")
-    assert "; at 0.1 % false alarms, 200 of 500" in many and "no more than guessing" not in many
+    assert many.startswith("200 of 500 can be named at 1 % false alarms (95 % interval 150 to 250; guessing names 5, ")
+    assert "; 200 of 500 can be named at 0.1 % false alarms" in many and "no more than guessing" not in many
     few = counted(named(row(FEW), 500, 500))
-    assert "at 1 % false alarms, 10 of 500" in few and few.count("so this is no more than guessing") == 1
-    assert "0.1 % cannot be told with 500 held-out images, of which 1,000 are needed; at no false alarm" in few
+    assert few.startswith("10 of 500 can be named at 1 % false alarms") and few.count("is no more than guessing") == 1
+    assert few.endswith("; a rate of 0.1 % cannot be told, since it needs 1,000 held-out images")
     none = counted(named(row(NONE), 20, 20))
-    assert none.startswith("1 % and 0.1 % cannot be told with 20 held-out images, of which 100 are needed")
+    assert none.startswith("0 of 20 can be named without a false alarm among 20 held-out images (")
+    assert none.endswith("; a rate of 1 % and 0.1 % cannot be told, since it needs 100 and 1,000 held-out images")
     assert named(row(MANY), 500, 5000, 3)["0.01"]["guess_most"] > named(row(MANY), 500, 5000)["0.01"]["guess_most"]
 
 
@@ -212,3 +213,16 @@ def test_pictures_are_small_whatever_the_images_are():
     assert max(Image.fromarray(noise).size) > LARGEST
     assert embedded(noise[:32, :32]).startswith("data:image/png")
     assert embedded(noise[..., :1]).startswith("data:image/jpeg")
+
+
+def test_a_report_over_500_large_images_is_small(leaky):
+    net, x = leaky
+    report = recon.audit(net, x[:N], x[N:], canaries=0, attacks="rows", transform="none", **QUICK)
+    data = json.loads(report.to_json())
+    data["leaked"] = leaked(*((f"{k:03}.png", k, how, 0.9, 0.9) for k in range(500) for how in ("rows", "membership")))
+    data["result"] |= {"targets": 500}
+    noise = np.random.default_rng(0).integers(0, 256, (224, 224, 3), dtype=np.uint8)
+    row = Row(Picture(noise, "Reconstruction"), Picture(noise, "image"), 0.9)
+    shown = page(data, [(row, row)] * SHOWN, "")
+    assert shown.count("<img") == 4 * SHOWN and len(shown) < 5_000_000 > len(json.dumps(data))
+    assert "And 980 more lines, in report.json." in shown and f"And {500 - SHOWN} more that came back." in shown
