@@ -81,7 +81,7 @@ def product_differs() -> float:
     return ((found - exact).norm() / exact.norm()).item()
 
 
-def kept(steps: int = 200) -> dict[str, dict]:
+def kept(steps: int = 50) -> dict[str, dict]:
     """The kept runs from two starts beside the first `steps` of the same, in float32 and with rounded operands."""
     root, rows = Path(__file__).parents[1] / "book" / "paper-size", {}
     with TemporaryDirectory() as folder:
