@@ -53,7 +53,7 @@ class Pairs:
     def like(theta: Tensor, history: int, scale: Tensor) -> Pairs:
         """Empty, for vectors like theta (S, p)."""
         s, y = (theta.new_zeros(history, *theta.shape) for _ in range(2))
-        return Pairs(s, y, theta.new_zeros(history, len(theta)), scale)
+        return Pairs(s, y, theta.new_zeros(history, len(theta), dtype=torch.float64), scale.double())
 
     @property
     def empty(self) -> Tensor:
@@ -85,10 +85,10 @@ class Pairs:
         q, alphas = v.clone(), {}
         for k in reversed(self.order):
             alphas[k] = self.rho[k] * inner(self.s[k], q)
-            q.addcmul_(alphas[k][:, None], self.y[k], value=-1)
-        q.mul_(self.scale[:, None])
+            q.addcmul_(alphas[k].to(q)[:, None], self.y[k], value=-1)
+        q.mul_(self.scale.to(q)[:, None])
         for k in self.order:
-            q.addcmul_((alphas[k] - self.rho[k] * inner(self.y[k], q))[:, None], self.s[k])
+            q.addcmul_((alphas[k] - self.rho[k] * inner(self.y[k], q)).to(q)[:, None], self.s[k])
         return q
 
 
@@ -125,7 +125,7 @@ def lbfgs(
         uphill = ~(slope < 0)
         if uphill.any():
             direction = torch.where(uphill[:, None], -at.grad, direction)
-            slope = torch.where(uphill, -norm.square(), slope)
+            slope = torch.where(uphill, -norm.double().square(), slope)
         new, failed = _backtrack(value_and_grad, at, direction, slope, active, settings.halvings)
         if failed.any():
             stuck |= failed & pairs.empty  # no descent to be had at this precision
@@ -139,7 +139,7 @@ def _backtrack(
     value_and_grad: ValueAndGrad, at: Point, direction: Tensor, slope: Tensor, active: Tensor, halvings: int
 ) -> tuple[Point, Tensor]:
     """The first of η = 1, ½, ¼, … that lowers the energy enough, for each active row; and the rows (S,) without one."""
-    least = at.energy + 10 * torch.finfo(at.theta.dtype).eps * at.energy.abs()
+    least = at.energy.double() + 10 * torch.finfo(at.theta.dtype).eps * at.energy.double().abs()
     step = active.to(at.theta.dtype)
     for _ in range(halvings):
         theta = torch.addcmul(at.theta, step[:, None], direction)
@@ -153,8 +153,8 @@ def _backtrack(
 
 
 def inner(a: Tensor, b: Tensor) -> Tensor:
-    """⟨a_i, b_i⟩ (S,) of rows (S, p), without a product of their size."""
-    return (a[:, None] @ b[..., None])[:, 0, 0]
+    """⟨a_i, b_i⟩ (S,) of rows (S, p), in float64 from here on, without a product of their size."""
+    return (a[0].dot(b[0])[None] if len(a) == 1 else (a[:, None] @ b[..., None])[:, 0, 0]).double()
 
 
 def one_row(value_and_grad: ValueAndGrad) -> ValueAndGrad:
