@@ -35,13 +35,8 @@ from recon.training.denoiser import DenoiserSettings  # noqa: E402
 from recon.training.weight_decay import DecaySettings, train_with_decay  # noqa: E402
 
 N, SIDE, WIDTH = 100, 16, 400
-<<<<<<< A
-DENOISER, ATTACK = DenoiserSettings(steps=800, step_size=2e-3), denoising.PriorSettings(orthogonal=15, free=45)
-#: of the attack, of `recon.chapters.weights_leak.separation_prior`'s constants, and of the prior's training
-=======
 DENOISER, ATTACK = DenoiserSettings(steps=500, step_size=2e-3), denoising.PriorSettings(orthogonal=15, free=45)
-#: of the attack, of `recon.attacks.denoising`'s constants, and of the prior's training
->>>>>>> B
+#: of the attack, of `recon.chapters.weights_leak.separation_prior`'s constants, and of the prior's training
 TRIED = {
     "chosen": {},
     "orthogonal 5": {"orthogonal": 5},

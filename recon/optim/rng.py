@@ -8,11 +8,7 @@ import torch
 
 
 def named(seed: int, name: str, index: int = 0) -> torch.Generator:
-<<<<<<< A
-    """A fresh generator on the CPU for the draw `name`, or its `index`-th repetition; its seed is a hash of all three.
-=======
     """A fresh generator on the CPU for the draw `name`, or its `index`-th repetition: its seed is a hash of all three.
->>>>>>> B
 
     >>> first, again = named(0, "a"), named(0, "a")
     >>> torch.equal(torch.rand(3, generator=first), torch.rand(3, generator=again))
