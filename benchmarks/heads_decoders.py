@@ -87,7 +87,7 @@ def main() -> None:
     tried = {
         **{f"ridge {k:g} for each image": fitted(Ridge(alpha=k * len(z))) for k in (1, 5, 15)},
         "kernel ridge": fitted(KernelRidge(kernel="rbf", gamma=0.1 / z.shape[1], alpha=1.0)),
-        "network": network(10),
+        "network": network(5),
     }
 
     def likeness(pictures: Tensor, images: Tensor) -> dict[str, float]:
