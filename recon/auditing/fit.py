@@ -18,6 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import binom
 from torch import Tensor, nn
 
+from recon.attacks.multipliers import confidence
 from recon.auditing.anatomy import Anatomy, logits_of, loss_of
 from recon.auditing.images import Images
 from recon.auditing.transforms import Transform, mean_image
@@ -42,7 +43,9 @@ REASONS = (
 @dataclass(frozen=True)
 class Reading:
     """One way to read images and labels.  words: for the report · right: images answered as their labels say ·
-    sharpness: mean cross-entropy of logits brought to one scale, by which ways with equally many are told apart."""
+    sharpness: by which ways with equally many are told apart, the smaller the better: where all are right minus the
+    smallest margin over the mean one, which training makes large; else the mean cross-entropy of logits brought to one
+    scale."""
 
     words: str
     right: int
@@ -230,6 +233,9 @@ def _read(words: str, logits: Tensor, y: Tensor) -> Reading:
     if logits.shape[1] <= 2:  # which output is which class of two, the audit finds out itself
         right = max(right, len(y) - right)
         y = y if int((said == y).sum()) == right else 1 - y
+    if right == len(y):
+        margins = confidence(logits, y)
+        return Reading(words, right, -(margins.min() / margins.mean().clamp_min(1e-12)).item())
     scale = logits.std().clamp_min(1e-12)
     at = 3 * (logits if logits.shape[1] == 1 else logits - logits.mean(1, keepdim=True)) / scale
     if logits.shape[1] == 1:
