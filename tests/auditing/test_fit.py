@@ -316,3 +316,27 @@ def test_lightning_keeps_its_criterion_beside_the_weights(tmp_path, model):
     }
     torch.save({"state_dict": state, "epoch": 3}, tmp_path / "last.ckpt")
     assert subject_of(tmp_path / "last.ckpt").arch == "64-100-10"
+
+
+WAYS = {
+    "nothing": lambda x: x,
+    "the mean of the training images": lambda x: x - x[:N].mean(0),
+    "0.5, over 0.5": lambda x: (x - 0.5) / 0.5,
+    "the mean colour of the training images, over its deviation": lambda x: (x - x[:N].mean()) / x[:N].std(),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_of_ways_by_which_all_are_right_that_of_training_is_inferred(digits, way):
+    x, y = digits
+    y = y % 2  # two classes: most ways answer all images
+    other = trained(WAYS[way](x)[:N], y[:N])
+    case, _ = prepared(other, (x[:N], y[:N]), (x[N:], y[N:]), None, None, None, None)
+    assert case.transform.words.startswith(f"{way} (inferred") and not case.notes
+
+
+def test_a_way_that_is_said_and_fits_less_is_noted(digits):
+    x, y = digits
+    plain = trained(x[:N], y[:N] % 2)
+    case, _ = prepared(plain, (x[:N], y[:N] % 2), (x[N:], y[N:] % 2), None, None, "image", None)
+    assert case.fit.accuracy == 1 and any("with the pixels minus nothing" in note for note in case.notes)
