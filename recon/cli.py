@@ -148,6 +148,9 @@ def _parser() -> argparse.ArgumentParser:
     option("--held-out", type=_path, metavar="DIR", help="images that the network never saw, if not in --data")
     option("--labels", type=_text, metavar="FILE|predicted", help="CSV of name,label (default: subfolders, if any)")
     option("--start", type=_path, metavar="FILE", help="the weights before training, if an adversary may have them")
+    option(
+        "--fine-tuned-from", type=_text, metavar="FILE|NAME", help="where its training began: resnet18, a checkpoint"
+    )
     option("--out", type=_path, default="recon-audit", metavar="DIR", help="where the report goes")
     option(
         "--mean",
@@ -236,6 +239,7 @@ def _audit(
         if place.parent.exists():  # else it is made
             check_writable(place.parent, (place.name,))
     chosen = tuple(attacks.split(",")) if attacks else ATTACKS
+    settings["start"] = settings.pop("fine_tuned_from")
     settings |= {"attacks": chosen, "transform": _pixels(mean), "salt": salt_in(Path(salt)) if salt else None}
     report = audit(weights, data, held_out, theta_init=start, **settings)
     written = {junit: report.junit(), as_json: report.to_json(), model_card: report.model_card()}

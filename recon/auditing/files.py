@@ -109,6 +109,16 @@ def _state_in(held: Any) -> dict[str, Tensor]:
 
 
 def _from_onnx(path: Path) -> dict[str, Tensor]:
+    graph, held = graph_of(path)
+    held = {name: value for name, value in held.items() if value.is_floating_point()}  # others are shapes
+    if not held:
+        raise ReconError(f"{path} has no weights in it")
+    turned = {name for node in graph.node if _multiplies_from_the_right(node) for name in node.input[1:2]}
+    return {name: value.mT.contiguous() if name in turned else value for name, value in held.items()}
+
+
+def graph_of(path: Path) -> tuple[Any, dict[str, Tensor]]:
+    """(graph of an ONNX file, its initialisers by name, also those that lie in a second file beside it)."""
     try:
         import onnx
         from onnx import numpy_helper
@@ -121,15 +131,11 @@ def _from_onnx(path: Path) -> dict[str, Tensor]:
         for each in graph.initializer:
             if each.data_location == onnx.TensorProto.EXTERNAL:
                 _bring(each, path)
-        held = {each.name: torch.from_numpy(numpy_helper.to_array(each).copy()) for each in graph.initializer}
+        return graph, {each.name: torch.from_numpy(numpy_helper.to_array(each).copy()) for each in graph.initializer}
     except ReconError:
         raise
     except Exception as error:  # whatever a stranger's bytes make the reader say
         raise ReconError(f"{path} is damaged or is no ONNX file: {' '.join(str(error).split())[:120]}") from error
-    if not held:
-        raise ReconError(f"{path} has no weights in it")
-    turned = {name for node in graph.node if _multiplies_from_the_right(node) for name in node.input[1:2]}
-    return {name: value.mT.contiguous() if name in turned else value for name, value in held.items()}
 
 
 def _bring(tensor: Any, path: Path) -> None:

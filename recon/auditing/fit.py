@@ -8,6 +8,7 @@ label as another output.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import binom
 from torch import Tensor, nn
 
+from recon.attacks.multipliers import confidence
 from recon.auditing.anatomy import Anatomy, logits_of, loss_of
 from recon.auditing.images import Images
 from recon.auditing.transforms import Transform, mean_image
@@ -26,6 +28,8 @@ CHANCE = 0.01  # a share of right answers with a larger p is one that chance exp
 MOST_READ = 2000  # of a large set: a share of right answers is known well enough from so many
 ERRORS = 3  # standard errors by which another reading must fit better
 RELABELLED, GAIN = 0.5, 0.3  # what another order of the labels must reach, and gain: many orders are tried
+MUCH, LITTLE = 0.25, 0.01  # a share of a loss, and a loss below which it says nothing of the activations
+GAP = 0.1  # of the smallest margin over the mean one: what training saw had the largest on 39 of 40 networks tried
 BRIGHT = 16  # floats beyond it are hardly normalised: they may have to be divided, and the report says so
 MNIST = ((0.1307,), (0.3081,))
 CIFAR10 = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
@@ -40,7 +44,9 @@ REASONS = (
 @dataclass(frozen=True)
 class Reading:
     """One way to read images and labels.  words: for the report · right: images answered as their labels say ·
-    sharpness: mean cross-entropy of logits brought to one scale, by which ways with equally many are told apart."""
+    sharpness: by which ways with equally many are told apart, the smaller the better: where all are right minus the
+    smallest margin over the mean one, which training makes large; else the mean cross-entropy of logits brought to one
+    scale."""
 
     words: str
     right: int
@@ -50,13 +56,15 @@ class Reading:
 @dataclass(frozen=True)
 class Fit:
     """right of n training images (`MOST_READ` at most), loss: as read · chance: share of the most frequent label ·
-    better: readings that fit better, the best first."""
+    better: readings that fit better, the best first · sharper: one by which all are right, too, with margins that are
+    more alike (`GAP`), in a sentence: "" where there is none."""
 
     n: int
     right: int
     loss: float
     chance: float
     better: tuple[Reading, ...]
+    sharper: str = ""
 
     @property
     def accuracy(self) -> float:
@@ -83,18 +91,33 @@ class Fit:
         return f"{said}: {REASONS[0]}, {REASONS[1]}, or {REASONS[2]}"
 
 
-def fit_of(module: nn.Module, seen: Anatomy, train: Images, transform: Transform, y: Tensor) -> Fit:
-    """y: classes (n,) of the training images, in 0 … K − 1."""
+def fit_of(
+    module: nn.Module, seen: Anatomy, train: Images, transform: Transform, y: Tensor, assumed: bool = False
+) -> Fit:
+    """y: classes (n,) of the training images, in 0 … K − 1 · assumed: whether the activations are, see `Subject`."""
     rows = _some(len(train))
     y = y[rows]
     logits = logits_of(module, seen, transform(train.take(rows).scaled))
     own = _read("", logits, y)
     found = [_read(words, at, y) for words, at in _otherwise(module, seen, train, logits, transform.words)]
     better = [each for each in found if each.right > own.right + _error(own.right, len(y))]
+    if assumed:
+        better += _activated(module, seen, transform(train.take(rows).scaled), y, own, loss_of(logits, y).item())
     better += _relabelled(logits, y, own.right)
     better.sort(key=lambda each: -each.right)
     share = torch.bincount(y).max().item() / len(y)
-    return Fit(len(y), own.right, loss_of(logits, y).item(), share, tuple(better))
+    return Fit(len(y), own.right, loss_of(logits, y).item(), share, tuple(better), _sharper(own, found, len(y)))
+
+
+def _sharper(own: Reading, found: list[Reading], n: int) -> str:
+    best = min((each for each in found if each.right == n), key=lambda each: each.sharpness, default=own)
+    if own.right < n or best.sharpness > own.sharpness - GAP:
+        return ""
+    return (
+        f"all {n} training images are answered as their labels say, but their margins are more alike {best.words} "
+        f"(the smallest over the mean: {-best.sharpness:.2f}, and {-own.sharpness:.2f} as read): training may have "
+        "done that to them"
+    )
 
 
 def inferred_transform(module: nn.Module, seen: Anatomy, train: Images, y: Tensor | None) -> Transform:
@@ -185,6 +208,24 @@ def _otherwise(
         yield "with the labels one lower", logits.roll(1, 1)
 
 
+def _activated(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, own: Reading, loss: float) -> list[Reading]:
+    """Other activations by which the network answers more images as their labels say, or as many with a fraction
+    (`MUCH`) of the loss: training ends where its own activation makes the loss small."""
+    found = []
+    for kind in (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU):
+        other = copy.deepcopy(module)
+        for part in list(other.modules()):
+            for name, child in list(part.named_children()):
+                if isinstance(child, nn.ReLU):
+                    setattr(part, name, kind())
+        logits = logits_of(other, seen, x)
+        read = _read(f"with {kind.__name__} in the place of ReLU", logits, y)
+        smaller = loss > LITTLE and loss_of(logits, y).item() < MUCH * loss and read.right >= own.right
+        if smaller or read.right > own.right + _error(own.right, len(y)):
+            found.append(read)
+    return found
+
+
 def _relabelled(logits: Tensor, y: Tensor, right: int) -> list[Reading]:
     """The assignment of labels to outputs that fits best, if it fits much better."""
     outputs = logits.shape[1]
@@ -206,6 +247,9 @@ def _read(words: str, logits: Tensor, y: Tensor) -> Reading:
     if logits.shape[1] <= 2:  # which output is which class of two, the audit finds out itself
         right = max(right, len(y) - right)
         y = y if int((said == y).sum()) == right else 1 - y
+    if right == len(y):
+        margins = confidence(logits, y)
+        return Reading(words, right, -(margins.min() / margins.mean().clamp_min(1e-12)).item())
     scale = logits.std().clamp_min(1e-12)
     at = 3 * (logits if logits.shape[1] == 1 else logits - logits.mean(1, keepdim=True)) / scale
     if logits.shape[1] == 1:

@@ -19,6 +19,7 @@ from recon.auditing.labels import labels_in
 from recon.auditing.stored import from_files, from_folder, from_npz, part_of
 from recon.errors import ReconError
 
+TWICE = 16  # items that are read twice: a flip leaves an image as it was in half of the cases
 MIN_IMAGES = 6  # with 5 of each even a perfect attack has p = 9/252 in `recon.auditing.scoring.score`
 
 
@@ -138,7 +139,7 @@ def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Image
     """Items are images, images with a label, or rows with an image and perhaps a label by name."""
     try:
         items = [_pair(source[row]) for row in range(len(source))]
-        again = _pair(source[0]) if items else ()
+        again = [_pair(source[row]) for row in range(min(len(source), TWICE))]
     except ReconError:
         raise
     except Exception as error:  # whatever a stranger's data set says
@@ -147,9 +148,9 @@ def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Image
         raise ReconError(f"there are no {part} images in the data set")
     labelled = len(items[0]) > 1
     pixels = [_pixels_of(item[0]) for item in items]
-    if not np.array_equal(pixels[0], _pixels_of(again[0])):
+    if not all(np.array_equal(a, _pixels_of(b[0])) for a, b in zip(pixels, again, strict=False)):
         raise ReconError(
-            f"the {part} data set gives another image each time that its first one is read: turn its augmentation off, "
+            f"the {part} data set gives another image each time that it is read: turn its augmentation off, "
             "so that an image is an image"
         )
     if len({(each.shape, each.dtype) for each in pixels}) > 1:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from recon.auditing.anatomy import CONVOLUTIONS
 from recon.auditing.built import built
 from recon.auditing.files import load_state
+from recon.auditing.graph import from_graph
 from recon.auditing.images import printable
 from recon.errors import ReconError
 
@@ -25,13 +26,15 @@ WRAPPERS = ("module", "_module", "_orig_mod")  # attributes of DataParallel, Gra
 @dataclass(frozen=True)
 class Subject:
     """module: in evaluation mode, float32, on the CPU · file: its name, or the module's class · sha256: of the file,
-    or of the tensors · arch: in words · tensors: which of the file was taken for which, ["w1 = 0.weight", …]."""
+    or of the tensors · arch: in words · tensors: which of the file was taken for which, ["w1 = 0.weight", …] ·
+    assumed: whether a file of matrices was taken for dense layers with ReLU, which it does not say."""
 
     module: nn.Module
     file: str
     sha256: str
     arch: str
     tensors: list[str]
+    assumed: bool = False
 
     @property
     def dim(self) -> int | None:
@@ -61,18 +64,25 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
             raise ReconError("the network has lazy layers without weights: call it once on an image first")
         module = _copied(model)
-        named = module.state_dict()
+        state = module.state_dict()
         digest = hashlib.sha256()
-        for name in sorted(name for name, value in named.items() if isinstance(value, Tensor)):
-            digest.update(name.encode() + named[name].detach().cpu().contiguous().view(-1).numpy().tobytes())
+        for name in sorted(name for name, value in state.items() if isinstance(value, Tensor)):
+            digest.update(name.encode() + state[name].detach().cpu().contiguous().view(-1).numpy().tobytes())
         arch = arch or ", ".join(
             dict.fromkeys(type(part).__name__ for part in module.modules() if not list(part.children()))
         )
         subject = Subject(module, type(model).__name__, digest.hexdigest(), arch, [])
     elif isinstance(model, str | Path):
         path = Path(model)
-        module, found, tensors = built(load_state(path), path, None if arch in (None, "auto") else arch)
-        subject = Subject(module, printable(path), hashlib.sha256(path.read_bytes()).hexdigest(), found, tensors)
+        assumed = False
+        named = None if arch in (None, "auto") else arch
+        if path.suffix.lower() == ".onnx" and path.is_file() and named is None:
+            module, found, tensors = from_graph(path)  # the graph says what a state dict does not
+        else:
+            module, found, tensors = built(load_state(path), path, named)
+            assumed = any(isinstance(part, nn.ReLU) for part in module) if isinstance(module, nn.Sequential) else False
+        own = hashlib.sha256(path.read_bytes()).hexdigest()
+        subject = Subject(module, printable(path), own, found, tensors, assumed)
     else:
         raise ReconError(f"the network must be an nn.Module or the path of its weights, not a {type(model).__name__}")
     _check_numbers(subject.module)

@@ -48,9 +48,10 @@ def prepared(
         done = inferred_transform(subject.module, seen, pair[0], y)
     else:
         done = transform_of(transform, pair[0])
-    fit = None if y is None else fit_of(subject.module, seen, pair[0], done, y)
+    fit = None if y is None else fit_of(subject.module, seen, pair[0], done, y, subject.assumed)
     x, x_held_out = (done(part.scaled) for part in pair)
-    case = Case(subject, seen, Released(None), began, *pair, x, x_held_out, done, fit, notes=_notes(subject, began))
+    notes = (*_notes(subject, began), *filter(None, [fit and fit.sharper]))
+    case = Case(subject, seen, Released(None), began, *pair, x, x_held_out, done, fit, notes=notes)
     if head := head_of(subject.module, seen, pair[0].shape):
         case = _on_features(case, head)
     rows = case.train.shape[:2] == (1, 1) and case.train.shape[2] >= LEAST_FEATURES
@@ -82,7 +83,7 @@ def _backbone(given: Any) -> Any:
 def _notes(subject: Subject, began: Start | None) -> tuple[str, ...]:
     parameters = list(subject.module.parameters())
     frozen = [p for p in parameters if not p.requires_grad]
-    said = []
+    said = ["the file does not say which activations stand between its layers: ReLU is assumed"] * subject.assumed
     if began is not None and began.public:
         said.append(f"training began at {len(began.public)} tensors that are public, and so do the shadow networks")
     if frozen:

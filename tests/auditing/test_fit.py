@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import save_file
 from sklearn.datasets import load_digits
 from torch import nn
+from torchvision import models
 
 import recon
 from recon.auditing.anatomy import anatomy
@@ -19,6 +21,7 @@ from recon.auditing.images import Expected
 from recon.auditing.inputs import images_of, load_images
 from recon.auditing.labels import classes_of, labels_in
 from recon.auditing.networks import subject_of
+from recon.auditing.prepare import prepared
 from recon.auditing.shadows import Recipe
 from recon.auditing.transforms import transform_of
 from recon.errors import ReconError
@@ -181,9 +184,21 @@ class Augmented(torch.utils.data.Dataset):
         return torch.rand(1, 8, 8), row % 2
 
 
-def test_augmentation_in_the_data_set_is_refused():
+class Flipped(Augmented):
+    """Turned round every third time that an image is read."""
+
+    read = 0
+
+    def __getitem__(self, row):
+        Flipped.read += 1
+        x = torch.arange(64.0).view(1, 8, 8) + row
+        return (x.flip(2) if Flipped.read % 3 == 0 else x), row % 2
+
+
+@pytest.mark.parametrize("kind", [Augmented, Flipped])
+def test_augmentation_in_the_data_set_is_refused(kind):
     with pytest.raises(ReconError, match="turn its augmentation off"):
-        images_of(Augmented(), "train", Expected())
+        images_of(kind(), "train", Expected())
 
 
 def test_a_loader_is_what_it_loads_from(digits):
@@ -266,3 +281,62 @@ def test_the_first_layer_is_the_one_that_sees_the_image(digits):
     model = trained(x[:N], y[:N], HeadFirst())
     report = recon.audit(model, (x[:N], y[:N]), (x[N:], y[N:]), **FAST)
     assert report.data["fit"]["right"] > 0.9 * N
+
+
+@pytest.mark.parametrize("kind", [nn.Tanh, nn.ReLU])
+def test_activations_of_a_file_are_not_assumed_in_silence(tmp_path, digits, kind):
+    x, y = digits
+    wide = nn.Sequential(nn.Flatten(), nn.Linear(64, 100), kind(), nn.Linear(100, 10))
+    torch.save(trained(x[:N], y[:N], wide, 40).state_dict(), tmp_path / "net.pt")
+    case, _ = prepared(tmp_path / "net.pt", (x[:N], y[:N]), (x[N:], y[N:]), None, None, "none", None)
+    assert any("ReLU is assumed" in note for note in case.notes)
+    if kind is nn.Tanh:
+        assert "with Tanh in the place of ReLU" in case.fit.why_not
+    else:
+        assert case.fit.why_not is None
+
+
+@pytest.mark.parametrize("tail", [["fc.weight", "fc.bias"], ["fc.1.weight", "fc.1.bias"]])
+@pytest.mark.parametrize("colours", [1, 3, 4])
+def test_resnets_for_other_colours_and_with_dropout_before_the_head(tmp_path, tail, colours):
+    net = models.resnet18(num_classes=5)
+    net.conv1 = nn.Conv2d(colours, 64, 7, 2, 3, bias=False)
+    net.fc = nn.Sequential(nn.Dropout(), nn.Linear(512, 5)) if "1" in tail[0] else nn.Linear(512, 5)
+    save_file(net.state_dict(), tmp_path / "net.safetensors")  # whose names are in the order of the alphabet
+    x = torch.rand(2, colours, 32, 32)
+    for arch in (None, "resnet18"):
+        subject = subject_of(tmp_path / "net.safetensors", arch)
+        assert subject.arch == "resnet18" and subject.channels == colours
+        torch.testing.assert_close(subject.module(x), net.eval()(x))
+
+
+def test_lightning_keeps_its_criterion_beside_the_weights(tmp_path, model):
+    state = {f"model.{name}": value for name, value in model.state_dict().items()} | {
+        "criterion.weight": torch.ones(10)
+    }
+    torch.save({"state_dict": state, "epoch": 3}, tmp_path / "last.ckpt")
+    assert subject_of(tmp_path / "last.ckpt").arch == "64-100-10"
+
+
+WAYS = {
+    "nothing": lambda x: x,
+    "the mean of the training images": lambda x: x - x[:N].mean(0),
+    "0.5, over 0.5": lambda x: (x - 0.5) / 0.5,
+    "the mean colour of the training images, over its deviation": lambda x: (x - x[:N].mean()) / x[:N].std(),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_of_ways_by_which_all_are_right_that_of_training_is_inferred(digits, way):
+    x, y = digits
+    y = y % 2  # two classes: most ways answer all images
+    other = trained(WAYS[way](x)[:N], y[:N])
+    case, _ = prepared(other, (x[:N], y[:N]), (x[N:], y[N:]), None, None, None, None)
+    assert case.transform.words.startswith(f"{way} (inferred") and not case.notes
+
+
+def test_a_way_that_is_said_and_fits_less_is_noted(digits):
+    x, y = digits
+    plain = trained(x[:N], y[:N] % 2)
+    case, _ = prepared(plain, (x[:N], y[:N] % 2), (x[N:], y[N:] % 2), None, None, "image", None)
+    assert case.fit.accuracy == 1 and any("with the pixels minus nothing" in note for note in case.notes)

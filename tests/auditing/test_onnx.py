@@ -58,13 +58,42 @@ def exported(module, path, how, outside=False):
 def test_initialisers_are_the_weights_whichever_way_round_they_lie(how, module, tmp_path):
     subject = subject_of(exported(module, tmp_path / "net.onnx", how))
     x = torch.randn(7, 12, generator=torch.Generator().manual_seed(0))
-    assert subject.arch == "12-5-1" and subject.tensors[0] == "w1 = fc1.weight"
+    assert subject.arch == "Flatten, Linear, ReLU, Linear" and subject.tensors[0] == "0 = fc1.weight"
     torch.testing.assert_close(subject.module(x), module(x))
 
 
-def test_weights_in_another_file_are_one_sentence(module, tmp_path):
+def test_weights_in_another_file_are_read_where_it_lies_beside(module, tmp_path):
+    path = exported(module, tmp_path / "net.onnx", "gemm", outside=True)
+    x = torch.randn(7, 12, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(subject_of(path).module(x), module(x))
+    for file in tmp_path.iterdir():
+        if file != path:
+            file.unlink()
     with pytest.raises(ReconError, match=r"net\.onnx keeps fc1\.weight in another file"):
-        load_state(exported(module, tmp_path / "net.onnx", "gemm", outside=True))
+        load_state(path)
+
+
+@pytest.mark.parametrize("kind", [nn.Tanh, nn.Sigmoid, nn.ReLU])
+def test_activations_are_read_off_the_graph(kind, module, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    module[1] = kind()
+    path = exported(module, tmp_path / "net.onnx", "gemm")
+    model = onnx.load(str(path))
+    for node in model.graph.node:
+        node.op_type = {"Relu": {"ReLU": "Relu"}.get(kind.__name__, kind.__name__)}.get(node.op_type, node.op_type)
+    onnx.save(model, str(path))
+    x = torch.randn(7, 12, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(subject_of(path).module(x), module(x))
+
+
+def test_an_operation_that_is_not_known_is_one_sentence(module, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    path = exported(module, tmp_path / "net.onnx", "gemm")
+    model = onnx.load(str(path))
+    next(node for node in model.graph.node if node.op_type == "Relu").op_type = "Sin"
+    onnx.save(model, str(path))
+    with pytest.raises(ReconError, match="not read here"):
+        subject_of(path)
 
 
 def test_a_damaged_file_is_one_sentence(module, tmp_path):
