@@ -1,16 +1,25 @@
-"""Our LiRA and RMIA beside their authors', on the same logits: `python benchmarks/membership.py [THEIRS]`.
+"""Our LiRA and RMIA beside their authors', on the same logits: `python benchmarks/membership.py [METER [LIRA]]`.
 
 One CIFAR-10 setting: a network of two convolutions and two dense layers, ten classes, on a random half of 1000 images,
 and 16 shadow networks on others; each of 4 networks is attacked.  `lira_as_published` and `rmia_as_metered` are the
 formulas of tensorflow/privacy's research/mi_lira_2021/plot.py and of ml_privacy_meter's modules/mia/attacks/rmia.py,
-written anew; none of their code is here.  Where THEIRS is a folder with those two files, they are run on the same
-numbers, and must agree to the last digit.  Writes benchmarks/membership.json.
+written anew; none of their code is here.  Where METER is a checkout of privacytrustlab/ml_privacy_meter, and LIRA a
+folder with plot.py, their functions are run on the same numbers, and must agree to the last digit.
+
+"second opinion": the meter's own audit (`audit.audit_models` of the checkout, with all that it does) beside what
+`recon.audit` does with the same logits of the same networks: area, members found at 1 % false alarms, seconds.  The
+meter also gets a network trained on the images that the attacked one did not see, by which it tunes itself, and
+POPULATION images that are new to all.  Writes benchmarks/membership.json, with the commit of the checkout.
 """
 
 from __future__ import annotations
 
 import ast
+import logging
+import subprocess
 import sys
+import tempfile
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +33,7 @@ from torch import Tensor, nn
 
 from recon.attacks.multipliers import confidence
 from recon.auditing.anatomy import anatomy, logits_of
-from recon.auditing.membership import explained
+from recon.auditing.membership import explained, infer
 from recon.auditing.shadows import Recipe, Shadows, train_shadows, trained
 from recon.images.registry import load_pool
 from recon.scoring.membership import intervals, lira, rmia
@@ -91,7 +100,7 @@ def shadowed() -> Shadows:
     return train_shadows(module, anatomy(module, x.shape[1:]), x[:IMAGES], y[:IMAGES], RECIPE, SHADOWS, 0)
 
 
-def one(name: str, theirs: Path | None = None) -> dict[str, Any]:
+def one(name: str, meter: Path | None = None, lira_code: Path | None = None) -> dict[str, Any]:
     """Network `name`, a number, by every score: area, its interval, and the share found at 1 % false alarms."""
     torch.set_num_threads(1)
     seed, module, shadows = int(name), network(), shadowed()
@@ -102,7 +111,10 @@ def one(name: str, theirs: Path | None = None) -> dict[str, Any]:
     phi, others = confidence(logits_of(target, seen, x), y), shadows.phi
     logits = [logits_of(net, seen, x_other) for net in (target, *shadows.modules)]
     population = confidence(torch.stack(logits), y_other)
-    found = scores(phi, others, shadows.inside, (population[0], population[1:]), theirs)
+    found = scores(phi, others, shadows.inside, (population[0], population[1:]))
+    if meter is not None:
+        arrays = phi.numpy(), others.numpy(), shadows.inside.numpy()
+        check(found, arrays, population.numpy(), meter, lira_code)
     found["multipliers"] = explained(target, seen, x, y, None).score.numpy()  # needs no shadow
     flags = member.numpy()
     table = {
@@ -118,18 +130,16 @@ def one(name: str, theirs: Path | None = None) -> dict[str, Any]:
         "scores": table,
         "rank correlation": ranks,
         "accuracy": [accuracy[member].mean().item(), accuracy[~member].mean().item()],
-        "run against their code": theirs is not None,
+        "run against their code": meter is not None and lira_code is not None,
+        "second opinion": None if meter is None else second_opinion(target, member, seed, meter),
     }
 
 
-def scores(
-    phi: Tensor, shadows: Tensor, inside: Tensor, population: tuple[Tensor, Tensor], theirs: Path | None
-) -> dict[str, np.ndarray]:
-    """Every score of φ (N,) against shadows (k, N), population (M,) and (k, M); with `theirs`, checked against their
-    code."""
+def scores(phi: Tensor, shadows: Tensor, inside: Tensor, population: tuple[Tensor, Tensor]) -> dict[str, np.ndarray]:
+    """Every score of φ (N,) against shadows (k, N), population (M,) and (k, M)."""
     arrays = phi.numpy(), shadows.numpy(), inside.numpy()
     p = [torch.sigmoid(each).numpy() for each in (phi, shadows, *population)]
-    found = {
+    return {
         "lira": lira(phi, shadows, inside).numpy(),
         "lira, as published, one variance": lira_as_published(*arrays, fixed=True),
         "lira, as published, a variance each": lira_as_published(*arrays, fixed=False),
@@ -137,21 +147,56 @@ def scores(
         "rmia, as metered": rmia_as_metered(p[0], p[1], arrays[2], (p[2], p[3]), OFFLINE_A),
         "confidence alone": phi.numpy(),
     }
-    if theirs is not None:
-        check(found, arrays, p, theirs)
-    return found
 
 
-def check(found: dict[str, np.ndarray], arrays: tuple[np.ndarray, ...], p: list[np.ndarray], theirs: Path) -> None:
+def check(
+    found: dict[str, np.ndarray],
+    arrays: tuple[np.ndarray, ...],
+    population: np.ndarray,
+    meter: Path,
+    lira_code: Path | None,
+) -> None:
     """Their functions on the same numbers; AssertionError unless they agree."""
     phi, shadows, inside = arrays
-    plot = functions(theirs / "plot.py", "generate_ours")
-    for name, fixed in (("one variance", True), ("a variance each", False)):
-        said, _ = plot["generate_ours"](inside, shadows[..., None], [inside[0]], phi[None, :, None], fix_variance=fixed)
-        np.testing.assert_array_equal(-np.array(said), found[f"lira, as published, {name}"])
-    meter = functions(theirs / "rmia.py", "get_out_ref_signals", "run_rmia")
-    said = meter["run_rmia"](p[0], p[1].T, inside.T, p[2], p[3].T, OFFLINE_A)
+    if lira_code is not None:
+        plot = functions(lira_code / "plot.py", "generate_ours")["generate_ours"]
+        for name, fixed in (("one variance", True), ("a variance each", False)):
+            said, _ = plot(inside, shadows[..., None], [inside[0]], phi[None, :, None], fix_variance=fixed)
+            np.testing.assert_array_equal(-np.array(said), found[f"lira, as published, {name}"])
+    code = functions(meter / "modules" / "mia" / "attacks" / "rmia.py", "get_out_ref_signals", "run_rmia")
+    p = [torch.sigmoid(torch.from_numpy(each)).numpy() for each in (phi, shadows, population[0], population[1:])]
+    said = code["run_rmia"](p[0], p[1].T, inside.T, p[2], p[3].T, OFFLINE_A)
     np.testing.assert_array_equal(said, found["rmia, as metered"])
+
+
+def second_opinion(target: nn.Module, member: Tensor, seed: int, meter: Path) -> dict[str, dict[str, float]]:
+    """Both audits of one network, the images that it saw first, of the same logits: "auc", "tpr_0.01", "seconds"."""
+    module, shadows = network(), shadowed()
+    (x, x_other), (y, y_other) = (part.split([IMAGES, POPULATION]) for part in images())
+    seen = anatomy(module, x.shape[1:])
+    other = trained(module, seen, x[~member], y[~member], RECIPE, torch.Generator().manual_seed(300 + seed))
+    nets = [target, other, *shadows.modules]
+    logits, new = (torch.stack([logits_of(net, seen, part) for net in nets]) for part in (x, x_other))
+    order = torch.cat([member.nonzero()[:, 0], (~member).nonzero()[:, 0]])
+    sorted_shadows = Shadows(shadows.modules, shadows.inside[:, order], shadows.phi[:, order], shadows.loss)
+    began = time.perf_counter()
+    said = infer(logits[0, order], y[order], IMAGES // 2, sorted_shadows, seed)
+    row = said.table[said.name]
+    ours = {"auc": row["auc"], "tpr_0.01": row["tpr_0.01"], "seconds": time.perf_counter() - began}
+    sys.path.insert(0, str(meter))
+    from audit import audit_models, compute_attack_results
+
+    signals = torch.sigmoid(confidence(logits, y)).T.numpy()  # (N, networks): probability of the class
+    population = torch.sigmoid(confidence(new, y_other)).T.numpy()
+    inside = torch.cat([member[None], ~member[None], shadows.inside]).numpy()
+    settings, log = {"audit": {"algorithm": "RMIA"}}, logging.getLogger("meter")
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        score, flags = audit_models(folder, [0], signals, population, inside, SHADOWS // 2, log, settings)
+        seconds = time.perf_counter() - began
+    told = compute_attack_results(score[0], flags[0])
+    theirs = {"auc": float(told["auc"]), "tpr_0.01": float(told["one_fpr"]), "seconds": seconds}
+    return {"recon": ours, "ml_privacy_meter": theirs}
 
 
 def functions(path: Path, *names: str) -> dict[str, Any]:
@@ -167,16 +212,23 @@ def functions(path: Path, *names: str) -> dict[str, Any]:
     return space
 
 
+def commit(checkout: Path) -> str:
+    """Of a checkout."""
+    told = subprocess.run(["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    return told.stdout.strip()
+
+
 def main() -> None:
     """All networks."""
-    theirs = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-    found = each(__file__, [str(k) for k in range(TARGETS)], lambda name: one(name, theirs))
+    meter, lira_code = (Path(sys.argv[k]) if len(sys.argv) > k else None for k in (1, 2))
+    found = each(__file__, [str(k) for k in range(TARGETS)], lambda name: one(name, meter, lira_code))
     write(
         {
             "images": IMAGES,
             "population": POPULATION,
             "shadows": SHADOWS,
             "offline_a": OFFLINE_A,
+            "meter": None if meter is None else f"privacytrustlab/ml_privacy_meter@{commit(meter)}",
             "networks": list(found.values()),
         },
         __file__,
