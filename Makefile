@@ -17,7 +17,7 @@ help: ## list the targets
 
 env: $(STAMP) ## set up .venv from requirements.lock (once; 6.4 GiB on Linux)
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock pyproject.toml companion/pyproject.toml
 	@if [ ! -x $(BIN)/pip ]; then \
 	    $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	        || { echo "recon needs Python 3.11 or newer: name one with make PYTHON=python3.11" >&2; exit 2; }; \
@@ -27,7 +27,7 @@ $(STAMP): requirements.lock pyproject.toml
 	    | awk -v total="$$(wc -l < requirements.lock)" \
 	        '/^Collecting/ && n++ % 20 == 0 {printf "environment: package %d of at most %d\n", n, total; fflush()} \
 	         /^Installing collected/ {print "environment: unpacking"; fflush()}'
-	@$(BIN)/pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
+	@$(BIN)/pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e . -e companion
 	@touch $@
 
 book: env ## execute the chapters and build the HTML (ALL=1: appendices too; PROFILE=smoke|laptop|paper, DATA=auto|cifar10|photos)

@@ -22,7 +22,7 @@ from identifiability import compare
 from timing import write
 from torch import Tensor, nn
 
-from recon.chapters.leakage_common import Attacked
+from companion.chapters.leakage_common import Attacked
 from recon.nets.conv import ConvNet
 from recon.nets.network import Params
 from recon.released import Gradient

@@ -2,9 +2,9 @@
 
 A blend knows nothing of a network.  Blends of the training images themselves are the hardest null, those of other
 photographs are what everybody has.  Of the images that blends match above a threshold, the share that was trained on
-says how much preference a blend has; an attack must have more (`recon.chapters.yardstick`, which reads blends.json).
-On CIFAR-10, for each number of images, over three image sets and several drawings, with twice as many candidates as
-images.
+says how much preference a blend has; an attack must have more (`companion.chapters.yardstick`, which reads
+blends.json). On CIFAR-10, for each number of images, over three image sets and several drawings, with twice as many
+candidates as images.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from timing import write
 
-from recon.chapters.base import Context
+from companion.chapters.base import Context
 from recon.images.registry import load_pool
 from recon.scoring.matching import target_decoy
 

@@ -4,7 +4,7 @@ Decoders learnt on public images and their mirror images, for a head trained on 
 run attacks: ridge regression of three strengths, kernel ridge regression, and a network of three convolutions with
 PixelShuffle, trained for minutes.  Medians of NCC and SSIM of pictures decoded from the features that the linear
 programmes find, from the true features (the ceiling), and from found ones in the place of held-out ones (the null).
-Below, what else features give away: `recon.chapters.heads.given`.
+Below, what else features give away: `companion.chapters.heads.given`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from sklearn.linear_model import Ridge
 from timing import write
 from torch import Tensor, nn
 
+from companion.chapters.heads.given import Images, assigned, given
+from companion.chapters.heads.sizes import Cell
 from recon.attacks.heads import sparsest
 from recon.attacks.separation import FirstLayer
-from recon.chapters.heads.given import Images, assigned, given
-from recon.chapters.heads.sizes import Cell
 from recon.images.features import backbone, features
 from recon.scoring.metrics import ncc, ssim
 

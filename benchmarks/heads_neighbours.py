@@ -27,10 +27,10 @@ from timing import write
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
+from companion.chapters.heads.compute import Task, cosines
+from companion.chapters.heads.sizes import Cell
 from recon.attacks.heads import matched_filter, sparsest
 from recon.attacks.separation import FirstLayer
-from recon.chapters.heads.compute import Task, cosines
-from recon.chapters.heads.sizes import Cell
 from recon.scoring.membership import auc, true_rate
 
 CLASSES = 10

@@ -18,16 +18,16 @@ import numpy as np
 import torch
 from timing import one_by_one, write
 
+from companion.chapters.base import Context
+from companion.chapters.heads.sizes import SIZES, Cell
 from recon.attacks.heads import SparseSettings, matched_filter, sparsest
 from recon.attacks.separation import FirstLayer
-from recon.chapters.base import Context
-from recon.chapters.heads.sizes import SIZES, Cell
 from recon.images.registry import load_pool
 from recon.scoring.roc import true_rate
 from recon.store.checkpoints import Checkpoints
 from recon.training.recipes import Trained
 
-compute = import_module("recon.chapters.heads.compute")
+compute = import_module("companion.chapters.heads.compute")
 SEED = 9
 TRIED = {
     "chosen": {},

@@ -22,11 +22,11 @@ from timing import write
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from companion.chapters.heads.compute import cosines
+from companion.chapters.heads.sizes import Cell
+from companion.chapters.weights_leak.separation_prior import distinct, smoothed
 from recon.attacks.heads import Public, span_of, sparsest
 from recon.attacks.separation import FirstLayer, orthogonalised
-from recon.chapters.heads.compute import cosines
-from recon.chapters.heads.sizes import Cell
-from recon.chapters.weights_leak.separation_prior import distinct, smoothed
 
 Unmixing = Callable[[Tensor, Public], Tensor]
 

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from timing import write
 
+from companion.chapters.leakage_common import Attacked, Victims
+from companion.chapters.leakage_networks import SEED, TABLE_1
 from recon.analysis.identifiability import determined
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv_authors, seeded_start
 from recon.attacks.gradient_system import JointSystem, relative_residual
-from recon.chapters.leakage_common import Attacked, Victims
-from recon.chapters.leakage_networks import SEED, TABLE_1
 from recon.images.registry import load_pool
 from recon.released import Gradient
 

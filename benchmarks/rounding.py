@@ -34,13 +34,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nbformat import v4  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
-from recon.chapters import load, registry  # noqa: E402
-from recon.chapters.run import run  # noqa: E402
-from recon.press.edition import execute_smoke, replace_pages  # noqa: E402
-from recon.press.runner import read_notebook  # noqa: E402
-from recon.press.stamps import experiments_in  # noqa: E402
+from companion.chapters import load, registry  # noqa: E402
+from companion.chapters.run import run  # noqa: E402
+from companion.press.edition import execute_smoke, replace_pages  # noqa: E402
+from companion.press.runner import read_notebook  # noqa: E402
+from companion.press.stamps import experiments_in  # noqa: E402
+from companion.store.results import Claim, read_json  # noqa: E402
 from recon.store.files import atomic_path  # noqa: E402
-from recon.store.results import Claim, read_json  # noqa: E402
 from tests.bands import bands, loose, merged, moving, widened, widened_text  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]

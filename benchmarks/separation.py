@@ -16,16 +16,16 @@ import torch
 from timing import one_by_one, write
 from torch import Tensor
 
+from companion.chapters.base import Context
+from companion.chapters.common import ReleasedNet, match_table, nulls_of, train_released
+from companion.chapters.separation.certainty import first_layer
+from companion.chapters.separation.compute import fast_ica
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.haim_recipe import STEP_SIZES, TUNED_SCALE, recipe_attack
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.recover import RecoverSettings as DecoReco
 from recon.attacks.recover import recover
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
-from recon.chapters.base import Context
-from recon.chapters.common import ReleasedNet, match_table, nulls_of, train_released
-from recon.chapters.separation.certainty import first_layer
-from recon.chapters.separation.compute import fast_ica
 from recon.images.registry import load_pool
 from recon.optim.spectrum import signal_span
 from recon.store.checkpoints import Checkpoints

@@ -15,11 +15,11 @@ import torch
 from pydantic import TypeAdapter
 from timing import one_by_one, write
 
+from companion.chapters.base import Context
+from companion.chapters.common import train_released
+from companion.chapters.separation.certainty import first_layer
+from companion.chapters.separation_common import NCCCounts, counts
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
-from recon.chapters.base import Context
-from recon.chapters.common import train_released
-from recon.chapters.separation.certainty import first_layer
-from recon.chapters.separation_common import NCCCounts, counts
 from recon.images.registry import load_pool
 from recon.store.checkpoints import Checkpoints
 

@@ -10,24 +10,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from companion.store.results import Result
     from recon.auditing.report import Report
-    from recon.store.results import Result
 
 __version__ = "0.1.0"
+NO_COMPANION = (
+    "experiments, claims and pages are made by the companion, which is not installed here: "
+    "clone the repository and run make env in it"
+)
 
 
 def run(name: str, **options: Any) -> Result[Any]:
-    """Run an experiment; see `recon.chapters.run`."""
-    from recon.chapters.run import run as run_experiment
-
-    return run_experiment(name, **options)
+    """Run an experiment; see `companion.chapters.run`."""
+    return _companion("run")(name, **options)
 
 
 def shown(name: str, **options: Any) -> Result[Any]:
-    """The run of an experiment that its page shows; see `recon.chapters.run.shown`."""
-    from recon.chapters.run import shown as shown_run
+    """The run of an experiment that its page shows; see `companion.chapters.run.shown`."""
+    return _companion("shown")(name, **options)
 
-    return shown_run(name, **options)
+
+def _companion(function: str) -> Any:
+    from importlib import import_module
+
+    from recon.errors import ReconError
+
+    try:
+        return getattr(import_module("companion.chapters.run"), function)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "companion":
+            raise
+        raise ReconError(NO_COMPANION) from error
 
 
 def audit(model: Any, train: Any, held_out: Any = None, **options: Any) -> Report:

@@ -9,17 +9,19 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any, NoReturn
 
-from recon import __version__
+from recon import NO_COMPANION, __version__
 from recon.errors import ReconError
 from recon.images.registry import SOURCES
 from recon.store.files import atomic_path
 
 PROFILES = ("smoke", "laptop", "paper")
+#: commands of the companion, for where it is not installed
+BOOK = dict.fromkeys(
+    ("list", "run", "book", "render", "pdf", "publish", "readme", "keep", "twins", "claims"), "needs the companion"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,7 +53,7 @@ def _one_line(error: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _print(text: object) -> None:
+def say(text: object) -> None:
     """To stdout and at once, while a full disk can still be told.  That `head` has read enough is no failure."""
     try:
         print(text, flush=True)
@@ -67,15 +69,15 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"recon: {_one_line(message)} ({self.prog} --help shows the usage)\n")
 
 
-def _text(text: str) -> str:
+def a_text(text: str) -> str:
     if not text.strip():  # "$UNSET" in a shell: never the default instead
         raise argparse.ArgumentTypeError("must not be empty")
     return text
 
 
-def _path(text: str) -> str:
+def a_path(text: str) -> str:
     try:
-        os.stat(Path(_text(text)).expanduser())
+        os.stat(Path(a_text(text)).expanduser())
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         pass  # whoever uses it knows whether that matters
     except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, ~nobody, a zero byte
@@ -84,7 +86,7 @@ def _path(text: str) -> str:
     return text
 
 
-def _size(text: str) -> tuple[str, Any]:
+def a_size(text: str) -> tuple[str, Any]:
     """ "n_train=50" -> ("n_train", 50); what is no JSON is text."""
     name, equals, value = text.partition("=")
     if not (name and equals):
@@ -105,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     budget.add_argument("--device", default="auto", metavar="auto|cpu|cuda|cuda:N")
     budget.add_argument("--seed", type=int, default=0)
     images.add_argument("--data", default="auto", metavar="|".join(SOURCES))
-    images.add_argument("--data-root", type=_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
+    images.add_argument("--data-root", type=a_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
     chapters.add_argument("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear (then no HTML)")
     chapters.add_argument("--jobs", type=int, metavar="N", help="how many at a time (default: as many as cores)")
 
@@ -116,49 +118,24 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(command=does)  # the names of its options are the names of its arguments
         return added.add_argument
 
-    command("list", _list, "experiments: chapter, paper section, cost per profile")
-
-    option = command("run", _run, "run one experiment, or find its result on disk", images, budget)
-    option("name", metavar="NAME")
-    option("--set", type=_size, action="append", default=[], metavar="FIELD=VALUE", help="one of its sizes; repeatable")
-    option("--out", type=_path, metavar="DIR", help="results go to DIR/NAME (default build/results/…)")
-    option("--workers", type=int, default=1, metavar="N", help="processes for a sweep of runs")
-    option("--scheduler", type=_text, metavar="ADDRESS", help="Dask scheduler whose workers a sweep uses instead")
-
-    option = command("book", _book, "chapters through papermill, then HTML, as an edition", chapters, images, budget)
-    option("--all", action="store_true", dest="everything", help="execute the appendices too")
-    command("render", partial(_press, "publish.render"), "HTML of the published edition, without executing")
-
-    command("pdf", partial(_press, "pdf.write_pdf"), "one PDF of the published edition, printed by Chromium")
-
-    publish = partial(_press, "publish.publish")
-    option = command("publish", publish, "promote an edition on CIFAR-10 into book/executed/")
-    option("edition", type=_path, nargs="?", help="a name under build/ or a folder (default: the newest)")
-
-    command("readme", partial(_press, "numbers.write_readme"), "README.md from its template and the published results")
-
-    keep = partial(_press, "publish.keep")
-    option = command("keep", keep, "take a result at profile paper, or at another seed, into the book")
-    option("folder", type=_path, metavar="DIR", help="the folder of its result.json")
-
     option = command("audit", _audit, "how much of its training set does your own network give away?", budget)
-    option("--weights", type=_path, required=True, metavar="FILE", help=".safetensors, .pt, .pth or .onnx")
-    option("--arch", type=_text, default="auto", metavar="auto|WIDTHS|NAME", help="3072-1000-1000-1, resnet18, …")
-    option("--data", type=_path, required=True, metavar="DIR", help="training images; or train/ and held_out/, or .npz")
-    option("--held-out", type=_path, metavar="DIR", help="images that the network never saw, if not in --data")
-    option("--labels", type=_text, metavar="FILE|predicted", help="CSV of name,label (default: subfolders, if any)")
-    option("--start", type=_path, metavar="FILE", help="the weights before training, if an adversary may have them")
+    option("--weights", type=a_path, required=True, metavar="FILE", help=".safetensors, .pt, .pth or .onnx")
+    option("--arch", type=a_text, default="auto", metavar="auto|WIDTHS|NAME", help="3072-1000-1000-1, resnet18, …")
+    option("--data", type=a_path, required=True, metavar="DIR", help="training images; or train/, held_out/; or .npz")
+    option("--held-out", type=a_path, metavar="DIR", help="images that the network never saw, if not in --data")
+    option("--labels", type=a_text, metavar="FILE|predicted", help="CSV of name,label (default: subfolders, if any)")
+    option("--start", type=a_path, metavar="FILE", help="the weights before training, if an adversary may have them")
     option(
-        "--fine-tuned-from", type=_text, metavar="FILE|NAME", help="where its training began: resnet18, a checkpoint"
+        "--fine-tuned-from", type=a_text, metavar="FILE|NAME", help="where its training began: resnet18, a checkpoint"
     )
-    option("--out", type=_path, default="recon-audit", metavar="DIR", help="where the report goes")
+    option("--out", type=a_path, default="recon-audit", metavar="DIR", help="where the report goes")
     option(
         "--mean",
         default="auto",
         metavar="auto|image|channel|none|M,M,M/S,S,S",
         help="what training subtracted, divided by (default: inferred by the accuracy on training images)",
     )
-    option("--attacks", type=_text, metavar="A,B", help="of separation, rows, decoreco, membership (default: all)")
+    option("--attacks", type=a_text, metavar="A,B", help="of separation, rows, decoreco, membership (default: all)")
     option(
         "--fail-on",
         action="append",
@@ -168,57 +145,24 @@ def _parser() -> argparse.ArgumentParser:
     )
     option("--shadows", type=int, metavar="N", help="networks trained to compare with (default: by profile 4, 8, 32)")
     option("--canaries", type=int, metavar="N", help="of them attacked, to know what would be found (1, 2, 4)")
-    option("--json", type=_text, metavar="FILE|-", help="the report as JSON to this file as well, - for stdout alone")
-    option("--pdf", type=_path, metavar="FILE", help="the report as PDF, printed by a Chromium on the PATH")
-    option("--junit", type=_path, metavar="FILE", help="the verdict as JUnit's XML")
-    option("--model-card", type=_path, metavar="FILE", help="a section for a model card: numbers, no names")
+    option("--json", type=a_text, metavar="FILE|-", help="the report as JSON to this file as well, - for stdout alone")
+    option("--pdf", type=a_path, metavar="FILE", help="the report as PDF, printed by a Chromium on the PATH")
+    option("--junit", type=a_path, metavar="FILE", help="the verdict as JUnit's XML")
+    option("--model-card", type=a_path, metavar="FILE", help="a section for a model card: numbers, no names")
     option("--aggregates-only", action="store_true", help="no image and no name in any report: salted hashes instead")
-    option("--salt", type=_path, metavar="FILE", help="the salt of the hashes, made if it is not there; keep it secret")
+    option("--salt", type=a_path, metavar="FILE", help="the hashes' salt, made if it is not there; keep it secret")
 
-    option = command("twins", _twins, "two folders of 8-bit photographs with one float32 classifier", images)
-    option("--out", type=_path, required=True, metavar="DIR", help="where the folders and the script go")
-    option("--n", type=int, default=500, metavar="N", help="photographs in each (default 500, or all there are)")
-    option("--seed", type=int, default=0)
-
-    option = command("claims", _claims, "every claim: paper value, ours, null, verdict, chapter")
-    option("--json", dest="as_json", action="store_true", help="as JSON")
-    option("--out", type=_path, metavar="DIR", help="results to read (default: the published edition's)")
+    try:
+        from companion.cli import add_commands
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "companion":
+            raise
+        for name, about in BOOK.items():
+            commands.add_parser(name, help=about, prefix_chars="\0").set_defaults(command=_needs_companion)
+            commands.choices[name].add_argument("ignored", nargs="*")
+    else:
+        add_commands(command, images=images, budget=budget, chapters=chapters)
     return parser
-
-
-def _press(function: str, **arguments: Any) -> None:
-    """One function of the press; the path that it returns is printed."""
-    _print(resolve_name(f"recon.press.{function}")(**arguments))
-
-
-def _list() -> None:
-    from recon.chapters import registry
-
-    for experiment in registry().values():
-        cost = ", ".join(f"{profile} {text}" for profile, text in experiment.cost.items())
-        _print(f"{experiment.name:16} {experiment.chapter:20} {experiment.section:6} {cost:52} {experiment.summary}")
-
-
-def _run(**arguments: Any) -> None:
-    from recon.chapters.run import folder_of, run, save_figures
-
-    sizes = dict(arguments.pop("set"))
-    if both := sorted(sizes.keys() & arguments.keys()):
-        raise ReconError(f"'{both[0]}' is no size but an option of its own (recon run --help)")
-    result = run(**arguments, **sizes)
-    folder = folder_of(result, arguments["out"])
-    save_figures(result, folder)
-    if result.made.data.notice:
-        print(f"recon: {result.made.data.notice}", file=sys.stderr)
-    for claim in result.claims:
-        _print(f"{claim.verdict:15} {claim.id}: {claim.ours}")
-    _print(folder / "result.json")
-
-
-def _book(chapters: list[str], everything: bool, **settings: Any) -> None:
-    from recon.press.edition import Edition, build_edition
-
-    _print(build_edition(Edition(**settings), chapters=chapters, everything=everything))
 
 
 def _audit(
@@ -250,10 +194,10 @@ def _audit(
     if pdf:
         report.print(pdf)
     if as_json == "-":
-        _print(report.to_json().rstrip())
+        say(report.to_json().rstrip())
     else:
-        _print(report)
-        _print(Path(settings["out"]) / "report.html")
+        say(report)
+        say(Path(settings["out"]) / "report.html")
     if fail_on and (report.verdict == "leaks" or ("membership" in fail_on and report.membership == "inferred")):
         return 3
     untold = report.verdict == "cannot tell" or ("membership" in fail_on and report.membership == "cannot tell")
@@ -271,21 +215,8 @@ def _pixels(text: str) -> Any:
         raise ReconError(f"--mean must be a word or MEAN/STD, numbers joined by commas, not '{text}'") from error
 
 
-def _twins(**arguments: Any) -> None:
-    from recon.press.twins import twins
-
-    folder, made = twins(**arguments)
-    _print(f"{made.agree} of {len(made.target)} numbers identical; see for yourself:")
-    _print(folder / "train_both.py")
-
-
-def _claims(as_json: bool, out: str | None) -> None:
-    from recon.chapters import ROOT
-    from recon.chapters.catalogue import in_words, records
-
-    results = Path(out) if out else ROOT / "book" / "executed" / "results"
-    found = records(results, ROOT, published=not out)
-    _print(json.dumps(found, indent=1, ensure_ascii=False) if as_json else "\n".join(map(in_words, found)))
+def _needs_companion(ignored: list[str]) -> None:
+    raise ReconError(NO_COMPANION)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from recon.chapters import load, registry  # noqa: E402
+from companion.chapters import load, registry  # noqa: E402
 from tests.bands import TIMES, columns, moving  # noqa: E402
 from tests.chapters.test_verdicts import put  # noqa: E402
 from tests.invariants import tables  # noqa: E402

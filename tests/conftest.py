@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from recon.store.results import Result
+    from companion.store.results import Result
 
 #: Not compared: pictures (also glued ones), what a browser draws, and progress bars.  A table has its plain
 #: text beside its HTML, which is compared.
@@ -49,8 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def of_an_appendix(item: pytest.Item) -> bool:
     """Whether the test's module says so (`APPENDIX = True`), or its parameter is an experiment of an appendix."""
-    from recon.chapters import registry
-    from recon.press.edition import is_appendix
+    from companion.chapters import registry
+    from companion.press.edition import is_appendix
 
     if getattr(getattr(item, "module", None), "APPENDIX", False):
         return True
@@ -121,7 +121,7 @@ def runs(out) -> Callable[[str], Result[Any]]:
 
     A chapter's tests call theirs `smoke`.
     """
-    from recon.chapters.run import run  # nbval's notebooks do without
+    from companion.chapters.run import run  # nbval's notebooks do without
 
     def result(name: str) -> Result[Any]:
         with alone(out / f".{name}.test"):

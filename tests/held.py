@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from recon.chapters import load
+from companion.chapters import load
 from tests.bands import allowance, faults
 from tests.invariants import broken
 

@@ -144,7 +144,7 @@ def tests_of_chapter(path: str) -> list[str]:
 def noticed(mutant: Mutant, copy: Path) -> str:
     """ "killed", "survived" or "timeout", by the tests that run in `copy`."""
     original = (ROOT / mutant.path).read_text(encoding="utf-8")
-    if not mutant.path.startswith("recon/chapters"):
+    if not mutant.path.startswith("companion/chapters"):
         fault = source_of(mutant.path, mutant.operator, mutant.occurrence)
         assert fault is not None
         return outcome(mutant.path, fault, original, copy, tests_of(mutant.path))
@@ -221,7 +221,7 @@ def main() -> None:
 
 def run_all(sample: list[Mutant], jobs: int) -> list[str]:
     """The outcome of each, a line printed for each that survives."""
-    for module in [name for name in sys.modules if name.split(".")[0] == "recon"]:
+    for module in [name for name in sys.modules if name.split(".")[0] in ("recon", "companion")]:
         del sys.modules[module]  # the copy's is to be imported
     import scipy.optimize  # noqa: F401  (what takes long to import is imported once, before the forks)
     import skimage.metrics  # noqa: F401

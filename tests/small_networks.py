@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from companion.chapters.leakage_networks import SEED
 from recon.attacks.batches import BatchSystem
-from recon.chapters.leakage_networks import SEED
 from recon.nets.conv import Conv, ConvNet, Params
 from recon.released import Gradient
 

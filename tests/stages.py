@@ -20,7 +20,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recon.press.edition import is_appendix
+from companion.press.edition import is_appendix
 
 ROOT = Path(__file__).resolve().parents[1]
 BESIDE = ("types", "build")
@@ -88,7 +88,7 @@ def stages(jobs: int, slow: bool) -> list[Stage]:
     """In the order in which they start; those of `BESIDE`, which keep one processor busy, run beside the others."""
     pytest = [*PYTHON, "pytest", "-n", str(jobs), "-rfE", "--tb=short"]  # quiet already, by pyproject.toml
     pages = [page for page in sorted((ROOT / "tests" / "reference").glob("*.ipynb")) if slow or not is_appendix(page)]
-    unit = [*([] if slow else ["-m", "not slow"]), "--doctest-modules", "tests", "recon", "book/_ext"]
+    unit = [*([] if slow else ["-m", "not slow"]), "--doctest-modules", "tests", "recon", "companion", "book/_ext"]
     return [
         Stage("lint", [*PYTHON, "ruff", "check", "--quiet"], "ruff check --fix mends what it can"),
         Stage("format", [*PYTHON, "ruff", "format", "--check", "--quiet"], "ruff format mends it"),

@@ -9,13 +9,17 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "recon"
-#: folders and single modules of the package, each allowed to import those before it
-ORDER = (
+ROOT = Path(__file__).parents[1]
+#: folders and single modules of the two packages, each allowed to import those before it
+MODULE = (
     *("errors", "images", "nets", "released", "optim", "training", "attacks", "scoring", "analysis"),
-    *("store", "chapters", "auditing", "press", "cli"),
+    *("store", "auditing", "cli"),
 )
-TRUTH = {"images", "scoring"}  # what no attack sees
+COMPANION = ("store", "chapters", "press", "cli")
+ORDER = (*(f"recon.{name}" for name in MODULE), *(f"companion.{name}" for name in COMPANION))
+#: of the module, which must do without the companion: it asks for it lazily, and says so where it is missing
+ASKS = {"recon.cli": "companion.cli"}
+TRUTH = {"recon.images", "recon.scoring"}  # what no attack sees
 FORBIDDEN = {
     *("torch.manual_seed", "torch.seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"),
     *("torch.random.manual_seed", "np.random.seed", "random.seed", "pickle.load", "pickle.loads"),
@@ -23,12 +27,17 @@ FORBIDDEN = {
 DRAWS = {f"torch.{name}" for name in ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial")}
 
 
-def graph(package: Path) -> dict[str, set[str]]:
-    """Module -> modules of the package that it imports anywhere; names without "recon.", a folder's are its own, and ""
-    is the package itself."""
-    files = {".".join(p.relative_to(package).with_suffix("").parts): p for p in package.rglob("*.py")}
-    files = {name.removesuffix("__init__").strip("."): path for name, path in files.items()}
-    return {name: set(imports(path, set(files))) for name, path in files.items() if name}
+def packages(root: Path) -> tuple[Path, Path]:
+    return root / "recon", root / "companion"
+
+
+def graph(root: Path) -> dict[str, set[str]]:
+    """Module -> modules of the packages that it imports anywhere; a folder's name, and a package's, is its own."""
+    every = [path for package in packages(root) for path in package.rglob("*.py")]
+    files = {".".join(p.relative_to(root).with_suffix("").parts): p for p in every}
+    files = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    edges = {name: set(imports(path, set(files))) for name, path in files.items() if "." in name}
+    return {name: others - {ASKS.get(name)} for name, others in edges.items()}
 
 
 def imports(path: Path, modules: set[str]) -> Iterator[str]:
@@ -41,31 +50,32 @@ def imports(path: Path, modules: set[str]) -> Iterator[str]:
         else:
             continue
         for dotted in names:
-            inner = dotted.removeprefix("recon.")
-            if dotted.startswith("recon.") and (inner in modules or inner.rpartition(".")[0] in modules):
-                yield inner if inner in modules else inner.rpartition(".")[0]
+            found = dotted if dotted in modules else dotted.rpartition(".")[0]
+            if found in modules:
+                yield found
 
 
 def place(module: str) -> str:
-    return module.split(".")[0]
+    return ".".join(module.split(".")[:2])
 
 
 def rank(module: str) -> int:
-    """The package's own names are for the command line, and for readers."""
-    return ORDER.index(place(module) or "cli")
+    """A package's own names are for its command line, and for readers."""
+    return ORDER.index(place(module) if "." in module else f"{module}.cli")
 
 
-def unnamed(package: Path) -> set[str]:
+def unnamed(root: Path) -> set[str]:
     """Folders and modules that ORDER does not name, and names in it that are nothing."""
-    found = {p.stem for p in package.iterdir() if p.is_dir() or p.suffix == ".py"} - {"__init__", "__pycache__"}
+    inside = [p for package in packages(root) for p in package.iterdir() if p.is_dir() or p.suffix == ".py"]
+    found = {f"{p.parent.name}.{p.stem}" for p in inside if not p.stem.startswith("__") and p.suffix != ".egg-info"}
     return found ^ set(ORDER)
 
 
-def backwards(package: Path) -> list[str]:
+def backwards(root: Path) -> list[str]:
     """Imports that do not point to an earlier folder or stay in their own."""
     return [
-        f"{module} imports {other or PACKAGE.name}"
-        for module, others in graph(package).items()
+        f"{module} imports {other}"
+        for module, others in graph(root).items()
         for other in sorted(others)
         if rank(other) > rank(module)
     ]
@@ -81,34 +91,34 @@ def reachable(module: str, edges: dict[str, set[str]]) -> set[str]:
     return seen
 
 
-def peeking(package: Path) -> list[str]:
+def peeking(root: Path) -> list[str]:
     """Attacks from which images or scores can be reached, directly or through others."""
-    edges = graph(package)
+    edges = graph(root)
     return [
         f"{module} reaches {other}"
         for module in sorted(edges)
-        if place(module) == "attacks"
+        if place(module) == "recon.attacks"
         for other in sorted(reachable(module, edges))
         if place(other) in TRUTH
     ]
 
 
-def circles(package: Path) -> list[str]:
-    edges = graph(package)
+def circles(root: Path) -> list[str]:
+    edges = graph(root)
     return sorted(module for module in edges if module in reachable(module, edges))
 
 
-def between_chapters(package: Path) -> list[str]:
+def between_chapters(root: Path) -> list[str]:
     """Imports from one chapter's folder into another's."""
-    folders = {p.name for p in (package / "chapters").iterdir() if p.is_dir()}
+    folders = {p.name for p in (root / "companion" / "chapters").iterdir() if p.is_dir()}
 
     def chapter(module: str) -> str | None:
         parts = module.split(".")
-        return parts[1] if parts[0] == "chapters" and len(parts) > 1 and parts[1] in folders else None
+        return parts[2] if parts[1] == "chapters" and len(parts) > 2 and parts[2] in folders else None
 
     return [
         f"{module} imports {other}"
-        for module, others in graph(package).items()
+        for module, others in graph(root).items()
         for other in sorted(others)
         if chapter(module) and chapter(other) and chapter(module) != chapter(other)
     ]
@@ -116,7 +126,7 @@ def between_chapters(package: Path) -> list[str]:
 
 @pytest.mark.parametrize("rule", [unnamed, backwards, peeking, circles, between_chapters], ids=lambda r: r.__name__)
 def test_the_package_keeps_the_rule(rule):
-    assert not rule(PACKAGE)
+    assert not rule(ROOT)
 
 
 # ----------------------------------------------------------------------------- the rules see what they forbid
@@ -124,24 +134,23 @@ def test_the_package_keeps_the_rule(rule):
 
 @pytest.fixture
 def toy(tmp_path):
-    """A package with a folder or module for every name of ORDER, two chapters, and nothing wrong with it."""
-    package = tmp_path / "recon"
+    """Packages with a folder or module for every name of ORDER, two chapters, and nothing wrong with them."""
     for name in ORDER:
-        if name in ("errors", "released", "cli"):
-            write(package / f"{name}.py", "")
-        else:
-            write(package / name / "__init__.py", "")
-    write(package / "__init__.py", "")
-    write(package / "attacks" / "one.py", "from recon.optim import loop\nimport recon.errors\n")
-    write(package / "optim" / "loop.py", "from recon.errors import ReconError\n")
-    write(package / "images" / "pools.py", "")
-    write(package / "chapters" / "first" / "__init__.py", "from recon.chapters.first.compute import compute\n")
-    write(package / "chapters" / "first" / "compute.py", "from recon.attacks.one import attack\n")
-    write(package / "chapters" / "second" / "compute.py", "from recon.chapters import common\n")
-    write(package / "chapters" / "common.py", "")
+        alone = name.endswith((".errors", ".released", ".cli"))
+        write(tmp_path / f"{name.replace('.', '/')}{'' if alone else '/__init__'}.py", "")
+    write(tmp_path / "recon/__init__.py", "def run():\n    from companion.chapters import common")
+    write(tmp_path / "recon/attacks/one.py", "from recon.optim import loop\nimport recon.errors\n")
+    write(tmp_path / "recon/cli.py", "def main():\n    from companion.cli import add_commands")
+    write(tmp_path / "recon/optim/loop.py", "from recon.errors import ReconError\n")
+    write(tmp_path / "recon/images/pools.py", "")
+    first, second = tmp_path / "companion/chapters/first", tmp_path / "companion/chapters/second"
+    write(first / "__init__.py", "from companion.chapters.first.compute import compute\n")
+    write(first / "compute.py", "from recon.attacks.one import attack\n")
+    write(second / "compute.py", "from companion.chapters import common\n")
+    write(tmp_path / "companion/chapters/common.py", "")
     for rule in (unnamed, backwards, peeking, circles, between_chapters):
-        assert not rule(package)
-    return package
+        assert not rule(tmp_path)
+    return tmp_path
 
 
 def write(path: Path, text: str) -> None:
@@ -150,40 +159,55 @@ def write(path: Path, text: str) -> None:
 
 
 PLANTED = {
-    "unknown folder": (unnamed, "more/__init__.py", "", {"more"}),
-    "unknown module": (unnamed, "more.py", "", {"more"}),
+    "unknown folder": (unnamed, "recon/more/__init__.py", "", {"recon.more"}),
+    "unknown module": (unnamed, "companion/more.py", "", {"companion.more"}),
     "against the order": (
         backwards,
-        "optim/loop.py",
+        "recon/optim/loop.py",
         "from recon.attacks import one",
-        ["optim.loop imports attacks.one"],
+        ["recon.optim.loop imports recon.attacks.one"],
     ),
-    "against the order, lazily": (
+    "the module needs the companion, lazily": (
         backwards,
-        "images/pools.py",
-        "def f():\n    import recon.store as s",
-        ["images.pools imports store"],
+        "recon/images/pools.py",
+        "def f():\n    import companion.store as s",
+        ["recon.images.pools imports companion.store"],
     ),
-    "the package's own name": (backwards, "errors.py", "from recon import cli", ["errors imports cli"]),
+    "the package's own name": (
+        backwards,
+        "recon/errors.py",
+        "from recon import cli",
+        ["recon.errors imports recon.cli"],
+    ),
     "the package itself": (
         backwards,
-        "optim/loop.py",
+        "recon/optim/loop.py",
         "from recon import __version__",
-        ["optim.loop imports recon"],
+        ["recon.optim.loop imports recon"],
     ),
-    "peeking": (peeking, "attacks/one.py", "from recon.images.pools import load", ["attacks.one reaches images.pools"]),
+    "peeking": (
+        peeking,
+        "recon/attacks/one.py",
+        "from recon.images.pools import load",
+        ["recon.attacks.one reaches recon.images.pools"],
+    ),
     "peeking through another": (
         peeking,
-        "optim/loop.py",
+        "recon/optim/loop.py",
         "def f():\n    from recon.images import pools",
-        ["attacks.one reaches images.pools"],
+        ["recon.attacks.one reaches recon.images.pools"],
     ),
-    "circle": (circles, "optim/loop.py", "from recon.attacks.one import x", ["attacks.one", "optim.loop"]),
+    "circle": (
+        circles,
+        "recon/optim/loop.py",
+        "from recon.attacks.one import x",
+        ["recon.attacks.one", "recon.optim.loop"],
+    ),
     "chapter to chapter": (
         between_chapters,
-        "chapters/second/compute.py",
-        "from recon.chapters.first import compute",
-        ["chapters.second.compute imports chapters.first.compute"],
+        "companion/chapters/second/compute.py",
+        "from companion.chapters.first import compute",
+        ["companion.chapters.second.compute imports companion.chapters.first.compute"],
     ),
 }
 
@@ -196,10 +220,10 @@ def test_a_planted_violation_is_seen(case, toy):
 
 
 def test_a_missing_folder_and_a_relative_import_are_seen(toy):
-    (toy / "nets" / "__init__.py").unlink()
-    (toy / "nets").rmdir()
-    assert unnamed(toy) == {"nets"}
-    write(toy / "optim" / "loop.py", "from .. import errors")
+    (toy / "recon/nets/__init__.py").unlink()
+    (toy / "recon/nets").rmdir()
+    assert unnamed(toy) == {"recon.nets"}
+    write(toy / "recon/optim/loop.py", "from .. import errors")
     with pytest.raises(AssertionError, match="relative"):
         graph(toy)
 
@@ -226,7 +250,8 @@ def unsafe(path: Path) -> list[str]:
 
 
 def test_no_global_seed_and_no_pickles():
-    assert [call for path in PACKAGE.rglob("*.py") for call in unsafe(path)] == []
+    every = [path for package in packages(ROOT) for path in package.rglob("*.py")]
+    assert len(every) > 100 and [call for path in every for call in unsafe(path)] == []
 
 
 @pytest.mark.parametrize(

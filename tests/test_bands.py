@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import nbformat
 import pytest
 
-from recon.chapters import ROOT
+from companion.chapters import ROOT
 from tests import stages
 from tests.bands import alike, merged, widened, widened_text, within
 from tests.conftest import compared

@@ -10,11 +10,11 @@ import sys
 import pytest
 import torch
 
+from companion.chapters import registry
+from companion.chapters.run import run
+from companion.store.results import as_json
 from recon import cli
-from recon.chapters import registry
-from recon.chapters.run import run
 from recon.images.cifar import SUBSET_FILE
-from recon.store.results import as_json
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_keyboard_interrupt_is_one_line_and_exit_code_1(monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("recon.chapters.run.run", interrupted)
+    monkeypatch.setattr("companion.chapters.run.run", interrupted)
     assert cli.main(["run", "linear"]) == 1
     assert "goes on from the last checkpoint" in capsys.readouterr().err
 
@@ -75,7 +75,7 @@ def test_an_unexpected_failure_is_one_line_and_exit_code_1(monkeypatch, capsys):
     def fail(*_, **__):
         raise RuntimeError("the disk\nis on fire")
 
-    monkeypatch.setattr("recon.chapters.run.run", fail)
+    monkeypatch.setattr("companion.chapters.run.run", fail)
     assert cli.main(["run", "linear"]) == 1
     assert "RuntimeError: the disk is on fire" in capsys.readouterr().err
 
@@ -130,7 +130,7 @@ def test_second_run_is_served_from_disk(calm, monkeypatch):
     again.__module__, again.__name__ = chosen.compute.__module__, chosen.compute.__name__  # the same code to the key
     again.__qualname__ = chosen.compute.__qualname__
     computed = dataclasses.replace(chosen, compute=again)
-    monkeypatch.setattr("recon.chapters.registry", lambda: {CHAPTER: computed})
+    monkeypatch.setattr("companion.chapters.registry", lambda: {CHAPTER: computed})
     found = run(CHAPTER, "smoke", "photos", "cpu", out=calm)
     assert as_dict(found) == text_of(calm)["metrics"]
     assert (calm / CHAPTER / "result.json").stat().st_mtime_ns == before

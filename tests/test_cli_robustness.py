@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from toys import NAME, RUN, call, calm, contents, refused, stage  # noqa: F401  (calm and stage are fixtures)
 
+from companion.chapters import ROOT
+from companion.chapters.run import run
 from recon import cli
-from recon.chapters import ROOT
-from recon.chapters.run import run
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +94,7 @@ ARGUMENTS = {
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=lambda a: ascii(" ".join(a))[:60])
 def test_bad_arguments_are_one_line_and_exit_code_2(arguments, monkeypatch, tmp_path):
-    monkeypatch.setattr("recon.store.sweep.CONNECT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("companion.store.sweep.CONNECT_TIMEOUT_S", 0.3)
     refused(arguments, ARGUMENTS[arguments])
     assert not list(tmp_path.glob("*/*/result.json"))
 

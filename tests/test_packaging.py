@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from recon.press.html import toc_files
+from companion.press.html import toc_files
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -64,7 +64,7 @@ def test_conda_environment_installs_the_lock_at_a_python_that_is_declared():
     assert SpecifierSet(PROJECT["requires-python"]).contains(python.removeprefix("python=") + ".0")
     (pip,) = (d["pip"] for d in CONDA["dependencies"] if isinstance(d, dict))
     assert CONDA["name"] == PROJECT["name"]
-    assert pip == ["-r requirements.lock", "-e ."]
+    assert pip == ["-r requirements.lock", "-e .", "-e companion"]
     assert [d for d in CONDA["dependencies"] if isinstance(d, str)] == [python, "pip"]  # the rest comes from the lock
 
 

@@ -8,8 +8,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from recon.press import edition, stamps
-from recon.press.stamps import Edition
+from companion.press import edition, stamps
+from companion.press.stamps import Edition
 
 PARAMETERS = 'profile = "laptop"\ndata = "auto"\nseed = 0\ndevice = "auto"'
 CONFIG = 'title: Tiny\nauthor: Nobody\nlogo: ""\nonly_build_toc_files: true\nexecute:\n  execute_notebooks: "off"\n'

@@ -25,16 +25,16 @@ import pytest
 import safetensors.torch
 import torch
 
+from companion.chapters import catalogue  # noqa: F401  (before `register` replaces what it imports)
+from companion.chapters import run as running
+from companion.chapters.base import Context, Experiment, Outcome
+from companion.store.results import Claim, load_result
 from recon import cli
-from recon.chapters import catalogue  # noqa: F401  (before `register` replaces what it imports)
-from recon.chapters import run as running
-from recon.chapters.base import Context, Experiment, Outcome
 from recon.errors import ReconError
 from recon.images import photos as photographs
 from recon.images.pool import ImagePool
 from recon.images.registry import load_pool
 from recon.optim.loop import LoopSettings, iterate
-from recon.store.results import Claim, load_result
 
 if not Path("/proc/self/statm").is_file():
     pytest.skip("needs Linux: pipes, locks, limits and /dev/full as they are there", allow_module_level=True)
@@ -111,7 +111,7 @@ def play(monkeypatch: pytest.MonkeyPatch, at_step: Callable[[int], object] = lam
 def register(monkeypatch: pytest.MonkeyPatch, *experiments: Experiment[Any, Any]) -> None:
     """These are all the experiments there are."""
     found = {each.name: each for each in experiments}
-    for module in ("recon.chapters", "recon.chapters.catalogue", "recon.press.publish"):
+    for module in ("companion.chapters", "companion.chapters.catalogue", "companion.press.publish"):
         monkeypatch.setattr(f"{module}.registry", lambda: found)
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
+from companion.chapters.streams import stream
 from recon.attacks.recover import RecoverSettings, recover
-from recon.chapters.streams import stream
 from recon.images.bundle import Bundle
 from recon.images.partitions import partition
 from recon.images.registry import load_pool

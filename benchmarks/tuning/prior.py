@@ -21,10 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from timing import one_by_one, write  # noqa: E402
 
+from companion.chapters.base import Context  # noqa: E402
+from companion.chapters.weights_leak import separation_prior as denoising  # noqa: E402
+from companion.chapters.weights_leak.compute_prior import public_rows  # noqa: E402
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate  # noqa: E402
-from recon.chapters.base import Context  # noqa: E402
-from recon.chapters.weights_leak import separation_prior as denoising  # noqa: E402
-from recon.chapters.weights_leak.compute_prior import public_rows  # noqa: E402
 from recon.images.photos import at_side  # noqa: E402
 from recon.images.registry import load_pool  # noqa: E402
 from recon.nets.mlp import MLP  # noqa: E402
@@ -36,7 +36,7 @@ from recon.training.weight_decay import DecaySettings, train_with_decay  # noqa:
 
 N, SIDE, WIDTH = 100, 16, 400
 DENOISER, ATTACK = DenoiserSettings(steps=500, step_size=2e-3), denoising.PriorSettings(orthogonal=15, free=45)
-#: of the attack, of `recon.chapters.weights_leak.separation_prior`'s constants, and of the prior's training
+#: of the attack, of `companion.chapters.weights_leak.separation_prior`'s constants, and of the prior's training
 TRIED = {
     "chosen": {},
     "orthogonal 5": {"orthogonal": 5},

@@ -12,7 +12,7 @@ from claim_parts import Sources
 from scipy.stats import binomtest
 from sphinx.application import Sphinx
 
-from recon.auditing.figures import plot_calibration
+from companion.press.calibration import plot_calibration
 from recon.errors import ReconError
 
 FIGURE = "audit-calibration.png"

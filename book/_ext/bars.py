@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 
-from recon.chapters import load
-from recon.chapters.pictures import FREE, PAGE, TRAIN, chart
+from companion.chapters import load
+from companion.chapters.pictures import FREE, PAGE, TRAIN, chart
 
 FIGURE = "knowledge.png"
 

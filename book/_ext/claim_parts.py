@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from recon.chapters.catalogue import (
+from companion.chapters.catalogue import (
     CHECK,
     MIXED,
     PAPERS,

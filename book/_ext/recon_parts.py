@@ -36,10 +36,10 @@ from reference_parts import doors, modules
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from recon.chapters.catalogue import PAPERS, best, catalogue, rows
+from companion.chapters.catalogue import PAPERS, best, catalogue, rows
+from companion.press.edition import is_appendix
+from companion.press.numbers import rendered
 from recon.errors import ReconError
-from recon.press.edition import is_appendix
-from recon.press.numbers import rendered
 
 NUMBERED = ("book/index", "book/audit", "book/publish")  # pages that are templates
 

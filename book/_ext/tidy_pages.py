@@ -12,7 +12,7 @@ from PIL import Image, ImageColor
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from recon.chapters.pictures import CHART_GROUND
+from companion.chapters.pictures import CHART_GROUND
 
 
 def tidy(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object) -> None:
@@ -194,7 +194,7 @@ def shown_size(image: Image.Image) -> tuple[int, int]:
 
 
 def is_chart(image: Image.Image) -> bool:
-    """Whether `recon.chapters.pictures.chart` drew it: its ground says so, a hair off white."""
+    """Whether `companion.chapters.pictures.chart` drew it: its ground says so, a hair off white."""
     return image.convert("RGB").getpixel((0, 0)) == ImageColor.getrgb(CHART_GROUND)
 
 

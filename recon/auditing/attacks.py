@@ -28,7 +28,7 @@ from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.store.checkpoints import Checkpoints
 from recon.store.keys import code_hash, result_key
-from recon.store.results import checkpoint_folder, load_tensors, save_tensors
+from recon.store.tensors import checkpoint_folder, load_tensors, save_tensors
 
 RECONSTRUCTIONS = ("separation", "rows", "decoreco")
 MAX_CANDIDATES = 1000

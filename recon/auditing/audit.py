@@ -32,10 +32,9 @@ from recon.auditing.scoring import LEVEL
 from recon.auditing.severity import lines, power_words, tried
 from recon.auditing.shadows import Recipe
 from recon.auditing.verdict import INFERRED, LEAKS, decide
-from recon.chapters.run import check_seed
 from recon.errors import ReconError
 from recon.store.files import one_sentence, only_one, scratch
-from recon.store.machine import device_name, resolve_device, versions
+from recon.store.machine import check_seed, device_name, resolve_device, versions
 
 ATTACKS = (*RECONSTRUCTIONS, "membership")
 SHADOWS = {"smoke": 4, "laptop": 8, "paper": 32}

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.store.results import load_tensors
+from recon.store.tensors import load_tensors
 
 TORCH = {".pt", ".pth", ".ckpt", ".bin"}
 HOLDERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "weights", "module")

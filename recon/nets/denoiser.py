@@ -1,4 +1,4 @@
-"""A small U-Net that takes noise off photographs: the prior of `recon.chapters.weights_leak.separation_prior`."""
+"""A small U-Net that takes noise off photographs: the prior of `companion.chapters.weights_leak.separation_prior`."""
 
 from __future__ import annotations
 

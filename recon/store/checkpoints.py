@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recon.optim.tree import State, flattened, unflattened
-from recon.store.results import find_tensors, save_tensors
+from recon.store.tensors import find_tensors, save_tensors
 
 
 @dataclass(frozen=True)

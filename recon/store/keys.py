@@ -15,8 +15,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-PACKAGE = Path(__file__).parents[1]
-#: (module without "recon.", name defined there); the name "" stands for all of the module
+#: folder of the packages that are followed: the module, and beside it in a checkout what makes the book
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("recon", "companion")
+#: (module, name defined there); the name "" stands for all of the module
 Name = tuple[str, str]
 
 
@@ -26,21 +28,21 @@ def result_key(experiment: str, sizes: Any, seed: int, device: str, data_sha256:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def code_hash(names: Iterable[Name], package: Path = PACKAGE) -> str:
+def code_hash(names: Iterable[Name], root: Path = ROOT) -> str:
     """SHA-256 over every definition that `names` reach; 16 digits."""
     digest = hashlib.sha256()
-    for module, name in sorted(reached(names, package)):
-        digest.update(f"{module}\0{name}\0{_read(module, package).text(name)}\0".encode())
+    for module, name in sorted(reached(names, root)):
+        digest.update(f"{module}\0{name}\0{_read(module, root).text(name)}\0".encode())
     return digest.hexdigest()[:16]
 
 
-def reached(names: Iterable[Name], package: Path = PACKAGE) -> set[Name]:
-    """All definitions of the package that these use, directly or not, themselves included."""
+def reached(names: Iterable[Name], root: Path = ROOT) -> set[Name]:
+    """All definitions of the packages that these use, directly or not, themselves included."""
     found: set[Name] = set()
     todo = list(names)
     while todo:
         module, name = todo.pop()
-        source = _read(module, package)
+        source = _read(module, root)
         if name not in source.definitions:
             todo += source.handed_on(name)
         elif (module, name) not in found:
@@ -50,7 +52,7 @@ def reached(names: Iterable[Name], package: Path = PACKAGE) -> set[Name]:
 
 
 def imported(source: str) -> list[Name]:
-    """What a notebook's cells import from the package."""
+    """What a notebook's cells import from the packages."""
     return list(_imports(ast.parse(source)).values())
 
 
@@ -58,11 +60,11 @@ STATEMENTS = "<statements>"  # of a module, that happen when it is imported
 
 
 class _Module:
-    """One file: its top-level definitions by name, and what it imports from the package."""
+    """One file: its top-level definitions by name, and what it imports from the packages."""
 
-    def __init__(self, dotted: str, package: Path) -> None:
-        self.dotted, self.package = dotted, package
-        path = package / dotted.replace(".", "/")
+    def __init__(self, dotted: str, root: Path) -> None:
+        self.dotted, self.root = dotted, root
+        path = root / dotted.replace(".", "/")
         file = next((f for f in (path.with_suffix(".py"), path / "__init__.py") if f.is_file()), None)
         tree = ast.parse(file.read_text(encoding="utf-8") if file else "")
         _Silent().visit(tree)
@@ -77,19 +79,19 @@ class _Module:
         return "\n".join(_dump(node) for node in self.definitions[name])
 
     def uses(self, name: str) -> Iterator[Name]:
-        """What a definition refers to, here or in other modules of the package."""
+        """What a definition refers to, here or in other modules of the packages."""
         for node in self.definitions[name]:
             imports = {**self.imports, **_imports(node)}
             for inner in ast.walk(node):
                 if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name):
                     target = _joined(imports.get(inner.value.id))
-                    if target and _is_module(target, self.package):
+                    if target and _is_module(target, self.root):
                         yield target, inner.attr
-                elif isinstance(inner, ast.Name) and inner.id == PACKAGE.name:  # recon.a.b.f after import recon.a.b
+                elif isinstance(inner, ast.Name) and inner.id in PACKAGES:  # recon.a.b.f after import recon.a.b
                     yield from (whole for local, whole in imports.items() if local.startswith(f"{inner.id}."))
                 elif isinstance(inner, ast.Name):
                     found = imports.get(inner.id, (self.dotted, inner.id))
-                    if not _is_module(_joined(found), self.package):
+                    if not _is_module(_joined(found), self.root):
                         yield found
 
     def handed_on(self, name: str) -> list[Name]:
@@ -99,12 +101,12 @@ class _Module:
         if name in self.imports:
             return [self.imports[name]]
         inner = f"{self.dotted}.{name}".strip(".")
-        return [(inner, "")] if _is_module(inner, self.package) else []
+        return [(inner, "")] if _is_module(inner, self.root) else []
 
 
 @lru_cache(maxsize=1024)
-def _read(dotted: str, package: Path) -> _Module:
-    return _Module(dotted, package)
+def _read(dotted: str, root: Path) -> _Module:
+    return _Module(dotted, root)
 
 
 def _joined(name: Name | None) -> str:
@@ -112,23 +114,20 @@ def _joined(name: Name | None) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _is_module(dotted: str, package: Path) -> bool:
-    path = package / dotted.replace(".", "/")
+def _is_module(dotted: str, root: Path) -> bool:
+    path = root / dotted.replace(".", "/")
     return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
 
 
 def _imports(tree: ast.AST) -> dict[str, Name]:
     """Local name -> what it is in the package, for all imports within a node."""
-    root = PACKAGE.name
     found: dict[str, Name] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == root:
-            module = node.module.removeprefix(root).removeprefix(".")
-            found |= {alias.asname or alias.name: (module, alias.name) for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in PACKAGES:
+            found |= {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}
         elif isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.startswith(f"{root}."):
-                    found[alias.asname or alias.name] = (alias.name.removeprefix(f"{root}."), "")
+            whole = [alias for alias in node.names if alias.name.startswith(tuple(f"{each}." for each in PACKAGES))]
+            found |= {alias.asname or alias.name: (alias.name, "") for alias in whole}
     return found
 
 

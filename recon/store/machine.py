@@ -40,6 +40,12 @@ def versions() -> dict[str, str]:
     return {**found, "recon": version("recon")}
 
 
+def check_seed(seed: int) -> None:
+    """ReconError for a seed that generators do not take; they take 64 bits, and streams add to it."""
+    if not 0 <= seed < 2**62:
+        raise ReconError(f"the seed must not be negative, nor 2^62 or more, not {seed}")
+
+
 def peak_memory_mb() -> float:
     """Largest resident memory so far of this process or one of its children, in MB; 0 where nobody counts it."""
     try:
@@ -57,11 +63,12 @@ def gpu_memory_mb(device: torch.device) -> float:
 
 
 def commit(root: Path) -> str:
-    """Short hash of HEAD, "-dirty" with uncommitted changes in recon/ or notebooks/; "unknown" without a commit."""
+    """Short hash of HEAD, "-dirty" with uncommitted changes in recon/, companion/ or notebooks/; "unknown" without a
+    commit."""
     head = _git(root, "rev-parse", "--short", "HEAD")
     if not head:
         return "unknown"
-    return head + ("-dirty" if _git(root, "status", "--porcelain", "--", "recon", "notebooks") else "")
+    return head + ("-dirty" if _git(root, "status", "--porcelain", "--", "recon", "companion", "notebooks") else "")
 
 
 def _git(root: Path, *arguments: str) -> str:

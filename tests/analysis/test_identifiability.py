@@ -10,6 +10,8 @@ import torch
 from scipy import sparse
 from small_networks import CONVS, LOSSY, SHAPE, SMALL, some_gradient, some_images, theta_of
 
+from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.published import PUBLISHED_RANK
 from recon.analysis.identifiability import (
     determined,
     numerical_rank,
@@ -19,8 +21,6 @@ from recon.analysis.identifiability import (
 from recon.attacks.batches import gradient_gram
 from recon.attacks.gradient_system import JointSystem
 from recon.attacks.rgap import System, generic_rank, systems, taps
-from recon.chapters.leakage_networks import TABLE_1
-from recon.chapters.published import PUBLISHED_RANK
 from recon.nets.conv import Conv, ConvNet
 
 

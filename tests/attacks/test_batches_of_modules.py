@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from small_networks import some_images
 
+from companion.chapters.leakage_limits.residual import residual_network
 from recon.attacks.batches import ModuleSystem, by_cosine, by_hopping
-from recon.chapters.leakage_limits.residual import residual_network
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet
 from recon.released import Gradient

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from companion.chapters.decoreco_adversary.evidence import EVIDENCE, evidence, features, sharpness
 from recon.attacks.decoreco import DecoReco, half_and_half, image_span
 from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings, agreement, contribution, energy_gradient, merge, recover, select
 from recon.attacks.stationarity import stationarity
-from recon.chapters.decoreco_adversary.evidence import EVIDENCE, evidence, features, sharpness
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, three_layer
 from recon.optim import loop

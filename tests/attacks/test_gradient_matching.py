@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from small_networks import LOSSY, SMALL, STRIDED, some_gradient
 
+from companion.chapters.leakage_networks import SEED
 from recon.attacks import gradient_matching
 from recon.attacks.gradient_matching import (
     GEIPINGS,
@@ -23,7 +24,6 @@ from recon.attacks.gradient_matching import (
 )
 from recon.attacks.reconstruct import Reconstruction
 from recon.attacks.rgap import layer_by_layer, rgap, system_of
-from recon.chapters.leakage_networks import SEED
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet, cross_entropy_direction
 from recon.store.checkpoints import Checkpoints, FileCheckpoint

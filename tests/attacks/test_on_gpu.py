@@ -12,6 +12,7 @@ import torch
 from small_networks import SMALL, some_gradient
 from torch.nn.functional import normalize
 
+from companion.chapters.leakage_networks import SEED
 from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
 from recon.attacks.decoreco import DecoReco, half_and_half
 from recon.attacks.gradient_matching import cosine_tv, dlg, hybrid, seeded_start
@@ -19,7 +20,6 @@ from recon.attacks.haim_recipe import PublishedSettings, recover_as_published
 from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings, recover
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
-from recon.chapters.leakage_networks import SEED
 from recon.nets.mlp import affine, three_layer
 from recon.optim.descent import HeavyBall
 from recon.released import Weights

@@ -11,7 +11,7 @@ from recon.attacks.reconstruct import reconstruct
 from recon.errors import ReconError
 from recon.optim.descent import HeavyBall
 from recon.store.checkpoints import Checkpoints
-from recon.store.results import save_tensors
+from recon.store.tensors import save_tensors
 
 SCALES = torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import torch
 from torch.func import jacrev
 
+from companion.chapters.all_but_one.shadows import AllButOne, Recipe
 from recon.attacks.training_inversion import Retraining, invert_training
-from recon.chapters.all_but_one.shadows import AllButOne, Recipe
 from recon.nets.mlp import MLP
 
 NET = MLP((9, 6, 4), smoothing=1.0)

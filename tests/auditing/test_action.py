@@ -9,7 +9,7 @@ import subprocess
 import pytest
 import yaml
 
-from recon.chapters import ROOT
+from companion.chapters import ROOT
 from recon.cli import _parser
 
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))

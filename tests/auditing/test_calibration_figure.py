@@ -8,9 +8,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from recon.auditing.figures import alarms, plot_calibration
+from companion.chapters import ROOT
+from companion.press.calibration import alarms, plot_calibration
 from recon.auditing.scoring import LEVEL
-from recon.chapters import ROOT
 
 
 def network(own, null):

@@ -33,7 +33,7 @@ from recon.errors import ReconError
 from recon.scoring.membership import named
 from recon.store import browser
 from recon.store.files import only_one
-from recon.store.results import load_tensors
+from recon.store.tensors import load_tensors
 
 N, SHAPE = 12, (3, 8, 8)
 RECIPE = Recipe("adam", 1e-2, None, 120, 1e-2)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from recon.chapters.bilevel_affine.claims import claims
-from recon.chapters.bilevel_affine.metrics import Ended, Metrics, Null, Starts, Stopped
-from recon.chapters.bilevel_affine.sizes import SIZES
-from recon.chapters.bilevel_common import BOX, PAPER_AFFINE, image_null, measured, start_of
+from companion.chapters.bilevel_affine.claims import claims
+from companion.chapters.bilevel_affine.metrics import Ended, Metrics, Null, Starts, Stopped
+from companion.chapters.bilevel_affine.sizes import SIZES
+from companion.chapters.bilevel_common import BOX, PAPER_AFFINE, image_null, measured, start_of
 from recon.images.bundle import Bundle
 
 REACHED = Ended(

@@ -8,11 +8,11 @@ from itertools import permutations
 import pytest
 import torch
 
-from recon.chapters.bilevel_hidden.claims import claims
-from recon.chapters.bilevel_hidden.compute import aligned_distance, converged, mean_and_sd
-from recon.chapters.bilevel_hidden.metrics import AtDecay, ByInnerStart, ByStart, Ended, Metrics, Null, NullAtWidth
-from recon.chapters.bilevel_hidden.sizes import PATH_SIZES, SIZES
-from recon.chapters.run import run
+from companion.chapters.bilevel_hidden.claims import claims
+from companion.chapters.bilevel_hidden.compute import aligned_distance, converged, mean_and_sd
+from companion.chapters.bilevel_hidden.metrics import AtDecay, ByInnerStart, ByStart, Ended, Metrics, Null, NullAtWidth
+from companion.chapters.bilevel_hidden.sizes import PATH_SIZES, SIZES
+from companion.chapters.run import run
 from recon.nets.mlp import one_hidden
 
 #: smaller than smoke: seconds

@@ -8,10 +8,10 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from recon.chapters.candidates import MEMBERS, SETS
-from recon.chapters.candidates.compute_members import Pool, rates
-from recon.chapters.candidates.names import FREE, HELD_OUT, KKT, NOISE, NOT_BLIND, PHOTOGRAPH, SHADOWED, TRUTH
-from recon.chapters.catalogue import Row
+from companion.chapters.candidates import MEMBERS, SETS
+from companion.chapters.candidates.compute_members import Pool, rates
+from companion.chapters.candidates.names import FREE, HELD_OUT, KKT, NOISE, NOT_BLIND, PHOTOGRAPH, SHADOWED, TRUTH
+from companion.chapters.catalogue import Row
 
 APPENDIX = True  # its smoke runs are those of `make test-all`
 

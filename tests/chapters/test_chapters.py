@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from recon.chapters import ROOT, load, registry, sizes_of
-from recon.chapters.base import Outcome
-from recon.chapters.run import folder_of, run, too_few
+from companion.chapters import ROOT, load, registry, sizes_of
+from companion.chapters.base import Outcome
+from companion.chapters.run import folder_of, run, too_few
+from companion.store.results import read_json
 from recon.errors import ReconError
 from recon.images.registry import load_pool
-from recon.store.results import read_json
 
 PROFILES = ("smoke", "laptop", "paper")
 PUBLISHED = sorted(
@@ -127,7 +127,7 @@ def test_a_second_run_is_found_on_disk(result, out, monkeypatch):
         given = {name: made.keywords[name] for name in ("key", "overrides")}
         return replace(result, made=replace(result.made, **given))
 
-    monkeypatch.setattr("recon.chapters.run._computed", noted)
+    monkeypatch.setattr("companion.chapters.run._computed", noted)
     again = run(**SMALL, out=out)
     assert not computed and again.metrics == result.metrics and again.made.key == result.made.key
     assert again.made.config == result.made.config  # lists, as the file has them, also in the run that has just ended
@@ -154,8 +154,8 @@ def test_arrays_come_back_from_wherever_they_were_computed(tmp_path, monkeypatch
     def compute(sizes, context):
         return Outcome(result.metrics, {"x": torch.ones(2).as_subclass(Elsewhere)})
 
-    monkeypatch.setattr("recon.chapters.run.experiment", lambda name: replace(chosen, compute=compute))
-    monkeypatch.setattr("recon.chapters.run.code_of", lambda chosen: "code")
+    monkeypatch.setattr("companion.chapters.run.experiment", lambda name: replace(chosen, compute=compute))
+    monkeypatch.setattr("companion.chapters.run.code_of", lambda chosen: "code")
     assert type(run(**SMALL, out=tmp_path).array("x")) is torch.Tensor and moved
 
 

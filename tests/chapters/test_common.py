@@ -9,8 +9,8 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from recon.chapters.common import match_table
-from recon.chapters.tables import Counts, MatchTable, best_text, flat, in_words, null_text
+from companion.chapters.common import match_table
+from companion.chapters.tables import Counts, MatchTable, best_text, flat, in_words, null_text
 from recon.images.bundle import Bundle
 from recon.scoring.matching import target_decoy
 

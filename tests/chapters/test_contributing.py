@@ -13,10 +13,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from recon.chapters import ROOT
-from recon.chapters.catalogue import catalogue
-from recon.press.html import toc_files
-from recon.press.runner import execute, kernels
+from companion.chapters import ROOT
+from companion.chapters.catalogue import catalogue
+from companion.press.html import toc_files
+from companion.press.runner import execute, kernels
 
 PAGE = (ROOT / "book" / "contributing.md").read_text(encoding="utf-8")
 FILES = {
@@ -42,7 +42,7 @@ def notebook(text: str) -> nbformat.NotebookNode:
 @pytest.fixture
 def copy(tmp_path):
     """The checkout with what the page adds to it."""
-    for name in ("recon", "notebooks"):
+    for name in ("recon", "companion", "notebooks"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "book").mkdir()
     for name in ("_toc.yml", "pyproject.toml", "book/claims.yml"):

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from recon.chapters.weights_leak.convolution import patches_of, random_features, small_cnn
+from companion.chapters.weights_leak.convolution import patches_of, random_features, small_cnn
 
 
 def seeded(seed=0):

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from recon.chapters import ROOT, load, registry
-from recon.chapters.catalogue import Row, stated_seconds
+from companion.chapters import ROOT, load, registry
+from companion.chapters.catalogue import Row, stated_seconds
 
 
 @pytest.fixture

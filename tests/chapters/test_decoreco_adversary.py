@@ -11,11 +11,11 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from recon.chapters import ROOT, load
-from recon.chapters.base import Context
-from recon.chapters.decoreco_adversary import DECORECO_ADVERSARY
-from recon.chapters.decoreco_adversary.claims import first_false
-from recon.chapters.decoreco_adversary.compute import (
+from companion.chapters import ROOT, load
+from companion.chapters.base import Context
+from companion.chapters.decoreco_adversary import DECORECO_ADVERSARY
+from companion.chapters.decoreco_adversary.claims import first_false
+from companion.chapters.decoreco_adversary.compute import (
     PRACTISED,
     attainable,
     candidates,
@@ -26,9 +26,9 @@ from recon.chapters.decoreco_adversary.compute import (
     scores,
     trusted,
 )
-from recon.chapters.decoreco_adversary.discrimination import Scored
-from recon.chapters.decoreco_adversary.evidence import EVIDENCE
-from recon.chapters.decoreco_adversary.networks import Outside, described, is_true
+from companion.chapters.decoreco_adversary.discrimination import Scored
+from companion.chapters.decoreco_adversary.evidence import EVIDENCE
+from companion.chapters.decoreco_adversary.networks import Outside, described, is_true
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
 

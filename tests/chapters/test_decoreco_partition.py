@@ -8,8 +8,8 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from recon.chapters.decoreco_partition import DECORECO_PARTITION
-from recon.chapters.reference_common import where_ended
+from companion.chapters.decoreco_partition import DECORECO_PARTITION
+from companion.chapters.reference_common import where_ended
 from recon.images.bundle import Bundle
 
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import recon
+from companion.chapters.decoreco_tuned import DECORECO_PUBLISHED
+from companion.chapters.decoreco_tuned.compute import gallery
+from companion.chapters.decoreco_tuned.compute_published import ROUNDED, contribution
+from companion.chapters.tables import in_words
 from recon.attacks.haim_recipe import ALPHA
-from recon.chapters.decoreco_tuned import DECORECO_PUBLISHED
-from recon.chapters.decoreco_tuned.compute import gallery
-from recon.chapters.decoreco_tuned.compute_published import ROUNDED, contribution
-from recon.chapters.tables import in_words
 from recon.errors import ReconError
 from recon.images.registry import load_pool
 from recon.nets.gram import per_image_gradients
@@ -89,7 +89,9 @@ def test_figures_draw(smoke):
 
 
 def test_a_float32_run_is_refused_where_the_processor_rounds(tmp_path, monkeypatch):
-    module = sys.modules["recon.chapters.decoreco_tuned.compute_published"]  # the package has a function of that name
+    module = sys.modules[
+        "companion.chapters.decoreco_tuned.compute_published"
+    ]  # the package has a function of that name
     monkeypatch.setattr(module, "product_error", lambda: 1e-3)
     with pytest.raises(ReconError, match="this processor rounds them: a relative error of 1e-03"):
         recon.run("decoreco-published", profile="smoke", data="photos", out=tmp_path)

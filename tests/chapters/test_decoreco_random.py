@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from recon.chapters.decoreco_random import DECORECO_RANDOM, DECORECO_REFERENCE
+from companion.chapters.decoreco_random import DECORECO_RANDOM, DECORECO_REFERENCE
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import matplotlib.pyplot as plt
 import pytest
 
-from recon.chapters.decoreco_truth import DECORECO_TRUTH
+from companion.chapters.decoreco_truth import DECORECO_TRUTH
+from companion.chapters.run import run
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +23,18 @@ def test_truth_is_not_the_minimum_but_no_other_images_come_near(smoke):
     assert after.truth < 0.5 * min(after.partition, after.random)
     assert before.named() == {"truth": before.truth, "partition": before.partition, "random": before.random}
     assert list(after.named().values()) == [after.truth, after.partition, after.random]
+
+
+def test_energies_before_are_those_of_the_images_that_they_name(tmp_path, monkeypatch):
+    """At sizes of nothing, with the sum of the pixels in the energy's place."""
+    module = sys.modules["companion.chapters.decoreco_truth.compute"]
+    monkeypatch.setattr(module, "fitted_energy", lambda _net, x, _y, _alpha: x.double().sum().item())
+    sizes = {"n_train": 6, "width": 8, "train_steps": 2, "attack.steps": 2, "attack.scale_steps": 1}
+    found = run("decoreco-truth", profile="smoke", data="photos", device="cpu", out=tmp_path, **sizes)
+    before = found.metrics.energy_fitted
+    assert before.truth == pytest.approx(found.array("x_train").double().sum().item(), abs=1e-3)
+    assert before.partition == pytest.approx(found.array("x_init").double().sum().item(), abs=1e-3)
+    assert abs(before.partition) > 1 > abs(before.truth)  # the training mean is subtracted
 
 
 def test_columns_belong_to_their_start(smoke):

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
-from recon.chapters.decoreco_adversary.discrimination import (
+from companion.chapters.decoreco_adversary.discrimination import (
     MEASURES,
     Scored,
     auc,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recon.chapters.weights_leak.displacement import Displacement, disturbed
+from companion.chapters.weights_leak.displacement import Displacement, disturbed
 from recon.scoring.metrics import ncc
 
 

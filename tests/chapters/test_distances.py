@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recon.chapters.landscape.distances import crossing, different_starts, random_pairs, set_distances
+from companion.chapters.landscape.distances import crossing, different_starts, random_pairs, set_distances
 from recon.scoring.metrics import ssim
 
 

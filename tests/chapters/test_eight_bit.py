@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from companion.chapters.linear import eight_bit as eb
 from recon.analysis.solution_set import residual
-from recon.chapters.linear import eight_bit as eb
 from recon.errors import ReconError
 from recon.nets.mlp import affine
 from recon.training.inner_problem import Objective, with_ones

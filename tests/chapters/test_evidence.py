@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from recon.chapters.decoreco_adversary.evidence import EVIDENCE, evidence, features, sharpness
+from companion.chapters.decoreco_adversary.evidence import EVIDENCE, evidence, features, sharpness
 from recon.scoring.certainty import shadow_classifier
 
 F64 = torch.float64

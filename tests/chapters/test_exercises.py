@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from recon.chapters import ROOT, experiment, sizes_of
+from companion.chapters import ROOT, experiment, sizes_of
 from recon.errors import ReconError
 
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))

@@ -32,11 +32,10 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-import recon.chapters
-from recon.auditing.figures import plot_calibration
-from recon.chapters import load, registry
-from recon.chapters.bilevel_affine.figures import plot_toy
-from recon.chapters.pictures import (
+import companion.chapters
+from companion.chapters import load, registry
+from companion.chapters.bilevel_affine.figures import plot_toy
+from companion.chapters.pictures import (
     CHART_GROUND,
     FREE,
     HELD_OUT,
@@ -50,6 +49,7 @@ from recon.chapters.pictures import (
     ink,
     letters_on,
 )
+from companion.press.calibration import plot_calibration
 
 #: width of a page's column in CSS pixels, in a window of 1280; figures have 100 dots an inch and never grow
 COLUMN = 688
@@ -190,7 +190,7 @@ def faults(figure: Figure) -> list[str]:
 
 # ------------------------------------------------------------------------------------------------- every figure
 
-BOOK = Path(recon.chapters.ROOT) / "book"
+BOOK = Path(companion.chapters.ROOT) / "book"
 #: experiment -> its published numbers, at the paper's size where they are kept
 PUBLISHED = {
     folder.name: folder for where in ("executed/results", "paper-size") for folder in sorted((BOOK / where).iterdir())
@@ -207,7 +207,7 @@ TOYS = {"plot_toy"}
 
 def plots() -> Iterator[tuple[str, Callable[..., Figure]]]:
     """(name of an experiment, what draws a figure of its result), all that there are."""
-    for info in walk_packages(recon.chapters.__path__, "recon.chapters."):
+    for info in walk_packages(companion.chapters.__path__, "companion.chapters."):
         if not info.name.rpartition(".")[2].startswith(("figures", "bilevel_pictures")):
             continue
         module = import_module(info.name)
@@ -263,12 +263,12 @@ def test_the_toy_of_chapter_3_can_be_read():
 
 
 def test_the_figure_of_an_audits_false_alarms_can_be_read():
-    told = json.loads((recon.chapters.ROOT / "benchmarks" / "audit_calibration.json").read_text(encoding="utf-8"))
+    told = json.loads((companion.chapters.ROOT / "benchmarks" / "audit_calibration.json").read_text(encoding="utf-8"))
     assert faults(plot_calibration(told["networks"])) == []
 
 
 def test_the_seven_bars_can_be_read():
-    found = bars(Path(recon.chapters.ROOT))
+    found = bars(Path(companion.chapters.ROOT))
     assert len(found) == 7 and all(0 <= bar.null <= 1 and 0 <= bar.found <= 1 for bar in found)
     assert faults(plot_bars(found)) == []
 

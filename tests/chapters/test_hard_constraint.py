@@ -8,9 +8,9 @@ import pytest
 import torch
 from small_networks import LOSSY, SMALL, some_gradient
 
+from companion.chapters.leakage_appendix.hard_constraint import HardConstraint, by_lbfgs, by_trust_region
 from recon.attacks.gradient_matching import GradientMatching
 from recon.attacks.rgap import layer_by_layer, system_of
-from recon.chapters.leakage_appendix.hard_constraint import HardConstraint, by_lbfgs, by_trust_region
 from recon.errors import ReconError
 
 

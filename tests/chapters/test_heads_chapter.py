@@ -10,18 +10,18 @@ import pytest
 import torch
 from torch import nn
 
+from companion.chapters import registry
+from companion.chapters.base import Context
+from companion.chapters.heads.given import Images, assigned, given
+from companion.chapters.heads.metrics import Given, Metrics, Told
+from companion.chapters.heads.sizes import Cell
 from recon.attacks.heads import Public
-from recon.chapters import registry
-from recon.chapters.base import Context
-from recon.chapters.heads.given import Images, assigned, given
-from recon.chapters.heads.metrics import Given, Metrics, Told
-from recon.chapters.heads.sizes import Cell
 from recon.errors import ReconError
 from recon.images.registry import load_pool
 from recon.store.checkpoints import Checkpoints
 from recon.training.recipes import Recipe, build, train
 
-compute = import_module("recon.chapters.heads.compute")
+compute = import_module("companion.chapters.heads.compute")
 G = torch.Generator().manual_seed(0)
 
 

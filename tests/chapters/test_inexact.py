@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recon.chapters.bilevel_affine.inexact import descent_steps, inexact_solves
+from companion.chapters.bilevel_affine.inexact import descent_steps, inexact_solves
 from recon.errors import ReconError
 from recon.nets.mlp import affine, one_hidden
 from recon.optim.subspace import Subspace

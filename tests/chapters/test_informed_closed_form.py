@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recon.chapters.all_but_one.informed_closed_form import LOSSES, missing_image
+from companion.chapters.all_but_one.informed_closed_form import LOSSES, missing_image
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, affine
 from recon.released import Weights

@@ -7,7 +7,17 @@ from dataclasses import replace
 import pytest
 import torch
 
-from recon.chapters.candidates.kkt_sets import Points, apart, cells, conditions, gates, merged, rank_of, split, summed
+from companion.chapters.candidates.kkt_sets import (
+    Points,
+    apart,
+    cells,
+    conditions,
+    gates,
+    merged,
+    rank_of,
+    split,
+    summed,
+)
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, one_hidden, three_layer
 

@@ -6,9 +6,9 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from recon.chapters.kkt_training import KKT_TRAINING
-from recon.chapters.kkt_training.compute import observation_steps
-from recon.chapters.streams import stream
+from companion.chapters.kkt_training import KKT_TRAINING
+from companion.chapters.kkt_training.compute import observation_steps
+from companion.chapters.streams import stream
 from recon.nets.mlp import three_layer
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from recon.chapters.base import Context
-from recon.chapters.landscape.claims import bilevel_claims, crossing_text, decoreco_claims
-from recon.chapters.landscape.compute_decoreco import CONVERGED, DEEP
-from recon.chapters.landscape.metrics import BySet
-from recon.chapters.landscape.shared import SeedImages, different, summarise
-from recon.chapters.landscape.sizes import BILEVEL_SIZES, DECORECO_SIZES
+from companion.chapters.base import Context
+from companion.chapters.landscape.claims import bilevel_claims, crossing_text, decoreco_claims
+from companion.chapters.landscape.compute_decoreco import CONVERGED, DEEP
+from companion.chapters.landscape.metrics import BySet
+from companion.chapters.landscape.shared import SeedImages, different, summarise
+from companion.chapters.landscape.sizes import BILEVEL_SIZES, DECORECO_SIZES
 from recon.images.registry import load_pool
 
 SIZES = BILEVEL_SIZES

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import recon
-from recon.chapters.landscape import RECIPE
-from recon.chapters.landscape.distances import set_distances
-from recon.chapters.landscape.metrics import Distances
+from companion.chapters.landscape import RECIPE
+from companion.chapters.landscape.distances import set_distances
+from companion.chapters.landscape.metrics import Distances
 from recon.scoring.metrics import ncc
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from recon.chapters.leakage_designs.claims import FEW, correlation, spearman
+from companion.chapters.leakage_designs.claims import FEW, correlation, spearman
 
 
 @pytest.mark.parametrize("seed", range(5))

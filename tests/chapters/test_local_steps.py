@@ -6,10 +6,10 @@ import pytest
 import torch
 from small_networks import ONE, a_batch
 
+from companion.chapters.leakage_batches.local_steps import LocalSteps, scaled_by_bias
+from companion.chapters.leakage_defences.entries import Part
 from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import gauss_newton
-from recon.chapters.leakage_batches.local_steps import LocalSteps, scaled_by_bias
-from recon.chapters.leakage_defences.entries import Part
 from recon.errors import ReconError
 
 

@@ -11,8 +11,8 @@ import torch
 from sklearn.covariance import LedoitWolf
 from small_networks import some_gradient
 
+from companion.chapters.leakage_defences.map_estimate import GaussianPrior, NoisySystem, map_estimate
 from recon.attacks.batches import BatchSystem
-from recon.chapters.leakage_defences.map_estimate import GaussianPrior, NoisySystem, map_estimate
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet
 from recon.released import Gradient

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from companion.chapters.candidates.membership_baselines import common_margin, row_likeness, span_share
 from recon.attacks.separation import FirstLayer
-from recon.chapters.candidates.membership_baselines import common_margin, row_likeness, span_share
 
 
 def drawn(*shape, seed=0):

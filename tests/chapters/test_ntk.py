@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.func import grad
 
+from companion.chapters.seed.ntk import TangentMatching, beta, random_candidates
 from recon.attacks.reconstruct import reconstruct
-from recon.chapters.seed.ntk import TangentMatching, beta, random_candidates
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
 from recon.released import Weights

@@ -6,9 +6,9 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from recon.chapters.candidates import null_directions
-from recon.chapters.candidates.kkt_sets import Points, cells, split
-from recon.chapters.candidates.null_directions import EDGE, farthest_in_cell, room, seen_rows, toward
+from companion.chapters.candidates import null_directions
+from companion.chapters.candidates.kkt_sets import Points, cells, split
+from companion.chapters.candidates.null_directions import EDGE, farthest_in_cell, room, seen_rows, toward
 from recon.errors import ReconError
 from recon.nets.mlp import three_layer
 from recon.training.kkt import KKTSettings, train_to_kkt

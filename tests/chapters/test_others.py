@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from recon.chapters.linear.others import APART, others
+from companion.chapters.linear.others import APART, others
 from recon.images import photos
 from recon.images.partitions import partition
 from recon.images.registry import load_pool

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
+from companion.chapters.landscape.pixel_descent import descend_in_pixels, further_fall
 from recon.analysis.landscape import StationarityAttack
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings, tuned_attack
 from recon.attacks.stationarity import stationarity
-from recon.chapters.landscape.pixel_descent import descend_in_pixels, further_fall
 from recon.nets.mlp import three_layer
 from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace

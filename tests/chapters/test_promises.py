@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recon.chapters import kept, kept_sets, load, published, registry, sizes_at
-from recon.chapters.leakage_attacks.claims import as_published
+from companion.chapters import kept, kept_sets, load, published, registry, sizes_at
+from companion.chapters.leakage_attacks.claims import as_published
 
 PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from recon.chapters.decoreco_tuned.ranking import places, ranking, shown_ranks
+from companion.chapters.decoreco_tuned.ranking import places, ranking, shown_ranks
 from recon.images.registry import load_pool
 from recon.scoring.matching import rescale
 from recon.scoring.metrics import ncc, ssim

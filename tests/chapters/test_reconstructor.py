@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recon.chapters.all_but_one.reconstructor import ReaderSettings, Standardised, linear_reader, network_reader
+from companion.chapters.all_but_one.reconstructor import ReaderSettings, Standardised, linear_reader, network_reader
 from recon.errors import ReconError
 
 SHADOWS, PIXELS, P = 400, 6, 15

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from companion.chapters import reference_common as module
+from companion.chapters.reference_common import ReferenceArm, ReferenceSizes, arm_of, came_text, if_in_full, shares
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.haim_recipe import marks
 from recon.attacks.reconstruct import Reconstruction
-from recon.chapters import reference_common as module
-from recon.chapters.reference_common import ReferenceArm, ReferenceSizes, arm_of, came_text, if_in_full, shares
 from recon.nets.mlp import MLP
 from recon.released import Weights
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recon.chapters.base import Context
-from recon.chapters.seed.claims import by_size, only
-from recon.chapters.seed.compute import known_of, nearest_of, noise_edge
-from recon.chapters.seed.metrics import Net
-from recon.chapters.seed.training import trained_from
+from companion.chapters.base import Context
+from companion.chapters.seed.claims import by_size, only
+from companion.chapters.seed.compute import known_of, nearest_of, noise_edge
+from companion.chapters.seed.metrics import Net
+from companion.chapters.seed.training import trained_from
 from recon.images.registry import load_pool
 from recon.nets.mlp import MLP
 from recon.optim.rng import named

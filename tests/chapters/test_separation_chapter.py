@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from recon.attacks.separation import Separated
-from recon.chapters.base import Context
-from recon.chapters.separation.claims import claims
-from recon.chapters.separation.compute import best_null_images, smears
-from recon.chapters.separation.metrics import Assessed, Certainty, Counted, Metrics, Refined, Simpler, Single, Timed
-from recon.chapters.separation.sizes import SIZES
-from recon.chapters.separation_common import (
+from companion.chapters.base import Context
+from companion.chapters.separation.claims import claims
+from companion.chapters.separation.compute import best_null_images, smears
+from companion.chapters.separation.metrics import Assessed, Certainty, Counted, Metrics, Refined, Simpler, Single, Timed
+from companion.chapters.separation.sizes import SIZES
+from companion.chapters.separation_common import (
     OTHERS,
     THRESHOLDS,
     NCCCounts,
@@ -25,7 +24,8 @@ from recon.chapters.separation_common import (
     other_rows,
     others_of,
 )
-from recon.chapters.tables import Competitions, Counts, Names
+from companion.chapters.tables import Competitions, Counts, Names
+from recon.attacks.separation import Separated
 from recon.images.pool import ImagePool
 from recon.scoring.matching import Competition, one_to_one
 from recon.scoring.metrics import ncc
@@ -135,7 +135,7 @@ def test_strangers_are_not_among_the_used():
 
 def test_strangers_are_not_too_many(monkeypatch):
     assert OTHERS == 3000
-    monkeypatch.setattr("recon.chapters.separation_common.OTHERS", 5)
+    monkeypatch.setattr("companion.chapters.separation_common.OTHERS", 5)
     rows = other_rows(context(), torch.tensor([100]))
     assert len(rows.unique()) == 5 and 0 not in rows
 

@@ -8,10 +8,10 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from recon.chapters.base import Context
-from recon.chapters.weights_leak import PRIOR
-from recon.chapters.weights_leak.claims_prior import ways
-from recon.chapters.weights_leak.compute_prior import (
+from companion.chapters.base import Context
+from companion.chapters.weights_leak import PRIOR
+from companion.chapters.weights_leak.claims_prior import ways
+from companion.chapters.weights_leak.compute_prior import (
     BLENDS,
     denoised_mixtures,
     levels,
@@ -19,7 +19,7 @@ from recon.chapters.weights_leak.compute_prior import (
     public_rows,
     trusted,
 )
-from recon.chapters.weights_leak.separation_prior import Prior, PriorSeparated, Whitening
+from companion.chapters.weights_leak.separation_prior import Prior, PriorSeparated, Whitening
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc

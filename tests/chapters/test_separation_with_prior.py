@@ -8,9 +8,8 @@ from interruptions import killed_after
 from scipy.fft import dctn
 from torch.nn.functional import normalize
 
-from recon.attacks.separation import PIXEL_STD
-from recon.chapters.weights_leak import separation_prior as module
-from recon.chapters.weights_leak.separation_prior import (
+from companion.chapters.weights_leak import separation_prior as module
+from companion.chapters.weights_leak.separation_prior import (
     LOOK_BACK,
     Prior,
     PriorSettings,
@@ -20,6 +19,7 @@ from recon.chapters.weights_leak.separation_prior import (
     pulled,
     smoothed,
 )
+from recon.attacks.separation import PIXEL_STD
 from recon.store.checkpoints import Checkpoints
 
 SHAPE = (2, 8, 8)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recon.chapters.all_but_one import shadows
-from recon.chapters.all_but_one.shadows import AllButOne, Recipe
+from companion.chapters.all_but_one import shadows
+from companion.chapters.all_but_one.shadows import AllButOne, Recipe
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, affine
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from recon.chapters import ROOT, registry
+from companion.chapters import ROOT, registry
 from tests.bands import allowance, bands, columns, faults, loose, moving
 from tests.held import measured, wrong
 from tests.invariants import RULES, broken

@@ -19,8 +19,8 @@ import pytest
 import yaml
 from pydantic import TypeAdapter
 
-from recon.chapters import registry
-from recon.store.results import Claim
+from companion.chapters import registry
+from companion.store.results import Claim
 
 HERE = Path(__file__).parent
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from recon.chapters.landscape.walk import place, walk_html
+from companion.chapters.landscape.walk import place, walk_html
 
 
 class Collect(HTMLParser):

@@ -12,24 +12,23 @@ import numpy as np
 import pytest
 import torch
 
-from recon.attacks.separation import FirstLayer, Separated, SeparationSettings
-from recon.chapters.base import Context
-from recon.chapters.packing import packed, unpacked
-from recon.chapters.separation_common import NCCCounts, counts, is_true
-from recon.chapters.weights_leak import figures
-from recon.chapters.weights_leak.attack import (
+from companion.chapters.base import Context
+from companion.chapters.packing import packed, unpacked
+from companion.chapters.separation_common import NCCCounts, counts, is_true
+from companion.chapters.weights_leak import figures
+from companion.chapters.weights_leak.attack import (
     attacked,
     count_table,
     evidence_of,
     patch_table,
     separated_of,
 )
-from recon.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, cell_of, file_name, recipe_of
-from recon.chapters.weights_leak.claims import recipe_claims, size_claims
-from recon.chapters.weights_leak.compute_recipes import compute_recipes, recipe_unit
-from recon.chapters.weights_leak.compute_size import by_sparsity
-from recon.chapters.weights_leak.images import Task, photograph_images
-from recon.chapters.weights_leak.metrics import (
+from companion.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, cell_of, file_name, recipe_of
+from companion.chapters.weights_leak.claims import recipe_claims, size_claims
+from companion.chapters.weights_leak.compute_recipes import compute_recipes, recipe_unit
+from companion.chapters.weights_leak.compute_size import by_sparsity
+from companion.chapters.weights_leak.images import Task, photograph_images
+from companion.chapters.weights_leak.metrics import (
     BySparsity,
     RecipeCell,
     RecipeMetrics,
@@ -38,7 +37,8 @@ from recon.chapters.weights_leak.metrics import (
     SizeMetrics,
     Sure,
 )
-from recon.chapters.weights_leak.sizes import MAP_SIZES, RECIPE_SIZES
+from companion.chapters.weights_leak.sizes import MAP_SIZES, RECIPE_SIZES
+from recon.attacks.separation import FirstLayer, Separated, SeparationSettings
 from recon.images.bundle import Bundle
 from recon.images.photos import at_side, patches
 from recon.images.pool import ImagePool
@@ -137,7 +137,7 @@ def test_as_many_nulls_as_candidates(monkeypatch):
         asked.append(m)
         return real(w1, train, others, m, generator)
 
-    monkeypatch.setattr("recon.chapters.weights_leak.attack.null_candidates", watched)
+    monkeypatch.setattr("companion.chapters.weights_leak.attack.null_candidates", watched)
     sets = bundle(normal(4, 30, seed=1), normal(4, 30, seed=2), normal(5, 30, seed=3), (30,))
     for m in (2, 11):
         count_table(normal(m, 30, seed=4), sets, normal(5, 30, seed=5), seeded())

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from recon.chapters.yardstick import BLENDS, blend_share, in_words, preference, recovery
+from companion.chapters.yardstick import BLENDS, blend_share, in_words, preference, recovery
 from recon.scoring.matching import ByYardstick, Competition
 from recon.scoring.nulls import NullTable
 

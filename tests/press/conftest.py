@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from recon.press.html import build_html
+from companion.press.html import build_html
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 1200  # for the build of the book, on a machine five times slower than a quiet one

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from recon.chapters import ROOT
+from companion.chapters import ROOT
+from companion.press.numbers import rendered
 from recon.errors import ReconError
-from recon.press.numbers import rendered
 
 sys.path.append(str(ROOT / "book" / "_ext"))
 

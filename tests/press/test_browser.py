@@ -15,7 +15,7 @@ from urllib.parse import quote_plus, unquote, urlsplit
 import pytest
 
 from benchmarks.pages import load
-from recon.press.html import toc_files
+from companion.press.html import toc_files
 
 pytestmark = pytest.mark.slow
 

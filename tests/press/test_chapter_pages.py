@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 
-from recon.chapters import ROOT
+from companion.chapters import ROOT
 
 sys.path.append(str(ROOT / "book" / "_ext"))
 

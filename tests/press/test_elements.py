@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from recon.chapters.decoreco_adversary.guess import dealt, guess
-from recon.chapters.elements import bytes_of, element
-from recon.chapters.landscape.landing import KINDS, landing
-from recon.chapters.landscape.walk import walk_html
-from recon.chapters.leakage_rank.drawing import drawing
-from recon.chapters.separation.proof import proof
-from recon.chapters.separation.threshold import threshold
-from recon.chapters.separation.unmixing import unmixing
+from companion.chapters.decoreco_adversary.guess import dealt, guess
+from companion.chapters.elements import bytes_of, element
+from companion.chapters.landscape.landing import KINDS, landing
+from companion.chapters.landscape.walk import walk_html
+from companion.chapters.leakage_rank.drawing import drawing
+from companion.chapters.separation.proof import proof
+from companion.chapters.separation.threshold import threshold
+from companion.chapters.separation.unmixing import unmixing
 
 pytestmark = pytest.mark.slow  # a browser opens each
 PHONE = {"width": 375, "height": 800}

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from recon.chapters import ROOT, kept, load
-from recon.chapters.leakage_attacks.figures import classes_network, drawn_networks
-from recon.chapters.leakage_networks import TABLE_1
-from recon.chapters.published import PRE_TRAINED
+from companion.chapters import ROOT, kept, load
+from companion.chapters.leakage_attacks.figures import classes_network, drawn_networks
+from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.published import PRE_TRAINED
 
 PAGES = ("10-leakage-rank", "11-leakage-attacks", "c-gradients")
 NAME = re.compile(r"\bCNN(\d) (V\d(?:(?:, | and )V\d)*)")

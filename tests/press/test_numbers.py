@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from recon.chapters import ROOT, load
-from recon.chapters.catalogue import CHECKS, PAPERS, Rounding, Row, catalogue
+from companion.chapters import ROOT, load
+from companion.chapters.catalogue import CHECKS, PAPERS, Rounding, Row, catalogue
+from companion.press.numbers import TEMPLATE, rendered, write_readme
+from companion.store.results import Claim
 from recon.errors import ReconError
-from recon.press.numbers import TEMPLATE, rendered, write_readme
-from recon.store.results import Claim
 
 RESULTS = ROOT / "book" / "executed" / "results"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from recon.chapters import ROOT
+from companion.chapters import ROOT
 
 sys.path.append(str(ROOT / "book" / "_ext"))
 

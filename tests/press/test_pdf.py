@@ -10,9 +10,9 @@ import unicodedata
 import pytest
 from PIL import Image
 
-from recon.chapters.leakage_rank.drawing import drawing
+from companion.chapters.leakage_rank.drawing import drawing
+from companion.press import pdf
 from recon.errors import ReconError
-from recon.press import pdf
 
 pytestmark = pytest.mark.slow
 

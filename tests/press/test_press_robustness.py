@@ -28,10 +28,10 @@ from toys import (  # noqa: F401  (calm, stage and store are fixtures)
     store,
 )
 
-from recon.press import html, publish
-from recon.press.edition import build_edition
-from recon.press.runner import check_parameters
-from recon.press.stamps import Edition
+from companion.press import html, publish
+from companion.press.edition import build_edition
+from companion.press.runner import check_parameters
+from companion.press.stamps import Edition
 
 pytestmark = pytest.mark.slow
 

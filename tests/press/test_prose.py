@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from recon.chapters import load
-from recon.press.edition import is_appendix
+from companion.chapters import load
+from companion.press.edition import is_appendix
 from tests.prose import ROOT, Sentence, of_page, pages, plain, words
 
 #: sentences that may break a rule; at most ten

@@ -18,15 +18,15 @@ import torch
 from nbformat.v4 import new_markdown_cell, new_notebook, new_output
 from tiny import POOL, chapter, pretend, repo, write  # noqa: F401  (repo is a fixture)
 
-from recon.chapters import ROOT, load, registry
+from companion.chapters import ROOT, load, registry
+from companion.press import edition as editions
+from companion.press import html, publish, runner, stamps
+from companion.press.edition import build_edition, chapters_of, execute_smoke, replace_pages
+from companion.press.runner import ReconRunError, read_notebook
+from companion.press.stamps import Edition
+from companion.store.results import save_result
 from recon.errors import ReconError
-from recon.press import edition as editions
-from recon.press import html, publish, runner, stamps
-from recon.press.edition import build_edition, chapters_of, execute_smoke, replace_pages
-from recon.press.runner import ReconRunError, read_notebook
-from recon.press.stamps import Edition
 from recon.store import machine
-from recon.store.results import save_result
 
 
 def code_cells(nb):
@@ -481,7 +481,7 @@ import sys
 sys.path.insert(0, {tests!r})
 import pytest, tiny
 from pathlib import Path
-from recon.press import edition, stamps
+from companion.press import edition, stamps
 patch = pytest.MonkeyPatch()
 patch.setattr(edition, "load_pool", lambda data, data_root: tiny.POOL)
 patch.setattr(stamps, "source_hash", lambda nb, profile: "code")

@@ -12,13 +12,13 @@ import nbformat
 import pytest
 import yaml
 
-from recon.chapters import ROOT, load
-from recon.chapters.catalogue import PAPERS, Rounding, best, catalogue
+from companion.chapters import ROOT, load
+from companion.chapters.catalogue import PAPERS, Rounding, best, catalogue
+from companion.press.html import build_html
+from companion.press.publish import keep
+from companion.press.runner import ReconRunError
 from recon.cli import main
 from recon.errors import ReconError
-from recon.press.html import build_html
-from recon.press.publish import keep
-from recon.press.runner import ReconRunError
 
 sys.path.append(str(ROOT / "book" / "_ext"))
 
@@ -47,7 +47,7 @@ def loaded_once():
         return seen[read]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("recon.chapters.catalogue.load", load_once)
+        patch.setattr("companion.chapters.catalogue.load", load_once)
         yield
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from sphinx.ext.autodoc import DataDocumenter
 
+from companion.chapters import ROOT
 from recon.attacks.recover import RecoverSettings
-from recon.chapters import ROOT
 from recon.training.kkt import Trained
 
 sys.path.append(str(ROOT / "book" / "_ext"))
@@ -45,7 +45,7 @@ def test_the_page_has_every_module_and_docstrings_as_they_are_typed(page):
         "auditing.audit.audit",
     ):
         assert f'id="recon.{name}"' in page, name
-    assert "‖θ_1‖²" in page and "recon.chapters.linear" not in page
+    assert "‖θ_1‖²" in page and "companion.chapters.linear" not in page
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def test_the_page_names_no_folder_and_no_address_of_the_machine_that_built_it(pa
     text = html.unescape(re.sub(r"<[^>]+>", "", page))
     assert re.findall(r"\w*Path\([^)]*\)|0x[0-9a-f]{6,}|<(?:function|class|\w+ object)[^>]*>|~recon", text) == []
     assert str(ROOT) not in text and str(Path.home()) not in text
-    assert "root : Path = ROOT" in entry(page, "recon.press.publish.render")
+    assert "root : Path = ROOT" in entry(page, "companion.press.publish.render")
 
 
 @pytest.mark.slow

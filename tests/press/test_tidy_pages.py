@@ -8,13 +8,13 @@ import matplotlib.pyplot as plt
 import pytest
 from PIL import Image
 
-from recon.chapters import ROOT
+from companion.chapters import ROOT
 
 sys.path.append(str(ROOT / "book" / "_ext"))
 
 from tidy_pages import MATHJAX, fewer_icons, fewer_rules, slimmer  # noqa: E402
 
-from recon.chapters.pictures import CHART_GROUND, chart, photographs  # noqa: E402
+from companion.chapters.pictures import CHART_GROUND, chart, photographs  # noqa: E402
 
 
 def test_rules_that_no_page_can_meet_are_left_out():

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from companion.chapters.linear.eight_bit import EightBitSettings
+from companion.press import train_both
+from companion.press.twins import twins
 from recon import cli
-from recon.chapters.linear.eight_bit import EightBitSettings
-from recon.press import train_both
-from recon.press.twins import twins
 
 STATIC = Path(__file__).parents[2] / "book" / "_static"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from recon.chapters import _defined, registry
-from recon.press import stamps
+from companion.chapters import _defined, registry
+from companion.press import stamps
 from recon.store import keys
 
 EXPERIMENTS = list(registry())
@@ -74,10 +74,10 @@ def test_all_of_the_package_reads_the_same_to_other_versions_of_python():
     """`recon.store.keys` alone needs no package, so any interpreter will do; a shim without one behind it does not."""
     script = f"""
 import sys
-sys.path.append({str(keys.PACKAGE / "store")!r})
+sys.path.append({str(keys.ROOT / "recon" / "store")!r})
 import keys
-for path in sorted(keys.PACKAGE.rglob("*.py")):
-    module = keys._read(".".join(path.relative_to(keys.PACKAGE).with_suffix("").parts), keys.PACKAGE)
+for path in sorted(path for package in keys.PACKAGES for path in (keys.ROOT / package).rglob("*.py")):
+    module = keys._read(".".join(path.relative_to(keys.ROOT).with_suffix("").parts), keys.ROOT)
     text = [module.text(name) for name in sorted(module.definitions)]
     print(module.dotted, keys.hashlib.sha256(repr(text).encode()).hexdigest())
 """
@@ -94,33 +94,34 @@ for path in sorted(keys.PACKAGE.rglob("*.py")):
 # ------------------------------------------------------------------------------------------------ a toy package
 
 TOY = {
-    "chapters/toy.py": "from recon import attack\nfrom recon.chapters.figures import grid\n"
+    "companion/chapters/toy.py": "from recon import attack\nfrom companion.chapters.figures import grid\n"
     "SIZE = 3\nOTHER = 4\n"
     "def compute(sizes, context: 'str'):\n    import recon.lazy\n    return attack.run(SIZE, recon.lazy.late())\n"
     "def claims():\n    return grid(OTHER)\n",
-    "chapters/figures.py": "def grid(x):\n    return x\n",
-    "attack.py": "from recon.optim import step as descend\nfrom recon.base import *\n"
+    "companion/chapters/figures.py": "def grid(x):\n    return x\n",
+    "recon/attack.py": "from recon.optim import step as descend\nfrom recon.base import *\n"
     "def run(n, x) -> 'int':\n    return Helper(n).go(x)\n"
     "class Helper(object):\n    def go(self, x):\n        return descend(x)\n"
     "def unused():\n    return 1\n",
-    "optim/__init__.py": "from recon.optim.steps import step\n",
-    "optim/steps.py": "print('imported')\nRATE = 0.1\ndef step(x):\n    return x * RATE\ndef other():\n    return 2\n",
-    "lazy.py": "def late():\n    return 7\n",
-    "base.py": "",
+    "recon/optim/__init__.py": "from recon.optim.steps import step\n",
+    "recon/optim/steps.py": "print('imported')\nRATE = 0.1\n"
+    "def step(x):\n    return x * RATE\ndef other():\n    return 2\n",
+    "recon/lazy.py": "def late():\n    return 7\n",
+    "recon/base.py": "",
 }
 #: (file, what stands there, what it becomes) -> whether the key changes
 EDITS = {
-    ("chapters/toy.py", "SIZE = 3", "SIZE = 5"): True,
-    ("chapters/toy.py", "OTHER = 4", "OTHER = 5"): False,
-    ("chapters/figures.py", "return x", "return 2 * x"): False,
-    ("attack.py", "descend(x)", "-descend(x)"): True,
-    ("attack.py", "return 1", "return 3"): False,
-    ("attack.py", "class Helper(object)", "class Helper(dict)"): True,
-    ("optim/steps.py", "0.1", "0.2"): True,
-    ("optim/steps.py", "x * RATE", "x / RATE"): True,
-    ("optim/steps.py", "return 2", "return 3"): False,
-    ("optim/steps.py", "imported", "changed"): True,  # what happens on import may matter to anything
-    ("lazy.py", "7", "8"): True,
+    ("companion/chapters/toy.py", "SIZE = 3", "SIZE = 5"): True,
+    ("companion/chapters/toy.py", "OTHER = 4", "OTHER = 5"): False,
+    ("companion/chapters/figures.py", "return x", "return 2 * x"): False,
+    ("recon/attack.py", "descend(x)", "-descend(x)"): True,
+    ("recon/attack.py", "return 1", "return 3"): False,
+    ("recon/attack.py", "class Helper(object)", "class Helper(dict)"): True,
+    ("recon/optim/steps.py", "0.1", "0.2"): True,
+    ("recon/optim/steps.py", "x * RATE", "x / RATE"): True,
+    ("recon/optim/steps.py", "return 2", "return 3"): False,
+    ("recon/optim/steps.py", "imported", "changed"): True,  # what happens on import may matter to anything
+    ("recon/lazy.py", "7", "8"): True,
 }
 
 
@@ -145,7 +146,7 @@ def test_hash_follows_names_and_nothing_else(toy, edit):
 
     def hashed() -> str:
         forget()
-        return keys.code_hash([("chapters.toy", "compute")], toy)
+        return keys.code_hash([("companion.chapters.toy", "compute")], toy)
 
     before = hashed()
     (toy / file).write_text("# why\n" + TOY[file])
@@ -156,7 +157,7 @@ def test_hash_follows_names_and_nothing_else(toy, edit):
 
 
 def test_a_name_that_is_nowhere_is_no_endless_search(toy):
-    assert keys.reached([("attack", "nothing"), ("nowhere", "nothing")], toy) == set()
+    assert keys.reached([("recon.attack", "nothing"), ("nowhere", "nothing")], toy) == set()
 
 
 # ----------------------------------------------------------------------------------- every experiment, on a copy
@@ -165,9 +166,9 @@ def test_a_name_that_is_nowhere_is_no_endless_search(toy):
 class Read(keys._Module):
     """What `keys` makes of a file, each definition made once."""
 
-    def __init__(self, dotted: str, package: Path) -> None:
-        super().__init__(dotted, package)
-        plain = package / dotted.replace(".", "/")
+    def __init__(self, dotted: str, root: Path) -> None:
+        super().__init__(dotted, root)
+        plain = root / dotted.replace(".", "/")
         self.path = plain / "__init__.py" if plain.is_dir() else plain.with_suffix(".py")
         self.text = cache(super().text)
         self.used = cache(lambda name: list(keys._Module.uses(self, name)))
@@ -178,13 +179,14 @@ class Read(keys._Module):
 
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
-    """A copy of the package, of which a file is read again only when `write` has edited it."""
-    package = shutil.copytree(keys.PACKAGE, tmp_path / "recon", ignore=shutil.ignore_patterns("__pycache__"))
+    """A copy of the packages, of which a file is read again only when `write` has edited it."""
+    for package in keys.PACKAGES:
+        shutil.copytree(keys.ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(
-        keys, "_read", lambda dotted, _: SEEN.get(dotted) or SEEN.setdefault(dotted, Read(dotted, package))
+        keys, "_read", lambda dotted, _: SEEN.get(dotted) or SEEN.setdefault(dotted, Read(dotted, tmp_path))
     )
     SEEN.clear()
-    return package
+    return tmp_path
 
 
 SEEN: dict[str, Read] = {}  # of the copy
@@ -200,8 +202,8 @@ def root_of(name: str) -> keys.Name:
     return _defined(registry()[name].compute)
 
 
-def hashes(package: Path) -> dict[str, str]:
-    return {name: keys.code_hash([root_of(name)], package) for name in EXPERIMENTS}
+def hashes(root: Path) -> dict[str, str]:
+    return {name: keys.code_hash([root_of(name)], root) for name in EXPERIMENTS}
 
 
 class Reworded(ast.NodeTransformer):
@@ -240,9 +242,9 @@ def test_wording_changes_no_key(copy):
     assert hashes(copy) == before
 
 
-def parts_of(name: str, package: Path = keys.PACKAGE) -> set[keys.Name]:
+def parts_of(name: str, root: Path = keys.ROOT) -> set[keys.Name]:
     """What an experiment's compute reaches."""
-    return keys.reached([root_of(name)], package)
+    return keys.reached([root_of(name)], root)
 
 
 class OneFactor(ast.NodeTransformer):
@@ -311,9 +313,9 @@ def test_a_factor_in_anything_that_is_reached_changes_the_key(copy):
 def test_no_experiment_depends_on_what_only_shows_or_stores(name):
     module, _ = root_of(name)
     found = {each for each, _ in parts_of(name)}
-    assert module in found and any(each.startswith("images") for each in found)
+    assert module in found and any(each.startswith("recon.images") for each in found)
     shown = {"cli", "press", "auditing"}
-    assert not any(each.split(".")[0] in shown or each.endswith((".claims", ".figures")) for each in found)
+    assert not any(each.split(".")[1] in shown or each.endswith((".claims", ".figures")) for each in found)
 
 
 # ------------------------------------------------------------------------------------------------ pages
@@ -335,7 +337,10 @@ def test_a_pages_hash_follows_the_script_of_an_element_on_it(monkeypatch, tmp_pa
     static = tmp_path / "book" / "_static"
     static.mkdir(parents=True)
     monkeypatch.setattr(stamps, "ROOT", tmp_path)
-    playing, other = page("from recon.chapters.landscape.walk import walk"), page("from recon.nets.mlp import affine")
+    playing, other = (
+        page("from companion.chapters.landscape.walk import walk"),
+        page("from recon.nets.mlp import affine"),
+    )
     (static / "walk.js").write_text("() => {}")
     before = [stamps.source_hash(each, "smoke") for each in (playing, other)]
     (static / "walk.js").write_text("() => 1")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from companion.store.reconstructions import NAME, keep_reconstructions, kept_reconstructions
 from recon.errors import ReconError
 from recon.scoring.metrics import ncc
-from recon.store.reconstructions import NAME, keep_reconstructions, kept_reconstructions
 
 
 def test_what_is_kept_scores_as_what_was_found(tmp_path):

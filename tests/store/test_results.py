@@ -12,21 +12,13 @@ import pytest
 import torch
 from pydantic import Field
 
-from recon.chapters import registry
+from companion.chapters import registry
+from companion.store import results
+from companion.store.results import Claim, Data, Provenance, Result, find_result, load_result, save_result
 from recon.errors import ReconError
-from recon.store import results
+from recon.store import tensors as tensors_on_disk
 from recon.store.keys import result_key
-from recon.store.results import (
-    Claim,
-    Data,
-    Provenance,
-    Result,
-    find_result,
-    load_result,
-    load_tensors,
-    save_result,
-    save_tensors,
-)
+from recon.store.tensors import checkpoint_folder, load_tensors, save_tensors
 
 
 @dataclass(frozen=True)
@@ -172,7 +164,7 @@ def test_killed_while_writing_arrays_leaves_the_old_result(tmp_path, monkeypatch
     save_result(example("k"), tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(results.safetensors.torch, "save_file", interrupt)
+        patch.setattr(tensors_on_disk.safetensors.torch, "save_file", interrupt)
         save_result(other_example(), tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -242,20 +234,20 @@ def test_folder_that_cannot_be_written_is_one_sentence(tmp_path):
 def test_checkpoints_of_other_keys_are_removed(tmp_path):
     for key in ("old", "new"):
         (tmp_path / f"checkpoint-{key}").mkdir()
-    assert results.checkpoint_folder(tmp_path, "new") == tmp_path / "checkpoint-new"
+    assert checkpoint_folder(tmp_path, "new") == tmp_path / "checkpoint-new"
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint-new"]
 
 
 def test_loaded_tensors_are_aligned_like_computed_ones(tmp_path):
     """Otherwise vectorised sums round differently, and a resumed run is not the uninterrupted one to the last bit."""
     tensors = {name: torch.rand(n, dtype=torch.float64) for n, name in zip((1, 3, 5, 7, 100), "abcde", strict=True)}
-    results.save_tensors(tensors, tmp_path / "t")
-    assert all(tensor.data_ptr() % 64 == 0 for tensor in results.load_tensors(tmp_path / "t").values())
+    save_tensors(tensors, tmp_path / "t")
+    assert all(tensor.data_ptr() % 64 == 0 for tensor in load_tensors(tmp_path / "t").values())
 
 
 def test_reading_while_another_process_replaces_the_file_is_no_damage(tmp_path, monkeypatch):
     """A checkpoint is replaced every few seconds; who looks at it meanwhile sees one version or the other, whole."""
-    path, real = tmp_path / "state.safetensors", results.safetensors.safe_open
+    path, real = tmp_path / "state.safetensors", tensors_on_disk.safetensors.safe_open
     save_tensors({"x": torch.zeros(10)}, path)
 
     def opened_and_replaced(*arguments):
@@ -263,7 +255,7 @@ def test_reading_while_another_process_replaces_the_file_is_no_damage(tmp_path, 
         save_tensors({"x": torch.ones(10)}, path)
         return file
 
-    monkeypatch.setattr(results.safetensors, "safe_open", opened_and_replaced)
+    monkeypatch.setattr(tensors_on_disk.safetensors, "safe_open", opened_and_replaced)
     assert (load_tensors(path)["x"] == 0).all()
     monkeypatch.undo()
     assert (load_tensors(path)["x"] == 1).all()

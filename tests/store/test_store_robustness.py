@@ -43,10 +43,12 @@ from toys import (  # noqa: F401  (calm, stage and store are fixtures)
     store,
 )
 
-from recon.chapters.run import run
+from companion.chapters.run import run
+from companion.store import parts
+from companion.store.results import load_result
 from recon.errors import ReconError
-from recon.store import files, parts
-from recon.store.results import load_result, load_tensors, save_tensors
+from recon.store import files
+from recon.store.tensors import load_tensors, save_tensors
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from companion.store.sweep import sweep
 from recon.errors import ReconError
-from recon.store.results import save_tensors
-from recon.store.sweep import sweep
+from recon.store.tensors import save_tensors
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -77,7 +77,7 @@ def test_a_cluster_of_two_gives_the_same_and_survives_a_killed_worker(tmp_path, 
 
 
 def test_bad_input_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr("recon.store.sweep.CONNECT_TIMEOUT_S", 1)
+    monkeypatch.setattr("companion.store.sweep.CONNECT_TIMEOUT_S", 1)
     with pytest.raises(ReconError, match="at least 1, not 0"):
         sweep(make_unit(), NAMES, tmp_path, workers=0)
     for address in ("tcp://127.0.0.1:1", "nonsense://x"):

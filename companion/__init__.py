@@ -1,0 +1,1 @@
+"""The companion: what makes the book of `recon` — experiments, claims, figures, results on disk, pages."""

@@ -1,0 +1,145 @@
+"""One folder a chapter, all alike:
+
+    metrics.py   what is measured, as frozen dataclasses: the types of `result.metrics`
+    sizes.py     how large: one dataclass of sizes, one instance a profile
+    compute.py   `compute(sizes, context) -> Outcome`: what a result's key covers
+    claims.py    `claims(metrics, sizes)`: each sentence with the paper's value, ours, the null and a verdict
+    figures.py   `plot_*(result)`: one function a figure of the page
+
+Its `__init__.py` puts them together as `Experiment`s, which `registry` finds: there is no list to edit.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from companion.chapters.base import Experiment
+from companion.store.results import Result, adapter, load_result, read_json
+from recon.errors import ReconError
+from recon.store.keys import Name, code_hash
+
+PROFILES = ("smoke", "laptop", "paper")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def registry() -> Mapping[str, Experiment]:
+    """Name -> experiment: every `Experiment` that a folder beside this file defines, in the order of the book."""
+    found: dict[str, Experiment] = {}
+    for module in iter_modules(__path__):
+        if module.ispkg:
+            members = vars(import_module(f"{__name__}.{module.name}"))
+            found |= {value.name: value for value in members.values() if isinstance(value, Experiment)}
+    return dict(sorted(found.items(), key=lambda item: item[1].chapter))
+
+
+def experiment(name: str) -> Experiment:
+    """By its name; ReconError for one that there is not."""
+    if name not in registry():
+        raise ReconError(f"unknown experiment '{name}': choose one of {', '.join(registry())}")
+    return registry()[name]
+
+
+def sizes_of(chosen: Experiment, profile: str, overrides: Mapping[str, Any]) -> Any:
+    """The sizes of a profile, with some fields replaced; "attack.restarts" is a field of the field `attack`.
+
+    Texts are read as the field's type.  ReconError for an unknown profile, an unknown field (with the nearest one), or
+    a value that does not fit.
+    """
+    if profile not in chosen.sizes:
+        raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(chosen.sizes)}")
+    sizes = chosen.sizes[profile]
+    for path, value in overrides.items():
+        sizes = _with(sizes, path, value, chosen.name)
+    return sizes
+
+
+def _with(sizes: Any, path: str, value: object, whose: str) -> Any:
+    """A copy of a dataclass with one field replaced."""
+    name, _, inner = path.partition(".")
+    known = [each.name for each in fields(sizes)]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
+        raise ReconError(f"{whose} has no size '{name}': did you mean '{near}'?")
+    old = getattr(sizes, name)
+    if inner and not is_dataclass(old):
+        raise ReconError(f"{name} of {whose} is a value without fields: set {name} itself")
+    if inner:
+        return replace(sizes, **{name: _with(old, inner, value, f"{name} of {whose}")})
+    try:
+        checked = TypeAdapter(type(sizes)).validate_python(
+            {**{each: getattr(sizes, each) for each in known}, name: value}
+        )
+    except ValidationError as error:
+        message = error.errors()[0]["msg"]
+        raise ReconError(f"{name} of {whose} cannot be {value!r}: {message}") from error
+    return replace(sizes, **{name: getattr(checked, name)})
+
+
+def code_of(chosen: Experiment) -> str:
+    """Hash of the code that an experiment computes with."""
+    return code_hash([_defined(chosen.compute)])
+
+
+def page_code_of(chosen: Experiment) -> str:
+    """Hash of the code that its claims and figures are made with: they make a page stale, never a result."""
+    return code_hash(_defined(function) for function in (chosen.claims, *chosen.figures.values()))
+
+
+def _defined(function: Any) -> Name:
+    """Where a function is defined; all of its module where it has no name there."""
+    inner = getattr(function, "func", function)  # of a partial
+    return (
+        inner.__module__,
+        inner.__name__ if inner.__name__.isidentifier() and inner.__name__ == inner.__qualname__ else "",
+    )
+
+
+def load(folder: Path, arrays: bool = True) -> Result[Any]:
+    """A stored result of any experiment, its claims made by today's code; ReconError where it is missing or damaged."""
+    name = read_json(folder / "result.json").get("experiment")
+    chosen = registry().get(str(name))
+    if chosen is None:
+        raise ReconError(f"the result in {folder} is of an unknown experiment '{name}'")
+    found = load_result(folder, chosen.metrics, arrays)
+    return with_claims(found, chosen)
+
+
+def with_claims(result: Result[Any], chosen: Experiment) -> Result[Any]:
+    """The result with the sentences and verdicts of today: they are a function of its metrics and sizes."""
+    claims = chosen.claims(result.metrics, sizes_at(result, chosen))
+    return replace(result, made=replace(result.made, claims=claims))
+
+
+def sizes_at(result: Result[Any], chosen: Experiment) -> Any:
+    """The sizes that a result was made at; ReconError where they have other fields today."""
+    try:
+        return adapter(type(next(iter(chosen.sizes.values())))).validate_python(result.made.config)
+    except ValidationError as error:
+        raise ReconError(
+            f"the result of {chosen.name} was made at sizes that there are no more: run it again"
+        ) from error
+
+
+def kept(name: str) -> tuple[Result[Any], Path] | None:
+    """The result at the paper's size that `recon keep` put into the book, and its folder; None if there is none."""
+    folder = ROOT / "book" / "paper-size" / name
+    return (load(folder, arrays=False), folder) if (folder / "result.json").is_file() else None
+
+
+def kept_sets(name: str) -> list[Result[Any]]:
+    """The runs at the paper's size that the book keeps, one an image set, without arrays; the first is seed 0's."""
+    stored = kept(name)
+    if stored is None:
+        return []
+    result, folder = stored
+    return [result, *(load(other, arrays=False) for other in sorted(folder.glob("seed-*")))]

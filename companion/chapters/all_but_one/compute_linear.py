@@ -1,0 +1,120 @@
+"""Appendix H: the last image of a linear model, in closed form, and what becomes of it where the knowledge is wrong."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from companion.chapters.all_but_one.informed_closed_form import Missing, missing_image
+from companion.chapters.all_but_one.metrics import Closed, LinearMetrics, Precision
+from companion.chapters.all_but_one.sizes import LinearSizes
+from companion.chapters.base import Context, Outcome, Tensors
+from recon.nets.mlp import affine
+from recon.released import Weights
+from recon.scoring.matching import nearest
+from recon.training.inner_problem import Objective, solve_affine, with_ones
+
+HALF_A_LEVEL = 1 / 510
+SHOWN = 8
+
+
+def compute_linear(sizes: LinearSizes, context: Context) -> Outcome[LinearMetrics]:
+    """Both losses at every n; the pictures are of the logistic loss at the largest."""
+    rows: list[Closed] = []
+    arrays: Tensors = {}
+    for n in sizes.ns:
+        for loss in ("logistic", "mse"):
+            row, pictures = closed(loss, n, sizes.weight_decay, context)
+            rows.append(row)
+            arrays = pictures if loss == "logistic" else arrays
+    return Outcome(LinearMetrics(n_train=rows[-1].n, rows=rows), arrays)
+
+
+def closed(loss: str, n: int, weight_decay: float, context: Context) -> tuple[Closed, Tensors]:
+    """Every image in turn is the missing one.  The mean that is subtracted is that of other images: the training
+    images' own mean, published, would give the last one away already."""
+    data = context.dataset(n, n)
+    mean = data.init.flat.double().mean(0)
+    x, others, free = (part.flat.double() - mean for part in (data.train, data.held_out, data.init))
+    y = data.train.y.double()
+    theta = trained(loss, x, y, weight_decay)
+    weights = Weights(affine(x.shape[1]), theta, weight_decay=weight_decay)
+    rounded = weights.to(dtype=torch.float32)
+    every = range(len(x))
+    exact = [missing_image(weights, *without(x, y, t), loss) for t in every]
+    single = [missing_image(rounded, *without(x, y, t), loss) for t in every]
+    swapped = [missing_image(weights, *with_another(x, y, t, others), loss) for t in every]
+    two = [missing_image(weights, *without(x, y, t, (t + 1) % len(x)), loss) for t in every]
+    row = Closed(
+        loss=loss,
+        n=len(x),
+        exact=precision(exact, x, y),
+        single=precision(single, x, y),
+        least_slope=min(abs(found.slope) for found in exact),
+        wrong_doubt=middle([found.doubt for found in swapped]),
+        least_wrong_doubt=min(found.doubt for found in swapped),
+        wrong_l2=middle((stacked(swapped) - x).norm(dim=1).tolist()),
+        two_doubt=middle([found.doubt for found in two]),
+        least_two_doubt=min(found.doubt for found in two),
+        nearest_known=nearest_known(x),
+        nearest_other=nearest(x, torch.cat([others, free])).score.mean().item(),
+        mean=((x - (x.sum(0) - x) / (len(x) - 1)).norm(dim=1)).mean().item(),
+    )
+    chosen = torch.linspace(0, len(x) - 1, SHOWN).round().long()
+    known = x[[int(torch.cdist(x[t : t + 1], x)[0].topk(2, largest=False).indices[1]) for t in chosen]]
+    pictures = {"truth": x[chosen], "exact": stacked(exact)[chosen], "single": stacked(single)[chosen]}
+    pictures |= {"wrong": stacked(swapped)[chosen], "two": stacked(two)[chosen], "known": known}
+    return row, {name: (rows + mean).float() for name, rows in pictures.items()}
+
+
+def trained(loss: str, x: Tensor, y: Tensor, weight_decay: float) -> Tensor:
+    """θ* (d + 1,) of the objective of chapter 1, exactly: by Newton's method, or of squared errors in closed form."""
+    if loss == "logistic":
+        return solve_affine(Objective(affine(x.shape[1]), y, weight_decay), x[None]).theta[0]
+    x_bar = with_ones(x)
+    kernel = x_bar @ x_bar.mT + len(x) * weight_decay * torch.eye(len(x), dtype=x.dtype)
+    return x_bar.mT @ torch.linalg.solve(kernel, 2 * y - 1)
+
+
+def without(x: Tensor, y: Tensor, *missing: int) -> tuple[Tensor, Tensor]:
+    """What is known: all rows but these."""
+    kept = torch.ones(len(x), dtype=torch.bool)
+    kept[list(missing)] = False
+    return x[kept], y[kept]
+
+
+def with_another(x: Tensor, y: Tensor, t: int, others: Tensor) -> tuple[Tensor, Tensor]:
+    """What somebody takes for known who is wrong about the first image, and believes another one in its place."""
+    known, labels = without(x, y, t)
+    known = known.clone()
+    known[0] = others[t % len(others)]
+    return known, labels
+
+
+def stacked(found: list[Missing]) -> Tensor:
+    """Images (n, d)."""
+    return torch.stack([each.x for each in found])
+
+
+def precision(found: list[Missing], x: Tensor, y: Tensor) -> Precision:
+    """Against the truth."""
+    off = stacked(found) - x
+    labels = torch.tensor([each.label for each in found]).round()
+    return Precision(
+        found=int((off.abs().amax(1) < HALF_A_LEVEL).sum()),
+        labels=int((labels == y).sum()),
+        median_l2=off.norm(dim=1).median().item(),
+        worst_l2=off.norm(dim=1).max().item(),
+        doubt=max(each.doubt for each in found),
+    )
+
+
+def nearest_known(x: Tensor) -> float:
+    """Mean distance of an image to the nearest of the others."""
+    distances = torch.cdist(x, x).fill_diagonal_(torch.inf)
+    return distances.amin(1).mean().item()
+
+
+def middle(values: list[float]) -> float:
+    """The median."""
+    return torch.tensor(values, dtype=torch.float64).median().item()

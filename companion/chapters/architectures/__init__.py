@@ -1,0 +1,21 @@
+"""Appendix J: deeper networks, and more classes."""
+
+from companion.chapters.architectures.claims import dense_claims
+from companion.chapters.architectures.compute_dense import compute_dense
+from companion.chapters.architectures.figures import DENSE_FIGURES
+from companion.chapters.architectures.metrics import DenseMetrics
+from companion.chapters.architectures.sizes import DENSE_SIZES
+from companion.chapters.base import Experiment
+
+DENSE = Experiment(
+    name="architectures-dense",
+    chapter="j-architectures",
+    section="",
+    summary="more layers and more classes: what a fully connected network then keeps to itself",
+    cost={"smoke": "5 s", "laptop": "2 min", "paper": "20 min"},
+    sizes=DENSE_SIZES,
+    metrics=DenseMetrics,
+    compute=compute_dense,
+    claims=dense_claims,
+    figures=DENSE_FIGURES,
+)

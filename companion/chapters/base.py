@@ -1,0 +1,97 @@
+"""What every experiment is: sizes in, typed metrics and arrays out; claims and figures are made from those alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from companion.chapters.streams import stream
+from companion.store.results import Claim, Result
+from recon.images.bundle import Bundle
+from recon.images.partitions import Dataset, partition, partitions
+from recon.images.pool import ImagePool
+from recon.optim.loop import Checkpoints
+
+S = TypeVar("S")
+M = TypeVar("M")
+Tensors = dict[str, Tensor]
+
+
+class Sweep(Protocol):
+    """Many independent runs: what `unit` makes of every name, by name, on as many processes as the reader allows; see
+    `companion.store.sweep`."""
+
+    def __call__(self, unit: Callable[[str], Tensors], names: list[str], label: str) -> dict[str, Tensors]: ...
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an experiment runs with: images, device, seed, a place for checkpoints of unfinished work, and a way to do
+    many independent runs.  The seed draws everything: images, starts and weights."""
+
+    pool: ImagePool
+    device: torch.device
+    seed: int
+    checkpoints: Checkpoints
+    sweep: Sweep
+
+    def stream(self, name: str, index: int = 0) -> torch.Generator:
+        """A fresh generator of this run's seed: see `companion.chapters.streams.stream`."""
+        return stream(self.seed, name, index)
+
+    def dataset(self, n_train: int, n_held_out: int = 200) -> Dataset:
+        """The partitions of this experiment, drawn by its seed."""
+        return partition(self.pool, n_train, n_held_out=n_held_out, seed=self.seed)
+
+    def images(self, n_train: int, swapped: bool = False) -> Bundle:
+        """Those images on this device, minus the training mean, as many held out as trained on.  swapped: training and
+        start partition change places, for a shadow network."""
+        data = self.dataset(n_train, n_train)
+        return Bundle.of(data.swapped() if swapped else data, self.device)
+
+    def datasets(self, n_train: int, sets: int, n_held_out: int = 200) -> list[Dataset]:
+        """`sets` of them with training images of their own."""
+        return partitions(self.pool, n_train, sets, n_held_out=n_held_out, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[M]):
+    """What an experiment computes: metrics, an instance of its own dataclass, and arrays (tensors) by name."""
+
+    metrics: M
+    arrays: Tensors
+
+
+@dataclass(frozen=True)
+class Experiment(Generic[S, M]):
+    """An entry of `recon list`.
+
+    chapter: stem of its notebook · section: of the paper · cost: per profile, in words · sizes: per profile · metrics:
+    their type · compute: sizes and context to metrics and arrays, all that the key covers · claims: from metrics and
+    sizes · figures: file stem -> figure of a result · on_gpu: whether it computes on a GPU where there is one ·
+    shape: (C, H, W) of the images that it needs, None for any · paper_size: fields of the sizes as the paper, or the
+    setting that it takes over, has them; empty where it states none.
+    """
+
+    name: str
+    chapter: str
+    section: str
+    summary: str
+    cost: Mapping[str, str]
+    sizes: Mapping[str, S]
+    metrics: type[M]
+    compute: Callable[[S, Context], Outcome[M]]
+    claims: Callable[[M, S], list[Claim]]
+    figures: Mapping[str, Callable[[Result[M]], Figure]]
+    on_gpu: bool = True
+    shape: tuple[int, int, int] | None = None
+    paper_size: Mapping[str, Any] = field(default_factory=dict)
+
+    def at_paper_size(self, sizes: S) -> bool:
+        """Whether these sizes are the paper's, as far as it states them."""
+        return all(getattr(sizes, name) == value for name, value in self.paper_size.items())

@@ -1,0 +1,36 @@
+"""Appendix I: other sets of images with the same weights; and what an adversary can say who holds candidates."""
+
+from companion.chapters.base import Experiment
+from companion.chapters.candidates import compute_members, compute_sets
+from companion.chapters.candidates.claims import member_claims, set_claims
+from companion.chapters.candidates.figures import MEMBER_FIGURES, SET_FIGURES
+from companion.chapters.candidates.metrics import MemberMetrics, SetMetrics
+from companion.chapters.candidates.sizes import MEMBER_SIZES, SET_SIZES
+
+CHAPTER = "i-candidates"
+SETS = Experiment(
+    name="counterfactual-sets",
+    chapter=CHAPTER,
+    section="",
+    summary="other images with pixels in [0, 1] that satisfy the same KKT conditions: how many, how far, how natural",
+    cost={"smoke": "5 s", "laptop": "3 min", "paper": "an hour"},
+    sizes=SET_SIZES,
+    metrics=SetMetrics,
+    compute=compute_sets.compute,
+    claims=set_claims,
+    figures=SET_FIGURES,
+    on_gpu=False,
+)
+MEMBERS = Experiment(
+    name="candidate-membership",
+    chapter=CHAPTER,
+    section="",
+    summary="KKT multipliers on a pool of candidates as membership, against shadow networks and one-line tests",
+    cost={"smoke": "5 s", "laptop": "3 min", "paper": "an hour"},
+    sizes=MEMBER_SIZES,
+    metrics=MemberMetrics,
+    compute=compute_members.compute,
+    claims=member_claims,
+    figures=MEMBER_FIGURES,
+    on_gpu=False,
+)

@@ -1,0 +1,296 @@
+"""Every claim of all results with the run that it comes from: what `recon claims` and the claims page show.
+
+A claim at the paper's size comes before the same claim at a smaller one, and only the former has the paper's verdict:
+what was run at a smaller size says so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from companion.chapters import load, registry, sizes_at
+from companion.store.results import Claim, Result
+from recon.errors import ReconError
+
+PAPERS = {"runkel2024": "Runkel et al.", "chen2022": "Chen & Campbell", "others": "other papers", "ours": "ours"}
+YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+
+
+UNDECIDED, MIXED, CHECK = "undecided", "mixed", "check"
+NOT_TESTED = "not tested at the paper's size"  # why a paper's sentence is undecided
+#: identities, theorems, and starts that solve the problem already: they check the code, and cannot fail otherwise
+CHECKS = (
+    "linear-underdetermined",
+    "linear-trivial",
+    "linear-kernel",
+    "affine-truth-perfect",
+    "affine-distance-truth",
+    "informed-exact",
+    "counterfactual-exact",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A claim with the run that it comes from.
+
+    seeds: the same claim at other seeds · at_paper_size: whether the run had the paper's size, as far as it states one.
+    """
+
+    claim: Claim
+    result: Result[Any]
+    chapter: str
+    at_paper_size: bool
+    seeds: tuple[Claim, ...] = ()
+
+    @property
+    def tested(self) -> bool:
+        """Whether the run decides: a paper's sentence has a verdict from a run at its size, and from no other."""
+        return self.at_paper_size or not self.claim.section
+
+    @property
+    def verdict(self) -> str:
+        """What the page says: `MIXED` where the image sets differ, `UNDECIDED` where the rule's number is nearer to its
+        threshold than it spreads over them, `CHECK` for an identity that holds."""
+        found = {self.claim.verdict, *(other.verdict for other in self.seeds)}
+        if not self.tested:
+            return UNDECIDED
+        if self.claim.id in CHECKS and "not reproduced" not in found:
+            return CHECK
+        if len(found) > 1:
+            return MIXED
+        near = self.distance is not None and abs(self.distance) < 1
+        return UNDECIDED if near else self.claim.verdict
+
+    @property
+    def distance(self) -> float | None:
+        """Mean distance of the rule's number from its threshold over the image sets, in units of its standard deviation
+        over them, at most 99; None where no single number decides, or of one image set."""
+        margins = [each.margin for each in (self.claim, *self.seeds) if each.margin is not None]
+        if len(margins) < 2:
+            return None
+        mean, spread = statistics.fmean(margins), statistics.stdev(margins)
+        return math.copysign(min(99.0, abs(mean) / spread if spread else 99.0), mean)
+
+    @property
+    def image_sets(self) -> int:
+        """Seeds that it was run at; each draws its own images."""
+        return 1 + len(self.seeds)
+
+    @property
+    def verdict_over_sets(self) -> str:
+        """`verdict`; where it is `MIXED`, what the image sets said, and where it is undecided for its size, that."""
+        if not self.tested:
+            return f"{UNDECIDED} ({NOT_TESTED}; this run: {replace(self, at_paper_size=True).verdict_over_sets})"
+        said = Counter(each.verdict for each in (self.claim, *self.seeds))
+        told = ", ".join(f"{verdict} on {count}" for verdict, count in said.items())
+        return f"{MIXED} ({told} of {self.image_sets} image sets)" if self.verdict == MIXED else self.verdict
+
+    @property
+    def size(self) -> str:
+        """Images, width and candidates of the run, as far as it has one of each; images as many as there were, where
+        the pool held fewer than were asked for."""
+        config = self.result.made.config
+        pairs = [(net["n_train"], net["width"]) for net in config.get("nets") or ()]
+        pairs = config["networks"] if {"networks", "shadow_n"} <= config.keys() else pairs
+        if pairs:  # several networks
+            both = dict(zip(("n", "width"), zip(*pairs, strict=True), strict=True))
+            ranges = {name: f"{min(v)} to {max(v)}" if min(v) < max(v) else f"{v[0]}" for name, v in both.items()}
+            return ", ".join(f"{name} = {value}" for name, value in ranges.items())
+        n = config.get("n_train") and getattr(self.result.metrics, "n_train", config["n_train"])
+        found = {"n": n, "width": config.get("width"), "m": (config.get("attack") or {}).get("m")}
+        return ", ".join(f"{name} = {value}" for name, value in found.items() if value is not None)
+
+    @property
+    def papers(self) -> str:
+        """Which of these sizes are the paper's, ", the paper's n and width"; "" where it states none or the run had
+        another."""
+        stated = registry()[self.result.made.experiment].paper_size
+        names = [{"n_train": "n"}.get(name, name.replace("_", " ")) for name in stated]
+        return f", the paper's {' and '.join(names)}" if names and self.at_paper_size else ""
+
+    @property
+    def budget(self) -> str:
+        """What the run took, and on what.
+
+        Of some interrupted runs only the last part was timed, and nothing says of which.  So a run on a CPU that took
+        less than a fifth of what its experiment says it costs has that beside it.
+        """
+        made = self.result.made
+        seconds, device = made.seconds, made.device.replace("NVIDIA ", "")
+        took = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(seconds, 1):.0f} s"
+        cost = registry()[made.experiment].cost.get(made.profile, "")
+        if device.startswith("cpu") and not made.overrides and seconds < stated_seconds(cost) / 5:
+            took += f", perhaps for the last part alone; stated: about {cost}"
+        return f"{took}, {device}"
+
+
+UNITS = {"s": 1, "min": 60, "minute": 60, "hour": 3600}
+COUNTS = {"half an": 0.5, "a": 1, "an": 1, "": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+
+
+def stated_seconds(cost: str) -> float:
+    """What an experiment says that it costs, in seconds; 0 where that says nothing.  "hours" alone: at least one.
+
+    >>> stated_seconds("three hours"), stated_seconds("half an hour"), stated_seconds("35 min"), stated_seconds("hours")
+    (10800, 1800.0, 2100.0, 3600)
+    """
+    count, _, unit = cost.rpartition(" ")
+    size = UNITS.get(unit if unit in UNITS else unit.removesuffix("s"), 0)
+    return size * (COUNTS[count] if count in COUNTS else float(count) if count.replace(".", "", 1).isdigit() else 0)
+
+
+def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
+    """Every claim of the results in a folder, in the order of the book; before them those kept at profile `paper`."""
+    found = []
+    for folder in (*([root / "book" / "paper-size"] if kept else []), results):
+        for name, experiment in registry().items():
+            if not os.path.lexists(folder / name / "result.json"):
+                continue
+            result = load(folder / name, arrays=False)
+            at_paper_size = experiment.at_paper_size(sizes_at(result, experiment))
+            others = seeds_of(root, name, result) if kept else []
+            for claim in result.claims:
+                same = tuple(c for other in others for c in other.claims if c.id == claim.id)
+                found.append(Row(claim, result, experiment.chapter, at_paper_size, same))
+    return found
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What other roundings make of the verdicts at laptop, as benchmarks/rounding.py measured it.
+
+    verdicts: claim -> verdict -> under how many arithmetics it came out · published, here: the processors of the
+    published edition and of the measurement · differ: claim -> its verdicts on these two · compared: how many claims
+    were judged on both.
+    """
+
+    verdicts: dict[str, dict[str, int]]
+    published: str
+    here: str
+    differ: dict[str, list[str]]
+    compared: int
+
+    def holds(self, claim: str) -> bool | None:
+        """Whether a claim's verdict is the same under all of them, and on both processors; None if only one was
+        tried."""
+        found = self.verdicts.get(claim, {})
+        if claim in self.differ or len(found) > 1:
+            return False
+        return True if sum(found.values()) > 1 else None
+
+    def in_words(self, claim: str) -> str:
+        """For a card."""
+        found = self.verdicts.get(claim, {})
+        turned = ", ".join(f"{verdict} under {count}" for verdict, count in found.items())
+        if self.holds(claim) is None:
+            return f"the same on {self.published} and {self.here}" if claim in self.verdicts else "not measured"
+        if self.holds(claim):
+            return f"the same under {sum(found.values())} arithmetics, on {self.published} and {self.here}"
+        if claim in self.differ:
+            there, here = self.differ[claim]
+            return f"on one processor only: {there} on {self.published}, {here} on {self.here}"
+        return f"on one processor only: {turned} arithmetics"
+
+
+def rounding(root: Path) -> Rounding:
+    """As benchmarks/rounding.py keeps it in benchmarks/rounding.json."""
+    found = json.loads((root / "benchmarks" / "rounding.json").read_text(encoding="utf-8"))["laptop"]
+    verdicts = {claim: count for each in found["experiments"].values() for claim, count in each["verdicts"].items()}
+    processors = found["processors"]
+    published, here = (
+        next((maker for maker in ("AMD", "Intel") if maker in processors[which]), processors[which])
+        for which in ("published", "here")
+    )
+    return Rounding(verdicts, published, here, processors["differ"], processors["verdicts"])
+
+
+def size_in_words(row: Row) -> str:
+    """`Row.size`; of several networks on the same images, how many these are, and their pixels."""
+    config = row.result.made.config
+    nets = config.get("nets")
+    if nets and "n_train" not in nets[0]:
+        return f"n = {config['n_train']}, {config['side']} × {config['side']} pixels"
+    return row.size
+
+
+def best(found: Iterable[Row]) -> dict[str, Row]:
+    """Claim -> the run that counts: at the paper's size if there is one, and of those the one that is kept."""
+    first = sorted(found, key=lambda row: not row.at_paper_size)
+    return {row.claim.id: row for row in reversed(first)}
+
+
+def seeds_of(root: Path, name: str, result: Result[Any]) -> list[Result[Any]]:
+    """The same experiment, data and sizes at other seeds, one a seed, as `recon keep` stored them in the book; profiles
+    are names of sizes, and change what they name."""
+    folders = [path for where in ("seeds", "paper-size") for path in (root / "book" / where / name).glob("seed-*")]
+    found = [load(folder, arrays=False) for folder in sorted(folders)]
+
+    def condition(each: Result[Any]) -> tuple[object, ...]:
+        return each.made.data.sha256, each.made.config
+
+    others = {each.made.seed: each for each in found if condition(each) == condition(result)}
+    return [others[seed] for seed in sorted(others) if seed != result.made.seed]
+
+
+def catalogue(root: Path) -> dict[str, Any]:
+    """book/claims.yml: ids by paper, and what was not attempted; ReconError if it cannot be read."""
+    try:
+        return yaml.safe_load((root / "book" / "claims.yml").read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise ReconError(f"book/claims.yml cannot be read: {error}") from error
+
+
+def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
+    """What `recon claims --json` prints; published: with the runs kept in the book, and what was not attempted."""
+    found, measured = [], rounding(root)
+    for row in rows(results, root, kept=published):
+        made = row.result.made
+        run: dict[str, Any] = {"chapter": row.chapter, "experiment": made.experiment, "profile": made.profile}
+        run |= {"data": made.data.name, "device": made.device, "seed": made.seed, "seconds": made.seconds}
+        run |= {
+            "size": size_in_words(row),
+            "at_paper_size": row.at_paper_size,
+            "tested": row.tested,
+            "image_sets": row.image_sets,
+        }
+        run |= {"distance_to_threshold": row.distance, "holds_under_other_roundings": measured.holds(row.claim.id)}
+        others = {"other_seeds": [c.ours for c in row.seeds], "other_values": [c.value for c in row.seeds]}
+        found.append({**asdict(row.claim), "verdict": row.verdict, "at_this_size": row.claim.verdict, **run, **others})
+    if not found:
+        raise ReconError(f"there are no results in {results}: run an experiment or the book first")
+    for item in catalogue(root)["not_attempted"] if published else ():
+        empty = dict.fromkeys(("id", "ours", "null", "chapter"), "")
+        found.append({**empty, **item, "verdict": "not attempted", "paper": PAPERS[item["paper"]]})
+    return found
+
+
+def place(section: str) -> str:
+    """Where a claim stands: a section of the two papers with its sign, another paper as it is called.
+
+    >>> place("4.2"), place("Balle et al. 2022, abstract"), place("")
+    ('§4.2', 'Balle et al. 2022, abstract', '')
+    """
+    return section if not section or YEAR.search(section) else f"§{section}"
+
+
+def in_words(record: dict[str, Any]) -> str:
+    """One of `records` as a line."""
+    if record["verdict"] == "not attempted":
+        where = f"{record['paper']}, §{record['section']}"
+        return f"{record['verdict']:15} {where}: {record['sentence']} ({record['why']})"
+    where = place(record["section"]) or "ours"
+    more = "".join(f" | {name}: {record[name]}" for name in ("paper", "null") if record[name])
+    said = record["verdict"] if record["tested"] else f"{UNDECIDED}, {NOT_TESTED} ({record['at_this_size']})"
+    return f"{said:15} {record['id']} ({where}, {record['chapter']}, {record['size']}): {record['ours']}{more}"

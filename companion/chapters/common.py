@@ -1,0 +1,157 @@
+"""What the chapters on weights share: centred images, the released network, the attack, the table of its matches."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from companion.chapters.base import Context, Tensors
+from companion.chapters.tables import Attacked, Competitions, MatchTable, Trained, flat
+from recon.attacks.recover import Recovered, RecoverSettings, recover
+from recon.images.bundle import Bundle
+from recon.nets.mlp import MLP, three_layer
+from recon.released import Weights
+from recon.scoring.matching import nearest, one_to_one, padded, target_decoy
+from recon.scoring.nulls import HELD_OUT, null_candidates, null_table
+from recon.training import kkt
+
+LAYER_1 = (1.0, 0.0, 0.0)
+FALL = 0.01  # converged: the energy fell by less than this share of itself over the last tenth of the steps
+
+
+def kept_arrays(images: Bundle) -> Tensors:
+    """All that is needed to match reconstructions again."""
+    return {
+        "train_index": images.train_index,
+        "heldout_index": images.held_out_index,
+        "x_train": images.train,
+        "x_held_out": images.held_out,
+        "mean": images.mean,
+    }
+
+
+@dataclass(frozen=True)
+class ReleasedNet:
+    """A network trained to the KKT regime, with its certificate and the seconds that took."""
+
+    network: MLP
+    trained: kkt.Trained
+    certificate: kkt.Certificate
+    seconds: float
+
+    @property
+    def theta_star(self) -> Tensor:
+        """θ* (p,)."""
+        return self.trained.theta_star
+
+    @property
+    def weights(self) -> Weights:
+        """What is released: the network and θ*."""
+        return Weights(self.network, self.theta_star)
+
+    def metrics(self) -> Trained:
+        """What every DecoReco result says of the training."""
+        certified = self.certificate
+        return Trained(
+            train_seconds=self.seconds,
+            log_loss=self.trained.log_loss,
+            min_normalised_margin=certified.normalised_margins.min().item(),
+            kkt_residual=certified.residual_by_layer[0].item(),
+            kkt_residual_by_layer=certified.residual_by_layer.tolist(),
+            theta_norm=self.theta_star.norm().item(),
+        )
+
+
+def train_released(context: Context, images: Bundle, width: int, steps: int, offset: int = 0) -> ReleasedNet:
+    """Train Haim et al.'s three-layer net on `images.train` without weight decay.
+
+    offset: which of a chapter's networks this is; each has weights and a checkpoint of its own.  The certificate's
+    multipliers are fitted on layer 1, where the attack looks: the second layer's random start does not fade at these
+    sizes and would drown it.
+    """
+    start = time.perf_counter()
+    network = three_layer(width, images.train.shape[1])
+    weights = context.stream("kkt.weights", offset)
+    theta_init = network.flatten(network.init(weights, "small")).to(images.train.device)
+    checkpoint = context.checkpoints.at(f"training-{offset}")
+    trained = kkt.train_to_kkt(network, images.train, images.y, theta_init, kkt.KKTSettings(steps), checkpoint)
+    seconds = time.perf_counter() - start
+    certified = kkt.certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
+    return ReleasedNet(network, trained, certified, round(seconds, 2))
+
+
+def timed_recover(
+    context: Context,
+    released: ReleasedNet | Weights,
+    settings: RecoverSettings,
+    name: str,
+    x_init: Tensor | None = None,
+) -> tuple[Recovered, Attacked]:
+    """`recover` with a checkpoint folder of its own; and what the adversary can say of it."""
+    weights = released if isinstance(released, Weights) else released.weights
+    start = time.perf_counter()
+    found = recover(weights, settings, context.stream("kkt.attack"), context.checkpoints.inside(name), x_init)
+    return found, attacked(found, time.perf_counter() - start)
+
+
+def attacked(found: Recovered, seconds: float) -> Attacked:
+    """What the adversary can say: energies, the scale they chose, the dimension they searched."""
+    best = int(found.energy.argmin())
+    lower = found.history[:, best].double()
+    fell = 1 - (lower[-1] / lower[max(int(0.9 * len(lower)) - 1, 0)]).item()
+    return Attacked(
+        recon_seconds=round(seconds, 2),
+        energy=found.energy.tolist(),
+        energy_by_layer=found.by_layer[best].tolist(),
+        multiplier_scale=found.multiplier_scale,
+        searched_dimensions=found.x_hat.shape[1] if found.basis is None else len(found.basis),
+        fell=fell,
+        converged=fell < FALL,
+    )
+
+
+def nulls_of(
+    context: Context, images: Bundle, network: MLP, theta: Tensor, m: int, basis: Tensor | None = None
+) -> dict[str, Tensor]:
+    """`null_candidates` of a network's first layer: m images a set, in the span that was searched, if one was."""
+    return null_candidates(
+        network.unflatten(theta)["w1"],
+        images.train,
+        images.init,
+        m,
+        context.stream("kkt.nulls"),
+        basis,
+        images.init_y,
+    )
+
+
+def match_table(x_hat: Tensor, images: Bundle, nulls: dict[str, Tensor]) -> MatchTable:
+    """Matches of x_hat (m, d), held-out images in their place, both in competition, the excess over the best null.
+
+    nulls: candidates that cost nothing, see `recon.scoring.nulls.null_table`.
+    """
+    table = null_table(nulls, images.train, images.held_out, images.mean, x_hat, images.shape)
+    top10, per_image, per_candidate = _compared(x_hat, images.train)
+    null_top10, null_per_image, null_per_candidate = _compared(x_hat, images.held_out)
+    competition = {t: target_decoy(x_hat, images.train, images.held_out, t) for t in (0.5, 0.6, 0.7)}
+    return MatchTable(
+        **flat(table),
+        null=table.nulls[HELD_OUT],
+        top10_ncc=top10,
+        null_top10_ncc=null_top10,
+        per_image_ncc_06=per_image,
+        null_per_image_ncc_06=null_per_image,
+        per_candidate_ncc_06=per_candidate,
+        null_per_candidate_ncc_06=null_per_candidate,
+        competition=Competitions(ncc_05=competition[0.5], ncc_06=competition[0.6], ncc_07=competition[0.7]),
+    )
+
+
+def _compared(x_hat: Tensor, part: Tensor) -> tuple[float, int, int]:
+    """Mean of the ten best one-to-one NCC; images of `part` with a candidate above 0.6; candidates with an image."""
+    filled = padded(x_hat, len(part))
+    top = one_to_one(part, filled).score.topk(min(10, len(part))).values.mean().item()
+    per_image = int((nearest(part, filled, "ncc").score > 0.6).sum())
+    return top, per_image, int((nearest(x_hat, part, "ncc").score > 0.6).sum())

@@ -1,0 +1,22 @@
+"""Chapter 7: whether the adversary can tell true reconstructions from false."""
+
+from companion.chapters.base import Experiment
+from companion.chapters.decoreco_adversary.claims import claims
+from companion.chapters.decoreco_adversary.compute import compute
+from companion.chapters.decoreco_adversary.figures import FIGURES
+from companion.chapters.decoreco_adversary.metrics import Metrics
+from companion.chapters.decoreco_adversary.sizes import SIZES
+
+DECORECO_ADVERSARY = Experiment(
+    name="decoreco-adversary",
+    chapter="07-adversary",
+    section="1",
+    summary="can an adversary tell true from false reconstructions? over networks",
+    cost={"smoke": "10 s", "laptop": "1 min", "paper": "35 min"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures=FIGURES,
+    paper_size={"width": 1000},  # §1 and §5 name no number of images
+)

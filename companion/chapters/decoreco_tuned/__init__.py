@@ -1,0 +1,22 @@
+"""Chapter 4, section (b), §4.4 and Figs. 6 to 8: the published recipe from the tuned scale of its start."""
+
+from companion.chapters.base import Experiment
+from companion.chapters.decoreco_tuned.claims import claims
+from companion.chapters.decoreco_tuned.compute_published import compute_published
+from companion.chapters.decoreco_tuned.figures import FIGURES
+from companion.chapters.decoreco_tuned.metrics import PublishedMetrics
+from companion.chapters.decoreco_tuned.sizes import PUBLISHED_SIZES
+
+DECORECO_PUBLISHED = Experiment(
+    name="decoreco-published",
+    chapter="04-decoreco",
+    section="4.4",
+    summary="Fig. 8 by the published recipe, from the tuned scale of its start, with its full budget",
+    cost={"smoke": "2 s", "laptop": "20 s", "paper": "three hours"},
+    sizes=PUBLISHED_SIZES,
+    metrics=PublishedMetrics,
+    compute=compute_published,
+    claims=claims,
+    figures=FIGURES,
+    paper_size={"n_train": 500, "width": 1000},
+)

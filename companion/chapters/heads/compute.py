@@ -1,0 +1,350 @@
+"""Train heads on the features of few images, read the features out of their first layers, and tell who was trained."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+from sklearn.decomposition import FastICA
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+from torch.nn.utils.fusion import fuse_linear_bn_eval
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.heads.given import Images, given, similarity
+from companion.chapters.heads.metrics import Cosines, HeadCell, Metrics, Pictures, Retrieval, Told
+from companion.chapters.heads.sizes import RECIPES, SGD, Cell, Sizes
+from companion.chapters.packing import packed, unpacked
+from recon.attacks.heads import Public, matched_filter, span_test, sparsest, uncentred
+from recon.attacks.separation import FirstLayer, start_left
+from recon.images.features import backbone, features
+from recon.images.partitions import partition
+from recon.optim.rng import named
+from recon.optim.spectrum import right_singular, signal_rank
+from recon.scoring.roc import auc, true_rate
+from recon.training.recipes import Recipe, Trained, accuracy, build, early_stopping, train
+
+TRUE = 0.8  # a candidate is true above this cosine with a training feature
+VIEWS = 4  # of each image: as it is, flipped, shifted, both
+
+
+@dataclass(frozen=True)
+class Task:
+    """Features and pictures of a cell: train (n, d), trained (v n, d) all that the head sees, y and labels of those,
+    public (k, d), others (l, d), labels of both; pictures (·, C·H·W) of each; indices of train and others."""
+
+    train: Tensor
+    trained: Tensor
+    labels: Tensor
+    public: Public
+    public_labels: Tensor
+    others: Tensor
+    other_labels: Tensor
+    pixels: dict[str, Tensor]
+    train_index: Tensor
+    other_index: Tensor
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Every cell; of the first one also the pictures that its features make."""
+    names = [f"cell-{k}" for k in range(len(sizes.cells))]
+    found = context.sweep(partial(_unit, sizes, context), names, label="heads")
+    cells = [cell for name in names for cell in unpacked(found[name], list[HeadCell])]
+    task, first = _task(sizes, context, sizes.cells[0]), found[names[0]]
+    told_of, shown = _given(first["x_hat"], task, sizes, context)
+    metrics = Metrics(n_train=len(task.train), cells=cells, given=told_of)
+    arrays = {
+        "w1": first["w1"],
+        "features_train": task.train,
+        "features_heldout": task.others,
+        "public_mean": task.public.mean,
+        "public_std": task.public.scale,
+        "x_hat": first["x_hat"],
+        "zeros": first["zeros"],
+        "train_index": task.train_index,
+        "heldout_index": task.other_index,
+        **shown,
+    }
+    return Outcome(metrics, arrays)
+
+
+def _given(x_hat: Tensor, task: Task, sizes: Sizes, context: Context) -> tuple[Pictures, Tensors]:
+    """What the first cell's candidates (m, d) tell of the training images."""
+    n, shape, pixels = len(task.train), context.pool.shape, task.pixels
+    both = torch.cat([pixels["train"], pixels["others"][:n]]).unflatten(1, shape)
+    return given(
+        x_hat,
+        Images(task.train, pixels["train"], task.labels[:n]),
+        Images(task.others, pixels["others"], task.other_labels),
+        Images(task.public.features, pixels["public"], task.public_labels),
+        features(both.flip(-1), backbone(sizes.cells[0].backbone, sizes.side)),
+        shape,
+    )
+
+
+def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
+    """One head, and an attack for each of its starts; w1 and x_hat of the first."""
+    cell = sizes.cells[int(name.removeprefix("cell-"))]
+    task = _task(sizes, context, cell)
+    released, sigma = _head(sizes, context, cell, task)
+    rows: list[HeadCell] = []
+    kept: Tensors = {}
+    for start in cell.starts:
+        row, found = _attacked(sizes, context, cell, task, released, start, sigma)
+        rows.append(row)
+        kept = kept or found
+    return {**packed(rows, list[HeadCell]), **kept}
+
+
+def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
+    pool, of = context.pool, backbone(cell.backbone, sizes.side)
+    data = partition(pool, cell.n, n_held_out=2, seed=context.seed).train
+    free = ~np.isin(pool.index, data.index.numpy())
+    public = np.flatnonzero((pool.part == "init") & free)[: sizes.public]
+    others = np.flatnonzero((pool.part == "held_out") & free)[: sizes.others]
+    images = {"train": data.x, "public": pool.pixels(public), "others": pool.pixels(others)}
+    seen = {name: features(x, of) for name, x in images.items()}
+    views = [seen["train"], *(features(x, of) for x in _views(data.x)[1:])] if cell.recipe == "flips and shifts" else []
+    two = cell.classes == 2
+
+    def labels(rows: np.ndarray) -> Tensor:
+        return torch.from_numpy((pool.y if two else pool.labels)[rows]).long()
+
+    return Task(
+        train=seen["train"],
+        trained=torch.cat(views) if views else seen["train"],
+        labels=(data.y.long() if two else data.labels).repeat(max(1, len(views))),
+        public=Public(seen["public"]),
+        public_labels=labels(public),
+        others=seen["others"],
+        other_labels=labels(others),
+        pixels={name: x.flatten(1) for name, x in images.items()},
+        train_index=data.index,
+        other_index=torch.from_numpy(pool.index[others]),
+    )
+
+
+def _views(x: Tensor) -> list[Tensor]:
+    """x (n, C, H, W) as it is, flipped, shifted by two pixels, and both."""
+    return [x, x.flip(-1), x.roll((2, 2), (2, 3)), x.flip(-1).roll((-2, 2), (2, 3))]
+
+
+# ------------------------------------------------------------------------------------------------------ training
+
+
+def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> tuple[Trained, float]:
+    """The released head and Σ lr · decay / (1 − momentum).
+
+    module: takes features as they are, with a standardiser or batch norm put into its first layer · w1: as trained."""
+    change = dict(RECIPES[cell.recipe])
+    epochs = sizes.epochs * change.pop("epochs", 1.0)
+    base = replace(sizes.base, width=cell.width, classes=cell.classes)
+    # as many passes for any number of images, but at least the steps of a hundred, and at most three times those
+    per_epoch = math.ceil(len(task.train) / (base.batch or len(task.train)))
+    per_epoch = 1 if "batch" in change else min(max(per_epoch, 4), 12)
+    recipe = replace(base, **change, steps=round(epochs * per_epoch))
+    generator = named(context.seed, f"heads {cell.name}")
+    x, linear = task.trained, cell.recipe == "linear head"
+    mean, std = _standard(x)
+    standardised = cell.recipe == "standardised features"
+    x = (x - mean) / std if standardised else x
+    half = len(task.others) // 2
+    stop = early_stopping(task.others[:half], task.other_labels[:half]) if cell.recipe == "early stopping" else None
+    outputs = 1 if cell.classes == 2 else cell.classes
+    module = _linear(x.shape[1], outputs, generator) if linear else build(recipe, x.shape[1], generator)
+    if cell.recipe == "batch norm":
+        module.insert(1, nn.BatchNorm1d(cell.width))
+    trained = train(recipe, x, task.labels, generator, stop=stop, module=module)
+    if cell.recipe == "average of five checkpoints":
+        trained = _averaged(recipe, trained, x, task.labels, generator)
+    _harmed(cell.recipe, trained.module, generator)
+    first = trained.module[0]
+    assert isinstance(first, nn.Linear)
+    trained = replace(trained, w1=first.weight.detach().clone())
+    if standardised:
+        with torch.no_grad():
+            first.weight.div_(std)
+            first.bias.sub_(first.weight @ mean)
+    return replace(trained, module=_without_norm(trained.module)), recipe.erased
+
+
+def _standard(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation (d,) of features (n, d), 1 for what is constant, as scikit-learn's StandardScaler has it."""
+    std = x.std(0)
+    return x.mean(0), torch.where(std > 1e-3, std, 1.0)
+
+
+def _linear(d: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
+    layer = nn.utils.skip_init(nn.Linear, d, outputs)
+    for parameter in layer.parameters():
+        nn.init.uniform_(parameter, -1 / d**0.5, 1 / d**0.5, generator=generator)
+    return nn.Sequential(layer)
+
+
+def _without_norm(module: nn.Sequential) -> nn.Sequential:
+    """The same head without its batch norm: in use that is affine, and scales the rows of the first layer."""
+    first, *rest = module
+    if not rest or not isinstance(rest[0], nn.BatchNorm1d):
+        return module
+    assert isinstance(first, nn.Linear)
+    return nn.Sequential(fuse_linear_bn_eval(first, rest[0]), *rest[1:])
+
+
+def _averaged(recipe: Recipe, trained: Trained, x: Tensor, y: Tensor, generator: torch.Generator) -> Trained:
+    """Four more spells of a twentieth of the steps each; the mean of all five heads."""
+    states = [{k: v.clone() for k, v in trained.module.state_dict().items()}]
+    for _ in range(4):
+        spell = replace(recipe, steps=max(1, recipe.steps // 20))
+        module = train(spell, x, y, generator, module=trained.module).module
+        states.append({k: v.clone() for k, v in module.state_dict().items()})
+    trained.module.load_state_dict({k: torch.stack([s[k] for s in states]).mean(0) for k in states[0]})
+    return trained
+
+
+@torch.no_grad()
+def _harmed(recipe: str, module: nn.Sequential, generator: torch.Generator) -> None:
+    """What is done to the first layer before the head is published."""
+    w = next(module.parameters())
+    if recipe == "8-bit weights":
+        step = w.abs().max() / 127
+        w.copy_((w / step).round() * step)
+    if recipe == "half of the weights pruned":
+        w.mul_(w.abs() > w.abs().median())
+    if recipe.startswith("noise"):
+        size = float(recipe.split()[1]) * w.square().mean().sqrt()
+        w.add_(size * torch.randn(w.shape, generator=generator))
+
+
+# ------------------------------------------------------------------------------------------------------ attacks
+
+
+def _attacked(
+    sizes: Sizes, context: Context, cell: Cell, task: Task, released: Trained, start: str, sigma: float
+) -> tuple[HeadCell, Tensors]:
+    generator, public = named(context.seed, f"heads nulls {cell.name} {start}"), task.public
+    bent = cell.recipe.startswith("Adam")
+    known = _known(start, released.w1_init, generator)
+    update = FirstLayer(released.w1, known).update
+    layer, rank = _searched(cell, task, update)
+    began = time.process_time()
+    found = sparsest(layer, public, replace(sizes.attack, rank=rank or sizes.attack.rank), bent)
+    seconds = time.process_time() - began
+    rank = found.rank
+    mixtures = torch.randn(rank, rank, generator=generator) @ found.basis * public.units if rank else found.x_hat
+    projected = (public.features / public.units) @ found.basis.mT @ found.basis * public.units
+    sure = found.certified
+    true = similarity(found.x_hat, task.train, public).amax(1) > TRUE if rank else sure
+    asked = torch.cat([task.train, task.others])
+    member = np.arange(len(asked)) < len(task.train)
+    first = released.module[0]
+    assert isinstance(first, nn.Linear)
+    w = first.weight.detach() if known is None else update
+    scores = {
+        "span": span_test(layer, asked, public, max(rank, 1), bent),
+        "filter": matched_filter(w, first.bias.detach(), asked, public),
+        "margin": _margin(released.module, asked),
+    }
+    others = task.others
+    row = HeadCell(
+        backbone=cell.backbone,
+        n_train=len(task.train),
+        width=cell.width if cell.recipe != "linear head" else len(released.w1),
+        classes=cell.classes,
+        recipe=cell.recipe,
+        start=start,
+        kappa=start_left(released.w1, released.w1_init),
+        sigma=None if math.isnan(sigma) else sigma,
+        test_accuracy=accuracy(released.module, others, task.other_labels),
+        train_accuracy=accuracy(released.module, task.train, task.labels[: len(task.train)]),
+        rank=rank,
+        matches=cosines(found.x_hat, task.train, public),
+        null=cosines(found.x_hat, others[torch.randperm(len(others), generator=generator)[: len(task.train)]], public),
+        span_null=cosines(mixtures, task.train, public),
+        public_null=cosines(public.features, task.train, public),
+        projected_null=cosines(projected, task.train, public),
+        certified=int(sure.sum()),
+        certified_true=int((sure & true).sum()),
+        span=told(scores["span"], member),
+        filter=told(scores["filter"], member),
+        margin=told(scores["margin"], member),
+        retrieval=_retrieval(found.x_hat, mixtures, task),
+        seconds=round(seconds, 2),
+    )
+    if cell.recipe == SGD:
+        began = time.process_time()
+        ica = cosines(_fast_ica(found.basis, public, context.seed), task.train, public)
+        row = replace(row, fast_ica=ica, fast_ica_seconds=round(time.process_time() - began, 2))
+    return row, {"w1": released.w1, "x_hat": found.x_hat, "zeros": found.zeros}
+
+
+def _searched(cell: Cell, task: Task, update: Tensor) -> tuple[FirstLayer, int | None]:
+    """The layer whose rows mix features, and the rank of their span where its spectrum does not tell."""
+    if cell.recipe not in ("standardised features", "batch norm"):
+        return FirstLayer(update), None
+    mean, deviation = _standard(task.trained)  # released with the head
+    if cell.recipe == "batch norm":
+        mean, deviation = task.public.mean, torch.ones_like(mean)
+    rank = signal_rank(right_singular(update)[0], (update.shape[0], update.shape[1]))
+    return FirstLayer(uncentred(update, mean, deviation)), rank + 1
+
+
+def _known(start: str, w1_init: Tensor, generator: torch.Generator) -> Tensor | None:
+    """The start as the adversary has it: "unknown", "known", or "known up to 10 %" of its size."""
+    if start == "unknown":
+        return None
+    noise = w1_init.square().mean().sqrt() * torch.randn(w1_init.shape, generator=generator)
+    return w1_init + (0.1 if "10 %" in start else 0.0) * noise
+
+
+@torch.no_grad()
+def _margin(module: nn.Sequential, x: Tensor) -> Tensor:
+    """The head's confidence in its own answer (k,), which needs no label: what ten lines would ask it."""
+    outputs = module(x)
+    if outputs.shape[1] == 1:
+        return outputs[:, 0].abs()
+    two = outputs.topk(2, dim=1).values
+    return two[:, 0] - two[:, 1]
+
+
+def _fast_ica(basis: Tensor, public: Public, seed: int) -> Tensor:
+    """Features (r, d) by scikit-learn's FastICA as it comes, of the sign that leaves less below zero."""
+    if not len(basis):
+        return basis
+    model = FastICA(len(basis), fun="logcosh", whiten="unit-variance", random_state=seed % 2**32, max_iter=300)
+    model.fit(basis.numpy().T)
+    x = torch.from_numpy(model.components_.astype(np.float32)) @ basis
+    below, above = x.clamp_max(0).square().sum(1), x.clamp_min(0).square().sum(1)
+    x = torch.where((below > above)[:, None], -x, x).clamp_min(0) * public.units
+    return normalize(x, dim=1) * public.features.norm(dim=1).median()
+
+
+# ------------------------------------------------------------------------------------------------------ scoring
+
+
+def cosines(x_hat: Tensor, images: Tensor, public: Public) -> Cosines:
+    """One-to-one matches of images (n, d) with candidates (m, d)."""
+    scores = similarity(x_hat, images, public).numpy()
+    rows, columns = linear_sum_assignment(scores, maximize=True)
+    found = scores[rows, columns]
+    return Cosines(**{f"cos_0{k}": int((found > k / 10).sum()) for k in (7, 8, 9)})
+
+
+def told(score: Tensor, member: np.ndarray) -> Told:
+    """`Told` of scores (k,)."""
+    s = score.double().numpy()
+    return Told(auc=auc(s, member), tpr_at_1pct=true_rate(s, member, 0.01), tpr_at_01pct=true_rate(s, member, 0.001))
+
+
+def _retrieval(x_hat: Tensor, mixtures: Tensor, task: Task) -> Retrieval:
+    gallery = torch.cat([task.train, task.others])
+
+    def count(x: Tensor) -> int:
+        near = similarity(x, gallery, task.public).argmax(1).unique() if len(x) else torch.empty(0)
+        return int((near < len(task.train)).sum())
+
+    return Retrieval(found=count(x_hat), mixtures=count(mixtures), gallery=len(gallery))

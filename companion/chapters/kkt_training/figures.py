@@ -1,0 +1,70 @@
+"""KKT residual and size of the layers against steps; who supports the margin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from companion.chapters.kkt_training.metrics import Metrics
+from companion.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows, note
+from companion.store.results import Result
+from recon.scoring.matching import rescale
+
+
+@chart
+def plot_residual(result: Result[Metrics]) -> Figure:
+    """What the training images leave of layer 1 against steps: both methods, with the hard ReLU′ and the smoothed."""
+    metrics = result.metrics
+    figure, ax = plt.subplots(figsize=(PAGE, 3.4))
+    ends: list[tuple[float, str, Colour]] = []
+    for label, run, colour in (
+        ("loss-scaled", metrics.loss_scaled, SERIES[0]),
+        ("gradient descent", metrics.gradient_descent, SERIES[1]),
+    ):
+        steps = [row.step for row in run.observed]
+        for kind, style in (("", "o-"), ("_smoothed", "s:")):
+            left = [100 * getattr(row, f"kkt_residual{kind}") for row in run.observed]
+            ax.plot(steps, left, style, color=colour, markersize=4)
+            ends.append((left[-1], f"{label},\n{'smoothed' if kind else 'hard'} ReLU′", colour))
+    ax.set(xscale="log", xlabel="step", ylabel="left of the first layer's norm, in %", ylim=(0, 105))
+    if (reached := metrics.at_reference_loss) is not None:
+        ax.axvline(reached.step, color=REFERENCE, linestyle="--")
+        note(ax, "the reference's\nfinal loss", (reached.step, 0.12), (-5, 0), REFERENCE, "right", high=True)
+    end_labels(ax, ends)
+    return figure
+
+
+@chart
+def plot_layers(result: Result[Metrics]) -> Figure:
+    """‖θ_l‖² of the layers against steps of loss-scaled descent."""
+    metrics = result.metrics
+    figure, ax = plt.subplots(figsize=(PAGE, 2.8))
+    rows = metrics.loss_scaled.observed
+    ends: list[tuple[float, str, Colour]] = []
+    for layer, colour in enumerate(SERIES[1:4]):
+        norms = [row.layer_norms[layer] for row in rows]
+        ax.plot([row.step for row in rows], norms, "o-", color=colour, markersize=5)
+        ends.append((norms[-1], f"layer {layer + 1}", colour))
+    start = metrics.second_layer.start_norm
+    ax.axhline(start, color=REFERENCE, linestyle=":")
+    ax.set(xscale="log", yscale="log", xlabel="step", ylabel=r"$\|\theta_l\|^2$")
+    end_labels(ax, [*ends, (start, "layer 2 at the start", REFERENCE)])
+    return figure
+
+
+def plot_support(result: Result[Metrics], n: int = 8) -> Figure:
+    """The training images with the largest and with the smallest multipliers."""
+    order = result.array("multipliers").argsort(descending=True)
+    x = rescale(result.array("x_train") + result.array("mean"))
+    value = result.array("multipliers")
+    rows = [("largest λ", x[order[:n]], "grey"), ("smallest λ", x[order[-n:]], "grey")]
+    return image_rows(rows, [[f"{v:.1e}" if v else "0" for v in value[part]] for part in (order[:n], order[-n:])])
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+    "residual": plot_residual,
+    "layers": plot_layers,
+    "support": plot_support,
+}

@@ -1,0 +1,49 @@
+"""§4.5 of Runkel et al. (2024): the landscapes of both formulations over the starts of eq. (10)."""
+
+from companion.chapters.base import Experiment
+from companion.chapters.landscape import compute_bilevel, compute_decoreco, compute_recipe
+from companion.chapters.landscape.claims import bilevel_claims, decoreco_claims
+from companion.chapters.landscape.claims_recipe import recipe_claims
+from companion.chapters.landscape.figures import plot_maps, plot_recipe, plot_recipe_images
+from companion.chapters.landscape.metrics import BilevelMetrics, DecorecoMetrics, RecipeMetrics
+from companion.chapters.landscape.sizes import BILEVEL_SIZES, DECORECO_SIZES, RECIPE_SIZES
+from recon.attacks.haim_recipe import STEPS
+
+BILEVEL = Experiment(
+    name="landscape-bilevel",
+    chapter="05-landscape",
+    section="4.5",
+    summary="25 starts between truth, partition and noise for the affine bilevel problem, and a fine map",
+    cost={"smoke": "10 s", "laptop": "1 min", "paper": "5 min"},
+    sizes=BILEVEL_SIZES,
+    metrics=BilevelMetrics,
+    compute=compute_bilevel.compute,
+    claims=bilevel_claims,
+    figures={"maps": plot_maps},
+)
+DECORECO = Experiment(
+    name="landscape-decoreco",
+    chapter="05-landscape",
+    section="4.5",
+    summary="the same starts for DecoReco, on its own net and on the bilevel problem's",
+    cost={"smoke": "15 s", "laptop": "1 min", "paper": "hours"},
+    sizes=DECORECO_SIZES,
+    metrics=DecorecoMetrics,
+    compute=compute_decoreco.compute,
+    claims=decoreco_claims,
+    figures={},
+    paper_size={"width": 1000},
+)
+RECIPE = Experiment(
+    name="landscape-recipe",
+    chapter="05-landscape",
+    section="4.5",
+    summary="DecoReco's landscape by the published recipe: seven of the starts, with its full budget",
+    cost={"smoke": "2 s", "laptop": "20 s", "paper": "three hours"},
+    sizes=RECIPE_SIZES,
+    metrics=RecipeMetrics,
+    compute=compute_recipe.compute,
+    claims=recipe_claims,
+    figures={"lines": plot_recipe, "images": plot_recipe_images},
+    paper_size={"width": 1000, "recipe_steps": STEPS},
+)

@@ -1,0 +1,110 @@
+"""Chapter 5, Figs. 10b, 11 and 12 by the published recipe: from few of the starts, and with its full budget."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.landscape.compute_bilevel import bilevel_run
+from companion.chapters.landscape.distances import set_distances
+from companion.chapters.landscape.metrics import Distances, RecipeCell, RecipeMetrics
+from companion.chapters.landscape.shared import SETS, SeedImages
+from companion.chapters.landscape.sizes import RecipeSizes
+from companion.chapters.reference_common import row_before, shares
+from companion.chapters.rounded import RoundedProducts
+from recon.analysis.landscape import mixed_starts
+from recon.attacks.haim_recipe import STEPS, PublishedSettings, marks, recover_as_published
+from recon.nets.mlp import MLP
+from recon.released import Weights
+from recon.scoring.matching import nearest
+from recon.training.kkt import KKTSettings, train_to_kkt
+
+
+def compute(sizes: RecipeSizes, context: Context) -> Outcome[RecipeMetrics]:
+    """One network, and the recipe from each of the starts; the bilevel attack from the same ones."""
+    images = SeedImages.of(context, sizes, 0, torch.float32)
+    theta = context.sweep(partial(_net, sizes, context), ["net"], label="network")["net"]["theta"]
+    names = [f"cell-{k}" for k in range(len(sizes.cells))]
+    found = context.sweep(partial(_cell, sizes, context, theta), names, label="recipe")
+    bilevel = context.sweep(partial(_bilevel, sizes, context), ["bilevel"], label="bilevel")["bilevel"]
+    cells = []
+    for name, (one, two) in zip(names, sizes.cells, strict=True):
+        run, row = found[name], sizes.lambdas.index(one) * len(sizes.lambdas) + sizes.lambdas.index(two)
+        cells.append(
+            RecipeCell(
+                lambda1=one,
+                lambda2=two,
+                start=_distances(images.starts(sizes.lambdas)[row], images),
+                end=_distances(run["x_hat"], images),
+                ncc=_ncc(run["x_hat"], images),
+                bilevel=Distances(**{key: bilevel[key][row].item() for key in SETS}),
+                energy_share=run["share"].tolist(),
+                fell_layer_1=run["fell"].item(),
+                moved=run["moved"].item(),
+            )
+        )
+    metrics = RecipeMetrics(
+        n_train=len(images.truth),
+        width=sizes.width,
+        steps=sizes.recipe_steps,
+        published_steps=STEPS,
+        null_distance_to_truth=images.null_distance().item(),
+        cells=cells,
+    )
+    arrays = {"x_hat": torch.stack([found[name]["x_hat"] for name in names]), **images.sets()}
+    return Outcome(metrics, {**arrays, "trace": torch.stack([found[name]["trace"] for name in names])})
+
+
+def _net(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
+    """Trained on the truth as the reference did, with biases in all layers."""
+    images = SeedImages.of(context, sizes, 0, torch.float32)
+    network, x = _network(sizes, images), images.truth - images.truth.mean(0)
+    theta_init = network.flatten(network.init(context.stream("landscape.weights"), "small")).to(x)
+    return {"theta": train_to_kkt(network, x, images.y, theta_init, KKTSettings.gradient_flow()).theta_star}
+
+
+def _network(sizes: RecipeSizes, images: SeedImages) -> MLP:
+    return MLP((images.truth.shape[1], sizes.width, sizes.width, 1))
+
+
+def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Tensors:
+    """Where the recipe ends from one start, in pixels, and how far it came."""
+    images = SeedImages.of(context, sizes, 0, torch.float32)
+    weights, mean = Weights(_network(sizes, images), theta), images.truth.mean(0)
+    one, two = (torch.tensor([value]) for value in sizes.cells[int(name.removeprefix("cell-"))])
+    start = mixed_starts(images.truth, images.partition, images.random, one, two)[0, 0] - mean
+    settings = PublishedSettings(len(start), sizes.recipe_steps, scaled=sizes.scaled)
+    place = context.checkpoints.at(f"recipe-{name}")
+    with RoundedProducts() if sizes.rounded else nullcontext():
+        found = recover_as_published(weights, settings, context.stream("kkt.attack"), place, start)
+    x_hat, trace = found.x_hat[0], found.accepted["trace"]
+    before = row_before(trace, marks(sizes.recipe_steps), 0.9 * sizes.recipe_steps)
+    return {
+        "x_hat": x_hat + mean,
+        "share": torch.tensor(shares(weights, x_hat, found.accepted["multipliers"][0])[1], dtype=torch.float64),
+        "fell": 1 - trace[-1, 0] / before[0],
+        "moved": trace[-1, -1].clone(),
+        "trace": trace,
+    }
+
+
+def _bilevel(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
+    return bilevel_run(sizes, context, 0)
+
+
+def _ncc(x: Tensor, images: SeedImages) -> Distances:
+    """Mean NCC of images x (n, d) with the most alike of each set, all less the mean of the truth."""
+    mean = images.truth.mean(0)
+    return Distances(
+        **{key: nearest(x - mean, each - mean, "ncc").score.mean().item() for key, each in images.sets().items()}
+    )
+
+
+def _distances(x: Tensor, images: SeedImages) -> Distances:
+    """Of images x (n, d) in pixels."""
+    found = set_distances(x[None], images.sets(), images.shape)
+    return Distances(**{key: found[key].item() for key in SETS})

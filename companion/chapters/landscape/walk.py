@@ -1,0 +1,67 @@
+"""The walk as a page element: a slider whose every place is a training set of the same classifier; no kernel needed."""
+
+from __future__ import annotations
+
+import html
+
+import torch
+from torch import Tensor
+
+from companion.chapters.elements import element, strip_uri
+from companion.chapters.landscape.figures import walk_frames
+from companion.chapters.landscape.metrics import BilevelMetrics
+from companion.store.results import Result
+
+ROWS = 8  # images shown: two lines of four
+ON_PAPER = 7  # frames, a row each
+
+
+def walk(result: Result[BilevelMetrics]) -> str:
+    """The element for a result of `landscape-bilevel`."""
+    pictures, error = walk_frames(result)
+    return walk_html(pictures[:, :ROWS], error, result.metrics.connection.n)
+
+
+def walk_html(pictures: Tensor, error: list[float], n: int, name: str = "recon-walk") -> str:
+    """Frames (f, k, d) in [0, 1] from one data set over another to noise, with the retraining error of each; n: images
+    of each set.
+
+    One strip: a column a frame, a row an image.  Without scripts it is shown as it is; with them, one column at a time.
+    """
+    frames, rows = pictures.shape[:2]
+    said = "|".join(place(k, frames, value) for k, value in enumerate(error))
+    tiles = "".join(f'<span class="tile" style="--row: {row}"></span>' for row in range(rows))
+    some = torch.linspace(0, frames - 1, min(ON_PAPER, frames)).round().int().tolist()
+    printed = "".join(f'<div class="stage" style="--frame: {k}">{tiles}</div>' for k in some)
+    alt = (
+        f"{frames} training sets of one classifier, a column each, {rows} of their {n} images: photographs of the "
+        "training set turn into other photographs, and those into noise."
+    )
+    body = (
+        f'<img class="strip" src="{strip_uri(pictures)}" alt="{html.escape(alt)}">'
+        f'<div class="stage" hidden role="img" aria-label="{rows} images of the set at this place">{tiles}</div>'
+        f'<input type="range" min="0" max="{frames - 1}" step="1" value="0" hidden '
+        f'aria-label="Place between the training set, other photographs and noise" data-said="{html.escape(said)}">'
+        f'<p class="said ask">Every column is a training set; the retrained classifiers differ by at most '
+        f"{max(error):.0e} (relative).</p>"
+        f'<div class="paper">{printed}</div>'
+    )
+    return element(
+        "walk",
+        "Training sets of one classifier",
+        body,
+        style=f"--frames: {frames}; --rows: {rows}",
+        id=name,
+        ask="Move the slider, from the training set to other photographs and on to noise.",
+        paper=f"On the web page a slider walks through {frames} training sets. Here are {len(some)} of them, from the "
+        "training set over other photographs to noise. The classifiers retrained on them differ by at most "
+        f"{max(error):.0e} (relative).",
+    )
+
+
+def place(k: int, frames: int, error: float) -> str:
+    """Where frame k of two legs of equal length is, in words."""
+    half = (frames - 1) / 2
+    share = k / half if k <= half else k / half - 1
+    way = "from the training set to other photographs" if k <= half else "from there to noise"
+    return f"{share:.0%} of the way {way}; retrained from scratch, the classifier differs by {error:.0e} (relative)"

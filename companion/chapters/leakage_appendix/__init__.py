@@ -1,0 +1,25 @@
+"""Appendix C: what the paper's appendices say beside their table, on the paper's two networks and images."""
+
+from companion.chapters.base import Experiment
+from companion.chapters.leakage_appendix.claims import claims
+from companion.chapters.leakage_appendix.compute import compute
+from companion.chapters.leakage_appendix.figures import FIGURES
+from companion.chapters.leakage_appendix.metrics import Metrics
+from companion.chapters.leakage_appendix.sizes import SIZES
+from companion.chapters.leakage_networks import TABLE_1
+
+APPENDIX = Experiment(
+    name="leakage-appendix",
+    chapter="c-gradients",
+    section="C&C Appendices A, B, F",
+    summary="no bias (5), a hard constraint by trust region (11), and what pre-training does to the gradient",
+    cost={"smoke": "5 s", "laptop": "2 min", "paper": "half an hour"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures=FIGURES,
+    on_gpu=False,
+    shape=TABLE_1["CNN2 V1"].shape,
+    paper_size={"share": 1.0, "epochs": 300},
+)

@@ -1,0 +1,152 @@
+"""Appendix A (no bias), Appendix B (a hard constraint), Appendix F (pre-training), one after the other."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.leakage_appendix.hard_constraint import Course, HardConstraint, by_lbfgs, by_trust_region
+from companion.chapters.leakage_appendix.metrics import Constrained, Metrics, Norms, Solver, Trained, WithoutBias
+from companion.chapters.leakage_appendix.sizes import Sizes
+from companion.chapters.leakage_common import PRE_TRAINING_CLASSES, Attacked, Victims, inputs, pixels
+from companion.chapters.leakage_networks import SEED, TABLE_1, pretrain
+from recon.attacks.gradient_matching import HYBRID, GradientMatching, hybrid
+from recon.attacks.rgap import layer_by_layer, logit_gradients, rgap
+from recon.nets.conv import Params
+from recon.released import Gradient
+from recon.scoring.metrics import mse
+
+HELD_OUT = 10  # of so many images of the two classes, one
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Three questions."""
+    solvers, arrays = constrained("tanh", sizes, context)
+    leaky, more = constrained("leaky_relu", sizes, context)
+    metrics = Metrics(
+        without_bias={name: without_bias(name, context) for name in sizes.without_bias},
+        constrained=solvers,
+        leaky=leaky,
+        trained={name: trained(name, sizes, context) for name in sizes.trained},
+    )
+    return Outcome(metrics, arrays | {f"leaky {name}": x for name, x in more.items()})
+
+
+def without_bias(name: str, context: Context) -> WithoutBias:
+    """A network whose bias is 0 and stays 0: its gradient is not released, and (5) gives it back."""
+    attacked, images = Attacked.of(name, context.pool), Victims.of(context.pool)
+    weight, bias = attacked.network.last
+    theta = attacked.theta | {bias: torch.zeros_like(attacked.theta[bias])}
+    whole = Gradient.each(attacked.network, theta, images.x, images.labels)
+    found = []
+    for victim in whole.split():
+        delta = logit_gradients(theta[weight], victim.gradients[weight][0], int(victim.labels[0]))
+        found.append(rgap(replace(victim, gradients=victim.gradients | {bias: delta[None]})))
+    return WithoutBias(
+        with_bias=mse(torch.cat([rgap(victim) for victim in whole.split()]), images.x).tolist(),
+        without=mse(torch.cat(found), images.x).tolist(),
+    )
+
+
+def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Constrained, Tensors]:
+    """The truck on a network of one convolution with this activation, from the minimum-norm solution: (16), and (11)
+    by two methods."""
+    attacked, images = Attacked.of(sizes.constrained, context.pool), Victims.of(context.pool)
+    truth = images.x[:1]
+    network = attacked.network.with_activation(activation)
+    gradient = Gradient.each(network, attacked.theta, truth, images.labels[:1])
+    single, layer = gradient.to(torch.float32), next(layer_by_layer(gradient))
+    steps, alpha, beta, _ = HYBRID[0]
+    began = time.process_time()
+    problem = HardConstraint.of(GradientMatching(single, steps, alpha=alpha, beta=beta), layer)
+    kernel_seconds = time.process_time() - began
+
+    began = time.process_time()
+    soft = hybrid(single, sizes.share).flatten().double()
+    seconds = time.process_time() - began
+
+    def error(x: Tensor) -> float:
+        return (x - truth.flatten()).square().mean().item()
+
+    def solver(x: Tensor, steps: int, seconds: float, reached: float | None) -> Solver:
+        return Solver(
+            steps=steps,
+            energy=problem.value_and_grad(x)[0],
+            violation=problem.violation(x),
+            mse=error(x),
+            seconds=round(seconds, 2),
+            reached=None if reached is None else round(reached, 2),
+        )
+
+    def of(course: Course) -> Solver:
+        spent = (course.seconds + kernel_seconds).tolist()
+        there = [at for x, at in zip(course.x, spent, strict=True) if error(x) <= error(soft)]
+        return solver(course.x[-1], len(course.x) - 1, spent[-1], min(there, default=None))
+
+    lbfgs, trust_region = by_lbfgs(problem, sizes.lbfgs), by_trust_region(problem, sizes.trust_region)
+    found = Constrained(
+        start_energy=problem.value_and_grad(problem.start)[0],
+        start_mse=error(problem.start),
+        kernel_seconds=round(kernel_seconds, 2),
+        soft=solver(soft, max(1, round(sizes.share * steps)), seconds, seconds),
+        lbfgs=of(lbfgs),
+        trust_region=of(trust_region),
+    )
+    shown = {"truth": truth[0], "start": problem.start, "soft": soft} | {
+        "lbfgs": lbfgs.x[-1],
+        "trust region": trust_region.x[-1],
+    }
+    return found, {name: pixels(x.view_as(truth)) for name, x in shown.items()}
+
+
+def trained(name: str, sizes: Sizes, context: Context) -> Trained:
+    """Appendix F's two losses, and the gradients of three groups of images, before and after."""
+    network, pool = TABLE_1[name], context.pool
+    cifar = pool.name == "cifar10"
+    rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
+    held_out = np.arange(len(rows)) % HELD_OUT == 0
+    parts = {
+        kind: (inputs(pool, rows[chosen]).float(), torch.from_numpy(pool.labels[rows[chosen]]))
+        for kind, chosen in (("train", ~held_out), ("test", held_out))
+    }
+    losses: dict[str, list[float]] = {kind: [] for kind in parts}
+
+    def observe(theta: Params) -> None:
+        with torch.no_grad():
+            for kind, (x, labels) in parts.items():
+                losses[kind].append(F.cross_entropy(network(theta, x), labels).item())
+
+    theta = network.init(torch.Generator().manual_seed(SEED))
+    after = pretrain(network, theta, *parts["train"], sizes.epochs, torch.Generator().manual_seed(SEED), observe)
+    images = Victims.of_all_classes(pool, sizes.images)
+    others = ~torch.isin(torch.tensor(images.index), torch.from_numpy(pool.index[rows]))
+    groups = {
+        "seen": tuple(each[: sizes.images] for each in parts["train"]),
+        "unseen": tuple(each[: sizes.images] for each in parts["test"]),
+        "other": (images.x[others].float(), images.labels[others]),
+    }
+    norms = {
+        name: Norms(
+            before=sizes_of(network.gradients(theta, x, labels)).tolist(),
+            after=sizes_of(network.gradients(after, x, labels)).tolist(),
+        )
+        for name, (x, labels) in groups.items()
+    }
+    return Trained(
+        train=losses["train"],
+        test=losses["test"],
+        n_train=int((~held_out).sum()),
+        n_test=int(held_out.sum()),
+        **norms,
+    )
+
+
+def sizes_of(gradients: Params) -> Tensor:
+    """Norm of each image's whole gradient, (B,)."""
+    return torch.stack([each.flatten(1).square().sum(1) for each in gradients.values()]).sum(0).sqrt()

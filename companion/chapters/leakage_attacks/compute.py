@@ -1,0 +1,118 @@
+"""Chapter 11: the attacks on both victims, network by network."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.leakage_attacks.metrics import Attacks, Error, Images, Metrics, PreTraining, Scores
+from companion.chapters.leakage_attacks.sizes import Sizes
+from companion.chapters.leakage_common import Attacked, Victims, pixels
+from companion.chapters.leakage_networks import SEED
+from companion.chapters.published import DIVERGED, LABELS, PRE_TRAINED
+from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv, cosine_tv_authors, dlg, hybrid, seeded_start
+from recon.attacks.rgap import rgap
+from recon.released import Gradient
+from recon.scoring.metrics import mse, psnr
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """A sweep over the networks, each with all its attacks."""
+    found = Victims.of(context.pool)
+    runs = context.sweep(partial(attack_network, sizes, context), list(sizes.networks), "networks")
+    arrays = {"truth": pixels(found.x)}
+    for name, tensors in runs.items():
+        for method in methods_of(tensors):
+            shown = tensors[f"x_hat {method}"].clamp(-10, 10).nan_to_num()
+            arrays[f"x_hat {name} {method}"] = pixels(shown)
+    metrics = Metrics(
+        networks={name: scored(name, tensors, found, sizes) for name, tensors in runs.items()},
+        images=Images(
+            grey_mse=found.x.square().mean().item(),
+            index=found.index,
+            labels=found.labels.tolist(),
+            the_papers=found.exact,
+        ),
+        share_of_published_steps=sizes.share,
+    )
+    return Outcome(metrics, arrays)
+
+
+def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
+    """One unit of the sweep: every attack on one network; images "x_hat METHOD" (B, 3, 32, 32), "seconds METHOD"."""
+    images = Victims.of(context.pool)
+    attacked = Attacked.of(name, context.pool, sizes.epochs)
+    gradient = Gradient.each(attacked.network, attacked.theta, images.x, images.labels)
+    found = {"accuracy": torch.tensor(attacked.accuracy), "n_train": torch.tensor(attacked.n_train)}
+    for method, attack in attacks(gradient, sizes, context, name).items():
+        start = time.perf_counter()
+        found[f"x_hat {method}"] = attack().double()
+        found[f"seconds {method}"] = torch.tensor(time.perf_counter() - start)
+    return found
+
+
+def attacks(gradient: Gradient, sizes: Sizes, context: Context, name: str) -> dict[str, Callable[[], Tensor]]:
+    """Method -> a call that returns the images (B, 3, 32, 32).  Matching runs in float32, as published."""
+    found: dict[str, Callable[[], Tensor]] = {"rgap": lambda: by_rgap(gradient)}
+    if name not in sizes.matched:
+        return found
+    single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
+    start = seeded_start(single, SEED)
+    steps = max(1, round(sizes.share * COSINE_STEPS))
+    kept = context.checkpoints.inside(name.replace(" ", "-"))
+    found["cosine_tv"] = lambda: cosine_tv(single, start, steps, kept.at("cosine")).x_hat.view(shape)
+    found["cosine_tv_authors"] = lambda: cosine_tv_authors(single, start, steps, kept.at("cosine-authors")).x_hat.view(
+        shape
+    )
+    found["hybrid"] = lambda: hybrid(single, sizes.share, kept)
+    if sizes.dlg_steps:
+        found["dlg"] = lambda: dlg(single, start, sizes.dlg_steps)[0]
+    return found
+
+
+def by_rgap(gradient: Gradient) -> Tensor:
+    """Images (B, c, h, w), one after the other."""
+    return torch.cat([rgap(victim) for victim in gradient.split()])
+
+
+def methods_of(tensors: Tensors) -> list[str]:
+    """Methods of one unit of the sweep, in the order of the tables."""
+    found = [key.removeprefix("x_hat ") for key in tensors if key.startswith("x_hat ")]
+    return sorted(found, key=list(LABELS).index)
+
+
+def scored(name: str, tensors: Tensors, found: Victims, sizes: Sizes) -> Attacks:
+    """One unit of the sweep against the truth."""
+    pre_training = PreTraining(
+        epochs=sizes.epochs, n_train=int(tensors["n_train"]), accuracy=tensors["accuracy"].item()
+    )
+    return Attacks(
+        methods={
+            method: scores(tensors[f"x_hat {method}"], found, tensors[f"seconds {method}"].item())
+            for method in methods_of(tensors)
+        },
+        pre_training=pre_training if name.endswith(PRE_TRAINED) else None,
+    )
+
+
+def scores(x_hat: Tensor, found: Victims, seconds: float) -> Scores:
+    """Mean over images of MSE and PSNR, the latter with peak 255 as published and with peak 1; and each image's."""
+    error = mse(x_hat, found.x)
+    decibels = psnr(error, 255.0)
+    finite = bool(torch.isfinite(error).all())
+    return Scores(
+        mse=error.mean().item() if finite else None,
+        psnr_255=decibels.mean().item() if finite else None,
+        psnr_1=psnr(error).mean().item() if finite else None,
+        diverged=not finite or error.mean().item() > DIVERGED,
+        per_image={
+            str(i): Error(mse=error[k].item(), psnr_255=decibels[k].item()) if torch.isfinite(error[k]) else None
+            for k, i in enumerate(found.index)
+        },
+        seconds=round(seconds, 2),
+    )

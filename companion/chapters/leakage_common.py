@@ -1,0 +1,221 @@
+"""What the leakage chapters share: the victims' images, the networks under attack, and metrics with rows of networks.
+
+Chen & Campbell attack two named images of CIFAR-10 with networks of one named seed.  To be compared with their
+numbers these stay what they are, whatever the run's seed: nothing here obeys it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from pydantic import GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic_core import CoreSchema
+from scipy.stats import binomtest, rankdata
+from scipy.stats import t as student
+from torch import Tensor
+
+from companion.chapters.leakage_networks import EPOCHS, SEED, TABLE_1, pretrain
+from companion.chapters.published import PRE_TRAINED
+from recon.errors import ReconError
+from recon.images.pool import ImagePool
+from recon.nets.conv import ConvNet, Params
+
+VICTIMS = (1, 3)  # CIFAR-10 train indices of the paper's truck and deer
+CLASSES = 10
+FOUND = 1 / 510  # half a grey level
+CERTAIN = 1e-8  # relative residual that counts as rounding
+LEAST = 1e-12  # errors below this are rounding
+PRIOR = 1 / 12  # variance of U(−½, ½), what is known of an entry without the gradient
+PRE_TRAINING_CLASSES = (1, 2)  # automobile, bird: what the paper trains the networks of two rows on
+
+
+@dataclass(frozen=True)
+class Victims:
+    """Images minus 0.5 (B, 3, 32, 32), float64, labels (B,) in 0 … 9, indices; exact: the paper's images.
+
+    The same at every seed of a run: they are the paper's.
+    """
+
+    x: Tensor
+    labels: Tensor
+    index: list[int]
+    exact: bool
+
+    @staticmethod
+    def of(pool: ImagePool, wanted: tuple[int, ...] = VICTIMS) -> Victims:
+        """By CIFAR-10 train index; on other data as many training images."""
+        exact = pool.name == "cifar10"
+        if exact:
+            row_of = {int(i): row for row, i in enumerate(pool.index)}
+            rows = [row_of[i] for i in wanted]
+        else:
+            train = np.flatnonzero(pool.part == "train")
+            rows = [int(train[k]) for k in np.linspace(0, len(train) - 1, len(wanted)).round().astype(int)]
+        labels = torch.from_numpy(pool.labels[rows])
+        return Victims(inputs(pool, rows), labels, [int(pool.index[row]) for row in rows], exact)
+
+    @staticmethod
+    def of_all_classes(pool: ImagePool, count: int) -> Victims:
+        """The paper's two images and, up to `count`, the first others of every class in turn."""
+        if count <= len(VICTIMS):
+            return Victims.of(pool, VICTIMS[:count])
+        named = set(VICTIMS) if pool.name == "cifar10" else set()
+        by_class = [[int(i) for i in pool.index[pool.labels == k] if int(i) not in named] for k in range(CLASSES)]
+        in_turn = [each[k] for k in range(count) for each in by_class if k < len(each)]
+        return Victims.of(pool, (*VICTIMS, *in_turn)[:count])
+
+    @staticmethod
+    def of_each_class(pool: ImagePool, count: int = CLASSES) -> Victims:
+        """The first image of each of CIFAR-10's first `count` classes; on other data as many training images."""
+        _, first = np.unique(pool.labels, return_index=True)
+        return Victims.of(pool, tuple(pool.index[np.resize(first, CLASSES)].tolist())[:count])
+
+
+class Spread:
+    """Typed metrics of which one field, a dict of rows by name, lies in `result.json` beside the other fields.
+
+    rows_field: that field's name.  What no field is named after is a row of it; rows that are there come first, and
+    fields that are None are left out.
+    """
+
+    rows_field: ClassVar[str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gathered(cls, found: Any) -> Any:
+        if not isinstance(found, dict):
+            return found
+        known = {each.name for each in fields(cls)} - {cls.rows_field}  # type: ignore[arg-type]  # dataclasses inherit
+        rows = {name: row for name, row in found.items() if name not in known}
+        return {name: found[name] for name in known & found.keys()} | {cls.rows_field: rows}
+
+    @model_serializer(mode="wrap")
+    def _spread(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found = handler(self)
+        rows = found.pop(self.rows_field)
+        return rows | {name: value for name, value in found.items() if value is not None}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        found = handler.resolve_ref_schema(handler(core))
+        rows = found["properties"].pop(cls.rows_field)
+        found["required"].remove(cls.rows_field)
+        return found | {"additionalProperties": rows["additionalProperties"]}
+
+
+def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:
+    """What the networks see: pixel/255 − 0.5, (B, 3, 32, 32) float64."""
+    return torch.from_numpy(pool.images[rows]).double() / 255 - 0.5
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """A network of Table 1, its parameters θ in float64, and how it came by them (pre-trained rows)."""
+
+    network: ConvNet
+    theta: Params
+    accuracy: float = math.nan
+    n_train: int = 0
+
+    @staticmethod
+    def of(name: str, pool: ImagePool, epochs: int = EPOCHS) -> Attacked:
+        """PyTorch's default initialisation with seed 10; "… pre-trained" are then trained on all automobiles and birds
+        of the pool (10 000 in the paper), the victims not among them; on other data on its init images."""
+        network = TABLE_1[name.removesuffix(PRE_TRAINED)]
+        theta = network.init(torch.Generator().manual_seed(SEED))
+        if not name.endswith(PRE_TRAINED):
+            return Attacked(network, double(theta))
+        cifar = pool.name == "cifar10"
+        rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
+        x, labels = inputs(pool, rows).float(), torch.from_numpy(pool.labels[rows])
+        theta = pretrain(network, theta, x, labels, epochs, torch.Generator().manual_seed(SEED))
+        accuracy = (network(theta, x).argmax(1) == labels).double().mean().item()
+        return Attacked(network, double(theta), accuracy, len(rows))
+
+
+def double(theta: Params) -> Params:
+    """θ in float64."""
+    return {name: tensor.double() for name, tensor in theta.items()}
+
+
+def pixels(x: Tensor) -> Tensor:
+    """Back to [0, 1] as flat images, for showing; (B, d)."""
+    return (x + 0.5).flatten(1).float()
+
+
+def averaged_victims(pool: ImagePool, count: int, side: int) -> tuple[Tensor, Tensor]:
+    """Images of all classes (B, 3, side, side), averaged down from 32 × 32, and labels (B,).
+
+    ReconError unless side is a divisor of 32.
+    """
+    if side < 1 or 32 % side:
+        raise ReconError(f"images of 32 × 32 are averaged down to a divisor of 32, not to {side}")
+    found = Victims.of_all_classes(pool, count)
+    return F.avg_pool2d(found.x, 32 // side), found.labels
+
+
+def count_found(x_hat: Tensor, truth: Tensor) -> int:
+    """Images (B, …) of which every entry is within half a grey level of the truth."""
+    return int(((x_hat - truth).abs().flatten(1).amax(1) <= FOUND).sum())
+
+
+def interval(values: np.ndarray) -> tuple[float, float]:
+    """Central 95 % of Student's t for the mean of values (images,): honest for few images, where a bootstrap is not."""
+    half = float(student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
+    return float(values.mean()) - half, float(values.mean()) + half
+
+
+def spearman(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Spearman's ρ along an axis: the correlation of ranks, ties at their mean; 0 where one side does not vary.
+
+    scipy.stats.spearmanr has no axis for many pairs, and a bootstrap has a thousand.
+    """
+    a, b = (rankdata(each, axis=axis) for each in (x, y))
+    a, b = (each - each.mean(axis=axis, keepdims=True) for each in (a, b))
+    norms = np.linalg.norm(a, axis=axis) * np.linalg.norm(b, axis=axis)
+    return np.divide((a * b).sum(axis), norms, out=np.zeros_like(norms), where=norms > 0)
+
+
+def by_coins(successes: int, trials: int) -> float:
+    """How often as many coins or more show heads.
+
+    >>> by_coins(8, 8), by_coins(0, 8)
+    (0.00390625, 1.0)
+    """
+    return float(binomtest(successes, trials, alternative="greater").pvalue)
+
+
+def more_than_half(successes: int, trials: int) -> bool:
+    """Whether coins seldom do as well, in less than one case of twenty."""
+    return by_coins(successes, trials) < 0.05
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Geometric mean over images, and its central 95 % by Student's t over images; one image has no interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(logs: np.ndarray) -> Ratio:
+        """From log10 of each image's ratio, (images,)."""
+        if len(logs) < 2:
+            return Ratio(float(10 ** logs.mean()), 0.0, math.inf)
+        low, high = interval(logs)
+        return Ratio(float(10 ** logs.mean()), 10**low, 10**high)
+
+    @property
+    def lower(self) -> bool | None:
+        """Whether the ratio is below 1; None where its interval does not tell."""
+        return True if self.high < 1 else (False if self.low > 1 else None)
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2g} [{self.low:.2g}, {self.high:.2g}]"

@@ -1,0 +1,24 @@
+"""Appendix F: what bounds the results on honest servers and plain networks: a residual block, a server that cheats."""
+
+from companion.chapters.base import Experiment
+from companion.chapters.leakage_limits.claims import claims
+from companion.chapters.leakage_limits.compute import compute
+from companion.chapters.leakage_limits.figures import FIGURES
+from companion.chapters.leakage_limits.metrics import Metrics
+from companion.chapters.leakage_limits.sizes import SIZES
+from companion.chapters.leakage_networks import TABLE_1
+
+LIMITS = Experiment(
+    name="leakage-limits",
+    chapter="f-beyond",
+    section="C&C Appendix G",
+    summary="a residual block with batch norm, and a server that hands out a network made to be read",
+    cost={"smoke": "10 s", "laptop": "2 min", "paper": "20 min"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures=FIGURES,
+    on_gpu=False,
+    shape=TABLE_1["CNN2 V1"].shape,
+)

@@ -1,0 +1,93 @@
+"""Chapter 10: rank deficiency of every layer's system at the first victim, c(M), and c(M) against PSNRs."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import torch
+from scipy.stats import permutation_test, spearmanr
+
+from companion.chapters.base import Context, Outcome
+from companion.chapters.leakage_common import Attacked, Victims
+from companion.chapters.leakage_rank.metrics import OURS, WITHOUT, Metrics, Ranks
+from companion.chapters.leakage_rank.sizes import Sizes
+from companion.chapters.published import DIVERGED, METHODS, PUBLISHED, PUBLISHED_RANK
+from recon.analysis.identifiability import numerical_rank, security_metric
+from recon.attacks.rgap import generic_deficiencies, rgap, systems
+from recon.released import Gradient
+from recon.scoring.metrics import mse, psnr
+
+PERMUTATIONS = 2000  # of the networks
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Table 1, and the correlation of c(M) with the published PSNRs and with our own by R-GAP."""
+    found, start = Victims.of(context.pool), time.perf_counter()
+    attacked = {name: Attacked.of(name, context.pool) for name in sizes.networks}
+    networks = {name: ranks(name, network, found) for name, network in attacked.items()}
+    seconds = round(time.perf_counter() - start, 1)
+    psnrs = {
+        name: {m: PUBLISHED[name][m][1] for m in METHODS if PUBLISHED[name][m][0] <= DIVERGED}
+        | {OURS: own_psnr(network, found)}
+        for name, network in attacked.items()
+    }
+    c = {name: row.c for name, row in networks.items()}
+    ranked = correlations(c, psnrs)
+    metrics = Metrics(
+        networks=networks,
+        seconds=seconds,
+        spearman_with_published_psnr={key: each and each[0] for key, each in ranked.items()},
+        chance={key: each and each[1] for key, each in ranked.items()},
+    )
+    return Outcome(metrics, {})
+
+
+def ranks(name: str, attacked: Attacked, found: Victims) -> Ranks:
+    """One row of Table 1, at the first victim."""
+    network = attacked.network
+    each = [numerical_rank(u) for u in systems(network, attacked.theta, found.x[:1], found.labels[:1])]
+    deficiencies = [rank.deficiency for rank in each]
+    return Ranks(
+        rd=deficiencies,
+        generic_rd=generic_deficiencies(network),
+        condition=[rank.condition for rank in each],
+        unknowns=[math.prod(shape) for shape in network.image_shapes()[:-1]],
+        c=security_metric(deficiencies),
+        published_rd=list(PUBLISHED_RANK[name][0]),
+        published_c=PUBLISHED_RANK[name][1],
+    )
+
+
+def own_psnr(attacked: Attacked, found: Victims) -> float:
+    """Our own PSNR (peak 255) by R-GAP, mean over the images; exact solutions count as 300 dB."""
+    gradient = Gradient.each(attacked.network, attacked.theta, found.x, found.labels)
+    error = mse(torch.cat([rgap(victim) for victim in gradient.split()]), found.x)
+    return psnr(error, 255.0).clamp(max=300.0).mean().item()
+
+
+def correlations(c: dict[str, int], psnrs: dict[str, dict[str, float]]) -> dict[str, tuple[float, float] | None]:
+    """Spearman correlation of c(M) with each method's PSNR, with and without CNN4 V2, and the share of permutations
+    of the networks with one as large; None for < 3 networks."""
+    found: dict[str, tuple[float, float] | None] = {}
+    methods = dict.fromkeys(method for row in psnrs.values() for method in row)
+    for method in methods:
+        for key, left_out in ((method, ""), (method + WITHOUT, "CNN4 V2")):
+            names = [name for name in c if method in psnrs.get(name, {}) and name != left_out]
+            metric, decibels = [c[name] for name in names], [psnrs[name][method] for name in names]
+            enough = len(names) > 2 and len(set(metric)) > 1 and len(set(decibels)) > 1
+            found[key] = _ranked(metric, decibels) if enough else None
+    return found
+
+
+def _ranked(metric: list[int], decibels: list[float]) -> tuple[float, float]:
+    tested = permutation_test(
+        (np.array(metric),),
+        lambda x: spearmanr(x, decibels).statistic,
+        permutation_type="pairings",
+        alternative="greater",
+        n_resamples=PERMUTATIONS,
+        rng=np.random.default_rng(0),
+    )
+    return float(tested.statistic), float(tested.pvalue)

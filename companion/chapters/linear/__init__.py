@@ -1,0 +1,21 @@
+"""Chapter 1, §3.1 of Runkel et al. (2024): other training sets with exactly the same affine classifier."""
+
+from companion.chapters.base import Experiment
+from companion.chapters.linear.claims import claims
+from companion.chapters.linear.compute import compute
+from companion.chapters.linear.figures import FIGURES
+from companion.chapters.linear.metrics import Metrics
+from companion.chapters.linear.sizes import SIZES
+
+LINEAR = Experiment(
+    name="linear",
+    chapter="01-linear",
+    section="3.1",
+    summary="other training sets with exactly the same affine classifier",
+    cost={"smoke": "5 s", "laptop": "1 min", "paper": "4 min"},
+    sizes=SIZES,
+    metrics=Metrics,
+    compute=compute,
+    claims=claims,
+    figures=FIGURES,
+)

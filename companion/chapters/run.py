@@ -1,0 +1,198 @@
+"""Run one experiment, or find its result on disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from companion.chapters import ROOT, code_of, experiment, kept, sizes_of
+from companion.chapters.base import Context, Experiment, Tensors
+from companion.store.parts import begin
+from companion.store.results import FILES, Data, Provenance, Result, find_result, save_result
+from companion.store.sweep import sweep
+from recon.errors import ReconError
+from recon.images.partitions import partition
+from recon.images.pool import ImagePool
+from recon.images.registry import load_pool
+from recon.store.checkpoints import Checkpoints
+from recon.store.files import atomic_path, check_writable, only_one
+from recon.store.keys import result_key
+from recon.store.machine import (
+    check_seed,
+    commit,
+    device_name,
+    gpu_memory_mb,
+    peak_memory_mb,
+    resolve_device,
+    versions,
+)
+from recon.store.tensors import checkpoint_folder
+
+
+def run(
+    name: str,
+    profile: str = "laptop",
+    data: str = "auto",
+    device: str = "auto",
+    seed: int = 0,
+    *,
+    out: str | Path | None = None,
+    data_root: str | Path | None = None,
+    workers: int = 1,
+    scheduler: str | None = None,
+    **sizes: Any,
+) -> Result[Any]:
+    """Run experiment `name`, or return its result from disk if one with the same key is there.
+
+    out: folder for `NAME/result.json`, default `$RECON_OUT`, else `build/results/<profile>-<data>` of the checkout ·
+    workers, scheduler: of a sweep of independent runs, see `companion.store.sweep`; the result does not depend on them
+    · sizes: fields of the chapter's `sizes.py` to replace, such as n_train=50; the result then lies in `NAME-KEY/`.
+
+    The key covers sizes, seed, the kind of device that computes, the images' checksum and the code.  An interrupted run
+    goes on from its last checkpoint.  Arrays come back on the CPU.  Raises ReconError for an unknown name, profile,
+    device or size, a bad seed, missing images, a folder that cannot be written, or one in which another run is at work.
+    """
+    chosen = experiment(name)
+    config = sizes_of(chosen, profile, sizes)
+    check_seed(seed)
+    if workers < 1:  # also where they are not used: what a sweep refuses, a stored result does not excuse
+        raise ReconError(f"the number of workers must be at least 1, not {workers}")
+    computing = resolve_device(device if chosen.on_gpu else "cpu")
+    pool = load_pool(data, data_root)
+    if chosen.shape not in (None, pool.shape):
+        raise ReconError(f"{name} needs images of shape {chosen.shape}, and those of {pool.name} are {pool.shape}")
+    if not sizes and too_few(pool, config, seed):
+        config = sizes_of(chosen, "smoke", {})
+        pool = replace(pool, notice=f"{pool.notice} They are too few for {name}, which has the sizes of profile smoke.")
+    key = result_key(name, config, seed, computing.type, pool.sha256, code_of(chosen))
+    folder = output_folder(out, profile, pool.name) / _name(name, key, sizes)
+    if (stored := find_result(folder, key, chosen.metrics)) is not None:
+        return _today(stored, chosen, config)
+    files = (*FILES, *(f"{stem}.png" for stem in chosen.figures))
+    with only_one(folder, *(f".{name}.*" for name in files)):
+        if (stored := find_result(folder, key, chosen.metrics)) is not None:  # another run has just been faster
+            return _today(stored, chosen, config)
+        check_writable(folder, files)
+        checkpoints = checkpoint_folder(folder, key)
+        made = partial(Provenance, name, profile, seed=seed, device=device_name(computing), key=key, overrides=sizes)
+        swept = partial(_swept, checkpoints=checkpoints, workers=workers, scheduler=scheduler)
+        context = Context(pool, computing, seed, Checkpoints(checkpoints), swept)
+        result = _computed(chosen, config, context, made, begin(checkpoints))
+        save_result(result, folder)
+        shutil.rmtree(checkpoints, ignore_errors=True)
+        # as a later call finds it: names in the order of the file, sizes as the file has them
+        return find_result(folder, key, chosen.metrics) or result
+
+
+def shown(name: str, profile: str = "laptop", **options: Any) -> Result[Any]:
+    """The run that a page shows: the one at the paper's size that the book keeps, without arrays; computed now where
+    none is kept, and at profile `paper`, which computes everything anew.  options: as of `run`."""
+    stored = kept(name)
+    return run(name, profile, **options) if profile == "paper" or stored is None else stored[0]
+
+
+def drawn(result: Result[Any], stem: str) -> Any:
+    """A figure of an experiment for a page: drawn from the result's arrays; as it was drawn of a kept run, whose
+    arrays are not there."""
+    stored = kept(result.made.experiment)
+    if result.arrays or stored is None:
+        return experiment(result.made.experiment).figures[stem](result)
+    from IPython.display import Image
+
+    return Image(filename=str(stored[1] / f"{stem}.png"))
+
+
+def too_few(pool: ImagePool, config: Any, seed: int) -> bool:
+    """Whether the bundled photographs, which stand in for CIFAR-10, have fewer training or held-out images than these
+    sizes ask for."""
+    n = getattr(config, "n_train", 0)
+    if pool.name != "photos" or not n:
+        return False
+    data = partition(pool, n, n_held_out=n, seed=seed)
+    return min(len(data.train), len(data.held_out)) < n
+
+
+def _computed(
+    chosen: Experiment, config: Any, context: Context, made: Callable[..., Provenance], before: float
+) -> Result[Any]:
+    """before: seconds that interrupted parts of this run took."""
+    torch.set_flush_denormal(True)
+    start = time.perf_counter()
+    outcome = chosen.compute(config, context)
+    pool: ImagePool = context.pool
+    provenance = made(
+        data=Data(pool.name, pool.sha256, getattr(outcome.metrics, "n_train", 0), pool.notice),
+        versions=versions(),
+        commit=commit(ROOT),
+        seconds=round(before + time.perf_counter() - start, 2),
+        config=asdict(config),
+        claims=chosen.claims(outcome.metrics, config),
+        peak_memory_mb=peak_memory_mb(),
+        gpu_memory_mb=gpu_memory_mb(context.device),
+    )
+    return Result(outcome.metrics, {name: tensor.cpu() for name, tensor in outcome.arrays.items()}, provenance)
+
+
+def _today(stored: Result[Any], chosen: Experiment, config: Any) -> Result[Any]:
+    return replace(stored, made=replace(stored.made, claims=chosen.claims(stored.metrics, config)))
+
+
+def _swept(
+    unit: Callable[[str], Tensors],
+    names: list[str],
+    label: str,
+    *,
+    checkpoints: Path,
+    workers: int,
+    scheduler: str | None,
+) -> dict[str, Tensors]:
+    return sweep(unit, names, checkpoints / label, workers, scheduler, label)
+
+
+def folder_of(result: Result[Any], out: str | Path | None = None) -> Path:
+    """Where `run` with the same `out` has stored a result."""
+    made = result.made
+    return output_folder(out, made.profile, made.data.name) / _name(made.experiment, made.key, made.overrides)
+
+
+def _name(name: str, key: str, overrides: Mapping[str, Any]) -> str:
+    """Results at sizes of the reader's own lie beside the plain one and never replace it."""
+    return f"{name}-{key}" if overrides else name
+
+
+def save_figures(result: Result[Any], folder: Path) -> None:
+    """Every figure of the experiment as `folder`/STEM.png."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    for stem, plot in experiment(result.made.experiment).figures.items():
+        figure = plot(result)
+        with atomic_path(folder / f"{stem}.png") as temporary:
+            figure.savefig(temporary, format="png", dpi=200, bbox_inches="tight")
+        plt.close(figure)
+
+
+def output_folder(out: str | Path | None, profile: str, data_name: str) -> Path:
+    """Where results go; see `run`."""
+    if out or os.environ.get("RECON_OUT"):
+        folder = Path(out or os.environ["RECON_OUT"])
+    else:
+        base = ROOT / "build" if (ROOT / "pyproject.toml").is_file() else Path("recon-results")
+        folder = base / "results" / f"{profile}-{data_name}"
+    try:
+        folder = folder.expanduser()
+        str(folder).encode()  # safetensors opens no file whose name is not UTF-8
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~nobody
+        raise ReconError(f"results cannot be written to {folder}: {getattr(error, 'strerror', error)}") from error
+    return folder

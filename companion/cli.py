@@ -1,0 +1,106 @@
+"""The half of the command line that makes the book: experiments, claims, pages; `recon.cli` asks for it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+from recon.cli import a_path, a_size, a_text, say
+from recon.errors import ReconError
+
+
+def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser) -> None:
+    """Add them by `command(name, function, about, *parents)`, which returns what adds an option; shared: the parents
+    `images`, `budget` and `chapters`."""
+    images, budget, chapters = shared["images"], shared["budget"], shared["chapters"]
+    command("list", _list, "experiments: chapter, paper section, cost per profile")
+
+    option = command("run", _run, "run one experiment, or find its result on disk", images, budget)
+    option("name", metavar="NAME")
+    option("--set", type=a_size, action="append", default=[], metavar="FIELD=VALUE", help="a size; repeatable")
+    option("--out", type=a_path, metavar="DIR", help="results go to DIR/NAME (default build/results/…)")
+    option("--workers", type=int, default=1, metavar="N", help="processes for a sweep of runs")
+    option("--scheduler", type=a_text, metavar="ADDRESS", help="Dask scheduler whose workers a sweep uses instead")
+
+    option = command("book", _book, "chapters through papermill, then HTML, as an edition", chapters, images, budget)
+    option("--all", action="store_true", dest="everything", help="execute the appendices too")
+    command("render", partial(_press, "publish.render"), "HTML of the published edition, without executing")
+
+    command("pdf", partial(_press, "pdf.write_pdf"), "one PDF of the published edition, printed by Chromium")
+
+    publish = partial(_press, "publish.publish")
+    option = command("publish", publish, "promote an edition on CIFAR-10 into book/executed/")
+    option("edition", type=a_path, nargs="?", help="a name under build/ or a folder (default: the newest)")
+
+    command("readme", partial(_press, "numbers.write_readme"), "README.md from its template and the published results")
+
+    keep = partial(_press, "publish.keep")
+    option = command("keep", keep, "take a result at profile paper, or at another seed, into the book")
+    option("folder", type=a_path, metavar="DIR", help="the folder of its result.json")
+
+    option = command("twins", _twins, "two folders of 8-bit photographs with one float32 classifier", images)
+    option("--out", type=a_path, required=True, metavar="DIR", help="where the folders and the script go")
+    option("--n", type=int, default=500, metavar="N", help="photographs in each (default 500, or all there are)")
+    option("--seed", type=int, default=0)
+
+    option = command("claims", _claims, "every claim: paper value, ours, null, verdict, chapter")
+    option("--json", dest="as_json", action="store_true", help="as JSON")
+    option("--out", type=a_path, metavar="DIR", help="results to read (default: the published edition's)")
+
+
+def _press(function: str, **arguments: Any) -> None:
+    """One function of the press; the path that it returns is printed."""
+    say(resolve_name(f"companion.press.{function}")(**arguments))
+
+
+def _list() -> None:
+    from companion.chapters import registry
+
+    for experiment in registry().values():
+        cost = ", ".join(f"{profile} {text}" for profile, text in experiment.cost.items())
+        say(f"{experiment.name:16} {experiment.chapter:20} {experiment.section:6} {cost:52} {experiment.summary}")
+
+
+def _run(**arguments: Any) -> None:
+    from companion.chapters.run import folder_of, run, save_figures
+
+    sizes = dict(arguments.pop("set"))
+    if both := sorted(sizes.keys() & arguments.keys()):
+        raise ReconError(f"'{both[0]}' is no size but an option of its own (recon run --help)")
+    result = run(**arguments, **sizes)
+    folder = folder_of(result, arguments["out"])
+    save_figures(result, folder)
+    if result.made.data.notice:
+        print(f"recon: {result.made.data.notice}", file=sys.stderr)
+    for claim in result.claims:
+        say(f"{claim.verdict:15} {claim.id}: {claim.ours}")
+    say(folder / "result.json")
+
+
+def _book(chapters: list[str], everything: bool, **settings: Any) -> None:
+    from companion.press.edition import Edition, build_edition
+
+    say(build_edition(Edition(**settings), chapters=chapters, everything=everything))
+
+
+def _twins(**arguments: Any) -> None:
+    from companion.press.twins import twins
+
+    folder, made = twins(**arguments)
+    say(f"{made.agree} of {len(made.target)} numbers identical; see for yourself:")
+    say(folder / "train_both.py")
+
+
+def _claims(as_json: bool, out: str | None) -> None:
+    from companion.chapters import ROOT
+    from companion.chapters.catalogue import in_words, records
+
+    results = Path(out) if out else ROOT / "book" / "executed" / "results"
+    found = records(results, ROOT, published=not out)
+    say(json.dumps(found, indent=1, ensure_ascii=False) if as_json else "\n".join(map(in_words, found)))

@@ -1,0 +1,123 @@
+"""README.md and the pages of the book that name numbers: none of them is typed, each is read from a result file.
+
+Such a text is a Jinja template.  `run("separation").metrics.matches.ncc_07` is a number of the published edition,
+`paper(…)` of a run kept at the paper's size, `benchmark("leakage").rank_seconds` of benchmarks/leakage.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache, partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, TemplateError
+
+from companion.chapters import ROOT, load
+from companion.chapters.catalogue import CHECK, best, catalogue, rows
+from recon.errors import ReconError
+from recon.store.files import atomic_path
+
+TEMPLATE = Path("book") / "readme.md.jinja"
+PAPERS_REPRODUCED = ("runkel2024", "chen2022")
+#: in the order of a reader's interest
+VERDICTS = (
+    "reproduced",
+    "partly",
+    "depends on stopping",
+    "contradicted by another attack",
+    "not reproduced",
+    "mixed",
+    "undecided",
+    "finding",
+    CHECK,
+)
+
+
+def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
+    """The text with its expressions replaced; ReconError, one sentence, for what no result says.
+
+    results: where the edition's result files are, by default those of the published one.
+    """
+    results = results or root / "book" / "executed" / "results"
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701  (Markdown)
+    environment.filters |= {"percent": "{:.0%}".format, "number": number, "each": each}
+    environment.globals |= {
+        "run": partial(_found, results, root / "book" / "seeds"),
+        "paper": partial(_found, root / "book" / "paper-size", root / "book" / "paper-size"),
+        "benchmark": partial(_benchmark, root),
+        "kinds": partial(kinds, root, results),
+        "counts": partial(counts, root, results),
+        "minutes": partial(_benchmark, root, "minutes"),
+    }
+    try:
+        return environment.from_string(text).render()
+    except (TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
+        raise ReconError(f"a text asks for a number that no result has: {error}") from error
+
+
+def write_readme(root: Path = ROOT) -> Path:
+    """README.md from its template."""
+    text = rendered((root / TEMPLATE).read_text(encoding="utf-8"), root)
+    with atomic_path(root / "README.md") as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return root / "README.md"
+
+
+def number(value: float, digits: int = 2) -> str:
+    """As many significant digits, without a sign or zeros that say nothing.
+
+    >>> number(0.0000223), number(8.1234e-7, 1), number(16.2), number(1500, 2)
+    ('2.2e-5', '8e-7', '16', '1500')
+    """
+    text = f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
+    mantissa, _, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def each(values: Iterable[Any], way: str = "") -> str:
+    """The values, or one field of each by its path with dots, with commas between."""
+    return ", ".join(str(_field(value, way)) for value in values)
+
+
+def _field(value: Any, way: str) -> Any:
+    for name in filter(None, way.split(".")):
+        value = getattr(value, name)
+    return value
+
+
+def _found(at_seed_0: Path, at_others: Path, name: str, seed: int = 0) -> Any:
+    """What a result says: metrics, made, and its claims by id."""
+    result = load(at_others / name / f"seed-{seed}" if seed else at_seed_0 / name, arrays=False)
+    return SimpleNamespace(metrics=result.metrics, made=result.made, claims={each.id: each for each in result.claims})
+
+
+def _benchmark(root: Path, name: str) -> Any:
+    try:
+        return json.loads((root / "benchmarks" / f"{name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ReconError(f"benchmarks/{name}.json cannot be read: {error}") from error
+
+
+def kinds(root: Path, results: Path) -> list[str]:
+    """The verdicts that claims of the two papers have."""
+    found = {kind for paper in PAPERS_REPRODUCED for kind in _counted(root, results, paper)}
+    return [kind for kind in VERDICTS if kind in found]
+
+
+def counts(root: Path, results: Path, paper: str) -> list[int]:
+    """How many claims of a paper have each of `kinds`; what was run twice counts once, by the run that counts."""
+    found = _counted(root, results, paper)
+    return [found[kind] for kind in kinds(root, results)]
+
+
+@cache
+def _counted(root: Path, results: Path, paper: str) -> Counter[str]:
+    counted = best(rows(results, root))
+    return Counter(counted[name].verdict for name in catalogue(root)[paper] if name in counted)
+
+
+__all__ = ["TEMPLATE", "counts", "kinds", "number", "rendered", "write_readme"]

@@ -1,0 +1,166 @@
+"""The published edition in book/executed/: an edition is promoted to it on purpose, and rendered without executing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+
+from companion.chapters import ROOT, load, registry, sizes_at
+from companion.press import stamps
+from companion.press.edition import chapters_of
+from companion.press.html import build_html, check_toc, put_back, swap
+from companion.press.numbers import TEMPLATE, write_readme
+from companion.press.runner import fault, read_notebook
+from companion.store.reconstructions import keep_reconstructions
+from companion.store.results import Result, as_json, read_json
+from recon.errors import ReconError
+from recon.store.files import atomic_path, only_one
+
+PUBLISHABLE = ("laptop", "paper")
+
+
+def render(root: Path = ROOT) -> Path:
+    """HTML of the published edition into build/published/html, without executing; return that folder."""
+    out = root / "build" / "published"
+    with only_one(out, ".html-*"):
+        return build_html(root, root / "book" / "executed", out / "html", out / "html.log")
+
+
+def publish(edition: str | Path | None = None, root: Path = ROOT) -> Path:
+    """Promote an edition (a folder, a name under build/, or the newest on CIFAR-10) into book/executed/.
+
+    ReconError, one sentence, for an edition that is incomplete, in error, stale, not on CIFAR-10, at the smoke
+    profile, mixed, or made from uncommitted code, or holds a damaged result; book/executed/ is then untouched.
+    """
+    target = root / "book" / "executed"
+    new = target.with_name(".executed.new")
+    folder = _find_edition(edition, root)
+    if (folder / "executed").resolve() == target.resolve():
+        raise ReconError(f"{folder} is where the published edition lies: name the edition to publish")
+    with only_one(folder), only_one(target.parent, new.name):
+        put_back(target)
+        pages = _publishable_pages(folder, root)
+        new.mkdir()
+        for page in pages:
+            shutil.copy2(page, new)
+        for name in registry():
+            if os.path.lexists(folder / "results" / name / "result.json"):
+                _copy_result(folder / "results" / name, new / "results" / name)
+        swap(new, target)
+    _readme(root)
+    return target
+
+
+def _readme(root: Path) -> None:
+    """Its numbers are those of the edition and of what is kept."""
+    if (root / TEMPLATE).is_file():
+        write_readme(root)
+
+
+def keep(folder: str | Path, root: Path = ROOT) -> Path:
+    """Copy one result on CIFAR-10, `result.json` and figures, to a place in the book that no edition overwrites.
+
+    At profile `paper`: book/paper-size/NAME, a run too long to be part of an edition, shown by a chapter through
+    `companion.chapters.kept`.  With another seed than 0, without figures: book/paper-size/NAME/seed-S, and at profile
+    `laptop` book/seeds/NAME/seed-S; the claims page gives both as a range.  A run at profile `paper` that has `x_hat`
+    keeps it, in 8 bits (`companion.store.reconstructions`), so that anybody can score it anew.  ReconError for anything
+    else, or a folder without a result.
+    """
+    folder, result = Path(folder), load(Path(folder), arrays=False)
+    made, own_sizes = result.made, _own_sizes(result)
+    found, figures = (made.profile, made.data.name), []
+    if found == ("paper", "cifar10") and not own_sizes:
+        target = root / "book" / "paper-size" / made.experiment / (f"seed-{made.seed}" if made.seed else "")
+        figures = [] if made.seed else sorted(path for path in folder.glob("*.png") if path.is_file())
+    elif found == ("laptop", "cifar10") and made.seed and not own_sizes:
+        target = root / "book" / "seeds" / made.experiment / f"seed-{made.seed}"
+    else:
+        raise ReconError(
+            "only results on CIFAR-10 at profile paper, or at profile laptop with a seed other than 0, are kept, "
+            f"not {found[0]} on {found[1]} with seed {made.seed}" + (" and sizes of its own" if own_sizes else "")
+        )
+    with only_one(root / "book"):
+        for path in figures:
+            with atomic_path(target / path.name) as temporary:
+                shutil.copyfile(path, temporary)
+        if made.profile == "paper" and (folder / "arrays.safetensors").is_file():
+            keep_reconstructions(load(folder).arrays, target)
+        _copy_result(folder, target)
+    try:
+        _readme(root)
+    except ReconError as error:
+        where = target.relative_to(root)
+        raise ReconError(f"the result is kept in {where}, but README.md stays as it was: {error}") from error
+    return target
+
+
+def _own_sizes(result: Result[Any]) -> bool:
+    """Whether fields were set by hand, to other values than the profile has."""
+    chosen = registry()[result.made.experiment]
+    return bool(result.made.overrides) and sizes_at(result, chosen) != chosen.sizes[result.made.profile]
+
+
+def _copy_result(folder: Path, target: Path) -> None:
+    """`result.json`, its claims made by today's code.
+
+    Other arrays stay where they are: they hold images of the data set, which is not ours to commit.
+    """
+    result = load(folder, arrays=False)
+    sha256 = read_json(folder / "result.json").get("arrays_sha256")
+    with atomic_path(target / "result.json") as temporary:
+        temporary.write_text(as_json(result, sha256), encoding="utf-8")
+
+
+def _find_edition(edition: str | Path | None, root: Path) -> Path:
+    if edition is not None:
+        for folder in (Path(edition), root / "build" / edition):
+            if (folder / "executed").is_dir():
+                return folder
+        raise ReconError(f"there is no edition '{edition}': give a folder under build/ that `recon book` made")
+    pages = [page for name in PUBLISHABLE for page in root.glob(f"build/{name}-cifar10/executed/*.ipynb")]
+    if not pages:
+        raise ReconError("there is no edition on CIFAR-10 to publish: run `recon book --data cifar10` first")
+    return max(pages, key=lambda page: page.lstat().st_mtime).parents[1]
+
+
+def _publishable_pages(folder: Path, root: Path) -> list[Path]:
+    """The edition's pages, or ReconError with the first reason not to publish."""
+    seen, pages = set(), []
+    for source in chapters_of(root):
+        page = folder / "executed" / source.name
+        if not os.path.lexists(page):
+            raise ReconError(f"edition {folder.name} is not published: chapter {source.stem} is missing")
+        nb = read_notebook(page)
+        if reason := _refusal(nb, source):
+            raise ReconError(f"edition {folder.name} is not published: chapter {source.stem} {reason}")
+        stamp = nb.metadata.recon
+        seen.add((stamp.profile, stamp.seed, stamp.data.sha256))
+        pages.append(page)
+    if len(seen) > 1:
+        raise ReconError(f"edition {folder.name} is not published: its chapters mix profiles, seeds or data")
+    check_toc(root, folder / "executed")
+    return pages
+
+
+def _refusal(nb: NotebookNode, source: Path) -> str | None:
+    if found := fault(nb):
+        return f"is not a clean execution: {found}"
+    stamp = stamps.stamp_of(nb)
+    if stamp is None:
+        return "carries no stamp, or half of one"
+    if stamp.profile not in PUBLISHABLE:
+        return f"was executed at profile {stamp.profile}, not {' or '.join(PUBLISHABLE)}"
+    if stamp.data.name != "cifar10":
+        return f"was executed on {stamp.data.name}, not on CIFAR-10"
+    original = read_notebook(source)
+    if stamp.notebook_sha256 != stamps.notebook_sha256(original):
+        return "is stale: its notebook has changed since"
+    if stamp.source_hash != stamps.source_hash(original, stamp.profile):
+        return "is stale: the package's code has changed since"
+    if stamp.commit == "unknown" or stamp.commit.endswith("-dirty"):
+        return f"was made from uncommitted code (commit {stamp.commit})"
+    return None

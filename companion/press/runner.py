@@ -1,0 +1,198 @@
+"""Run one notebook: parameters checked first, a fresh kernel of *this* interpreter, a clean page or one clear line.
+
+papermill does the executing; here is what it leaves to its caller: unknown parameters, dead kernels, cells that took
+too long, and pages without paths of the machine or times that change with every run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.validator import iter_validate
+
+from companion.press.lighter import lighten
+from recon.errors import ReconError
+from recon.store.files import atomic_path
+
+KERNEL = "python3"
+#: Every chapter's `parameters` cell assigns these; `recon book` sets them.
+PARAMETERS = ("profile", "data", "seed", "device")
+INJECTED = "injected-parameters"
+#: What nbformat and papermill raise for JSON that is not, or not quite, a notebook.
+MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError, nbformat.ValidationError)
+
+
+class ReconRunError(RuntimeError):
+    """A run that was asked for correctly failed: one line, exit code 1."""
+
+
+def read_notebook(path: Path) -> NotebookNode:
+    """A valid notebook; ReconError for anything else, a pipe or a folder of that name included."""
+    if not path.is_file():
+        raise ReconError(f"notebook {path} is {'not a file' if os.path.lexists(path) else 'missing'}")
+    try:
+        nb = nbformat.convert(nbformat.reader.reads(path.read_text(encoding="utf-8")), 4)
+        if found := next(iter_validate(nb), None):  # nbformat.read only logs it
+            raise found
+    except (*MALFORMED, OSError) as error:
+        raise ReconError(f"notebook {path} cannot be read: {_one_line(str(error))}") from error
+    return nb
+
+
+def check_parameters(notebook: Path, parameters: Mapping[str, object]) -> None:
+    """Compare `parameters` and the contract with the notebook's `parameters` cell; ReconError names both sides."""
+    import papermill
+
+    read_notebook(notebook)
+    try:
+        known = papermill.inspect_notebook(_literal(notebook))
+    except MALFORMED as error:
+        raise ReconError(f"notebook {notebook.stem} cannot be read: {_one_line(str(error))}") from error
+    for name in PARAMETERS:
+        if name not in known:
+            raise ReconError(f"notebook {notebook.stem} does not set '{name}' in its parameters cell")
+    for name in parameters:
+        if name not in known:
+            raise ReconError(f"notebook {notebook.stem} has no parameter '{name}' (it has {', '.join(known)})")
+
+
+def execute(source: Path, target: Path, parameters: Mapping[str, object], timeout: float | None = None) -> NotebookNode:
+    """Execute `source` in its own folder, writing to `target` as it goes, and return the cleaned, checked notebook.
+
+    timeout: seconds a cell may take.  Call it inside `kernels`.  Raises ReconRunError with one line; `target` then
+    holds what was reached, for debugging.
+    """
+    import papermill
+
+    check_parameters(source, parameters)
+    try:
+        nb = papermill.execute_notebook(
+            _literal(source),
+            _literal(target),
+            parameters=dict(parameters),
+            kernel_name=KERNEL,
+            language="python",
+            cwd=str(source.parent),
+            progress_bar=False,
+            execution_timeout=timeout,
+        )
+    except Exception as error:  # papermill, nbclient and jupyter_client share no base class
+        raise ReconRunError(f"chapter {source.stem} failed {_where_and_what(error, target)}") from error
+    clean(nb)
+    lighten(nb)
+    if found := fault(nb):
+        raise ReconRunError(f"chapter {source.stem} failed: {found}")
+    return nb
+
+
+@contextmanager
+def kernels(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
+    """Kernels started inside get `env` and run `sys.executable`, whatever the user has registered; `folder` says so."""
+    from ipykernel.kernelspec import write_kernel_spec
+
+    options = [
+        "--IPKernelApp.log_level=ERROR",  # a warning about the local transport is not the reader's
+        "--InlineBackend.figure_formats=retina",  # two dots a pixel; pages show them at half their size
+    ]
+    write_kernel_spec(folder / "kernels" / KERNEL, extra_arguments=options)  # of sys.executable
+    before = dict(os.environ)
+    os.environ.update(env, JUPYTER_PATH=os.pathsep.join(filter(None, (str(folder), before.get("JUPYTER_PATH")))))
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def end_kernels() -> None:
+    """End the kernels that this process has started: they are in groups of their own and hear no Ctrl-C."""
+    import psutil
+
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if any("ipykernel" in part for part in child.cmdline()):
+                child.kill()
+
+
+def clean(nb: NotebookNode) -> None:
+    """Drop, in place, what changes with every run: papermill's and Jupyter's times and paths, stderr, random ids."""
+    kernelspec = {"display_name": "Python 3", "language": "python", "name": KERNEL}
+    nb.metadata = nbformat.from_dict({"kernelspec": kernelspec, "language_info": {"name": "python"}})
+    nb.nbformat, nb.nbformat_minor = 4, 5
+    for number, cell in enumerate(nb.cells):
+        for key in ("papermill", "execution"):
+            cell.metadata.pop(key, None)
+        cell.setdefault("id", f"cell-{number}")
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+        if INJECTED in cell.metadata.get("tags", []):
+            cell["id"] = INJECTED
+            cell.metadata["tags"] = [INJECTED, "remove-cell"]
+
+
+def fault(nb: NotebookNode) -> str | None:
+    """The first reason why this is not a complete, error-free execution; None if it is one."""
+    code = [(i, cell) for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and cell.source.strip()]
+    if not code:
+        return "it has no code cells"
+    for i, cell in code:
+        for output in cell.get("outputs", []):
+            if output.output_type == "error":
+                return f"cell {i} holds an error: {output.ename}: {_one_line(output.evalue)}"
+        if cell.get("execution_count") is None:
+            return f"cell {i} was not executed"
+    return None
+
+
+def check_no_paths(nb: NotebookNode, name: str, root: Path) -> None:
+    """ReconRunError naming the cell whose source or output holds a path of this machine (repository or home)."""
+    places = {str(root.resolve()), str(root), os.path.expanduser("~")} - {"", "/", "~", "."}
+    longest_first = sorted(map(re.escape, places), key=len, reverse=True)
+    pattern = re.compile(rf"(?<![\w+/])(?:{'|'.join(longest_first)})(?![\w+-])")
+    parts = [("the metadata", nb.metadata), *((f"cell {i}", cell) for i, cell in enumerate(nb.cells))]
+    for where, part in parts:
+        if found := pattern.search(json.dumps(_without_images(part), ensure_ascii=False)):
+            raise ReconRunError(f"chapter {name} shows a path of this machine in {where}: {found.group()}")
+
+
+def save(nb: NotebookNode, path: Path) -> None:
+    """Write atomically: `path` is never half a notebook."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(nbformat.writes(nb) + "\n", encoding="utf-8")
+
+
+def _literal(path: Path) -> str:
+    """papermill fills parameters into braces; those of a folder's name are to stay."""
+    return str(path).replace("{", "{{").replace("}", "}}")
+
+
+def _where_and_what(error: Exception, target: Path) -> str:
+    from papermill.exceptions import PapermillExecutionError
+
+    if isinstance(error, PapermillExecutionError):  # its index counts the injected cell
+        return f"in cell {error.cell_index}: {error.ename}: {_one_line(error.evalue)}"
+    kind = {"DeadKernelError": "the kernel died", "CellTimeoutError": "the cell took too long"}
+    what = kind.get(type(error).__name__, f"{type(error).__name__}: {_one_line(str(error))}")
+    started = []
+    with suppress(ReconError):  # papermill notes when it begins a cell
+        cells = enumerate(read_notebook(target).cells)
+        started = [i for i, cell in cells if cell.metadata.get("papermill", {}).get("start_time")]
+    return f"in cell {started[-1]}: {what}" if started else f"before its first cell: {what}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", text).split())[:300]
+
+
+def _without_images(part: object) -> object:
+    """The same JSON without base64 images, in which any short path may occur by chance."""
+    if isinstance(part, dict):
+        return {k: _without_images(v) for k, v in part.items() if "image/" not in k}
+    return [_without_images(v) for v in part] if isinstance(part, list) else part

@@ -1,0 +1,1 @@
+"""Results on disk, parts of unfinished ones, sweeps of independent runs."""

@@ -1,0 +1,229 @@
+"""Results on disk: `result.json` + `arrays.safetensors`, written atomically and found again by key.
+
+Each holds a checksum of what it says.  pydantic holds what is read to the experiment's own dataclass of metrics.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from torch import Tensor
+
+from recon.errors import ReconError
+from recon.store.files import atomic_path
+from recon.store.tensors import check_is_file, load_tensors, write_tensors
+
+FILES = ("result.json", "arrays.safetensors")
+#: "mixed" is said of a claim whose image sets differ, "check" of an identity: see `companion.chapters.catalogue`
+VERDICTS = (
+    "reproduced",
+    "partly",
+    "not reproduced",
+    "depends on stopping",
+    "mixed",
+    "contradicted by another attack",
+    "undecided",
+    "finding",
+    "check",
+)
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of a paper (or a finding of ours), with what we measured.
+
+    id: short name · section: where in the paper, "" for our own findings · sentence: the claim · paper, ours, null:
+    values as text (empty where there is none) · verdict: one of `VERDICTS` · value, null_value: the number that the
+    verdict's rule looks at, and the same number of the null; None where there is no single one · margin: how far that
+    number is from where the verdict turns, positive on the side of "reproduced"; None where no single number decides.
+    """
+
+    id: str
+    section: str
+    sentence: str
+    paper: str
+    ours: str
+    null: str
+    verdict: str
+    value: float | None = None
+    null_value: float | None = None
+    margin: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise ValueError(f"verdict must be one of {VERDICTS}, not {self.verdict}")
+
+
+def verdict(holds: bool) -> str:
+    """ "reproduced" or "not reproduced"."""
+    return "reproduced" if holds else "not reproduced"
+
+
+def orders_below(value: float, limit: float) -> float:
+    """By how many orders of magnitude a value is below its limit, negative above it; at most 99.
+
+    >>> orders_below(1e-5, 1e-2), orders_below(0.0, 1.0), round(orders_below(20.0, 2.0), 9)
+    (3.0, 99.0, -1.0)
+    """
+    return min(99.0, math.log10(limit / value)) if value > 0 and limit > 0 else 99.0
+
+
+def by_another_attack(claim: Claim) -> Claim:
+    """A paper's sentence held against an attack that is not the paper's: if it fails there, that attack contradicts it,
+    and the paper's own still may reproduce."""
+    failed = claim.verdict == "not reproduced"
+    return replace(claim, verdict="contradicted by another attack") if failed else claim
+
+
+@dataclass(frozen=True)
+class Data:
+    """Images of a result: name and checksum of their pool, n trained on, a sentence where they stand in for others."""
+
+    name: str
+    sha256: str
+    n: int = 0
+    notice: str = ""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How a result came about.
+
+    device: in words · seconds: wall time, of all parts of an interrupted run · key: hash of all it depends on, see
+    `recon.store.keys` · config: the sizes it was run at · overrides: those of them that were set by hand ·
+    peak_memory_mb, gpu_memory_mb: at most in use.
+    """
+
+    experiment: str
+    profile: str
+    data: Data
+    seed: int
+    device: str
+    versions: dict[str, str]
+    commit: str
+    seconds: float
+    key: str
+    config: dict[str, Any]
+    claims: list[Claim]
+    peak_memory_mb: float = 0.0
+    gpu_memory_mb: float = 0.0
+    overrides: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result(Generic[M]):
+    """What an experiment found: its metrics (an instance of its own dataclass), arrays by name, and where from."""
+
+    metrics: M
+    arrays: dict[str, Tensor] = field(repr=False)
+    made: Provenance
+
+    @property
+    def claims(self) -> list[Claim]:
+        """The sentences that these metrics were held against."""
+        return self.made.claims
+
+    def array(self, name: str) -> Tensor:
+        """One array by name; KeyError lists what there is."""
+        if name not in self.arrays:
+            raise KeyError(f"{self.made.experiment} has no array '{name}', only {', '.join(sorted(self.arrays))}")
+        return self.arrays[name]
+
+
+def save_result(result: Result[Any], folder: Path) -> Path:
+    """Write both files, then put arrays in place, then `result.json` with their checksum: a full disk costs no older
+    result, a kill leaves none that is mixed.  ReconError where it cannot be written."""
+    with atomic_path(folder / "result.json") as text, atomic_path(folder / "arrays.safetensors") as arrays:
+        write_tensors(result.arrays, arrays)
+        text.write_text(as_json(result, _sha256(arrays)), encoding="utf-8")
+    return folder
+
+
+def as_json(result: Result[Any], arrays_sha256: str | None = None) -> str:
+    """The text of `result.json`."""
+    metrics = adapter(type(result.metrics)).dump_python(result.metrics, by_alias=True, mode="json")
+    meta = {**asdict(result.made), "metrics": metrics}
+    meta |= {} if arrays_sha256 is None else {"arrays_sha256": arrays_sha256}
+    meta["sha256"] = _checksum_of_text(json.loads(json.dumps(meta, sort_keys=True)))
+    return json.dumps(meta, indent=1, sort_keys=True) + "\n"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _checksum_of_text(meta: dict) -> str:
+    return hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """`result.json` as it is, its checksum compared; ReconError where it is missing or damaged."""
+    if not os.path.lexists(path):
+        raise ReconError(f"there is no result in {path.parent}")
+    try:
+        check_is_file(path)
+        meta = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(meta, dict) or not isinstance(meta.get("metrics"), dict):
+            raise ValueError("it has no metrics")
+        checksum = meta.pop("sha256", None)
+        if checksum is not None and checksum != _checksum_of_text(meta):  # older results have none
+            raise ValueError("its checksum is not that of its contents")
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        raise ReconError(f"{path} is damaged: {error or type(error).__name__}") from error
+    return meta
+
+
+def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M]:
+    """Read a result with metrics of this type; ReconError where it is missing or damaged, or says something else."""
+    path = folder / "result.json"
+    meta = read_json(path)
+    expected = meta.pop("arrays_sha256", None)
+    found = _validated(metrics, meta.pop("metrics"), path)
+    if unknown := sorted(set(meta) - {each.name for each in fields(Provenance)}):
+        raise ReconError(f"{path} is damaged: it has an unknown field {unknown[0]}")
+    result = Result(found, {}, _validated(Provenance, meta, path))
+    if not arrays:
+        return result
+    tensors = load_tensors(folder / "arrays.safetensors")
+    if expected is not None and _sha256(folder / "arrays.safetensors") != expected:
+        raise ReconError(f"{folder / 'arrays.safetensors'} is damaged or belongs to another run than result.json")
+    return replace(result, arrays=tensors)
+
+
+ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
+
+
+def adapter(kind: Any) -> TypeAdapter[Any]:
+    """pydantic's reader and writer of a type, kept: it takes longer to make than to use."""
+    if kind not in ADAPTERS:
+        ADAPTERS[kind] = TypeAdapter(kind)
+    return ADAPTERS[kind]
+
+
+def _validated(kind: type[M], value: object, path: Path) -> M:
+    """Strict, as JSON: its lists are our tuples, its keys our whole numbers."""
+    try:
+        found: M = adapter(kind).validate_json(json.dumps(value), strict=True)
+        return found
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ReconError(f"{path} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def find_result(folder: Path, key: str, metrics: type[M]) -> Result[M] | None:
+    """The result in `folder` if it is readable and has this key, else None: it will be computed again."""
+    with suppress(ReconError):
+        if (result := load_result(folder, metrics)).made.key == key:
+            return result
+    return None

@@ -1,0 +1,92 @@
+"""Many independent runs, through joblib: in this process, on its cores, or on a Dask cluster; the results are the same.
+
+Every finished run is stored at once, so that a killed worker, or a killed sweep, loses what was under way and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from joblib import Parallel, delayed, parallel_config
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+from torch import Tensor
+from tqdm import tqdm
+
+from recon.errors import ReconError
+from recon.store.tensors import find_tensors, save_tensors
+
+ATTEMPTS = 3  # at tasks whose worker died
+CONNECT_TIMEOUT_S = 10
+
+Tensors = dict[str, Tensor]
+
+
+def sweep(
+    unit: Callable[[str], Tensors],
+    names: list[str],
+    folder: Path,
+    workers: int = 1,
+    scheduler: str | None = None,
+    label: str = "sweep",
+) -> dict[str, Tensors]:
+    """What `unit` makes of every name, for independent runs, read from `folder`/NAME.safetensors where that is there.
+
+    unit: picklable, a function of the name alone · workers: processes; 1 is this one · scheduler: address of a Dask
+    scheduler ("tcp://…"), whose workers are used instead.  Each run computes on one thread, wherever it is, which makes
+    the results independent of `workers`.  Raises ReconError for fewer than one worker, an unreachable scheduler, or
+    workers that die again and again.
+    """
+    if workers < 1:
+        raise ReconError(f"the number of workers must be at least 1, not {workers}")
+    found = {name: kept for name in names if (kept := find_tensors(folder / f"{name}.safetensors")) is not None}
+    shown = {"desc": label, "leave": False, "disable": None}  # None: on terminals only
+    with _engine(workers, scheduler) as deaths, tqdm(total=len(names), initial=len(found), **shown) as bar:
+        for _ in range(ATTEMPTS):
+            todo = [name for name in names if name not in found]
+            if not todo:
+                break
+            engine = Parallel(n_jobs=-1 if scheduler else min(workers, len(todo)), return_as="generator_unordered")
+            try:
+                for name, tensors in engine(delayed(_on_one_thread)(unit, name) for name in todo):
+                    save_tensors(tensors, folder / f"{name}.safetensors")
+                    found[name] = tensors
+                    bar.update()
+            except deaths:  # out of memory, or killed: what it had is done again
+                continue
+    if len(found) < len(names):
+        raise ReconError(
+            f"workers died {ATTEMPTS} times; {len(found)} of {len(names)} runs are stored: try fewer workers"
+        )
+    return {name: found[name] for name in names}
+
+
+def _on_one_thread(unit: Callable[[str], Tensors], name: str) -> tuple[str, Tensors]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    try:
+        return name, {key: value.cpu() for key, value in unit(name).items()}
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def _engine(workers: int, scheduler: str | None) -> Iterator[tuple[type[Exception], ...]]:
+    """What `Parallel` runs on inside; gives the errors that say that a worker died."""
+    if scheduler is None:
+        with parallel_config(backend="loky" if workers > 1 else "sequential"):
+            yield (TerminatedWorkerError,)
+        return
+    try:
+        from distributed import Client, KilledWorker
+    except ImportError as error:
+        raise ReconError("a scheduler's address needs Dask: pip install 'recon[cluster]'") from error
+    try:
+        client = Client(scheduler, timeout=CONNECT_TIMEOUT_S)
+    except (OSError, ValueError) as error:
+        raise ReconError(f"no Dask scheduler answers at {scheduler}: {error}") from error
+    with client, parallel_config(backend="dask"):
+        yield TerminatedWorkerError, KilledWorker

@@ -1,0 +1,113 @@
+"""The module alone: a wheel of it, away from any checkout and from everything that only the book needs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[1]
+PREAMBLE = """
+import sys
+sys.path[:0] = sys.argv[1:3]
+import torch, recon
+assert recon.__file__.startswith(sys.argv[1]), recon.__file__
+g = torch.Generator().manual_seed(0)
+"""
+TRIED = {
+    "separation": """
+from recon.attacks.separation import FirstLayer, SeparationSettings, separate
+x = torch.rand(12, 3 * 8 * 8, generator=g)
+found = separate(FirstLayer(torch.randn(20, 12, generator=g) @ x), (3, 8, 8), SeparationSettings(rank=4))
+assert found.x_hat.isfinite().all()
+""",
+    "scoring": """
+from recon.scoring.roc import auc
+from recon.scoring.matching import target_decoy
+import numpy
+assert auc(numpy.arange(4.0), numpy.arange(4) > 1) == 1
+""",
+    "audit": """
+x, y = torch.rand(24, 3, 8, 8, generator=g), torch.arange(24) % 2
+net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+report = recon.audit(
+    net, (x, y), torch.rand(24, 3, 8, 8, generator=g), transform="none", out=sys.argv[3], profile="smoke"
+)
+assert report.verdict and "<html" in open(sys.argv[3] + "/report.html").read()
+""",
+    "no companion": """
+from recon.cli import main
+from recon.errors import ReconError
+try:
+    recon.run("linear")
+except ReconError as error:
+    assert "companion" in str(error) and str(error).count(chr(10)) == 0
+else:
+    raise AssertionError("the book was made without the companion")
+assert main(["list"]) == 2 and main(["run", "linear", "--profile", "smoke"]) == 2
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The folder of an installed wheel of the module, built from a copy of the checkout."""
+    copy, target = tmp_path_factory.mktemp("source") / "recon", tmp_path_factory.mktemp("installed")
+    copy.mkdir()
+    shutil.copytree(ROOT / "recon", copy / "recon", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copyfile(ROOT / name, copy / name)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
+    subprocess.run([*pip, "wheel", *offline, "-w", str(copy / "dist"), str(copy)], check=True)
+    (wheel,) = (copy / "dist").glob("*.whl")
+    subprocess.run([*pip, "install", *offline[:1], *offline[2:], "--target", str(target), str(wheel)], check=True)
+    return target
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """A folder with what the module declares, and what that needs in turn: nothing else can be imported."""
+    folder, todo, seen = tmp_path_factory.mktemp("environment"), [*needed()], set()
+    while todo:
+        name = canonicalize_name(todo.pop())
+        if name in seen:
+            continue
+        seen.add(name)
+        found = distribution(name)
+        for top in {file.parts[0] for file in found.files or () if file.parts[0] != ".."}:
+            if not (folder / top).exists():
+                (folder / top).symlink_to(found.locate_file(top))
+        declared = map(Requirement, found.requires or ())
+        todo += [each.name for each in declared if each.marker is None or each.marker.evaluate({"extra": ""})]
+    assert not {"matplotlib", "pandas", "sphinx", "pydantic", "opacus"} & seen
+    return folder
+
+
+def needed() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return {Requirement(each).name for each in project["dependencies"]}
+
+
+@pytest.mark.parametrize("tried", TRIED)
+def test_the_module_works_alone(tried, installed, environment, tmp_path):
+    code = PREAMBLE + TRIED[tried]
+    command = [sys.executable, "-S", "-I", "-c", code, str(installed), str(environment), str(tmp_path / "out")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_module_declares_what_it_needs_and_nothing_of_the_book():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert needed() == {
+        *("torch", "torchvision", "numpy", "scipy", "scikit-image", "scikit-learn"),
+        *("safetensors", "tqdm", "pillow", "jinja2", "filelock", "typing-extensions"),
+    }
+    assert {"book", "backbones", "private", "cluster"} <= set(project["optional-dependencies"])
