@@ -50,7 +50,7 @@ def prepared(
         done = transform_of(transform, pair[0])
     fit = None if y is None else fit_of(subject.module, seen, pair[0], done, y, subject.assumed)
     x, x_held_out = (done(part.scaled) for part in pair)
-    notes = (*_notes(subject, began), *filter(None, [fit and fit.sharper]))
+    notes = (*_notes(subject, began), *([fit.sharper] if fit and fit.sharper else []))
     case = Case(subject, seen, Released(None), began, *pair, x, x_held_out, done, fit, notes=notes)
     if head := head_of(subject.module, seen, pair[0].shape):
         case = _on_features(case, head)

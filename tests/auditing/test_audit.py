@@ -436,7 +436,7 @@ def test_fewer_held_out_images_cut_what_is_compared(trained, data, pixels, tmp_p
         "held_out": 6,
         "scored": 6,
         "mean": "the mean of the training images",
-        "notes": [],
+        "notes": ["the file does not say which activations stand between its layers: ReLU is assumed"],
     }
     assert report["first_layer"]["by_held_out"] is None and report["first_layer"]["by_training"] > 0.75
     assert "not measured" in (tmp_path / "report.html").read_text(encoding="utf-8")
