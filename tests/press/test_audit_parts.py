@@ -20,8 +20,10 @@ from recon_parts import NUMBERED, part  # noqa: E402
 SOURCES = Sources(ROOT, ROOT / "book" / "executed" / "results", [])
 
 
-def audited(verdict, membership, comparable=True):
-    return {"verdict": verdict, "membership": membership, "comparable": comparable}
+def audited(verdict, membership, comparable=True, p=1.0, rate=0.02):
+    scores = {"lira": [0.5, p, rate], "rmia": [0.5, p, 0.0]} if comparable else None
+    said = {"verdict": verdict, "membership": membership, "comparable": comparable, "p_images": None}
+    return said | {"p_membership": p if comparable else None, "scores": scores, "best": "lira"}
 
 
 @pytest.fixture
@@ -36,17 +38,28 @@ def made(tmp_path):
     return write
 
 
-def test_verdicts_are_counted_by_recipe(made):
+def test_verdicts_are_counted_by_kind_and_false_alarms_at_every_level(made):
     quiet = audited("cannot tell", "not by these attacks")
     networks = [
-        {"recipe": "a", "own": audited("leaks", "inferred"), "null": quiet},
-        {"recipe": "a", "own": quiet, "null": audited("cannot tell", "inferred")},
-        {"recipe": "b", "own": quiet, "null": audited("cannot tell", "cannot tell", comparable=False)},
-        {"recipe": "b", "own": quiet, "null": audited("leaks", "not by these attacks")},
+        {"kind": "a", "own": audited("leaks", "inferred"), "null": quiet},
+        {"kind": "a", "own": quiet, "null": audited("cannot tell", "inferred", p=0.015, rate=0.2)},
+        {"kind": "b", "own": quiet, "null": audited("cannot tell", "cannot tell", comparable=False)},
+        {"kind": "b", "own": quiet, "null": audited("leaks", "not by these attacks", p=0.06)},
     ]
-    text = part("audit-calibration", made("audit_calibration", {"networks": networks}))
+    text = part("audit-calibration", made("audit_calibration", {"n": 100, "networks": networks}))
     assert "| a | 2 | 1 | 1 | 0 | 1 | 0 |" in text and "| b | 2 | 0 | 0 | 1 | 0 | 1 |" in text
-    assert "| all | 4 | 1 | 1 | 1 | 1 | 1 |" in text and "in 2 of 4 audits, 50.0%" in text
+    assert "| all | 4 | 1 | 1 | 1 | 1 | 1 |" in text
+    row = next(line for line in text.splitlines() if line.startswith("| all | 0.0%"))
+    assert [cell.split("(")[0].strip() for cell in row.split("|")[2:6]] == ["0.0%", "25.0%", "25.0%", "50.0%"]
+    assert "named 8.0 of 100 at 1 % false alarms, where a guess names 2.0" in text  # 2, 20 and 2
+    assert "in 33.3% of audits" in text
+
+
+def test_two_audits_stand_side_by_side(made):
+    said = {"auc": 0.5, "tpr_0.01": 0.1, "seconds": 2.0}
+    networks = [{"second opinion": {"recon": said | {"auc": auc}, "ml_privacy_meter": said}} for auc in (0.6, 0.8)]
+    text = part("audit-second-opinion", made("membership", {"networks": networks}))
+    assert "| `recon.audit` | 0.700 (0.600–0.800) | 0.100 (0.100–0.100) | 2.0 (2.0–2.0)" in text
 
 
 def test_scores_are_means_and_ranges(made):
