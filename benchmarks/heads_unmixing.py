@@ -75,7 +75,7 @@ def dictionary(alpha: float) -> Unmixing:
     return unmix
 
 
-def learned_prior(steps: int = 2000, orthogonal: int = 15, free: int = 25) -> Unmixing:
+def learned_prior(steps: int = 1000, orthogonal: int = 15, free: int = 25) -> Unmixing:
     """Denoising source separation with a network for the prior; other features are the noise it learns to take off."""
 
     def unmix(basis: Tensor, public: Public) -> Tensor:
