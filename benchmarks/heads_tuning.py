@@ -49,7 +49,7 @@ def heads(cells: Iterable[Cell]) -> Iterator[tuple[compute.Task, Trained]]:
             yield task, compute._head(SIZES["laptop"], context, cell, task)[0]
 
 
-def main(ns: tuple[int, ...] = (100, 300, 500)) -> None:
+def main(ns: tuple[int, ...] = (100, 300)) -> None:
     base = SparseSettings()
     rows: dict[str, dict] = {name: {"settings": asdict(replace(base, **change))} for name, change in TRIED.items()}
     for task, released in heads(Cell(n=n) for n in ns):

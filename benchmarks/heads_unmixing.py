@@ -25,7 +25,7 @@ from torch.nn.functional import normalize
 from companion.chapters.heads.compute import cosines
 from companion.chapters.heads.sizes import Cell
 from companion.chapters.weights_leak.separation_prior import distinct, smoothed
-from recon.attacks.heads import Public, span_of, sparsest
+from recon.attacks.heads import Public, SparseSettings, span_of, sparsest
 from recon.attacks.separation import FirstLayer, orthogonalised
 
 Unmixing = Callable[[Tensor, Public], Tensor]
@@ -75,7 +75,7 @@ def dictionary(alpha: float) -> Unmixing:
     return unmix
 
 
-def learned_prior(steps: int = 600, orthogonal: int = 15, free: int = 25) -> Unmixing:
+def learned_prior(steps: int = 1000, orthogonal: int = 15, free: int = 25) -> Unmixing:
     """Denoising source separation with a network for the prior; other features are the noise it learns to take off."""
 
     def unmix(basis: Tensor, public: Public) -> Tensor:
@@ -113,12 +113,18 @@ def learned_prior(steps: int = 600, orthogonal: int = 15, free: int = 25) -> Unm
     return unmix
 
 
+def linear_programmes(basis: Tensor, public: Public) -> Tensor:
+    """What the chapter does."""
+    found = sparsest(FirstLayer(basis * public.units), public, SparseSettings(rank=len(basis)))
+    return found.x_hat / public.units
+
+
 TRIED: dict[str, Unmixing] = {
     **{f"FastICA, {contrast}": fast_ica(contrast) for contrast in ("logcosh", "exp", "cube")},
     "semi-NMF": semi_nmf(),
     "dictionary learning": dictionary(0.3),
     "learned prior": learned_prior(),
-    "linear programmes": lambda basis, public: sparsest(FirstLayer(basis * public.units), public).x_hat / public.units,
+    "linear programmes": linear_programmes,
 }
 
 
