@@ -141,9 +141,9 @@ def generic_rank(conv: Conv, shape: Shape) -> int:
 def generic_deficiencies(network: ConvNet) -> list[int]:
     """rd_1 … rd_d by `generic_rank`.
 
-    >>> from recon.nets.conv import TABLE_1
-    >>> generic_deficiencies(TABLE_1["CNN4 V2"])
-    [0, -9316, 0]
+    >>> from recon.nets.conv import Conv, ConvNet
+    >>> generic_deficiencies(ConvNet((Conv(3, 12), Conv(3, 12, stride=2)), shape=(3, 16, 16)))
+    [0, -768]
     """
     convs = zip(network.convs, network.image_shapes(), strict=False)
     return [generic_rank(conv, shape) - math.prod(shape) for conv, shape in convs]

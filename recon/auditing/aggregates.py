@@ -25,7 +25,7 @@ def hashed(name: str, salt: str) -> str:
     """What stands for a name.
 
     >>> hashed("ward/0001.png", "0123456789abcdef")
-    'c1b3c5f0a4f7d1a0'
+    'e68b5330764bb3e6'
     """
     return hmac.new(salt.encode(), name.encode("utf-8", "surrogateescape"), "sha256").hexdigest()[:DIGITS]
 
