@@ -127,10 +127,10 @@ def said(source: str) -> str:
 
 
 def tests_of(path: str) -> list[str]:
-    """The test files that mirror a module; those of its folder where it has none of its own."""
+    """The test files that mirror a module, or those of its folder where there is none; and that of all dataclasses."""
     folder, stem = Path(path).parent.name, Path(path).stem
     own = sorted((ROOT / "tests" / folder).glob(f"test_{stem}*.py"))
-    return [str(file.relative_to(ROOT)) for file in own] or [f"tests/{folder}"]
+    return [*([str(file.relative_to(ROOT)) for file in own] or [f"tests/{folder}"]), "tests/test_frozen.py"]
 
 
 def tests_of_chapter(path: str) -> list[str]:

@@ -212,3 +212,10 @@ def test_what_makes_no_sense_is_refused(call, words):
 def test_nothing_stands_out_of_a_layer_of_zeros(public):
     found = sparsest(FirstLayer(torch.zeros(40, D)), public)
     assert found.rank == 0 and found.x_hat.shape == (0, D)
+
+
+def test_the_mean_weighs_as_much_as_all_rows_together():
+    update, mean = torch.randn(4, 6, generator=torch.Generator().manual_seed(0)), torch.arange(1.0, 7.0)
+    rows = uncentred(update, mean)
+    assert torch.equal(rows[:4], update)
+    torch.testing.assert_close(rows[4], mean * update.norm() / mean.norm())
