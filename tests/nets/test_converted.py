@@ -31,7 +31,9 @@ class Convolutions(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("function", "name"), [(torch.tanh, "tanh"), (F.leaky_relu, "leaky_relu"), (F.relu, "relu")], ids=lambda f: str(f)
+    ("function", "name"),
+    [(torch.tanh, "tanh"), (F.leaky_relu, "leaky_relu"), (F.relu, "relu")],
+    ids=("tanh", "leaky_relu", "relu"),
 )
 def test_convolutions_are_found_in_the_order_of_their_work(function, name):
     module = Convolutions(function)
