@@ -53,7 +53,7 @@ def test_the_page_names_no_folder_and_no_address_of_the_machine_that_built_it(pa
     text = html.unescape(re.sub(r"<[^>]+>", "", page))
     assert re.findall(r"\w*Path\([^)]*\)|0x[0-9a-f]{6,}|<(?:function|class|\w+ object)[^>]*>|~recon", text) == []
     assert str(ROOT) not in text and str(Path.home()) not in text
-    assert "root : Path = ROOT" in entry(page, "companion.press.publish.render")
+    assert "root : Path = ROOT" in entry(page, "recon.store.keys.code_hash")
 
 
 @pytest.mark.slow
