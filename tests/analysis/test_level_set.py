@@ -157,3 +157,10 @@ def test_every_point_of_the_explicit_curve_trains_the_same_classifier(problem, f
     assert min(straight) > 1e-3
     close = float((curve.at(times[20] + 1e-7) - curve.at(times[20])).norm())
     assert close < 1e-3 * sum(lengths)
+
+
+@pytest.mark.parametrize(("allowed", "raised"), [(0.5, 1), (2.5, 2), (6.5, 4), (100.0, 8)])
+def test_as_many_images_are_raised_as_half_the_level_allows(allowed, raised):
+    """One, and one more for each 2 max h above what suffices; at most all of the smaller label."""
+    wanted = sufficient(Y, 0.0) + allowed * LIMIT
+    assert Detour(torch.zeros(N, dtype=torch.float64), Y, 0.0, wanted)._raised == raised
