@@ -178,7 +178,7 @@ def test_the_filter_finds_members_below_the_noise(public, trained):
 def test_the_filter_is_its_formula(public):
     g = torch.Generator().manual_seed(11)
     w, f = torch.randn(7, D, generator=g), draw(1, 12)[0]
-    bias = -(w @ f).median().expand(7)
+    bias = -(w @ f).sort().values[3:5].mean().expand(7)  # between two rows: rounding decides of none
     mean, std = public.features.mean(0), public.features.std(0)
     c = np.corrcoef(public.features.numpy().T)
     u = np.linalg.inv(c + 2 * np.eye(D)) @ ((f - mean) / std).double().numpy()
