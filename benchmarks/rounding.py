@@ -74,7 +74,7 @@ TEXTS = ("text/plain", "text/markdown")  # what nbval compares of a displayed va
 SHORT_S = 60
 FEW = ("own", "plain", "nudge-1")
 #: under which chapters are executed
-PAGES = ("own", "plain", "nudge-1", "nudge-2")
+PAGES = ("own", "plain", "avx2", "nudge-1", "nudge-2")
 
 
 def measure(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[str], jobs: int, pages: bool) -> None:
