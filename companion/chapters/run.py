@@ -16,6 +16,7 @@ import torch
 from companion.chapters import ROOT, code_of, experiment, kept, sizes_of
 from companion.chapters.base import Context, Experiment, Tensors
 from companion.store.parts import begin
+from companion.store.record import Record, record
 from companion.store.results import FILES, Data, Provenance, Result, find_result, save_result
 from companion.store.sweep import sweep
 from recon.errors import ReconError
@@ -127,18 +128,19 @@ def _computed(
     torch.set_flush_denormal(True)
     start = time.perf_counter()
     outcome = chosen.compute(config, context)
+    metrics = chosen.metrics(record(outcome.metrics)) if issubclass(chosen.metrics, Record) else outcome.metrics
     pool: ImagePool = context.pool
     provenance = made(
-        data=Data(pool.name, pool.sha256, getattr(outcome.metrics, "n_train", 0), pool.notice),
+        data=Data(pool.name, pool.sha256, getattr(metrics, "n_train", 0), pool.notice),
         versions=versions(),
         commit=commit(ROOT),
         seconds=round(before + time.perf_counter() - start, 2),
         config=asdict(config),
-        claims=chosen.claims(outcome.metrics, config),
+        claims=chosen.claims(metrics, config),
         peak_memory_mb=peak_memory_mb(),
         gpu_memory_mb=gpu_memory_mb(context.device),
     )
-    return Result(outcome.metrics, {name: tensor.cpu() for name, tensor in outcome.arrays.items()}, provenance)
+    return Result(metrics, {name: tensor.cpu() for name, tensor in outcome.arrays.items()}, provenance)
 
 
 def _today(stored: Result[Any], chosen: Experiment, config: Any) -> Result[Any]:

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
+from companion.store.record import Record, record
 from recon.errors import ReconError
 from recon.store.files import atomic_path
 from recon.store.tensors import check_is_file, load_tensors, write_tensors
@@ -151,7 +152,7 @@ def save_result(result: Result[Any], folder: Path) -> Path:
 
 def as_json(result: Result[Any], arrays_sha256: str | None = None) -> str:
     """The text of `result.json`."""
-    metrics = adapter(type(result.metrics)).dump_python(result.metrics, by_alias=True, mode="json")
+    metrics = record(result.metrics)
     meta = {**asdict(result.made), "metrics": metrics}
     meta |= {} if arrays_sha256 is None else {"arrays_sha256": arrays_sha256}
     meta["sha256"] = _checksum_of_text(json.loads(json.dumps(meta, sort_keys=True)))
@@ -189,7 +190,8 @@ def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M
     path = folder / "result.json"
     meta = read_json(path)
     expected = meta.pop("arrays_sha256", None)
-    found = _validated(metrics, meta.pop("metrics"), path)
+    table = record(meta.pop("metrics"))
+    found = metrics(table) if issubclass(metrics, Record) else _validated(metrics, table, path)
     if unknown := sorted(set(meta) - {each.name for each in fields(Provenance)}):
         raise ReconError(f"{path} is damaged: it has an unknown field {unknown[0]}")
     result = Result(found, {}, _validated(Provenance, meta, path))

@@ -1,0 +1,46 @@
+"""Metrics as a table of names and values, whose names are attributes too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+
+R = TypeVar("R", bound="Record")
+
+
+class Record(dict[str, Any]):
+    """A table of metrics.  `metrics.matches.ncc_07` is `metrics["matches"]["ncc_0.7"]`: an attribute is a name in lower
+    case, without its dots, with "_" for what no name can have.  AttributeError lists the names that there are.
+
+    >>> Record({"ncc_0.7": 3}).ncc_07
+    3
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self:
+            return self[name]
+        for key in self:
+            if re.sub(r"\W+", "_", key.replace(".", "")).lower() == name:
+                return self[key]
+        raise AttributeError(f"there is no '{name}' among {', '.join(self)}")
+
+    def but(self: R, **changes: Any) -> R:
+        """A copy with other values of these names."""
+        return type(self)({**self, **changes})
+
+
+def record(value: Any) -> Any:
+    """A value as `result.json` gives it back: tables become records, sequences lists, names of tables texts.
+
+    >>> record({"rows": ({"n": 1},)}).rows[0].n
+    1
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        value = TypeAdapter(type(value)).dump_python(value, by_alias=True, mode="json")
+    if isinstance(value, Mapping):
+        return Record({str(key): record(inner) for key, inner in value.items()})
+    return [record(inner) for inner in value] if isinstance(value, list | tuple) else value
