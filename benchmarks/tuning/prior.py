@@ -23,7 +23,7 @@ from timing import one_by_one, write  # noqa: E402
 
 from companion.chapters.base import Context  # noqa: E402
 from companion.chapters.weights_leak import separation_prior as denoising  # noqa: E402
-from companion.chapters.weights_leak.compute_prior import public_rows  # noqa: E402
+from companion.chapters.weights_leak.experiment_prior import public_rows  # noqa: E402
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate  # noqa: E402
 from recon.images.photos import at_side  # noqa: E402
 from recon.images.registry import load_pool  # noqa: E402

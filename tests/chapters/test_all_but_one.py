@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from companion.chapters.all_but_one.compute_linear import nearest_known, trained, with_another, without
-from companion.chapters.all_but_one.compute_reader import Digits, guesses_of, varied
-from companion.chapters.all_but_one.sizes import READER
+from companion.chapters.all_but_one.experiment_linear import nearest_known, trained, with_another, without
+from companion.chapters.all_but_one.experiment_reader import Digits, guesses_of, varied
+from companion.chapters.all_but_one.experiment_reader import READER
 from recon.nets.mlp import MLP, affine
 from recon.training.inner_problem import Objective
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from companion.chapters.bilevel_affine.claims import claims
-from companion.chapters.bilevel_affine.metrics import Ended, Metrics, Null, Starts, Stopped
-from companion.chapters.bilevel_affine.sizes import SIZES
+from companion.chapters.bilevel_affine.story import claims
+from companion.chapters.bilevel_affine.experiment import Ended, Metrics, Null, Starts, Stopped
+from companion.chapters.bilevel_affine.experiment import SIZES
 from companion.chapters.bilevel_common import BOX, PAPER_AFFINE, image_null, measured, start_of
 from recon.images.bundle import Bundle
 

@@ -8,10 +8,11 @@ from itertools import permutations
 import pytest
 import torch
 
-from companion.chapters.bilevel_hidden.claims import claims
-from companion.chapters.bilevel_hidden.compute import aligned_distance, converged, mean_and_sd
-from companion.chapters.bilevel_hidden.metrics import AtDecay, ByInnerStart, ByStart, Ended, Metrics, Null, NullAtWidth
-from companion.chapters.bilevel_hidden.sizes import PATH_SIZES, SIZES
+from companion.chapters.bilevel_hidden.story import claims
+from companion.chapters.bilevel_hidden.experiment import aligned_distance, converged, mean_and_sd
+from companion.chapters.bilevel_hidden.experiment import AtDecay, ByInnerStart, ByStart, Ended, Metrics, Null, NullAtWidth
+from companion.chapters.bilevel_hidden.experiment_path import PATH_SIZES
+from companion.chapters.bilevel_hidden.experiment import SIZES
 from companion.chapters.run import run
 from recon.nets.mlp import one_hidden
 

@@ -9,7 +9,7 @@ import torch
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from companion.chapters.candidates import MEMBERS, SETS
-from companion.chapters.candidates.compute_members import Pool, rates
+from companion.chapters.candidates.experiment_members import Pool, rates
 from companion.chapters.candidates.names import FREE, HELD_OUT, KKT, NOISE, NOT_BLIND, PHOTOGRAPH, SHADOWED, TRUTH
 from companion.chapters.catalogue import Row
 

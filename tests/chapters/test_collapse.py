@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from companion.chapters.collapse.claims import claims
-from companion.chapters.collapse.compute import confident_pair, logit_grad_norm2, per_image, repeated, stationarity
-from companion.chapters.collapse.metrics import Decayed, Explained, Metrics
-from companion.chapters.collapse.sizes import SIZES
+from companion.chapters.collapse.story import claims
+from companion.chapters.collapse.experiment import confident_pair, logit_grad_norm2, per_image, repeated, stationarity
+from companion.chapters.collapse.experiment import Decayed, Explained, Metrics
+from companion.chapters.collapse.experiment import SIZES
 from recon.nets.mlp import one_hidden
 from recon.training.inner_problem import Objective
 from recon.training.kkt import certificate

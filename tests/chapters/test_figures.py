@@ -34,7 +34,7 @@ from matplotlib.transforms import Bbox
 
 import companion.chapters
 from companion.chapters import load, registry
-from companion.chapters.bilevel_affine.figures import plot_toy
+from companion.chapters.bilevel_affine.story import plot_toy
 from companion.chapters.pictures import (
     CHART_GROUND,
     FREE,

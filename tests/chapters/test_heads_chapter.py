@@ -13,8 +13,8 @@ from torch import nn
 from companion.chapters import registry
 from companion.chapters.base import Context
 from companion.chapters.heads.given import Images, assigned, given
-from companion.chapters.heads.metrics import Given, Metrics, Told
-from companion.chapters.heads.sizes import Cell
+from companion.chapters.heads.experiment import Given, Metrics, Told
+from companion.chapters.heads.experiment import Cell
 from recon.attacks.heads import Public
 from recon.errors import ReconError
 from recon.images.registry import load_pool

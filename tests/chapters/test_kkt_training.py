@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from companion.chapters.kkt_training import KKT_TRAINING
-from companion.chapters.kkt_training.compute import observation_steps
+from companion.chapters.kkt_training.experiment import observation_steps
 from companion.chapters.streams import stream
 from recon.nets.mlp import three_layer
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt

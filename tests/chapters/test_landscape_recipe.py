@@ -9,7 +9,7 @@ import torch
 import recon
 from companion.chapters.landscape import RECIPE
 from companion.chapters.landscape.distances import set_distances
-from companion.chapters.landscape.metrics import Distances
+from companion.chapters.landscape.experiment_recipe import Distances
 from recon.scoring.metrics import ncc
 
 

@@ -16,20 +16,21 @@ from scipy.stats import t
 
 from companion.chapters import ROOT, kept, load, registry
 from companion.chapters.base import Context
-from companion.chapters.leakage_appendix.claims import hard_constraint
+from companion.chapters.leakage_appendix.story import hard_constraint
 from companion.chapters.leakage_attacks import ATTACKS, MATCHING
-from companion.chapters.leakage_attacks.claims import PRINTED, as_published, at_least_as_good, claims, deviation
-from companion.chapters.leakage_attacks.compute_matching import start_units, tv_units
-from companion.chapters.leakage_attacks.metrics import Metrics, Scores
+from companion.chapters.leakage_attacks.story import PRINTED, as_published, at_least_as_good, claims, deviation
+from companion.chapters.leakage_attacks.experiment_matching import start_units, tv_units
+from companion.chapters.leakage_attacks.experiment import Metrics, Scores
 from companion.chapters.leakage_common import Ratio, Victims, averaged_victims, count_found
-from companion.chapters.leakage_defences.claims import hidden_from
-from companion.chapters.leakage_defences.claims_prior import in_words, null_of
-from companion.chapters.leakage_defences.metrics import Noisy
-from companion.chapters.leakage_rank.claims import claims as rank_claims
-from companion.chapters.leakage_rank.compute import correlations as rank_correlations
-from companion.chapters.leakage_rank.compute_identifiability import NOISE, PRIOR, identified, image_unit, under_noise
-from companion.chapters.leakage_rank.metrics import Counts, Singular
-from companion.chapters.leakage_rank.sizes import IdentifiabilitySizes
+from companion.chapters.leakage_defences.story import hidden_from
+from companion.chapters.leakage_defences.story_prior import in_words, null_of
+from companion.chapters.leakage_defences.experiment import Noisy
+from companion.chapters.leakage_rank.story import claims as rank_claims
+from companion.chapters.leakage_rank.experiment import correlations as rank_correlations
+from companion.chapters.leakage_rank.experiment_identifiability import NOISE, identified, image_unit, under_noise
+from companion.chapters.leakage_common import PRIOR
+from companion.chapters.leakage_rank.experiment_identifiability import Counts, Singular
+from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilitySizes
 from companion.chapters.published import METHODS, PUBLISHED, PUBLISHED_RANK
 from recon.analysis.identifiability import posterior_variance
 from recon.errors import ReconError

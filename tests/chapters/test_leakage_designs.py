@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from companion.chapters.leakage_designs.claims import FEW, correlation, spearman
+from companion.chapters.leakage_designs.story import FEW, correlation
+from companion.chapters.leakage_common import spearman
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from companion.chapters.linear import LINEAR
 from companion.chapters.linear.beyond import split
-from companion.chapters.linear.compute import anscombe, counting
+from companion.chapters.linear.experiment import anscombe, counting
 from recon.images.registry import load_pool
 from recon.nets.mlp import affine
 from recon.training.inner_problem import Objective, solve_affine, with_ones

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from companion.chapters import kept, kept_sets, load, published, registry, sizes_at
-from companion.chapters.leakage_attacks.claims import as_published
+from companion.chapters.leakage_attacks.story import as_published
 
 PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results"
 

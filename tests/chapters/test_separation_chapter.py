@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.separation.claims import claims
-from companion.chapters.separation.compute import best_null_images, smears
-from companion.chapters.separation.metrics import Assessed, Certainty, Counted, Metrics, Refined, Simpler, Single, Timed
-from companion.chapters.separation.sizes import SIZES
+from companion.chapters.separation.story import claims
+from companion.chapters.separation.experiment import best_null_images, smears
+from companion.chapters.separation.experiment import Assessed, Certainty, Counted, Metrics, Refined, Simpler, Single, Timed
+from companion.chapters.separation.experiment import SIZES
 from companion.chapters.separation_common import (
     OTHERS,
     THRESHOLDS,

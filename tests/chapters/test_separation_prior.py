@@ -10,15 +10,8 @@ import torch
 
 from companion.chapters.base import Context
 from companion.chapters.weights_leak import PRIOR
-from companion.chapters.weights_leak.claims_prior import ways
-from companion.chapters.weights_leak.compute_prior import (
-    BLENDS,
-    denoised_mixtures,
-    levels,
-    photographs,
-    public_rows,
-    trusted,
-)
+from companion.chapters.weights_leak.story_prior import ways
+from companion.chapters.weights_leak.experiment_prior import BLENDS, denoised_mixtures, levels, photographs, public_rows, trusted
 from companion.chapters.weights_leak.separation_prior import Prior, PriorSeparated, Whitening
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool

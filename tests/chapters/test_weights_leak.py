@@ -24,20 +24,15 @@ from companion.chapters.weights_leak.attack import (
     separated_of,
 )
 from companion.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, cell_of, file_name, recipe_of
-from companion.chapters.weights_leak.claims import recipe_claims, size_claims
-from companion.chapters.weights_leak.compute_recipes import compute_recipes, recipe_unit
-from companion.chapters.weights_leak.compute_size import by_sparsity
+from companion.chapters.weights_leak.story_recipes import recipe_claims
+from companion.chapters.weights_leak.story_size import size_claims
+from companion.chapters.weights_leak.experiment_recipes import compute_recipes, recipe_unit
+from companion.chapters.weights_leak.experiment_size import by_sparsity
 from companion.chapters.weights_leak.images import Task, photograph_images
-from companion.chapters.weights_leak.metrics import (
-    BySparsity,
-    RecipeCell,
-    RecipeMetrics,
-    RecipeRow,
-    SizeCell,
-    SizeMetrics,
-    Sure,
-)
-from companion.chapters.weights_leak.sizes import MAP_SIZES, RECIPE_SIZES
+from companion.chapters.weights_leak.experiment_size import BySparsity, SizeCell, SizeMetrics
+from companion.chapters.weights_leak.experiment_recipes import RecipeCell, RecipeMetrics, RecipeRow, Sure
+from companion.chapters.weights_leak.experiment_size import MAP_SIZES
+from companion.chapters.weights_leak.experiment_recipes import RECIPE_SIZES
 from recon.attacks.separation import FirstLayer, Separated, SeparationSettings
 from recon.images.bundle import Bundle
 from recon.images.photos import at_side, patches

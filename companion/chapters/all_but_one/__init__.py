@@ -1,11 +1,15 @@
 """Appendix H: all training images but one are known, and the released model: is the last one?  Would they know?"""
 
-from companion.chapters.all_but_one.claims import linear_claims, reader_claims
-from companion.chapters.all_but_one.compute_linear import compute_linear
-from companion.chapters.all_but_one.compute_reader import compute_reader
-from companion.chapters.all_but_one.figures import LINEAR_FIGURES, READER_FIGURES
-from companion.chapters.all_but_one.metrics import LinearMetrics, ReaderMetrics
-from companion.chapters.all_but_one.sizes import LINEAR, READER
+from companion.chapters.all_but_one.story_linear import linear_claims
+from companion.chapters.all_but_one.story_reader import reader_claims
+from companion.chapters.all_but_one.experiment_linear import compute_linear
+from companion.chapters.all_but_one.experiment_reader import compute_reader
+from companion.chapters.all_but_one.story_linear import LINEAR_FIGURES
+from companion.chapters.all_but_one.story_reader import READER_FIGURES
+from companion.chapters.all_but_one.experiment_linear import LinearMetrics
+from companion.chapters.all_but_one.experiment_reader import ReaderMetrics
+from companion.chapters.all_but_one.experiment_linear import LINEAR
+from companion.chapters.all_but_one.experiment_reader import READER
 from companion.chapters.base import Experiment
 
 CHAPTER = "h-all-but-one"

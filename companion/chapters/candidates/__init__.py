@@ -2,10 +2,14 @@
 
 from companion.chapters.base import Experiment
 from companion.chapters.candidates import compute_members, compute_sets
-from companion.chapters.candidates.claims import member_claims, set_claims
-from companion.chapters.candidates.figures import MEMBER_FIGURES, SET_FIGURES
-from companion.chapters.candidates.metrics import MemberMetrics, SetMetrics
-from companion.chapters.candidates.sizes import MEMBER_SIZES, SET_SIZES
+from companion.chapters.candidates.story_members import member_claims
+from companion.chapters.candidates.story_sets import set_claims
+from companion.chapters.candidates.story_members import MEMBER_FIGURES
+from companion.chapters.candidates.story_sets import SET_FIGURES
+from companion.chapters.candidates.experiment_members import MemberMetrics
+from companion.chapters.candidates.experiment_sets import SetMetrics
+from companion.chapters.candidates.experiment_members import MEMBER_SIZES
+from companion.chapters.candidates.experiment_sets import SET_SIZES
 
 CHAPTER = "i-candidates"
 SETS = Experiment(

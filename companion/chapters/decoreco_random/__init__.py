@@ -1,12 +1,16 @@
 """Chapter 4, section (a), §4.4 and Fig. 5: DecoReco from an untuned start."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.decoreco_random.claims import claims, reference_claims
-from companion.chapters.decoreco_random.compute import compute
-from companion.chapters.decoreco_random.compute_reference import compute_reference
-from companion.chapters.decoreco_random.figures import FIGURES, REFERENCE_FIGURES
-from companion.chapters.decoreco_random.metrics import Metrics, ReferenceMetrics
-from companion.chapters.decoreco_random.sizes import REFERENCE_SIZES, SIZES
+from companion.chapters.decoreco_random.story import claims
+from companion.chapters.decoreco_random.story_reference import reference_claims
+from companion.chapters.decoreco_random.experiment import compute
+from companion.chapters.decoreco_random.experiment_reference import compute_reference
+from companion.chapters.decoreco_random.story import FIGURES
+from companion.chapters.decoreco_random.story_reference import REFERENCE_FIGURES
+from companion.chapters.decoreco_random.experiment import Metrics
+from companion.chapters.decoreco_random.experiment_reference import ReferenceMetrics
+from companion.chapters.decoreco_random.experiment_reference import REFERENCE_SIZES
+from companion.chapters.decoreco_random.experiment import SIZES
 
 DECORECO_RANDOM = Experiment(
     name="decoreco-random",

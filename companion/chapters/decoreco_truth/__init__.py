@@ -1,11 +1,11 @@
 """Energies of the truth, of other images and of reconstructions, at equal footing."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.decoreco_truth.claims import claims
-from companion.chapters.decoreco_truth.compute import compute
-from companion.chapters.decoreco_truth.figures import FIGURES
-from companion.chapters.decoreco_truth.metrics import Metrics
-from companion.chapters.decoreco_truth.sizes import SIZES
+from companion.chapters.decoreco_truth.story import claims
+from companion.chapters.decoreco_truth.experiment import compute
+from companion.chapters.decoreco_truth.story import FIGURES
+from companion.chapters.decoreco_truth.experiment import Metrics
+from companion.chapters.decoreco_truth.experiment import SIZES
 
 DECORECO_TRUTH = Experiment(
     name="decoreco-truth",

@@ -1,11 +1,11 @@
 """Chapter 4, section (b), §4.4 and Figs. 6 to 8: the published recipe from the tuned scale of its start."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.decoreco_tuned.claims import claims
-from companion.chapters.decoreco_tuned.compute_published import compute_published
-from companion.chapters.decoreco_tuned.figures import FIGURES
-from companion.chapters.decoreco_tuned.metrics import PublishedMetrics
-from companion.chapters.decoreco_tuned.sizes import PUBLISHED_SIZES
+from companion.chapters.decoreco_tuned.story import claims
+from companion.chapters.decoreco_tuned.experiment import compute_published
+from companion.chapters.decoreco_tuned.story import FIGURES
+from companion.chapters.decoreco_tuned.experiment import PublishedMetrics
+from companion.chapters.decoreco_tuned.experiment import PUBLISHED_SIZES
 
 DECORECO_PUBLISHED = Experiment(
     name="decoreco-published",

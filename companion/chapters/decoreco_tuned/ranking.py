@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from companion.chapters.decoreco_tuned.metrics import MostSimilar, ShownRanks
+from companion.chapters.decoreco_tuned.experiment import MostSimilar, ShownRanks
 from recon.scoring.matching import nearest, rescale
 from recon.scoring.metrics import Shape, ncc, ssim
 from recon.scoring.naturalness import Photographs

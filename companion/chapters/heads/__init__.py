@@ -1,11 +1,11 @@
 """Heads on pretrained backbones: training features out of a head's first layer, and who was trained on."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.heads.claims import claims
-from companion.chapters.heads.compute import compute
-from companion.chapters.heads.figures import FIGURES
-from companion.chapters.heads.metrics import Metrics
-from companion.chapters.heads.sizes import SIZES
+from companion.chapters.heads.story import claims
+from companion.chapters.heads.experiment import compute
+from companion.chapters.heads.story import FIGURES
+from companion.chapters.heads.experiment import Metrics
+from companion.chapters.heads.experiment import SIZES
 
 HEADS = Experiment(
     name="heads",

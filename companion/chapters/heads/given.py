@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
-from companion.chapters.heads.metrics import Given, Likeness, Pictures
+from companion.chapters.heads.experiment import Given, Likeness, Pictures
 from recon.attacks.heads import Public
 from recon.scoring.metrics import ncc, ssim
 

@@ -1,11 +1,11 @@
 """Appendix A: training to the KKT regime, where homogeneous networks hold their training data; and the certificate."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.kkt_training.claims import claims
-from companion.chapters.kkt_training.compute import compute
-from companion.chapters.kkt_training.figures import FIGURES
-from companion.chapters.kkt_training.metrics import Metrics
-from companion.chapters.kkt_training.sizes import SIZES
+from companion.chapters.kkt_training.story import claims
+from companion.chapters.kkt_training.experiment import compute
+from companion.chapters.kkt_training.story import FIGURES
+from companion.chapters.kkt_training.experiment import Metrics
+from companion.chapters.kkt_training.experiment import SIZES
 
 KKT_TRAINING = Experiment(
     name="kkt-training",

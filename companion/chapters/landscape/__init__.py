@@ -2,11 +2,17 @@
 
 from companion.chapters.base import Experiment
 from companion.chapters.landscape import compute_bilevel, compute_decoreco, compute_recipe
-from companion.chapters.landscape.claims import bilevel_claims, decoreco_claims
-from companion.chapters.landscape.claims_recipe import recipe_claims
-from companion.chapters.landscape.figures import plot_maps, plot_recipe, plot_recipe_images
-from companion.chapters.landscape.metrics import BilevelMetrics, DecorecoMetrics, RecipeMetrics
-from companion.chapters.landscape.sizes import BILEVEL_SIZES, DECORECO_SIZES, RECIPE_SIZES
+from companion.chapters.landscape.story_bilevel import bilevel_claims
+from companion.chapters.landscape.story_decoreco import decoreco_claims
+from companion.chapters.landscape.story_recipe import recipe_claims
+from companion.chapters.landscape.story_bilevel import plot_maps
+from companion.chapters.landscape.story_recipe import plot_recipe, plot_recipe_images
+from companion.chapters.landscape.experiment_bilevel import BilevelMetrics
+from companion.chapters.landscape.experiment_decoreco import DecorecoMetrics
+from companion.chapters.landscape.experiment_recipe import RecipeMetrics
+from companion.chapters.landscape.experiment_bilevel import BILEVEL_SIZES
+from companion.chapters.landscape.experiment_decoreco import DECORECO_SIZES
+from companion.chapters.landscape.experiment_recipe import RECIPE_SIZES
 from recon.attacks.haim_recipe import STEPS
 
 BILEVEL = Experiment(

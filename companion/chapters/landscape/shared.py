@@ -14,8 +14,8 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
 from companion.chapters.landscape.distances import crossing, different_starts, random_pairs, set_distances
-from companion.chapters.landscape.metrics import BySet, Crossing, Crossings, Curvature, Ends, Geometry, Grid
-from companion.chapters.landscape.sizes import Sizes
+from companion.chapters.landscape.experiment_bilevel import BySet, Crossing, Crossings, Curvature, Ends, Geometry, Grid
+from companion.chapters.landscape.experiment_bilevel import Sizes
 from recon.analysis.landscape import barrier, curvature, mixed_starts, roughness, segment
 from recon.images.bundle import Bundle
 from recon.nets.mlp import affine

@@ -1,13 +1,16 @@
 """Appendix E; Appendix G of Chen & Campbell (2022): what hides an image from its gradient, and what does not."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.leakage_defences.claims import claims
-from companion.chapters.leakage_defences.claims_prior import prior_claims
-from companion.chapters.leakage_defences.compute import compute
-from companion.chapters.leakage_defences.compute_prior import compute_prior
-from companion.chapters.leakage_defences.figures import FIGURES, PRIOR_FIGURES
-from companion.chapters.leakage_defences.metrics import Metrics, PriorMetrics
-from companion.chapters.leakage_defences.sizes import PRIOR_SIZES, SIZES
+from companion.chapters.leakage_defences.story import claims
+from companion.chapters.leakage_defences.story_prior import prior_claims
+from companion.chapters.leakage_defences.experiment import compute
+from companion.chapters.leakage_defences.experiment_prior import compute_prior
+from companion.chapters.leakage_defences.story import FIGURES
+from companion.chapters.leakage_defences.story_prior import PRIOR_FIGURES
+from companion.chapters.leakage_defences.experiment import Metrics
+from companion.chapters.leakage_defences.experiment_prior import PriorMetrics
+from companion.chapters.leakage_defences.experiment_prior import PRIOR_SIZES
+from companion.chapters.leakage_defences.experiment import SIZES
 from companion.chapters.leakage_networks import TABLE_1
 
 DEFENCES = Experiment(

@@ -1,11 +1,11 @@
 """Appendix F: what bounds the results on honest servers and plain networks: a residual block, a server that cheats."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.leakage_limits.claims import claims
-from companion.chapters.leakage_limits.compute import compute
-from companion.chapters.leakage_limits.figures import FIGURES
-from companion.chapters.leakage_limits.metrics import Metrics
-from companion.chapters.leakage_limits.sizes import SIZES
+from companion.chapters.leakage_limits.story import claims
+from companion.chapters.leakage_limits.experiment import compute
+from companion.chapters.leakage_limits.story import FIGURES
+from companion.chapters.leakage_limits.experiment import Metrics
+from companion.chapters.leakage_limits.experiment import SIZES
 from companion.chapters.leakage_networks import TABLE_1
 
 LIMITS = Experiment(

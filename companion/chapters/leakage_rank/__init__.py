@@ -5,12 +5,16 @@ On the paper's two images, by networks of its seed: `companion.chapters.leakage_
 
 from companion.chapters.base import Experiment
 from companion.chapters.leakage_networks import TABLE_1
-from companion.chapters.leakage_rank.claims import claims, identifiability_claims
-from companion.chapters.leakage_rank.compute import compute
-from companion.chapters.leakage_rank.compute_identifiability import compute_identifiability
-from companion.chapters.leakage_rank.figures import plot_found, plot_identified, plot_moved, plot_rank
-from companion.chapters.leakage_rank.metrics import IdentifiabilityMetrics, Metrics
-from companion.chapters.leakage_rank.sizes import IDENTIFIABILITY_SIZES, SIZES
+from companion.chapters.leakage_rank.story import claims
+from companion.chapters.leakage_rank.story_identifiability import identifiability_claims
+from companion.chapters.leakage_rank.experiment import compute
+from companion.chapters.leakage_rank.experiment_identifiability import compute_identifiability
+from companion.chapters.leakage_rank.story_identifiability import plot_found, plot_identified, plot_moved
+from companion.chapters.leakage_rank.story import plot_rank
+from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilityMetrics
+from companion.chapters.leakage_rank.experiment import Metrics
+from companion.chapters.leakage_rank.experiment_identifiability import IDENTIFIABILITY_SIZES
+from companion.chapters.leakage_rank.experiment import SIZES
 
 RANK = Experiment(
     name="leakage-rank",

@@ -1,11 +1,11 @@
 """Chapter 1, §3.1 of Runkel et al. (2024): other training sets with exactly the same affine classifier."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.linear.claims import claims
-from companion.chapters.linear.compute import compute
-from companion.chapters.linear.figures import FIGURES
-from companion.chapters.linear.metrics import Metrics
-from companion.chapters.linear.sizes import SIZES
+from companion.chapters.linear.story import claims
+from companion.chapters.linear.experiment import compute
+from companion.chapters.linear.story import FIGURES
+from companion.chapters.linear.experiment import Metrics
+from companion.chapters.linear.experiment import SIZES
 
 LINEAR = Experiment(
     name="linear",

@@ -1,11 +1,11 @@
 """Appendix G: what is the seed worth?  From nothing known of the start of training to all of it."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.seed.claims import claims
-from companion.chapters.seed.compute import compute
-from companion.chapters.seed.figures import FIGURES
-from companion.chapters.seed.metrics import Metrics
-from companion.chapters.seed.sizes import SIZES
+from companion.chapters.seed.story import claims
+from companion.chapters.seed.experiment import compute
+from companion.chapters.seed.story import FIGURES
+from companion.chapters.seed.experiment import Metrics
+from companion.chapters.seed.experiment import SIZES
 
 SEED = Experiment(
     name="seed",

@@ -1,11 +1,11 @@
 """Chapter 6: the first layer is a mixture of the training images; blind source separation unmixes it."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.separation.claims import claims
-from companion.chapters.separation.compute import compute
-from companion.chapters.separation.figures import FIGURES
-from companion.chapters.separation.metrics import Metrics
-from companion.chapters.separation.sizes import SIZES
+from companion.chapters.separation.story import claims
+from companion.chapters.separation.experiment import compute
+from companion.chapters.separation.story import FIGURES
+from companion.chapters.separation.experiment import Metrics
+from companion.chapters.separation.experiment import SIZES
 
 SEPARATION = Experiment(
     name="separation",

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
 from companion.chapters.separation_common import NCCCounts, above, counts, each
-from companion.chapters.weights_leak.metrics import Attacked, CountTable
+from companion.chapters.weights_leak.experiment_size import Attacked, CountTable
 from recon.attacks.separation import FirstLayer, Separated, SeparationSettings, separate
 from recon.images.bundle import Bundle
 from recon.scoring.metrics import ncc

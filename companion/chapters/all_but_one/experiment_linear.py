@@ -1,0 +1,190 @@
+"""Appendix H: the last image of a linear model, in closed form, and what becomes of it where the knowledge is wrong."""
+
+from __future__ import annotations
+
+from companion.chapters.all_but_one.informed_closed_form import Missing
+from companion.chapters.all_but_one.informed_closed_form import missing_image
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from dataclasses import dataclass
+from recon.nets.mlp import affine
+from recon.released import Weights
+from recon.scoring.matching import nearest
+from recon.training.inner_problem import Objective
+from recon.training.inner_problem import solve_affine
+from recon.training.inner_problem import with_ones
+from torch import Tensor
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precision:
+    """The closed form on weights of one precision, over all images.
+
+    found: images of which every pixel is within half a grey level · labels: that come out right, rounded · median_l2,
+    worst_l2: distance to the image · doubt: the largest distance of a label from 0 or 1.
+    """
+
+    found: int
+    labels: int
+    median_l2: float
+    worst_l2: float
+    doubt: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closed:
+    """One loss and one n: every image was once the missing one.
+
+    exact, single: from weights in float64, and rounded to float32 · least_slope: the smallest |p_t|, 1 for the largest
+    that the logistic loss can have · wrong, two: doubts where one known image is another one, and where two are
+    missing, median and smallest; wrong_l2: median distance to the image then · nearest_known, nearest_other, mean: what
+    costs nothing, mean distance of an image to its nearest known one, to the nearest that nobody trained on, and to the
+    mean of the known.
+    """
+
+    loss: str
+    n: int
+    exact: Precision
+    single: Precision
+    least_slope: float
+    wrong_doubt: float
+    least_wrong_doubt: float
+    wrong_l2: float
+    two_doubt: float
+    least_two_doubt: float
+    nearest_known: float
+    nearest_other: float
+    mean: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearMetrics:
+    """n_train: the largest n."""
+
+    n_train: int
+    rows: list[Closed]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearSizes:
+    """ns: numbers of training images, each of which is once the one that is missing · weight_decay: as in chapter 1."""
+
+    ns: tuple[int, ...] = (40, 100, 200, 500)
+    weight_decay: float = 1e-2
+
+
+LINEAR = {
+    "smoke": LinearSizes(ns=(20, 40), weight_decay=1.0),  # rounding stays below what tests compare
+    "laptop": LinearSizes(),
+    "paper": LinearSizes(ns=(40, 100, 200, 500, 1000)),
+}
+
+
+HALF_A_LEVEL = 1 / 510
+
+
+SHOWN = 8
+
+
+def compute_linear(sizes: LinearSizes, context: Context) -> Outcome[LinearMetrics]:
+    """Both losses at every n; the pictures are of the logistic loss at the largest."""
+    rows: list[Closed] = []
+    arrays: Tensors = {}
+    for n in sizes.ns:
+        for loss in ("logistic", "mse"):
+            row, pictures = closed(loss, n, sizes.weight_decay, context)
+            rows.append(row)
+            arrays = pictures if loss == "logistic" else arrays
+    return Outcome(LinearMetrics(n_train=rows[-1].n, rows=rows), arrays)
+
+
+def closed(loss: str, n: int, weight_decay: float, context: Context) -> tuple[Closed, Tensors]:
+    """Every image in turn is the missing one.  The mean that is subtracted is that of other images: the training
+    images' own mean, published, would give the last one away already."""
+    data = context.dataset(n, n)
+    mean = data.init.flat.double().mean(0)
+    x, others, free = (part.flat.double() - mean for part in (data.train, data.held_out, data.init))
+    y = data.train.y.double()
+    theta = trained(loss, x, y, weight_decay)
+    weights = Weights(affine(x.shape[1]), theta, weight_decay=weight_decay)
+    rounded = weights.to(dtype=torch.float32)
+    every = range(len(x))
+    exact = [missing_image(weights, *without(x, y, t), loss) for t in every]
+    single = [missing_image(rounded, *without(x, y, t), loss) for t in every]
+    swapped = [missing_image(weights, *with_another(x, y, t, others), loss) for t in every]
+    two = [missing_image(weights, *without(x, y, t, (t + 1) % len(x)), loss) for t in every]
+    row = Closed(
+        loss=loss,
+        n=len(x),
+        exact=precision(exact, x, y),
+        single=precision(single, x, y),
+        least_slope=min(abs(found.slope) for found in exact),
+        wrong_doubt=middle([found.doubt for found in swapped]),
+        least_wrong_doubt=min(found.doubt for found in swapped),
+        wrong_l2=middle((stacked(swapped) - x).norm(dim=1).tolist()),
+        two_doubt=middle([found.doubt for found in two]),
+        least_two_doubt=min(found.doubt for found in two),
+        nearest_known=nearest_known(x),
+        nearest_other=nearest(x, torch.cat([others, free])).score.mean().item(),
+        mean=((x - (x.sum(0) - x) / (len(x) - 1)).norm(dim=1)).mean().item(),
+    )
+    chosen = torch.linspace(0, len(x) - 1, SHOWN).round().long()
+    known = x[[int(torch.cdist(x[t : t + 1], x)[0].topk(2, largest=False).indices[1]) for t in chosen]]
+    pictures = {"truth": x[chosen], "exact": stacked(exact)[chosen], "single": stacked(single)[chosen]}
+    pictures |= {"wrong": stacked(swapped)[chosen], "two": stacked(two)[chosen], "known": known}
+    return row, {name: (rows + mean).float() for name, rows in pictures.items()}
+
+
+def trained(loss: str, x: Tensor, y: Tensor, weight_decay: float) -> Tensor:
+    """θ* (d + 1,) of the objective of chapter 1, exactly: by Newton's method, or of squared errors in closed form."""
+    if loss == "logistic":
+        return solve_affine(Objective(affine(x.shape[1]), y, weight_decay), x[None]).theta[0]
+    x_bar = with_ones(x)
+    kernel = x_bar @ x_bar.mT + len(x) * weight_decay * torch.eye(len(x), dtype=x.dtype)
+    return x_bar.mT @ torch.linalg.solve(kernel, 2 * y - 1)
+
+
+def without(x: Tensor, y: Tensor, *missing: int) -> tuple[Tensor, Tensor]:
+    """What is known: all rows but these."""
+    kept = torch.ones(len(x), dtype=torch.bool)
+    kept[list(missing)] = False
+    return x[kept], y[kept]
+
+
+def with_another(x: Tensor, y: Tensor, t: int, others: Tensor) -> tuple[Tensor, Tensor]:
+    """What somebody takes for known who is wrong about the first image, and believes another one in its place."""
+    known, labels = without(x, y, t)
+    known = known.clone()
+    known[0] = others[t % len(others)]
+    return known, labels
+
+
+def stacked(found: list[Missing]) -> Tensor:
+    """Images (n, d)."""
+    return torch.stack([each.x for each in found])
+
+
+def precision(found: list[Missing], x: Tensor, y: Tensor) -> Precision:
+    """Against the truth."""
+    off = stacked(found) - x
+    labels = torch.tensor([each.label for each in found]).round()
+    return Precision(
+        found=int((off.abs().amax(1) < HALF_A_LEVEL).sum()),
+        labels=int((labels == y).sum()),
+        median_l2=off.norm(dim=1).median().item(),
+        worst_l2=off.norm(dim=1).max().item(),
+        doubt=max(each.doubt for each in found),
+    )
+
+
+def nearest_known(x: Tensor) -> float:
+    """Mean distance of an image to the nearest of the others."""
+    distances = torch.cdist(x, x).fill_diagonal_(torch.inf)
+    return distances.amin(1).mean().item()
+
+
+def middle(values: list[float]) -> float:
+    """The median."""
+    return torch.tensor(values, dtype=torch.float64).median().item()

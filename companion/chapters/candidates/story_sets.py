@@ -1,0 +1,170 @@
+"""The chapter's sentences, with nulls; the rules were written before the runs that they judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from companion.chapters.candidates.experiment_sets import SetMetrics
+from companion.chapters.candidates.experiment_sets import SetSizes
+from companion.chapters.candidates.names import NOISE
+from companion.chapters.candidates.names import NOT_BLIND
+from companion.chapters.candidates.names import PHOTOGRAPH
+from companion.chapters.candidates.names import TRUTH
+from companion.chapters.pictures import FREE as FREE_COLOUR
+from companion.chapters.pictures import HELD_OUT as HELD_OUT_COLOUR
+from companion.chapters.pictures import NOISE as NOISE_COLOUR
+from companion.chapters.pictures import PAGE
+from companion.chapters.pictures import REFERENCE
+from companion.chapters.pictures import TRAIN
+from companion.chapters.pictures import chart
+from companion.chapters.pictures import image_rows
+from companion.chapters.pictures import note
+from companion.chapters.tables import null_text
+from companion.store.results import Claim
+from companion.store.results import Result
+from matplotlib.figure import Figure
+from recon.scoring.metrics import ncc
+from recon.scoring.nulls import clears
+from torch import Tensor
+import matplotlib.pyplot as plt
+import torch
+
+
+NO = "not reproduced"
+
+
+ROUNDING = 1e-10  # a relative difference below this is rounding in float64
+
+
+def set_claims(metrics: SetMetrics, _: SetSizes) -> list[Claim]:
+    """Other sets: exact, no photographs, and what separation makes of them."""
+    return [exact(metrics), photographs(metrics), separated(metrics)]
+
+
+def exact(metrics: SetMetrics) -> Claim:
+    """To rounding, and far away."""
+    ours, null, n = metrics.sets[NOISE], metrics.sets[NOT_BLIND], metrics.n_train
+    kept = max(ours.difference, ours.margin_change) <= ROUNDING and ours.smallest_multiplier >= 0
+    told = null.difference > 1e6 * ours.difference
+    return Claim(
+        "counterfactual-exact",
+        "Refael et al. 2026, abstract",
+        "Without prior knowledge of the data, other training sets explain the weights exactly as well, and may lie far "
+        "from the true one.",
+        "“infinitely many alternative solutions that may lie arbitrarily far from the true training set”",
+        f"{ours.images} images with pixels in [0, 1]: the sum of gradients differs by {ours.difference:.0e}, a margin "
+        f"by {ours.margin_change:.0e} at most; {metrics.freedom.blind} free directions an image; of {ours.far} of {n} "
+        "pairs both images correlate less than 0.7 with the training image between",
+        f"pairs as far apart in directions that the network sees: sums differ by {null.difference:.2g}",
+        ("reproduced" if ours.far >= n / 2 else "partly") if kept and told else NO,
+        value=ours.difference,
+        null_value=null.difference,
+    )
+
+
+def photographs(metrics: SetMetrics) -> Claim:
+    """What they look like."""
+    truth, noise, near = (metrics.sets[name] for name in (TRUTH, NOISE, PHOTOGRAPH))
+    reached = near.far > metrics.n_train / 10 and near.natural > truth.natural / 2
+    strict = noise.natural <= 0.1 * truth.natural and not reached
+    return Claim(
+        "counterfactual-photographs",
+        "",
+        "The exact sets that lie far from the training images do not look like photographs, and towards another "
+        "photograph the free directions hardly lead.",
+        "",
+        f"{noise.natural:.0%} of the far pairs' images look natural; towards another photograph {near.far} of "
+        f"{metrics.n_train} pairs get below NCC 0.7, the median stays at {near.ncc:.2f}",
+        f"training images {truth.natural:.0%}, other photographs {metrics.null_natural:.0%}",
+        "finding" if strict else "partly" if noise.natural <= 0.5 * truth.natural else NO,
+        value=noise.natural,
+        null_value=metrics.null_natural,
+    )
+
+
+def separated(metrics: SetMetrics) -> Claim:
+    """Who was never trained on, and is found."""
+    twin, n = metrics.twin, metrics.n_train
+    found, null = twin.matches.ncc_07, twin.best_null.ncc_07
+    above = clears(found, null)
+    return Claim(
+        "counterfactual-separated",
+        "",
+        "From a network that was trained on the pairs, separation returns the images between them, on which nobody "
+        "trained.",
+        "",
+        f"{found} of {n} images between the pairs above NCC 0.7, {twin.nearer} of the results nearer to them than to "
+        f"either image that was trained on; of the {2 * n} that were, {twin.members.ncc_07} above 0.7; from the "
+        f"network trained on the images themselves {twin.original.ncc_07} of {n}",
+        f"above 0.7: {null_text(null, twin.best_null_name.ncc_07)}",
+        ("finding" if twin.nearer > found / 2 else "partly") if above else NO,
+        value=found,
+        null_value=null,
+    )
+
+
+def chosen(result: Result[SetMetrics], n: int) -> Tensor:
+    """Numbers of n training images, from the one whose pair goes farthest to the one whose pair goes least far."""
+    x, v = result.array("x_train"), result.array(f"move_{NOISE}")
+    order = ncc(x + v, x).diagonal().argsort()
+    return order[torch.linspace(0, len(x) - 1, min(n, len(x))).round().long()]
+
+
+def plot_pairs(result: Result[SetMetrics], n: int = 8) -> Figure:
+    """Training images (grey), and the two images of their pairs along noise."""
+    rows = chosen(result, n)
+    x, noise, mean = result.array("x_train")[rows], result.array(f"move_{NOISE}")[rows], result.array("mean")
+    drawn = [("training image x", x, "grey"), ("x + v", x + noise, "black"), ("x − v", x - noise, "black")]
+    found = [ncc(each, x).diagonal().tolist() for _, each, _ in drawn[1:]]
+    titles = [[], *([f"{value:.2f}".replace("-", "−") for value in row] for row in found)]
+    return image_rows([(name, (each + mean).clamp(0, 1), frame) for name, each, frame in drawn], titles)
+
+
+@chart
+def plot_slide(result: Result[SetMetrics]) -> Figure:
+    """Share of images that look natural, and sparsity of their edges, from the training images to the pairs."""
+    figure, axes = plt.subplots(1, 2, figsize=(PAGE, 3.0))
+    colours = {NOISE: NOISE_COLOUR, PHOTOGRAPH: HELD_OUT_COLOUR}
+    words = {NOISE: "towards noise", PHOTOGRAPH: "towards a\nphotograph"}
+    for ax, values in zip(axes, ("natural", "edges"), strict=True):
+        for name, way in result.metrics.slides.items():
+            ax.plot(way.ncc, getattr(way, values), "o-", ms=3.5, color=colours[name], label=words[name])
+        ax.set(
+            xlabel="NCC with the training image",
+            xlim=(1.01, min(way.ncc[-1] for way in result.metrics.slides.values()) - 0.02),
+        )
+    axes[0].axhline(result.metrics.null_natural, color=REFERENCE, lw=0.8, ls=":")
+    axes[0].set(ylabel="share that looks natural", ylim=(-0.03, 1.03))
+    axes[1].set(ylabel="sparsity of the edges")
+    axes[1].legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return figure
+
+
+@chart
+def plot_separated(result: Result[SetMetrics]) -> Figure:
+    """Images above NCC 0.7 that separation finds in the network trained on the images, and in that trained on pairs."""
+    twin, n = result.metrics.twin, result.metrics.n_train
+    rows = (
+        (f"trained on the {n} images:\nof these", twin.original.ncc_07, TRAIN),
+        (
+            f"trained on {2 * n} images of pairs:\nof the {n} between, never trained on",
+            twin.matches.ncc_07,
+            HELD_OUT_COLOUR,
+        ),
+        (f"of the {2 * n} trained on", twin.members.ncc_07, TRAIN),
+        ("best null", twin.best_null.ncc_07, FREE_COLOUR),
+    )
+    figure, ax = plt.subplots(figsize=(PAGE, 2.2))
+    for y, (_, count, colour) in enumerate(rows):
+        ax.barh(y, count, color=colour, height=0.6)
+        note(ax, f"{count}", (count, y), (5, 0), colour)
+    ax.set_yticks(range(len(rows)), [words for words, *_ in rows])
+    ax.set(xlabel="images above NCC 0.7", ylim=(len(rows) - 0.5, -0.5))
+    ax.set_xlim(0, 1.12 * max(1, *(count for _, count, _ in rows)))
+    return figure
+
+
+SET_FIGURES: dict[str, Callable[[Result[SetMetrics]], Figure]] = {
+    "pairs": plot_pairs,
+    "slide": plot_slide,
+    "separated": plot_separated,
+}

@@ -1,0 +1,273 @@
+"""Chapter 2: collapse, §3.2 of Runkel et al. (2024): one confident example per class, repeated, passes for the data."""
+
+from __future__ import annotations
+
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from dataclasses import dataclass
+from dataclasses import replace
+from recon.images.partitions import Dataset
+from recon.images.partitions import centre
+from recon.images.partitions import uncentre
+from recon.nets.mlp import MLP
+from recon.nets.mlp import one_hidden
+from recon.training.inner_problem import INNER
+from recon.training.inner_problem import Objective
+from recon.training.inner_problem import solve_lbfgs
+from recon.training.kkt import KKTSettings
+from recon.training.kkt import Trained
+from recon.training.kkt import certificate
+from recon.training.kkt import train_to_kkt
+from torch import Tensor
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decayed:
+    """Eq. (3) with weight decay ω, at a network that was trained with it: of the training images, of the most confident
+    pair of training and of held-out images, repeated, and of no images at all, ‖ωθ‖²."""
+
+    weight_decay: float
+    objective_true: float
+    objective_repeated_train: float
+    objective_repeated_heldout: float
+    objective_no_images: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explained:
+    """The objective of Haim et al. (2022) and Buzaglo et al. (2023), ‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² with the best
+    λ ≥ 0, at one network: 1 without images.
+
+    first_layer: size of the first layer's start · log_loss: of training · truth: of the training images · train_pair,
+    held_out_pair, noise_pair: of the most confident image of each class, the multiplier of each free, so that copies
+    change nothing · held_out, noise: of as many held-out or noise images as were trained on, with the labels that the
+    network gives them · eq3_truth, eq3_held_out_pair: eq. (3) at the same network.
+    """
+
+    first_layer: str
+    log_loss: float
+    truth: float
+    train_pair: float
+    held_out_pair: float
+    noise_pair: float
+    held_out: float
+    noise: float
+    eq3_truth: float
+    eq3_held_out_pair: float
+
+    def share_of_truth(self) -> float:
+        """What the better pair of photographs explains, 1 − objective, over what the training images do."""
+        return (1 - min(self.train_pair, self.held_out_pair)) / (1 - self.truth)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """Eq. (3), ‖∇_θ E‖² without weight decay, at a network trained to `log_loss`.
+
+    margins: (2y − 1) Φ of the training images · max_heldout_confidence: largest |Φ| of a held-out image ·
+    heldout_error: share of held-out images that the network gets wrong · objective_true: of the training images;
+    repeated: of the most confident image of each class, repeated n_train/2 times, among training, held-out and noise
+    images · explained: the same network and candidates by the other objective, and a network whose first layer starts
+    small, as Haim et al.'s · share_of_…_below_truth: images whose objective, each repeated alone, is at most
+    `objective_true`.
+    """
+
+    n_train: int
+    width: int
+    log_loss: float
+    min_margin: float
+    median_margin: float
+    max_heldout_confidence: float
+    heldout_error: float
+    objective_true: float
+    objective_repeated_train: float
+    objective_repeated_heldout: float
+    objective_repeated_noise: float
+    share_of_train_below_truth: float
+    share_of_held_out_below_truth: float
+    share_of_noise_below_truth: float
+    weight_decay: Decayed
+    explained: Explained
+    explained_small_start: Explained
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """width: of the hidden layer · steps: of loss-scaled descent (no weight decay), at most · goal: log-loss at which
+    training ends; much lower, and gradients underflow even in float64 · weight_decay: of the second network."""
+
+    n_train: int
+    width: int
+    steps: int
+    goal: float = -15.0
+    n_held_out: int = 200
+    weight_decay: float = 1e-3
+
+
+SIZES = {
+    "smoke": Sizes(n_train=40, width=64, steps=200, n_held_out=50),
+    "laptop": Sizes(n_train=100, width=500, steps=1000),
+    "paper": Sizes(n_train=500, width=1000, steps=3000, n_held_out=1000),
+}
+
+
+def stationarity(objective: Objective, theta: Tensor, x: Tensor, y: Tensor) -> float:
+    """Eq. (3): ‖∇_θ E(x, y; θ)‖² of images x (n, d) with labels y (n,)."""
+    here = Objective(objective.network, y, objective.weight_decay)
+    return here.grad(theta[None], x[None]).square().sum().item()
+
+
+def logit_grad_norm2(network: MLP, theta: Tensor, x: Tensor) -> Tensor:
+    """‖∇_θ Φ(x_i; θ)‖² of each image, (n,), for a one-hidden net, by the chain rule and without a loop:
+
+    (‖h_i‖² + 1) + ‖δ_i‖² (‖x_i‖² + 1) with hidden activations h_i and δ_i = w2 ⊙ σ'(z_i).
+    """
+    params = network.unflatten(theta)
+    z = x @ params["w1"].mT + params["b1"]
+    delta = params["w2"] * (z > 0)
+    return z.relu().square().sum(1) + 1 + delta.square().sum(1) * (x.square().sum(1) + 1)
+
+
+def per_image(network: MLP, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """(|Φ| (n,), ‖∇_θ ℓ‖² (n,)) of each image with the label that the network itself gives it.
+
+    The chain rule's factor is the confidence: ∇_θ ℓ = (σ(Φ) − y) ∇_θ Φ, and |σ(Φ) − y| = σ(−|Φ|) for that label.
+    """
+    confidence = network(network.unflatten(theta), x).abs()
+    return confidence, torch.sigmoid(-confidence).square() * logit_grad_norm2(network, theta, x)
+
+
+def confident_pair(network: MLP, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The images with the most negative and the most positive logit, (2,) rows of x, and their labels (0, 1)."""
+    logits = network(network.unflatten(theta), x)
+    return torch.stack([logits.argmin(), logits.argmax()]), torch.tensor([0.0, 1.0], dtype=x.dtype)
+
+
+def repeated(objective: Objective, theta: Tensor, x: Tensor, m: int) -> tuple[float, Tensor]:
+    """Eq. (3) of m images: the most confident one of each class in x (n, d), m/2 times each; and which two."""
+    pair, labels = confident_pair(objective.network, theta, x)
+    images = x[pair].repeat_interleave(m // 2, dim=0)
+    return stationarity(objective, theta, images, labels.repeat_interleave(m // 2)), pair
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Flat images (n, d) in float64, minus the training mean: training images and their labels, held out, noise."""
+
+    mean: Tensor
+    y: Tensor
+    train: Tensor
+    held_out: Tensor
+    noise: Tensor
+
+    @staticmethod
+    def of(data: Dataset, context: Context) -> Kinds:
+        """As many noise images ~ U(0, 1) as there are held-out ones."""
+        mean, y = data.train.flat.double().mean(0), data.train.y.double()
+        train, held_out = (centre(part.flat.double(), mean) for part in (data.train, data.held_out))
+        drawn = torch.rand(held_out.shape, generator=context.stream("collapse.noise"), dtype=torch.float64)
+        return Kinds(mean, y, train, held_out, centre(drawn, mean))
+
+    def kinds(self) -> dict[str, Tensor]:
+        """The three sets by name."""
+        return {"train": self.train, "held_out": self.held_out, "noise": self.noise}
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Train without weight decay to high confidence, and once more with it; then repeat single examples."""
+    data = context.dataset(sizes.n_train, sizes.n_held_out)
+    images = Kinds.of(data, context)
+    train, y, m = images.train, images.y, len(images.train)
+    network = one_hidden(sizes.width, train.shape[1])
+    theta_init = network.flatten(network.init(context.stream("collapse.weights")))
+    trained = train_to_kkt(network, train.float(), y.float(), theta_init, KKTSettings(sizes.steps, sizes.goal))
+    theta = trained.theta_star.double()
+    objective = Objective(network, y, 0.0)
+    margins = (2 * y - 1) * network(network.unflatten(theta), train)
+    truth = stationarity(objective, theta, train, y)
+    by_train, pair_train = repeated(objective, theta, train, m)
+    by_held_out, pair_held_out = repeated(objective, theta, images.held_out, m)
+    by_noise, _ = repeated(objective, theta, images.noise, m)
+    # an image repeated m times has the objective of one
+    alone = {kind: per_image(network, theta, x) for kind, x in images.kinds().items()}
+    below = {kind: (each <= truth).double().mean().item() for kind, (_, each) in alone.items()}
+    predicted = (network(network.unflatten(theta), images.held_out) > 0).double()
+    metrics = Metrics(
+        n_train=m,
+        width=sizes.width,
+        log_loss=trained.log_loss,
+        min_margin=margins.min().item(),
+        median_margin=margins.median().item(),
+        max_heldout_confidence=alone["held_out"][0].max().item(),
+        heldout_error=(predicted != data.held_out.y.double()).double().mean().item(),
+        objective_true=truth,
+        objective_repeated_train=by_train,
+        objective_repeated_heldout=by_held_out,
+        objective_repeated_noise=by_noise,
+        share_of_train_below_truth=below["train"],
+        share_of_held_out_below_truth=below["held_out"],
+        share_of_noise_below_truth=below["noise"],
+        explained=_explained("default", network, trained, images),
+        explained_small_start=_from_small_start(network, images, sizes, context),
+        weight_decay=_with_decay(Objective(network, y, sizes.weight_decay), theta_init, images),
+    )
+    arrays: Tensors = {f"confidence_{kind}": confidence for kind, (confidence, _) in alone.items()}
+    arrays |= {f"objective_{kind}": each for kind, (_, each) in alone.items()}
+    arrays |= {
+        "x_repeated_train": uncentre(train[pair_train], images.mean).float(),
+        "x_repeated_held_out": uncentre(images.held_out[pair_held_out], images.mean).float(),
+        "x_train": data.train.flat[:: max(1, m // 8)][:8],
+        "history": trained.history,
+    }
+    return Outcome(metrics, arrays)
+
+
+def _with_decay(objective: Objective, theta_init: Tensor, images: Kinds) -> Decayed:
+    """The same for a network trained with weight decay, to its minimum."""
+    train, m = images.train, len(images.train)
+    theta = solve_lbfgs(objective, train[None], theta_init.double()[None], replace(INNER, tol=1e-8)).theta[0]
+    return Decayed(
+        weight_decay=objective.weight_decay,
+        objective_true=stationarity(objective, theta, train, images.y),
+        objective_repeated_train=repeated(objective, theta, train, m)[0],
+        objective_repeated_heldout=repeated(objective, theta, images.held_out, m)[0],
+        objective_no_images=(objective.weight_decay * theta).square().sum().item(),
+    )
+
+
+def _from_small_start(network: MLP, images: Kinds, sizes: Sizes, context: Context) -> Explained:
+    """The same training from a first layer of size 1e-4, where the weights hold little but what training put there."""
+    theta_init = network.flatten(network.init(context.stream("collapse.weights"), "small"))
+    settings = KKTSettings(sizes.steps, sizes.goal)
+    return _explained(
+        "1e-4", network, train_to_kkt(network, images.train.float(), images.y.float(), theta_init, settings), images
+    )
+
+
+def _explained(first_layer: str, network: MLP, trained: Trained, images: Kinds) -> Explained:
+    """‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² of the training images, of confident pairs, and of n other images."""
+    theta, n = trained.theta_star.double(), len(images.train)
+    plain = Objective(network, images.y, 0.0)
+
+    def left(x: Tensor, y: Tensor | None = None) -> float:
+        own = (network(network.unflatten(theta), x) > 0).double()
+        return certificate(network, theta, x, own if y is None else y).residual ** 2
+
+    def pair(x: Tensor) -> float:
+        rows, labels = confident_pair(network, theta, x)
+        return left(x[rows], labels)
+
+    return Explained(
+        first_layer=first_layer,
+        log_loss=trained.log_loss,
+        truth=left(images.train, images.y),
+        train_pair=pair(images.train),
+        held_out_pair=pair(images.held_out),
+        noise_pair=pair(images.noise),
+        held_out=left(images.held_out[:n]),
+        noise=left(images.noise[:n]),
+        eq3_truth=stationarity(plain, theta, images.train, images.y),
+        eq3_held_out_pair=repeated(plain, theta, images.held_out, n)[0],
+    )

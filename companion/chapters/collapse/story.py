@@ -1,0 +1,130 @@
+"""Chapter 2's sentences, with the true training data's objective as the bar."""
+
+from __future__ import annotations
+
+from companion.chapters.collapse.experiment import Metrics
+from companion.chapters.collapse.experiment import Sizes
+from companion.chapters.pictures import HELD_OUT
+from companion.chapters.pictures import NOISE
+from companion.chapters.pictures import PAGE
+from companion.chapters.pictures import REFERENCE
+from companion.chapters.pictures import TRAIN
+from companion.chapters.pictures import chart
+from companion.chapters.pictures import end_labels
+from companion.chapters.pictures import image_rows
+from companion.chapters.pictures import note
+from companion.store.results import Claim
+from companion.store.results import Result
+from companion.store.results import orders_below
+from companion.store.results import verdict
+from matplotlib.figure import Figure
+import matplotlib.pyplot as plt
+
+
+def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
+    """§3.2, and what weight decay changes."""
+    truth, decay, no = metrics.objective_true, metrics.weight_decay, "not reproduced"
+    blocked = decay.objective_true <= 0.5 * min(decay.objective_repeated_heldout, decay.objective_repeated_train)
+    bar = f"true training data: {truth:.1e}"
+    return [
+        Claim(
+            "collapse-repeated-train",
+            "3.2",
+            "It is sufficient to find a single example with the desired output and repeat it many times.",
+            "argued, not measured",
+            f"objective {metrics.objective_repeated_train:.1e}",
+            bar,
+            verdict(metrics.objective_repeated_train <= truth),
+            value=metrics.objective_repeated_train,
+            null_value=metrics.objective_repeated_noise,
+            margin=orders_below(metrics.objective_repeated_train, truth),
+        ),
+        Claim(
+            "collapse-repeated-heldout",
+            "3.2",
+            "The collapse can happen with any example classified with extremely high confidence, also one never seen.",
+            "argued, not measured",
+            f"objective {metrics.objective_repeated_heldout:.1e} for the most confident held-out pair; "
+            f"{metrics.share_of_held_out_below_truth:.0%} of all held-out images, each alone, are below the truth",
+            bar,
+            verdict(metrics.objective_repeated_heldout <= truth),
+            value=metrics.objective_repeated_heldout,
+            null_value=metrics.objective_repeated_noise,
+            margin=orders_below(metrics.objective_repeated_heldout, truth),
+        ),
+        Claim(
+            "collapse-weight-decay",
+            "",
+            "With weight decay in the objective the collapse onto one natural image per class no longer passes.",
+            "footnote 1 of the paper asks for the decay, for another reason",
+            f"held-out pair {decay.objective_repeated_heldout:.1e}",
+            f"true training data: {decay.objective_true:.1e}; no images at all: {decay.objective_no_images:.1e}",
+            "finding" if blocked else "partly" if decay.objective_repeated_heldout > decay.objective_true else no,
+            value=decay.objective_repeated_heldout / decay.objective_true,
+            null_value=decay.objective_no_images / decay.objective_true,
+        ),
+    ]
+
+
+KINDS = {
+    "train": ("training images", "o", TRAIN),
+    "held_out": ("held-out images", "^", HELD_OUT),
+    "noise": ("U(0, 1) noise", "x", NOISE),
+}
+
+
+CANDIDATES = {
+    "training images": ("truth", TRAIN),
+    "n held-out images": ("held_out", HELD_OUT),
+    "confident training pair": ("train_pair", TRAIN),
+    "confident held-out pair": ("held_out_pair", HELD_OUT),
+    "noise pair": ("noise_pair", NOISE),
+}
+
+
+@chart
+def plot_objective(result: Result[Metrics]) -> Figure:
+    """‖∇_θ E‖² of every image repeated, against |Φ|; the horizontal line is the true training data's objective."""
+    figure, ax = plt.subplots(figsize=(PAGE, 4))
+    for kind, (label, marker, colour) in KINDS.items():
+        confidence, objective = result.array(f"confidence_{kind}"), result.array(f"objective_{kind}")
+        ax.scatter(confidence, objective, s=18, marker=marker, color=colour, label=label, alpha=0.7)
+    ax.axhline(result.metrics.objective_true, color=REFERENCE, linestyle="--")
+    ax.set(
+        yscale="log", xlabel="confidence |Φ(x)| (logit)", ylabel=r"objective $\|\nabla_\theta E\|^2$, image repeated"
+    )
+    end_labels(ax, [(result.metrics.objective_true, "the true\ntraining data", REFERENCE)])
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    figure.set_layout_engine("constrained")
+    return figure
+
+
+def plot_images(result: Result[Metrics]) -> Figure:
+    """Some training images above the pair of training and the pair of held-out images that can replace them all."""
+    metrics = result.metrics
+    rows = [
+        (f"training data:\n{metrics.objective_true:.0e}", result.array("x_train"), "none"),
+        (f"one pair of\nthem: {metrics.objective_repeated_train:.0e}", result.array("x_repeated_train"), "grey"),
+        (f"held-out pair:\n{metrics.objective_repeated_heldout:.0e}", result.array("x_repeated_held_out"), "black"),
+    ]
+    return image_rows(rows)
+
+
+@chart
+def plot_explained(result: Result[Metrics]) -> Figure:
+    """Two objectives, the same networks and candidates: eq. (3), and the share of ‖θ‖² that is left unexplained."""
+    nets = (result.metrics.explained, result.metrics.explained_small_start)
+    figure, axes = plt.subplots(1, 2, figsize=(PAGE, 2.4), sharey=True)
+    for ax, net in zip(axes, nets, strict=True):
+        for row, (field, colour) in enumerate(CANDIDATES.values()):
+            value = getattr(net, field)
+            ax.plot([value, 1], [row, row], color="#cccccc", lw=2, zorder=1)
+            ax.plot(value, row, "o", color=colour, markersize=7)
+            note(ax, f"{value:.1%}", (value, row), (-7, 0), colour, "right")
+        ax.axvline(1, color=REFERENCE, linestyle="--")
+        size = "PyTorch's default" if net.first_layer == "default" else net.first_layer
+        ax.set(xlim=(-0.15, 1.05), xlabel="left of ‖θ‖² (dashed: no images)", title=f"first layer's start: {size}")
+        ax.set_xticks([0, 0.5, 1])
+    axes[0].set_yticks(range(len(CANDIDATES)), list(CANDIDATES))
+    axes[0].invert_yaxis()
+    return figure

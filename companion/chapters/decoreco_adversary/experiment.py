@@ -1,0 +1,437 @@
+"""Chapter 7: networks on images of their own are attacked; an adversary who practised on the others judges each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from companion.chapters.decoreco_adversary.discrimination import Estimate
+from companion.chapters.decoreco_adversary.discrimination import MEASURES
+from companion.chapters.decoreco_adversary.discrimination import Measure
+from companion.chapters.decoreco_adversary.discrimination import Scored
+from companion.chapters.decoreco_adversary.discrimination import TRUSTED
+from companion.chapters.decoreco_adversary.discrimination import auc
+from companion.chapters.decoreco_adversary.discrimination import estimate
+from companion.chapters.decoreco_adversary.discrimination import guess
+from companion.chapters.decoreco_adversary.discrimination import share_true
+from companion.chapters.decoreco_adversary.evidence import EVIDENCE
+from companion.chapters.decoreco_adversary.evidence import features
+from companion.chapters.decoreco_adversary.networks import Outside
+from companion.chapters.decoreco_adversary.networks import attack_network
+from companion.chapters.decoreco_adversary.networks import is_true
+from companion.chapters.separation_common import TRUE_NCC
+from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
+from recon.attacks.recover import RecoverSettings
+from recon.attacks.separation import SeparationSettings
+from recon.images.partitions import centre
+from recon.scoring.certainty import calibrated
+from recon.scoring.certainty import probability
+from recon.scoring.certainty import shadow_classifier
+from recon.scoring.matching import rescale
+from recon.scoring.metrics import ncc
+from recon.scoring.nulls import NULLS
+from torch import Tensor
+import math
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """Mean over networks, central 95 % of the bootstrap over images and networks, and each network's; None where it is
+    not defined."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    values: list[float | None]
+
+    def __str__(self) -> str:
+        if self.mean is None:
+            return "not defined"
+        return f"{self.mean:.2f}" if self.low is None or self.high is None else f"{self.mean:.2f} " + self.interval
+
+    @property
+    def interval(self) -> str:
+        """The interval in brackets."""
+        return f"[{self.low:.2f}, {self.high:.2f}]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """How well one kind of evidence tells true from false, see `discrimination`: area under the ROC curve; the same
+    without doubtful candidates and negatives; the same if a negative counts as true; share of the true accepted with at
+    most 1 % of the false; share of true ones among the 20 most trusted; rank correlation with the NCC to the nearest
+    training image."""
+
+    auc: Number
+    auc_clear: Number
+    auc_either: Number
+    tpr_at_1pct_fpr: Number
+    precision_at_20: Number
+    rank_correlation: Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guess:
+    """The null: what random scores have on average."""
+
+    auc: float
+    tpr_at_1pct_fpr: float | None
+    precision_at_20: float | None
+    rank_correlation: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Some candidates of all networks together: how many there are, true, negatives of training images (not true, NCC
+    below −`TRUE_NCC`), doubtful (neither, but |NCC| above `DOUBTFUL`) and false beyond doubt · networks: with true and
+    other ones · share_true: of a network's · attainable: share of true ones among the 20 most trusted if they knew all,
+    less than 1 where a network has fewer true ones · guess: the null · evidence: by kind, none where no network has
+    true and other candidates."""
+
+    candidates: int
+    true: int
+    negative: int
+    doubtful: int
+    false: int
+    networks: int
+    share_true: Number
+    attainable: float | None
+    guess: Guess
+    evidence: dict[str, Judged]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One attack on networks of n_train images each: all its candidates, and those that look natural."""
+
+    n_train: int
+    every: Group
+    natural: Group
+
+
+@dataclass(frozen=True, kw_only=True)
+class Free:
+    """Of as many candidates as DecoReco has, made without an attack: shares that count as true, and look natural."""
+
+    true: float
+    natural: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """arms: "decoreco", "separated", and "more", separated from networks of more_n images · photographs: how many set
+    the range of "looks natural", and photographs_natural: the share of other photographs within it · others: images
+    that nobody trained on, to which a true candidate is less alike · kkt_residual: of layer 1 of every network of
+    n_train images · free: by null."""
+
+    n_train: int
+    more_n: int
+    width: int
+    networks: int
+    photographs: int
+    photographs_natural: float
+    others: int
+    kkt_residual: list[float]
+    free: dict[str, Free]
+    arms: dict[str, Arm]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """`networks` released nets, each on n_train images of its own, attacked by DecoReco and by separation; and as many
+    on more_n images each, attacked by separation alone, which begins to fail there.  Each is judged by what the others
+    teach.  train_steps: for n_train images, more for more · draws: of the bootstrap."""
+
+    n_train: int
+    more_n: int
+    width: int
+    train_steps: int
+    networks: int
+    attack: RecoverSettings
+    separation: SeparationSettings
+    draws: int = 1000
+
+    def steps(self, n: int) -> int:
+        """Training steps for n images."""
+        return self.train_steps * n // self.n_train
+
+
+SIZES = {
+    "smoke": Sizes(
+        n_train=20,
+        more_n=40,
+        width=64,
+        train_steps=150,
+        networks=2,
+        attack=RecoverSettings(m=40, restarts=2, steps=200, scale_steps=40),
+        separation=SeparationSettings(first_rank=8, iterations=40, restarts=2),
+        draws=100,
+    ),
+    "laptop": Sizes(
+        n_train=60,
+        more_n=120,
+        width=300,
+        train_steps=360,
+        networks=3,
+        attack=RecoverSettings(m=120, restarts=1, steps=500),
+        separation=SeparationSettings(restarts=2),
+    ),
+    "paper": Sizes(
+        n_train=100,
+        more_n=200,
+        width=1000,
+        train_steps=600,
+        networks=10,
+        attack=RecoverSettings(m=200, restarts=4),
+        separation=SeparationSettings(restarts=4),
+    ),
+}
+
+
+ARMS = ("decoreco", "separated", "more")
+
+
+BASELINES = ("smoothness", "edges")  # signs of a photograph, without any look at the weights
+
+
+SEPARATED = ("sparsity", "stability", "share")
+
+
+BOOTSTRAP = 2000  # number of its draw
+
+
+DOUBTFUL = 0.45  # |NCC| above which a candidate that is not true may still be a bad copy of a training image
+
+
+PRACTISED = {"decoreco": "combined", "separated": "certainty", "more": "certainty"}  # what practice makes of it
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What `recon.scoring.certainty` looks at."""
+
+    sparsity: Tensor
+    stability: Tensor
+    share: Tensor
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Every network in a run of its own, then the judging."""
+    names = [f"{kind}-{k}" for k in range(sizes.networks) for kind in ("few", "more")]
+    found = context.sweep(partial(attack_network, sizes, context), names, "networks")
+    few, more = ([found[f"{kind}-{k}"] for k in range(sizes.networks)] for kind in ("few", "more"))
+    parts = {arm: [candidates(each, arm) for each in (more if arm == "more" else few)] for arm in ARMS}
+    outside = Outside.of(context, sizes)
+    looked = outside.photographs(context.pool.shape)
+    metrics = Metrics(
+        n_train=sizes.n_train,
+        more_n=sizes.more_n,
+        width=sizes.width,
+        networks=sizes.networks,
+        photographs=len(outside.own),
+        photographs_natural=looked.look_like(centre(outside.others, outside.own.mean(0))).double().mean().item(),
+        others=len(outside.others),
+        kkt_residual=[each["kkt_residual"].item() for each in few],
+        free={name: _free([each[f"free.{name}"] for each in few]) for name in NULLS},
+        arms={
+            arm: Arm(
+                n_train=sizes.more_n if arm == "more" else sizes.n_train,
+                every=judged(arm, parts[arm], sizes, context, natural=False),
+                natural=judged(arm, parts[arm], sizes, context, natural=True),
+            )
+            for arm in ARMS
+        },
+    )
+    arrays: Tensors = {}
+    for arm in ARMS:
+        arrays |= kept(arm, parts[arm], scores(arm, parts[arm], natural=True))
+        arrays |= trusted(arm, metrics.arms[arm].natural, parts[arm], more if arm == "more" else few)
+    return Outcome(metrics, arrays)
+
+
+def candidates(network: Tensors, arm: str) -> Tensors:
+    """One attack's part of what `attack_network` returns, with `true` (m,); and the training image of the largest
+    |NCC|, `either_image` (m,), with that NCC, `either` (m,), which is below 0 for a negative."""
+    part = {key.split(".", 1)[1]: value for key, value in network.items() if key.startswith(f"{arm}.")}
+    to_train = ncc(part["x_hat"], network["x_train"])
+    image = to_train.abs().argmax(1)
+    either = to_train.gather(1, image[:, None])[:, 0]
+    return {**part, "true": is_true(part), "either": either, "either_image": image}
+
+
+def kinds(arm: str, part: Tensors) -> tuple[np.ndarray, np.ndarray]:
+    """Which candidates are negatives of training images, and which are doubtful, (m,) bool each; see `Group`.  Of what
+    is separated the sign is unknown, so nothing is a negative there."""
+    true, either = _array(part["true"]), _array(part["either"])
+    negative = ~true & (either < -TRUE_NCC) & (arm == "decoreco")
+    return negative, ~true & ~negative & (np.abs(either) > DOUBTFUL)
+
+
+def scores(arm: str, parts: Sequence[Tensors], natural: bool) -> dict[str, list[np.ndarray]]:
+    """Every kind of evidence, network by network, (m,) each, for all candidates; larger means "rather true".
+
+    What is learned (`PRACTISED`) is learned on all networks but the one that is judged: on all their candidates, or on
+    those that look natural.  It is left out where some network cannot be judged, for want of true or of false ones.
+    """
+    own = EVIDENCE + ("separated",) if arm == "decoreco" else SEPARATED
+    found = {name: [_array(part[name]) for part in parts] for name in (*own, *BASELINES)}
+    learned = [practised(arm, [*parts[:k], *parts[k + 1 :]], part, natural) for k, part in enumerate(parts)]
+    known = [each for each in learned if each is not None]
+    return found | ({PRACTISED[arm]: known} if len(known) == len(parts) else {})
+
+
+def practised(arm: str, shadows: Sequence[Tensors], part: Tensors, natural: bool) -> np.ndarray | None:
+    """The probability (m,) that each candidate of `part` is true, learned on the shadows; None where these have not
+    both true and false ones."""
+    rows = [_array(shadow["natural"]).astype(bool) | (not natural) for shadow in shadows]
+    true = [_array(shadow["true"])[row] for shadow, row in zip(shadows, rows, strict=True)]
+    if not 0 < sum(each.sum() for each in true) < sum(map(len, true)):
+        return None
+    if arm == "decoreco":
+        evidence = [features(shadow)[row] for shadow, row in zip(shadows, rows, strict=True)]
+        model = shadow_classifier(np.concatenate(evidence), np.concatenate(true))
+        return model.predict_proba(features(part))[:, 1]
+    pairs = [(_signs(s, row), torch.from_numpy(t)) for s, row, t in zip(shadows, rows, true, strict=True)]
+    return probability(calibrated(pairs), _signs(part)).numpy()
+
+
+def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context, natural: bool) -> Group:
+    """Counts, the null, and every kind of evidence with its intervals; of all candidates, or of those that look
+    natural.  The same draws of the bootstrap serve every kind and measure."""
+    rows = [_array(part["natural"]).astype(bool) | (not natural) for part in parts]
+    seed = context.stream("kkt.attack_again", BOOTSTRAP).initial_seed()
+
+    def scored(score: Sequence[np.ndarray]) -> list[Scored]:
+        every = zip(score, parts, rows, strict=True)
+        return [Scored(s, *(_array(p[key]) for key in ("true", "ncc", "image"))).only(row) for s, p, row in every]
+
+    def number(measure: Measure, networks: Sequence[Scored]) -> Number:
+        return as_number(estimate(measure, networks, sizes.draws, np.random.default_rng(seed)))
+
+    plain = scored([_array(part["ncc"]) for part in parts])
+    told = [tuple(kind[row] for kind in kinds(arm, part)) for part, row in zip(parts, rows, strict=True)]
+    found = scores(arm, parts, natural) if any(each.both for each in plain) else {}
+    total, true = sum(len(each.true) for each in plain), sum(int(each.true.sum()) for each in plain)
+    negative, doubtful = (sum(int(each[k].sum()) for each in told) for k in (0, 1))
+    return Group(
+        candidates=total,
+        true=true,
+        negative=negative,
+        doubtful=doubtful,
+        false=total - true - negative - doubtful,
+        networks=sum(each.both for each in plain),
+        share_true=number(share_true, plain),
+        attainable=attainable(plain),
+        guess=as_guess(plain),
+        evidence={name: judgement(scored(score), told, number) for name, score in found.items()},
+    )
+
+
+def judgement(
+    networks: Sequence[Scored],
+    told: Sequence[tuple[np.ndarray, ...]],
+    number: Callable[[Measure, Sequence[Scored]], Number],
+) -> Judged:
+    """All measures of one kind of evidence; told: of every network which are negatives, and which are doubtful."""
+    clear = [each.only(~(negative | doubtful)) for each, (negative, doubtful) in zip(networks, told, strict=True)]
+    either = [replace(each, true=each.true | negative) for each, (negative, _) in zip(networks, told, strict=True)]
+    return Judged(
+        **{name: number(measure, networks) for name, measure in MEASURES.items()},
+        auc_clear=number(auc, clear),
+        auc_either=number(auc, either),
+    )
+
+
+def attainable(networks: Sequence[Scored]) -> float | None:
+    """Mean share of true ones among the `TRUSTED` most trusted (all of fewer) if the score were the truth; None where
+    there are no candidates."""
+    best = [min(int(each.true.sum()), TRUSTED) / min(len(each.true), TRUSTED) for each in networks if len(each.true)]
+    return float(np.mean(best)) if best else None
+
+
+def as_number(found: Estimate) -> Number:
+    """For `result.json`, which knows no NaN."""
+    mean, low, high = (_or_none(value) for value in (found.mean, found.low, found.high))
+    return Number(mean=mean, low=low, high=high, values=[_or_none(value) for value in found.values])
+
+
+def as_guess(networks: Sequence[Scored]) -> Guess:
+    """The null of every measure."""
+    found = guess(networks)
+    return Guess(
+        auc=found["auc"],
+        tpr_at_1pct_fpr=_or_none(found["tpr_at_1pct_fpr"]),
+        precision_at_20=_or_none(found["precision_at_20"]),
+        rank_correlation=found["rank_correlation"],
+    )
+
+
+def trusted(arm: str, group: Group, parts: Sequence[Tensors], networks: Sequence[Tensors], n: int = 20) -> Tensors:
+    """The n natural-looking candidates that a practised adversary trusts most in one network, most trusted first.
+
+    The network is that with the median AUC (the lower of two); the first where none has one.  Pictures are x + mean,
+    stretched to [0, 1], beside the training image of the largest |NCC|; where the attack leaves the sign open, the one
+    with a positive NCC is shown.
+    """
+    name = PRACTISED[arm] if PRACTISED[arm] in group.evidence else next(iter(group.evidence), "ncc")
+    values = group.evidence[name].auc.values if name in group.evidence else []
+    k = median_of(values)
+    part, network = parts[k], networks[k]
+    score = torch.from_numpy(scores(arm, parts, natural=True)[name][k]) if group.evidence else part["ncc"]
+    rows = part["natural"].bool().nonzero()[:, 0]
+    rows = rows[score[rows].argsort(descending=True, stable=True)][:n]
+    x, image = part["x_hat"][rows], network["x_train"][part["either_image"][rows]]
+    sign = part["either"][rows, None].sign() if arm != "decoreco" else torch.ones_like(x[:, :1])
+    return {
+        f"trusted_{arm}": rescale(sign * x + network["mean"]),
+        f"trusted_{arm}_nearest": rescale(image + network["mean"]),
+        f"trusted_{arm}_ncc": part["either"][rows] * sign[:, 0],
+        f"trusted_{arm}_true": part["true"][rows],
+        f"trusted_{arm}_network": torch.tensor(k),
+    }
+
+
+def median_of(values: Sequence[float | None]) -> int:
+    """Position of the median (the lower of two) of what is not None; 0 for none."""
+    known = sorted((value, k) for k, value in enumerate(values) if value is not None)
+    return known[(len(known) - 1) // 2][1] if known else 0
+
+
+def kept(arm: str, parts: Sequence[Tensors], found: dict[str, list[np.ndarray]]) -> Tensors:
+    """What anyone needs to judge again, (networks, m) each, short rows filled with NaN, or 0 where not a float: scores
+    for those that look natural, truth, looks, NCC, the NCC of the largest size, and which image the former is with."""
+    length = max(len(part["ncc"]) for part in parts)
+    arrays = {f"{arm}_score_{name}": _stacked(values, length) for name, values in found.items()}
+    for key in ("true", "natural", "ncc", "either", "image"):
+        arrays[f"{arm}_{key}"] = _stacked([_array(part[key]) for part in parts], length)
+    arrays[f"{arm}_candidates"] = torch.tensor([len(part["ncc"]) for part in parts])
+    return arrays
+
+
+def _stacked(rows: Sequence[np.ndarray], length: int) -> Tensor:
+    fill = np.nan if rows[0].dtype.kind == "f" else 0
+    return torch.from_numpy(np.stack([np.pad(row, (0, length - len(row)), constant_values=fill) for row in rows]))
+
+
+def _free(shares: Sequence[Tensor]) -> Free:
+    true, natural = torch.stack(list(shares)).double().mean(0).tolist()
+    return Free(true=true, natural=natural)
+
+
+def _signs(part: Tensors, rows: np.ndarray | None = None) -> Signs:
+    keep = torch.ones(len(part["share"]), dtype=torch.bool) if rows is None else torch.from_numpy(rows)
+    return Signs(*(part[name].cpu()[keep] for name in SEPARATED))
+
+
+def _array(values: Tensor) -> np.ndarray:
+    return values.cpu().numpy()
+
+
+def _or_none(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,192 @@
+"""Chapter 5: n images each, the truth, the partition, noise, with fitted multipliers; and what the attack makes of
+each."""
+
+from __future__ import annotations
+
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from companion.chapters.common import LAYER_1
+from companion.chapters.common import ReleasedNet
+from companion.chapters.common import attacked
+from companion.chapters.common import match_table
+from companion.chapters.common import nulls_of
+from companion.chapters.common import train_released
+from companion.chapters.tables import Counts
+from companion.chapters.tables import MatchTable
+from companion.chapters.tables import Names
+from companion.chapters.tables import Trained
+from companion.chapters.tables import flat
+from dataclasses import dataclass
+from dataclasses import replace
+from pydantic import Field
+from recon.attacks.recover import RecoverSettings
+from recon.attacks.recover import WIDE
+from recon.attacks.recover import recover
+from recon.images.bundle import Bundle
+from recon.training.kkt import certificate
+from torch import Tensor
+from typing import Annotated
+from typing import Generic
+from typing import TypeVar
+import torch
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByStart(Generic[T]):
+    """One value for n images each: the training images, those of the partition, noise."""
+
+    truth: T
+    partition: T
+    random: T
+
+    def named(self) -> dict[str, T]:
+        """The three by name."""
+        return {"truth": self.truth, "partition": self.partition, "random": self.random}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnergiesAfter:
+    """Of what the attack makes of each start; and of its usual run from noise, with twice as many candidates."""
+
+    truth: float
+    partition: float
+    random: float
+    random_twice: Annotated[float, Field(alias="random, 2n candidates")]
+
+    def named(self) -> dict[str, float]:
+        """The three by name."""
+        return {"truth": self.truth, "partition": self.partition, "random": self.random}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics(Trained):
+    """Energies are the share of layer 1 left unexplained with fitted multipliers, relative to ‖θ₁‖²: of the images as
+    they are, and after the attack from them · converged: whether the attack's own energy had, as
+    `companion.chapters.common.FALL` has it; None in a run made before this was measured.  The rest are the fields of
+    `companion.chapters.tables.MatchTable`."""
+
+    n_train: int
+    energy_fitted: ByStart[float]
+    energy_after_attack: EnergiesAfter
+    matches_after_attack: ByStart[Counts]
+    null_after_attack: ByStart[Counts]
+    nulls_after_attack: ByStart[dict[str, Counts]]
+    best_null_after_attack: ByStart[Counts]
+    best_null_name_after_attack: ByStart[Names]
+    excess_after_attack: ByStart[Counts]
+    converged: ByStart[bool] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Equal footing: a net trained for `train_steps` into the KKT regime, and the attack's settings; it is also run
+    with as many candidates as images."""
+
+    n_train: int
+    width: int
+    train_steps: int
+    attack: RecoverSettings
+
+
+SIZES = {
+    "smoke": Sizes(
+        n_train=20, width=64, train_steps=150, attack=RecoverSettings(m=40, restarts=1, steps=200, scale_steps=40)
+    ),
+    "laptop": Sizes(
+        n_train=50,
+        width=1000,
+        train_steps=300,
+        attack=RecoverSettings(m=100, restarts=1, steps=600, scale_steps=60),
+    ),
+    "paper": Sizes(
+        n_train=500,
+        width=1000,
+        train_steps=3000,
+        attack=RecoverSettings(m=1000, restarts=1, steps=1500, multiplier_scales=WIDE),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The attack from one start: its energy with fitted multipliers, what it found, whether it had converged, and
+    arrays."""
+
+    energy: float
+    table: MatchTable
+    converged: bool
+    arrays: Tensors
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Three sets of images at equal number and budget; and the attack as it is usually run."""
+    images = context.images(sizes.n_train)
+    released = train_released(context, images, sizes.width, sizes.train_steps)
+    alpha = sizes.attack.alpha
+    noise = torch.rand(images.train.shape, generator=context.stream("kkt.noise")).to(images.mean) - images.mean
+    before = ByStart(
+        truth=fitted_energy(released, images.train, images.y, alpha),
+        partition=fitted_energy(released, images.init, images.init_y, alpha),
+        random=fitted_energy(released, noise, images.y, alpha),
+    )
+    truth_order, start_order = images.y.argsort(stable=True), images.init_y.argsort(stable=True)
+    x_train, x_init = images.train[truth_order], images.init[start_order]
+    settings = replace(sizes.attack, m=sizes.n_train, restarts=1, distinct=1.0)
+    truth = _attempt("truth", settings, context, images, released, x_train)
+    partition = _attempt("partition", settings, context, images, released, x_init)
+    random = _attempt("random", settings, context, images, released, None)
+    full = recover(released.weights, sizes.attack, context.stream("kkt.attack"), context.checkpoints.inside("full"))
+    after = EnergiesAfter(
+        truth=truth.energy,
+        partition=partition.energy,
+        random=random.energy,
+        random_twice=fitted_energy(released, full.x_hat, (full.labels + 1) / 2, alpha),
+    )
+    tables = ByStart(truth=truth.table, partition=partition.table, random=random.table)
+    converged = ByStart(truth=truth.converged, partition=partition.converged, random=random.converged)
+    arrays = {"x_train": x_train, "mean": images.mean, "y": images.y[truth_order], "x_init": x_init}
+    for attempt in (truth, partition, random):
+        arrays |= attempt.arrays
+    return Outcome(replace(_metrics(sizes, released, before, after, tables), converged=converged), arrays)
+
+
+def fitted_energy(released: ReleasedNet, x: Tensor, y: Tensor, alpha: float) -> float:
+    """Layer 1's share of R at images x (n, d), labels y in {0, 1}, with fitted multipliers, relative to ‖θ₁‖²."""
+    found = certificate(released.network, released.theta_star, x, y, alpha=alpha, layer_weights=LAYER_1)
+    return found.residual_by_layer[0].item() ** 2
+
+
+def _attempt(
+    name: str, settings: RecoverSettings, context: Context, images: Bundle, released: ReleasedNet, start: Tensor | None
+) -> Attempt:
+    found = recover(released.weights, settings, context.stream("kkt.attack"), context.checkpoints.inside(name), start)
+    energy = fitted_energy(released, found.x_hat, (found.labels + 1) / 2, settings.alpha)
+    nulls = nulls_of(context, images, released.network, released.theta_star, len(found.x_hat), found.basis)
+    table = match_table(found.x_hat, images, nulls)
+    converged = bool(attacked(found, 0.0).converged)
+    return Attempt(energy, table, converged, {f"x_hat_{name}": found.x_hat, f"history_{name}": found.history[:, 0]})
+
+
+def _metrics(
+    sizes: Sizes, released: ReleasedNet, before: ByStart[float], after: EnergiesAfter, tables: ByStart[MatchTable]
+) -> Metrics:
+    """One column of the tables a field."""
+    truth, partition, random = tables.truth, tables.partition, tables.random
+    return Metrics(
+        n_train=sizes.n_train,
+        **flat(released.metrics()),
+        energy_fitted=before,
+        energy_after_attack=after,
+        matches_after_attack=ByStart(truth=truth.matches, partition=partition.matches, random=random.matches),
+        null_after_attack=ByStart(truth=truth.null, partition=partition.null, random=random.null),
+        nulls_after_attack=ByStart(truth=truth.nulls, partition=partition.nulls, random=random.nulls),
+        best_null_after_attack=ByStart(truth=truth.best_null, partition=partition.best_null, random=random.best_null),
+        best_null_name_after_attack=ByStart(
+            truth=truth.best_null_name, partition=partition.best_null_name, random=random.best_null_name
+        ),
+        excess_after_attack=ByStart(truth=truth.excess, partition=partition.excess, random=random.excess),
+    )

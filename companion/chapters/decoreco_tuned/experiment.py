@@ -1,0 +1,182 @@
+"""§4.4, Figs. 6 to 8: the published recipe, from the tuned scale of its start."""
+
+from __future__ import annotations
+
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from companion.chapters.common import kept_arrays
+from companion.chapters.common import match_table
+from companion.chapters.common import nulls_of
+from companion.chapters.decoreco_tuned.ranking import ranking
+from companion.chapters.decoreco_tuned.ranking import shown_ranks
+from companion.chapters.reference_common import ReferenceArm
+from companion.chapters.reference_common import ReferenceNet
+from companion.chapters.reference_common import ReferenceSizes
+from companion.chapters.reference_common import STARTS
+from companion.chapters.reference_common import arm_of
+from companion.chapters.reference_common import train_reference
+from companion.chapters.reference_common import where_ended
+from companion.chapters.rounded import RoundedProducts
+from companion.chapters.rounded import product_error
+from companion.chapters.tables import Counts
+from companion.chapters.tables import flat
+from contextlib import nullcontext
+from dataclasses import dataclass
+from recon.attacks.haim_recipe import ALPHA
+from recon.attacks.haim_recipe import PublishedSettings
+from recon.attacks.haim_recipe import STEPS
+from recon.attacks.haim_recipe import recover_as_published
+from recon.errors import ReconError
+from recon.images.bundle import Bundle
+from recon.images.pool import ImagePool
+from recon.nets.gram import gram
+from recon.released import Weights
+from recon.scoring.matching import one_to_one
+from recon.scoring.matching import padded
+from recon.scoring.nulls import null_curves
+from torch import Tensor
+import time
+import torch
+
+
+@dataclass(frozen=True)
+class MostSimilar:
+    """The paper's order: natural-looking reconstructions by SSIM with the nearest training image, the first `top`.
+
+    true: of these, more like it than chance and blends explain · held_out_true: the same on average with images that
+    nobody trained on · p_value: share of the lists of such images with as many.
+    """
+
+    top: int
+    true: int
+    held_out_true: float
+    p_value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownRanks:
+    """The natural-looking reconstructions that contribute most, in that order, in the list of all `reconstructions` by
+    similarity to the nearest training image.
+
+    natural: of all, how many look so · rank, rank_ssim: in the list by NCC, by SSIM, 1 is the most similar · ncc: to
+    the nearest training image · true: more like it than chance explains · held_out_rank: median rank in the lists made
+    with images that nobody trained on · count: how many are true; high: how many rank among the first ten; held_out_:
+    the same on average with such images · p_value: share of those lists with as many true · top40_true: of the `top40`
+    that contribute most, with held-out images held_out_top40_true · blends: NCC that 1 % of the blends exceed, or the
+    least that any reconstruction has to, if that is more · similar: in the paper's order; None in runs before it.
+    """
+
+    reconstructions: int
+    natural: int
+    rank: list[int]
+    rank_ssim: list[int]
+    ncc: list[float]
+    true: list[bool]
+    held_out_rank: list[float]
+    count: int
+    high: int
+    held_out_count: float
+    held_out_high: float
+    p_value: float
+    top40: int
+    top40_true: int
+    held_out_top40_true: float
+    blends: float
+    similar: MostSimilar | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedMetrics:
+    """The published recipe from the tuned scale of its start: the network that it attacks, how far it came and what it
+    matched, and Figs. 6 to 8 of its m results."""
+
+    n_train: int
+    m: int
+    net: ReferenceNet
+    arm: ReferenceArm
+    shown: ShownRanks
+
+    @property
+    def nulls(self) -> dict[str, Counts]:
+        """Those of `arm`."""
+        return self.arm.nulls
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedSizes:
+    """Fig. 8 by the published recipe, on a network trained as the reference did · steps: of the recipe · rounded:
+    whether it multiplies bfloat16 operands, see `companion.chapters.rounded`."""
+
+    n_train: int
+    width: int
+    steps: int
+    rounded: bool = False
+
+
+PUBLISHED_SIZES = {
+    "smoke": PublishedSizes(n_train=20, width=64, steps=100),
+    "laptop": PublishedSizes(n_train=50, width=500, steps=1000),
+    # the run that is kept rounded its operands; benchmarks/precision.py has what that saves and changes
+    "paper": PublishedSizes(n_train=500, width=1000, steps=STEPS),
+}
+
+
+def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
+    """Every image of the pool but those with index in `without`, centred (g, d): nobody trained on them."""
+    rest = ~torch.isin(torch.from_numpy(pool.index), without)
+    return torch.from_numpy(pool.images)[rest].flatten(1).to(mean) / 255 - mean
+
+
+def null_arrays(nulls: Tensors, images: Bundle, shown: int = 10) -> Tensors:
+    """Per null the sorted NCC (n,) of the training images; and of each its best candidates (≤ shown, d) with the rows
+    of the training images they match."""
+    arrays = {f"null_ncc_{name}": curve for name, curve in null_curves(nulls, images.train).items()}
+    for name, x in nulls.items():
+        candidates = padded(x, len(images.train))
+        match = one_to_one(images.train, candidates)
+        best = match.score.argsort(descending=True)[:shown]
+        arrays |= {f"null_best_{name}": candidates[match.index[best]], f"null_best_row_{name}": best}
+    return arrays
+
+
+START = "tuned"
+
+
+EXACT = 1e-5  # a relative error of a product above which its operands were rounded
+
+
+ROUNDED = "bfloat16 operands"  # unlike "bfloat16", which is a wish: see `recon.attacks.haim_recipe.products_in`
+
+
+def compute_published(sizes: PublishedSizes, context: Context) -> Outcome[PublishedMetrics]:
+    """One network, one run of the recipe; its results in the order of what they explain of the weights."""
+    images = context.images(sizes.n_train)
+    said = ReferenceSizes(steps=sizes.steps, precision=ROUNDED if sizes.rounded else "float32")
+    if not sizes.rounded and context.device.type == "cpu" and (error := product_error()) > EXACT:
+        raise ReconError(f"products are to be float32, and this processor rounds them: a relative error of {error:.0e}")
+    weights, net = train_reference(context, images, sizes.width, said.biases)
+    began, m = time.perf_counter(), 2 * sizes.n_train
+    checkpoint = context.checkpoints.at(f"published-{START}")
+    with RoundedProducts() if sizes.rounded else nullcontext():
+        settings = PublishedSettings(m, sizes.steps, STARTS[START])
+        found = recover_as_published(weights, settings, context.stream("kkt.attack"), checkpoint)
+    seconds = time.perf_counter() - began
+    x_hat, x_init, multipliers = found.x_hat[0], found.accepted["x_init"][0], found.accepted["multipliers"][0]
+    nulls = nulls_of(context, images, weights.network, weights.theta_star, m)
+    table = flat(match_table(x_hat, images, nulls)) | flat(where_ended(x_hat, x_init, images, nulls))
+    share = contribution(weights, x_hat, multipliers)
+    order = share.argsort(descending=True, stable=True)
+    blends, stream = torch.cat([nulls["span"], nulls["mixtures"]]), context.stream("separation.others")
+    others = gallery(context.pool, images.train_index, images.mean)
+    listed = ranking(x_hat[order], images.train, others, blends, images.mean, images.shape, stream)
+    arm = arm_of(found, weights, said, START, table, seconds)
+    metrics = PublishedMetrics(n_train=sizes.n_train, m=m, net=net, arm=arm, shown=shown_ranks(listed))
+    arrays = {"x_hat": x_hat[order], "contribution": share[order], "trace": found.accepted["trace"]}
+    return Outcome(metrics, {**arrays, **kept_arrays(images), **null_arrays(nulls, images)})
+
+
+def contribution(weights: Weights, x: Tensor, multipliers: Tensor) -> Tensor:
+    """‖(λ_i/m) ∇_θ Φ(x_i)‖ over all layers, (m,), of candidates x (m, d) with multipliers λ (m,)."""
+    matrices, _ = gram(weights.network, weights.params, x, alpha=ALPHA)
+    return multipliers / len(x) * matrices.sum(0).diagonal().clamp_min(0).sqrt()

@@ -1,0 +1,631 @@
+"""Train heads on the features of few images, read the features out of their first layers, and tell who was trained."""
+
+from __future__ import annotations
+
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from companion.chapters.heads.given import Images
+from companion.chapters.heads.given import given
+from companion.chapters.heads.given import similarity
+from companion.chapters.packing import packed
+from companion.chapters.packing import unpacked
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
+from functools import partial
+from pydantic import Field
+from recon.attacks.heads import Public
+from recon.attacks.heads import SparseSettings
+from recon.attacks.heads import matched_filter
+from recon.attacks.heads import span_test
+from recon.attacks.heads import sparsest
+from recon.attacks.heads import uncentred
+from recon.attacks.separation import FirstLayer
+from recon.attacks.separation import start_left
+from recon.errors import ReconError
+from recon.images.features import backbone
+from recon.images.features import features
+from recon.images.partitions import partition
+from recon.optim.rng import named
+from recon.optim.spectrum import right_singular
+from recon.optim.spectrum import signal_rank
+from recon.scoring.roc import auc
+from recon.scoring.roc import true_rate
+from recon.training.recipes import Recipe
+from recon.training.recipes import Trained
+from recon.training.recipes import accuracy
+from recon.training.recipes import build
+from recon.training.recipes import early_stopping
+from recon.training.recipes import train
+from scipy.optimize import linear_sum_assignment
+from sklearn.decomposition import FastICA
+from torch import Tensor
+from torch import nn
+from torch.nn.functional import normalize
+from torch.nn.utils.fusion import fuse_linear_bn_eval
+from typing import Annotated
+from typing import Any
+import math
+import numpy as np
+import time
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cosines:
+    """Features with a partner of their own above these cosines, both standardised by public mean and deviation."""
+
+    cos_07: Annotated[int, Field(alias="cos_0.7")]
+    cos_08: Annotated[int, Field(alias="cos_0.8")]
+    cos_09: Annotated[int, Field(alias="cos_0.9")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """How well a score tells n members from other images: area under the ROC curve, and the share of members found at
+    1 % and 0.1 % of false alarms."""
+
+    auc: float
+    tpr_at_1pct: float
+    tpr_at_01pct: Annotated[float, Field(alias="tpr_at_0.1pct")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrieval:
+    """Training images that are the nearest in a gallery to some candidate, and to some of as many random mixtures."""
+
+    found: int
+    mixtures: int
+    gallery: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadCell:
+    """A head and an attack on it.
+
+    start: what is known of it · kappa: share of it that is left (by the truth) · sigma: Σ lr · decay / (1 − momentum);
+    None for Adam · rank: of the span searched · matches: training features with a candidate of their own · null:
+    held-out features in their place · span_null: mixtures of the span as candidates · public_null: public features, and
+    projected: those projected on the span · certified: candidates with too many zeros for chance, and certified_true:
+    those above cosine 0.8 of a training feature · span: membership by the distance to the span · filter: by the matched
+    filter · margin: by the head's own confidence · seconds: of a processor, for the unmixing ·
+    fast_ica: matches by scikit-learn's FastICA on the same span, where it was tried.
+    """
+
+    backbone: str
+    n_train: int
+    width: int
+    classes: int
+    recipe: str
+    start: str
+    kappa: float
+    sigma: float | None
+    test_accuracy: float
+    train_accuracy: float
+    rank: int
+    matches: Cosines
+    null: Cosines
+    span_null: Cosines
+    public_null: Cosines
+    projected_null: Cosines
+    certified: int
+    certified_true: int
+    span: Told
+    filter: Told
+    margin: Told
+    retrieval: Retrieval
+    seconds: float
+    fast_ica: Cosines | None = None
+    fast_ica_seconds: float | None = None
+
+    @property
+    def best_null(self) -> Cosines:
+        """The largest of the nulls, at each cosine."""
+        nulls = (self.null, self.span_null, self.public_null, self.projected_null)
+        return Cosines(**{name: max(getattr(null, name) for null in nulls) for name in vars(self.null)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Likeness:
+    """Medians, over pictures and their images, of normalised cross-correlation and structural similarity."""
+
+    ncc: float
+    ssim: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """By the attack's features, by the true ones, and by the attack's in the place of held-out ones."""
+
+    found: float
+    ceiling: float
+    null: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pictures:
+    """Pictures beside the training images: decoded from the attack's features, from the true ones (the ceiling), from
+    the attack's beside held-out images, the mean public image, and the public image nearest to each.
+
+    colours: correlation of the mean colours of a decoded picture and its image, less those of the mean image · classes:
+    share told · duplicates: share whose mirror image is nearest in a gallery with all other held-out images."""
+
+    decoded: Likeness
+    ceiling: Likeness
+    held_out: Likeness
+    mean_image: Likeness
+    nearest_public: Likeness
+    colours: Given
+    classes: Given
+    duplicates: Given
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """All cells; given: what the features of the first one give away, where that was measured."""
+
+    n_train: int
+    cells: list[HeadCell]
+    given: Pictures | None = None
+
+    def at(self, start: str = "unknown", **of: object) -> HeadCell | None:
+        """The first cell with these fields, None where there is none."""
+        wanted = {"start": start, **of}
+        return next((c for c in self.cells if all(getattr(c, k) == v for k, v in wanted.items())), None)
+
+    @property
+    def by_examples(self) -> list[HeadCell]:
+        """Heads that AdamW trained as it comes, the start unknown, that differ in their number of images alone."""
+        cells = [c for c in self.cells if (c.recipe, c.start) == ("AdamW, default", "unknown")]
+        alike = [c for c in cells if (c.backbone, c.width, c.classes) == (cells[0].backbone, cells[0].width, 10)]
+        return sorted(alike, key=lambda c: c.n_train)
+
+    def exponent(self, score: str, least: int = 10) -> float | None:
+        """Slope of log(TPR − FPR) over the log of the images a class, at 1 % of false alarms, over `by_examples` from
+        `least` images a class on: below, nearly all members are told.  None for fewer than two heads.
+
+        score: "filter", "span" or "margin".  Tobaben et al. (2024) find −½ for shadow models."""
+        cells = [c for c in self.by_examples if c.n_train >= least * c.classes]
+        if len(cells) < 2:
+            return None
+        advantage = [max(getattr(c, score).tpr_at_1pct - 0.01, 1e-3) for c in cells]
+        each = [c.n_train / c.classes for c in cells]
+        return float(np.polyfit(np.log(each), np.log(advantage), 1)[0])
+
+
+SGD = "SGD, decay 5e-3"
+
+
+#: the best of fifteen pairs of step size and number of steps, on other images
+PRIVATE = {"batch": None, "momentum": 0.0, "weight_decay": 0.0, "epochs": 0.2}
+
+
+#: recipe -> what it changes in the base recipe, in steps of an epoch where it says "epochs"
+RECIPES: dict[str, dict[str, Any]] = {
+    SGD: {},
+    "SGD, decay 5e-4": {"weight_decay": 5e-4},
+    "SGD, no decay": {"weight_decay": 0.0},
+    "Adam, decay 1e-3": {"optimiser": "adam", "lr": 1e-3, "weight_decay": 1e-3, "epochs": 0.6},
+    "AdamW, default": {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 1e-2, "epochs": 0.3},
+    "dropout 0.5": {"dropout": 0.5},
+    "batch norm": {},
+    "standardised features": {},
+    "flips and shifts": {},
+    "early stopping": {},
+    "linear head": {},
+    "8-bit weights": {},
+    "half of the weights pruned": {},
+    "average of five checkpoints": {},
+    "noise 0.1 on the weights": {},
+    "noise 0.3 on the weights": {},
+    "noise 1 on the weights": {},
+    "DP-SGD, ε = 8": {**PRIVATE, "epsilon": 8.0},
+    "DP-SGD, ε = 3": {**PRIVATE, "epsilon": 3.0},
+    "DP-SGD, ε = 1": {**PRIVATE, "epsilon": 1.0},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One head: n training images, hidden units, classes, backbone, a recipe of `RECIPES`, and what is known of the
+    start in the attacks on it.  ReconError for fewer hidden units than images."""
+
+    n: int = 100
+    width: int = 512
+    classes: int = 10
+    backbone: str = "lite0"
+    recipe: str = SGD
+    starts: tuple[str, ...] = ("unknown",)
+
+    def __post_init__(self) -> None:
+        if self.n > self.width and self.recipe != "linear head":
+            raise ReconError(f"a first layer of {self.width} rows cannot hold the span of {self.n} images' features")
+
+    @property
+    def name(self) -> str:
+        """For people and checkpoints."""
+        return f"{self.backbone}, n = {self.n}, h = {self.width}, {self.classes} classes, {self.recipe}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """n_train: images of the first cell · side: of the images that the backbone is given · public, others: images, at
+    most · base: the recipe, for `epochs` passes over the images."""
+
+    n_train: int
+    cells: tuple[Cell, ...]
+    side: int = 128
+    public: int = 2034
+    others: int = 2034
+    epochs: int = 1000
+    base: Recipe = field(
+        default=Recipe(depth=2, lr=0.05, momentum=0.9, batch=25, weight_decay=5e-3, cosine=False, classes=10)
+    )
+    attack: SparseSettings = SparseSettings()
+
+
+THREE = ("unknown", "known", "known up to 10 %")
+
+
+LAPTOP = (
+    Cell(),
+    Cell(recipe="SGD, decay 5e-4", starts=("unknown", "known")),
+    Cell(recipe="AdamW, default", starts=("unknown", "known")),
+)
+
+
+PAPER = (
+    Cell(),
+    *(Cell(n=n) for n in (20, 50, 200, 300, 500)),
+    Cell(n=500, width=1024),
+    *(Cell(width=width) for width in (128, 256, 1024)),
+    *(Cell(backbone=name) for name in ("lite1", "lite2")),
+    Cell(classes=2),
+    Cell(recipe="SGD, decay 5e-4", starts=THREE),
+    Cell(recipe="SGD, decay 5e-4", classes=2, starts=THREE),
+    Cell(n=300, recipe="SGD, decay 5e-4", starts=("known",)),
+    Cell(recipe="SGD, no decay", starts=THREE),
+    Cell(recipe="Adam, decay 1e-3", starts=THREE),
+    Cell(recipe="AdamW, default", starts=THREE),
+    *(Cell(n=n, recipe="AdamW, default") for n in (20, 50, 200, 300, 500)),
+    *(Cell(recipe=name) for name in list(RECIPES)[5:]),
+)
+
+
+SIZES = {
+    "smoke": Sizes(
+        n_train=20,
+        cells=(
+            Cell(n=20, width=64, recipe="SGD, decay 5e-4", starts=("known",)),
+            Cell(n=20, width=64),
+            Cell(n=20, width=64, recipe="AdamW, default"),
+            Cell(n=20, width=64, recipe="8-bit weights"),
+        ),
+        side=64,
+        public=100,
+        others=60,
+        epochs=100,
+        base=Recipe(depth=2, lr=0.05, momentum=0.9, batch=10, weight_decay=1e-2, cosine=False, classes=10),
+        attack=SparseSettings(anchors=50, rounds=2),
+    ),
+    "laptop": Sizes(n_train=100, cells=LAPTOP),
+    "paper": Sizes(n_train=100, cells=PAPER),
+}
+
+
+TRUE = 0.8  # a candidate is true above this cosine with a training feature
+
+
+VIEWS = 4  # of each image: as it is, flipped, shifted, both
+
+
+@dataclass(frozen=True)
+class Task:
+    """Features and pictures of a cell: train (n, d), trained (v n, d) all that the head sees, y and labels of those,
+    public (k, d), others (l, d), labels of both; pictures (·, C·H·W) of each; indices of train and others."""
+
+    train: Tensor
+    trained: Tensor
+    labels: Tensor
+    public: Public
+    public_labels: Tensor
+    others: Tensor
+    other_labels: Tensor
+    pixels: dict[str, Tensor]
+    train_index: Tensor
+    other_index: Tensor
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Every cell; of the first one also the pictures that its features make."""
+    names = [f"cell-{k}" for k in range(len(sizes.cells))]
+    found = context.sweep(partial(_unit, sizes, context), names, label="heads")
+    cells = [cell for name in names for cell in unpacked(found[name], list[HeadCell])]
+    task, first = _task(sizes, context, sizes.cells[0]), found[names[0]]
+    told_of, shown = _given(first["x_hat"], task, sizes, context)
+    metrics = Metrics(n_train=len(task.train), cells=cells, given=told_of)
+    arrays = {
+        "w1": first["w1"],
+        "features_train": task.train,
+        "features_heldout": task.others,
+        "public_mean": task.public.mean,
+        "public_std": task.public.scale,
+        "x_hat": first["x_hat"],
+        "zeros": first["zeros"],
+        "train_index": task.train_index,
+        "heldout_index": task.other_index,
+        **shown,
+    }
+    return Outcome(metrics, arrays)
+
+
+def _given(x_hat: Tensor, task: Task, sizes: Sizes, context: Context) -> tuple[Pictures, Tensors]:
+    """What the first cell's candidates (m, d) tell of the training images."""
+    n, shape, pixels = len(task.train), context.pool.shape, task.pixels
+    both = torch.cat([pixels["train"], pixels["others"][:n]]).unflatten(1, shape)
+    return given(
+        x_hat,
+        Images(task.train, pixels["train"], task.labels[:n]),
+        Images(task.others, pixels["others"], task.other_labels),
+        Images(task.public.features, pixels["public"], task.public_labels),
+        features(both.flip(-1), backbone(sizes.cells[0].backbone, sizes.side)),
+        shape,
+    )
+
+
+def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
+    """One head, and an attack for each of its starts; w1 and x_hat of the first."""
+    cell = sizes.cells[int(name.removeprefix("cell-"))]
+    task = _task(sizes, context, cell)
+    released, sigma = _head(sizes, context, cell, task)
+    rows: list[HeadCell] = []
+    kept: Tensors = {}
+    for start in cell.starts:
+        row, found = _attacked(sizes, context, cell, task, released, start, sigma)
+        rows.append(row)
+        kept = kept or found
+    return {**packed(rows, list[HeadCell]), **kept}
+
+
+def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
+    pool, of = context.pool, backbone(cell.backbone, sizes.side)
+    data = partition(pool, cell.n, n_held_out=2, seed=context.seed).train
+    free = ~np.isin(pool.index, data.index.numpy())
+    public = np.flatnonzero((pool.part == "init") & free)[: sizes.public]
+    others = np.flatnonzero((pool.part == "held_out") & free)[: sizes.others]
+    images = {"train": data.x, "public": pool.pixels(public), "others": pool.pixels(others)}
+    seen = {name: features(x, of) for name, x in images.items()}
+    views = [seen["train"], *(features(x, of) for x in _views(data.x)[1:])] if cell.recipe == "flips and shifts" else []
+    two = cell.classes == 2
+
+    def labels(rows: np.ndarray) -> Tensor:
+        return torch.from_numpy((pool.y if two else pool.labels)[rows]).long()
+
+    return Task(
+        train=seen["train"],
+        trained=torch.cat(views) if views else seen["train"],
+        labels=(data.y.long() if two else data.labels).repeat(max(1, len(views))),
+        public=Public(seen["public"]),
+        public_labels=labels(public),
+        others=seen["others"],
+        other_labels=labels(others),
+        pixels={name: x.flatten(1) for name, x in images.items()},
+        train_index=data.index,
+        other_index=torch.from_numpy(pool.index[others]),
+    )
+
+
+def _views(x: Tensor) -> list[Tensor]:
+    """x (n, C, H, W) as it is, flipped, shifted by two pixels, and both."""
+    return [x, x.flip(-1), x.roll((2, 2), (2, 3)), x.flip(-1).roll((-2, 2), (2, 3))]
+
+
+# ------------------------------------------------------------------------------------------------------ training
+def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> tuple[Trained, float]:
+    """The released head and Σ lr · decay / (1 − momentum).
+
+    module: takes features as they are, with a standardiser or batch norm put into its first layer · w1: as trained."""
+    change = dict(RECIPES[cell.recipe])
+    epochs = sizes.epochs * change.pop("epochs", 1.0)
+    base = replace(sizes.base, width=cell.width, classes=cell.classes)
+    # as many passes for any number of images, but at least the steps of a hundred, and at most three times those
+    per_epoch = math.ceil(len(task.train) / (base.batch or len(task.train)))
+    per_epoch = 1 if "batch" in change else min(max(per_epoch, 4), 12)
+    recipe = replace(base, **change, steps=round(epochs * per_epoch))
+    generator = named(context.seed, f"heads {cell.name}")
+    x, linear = task.trained, cell.recipe == "linear head"
+    mean, std = _standard(x)
+    standardised = cell.recipe == "standardised features"
+    x = (x - mean) / std if standardised else x
+    half = len(task.others) // 2
+    stop = early_stopping(task.others[:half], task.other_labels[:half]) if cell.recipe == "early stopping" else None
+    outputs = 1 if cell.classes == 2 else cell.classes
+    module = _linear(x.shape[1], outputs, generator) if linear else build(recipe, x.shape[1], generator)
+    if cell.recipe == "batch norm":
+        module.insert(1, nn.BatchNorm1d(cell.width))
+    trained = train(recipe, x, task.labels, generator, stop=stop, module=module)
+    if cell.recipe == "average of five checkpoints":
+        trained = _averaged(recipe, trained, x, task.labels, generator)
+    _harmed(cell.recipe, trained.module, generator)
+    first = trained.module[0]
+    assert isinstance(first, nn.Linear)
+    trained = replace(trained, w1=first.weight.detach().clone())
+    if standardised:
+        with torch.no_grad():
+            first.weight.div_(std)
+            first.bias.sub_(first.weight @ mean)
+    return replace(trained, module=_without_norm(trained.module)), recipe.erased
+
+
+def _standard(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation (d,) of features (n, d), 1 for what is constant, as scikit-learn's StandardScaler has it."""
+    std = x.std(0)
+    return x.mean(0), torch.where(std > 1e-3, std, 1.0)
+
+
+def _linear(d: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
+    layer = nn.utils.skip_init(nn.Linear, d, outputs)
+    for parameter in layer.parameters():
+        nn.init.uniform_(parameter, -1 / d**0.5, 1 / d**0.5, generator=generator)
+    return nn.Sequential(layer)
+
+
+def _without_norm(module: nn.Sequential) -> nn.Sequential:
+    """The same head without its batch norm: in use that is affine, and scales the rows of the first layer."""
+    first, *rest = module
+    if not rest or not isinstance(rest[0], nn.BatchNorm1d):
+        return module
+    assert isinstance(first, nn.Linear)
+    return nn.Sequential(fuse_linear_bn_eval(first, rest[0]), *rest[1:])
+
+
+def _averaged(recipe: Recipe, trained: Trained, x: Tensor, y: Tensor, generator: torch.Generator) -> Trained:
+    """Four more spells of a twentieth of the steps each; the mean of all five heads."""
+    states = [{k: v.clone() for k, v in trained.module.state_dict().items()}]
+    for _ in range(4):
+        spell = replace(recipe, steps=max(1, recipe.steps // 20))
+        module = train(spell, x, y, generator, module=trained.module).module
+        states.append({k: v.clone() for k, v in module.state_dict().items()})
+    trained.module.load_state_dict({k: torch.stack([s[k] for s in states]).mean(0) for k in states[0]})
+    return trained
+
+
+@torch.no_grad()
+def _harmed(recipe: str, module: nn.Sequential, generator: torch.Generator) -> None:
+    """What is done to the first layer before the head is published."""
+    w = next(module.parameters())
+    if recipe == "8-bit weights":
+        step = w.abs().max() / 127
+        w.copy_((w / step).round() * step)
+    if recipe == "half of the weights pruned":
+        w.mul_(w.abs() > w.abs().median())
+    if recipe.startswith("noise"):
+        size = float(recipe.split()[1]) * w.square().mean().sqrt()
+        w.add_(size * torch.randn(w.shape, generator=generator))
+
+
+# ------------------------------------------------------------------------------------------------------ attacks
+def _attacked(
+    sizes: Sizes, context: Context, cell: Cell, task: Task, released: Trained, start: str, sigma: float
+) -> tuple[HeadCell, Tensors]:
+    generator, public = named(context.seed, f"heads nulls {cell.name} {start}"), task.public
+    bent = cell.recipe.startswith("Adam")
+    known = _known(start, released.w1_init, generator)
+    update = FirstLayer(released.w1, known).update
+    layer, rank = _searched(cell, task, update)
+    began = time.process_time()
+    found = sparsest(layer, public, replace(sizes.attack, rank=rank or sizes.attack.rank), bent)
+    seconds = time.process_time() - began
+    rank = found.rank
+    mixtures = torch.randn(rank, rank, generator=generator) @ found.basis * public.units if rank else found.x_hat
+    projected = (public.features / public.units) @ found.basis.mT @ found.basis * public.units
+    sure = found.certified
+    true = similarity(found.x_hat, task.train, public).amax(1) > TRUE if rank else sure
+    asked = torch.cat([task.train, task.others])
+    member = np.arange(len(asked)) < len(task.train)
+    first = released.module[0]
+    assert isinstance(first, nn.Linear)
+    w = first.weight.detach() if known is None else update
+    scores = {
+        "span": span_test(layer, asked, public, max(rank, 1), bent),
+        "filter": matched_filter(w, first.bias.detach(), asked, public),
+        "margin": _margin(released.module, asked),
+    }
+    others = task.others
+    row = HeadCell(
+        backbone=cell.backbone,
+        n_train=len(task.train),
+        width=cell.width if cell.recipe != "linear head" else len(released.w1),
+        classes=cell.classes,
+        recipe=cell.recipe,
+        start=start,
+        kappa=start_left(released.w1, released.w1_init),
+        sigma=None if math.isnan(sigma) else sigma,
+        test_accuracy=accuracy(released.module, others, task.other_labels),
+        train_accuracy=accuracy(released.module, task.train, task.labels[: len(task.train)]),
+        rank=rank,
+        matches=cosines(found.x_hat, task.train, public),
+        null=cosines(found.x_hat, others[torch.randperm(len(others), generator=generator)[: len(task.train)]], public),
+        span_null=cosines(mixtures, task.train, public),
+        public_null=cosines(public.features, task.train, public),
+        projected_null=cosines(projected, task.train, public),
+        certified=int(sure.sum()),
+        certified_true=int((sure & true).sum()),
+        span=told(scores["span"], member),
+        filter=told(scores["filter"], member),
+        margin=told(scores["margin"], member),
+        retrieval=_retrieval(found.x_hat, mixtures, task),
+        seconds=round(seconds, 2),
+    )
+    if cell.recipe == SGD:
+        began = time.process_time()
+        ica = cosines(_fast_ica(found.basis, public, context.seed), task.train, public)
+        row = replace(row, fast_ica=ica, fast_ica_seconds=round(time.process_time() - began, 2))
+    return row, {"w1": released.w1, "x_hat": found.x_hat, "zeros": found.zeros}
+
+
+def _searched(cell: Cell, task: Task, update: Tensor) -> tuple[FirstLayer, int | None]:
+    """The layer whose rows mix features, and the rank of their span where its spectrum does not tell."""
+    if cell.recipe not in ("standardised features", "batch norm"):
+        return FirstLayer(update), None
+    mean, deviation = _standard(task.trained)  # released with the head
+    if cell.recipe == "batch norm":
+        mean, deviation = task.public.mean, torch.ones_like(mean)
+    rank = signal_rank(right_singular(update)[0], (update.shape[0], update.shape[1]))
+    return FirstLayer(uncentred(update, mean, deviation)), rank + 1
+
+
+def _known(start: str, w1_init: Tensor, generator: torch.Generator) -> Tensor | None:
+    """The start as the adversary has it: "unknown", "known", or "known up to 10 %" of its size."""
+    if start == "unknown":
+        return None
+    noise = w1_init.square().mean().sqrt() * torch.randn(w1_init.shape, generator=generator)
+    return w1_init + (0.1 if "10 %" in start else 0.0) * noise
+
+
+@torch.no_grad()
+def _margin(module: nn.Sequential, x: Tensor) -> Tensor:
+    """The head's confidence in its own answer (k,), which needs no label: what ten lines would ask it."""
+    outputs = module(x)
+    if outputs.shape[1] == 1:
+        return outputs[:, 0].abs()
+    two = outputs.topk(2, dim=1).values
+    return two[:, 0] - two[:, 1]
+
+
+def _fast_ica(basis: Tensor, public: Public, seed: int) -> Tensor:
+    """Features (r, d) by scikit-learn's FastICA as it comes, of the sign that leaves less below zero."""
+    if not len(basis):
+        return basis
+    model = FastICA(len(basis), fun="logcosh", whiten="unit-variance", random_state=seed % 2**32, max_iter=300)
+    model.fit(basis.numpy().T)
+    x = torch.from_numpy(model.components_.astype(np.float32)) @ basis
+    below, above = x.clamp_max(0).square().sum(1), x.clamp_min(0).square().sum(1)
+    x = torch.where((below > above)[:, None], -x, x).clamp_min(0) * public.units
+    return normalize(x, dim=1) * public.features.norm(dim=1).median()
+
+
+# ------------------------------------------------------------------------------------------------------ scoring
+def cosines(x_hat: Tensor, images: Tensor, public: Public) -> Cosines:
+    """One-to-one matches of images (n, d) with candidates (m, d)."""
+    scores = similarity(x_hat, images, public).numpy()
+    rows, columns = linear_sum_assignment(scores, maximize=True)
+    found = scores[rows, columns]
+    return Cosines(**{f"cos_0{k}": int((found > k / 10).sum()) for k in (7, 8, 9)})
+
+
+def told(score: Tensor, member: np.ndarray) -> Told:
+    """`Told` of scores (k,)."""
+    s = score.double().numpy()
+    return Told(auc=auc(s, member), tpr_at_1pct=true_rate(s, member, 0.01), tpr_at_01pct=true_rate(s, member, 0.001))
+
+
+def _retrieval(x_hat: Tensor, mixtures: Tensor, task: Task) -> Retrieval:
+    gallery = torch.cat([task.train, task.others])
+
+    def count(x: Tensor) -> int:
+        near = similarity(x, gallery, task.public).argmax(1).unique() if len(x) else torch.empty(0)
+        return int((near < len(task.train)).sum())
+
+    return Retrieval(found=count(x_hat), mixtures=count(mixtures), gallery=len(gallery))

@@ -1,0 +1,238 @@
+"""The chapter's sentences; the rules were written before the runs that they judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence
+from companion.chapters.heads.experiment import HeadCell
+from companion.chapters.heads.experiment import Metrics
+from companion.chapters.heads.experiment import SGD
+from companion.chapters.heads.experiment import Sizes
+from companion.chapters.pictures import Colour
+from companion.chapters.pictures import FREE
+from companion.chapters.pictures import HELD_OUT
+from companion.chapters.pictures import PAGE
+from companion.chapters.pictures import REFERENCE
+from companion.chapters.pictures import SERIES
+from companion.chapters.pictures import TRAIN
+from companion.chapters.pictures import chart
+from companion.chapters.pictures import end_labels
+from companion.chapters.pictures import image_rows
+from companion.chapters.pictures import note
+from companion.store.results import Claim
+from companion.store.results import Result
+from matplotlib.figure import Figure
+from recon.scoring.nulls import clears
+import matplotlib.pyplot as plt
+import torch
+
+
+PRECISE, MOST = 0.95, 0.5
+
+
+#: what people do to a head without thinking of privacy
+HABITS = (
+    *("dropout 0.5", "batch norm", "standardised features", "flips and shifts", "early stopping"),
+    *("8-bit weights", "half of the weights pruned", "average of five checkpoints"),
+)
+
+
+def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
+    """What the chapter says; of the first cell, and of what else was run."""
+    default = metrics.at(recipe="AdamW, default", n_train=sizes.n_train)
+    same = [
+        c
+        for c in metrics.cells
+        if (c.recipe, c.width) == (SGD, metrics.cells[0].width) and 3 * c.n_train <= c.width * 2
+    ]
+    found = [_unmixed(max(same, key=lambda c: c.n_train)), _certified(metrics)]
+    found += [_members(default)] if default else []
+    habits = [cell for cell in metrics.cells if cell.recipe in HABITS]
+    return found + ([_habits(habits)] if habits else [])
+
+
+def _unmixed(first: HeadCell) -> Claim:
+    """Of the most images that are at most two thirds of the hidden units."""
+    ours, null, ica = first.matches.cos_09, first.best_null.cos_09, first.fast_ica or first.null
+    return Claim(
+        "heads-unmix",
+        "",
+        "The first layer of a head trained with weight decay gives nearly all training features back.",
+        "",
+        f"{ours} of {first.n_train} above cosine 0.9, {first.matches.cos_08} above 0.8; FastICA: "
+        f"{ica.cos_09} and {ica.cos_08}",
+        f"above 0.9: {null} (best of held-out features, mixtures of the span, public features and their projections)",
+        "finding" if ours > MOST * first.n_train and clears(ours, null) else "not reproduced",
+        value=ours,
+        null_value=null,
+        margin=ours - max(MOST * first.n_train, null),
+    )
+
+
+def _certified(metrics: Metrics) -> Claim:
+    """By plain SGD, where its start is gone or known exactly: there the span is exact, which the proof asks for."""
+    exact = [c for c in metrics.cells if c.recipe == SGD or (c.recipe.startswith("SGD") and c.start == "known")]
+    said, true = sum(c.certified for c in exact), sum(c.certified_true for c in exact)
+    asked = sum(c.n_train for c in exact)
+    share = true / max(said, 1)
+    holds = share >= PRECISE and true > MOST * asked
+    return Claim(
+        "heads-certified",
+        "",
+        "The adversary knows which features are true without any other head: true ones have more zeros than chance.",
+        "",
+        f"{true} of {said} certified features are true, in {len(exact)} heads with {asked} training images",
+        "by chance: the zeros of an extreme vector of the span",
+        "finding" if holds else "not reproduced",
+        value=share,
+        margin=min(share - PRECISE, true / asked - MOST),
+    )
+
+
+def _members(cell: HeadCell) -> Claim:
+    ours, null = cell.filter.tpr_at_1pct, cell.margin.tpr_at_1pct
+    return Claim(
+        "heads-members",
+        "",
+        "AdamW as it comes and a secret start hide the features, and not who was trained on.",
+        "",
+        f"{ours:.0%} of the members at 1 % false alarms by a matched filter, {cell.filter.tpr_at_01pct:.0%} at 0.1 %, "
+        f"AUC {cell.filter.auc:.3f}; {cell.matches.cos_08} features above cosine 0.8",
+        f"the head's own confidence: {null:.0%}, AUC {cell.margin.auc:.3f}",
+        "finding" if ours > MOST and ours > 2 * null else "not reproduced",
+        value=ours,
+        null_value=null,
+        margin=ours - max(MOST, 2 * null),
+    )
+
+
+def _habits(cells: list[HeadCell]) -> Claim:
+    worst = min(cells, key=lambda c: max(c.matches.cos_08 / c.n_train, c.filter.tpr_at_1pct))
+    value = max(worst.matches.cos_08 / worst.n_train, worst.filter.tpr_at_1pct)
+    return Claim(
+        "heads-habits",
+        "",
+        "No habit of training or compressing a head hides both the features and the members.",
+        "",
+        "; ".join(f"{c.recipe}: {c.matches.cos_08} of {c.n_train}, {c.filter.tpr_at_1pct:.0%}" for c in cells),
+        "features above cosine 0.8, members at 1 % false alarms; half is asked for of one of them",
+        "finding" if value > MOST else "not reproduced",
+        value=value,
+        margin=value - MOST,
+    )
+
+
+def plot_front(result: Result[Metrics], n: int = 8) -> Figure:
+    """Training images; what a ridge decoder makes of the features that were found, and of the true ones; the public
+    image whose feature is nearest to the found one."""
+    matched = result.array("matched")
+    picked = matched.argsort(descending=True)[torch.linspace(0, len(matched) - 1, n).round().long()]
+    rows = [
+        ("training\nimage", "x_train", "grey"),
+        ("decoded from\nthe weights", "decoded", "black"),
+        ("decoded from\nits own feature", "ceiling", "grey"),
+        ("public image\nnearest to it", "nearest_public", "none"),
+    ]
+    titles = [[], [f"{value:.2f}" for value in matched[picked]], [], []]
+    return image_rows([(label, result.array(key)[picked], frame) for label, key, frame in rows], titles)
+
+
+def by_images(metrics: Metrics) -> list[HeadCell]:
+    """The cells that differ in their number of images alone."""
+    first = metrics.cells[0]
+    alike = (first.backbone, first.width, first.classes, first.recipe, first.start)
+    same = [c for c in metrics.cells if (c.backbone, c.width, c.classes, c.recipe, c.start) == alike]
+    return sorted(same, key=lambda c: c.n_train)
+
+
+@chart
+def plot_images(result: Result[Metrics]) -> Figure:
+    """Left: share of the training features found, by their number, with FastICA's and the best null.  Right: members
+    of AdamW's heads told at 1 % false alarms, by images a class, and the slope of shadow models."""
+    cells, told = by_images(result.metrics), result.metrics.by_examples
+    n = [c.n_train for c in cells]
+    figure, (ax, beside) = plt.subplots(1, 2, figsize=(PAGE, 3.2), width_ratios=(3, 2), layout="constrained")
+    curves = {
+        "linear programmes": ([c.matches.cos_09 / c.n_train for c in cells], TRAIN),
+        "of them certified": ([c.certified_true / c.n_train for c in cells], SERIES[3]),
+        "FastICA": ([(c.fast_ica or c.null).cos_09 / c.n_train for c in cells], HELD_OUT),
+        "best null": ([c.best_null.cos_09 / c.n_train for c in cells], FREE),
+    }
+    for values, colour in curves.values():
+        ax.plot(n, values, "o-", color=colour)
+    ax.set(xlabel="training images", ylabel="share above cosine 0.9", ylim=(-0.02, 1.05))
+    end_labels(ax, [(values[-1], name, colour) for name, (values, colour) in curves.items()])
+    each = [c.n_train / c.classes for c in told]
+    beside.set(xscale="log", yscale="log", xlabel="images a class", ylabel="share of members told", ylim=(0.02, 1.2))
+    beside.set_xticks(each, [f"{s:g}" if s != 30 else "" for s in each])
+    beside.set_yticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
+    beside.minorticks_off()
+    members = {
+        "filter": ([c.filter.tpr_at_1pct for c in told], TRAIN),
+        "span": ([c.span.tpr_at_1pct for c in told], HELD_OUT),
+    }
+    for values, colour in members.values():
+        beside.plot(each, values, "o-", color=colour)
+    beside.plot(each, [(s / each[0]) ** -0.5 for s in each], ":", color=REFERENCE)
+    ends = [(values[-1], name, colour) for name, (values, colour) in members.items()]
+    end_labels(beside, [*ends, ((each[-1] / each[0]) ** -0.5, "slope −½", REFERENCE)])
+    return figure
+
+
+@chart
+def plot_zeros(result: Result[Metrics], true: float = 0.8) -> Figure:
+    """Zeros of every candidate of the first cell, those near a training feature apart; what chance gives."""
+    zeros, x_hat = result.array("zeros"), result.array("x_hat")
+    mean, std = result.array("public_mean"), result.array("public_std")
+    unit = [torch.nn.functional.normalize((x - mean) / std, dim=1) for x in (x_hat, result.array("features_train"))]
+    near = (unit[0] @ unit[1].mT).amax(1) > true
+    figure, ax = plt.subplots(figsize=(PAGE, 2.6))
+    bins = torch.linspace(0, float(zeros.max()) + 1, 40).tolist()
+    ax.hist([zeros[near].numpy(), zeros[~near].numpy()], bins=bins, stacked=True, color=[TRAIN, HELD_OUT])
+    ax.axvline(result.metrics.cells[0].rank - 1, color=REFERENCE, ls=":")
+    note(ax, "chance", (result.metrics.cells[0].rank - 1, 0.9), (6, 0), REFERENCE, high=True)
+    for part, words, colour in ((near, "training features", TRAIN), (~near, "false", HELD_OUT)):
+        if part.any():
+            note(ax, words, (float(zeros[part].float().quantile(0.9)), 0.6), (8, 0), colour, high=True)
+    ax.set(xlabel=f"zeros of a candidate, of {x_hat.shape[1]} numbers", ylabel="candidates")
+    return figure
+
+
+@chart
+def plot_recipes(result: Result[Metrics]) -> Figure:
+    """Of one head a recipe: features found, members named at 1 % false alarms by the attack and by confidence, and the
+    accuracy on other images."""
+    first = result.metrics.cells[0]
+    alike = (first.backbone, first.n_train, first.classes)
+    cells = [
+        c
+        for c in result.metrics.cells
+        if (c.backbone, c.n_train, c.classes) == alike
+        and (c.width == first.width or c.recipe == "linear head")
+        and (c.start == "unknown" or (c.start == "known" and c.recipe in ("SGD, no decay", "AdamW, default")))
+    ]
+    figure, ax = plt.subplots(figsize=(PAGE, 0.27 * len(cells) + 1.2))
+    y = range(len(cells), 0, -1)
+    marks: Sequence[tuple[str, list[float], Colour, str]] = (
+        ("members, by confidence (null)", [c.margin.tpr_at_1pct for c in cells], FREE, "x"),
+        ("features", [c.matches.cos_08 / c.n_train for c in cells], TRAIN, "s"),
+        ("members", [max(c.span.tpr_at_1pct, c.filter.tpr_at_1pct) for c in cells], SERIES[3], "D"),
+    )
+    for name, values, colour, mark in marks:
+        ax.plot([100 * value for value in values], y, mark, color=colour, label=name, ls="none")
+    for at, cell in zip(y, cells, strict=True):
+        ax.text(117, at, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
+    ax.text(117, len(cells) + 0.9, "accuracy", ha="right", color=REFERENCE)
+    ax.set(xlim=(-3, 118), ylim=(0.3, len(cells) + 1.6), xlabel="found, %", xticks=range(0, 101, 20))
+    ax.set_yticks(list(y), [f"{c.recipe}" + ("" if c.start == "unknown" else f", start {c.start}") for c in cells])
+    ax.hlines(list(y), -3, 104, color="#cccccc", lw=0.5, zorder=0)  # up to the accuracies
+    ax.legend(loc="lower center", bbox_to_anchor=(0.3, 1.0), ncols=3, columnspacing=1.0, handletextpad=0.3)
+    return figure
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+    "front": plot_front,
+    "images": plot_images,
+    "zeros": plot_zeros,
+    "recipes": plot_recipes,
+}

@@ -1,0 +1,299 @@
+"""Appendix A: two ways into the KKT regime, with the certificate on the way; and regression with weight decay."""
+
+from __future__ import annotations
+
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from companion.chapters.common import LAYER_1
+from dataclasses import dataclass
+from dataclasses import replace
+from pydantic import Field
+from recon.images.bundle import Bundle
+from recon.nets.gram import gram
+from recon.nets.gram import layer_norms
+from recon.nets.mlp import MLP
+from recon.nets.mlp import three_layer
+from recon.training.inner_problem import INNER
+from recon.training.inner_problem import Objective
+from recon.training.inner_problem import solve_lbfgs
+from recon.training.kkt import KKTSettings
+from recon.training.kkt import Observer
+from recon.training.kkt import Trained
+from recon.training.kkt import certificate
+from recon.training.kkt import train_to_kkt
+from torch import Tensor
+from typing import Annotated
+import math
+import time
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """After `step` steps: the smallest normalised margin and the natural logarithm of the training loss; what the
+    training images leave of layer 1, relative to ‖θ₁‖, with fitted multipliers: with the hard step as ReLU′
+    (kkt_residual), and with the sigmoid of slope α by which the attack smooths it (kkt_residual_smoothed) ·
+    layer_norms: ‖θ_l‖² of the three layers."""
+
+    step: int
+    min_normalised_margin: float
+    kkt_residual: float
+    kkt_residual_smoothed: float
+    log_loss: float
+    layer_norms: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(Observed):
+    """One method: how it ended, and what was observed on the way."""
+
+    seconds: float
+    observed: list[Observed]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Faded:
+    """How much of a layer's random start is left at the end.
+
+    start_norm, end_norm: ‖W‖² · start_left: κ, the factor of W(0) in W · start_share: κ² ‖W(0)‖² / ‖W‖² · left: what
+    the training images leave of the layer, ‖·‖² relative to ‖θ_l‖², with multipliers fitted to this layer alone (hard
+    ReLU′).
+    """
+
+    start_norm: float
+    end_norm: float
+    start_left: float
+    start_share: float
+    left: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needed:
+    """How far training would have to go until the second layer's start is `share` of ‖W2‖², if all ‖W_l‖² grow alike
+    (which gradient flow makes them) and the normalised margin stays.  growth: of every ‖W_l‖² · theta_norm: ‖θ‖ then ·
+    log_loss: −γ ‖θ‖³."""
+
+    share: float
+    growth: float
+    theta_norm: float
+    log_loss: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decayed:
+    """Regression with weight decay ω, stopped before it is stationary.
+
+    grad_norm: ‖∇E‖ · kkt_residual: with multipliers fitted afterwards · implied_residual: with those that training
+    implies · gradient_over_decay: ‖∇E‖ / (ω‖θ‖), equal to it · multiplier_error: ‖fitted − implied‖ / ‖implied‖.
+    """
+
+    weight_decay: float
+    training_loss: float
+    grad_norm: float
+    iterations: int
+    kkt_residual: float
+    implied_residual: float
+    gradient_over_decay: float
+    multiplier_error: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """Both methods from the same start.  alpha: slope of the smoothed ReLU′ · steps_to_reference_loss: of loss-scaled
+    descent, −1 if it never got there; at_reference_loss: what it had then."""
+
+    n_train: int
+    width: int
+    steps: int
+    loss_scaled: Annotated[Run, Field(alias="loss-scaled")]
+    gradient_descent: Annotated[Run, Field(alias="gradient-descent")]
+    alpha: float
+    steps_to_reference_loss: int
+    at_reference_loss: Observed | None
+    first_layer: Faded
+    second_layer: Faded
+    needed: Needed
+    weight_decay: Decayed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Training without weight decay. steps: of loss-scaled descent · reference_steps: of the reference recipe · alpha:
+    slope of the smoothed ReLU′, the attack's · faded: share of ‖W2‖² at which its start would count as gone ·
+    reference_goal: log of the training loss at which the reference recipe ends (4e-6) · weight_decay: of the
+    regression variant, L-BFGS for at most `decay_iterations`."""
+
+    n_train: int
+    width: int
+    steps: int
+    reference_steps: int
+    alpha: float = 100.0
+    faded: float = 0.1
+    weight_decay: float = 7.5e-4
+    decay_iterations: int = 400
+    reference_goal: float = -12.43
+    reference_step_size: float = 0.01
+    reference_epochs: int = 1_000_000
+
+
+SIZES = {
+    "smoke": Sizes(n_train=20, width=64, steps=150, reference_steps=150, decay_iterations=200),
+    "laptop": Sizes(n_train=100, width=500, steps=1500, reference_steps=800, decay_iterations=200),
+    "paper": Sizes(n_train=500, width=1000, steps=3000, reference_steps=1000),
+}
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Both methods from the same θ⁰, observed on the way; then regression with weight decay."""
+    images = context.images(sizes.n_train)
+    network = three_layer(sizes.width, images.train.shape[1])
+    ours, trained = _train("loss-scaled", network, images, sizes, context)
+    reference, by_descent = _train("gradient-descent", network, images, sizes, context)
+    reached = _first_below(trained, sizes.reference_goal)
+    second = _faded(1, network, trained, images)
+    metrics = Metrics(
+        n_train=sizes.n_train,
+        width=sizes.width,
+        steps=sizes.steps,
+        loss_scaled=ours,
+        gradient_descent=reference,
+        alpha=sizes.alpha,
+        steps_to_reference_loss=reached,
+        at_reference_loss=_after(reached, network, images, sizes, context) if reached > 0 else None,
+        first_layer=_faded(0, network, trained, images),
+        second_layer=second,
+        needed=_needed(sizes.faded, second.start_norm, ours),
+        weight_decay=_regression(sizes, context, images),
+    )
+    arrays = {"history_loss-scaled": trained.history, "history_gradient-descent": by_descent.history}
+    return Outcome(metrics, arrays | _final_arrays(network, trained, images))
+
+
+def observation_steps(steps: int, points: int = 14) -> tuple[int, ...]:
+    """About `points` step numbers, evenly spaced on a logarithmic scale, the last one `steps`."""
+    return tuple(sorted({round(math.exp(v)) for v in torch.linspace(0, math.log(steps), points).tolist()}))
+
+
+def _train(method: str, network: MLP, images: Bundle, sizes: Sizes, context: Context) -> tuple[Run, Trained]:
+    seen: list[Observed] = []
+    ours = method == "loss-scaled"
+    settings = KKTSettings(
+        sizes.steps if ours else sizes.reference_steps,
+        method=method,
+        step_size=None if ours else sizes.reference_step_size,
+    )
+    observer = Observer(
+        observation_steps(settings.steps),
+        lambda k, theta: seen.append(observed(k, network, theta, images, sizes.alpha)),
+    )
+    start = time.perf_counter()
+    trained = train_to_kkt(network, images.train, images.y, _start(network, images, context), settings, None, observer)
+    seconds = time.perf_counter() - start
+    if seen[-1].step < len(trained.history):  # the goal came between two looks
+        seen.append(observed(len(trained.history), network, trained.theta_star, images, sizes.alpha))
+    rows = [replace(row, log_loss=trained.history[row.step - 1].item()) for row in seen]
+    return Run(seconds=round(seconds, 2), observed=rows, **vars(rows[-1])), trained
+
+
+def _start(network: MLP, images: Bundle, context: Context) -> Tensor:
+    return network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train.device)
+
+
+def observed(step: int, network: MLP, theta: Tensor, images: Bundle, alpha: float) -> Observed:
+    """Layer 1 at θ (p,), with the hard step and with the smoothed one; the loss is filled in by who knows it."""
+    hard, smoothed = (
+        certificate(network, theta, images.train, images.y, alpha=slope, layer_weights=LAYER_1)
+        for slope in (None, alpha)
+    )
+    params = {name: value.double() for name, value in network.unflatten(theta).items()}
+    return Observed(
+        step=step,
+        min_normalised_margin=hard.normalised_margins.min().item(),
+        kkt_residual=hard.residual_by_layer[0].item(),
+        kkt_residual_smoothed=smoothed.residual_by_layer[0].item(),
+        log_loss=math.nan,
+        layer_norms=layer_norms(network, params).tolist(),
+    )
+
+
+def _after(steps: int, network: MLP, images: Bundle, sizes: Sizes, context: Context) -> Observed:
+    """Loss-scaled descent once more, for that many steps."""
+    start = _start(network, images, context)
+    trained = train_to_kkt(network, images.train, images.y, start, KKTSettings(steps))
+    row = observed(steps, network, trained.theta_star, images, sizes.alpha)
+    return replace(row, log_loss=trained.history[steps - 1].item())
+
+
+def _faded(layer: int, network: MLP, trained: Trained, images: Bundle) -> Faded:
+    """What is left of the start of W1 (layer 0) or W2 (layer 1)."""
+    only = tuple(float(k == layer) for k in range(network.depth))
+    found = certificate(network, trained.theta_star, images.train, images.y, layer_weights=only)
+    start, end = (
+        network.unflatten(theta.double())[f"w{layer + 1}"] for theta in (trained.theta_init, trained.theta_star)
+    )
+    left = ((start * end).sum() / start.square().sum()).item()
+    sizes = start.square().sum().item(), end.square().sum().item()
+    return Faded(
+        start_norm=sizes[0],
+        end_norm=sizes[1],
+        start_left=left,
+        start_share=left**2 * sizes[0] / sizes[1],
+        left=found.residual_by_layer[layer].item() ** 2,
+    )
+
+
+def _needed(share: float, start_norm: float, ours: Run) -> Needed:
+    """‖W2‖² = ‖W2(0)‖²/share: every ‖W_l‖² has then grown by that much less the start."""
+    growth = start_norm * (1 / share - 1)
+    norm = math.sqrt(3 * growth + start_norm)
+    return Needed(share=share, growth=growth, theta_norm=norm, log_loss=-ours.min_normalised_margin * norm**3)
+
+
+def _first_below(trained: Trained, goal: float) -> int:
+    below = (trained.history <= goal).nonzero()
+    return int(below[0]) + 1 if len(below) else -1
+
+
+def _final_arrays(network: MLP, trained: Trained, images: Bundle) -> Tensors:
+    """Multipliers and margins at the end: who supports the margin."""
+    found = certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
+    return {
+        "multipliers": found.multipliers,
+        "normalised_margins": found.normalised_margins,
+        "x_train": images.train,
+        "mean": images.mean,
+        "singular_values": torch.linalg.svdvals(network.unflatten(trained.theta_star)["w1"]),
+        "train_index": images.train_index,
+    }
+
+
+def _regression(sizes: Sizes, context: Context, images: Bundle) -> Decayed:
+    """Buzaglo et al.'s variant: MSE to ±1 with weight decay.  There λ_i = −ℓ'_i/(n·wd), any sign, and the residual is
+    the training gradient: ‖θ − Σ λ_i ∇Φ_i‖ = ‖∇E‖/wd, an identity that checks all of the machinery.  Multipliers
+    fitted afterwards minimise that residual, so they leave no more."""
+    network = three_layer(sizes.width, images.train.shape[1])
+    weights = context.stream("kkt.weights")
+    theta = network.flatten(network.init(weights, "small", torch.float64)).to(images.train.device)
+    x, y = images.train.double(), images.y.double()
+    objective = Objective(network, y, sizes.weight_decay, "mse")
+    found = solve_lbfgs(objective, x[None], theta[None], replace(INNER, tol=1e-7, max_iter=sizes.decay_iterations))
+    theta = found.theta[0]
+    residuals = network(network.unflatten(theta), x) - (2 * y - 1)
+    implied = -residuals / (len(y) * sizes.weight_decay)
+    fitted = certificate(network, theta, x, y, unsigned=True)
+    params = network.unflatten(theta)
+    by_layer, products = gram(network, params, x)
+    norm2 = layer_norms(network, params).sum()
+    left = norm2 - 2 * products.sum(0) @ implied + implied @ by_layer.sum(0) @ implied
+    grad_norm = objective.grad(theta[None], x[None]).norm().item()
+    return Decayed(
+        weight_decay=sizes.weight_decay,
+        training_loss=objective.loss(theta[None], x[None]).item(),
+        grad_norm=grad_norm,
+        iterations=found.iterations,
+        kkt_residual=fitted.residual,
+        implied_residual=(left.clamp_min(0) / norm2).sqrt().item(),
+        gradient_over_decay=grad_norm / (sizes.weight_decay * theta.norm().item()),
+        multiplier_error=((fitted.multipliers - implied).norm() / implied.norm()).item(),
+    )

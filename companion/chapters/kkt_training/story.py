@@ -1,0 +1,102 @@
+"""Appendix A's sentence, with our value and what it is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from companion.chapters.kkt_training.experiment import Metrics
+from companion.chapters.kkt_training.experiment import Sizes
+from companion.chapters.pictures import Colour
+from companion.chapters.pictures import PAGE
+from companion.chapters.pictures import REFERENCE
+from companion.chapters.pictures import SERIES
+from companion.chapters.pictures import chart
+from companion.chapters.pictures import end_labels
+from companion.chapters.pictures import image_rows
+from companion.chapters.pictures import note
+from companion.store.results import Claim
+from companion.store.results import Result
+from matplotlib.figure import Figure
+from recon.scoring.matching import rescale
+import matplotlib.pyplot as plt
+
+
+def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
+    """Whether more training always brings the images nearer to a KKT point."""
+    ours = metrics.loss_scaled
+    later = ours.observed[len(ours.observed) // 2 :]
+    smooth = min(later, key=lambda row: row.kkt_residual_smoothed)
+    hard = min(later, key=lambda row: row.kkt_residual)
+    rises = (ours.kkt_residual_smoothed / smooth.kkt_residual_smoothed, ours.kkt_residual / hard.kkt_residual)
+    both = [each >= 1.05 for each in rises]
+    return [
+        Claim(
+            "kkt-residual-rises",
+            "",
+            "More training does not bring the images ever nearer to a KKT point: the residual of layer 1 has a minimum "
+            "on the way and rises after it.",
+            "",
+            f"smoothed: {smooth.kkt_residual_smoothed:.1%} at step {smooth.step}, {ours.kkt_residual_smoothed:.1%} at "
+            f"step {ours.step}; hard: {hard.kkt_residual:.1%} at step {hard.step}, {ours.kkt_residual:.1%} at the end",
+            "no images: 100%; no rise: 1",
+            "finding" if all(both) else "partly" if any(both) else "not reproduced",
+            value=min(rises),
+            null_value=1.0,
+        ),
+    ]
+
+
+@chart
+def plot_residual(result: Result[Metrics]) -> Figure:
+    """What the training images leave of layer 1 against steps: both methods, with the hard ReLU′ and the smoothed."""
+    metrics = result.metrics
+    figure, ax = plt.subplots(figsize=(PAGE, 3.4))
+    ends: list[tuple[float, str, Colour]] = []
+    for label, run, colour in (
+        ("loss-scaled", metrics.loss_scaled, SERIES[0]),
+        ("gradient descent", metrics.gradient_descent, SERIES[1]),
+    ):
+        steps = [row.step for row in run.observed]
+        for kind, style in (("", "o-"), ("_smoothed", "s:")):
+            left = [100 * getattr(row, f"kkt_residual{kind}") for row in run.observed]
+            ax.plot(steps, left, style, color=colour, markersize=4)
+            ends.append((left[-1], f"{label},\n{'smoothed' if kind else 'hard'} ReLU′", colour))
+    ax.set(xscale="log", xlabel="step", ylabel="left of the first layer's norm, in %", ylim=(0, 105))
+    if (reached := metrics.at_reference_loss) is not None:
+        ax.axvline(reached.step, color=REFERENCE, linestyle="--")
+        note(ax, "the reference's\nfinal loss", (reached.step, 0.12), (-5, 0), REFERENCE, "right", high=True)
+    end_labels(ax, ends)
+    return figure
+
+
+@chart
+def plot_layers(result: Result[Metrics]) -> Figure:
+    """‖θ_l‖² of the layers against steps of loss-scaled descent."""
+    metrics = result.metrics
+    figure, ax = plt.subplots(figsize=(PAGE, 2.8))
+    rows = metrics.loss_scaled.observed
+    ends: list[tuple[float, str, Colour]] = []
+    for layer, colour in enumerate(SERIES[1:4]):
+        norms = [row.layer_norms[layer] for row in rows]
+        ax.plot([row.step for row in rows], norms, "o-", color=colour, markersize=5)
+        ends.append((norms[-1], f"layer {layer + 1}", colour))
+    start = metrics.second_layer.start_norm
+    ax.axhline(start, color=REFERENCE, linestyle=":")
+    ax.set(xscale="log", yscale="log", xlabel="step", ylabel=r"$\|\theta_l\|^2$")
+    end_labels(ax, [*ends, (start, "layer 2 at the start", REFERENCE)])
+    return figure
+
+
+def plot_support(result: Result[Metrics], n: int = 8) -> Figure:
+    """The training images with the largest and with the smallest multipliers."""
+    order = result.array("multipliers").argsort(descending=True)
+    x = rescale(result.array("x_train") + result.array("mean"))
+    value = result.array("multipliers")
+    rows = [("largest λ", x[order[:n]], "grey"), ("smallest λ", x[order[-n:]], "grey")]
+    return image_rows(rows, [[f"{v:.1e}" if v else "0" for v in value[part]] for part in (order[:n], order[-n:])])
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+    "residual": plot_residual,
+    "layers": plot_layers,
+    "support": plot_support,
+}

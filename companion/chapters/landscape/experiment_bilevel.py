@@ -1,0 +1,364 @@
+"""Chapter 5, the bilevel landscape: the affine net from 25 starts a seed, a fine map, and curves between solutions."""
+
+from __future__ import annotations
+
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from companion.chapters.landscape.distances import set_distances
+from companion.chapters.landscape.shared import PER_SEED
+from companion.chapters.landscape.shared import Problem
+from companion.chapters.landscape.shared import SeedImages
+from companion.chapters.landscape.shared import affine_released
+from companion.chapters.landscape.shared import different
+from companion.chapters.landscape.shared import measure
+from companion.chapters.landscape.shared import summarise
+from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
+from recon.analysis.landscape import bilevel_energy
+from recon.analysis.landscape import in_span
+from recon.analysis.landscape import mixed_starts
+from recon.analysis.landscape import stationarity_energy
+from recon.analysis.landscape import sweep_bilevel
+from recon.analysis.level_set import Walk
+from recon.analysis.level_set import balance
+from recon.analysis.level_set import level
+from recon.analysis.level_set import solution_set
+from recon.analysis.level_set import sufficient
+from recon.analysis.level_set import walk
+from recon.optim.descent import HeavyBall
+from recon.optim.subspace import Subspace
+import torch
+
+
+Grid = list[list[float]]  # [i][j] is the start with λ₁[i], λ₂[j]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BySet:
+    """Of each set of images that the starts are mixed from."""
+
+    truth: Grid
+    partition: Grid
+    random: Grid
+
+    def sets(self) -> dict[str, Grid]:
+        """The three by name."""
+        return {"truth": self.truth, "partition": self.partition, "random": self.random}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossing:
+    """λ at which the truth becomes nearer than another set: per seed, None where it does not; mean and standard
+    deviation, None unless it does in all seeds."""
+
+    per_seed: list[float | None]
+    mean: float | None
+    sd: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossings:
+    """Truth and partition along λ₁ at λ₂ = 1, truth and noise along λ₂ at λ₁ = 1."""
+
+    truth_partition: Crossing
+    truth_random: Crossing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curvature:
+    """Mean second difference of the energy at the ends from truth, partition and noise, relative to that of noise."""
+
+    truth: float
+    partition: float
+    random: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometry:
+    """The landscape itself, energies relative to that of noise.
+
+    barrier: how far a straight segment between two end points rises above the higher of them · variation, minima: of
+    the energy along the line from the truth to the partition, or to noise: total variation over range, inner minima.
+    """
+
+    barrier_mean: float
+    barrier_mean_per_seed: list[float]
+    barrier_share_above_1_percent: float
+    curvature: Curvature
+    curvature_per_seed: list[list[float]]
+    variation_to_partition: float
+    minima_to_partition: float
+    variation_to_random: float
+    minima_to_random: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ends:
+    """One method from all starts.
+
+    distance: of the end points to their neighbours in each set, by SSIM; l2: by L2 · start_distance: of where it begins
+    · energy: at the ends, relative; start_energy: at the starts · sd: over seeds · cells_converged: share of seeds
+    whose run from there converged.
+    """
+
+    distance: BySet
+    distance_sd: BySet
+    distance_l2: BySet
+    start_distance: BySet
+    energy: Grid
+    energy_sd: Grid
+    start_energy: Grid
+    cells_converged: Grid
+    crossing: Crossings
+    geometry: Geometry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """A walk between two training sets of one classifier.
+
+    frames: how many · error: highest ‖θ(X_t) − θ*‖/‖θ*‖ after training on a frame from scratch; straight_error: the
+    same on the straight segment · largest_step: between neighbouring frames, relative to the segment's;
+    largest_double_step: between every other frame, half of it where there is a jump · length: relative to the segment ·
+    lowest_pixel, highest_pixel: without bounds, coordinates · solved: whether every frame was found.
+    """
+
+    frames: int
+    error: float
+    straight_error: float
+    largest_step: float
+    largest_double_step: float
+    length: float
+    lowest_pixel: float
+    highest_pixel: float
+    solved: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connections:
+    """Without bounds from the truth to the attack's ends from partition and noise; with pixels in [0, 1] from the truth
+    to the set nearest to the partition, and from there to the one nearest to noise.
+
+    n: images of each set · level: nω‖θ*‖²; sufficient: above this the theorem holds, `recon.analysis.level_set`.
+    """
+
+    n: int
+    level: float
+    sufficient: float
+    to_partition: Route
+    to_random: Route
+    box_partition: Route
+    box_random: Route
+
+    def free(self) -> list[Route]:
+        """Without bounds."""
+        return [self.to_partition, self.to_random]
+
+    def boxed(self) -> list[Route]:
+        """With pixels in [0, 1]."""
+        return [self.box_partition, self.box_random]
+
+    def routes(self) -> dict[str, Route]:
+        """All four by what a page calls them."""
+        return {
+            "truth → end from the partition": self.to_partition,
+            "truth → end from noise": self.to_random,
+            "truth → partition, in [0, 1]": self.box_partition,
+            "partition → noise, in [0, 1]": self.box_random,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class BilevelMetrics(Ends):
+    """`landscape-bilevel`. converged: share of runs below the tolerance · steps: of each seed ·
+    null_distance_to_truth: of held-out images."""
+
+    n_train: int
+    lambda1: list[float]
+    lambda2: list[float]
+    seeds: int
+    converged: float
+    steps: list[int]
+    null_distance_to_truth: float
+    connection: Connections
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """§4.5, eq. (10). n_train: images per seed · seeds: each with images, noise and network of its own · steps,
+    step_size, momentum, tol: of the bilevel descent, as in chapter 3 · pairs, points: segments between end points, and
+    points on each · line_points: on the lines from the truth · lambdas: λ₁ and λ₂."""
+
+    n_train: int
+    seeds: int
+    steps: int
+    pairs: int = 40
+    points: int = 11
+    line_points: int = 101
+    weight_decay: float = 1e-2
+    step_size: float = 0.3
+    momentum: float = 0.5
+    tol: float = 1e-8
+    lambdas: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BilevelSizes(Sizes):
+    """fine, fine_steps: points per axis of the fine map · walk_n, walk_points, walk_steps: images of the walk between
+    training sets, frames of each of its legs (odd), of the attack that makes its ends without bounds."""
+
+    walk_n: int
+    walk_points: int
+    walk_steps: int = 1500
+    fine: int = 21
+    fine_steps: int = 600
+
+
+BILEVEL_SIZES = {
+    "smoke": BilevelSizes(
+        n_train=10,
+        seeds=2,
+        steps=100,
+        walk_n=40,
+        walk_points=5,
+        walk_steps=100,
+        fine=5,
+        fine_steps=30,
+        pairs=4,
+        points=5,
+        line_points=11,
+    ),
+    "laptop": BilevelSizes(n_train=40, seeds=1, steps=1500, walk_n=100, walk_points=13, fine=15),
+    "paper": BilevelSizes(n_train=100, seeds=1, steps=8000, walk_n=500, walk_points=41),
+}
+
+
+ROUTES = ("to_partition", "to_random", "box_partition", "box_random")
+
+
+SHOWN = 8  # images of the walk that a result keeps of every frame
+
+
+def compute(sizes: BilevelSizes, context: Context) -> Outcome[BilevelMetrics]:
+    """25 starts × seeds of the affine net, the fine map, and the walk between training sets."""
+    names = [f"seed-{seed}" for seed in range(sizes.seeds)]
+    found = context.sweep(partial(_task, sizes, context), [*names, "fine", "walk"], label="landscape")
+    runs, fine, walked = [found[name] for name in names], found["fine"], found["walk"]
+    metrics = BilevelMetrics(
+        **vars(summarise(runs, sizes.lambdas)),
+        n_train=len(SeedImages.of(context, sizes, 0, torch.float32).truth),
+        lambda1=list(sizes.lambdas),
+        lambda2=list(sizes.lambdas),
+        seeds=sizes.seeds,
+        converged=torch.stack([run["converged"] for run in runs]).double().mean().item(),
+        steps=[int(run["steps"]) for run in runs],
+        null_distance_to_truth=torch.stack([run["null"] for run in runs]).mean().item(),
+        connection=_connections(walked),
+    )
+    arrays = {f"fine_{key}": value for key, value in fine.items()}
+    arrays |= {key: torch.stack([run[key] for run in runs]) for key in PER_SEED}
+    arrays |= {f"walk_{key}": value for key, value in walked.items()}
+    return Outcome(metrics, arrays)
+
+
+def _task(sizes: BilevelSizes, context: Context, name: str) -> Tensors:
+    """One run of the sweep: "seed-K", "fine" or "walk"."""
+    if name == "walk":
+        return walk_run(sizes, context)
+    return fine_run(sizes, context) if name == "fine" else bilevel_run(sizes, context, int(name.removeprefix("seed-")))
+
+
+def bilevel_run(sizes: Sizes, context: Context, seed: int) -> Tensors:
+    """All starts of one seed: the affine net's bilevel problem, in the span of everything that occurs."""
+    images = SeedImages.of(context, sizes, seed, torch.float64)
+    released = affine_released(images, sizes)
+    starts, every = different(images.starts(sizes.lambdas), sizes.lambdas)
+    found = sweep_bilevel(released, starts, sizes.steps, descent_of(sizes))
+    problem = Problem(images, torch.zeros_like(images.truth[0]), partial(bilevel_energy, released))
+    size = released.theta_star.square().sum()
+    x_hat, starts = found.x_hat[every], starts[every]
+    measured = measure(problem, x_hat, starts, found.energy[every] / size, sizes, seed)
+    measured |= {
+        f"start_{key}": value for key, value in set_distances(starts.float(), images.sets(), images.shape).items()
+    }
+    measured |= {"converged": found.converged[every], "steps": torch.tensor(found.steps)}
+    return measured | {"null": images.null_distance()}
+
+
+def descent_of(sizes: Sizes) -> HeavyBall:
+    """That of chapter 3, without its pixel box."""
+    return HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol)
+
+
+def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
+    """Training sets of one classifier, frame by frame: without bounds from the truth to where the attack ends from the
+    partition and from noise; with pixels in [0, 1] from the truth to the set nearest to the partition, and on to the
+    one nearest to noise."""
+    images = SeedImages.of(context, replace(sizes, n_train=sizes.walk_n), 0, torch.float64)
+    released = affine_released(images, sizes)
+    n, theta = len(images.y), released.theta_star
+    starts = torch.stack([images.partition, images.random])
+    space = Subspace.spanned_by(*images.sets().values(), theta[None, :-1])
+    small = in_span(released, space) if len(space) < len(theta) - 1 else released
+    inside = space.reduce if small is not released else torch.nn.Identity()
+    ends = sweep_bilevel(released, starts, sizes.walk_steps, descent_of(sizes)).x_hat
+    found: Tensors = {}
+    for name, end in zip(("to_partition", "to_random"), ends, strict=True):
+        exact = solution_set(small).project(inside(end)).x
+        found |= _named(name, walk(small, inside(images.truth), exact, sizes.walk_points))
+    box, shown = (0.0, 1.0), slice(0, SHOWN * (n // SHOWN), max(1, n // SHOWN))
+    solutions = solution_set(released, box)
+    stations = [images.truth, *(solutions.project(start).x for start in starts)]
+    for k, name in enumerate(("box_partition", "box_random")):
+        found |= _named(name, walk(released, stations[k], stations[k + 1], sizes.walk_points, box, shown))
+    constants = [n, level(theta, sizes.weight_decay, n), sufficient(images.y, balance(theta, sizes.weight_decay, n))]
+    return found | {"level": torch.tensor(constants, dtype=torch.float64)}
+
+
+def _named(name: str, found: Walk) -> Tensors:
+    """A walk as tensors."""
+    numbers = (found.step, found.coarse, found.length, found.lowest, found.highest, float(found.solved))
+    kept = {f"{name}_error": found.error, f"{name}_straight": found.straight}
+    kept |= {f"{name}_numbers": torch.tensor(numbers, dtype=torch.float64)}
+    return kept | ({f"{name}_frames": found.frames.float()} if found.frames.shape[1] else {})
+
+
+def _connections(walked: Tensors) -> Connections:
+    def route(name: str) -> Route:
+        step, coarse, length, lowest, highest, solved = walked[f"{name}_numbers"].tolist()
+        return Route(
+            frames=len(walked[f"{name}_error"]),
+            error=walked[f"{name}_error"].max().item(),
+            straight_error=walked[f"{name}_straight"].max().item(),
+            largest_step=step,
+            largest_double_step=coarse,
+            length=length,
+            lowest_pixel=lowest,
+            highest_pixel=highest,
+            solved=bool(solved),
+        )
+
+    n, height, enough = walked["level"].tolist()
+    return Connections(n=int(n), level=height, sufficient=enough, **{name: route(name) for name in ROUTES})
+
+
+def fine_run(sizes: BilevelSizes, context: Context) -> Tensors:
+    """The affine net's starts on a fine grid, seed 0: energies before and after, and L2-nearest distances."""
+    images = SeedImages.of(context, sizes, 0, torch.float64)
+    released = affine_released(images, sizes)
+    sets = images.sets()
+    space = Subspace.spanned_by(*sets.values(), released.theta_star[None, :-1])
+    small, places = in_span(released, space), {name: space.reduce(members) for name, members in sets.items()}
+    grid = torch.linspace(0, 1, sizes.fine)
+    starts = mixed_starts(places["truth"], places["partition"], places["random"], grid, grid).flatten(0, 1)
+    found = sweep_bilevel(small, starts, sizes.fine_steps, descent_of(sizes))
+    size = released.theta_star.square().sum()
+    tensors = {"grid": grid, "energy": found.energy / size, "start_energy": bilevel_energy(small, starts)}
+    tensors["moved"] = (found.x_hat - starts).norm(dim=-1).mean(-1)
+    for name, members in places.items():
+        tensors[name] = torch.cdist(found.x_hat, members.expand(len(starts), -1, -1)).amin(-1).mean(-1)
+        tensors[f"start_{name}"] = torch.cdist(starts, members.expand(len(starts), -1, -1)).amin(-1).mean(-1)
+    same = stationarity_energy(small.network, small.theta_star, starts, images.y)
+    return {**tensors, "stationarity_start_energy": same}

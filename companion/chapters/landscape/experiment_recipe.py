@@ -1,0 +1,208 @@
+"""Chapter 5, Figs. 10b, 11 and 12 by the published recipe: from few of the starts, and with its full budget."""
+
+from __future__ import annotations
+
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from companion.chapters.landscape.distances import set_distances
+from companion.chapters.landscape.experiment_bilevel import Sizes
+from companion.chapters.landscape.experiment_bilevel import bilevel_run
+from companion.chapters.landscape.shared import SETS
+from companion.chapters.landscape.shared import SeedImages
+from companion.chapters.reference_common import row_before
+from companion.chapters.reference_common import shares
+from companion.chapters.rounded import RoundedProducts
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from recon.analysis.landscape import mixed_starts
+from recon.attacks.haim_recipe import PublishedSettings
+from recon.attacks.haim_recipe import STEPS
+from recon.attacks.haim_recipe import marks
+from recon.attacks.haim_recipe import recover_as_published
+from recon.nets.mlp import MLP
+from recon.released import Weights
+from recon.scoring.matching import nearest
+from recon.training.kkt import KKTSettings
+from recon.training.kkt import train_to_kkt
+from torch import Tensor
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distances:
+    """Of a set of images to their neighbours in each set, by SSIM."""
+
+    truth: float
+    partition: float
+    random: float
+
+    def lead(self, own: str) -> float:
+        """How much nearer they are to the set `own` than to the nearest other."""
+        values = vars(self)
+        return float(min(value for name, value in values.items() if name != own) - values[own])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeCell:
+    """The published recipe from one start: where it begins and ends, and where the bilevel attack ends from there.
+
+    ncc: mean NCC of what it ends at with the most alike of each set, which no norm of an image moves · energy_share: by
+    layer, of ‖θ_l‖², what is left unexplained · fell_layer_1: share by which layer 1's energy fell over the last tenth
+    of the steps · moved: mean of ‖x − x_init‖ / ‖x_init‖.
+    """
+
+    lambda1: float
+    lambda2: float
+    start: Distances
+    end: Distances
+    ncc: Distances | None = None
+    bilevel: Distances
+    energy_share: list[float]
+    fell_layer_1: float
+    moved: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeMetrics:
+    """`landscape-recipe`.  steps, of published_steps · null_distance_to_truth: of held-out images."""
+
+    n_train: int
+    width: int
+    steps: int
+    published_steps: int
+    null_distance_to_truth: float
+    cells: list[RecipeCell]
+
+    def at(self, lambda1: float, lambda2: float) -> RecipeCell:
+        """The cell of this start; KeyError where the recipe was not run."""
+        found = [cell for cell in self.cells if (cell.lambda1, cell.lambda2) == (lambda1, lambda2)]
+        if not found:
+            raise KeyError(f"the recipe was not run from ({lambda1:g}, {lambda2:g})")
+        return found[0]
+
+    def to_partition(self) -> list[RecipeCell]:
+        """Those at λ₂ = 1, from the partition to the truth."""
+        return sorted((cell for cell in self.cells if cell.lambda2 == 1), key=lambda cell: cell.lambda1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeSizes(Sizes):
+    """width: of the three-layer net · steps: of the bilevel attack; recipe_steps: of the published recipe · cells:
+    (λ₁, λ₂) of its starts · rounded: whether it multiplies bfloat16 operands, see `companion.chapters.rounded` ·
+    scaled: whether its steps are m / 1000 of those published for m = 1000, see `recon.attacks.haim_recipe`."""
+
+    width: int
+    recipe_steps: int
+    rounded: bool = False
+    scaled: bool = False
+    #: Fig. 11's line, the corners of Fig. 10b among it; the neighbours of (1, 1); and the end of Fig. 12's line
+    cells: tuple[tuple[float, float], ...] = ((1, 1), (0, 1), (0.25, 1), (0.5, 1), (0.75, 1), (1, 0.75), (1, 0))
+
+
+RECIPE_SIZES = {
+    "smoke": RecipeSizes(
+        n_train=10, seeds=1, steps=100, pairs=2, points=3, line_points=5, width=32, recipe_steps=60, scaled=True
+    ),
+    "laptop": RecipeSizes(
+        n_train=20, seeds=1, steps=1500, pairs=2, points=3, line_points=5, width=300, recipe_steps=500, scaled=True
+    ),
+    "paper": RecipeSizes(
+        n_train=100,
+        seeds=1,
+        steps=4000,
+        pairs=2,
+        points=3,
+        line_points=5,
+        width=1000,
+        recipe_steps=STEPS,
+        scaled=True,
+    ),
+}
+
+
+def compute(sizes: RecipeSizes, context: Context) -> Outcome[RecipeMetrics]:
+    """One network, and the recipe from each of the starts; the bilevel attack from the same ones."""
+    images = SeedImages.of(context, sizes, 0, torch.float32)
+    theta = context.sweep(partial(_net, sizes, context), ["net"], label="network")["net"]["theta"]
+    names = [f"cell-{k}" for k in range(len(sizes.cells))]
+    found = context.sweep(partial(_cell, sizes, context, theta), names, label="recipe")
+    bilevel = context.sweep(partial(_bilevel, sizes, context), ["bilevel"], label="bilevel")["bilevel"]
+    cells = []
+    for name, (one, two) in zip(names, sizes.cells, strict=True):
+        run, row = found[name], sizes.lambdas.index(one) * len(sizes.lambdas) + sizes.lambdas.index(two)
+        cells.append(
+            RecipeCell(
+                lambda1=one,
+                lambda2=two,
+                start=_distances(images.starts(sizes.lambdas)[row], images),
+                end=_distances(run["x_hat"], images),
+                ncc=_ncc(run["x_hat"], images),
+                bilevel=Distances(**{key: bilevel[key][row].item() for key in SETS}),
+                energy_share=run["share"].tolist(),
+                fell_layer_1=run["fell"].item(),
+                moved=run["moved"].item(),
+            )
+        )
+    metrics = RecipeMetrics(
+        n_train=len(images.truth),
+        width=sizes.width,
+        steps=sizes.recipe_steps,
+        published_steps=STEPS,
+        null_distance_to_truth=images.null_distance().item(),
+        cells=cells,
+    )
+    arrays = {"x_hat": torch.stack([found[name]["x_hat"] for name in names]), **images.sets()}
+    return Outcome(metrics, {**arrays, "trace": torch.stack([found[name]["trace"] for name in names])})
+
+
+def _net(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
+    """Trained on the truth as the reference did, with biases in all layers."""
+    images = SeedImages.of(context, sizes, 0, torch.float32)
+    network, x = _network(sizes, images), images.truth - images.truth.mean(0)
+    theta_init = network.flatten(network.init(context.stream("landscape.weights"), "small")).to(x)
+    return {"theta": train_to_kkt(network, x, images.y, theta_init, KKTSettings.gradient_flow()).theta_star}
+
+
+def _network(sizes: RecipeSizes, images: SeedImages) -> MLP:
+    return MLP((images.truth.shape[1], sizes.width, sizes.width, 1))
+
+
+def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Tensors:
+    """Where the recipe ends from one start, in pixels, and how far it came."""
+    images = SeedImages.of(context, sizes, 0, torch.float32)
+    weights, mean = Weights(_network(sizes, images), theta), images.truth.mean(0)
+    one, two = (torch.tensor([value]) for value in sizes.cells[int(name.removeprefix("cell-"))])
+    start = mixed_starts(images.truth, images.partition, images.random, one, two)[0, 0] - mean
+    settings = PublishedSettings(len(start), sizes.recipe_steps, scaled=sizes.scaled)
+    place = context.checkpoints.at(f"recipe-{name}")
+    with RoundedProducts() if sizes.rounded else nullcontext():
+        found = recover_as_published(weights, settings, context.stream("kkt.attack"), place, start)
+    x_hat, trace = found.x_hat[0], found.accepted["trace"]
+    before = row_before(trace, marks(sizes.recipe_steps), 0.9 * sizes.recipe_steps)
+    return {
+        "x_hat": x_hat + mean,
+        "share": torch.tensor(shares(weights, x_hat, found.accepted["multipliers"][0])[1], dtype=torch.float64),
+        "fell": 1 - trace[-1, 0] / before[0],
+        "moved": trace[-1, -1].clone(),
+        "trace": trace,
+    }
+
+
+def _bilevel(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
+    return bilevel_run(sizes, context, 0)
+
+
+def _ncc(x: Tensor, images: SeedImages) -> Distances:
+    """Mean NCC of images x (n, d) with the most alike of each set, all less the mean of the truth."""
+    mean = images.truth.mean(0)
+    return Distances(
+        **{key: nearest(x - mean, each - mean, "ncc").score.mean().item() for key, each in images.sets().items()}
+    )
+
+
+def _distances(x: Tensor, images: SeedImages) -> Distances:
+    """Of images x (n, d) in pixels."""
+    found = set_distances(x[None], images.sets(), images.shape)
+    return Distances(**{key: found[key].item() for key in SETS})

@@ -1,0 +1,289 @@
+"""Appendix A (no bias), Appendix B (a hard constraint), Appendix F (pre-training), one after the other."""
+
+from __future__ import annotations
+
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from companion.chapters.leakage_appendix.hard_constraint import Course
+from companion.chapters.leakage_appendix.hard_constraint import HardConstraint
+from companion.chapters.leakage_appendix.hard_constraint import by_lbfgs
+from companion.chapters.leakage_appendix.hard_constraint import by_trust_region
+from companion.chapters.leakage_common import Attacked
+from companion.chapters.leakage_common import PRE_TRAINING_CLASSES
+from companion.chapters.leakage_common import Victims
+from companion.chapters.leakage_common import inputs
+from companion.chapters.leakage_common import pixels
+from companion.chapters.leakage_networks import SEED
+from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.leakage_networks import pretrain
+from dataclasses import dataclass
+from dataclasses import replace
+from recon.attacks.gradient_matching import GradientMatching
+from recon.attacks.gradient_matching import HYBRID
+from recon.attacks.gradient_matching import hybrid
+from recon.attacks.rgap import layer_by_layer
+from recon.attacks.rgap import logit_gradients
+from recon.attacks.rgap import rgap
+from recon.nets.conv import Params
+from recon.released import Gradient
+from recon.scoring.metrics import mse
+from torch import Tensor
+import numpy as np
+import time
+import torch
+import torch.nn.functional as F
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithoutBias:
+    """R-GAP with eq. (4), and with eq. (5) where the gradient of the bias is withheld: errors of both images."""
+
+    with_bias: list[float]
+    without: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solver:
+    """One way to minimise Hybrid's energy on the truck.
+
+    energy: α D + β TV, without the constraint's term · violation: the part of the way from the start that U sees, over
+    ‖x_0‖ · seconds: of the processor, with those for a basis
+    of the kernel · reached: those after which the error was no more than the soft
+    constraint's in the end, None for never.
+    """
+
+    steps: int
+    energy: float
+    violation: float
+    mse: float
+    seconds: float
+    reached: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constrained:
+    """From the same start, with its energy and error: a soft constraint, and two ways to keep it, which need a basis of
+    the kernel of U first (kernel_seconds)."""
+
+    start_energy: float
+    start_mse: float
+    kernel_seconds: float
+    soft: Solver
+    lbfgs: Solver
+    trust_region: Solver
+
+    @property
+    def relative_time(self) -> float:
+        """Of the trust region until it was as near as the soft constraint, over the soft constraint's; a lower bound
+        where it never was."""
+        took = self.trust_region.reached
+        return (self.trust_region.seconds if took is None else took) / self.soft.seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Norms:
+    """Of the gradient of each image, before and after training."""
+
+    before: list[float]
+    after: list[float]
+
+    @property
+    def smaller(self) -> float:
+        """Share of the images whose gradient became smaller."""
+        return float(np.mean(np.array(self.after) < np.array(self.before)))
+
+    @property
+    def ratio(self) -> float:
+        """After over before, in the middle."""
+        return float(np.median(np.array(self.after) / np.array(self.before)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """One network.  train, test: mean cross-entropy at the start and after every epoch · seen: images it trained on ·
+    unseen: others of the two classes · other: of the other classes, seen by neither · n_train, n_test: of the two
+    classes."""
+
+    train: list[float]
+    test: list[float]
+    seen: Norms
+    unseen: Norms
+    other: Norms
+    n_train: int
+    n_test: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """without_bias, trained: by network · constrained: with Tanh · leaky: the same with LeakyReLU in its place."""
+
+    without_bias: dict[str, WithoutBias]
+    constrained: Constrained
+    leaky: Constrained
+    trained: dict[str, Trained]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """without_bias: networks of Table 1 that release no gradient of their bias · constrained: the network of one
+    convolution whose U x = V is kept exactly · share: of Hybrid's published steps, when the constraint is soft ·
+    lbfgs, trust_region: steps when it is hard · epochs: of pre-training · images: of each group, whose
+    gradients are measured before and after."""
+
+    without_bias: tuple[str, ...] = tuple(TABLE_1)
+    constrained: str = "CNN2 V2"
+    share: float = 1.0
+    lbfgs: int = 2_000
+    trust_region: int = 400
+    trained: tuple[str, ...] = ("CNN4 V1", "CNN4 V2")
+    epochs: int = 300
+    images: int = 20
+
+
+SIZES = {
+    "smoke": Sizes(
+        without_bias=("CNN3 V4",),
+        constrained="CNN2 V2",
+        share=0.001,
+        lbfgs=4,
+        trust_region=2,
+        trained=("CNN4 V1",),
+        epochs=1,
+        images=2,
+    ),
+    "laptop": Sizes(
+        without_bias=("CNN2 V1", "CNN2 V2", "CNN3 V2"), share=0.1, lbfgs=300, trust_region=40, epochs=30, images=10
+    ),
+    "paper": Sizes(),
+}
+
+
+HELD_OUT = 10  # of so many images of the two classes, one
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Three questions."""
+    solvers, arrays = constrained("tanh", sizes, context)
+    leaky, more = constrained("leaky_relu", sizes, context)
+    metrics = Metrics(
+        without_bias={name: without_bias(name, context) for name in sizes.without_bias},
+        constrained=solvers,
+        leaky=leaky,
+        trained={name: trained(name, sizes, context) for name in sizes.trained},
+    )
+    return Outcome(metrics, arrays | {f"leaky {name}": x for name, x in more.items()})
+
+
+def without_bias(name: str, context: Context) -> WithoutBias:
+    """A network whose bias is 0 and stays 0: its gradient is not released, and (5) gives it back."""
+    attacked, images = Attacked.of(name, context.pool), Victims.of(context.pool)
+    weight, bias = attacked.network.last
+    theta = attacked.theta | {bias: torch.zeros_like(attacked.theta[bias])}
+    whole = Gradient.each(attacked.network, theta, images.x, images.labels)
+    found = []
+    for victim in whole.split():
+        delta = logit_gradients(theta[weight], victim.gradients[weight][0], int(victim.labels[0]))
+        found.append(rgap(replace(victim, gradients=victim.gradients | {bias: delta[None]})))
+    return WithoutBias(
+        with_bias=mse(torch.cat([rgap(victim) for victim in whole.split()]), images.x).tolist(),
+        without=mse(torch.cat(found), images.x).tolist(),
+    )
+
+
+def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Constrained, Tensors]:
+    """The truck on a network of one convolution with this activation, from the minimum-norm solution: (16), and (11)
+    by two methods."""
+    attacked, images = Attacked.of(sizes.constrained, context.pool), Victims.of(context.pool)
+    truth = images.x[:1]
+    network = attacked.network.with_activation(activation)
+    gradient = Gradient.each(network, attacked.theta, truth, images.labels[:1])
+    single, layer = gradient.to(torch.float32), next(layer_by_layer(gradient))
+    steps, alpha, beta, _ = HYBRID[0]
+    began = time.process_time()
+    problem = HardConstraint.of(GradientMatching(single, steps, alpha=alpha, beta=beta), layer)
+    kernel_seconds = time.process_time() - began
+
+    began = time.process_time()
+    soft = hybrid(single, sizes.share).flatten().double()
+    seconds = time.process_time() - began
+
+    def error(x: Tensor) -> float:
+        return (x - truth.flatten()).square().mean().item()
+
+    def solver(x: Tensor, steps: int, seconds: float, reached: float | None) -> Solver:
+        return Solver(
+            steps=steps,
+            energy=problem.value_and_grad(x)[0],
+            violation=problem.violation(x),
+            mse=error(x),
+            seconds=round(seconds, 2),
+            reached=None if reached is None else round(reached, 2),
+        )
+
+    def of(course: Course) -> Solver:
+        spent = (course.seconds + kernel_seconds).tolist()
+        there = [at for x, at in zip(course.x, spent, strict=True) if error(x) <= error(soft)]
+        return solver(course.x[-1], len(course.x) - 1, spent[-1], min(there, default=None))
+
+    lbfgs, trust_region = by_lbfgs(problem, sizes.lbfgs), by_trust_region(problem, sizes.trust_region)
+    found = Constrained(
+        start_energy=problem.value_and_grad(problem.start)[0],
+        start_mse=error(problem.start),
+        kernel_seconds=round(kernel_seconds, 2),
+        soft=solver(soft, max(1, round(sizes.share * steps)), seconds, seconds),
+        lbfgs=of(lbfgs),
+        trust_region=of(trust_region),
+    )
+    shown = {"truth": truth[0], "start": problem.start, "soft": soft} | {
+        "lbfgs": lbfgs.x[-1],
+        "trust region": trust_region.x[-1],
+    }
+    return found, {name: pixels(x.view_as(truth)) for name, x in shown.items()}
+
+
+def trained(name: str, sizes: Sizes, context: Context) -> Trained:
+    """Appendix F's two losses, and the gradients of three groups of images, before and after."""
+    network, pool = TABLE_1[name], context.pool
+    cifar = pool.name == "cifar10"
+    rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
+    held_out = np.arange(len(rows)) % HELD_OUT == 0
+    parts = {
+        kind: (inputs(pool, rows[chosen]).float(), torch.from_numpy(pool.labels[rows[chosen]]))
+        for kind, chosen in (("train", ~held_out), ("test", held_out))
+    }
+    losses: dict[str, list[float]] = {kind: [] for kind in parts}
+
+    def observe(theta: Params) -> None:
+        with torch.no_grad():
+            for kind, (x, labels) in parts.items():
+                losses[kind].append(F.cross_entropy(network(theta, x), labels).item())
+
+    theta = network.init(torch.Generator().manual_seed(SEED))
+    after = pretrain(network, theta, *parts["train"], sizes.epochs, torch.Generator().manual_seed(SEED), observe)
+    images = Victims.of_all_classes(pool, sizes.images)
+    others = ~torch.isin(torch.tensor(images.index), torch.from_numpy(pool.index[rows]))
+    groups = {
+        "seen": tuple(each[: sizes.images] for each in parts["train"]),
+        "unseen": tuple(each[: sizes.images] for each in parts["test"]),
+        "other": (images.x[others].float(), images.labels[others]),
+    }
+    norms = {
+        name: Norms(
+            before=sizes_of(network.gradients(theta, x, labels)).tolist(),
+            after=sizes_of(network.gradients(after, x, labels)).tolist(),
+        )
+        for name, (x, labels) in groups.items()
+    }
+    return Trained(
+        train=losses["train"],
+        test=losses["test"],
+        n_train=int((~held_out).sum()),
+        n_test=int(held_out.sum()),
+        **norms,
+    )
+
+
+def sizes_of(gradients: Params) -> Tensor:
+    """Norm of each image's whole gradient, (B,)."""
+    return torch.stack([each.flatten(1).square().sum(1) for each in gradients.values()]).sum(0).sqrt()

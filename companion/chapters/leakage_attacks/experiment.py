@@ -1,0 +1,225 @@
+"""Chapter 11: the attacks on both victims, network by network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from companion.chapters.leakage_common import Attacked
+from companion.chapters.leakage_common import Spread
+from companion.chapters.leakage_common import Victims
+from companion.chapters.leakage_common import pixels
+from companion.chapters.leakage_networks import SEED
+from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.published import DIVERGED
+from companion.chapters.published import LABELS
+from companion.chapters.published import PRE_TRAINED
+from dataclasses import dataclass
+from functools import partial
+from recon.attacks.gradient_matching import COSINE_STEPS
+from recon.attacks.gradient_matching import cosine_tv
+from recon.attacks.gradient_matching import cosine_tv_authors
+from recon.attacks.gradient_matching import dlg
+from recon.attacks.gradient_matching import hybrid
+from recon.attacks.gradient_matching import seeded_start
+from recon.attacks.rgap import rgap
+from recon.released import Gradient
+from recon.scoring.metrics import mse
+from recon.scoring.metrics import psnr
+from torch import Tensor
+from typing import ClassVar
+import time
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Error:
+    """Of one image: mean squared error, pixels in [0, 1], and PSNR with peak 255 as published."""
+
+    mse: float
+    psnr_255: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """One method on one network: means over the images, None where not finite; PSNR also with peak 1.
+
+    diverged: whether the mean error is beyond `companion.chapters.published.DIVERGED` · per_image: by CIFAR-10 index.
+    """
+
+    mse: float | None
+    psnr_255: float | None
+    psnr_1: float | None
+    diverged: bool
+    per_image: dict[str, Error | None]
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreTraining:
+    """Of a pre-trained network: epochs, images, and its accuracy on these."""
+
+    epochs: int
+    n_train: int
+    accuracy: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attacks(Spread):
+    """One network: methods by name, and its pre-training where it had one."""
+
+    rows_field: ClassVar[str] = "methods"
+
+    methods: dict[str, Scores]
+    pre_training: PreTraining | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Images:
+    """The victims: error of a grey image, CIFAR-10 indices, labels, and whether they are the paper's."""
+
+    grey_mse: float
+    index: list[int]
+    labels: list[int]
+    the_papers: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics(Spread):
+    """networks: by name · share_of_published_steps: of Hybrid and CosineTV."""
+
+    rows_field: ClassVar[str] = "networks"
+
+    networks: dict[str, Attacks]
+    images: Images
+    share_of_published_steps: float
+
+    def mse(self, name: str, method: str) -> float | None:
+        """Mean squared error, None if it is not finite; KeyError where the method did not run."""
+        return self.networks[name].methods[method].mse
+
+
+ALL = (*TABLE_1, f"CNN4 V1{PRE_TRAINED}", f"CNN4 V2{PRE_TRAINED}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """networks: attacked by R-GAP · matched: those with gradient matching as well · share: of the published steps of
+    Hybrid and CosineTV · dlg_steps: 300 as published, 0 for none · epochs: of pre-training, 300 as published."""
+
+    networks: tuple[str, ...] = ALL
+    matched: tuple[str, ...] = ALL
+    share: float = 1.0
+    dlg_steps: int = 300
+    epochs: int = 300
+
+
+SIZES = {
+    "smoke": Sizes(
+        networks=("CNN3 V2", "CNN4 V1", "CNN4 V1 pre-trained"),
+        matched=("CNN3 V2",),
+        share=0.003,
+        dlg_steps=3,
+        epochs=1,
+    ),
+    "laptop": Sizes(matched=("CNN2 V2", "CNN3 V2"), share=0.05, dlg_steps=0, epochs=20),
+    "paper": Sizes(),
+}
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """A sweep over the networks, each with all its attacks."""
+    found = Victims.of(context.pool)
+    runs = context.sweep(partial(attack_network, sizes, context), list(sizes.networks), "networks")
+    arrays = {"truth": pixels(found.x)}
+    for name, tensors in runs.items():
+        for method in methods_of(tensors):
+            shown = tensors[f"x_hat {method}"].clamp(-10, 10).nan_to_num()
+            arrays[f"x_hat {name} {method}"] = pixels(shown)
+    metrics = Metrics(
+        networks={name: scored(name, tensors, found, sizes) for name, tensors in runs.items()},
+        images=Images(
+            grey_mse=found.x.square().mean().item(),
+            index=found.index,
+            labels=found.labels.tolist(),
+            the_papers=found.exact,
+        ),
+        share_of_published_steps=sizes.share,
+    )
+    return Outcome(metrics, arrays)
+
+
+def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
+    """One unit of the sweep: every attack on one network; images "x_hat METHOD" (B, 3, 32, 32), "seconds METHOD"."""
+    images = Victims.of(context.pool)
+    attacked = Attacked.of(name, context.pool, sizes.epochs)
+    gradient = Gradient.each(attacked.network, attacked.theta, images.x, images.labels)
+    found = {"accuracy": torch.tensor(attacked.accuracy), "n_train": torch.tensor(attacked.n_train)}
+    for method, attack in attacks(gradient, sizes, context, name).items():
+        start = time.perf_counter()
+        found[f"x_hat {method}"] = attack().double()
+        found[f"seconds {method}"] = torch.tensor(time.perf_counter() - start)
+    return found
+
+
+def attacks(gradient: Gradient, sizes: Sizes, context: Context, name: str) -> dict[str, Callable[[], Tensor]]:
+    """Method -> a call that returns the images (B, 3, 32, 32).  Matching runs in float32, as published."""
+    found: dict[str, Callable[[], Tensor]] = {"rgap": lambda: by_rgap(gradient)}
+    if name not in sizes.matched:
+        return found
+    single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
+    start = seeded_start(single, SEED)
+    steps = max(1, round(sizes.share * COSINE_STEPS))
+    kept = context.checkpoints.inside(name.replace(" ", "-"))
+    found["cosine_tv"] = lambda: cosine_tv(single, start, steps, kept.at("cosine")).x_hat.view(shape)
+    found["cosine_tv_authors"] = lambda: cosine_tv_authors(single, start, steps, kept.at("cosine-authors")).x_hat.view(
+        shape
+    )
+    found["hybrid"] = lambda: hybrid(single, sizes.share, kept)
+    if sizes.dlg_steps:
+        found["dlg"] = lambda: dlg(single, start, sizes.dlg_steps)[0]
+    return found
+
+
+def by_rgap(gradient: Gradient) -> Tensor:
+    """Images (B, c, h, w), one after the other."""
+    return torch.cat([rgap(victim) for victim in gradient.split()])
+
+
+def methods_of(tensors: Tensors) -> list[str]:
+    """Methods of one unit of the sweep, in the order of the tables."""
+    found = [key.removeprefix("x_hat ") for key in tensors if key.startswith("x_hat ")]
+    return sorted(found, key=list(LABELS).index)
+
+
+def scored(name: str, tensors: Tensors, found: Victims, sizes: Sizes) -> Attacks:
+    """One unit of the sweep against the truth."""
+    pre_training = PreTraining(
+        epochs=sizes.epochs, n_train=int(tensors["n_train"]), accuracy=tensors["accuracy"].item()
+    )
+    return Attacks(
+        methods={
+            method: scores(tensors[f"x_hat {method}"], found, tensors[f"seconds {method}"].item())
+            for method in methods_of(tensors)
+        },
+        pre_training=pre_training if name.endswith(PRE_TRAINED) else None,
+    )
+
+
+def scores(x_hat: Tensor, found: Victims, seconds: float) -> Scores:
+    """Mean over images of MSE and PSNR, the latter with peak 255 as published and with peak 1; and each image's."""
+    error = mse(x_hat, found.x)
+    decibels = psnr(error, 255.0)
+    finite = bool(torch.isfinite(error).all())
+    return Scores(
+        mse=error.mean().item() if finite else None,
+        psnr_255=decibels.mean().item() if finite else None,
+        psnr_1=psnr(error).mean().item() if finite else None,
+        diverged=not finite or error.mean().item() > DIVERGED,
+        per_image={
+            str(i): Error(mse=error[k].item(), psnr_255=decibels[k].item()) if torch.isfinite(error[k]) else None
+            for k, i in enumerate(found.index)
+        },
+        seconds=round(seconds, 2),
+    )

@@ -1,0 +1,264 @@
+"""Chapter 11: every attack on images beyond the paper's two; gradient matching with two energies and two descents."""
+
+from __future__ import annotations
+
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from companion.chapters.leakage_attacks.experiment import by_rgap
+from companion.chapters.leakage_common import Attacked
+from companion.chapters.leakage_common import LEAST
+from companion.chapters.leakage_common import Ratio
+from companion.chapters.leakage_common import Spread
+from companion.chapters.leakage_common import Victims
+from companion.chapters.leakage_common import pixels
+from companion.chapters.leakage_networks import SEED
+from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.published import DIVERGED
+from dataclasses import dataclass
+from functools import partial
+from recon.analysis.identifiability import determined
+from recon.analysis.identifiability import security_metric
+from recon.attacks.gauss_newton import gauss_newton
+from recon.attacks.gradient_matching import COSINE_STEPS
+from recon.attacks.gradient_matching import DLG_STEPS
+from recon.attacks.gradient_matching import Descent
+from recon.attacks.gradient_matching import GEIPINGS
+from recon.attacks.gradient_matching import PAPERS
+from recon.attacks.gradient_matching import cosine_tv
+from recon.attacks.gradient_matching import dlg
+from recon.attacks.gradient_matching import hybrid
+from recon.attacks.gradient_matching import seeded_start
+from recon.attacks.gradient_system import JointSystem
+from recon.attacks.rgap import generic_deficiencies
+from recon.attacks.tv_min import tv_min
+from recon.optim.loop import Checkpoints
+from recon.released import Gradient
+from recon.scoring.metrics import mse
+from torch import Tensor
+from typing import ClassVar
+import numpy as np
+import time
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One attack on one network: mean squared error of each image, pixels in [0, 1], None where not finite."""
+
+    mse: list[float | None]
+    seconds: float
+
+    @property
+    def logs(self) -> np.ndarray:
+        """log10 of the errors, no less than 1e-12 and no more than `DIVERGED`, (images,)."""
+        return np.log10([min(max(DIVERGED if error is None else error, LEAST), DIVERGED) for error in self.mse])
+
+    @property
+    def typical(self) -> float:
+        """Geometric mean of the errors."""
+        return float(10 ** self.logs.mean())
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchedNetwork:
+    """c: the security metric · joint: rank of all layers together minus unknowns, at the first image · unread: entries
+    of the image that no equation reads · methods: by name · tv: CosineTV as its authors run it, by weight of the total
+    variation · starts: the same, by start."""
+
+    c: int
+    joint: int
+    unread: int
+    methods: dict[str, Run]
+    tv: dict[str, Run]
+    starts: list[Run]
+
+    @property
+    def missing(self) -> int:
+        """joint, without the entries that are not read."""
+        return self.joint + self.unread
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchingMetrics(Spread):
+    """networks: by name · index: of the images in CIFAR-10 · grey: error of a grey image, for each of them ·
+    cosine_steps: of CosineTV · hybrid_share: of Hybrid's published steps."""
+
+    rows_field: ClassVar[str] = "networks"
+
+    networks: dict[str, MatchedNetwork]
+    index: list[int]
+    grey: list[float]
+    cosine_steps: int
+    hybrid_share: float
+
+    @property
+    def open(self) -> list[str]:
+        """Networks whose gradient leaves something open that they read."""
+        return [name for name, row in self.networks.items() if row.missing < 0]
+
+    def ratio(self, method: str, other: str, names: list[str] | None = None) -> Ratio:
+        """Error of one method over that of another: geometric mean over networks (by name, default all) and images."""
+        rows = [self.networks[name] for name in names or self.networks]
+        differences = [row.methods[method].logs - row.methods[other].logs for row in rows]
+        return Ratio.of(np.mean(differences, axis=0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchingSizes:
+    """networks: of Table 1 · images: the paper's two, and beyond them as many of every class · cosine_steps: of
+    CosineTV, 4800 as published · hybrid_share: of the published steps · dlg_steps: 300 as published, 0 for none ·
+    swept: networks on which the weight of the total variation takes the values tv, and CosineTV `starts` starts."""
+
+    networks: tuple[str, ...] = tuple(TABLE_1)
+    images: int = 20
+    cosine_steps: int = COSINE_STEPS
+    hybrid_share: float = 1.0
+    dlg_steps: int = DLG_STEPS
+    swept: tuple[str, ...] = ("CNN2 V2",)
+    tv: tuple[float, ...] = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
+    starts: int = 3
+
+
+MATCHING_SIZES = {
+    "smoke": MatchingSizes(
+        networks=("CNN3 V4",),
+        images=1,
+        cosine_steps=8,
+        hybrid_share=0.002,
+        dlg_steps=2,
+        swept=("CNN3 V4",),
+        tv=(0.01, 0.1),
+        starts=2,
+    ),
+    "laptop": MatchingSizes(
+        networks=("CNN2 V2", "CNN3 V2"),
+        images=2,
+        cosine_steps=600,
+        hybrid_share=0.05,
+        dlg_steps=0,
+        tv=(0.0, 1e-3, 1e-2, 1e-1),
+        starts=2,
+    ),
+    "paper": MatchingSizes(swept=("CNN2 V1", "CNN2 V2", "CNN4 V2")),
+}
+
+
+#: suffix -> (one cosine over the whole gradient, steps)
+CHOICES: dict[str, tuple[bool, Descent]] = {
+    "": (False, PAPERS),
+    "_whole": (True, PAPERS),
+    "_steps": (False, GEIPINGS),
+    "_both": (True, GEIPINGS),
+}
+
+
+BOTH, TV = "cosine_tv_both", 0.01  # CosineTV as its authors run it, and the paper's weight of the total variation
+
+
+def compute_matching(sizes: MatchingSizes, context: Context) -> Outcome[MatchingMetrics]:
+    """Every attack by every network, on all images at once, each stored when it is done."""
+    victims = Victims.of_all_classes(context.pool, sizes.images)
+    units = [f"{name}--{method}" for name in sizes.networks for method in methods(sizes)]
+    units += [f"{name}--{each}" for name in sizes.swept for each in (*tv_units(sizes), *start_units(sizes))]
+    runs = context.sweep(partial(matching_unit, sizes, context), list(dict.fromkeys(units)), "attacks")
+
+    def of(name: str, unit: str) -> Run:
+        found = runs[f"{name}--{unit}"]
+        errors = mse(found["x_hat"], victims.x)
+        finite = torch.isfinite(errors)
+        return Run(
+            mse=[error if ok else None for error, ok in zip(errors.tolist(), finite.tolist(), strict=True)],
+            seconds=round(found["seconds"].item(), 2),
+        )
+
+    networks = {
+        name: MatchedNetwork(
+            c=security_metric(generic_deficiencies(TABLE_1[name])),
+            joint=int(runs[f"{name}--gauss_newton"]["deficiency"]),
+            unread=int(runs[f"{name}--gauss_newton"]["unread"]),
+            methods={method: of(name, method) for method in methods(sizes)},
+            tv={f"{weight:g}": of(name, unit) for weight, unit in zip(sizes.tv, tv_units(sizes), strict=True)}
+            if name in sizes.swept
+            else {},
+            starts=[of(name, unit) for unit in start_units(sizes)] if name in sizes.swept else [],
+        )
+        for name in sizes.networks
+    }
+    metrics = MatchingMetrics(
+        networks=networks,
+        index=victims.index,
+        grey=victims.x.square().flatten(1).mean(1).tolist(),
+        cosine_steps=sizes.cosine_steps,
+        hybrid_share=sizes.hybrid_share,
+    )
+    arrays = {"truth": pixels(victims.x)}
+    for name in sizes.networks:
+        for method in methods(sizes):
+            shown = runs[f"{name}--{method}"]["x_hat"].clamp(-10, 10).nan_to_num()
+            arrays[f"x_hat {name} {method}"] = pixels(shown)
+    return Outcome(metrics, arrays)
+
+
+def methods(sizes: MatchingSizes) -> list[str]:
+    """What runs on every network."""
+    matched = [method + suffix for method in ("cosine_tv", "hybrid") for suffix in CHOICES]
+    return ["rgap", "gauss_newton", "smoothest", *(["dlg"] if sizes.dlg_steps else []), *matched]
+
+
+def tv_units(sizes: MatchingSizes) -> list[str]:
+    """CosineTV as its authors run it, by weight of the total variation; with their own weight it runs anyway."""
+    return [BOTH if weight == TV else f"tv {weight:g}" for weight in sizes.tv]
+
+
+def start_units(sizes: MatchingSizes) -> list[str]:
+    """The same, by start; the first runs anyway."""
+    return [f"start {k}" if k else BOTH for k in range(sizes.starts)]
+
+
+def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
+    """One attack by one network: images "x_hat" (B, 3, 32, 32) and "seconds"; of Gauss–Newton also what is missing."""
+    name, method = unit.split("--")
+    victims = Victims.of_all_classes(context.pool, sizes.images)
+    attacked = Attacked.of(name, context.pool)
+    gradient = Gradient.each(attacked.network, attacked.theta, victims.x, victims.labels)
+    began = time.perf_counter()
+    kept = context.checkpoints.inside(unit.replace(" ", "-"))
+    found: Tensors = {"x_hat": attack(method, gradient, sizes, kept).double()}
+    found["seconds"] = torch.tensor(time.perf_counter() - began)
+    if method == "gauss_newton":
+        first = JointSystem.of(gradient.split()[0])
+        there = determined(first, victims.x[0].flatten())
+        found |= {"deficiency": torch.tensor(there.deficiency), "unread": there.unread.sum()}
+    return found
+
+
+def attack(method: str, gradient: Gradient, sizes: MatchingSizes, kept: Checkpoints) -> Tensor:
+    """The images (B, c, h, w).  Matching runs in float32, as published."""
+    single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
+
+    def cosine(seed: int, tv: float, whole: bool, descent: Descent) -> Tensor:
+        start = seeded_start(single, seed)
+        run = cosine_tv(single, start, sizes.cosine_steps, kept.at("cosine"), whole=whole, descent=descent, tv=tv)
+        return run.x_hat.view(shape)
+
+    kind, _, value = method.partition(" ")
+    if kind == "rgap":
+        return by_rgap(gradient)
+    if kind in ("gauss_newton", "smoothest"):
+        systems = [JointSystem.of(each) for each in gradient.split()]
+        solved = [gauss_newton(system).x for system in systems]
+        if kind == "smoothest":
+            solved = [tv_min(system, x).x for system, x in zip(systems, solved, strict=True)]
+        return torch.stack(solved).view(shape)
+    if kind == "dlg":
+        return dlg(single, seeded_start(single, SEED), sizes.dlg_steps)[0]
+    if kind == "tv":
+        return cosine(SEED, float(value), *CHOICES["_both"])
+    if kind == "start":
+        return cosine(SEED + int(value), TV, *CHOICES["_both"])
+    base = "hybrid" if kind.startswith("hybrid") else "cosine_tv"
+    whole, descent = CHOICES[kind.removeprefix(base)]
+    if base == "hybrid":
+        return hybrid(single, sizes.hybrid_share, kept, whole=whole, descent=descent)
+    return cosine(SEED, TV, whole, descent)

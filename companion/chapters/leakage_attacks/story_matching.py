@@ -1,0 +1,188 @@
+"""Chapter 11's sentences on images beyond the paper's two: which energy, which steps, and who wins at equal footing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from companion.chapters.leakage_attacks.experiment_matching import MatchingMetrics
+from companion.chapters.leakage_attacks.experiment_matching import MatchingSizes
+from companion.chapters.leakage_common import Ratio
+from companion.chapters.pictures import Colour
+from companion.chapters.pictures import PAGE
+from companion.chapters.pictures import REFERENCE
+from companion.chapters.pictures import SERIES
+from companion.chapters.pictures import chart
+from companion.chapters.pictures import end_labels
+from companion.chapters.pictures import image_rows
+from companion.chapters.published import DIVERGED
+from companion.store.results import Claim
+from companion.store.results import Result
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+
+
+SUFFIXES = {"": "as the paper has them", "_whole": "whole gradient", "_steps": "Geiping's steps", "_both": "both"}
+
+
+def matching_claims(metrics: MatchingMetrics, _: MatchingSizes) -> list[Claim]:
+    """On all networks and images together."""
+    return [authors(metrics), equal_footing(metrics)]
+
+
+def authors(metrics: MatchingMetrics) -> Claim:
+    """Against Hybrid as published."""
+    ratio = metrics.ratio("cosine_tv_both", "hybrid")
+    each = {name: row.methods for name, row in metrics.networks.items()}
+    better = [name for name, row in each.items() if row["cosine_tv_both"].typical < row["hybrid"].typical]
+    return Claim(
+        "leakage-authors-setting",
+        "",
+        "As its own authors run it, with one cosine over the whole gradient and their own steps, CosineTV has a lower "
+        "error than Hybrid as published.",
+        "not run",
+        f"error over Hybrid's, {extent(metrics)}: {ratio}; lower on {len(better)} of {len(each)} networks",
+        f"CosineTV as the paper runs it, over Hybrid's: {metrics.ratio('cosine_tv', 'hybrid')}; 1 for no difference",
+        judged([ratio]),
+        value=ratio.mean,
+        null_value=1.0,
+    )
+
+
+def equal_footing(metrics: MatchingMetrics) -> Claim:
+    """The paper's comparison with the energy and the steps held; judged where both are at their best."""
+    ratios = {SUFFIXES[suffix]: metrics.ratio("hybrid" + suffix, "cosine_tv" + suffix) for suffix in SUFFIXES}
+    last = ratios[SUFFIXES["_both"]]
+    return Claim(
+        "leakage-equal-footing",
+        "C&C 4",
+        "Hybrid improves on CosineTV, given the same energy and the same steps: those of CosineTV's authors.",
+        "compared with different steps and budgets",
+        f"Hybrid's error over CosineTV's, {extent(metrics)}: "
+        + "; ".join(f"{name} {ratio}" for name, ratio in ratios.items()),
+        "1 for no difference",
+        {True: "reproduced", False: "not reproduced", None: "undecided"}[last.lower],
+        value=last.mean,
+        null_value=1.0,
+    )
+
+
+def extent(metrics: MatchingMetrics) -> str:
+    """Of networks and images."""
+    return f"geometric mean over {len(metrics.networks)} networks and {len(metrics.index)} images"
+
+
+def judged(ratios: list[Ratio]) -> str:
+    """Of a sentence that says that all are lower: undecided if no interval tells."""
+    said = [ratio.lower for ratio in ratios]
+    if all(each is None for each in said):
+        return "undecided"
+    return "finding" if all(said) else ("partly" if any(said) else "not reproduced")
+
+
+# ------------------------------------------------------------------------------------------- twenty images
+@chart
+def plot_choices(result: Result[MatchingMetrics]) -> Figure:
+    """Error of CosineTV and of Hybrid, as the paper runs them and as CosineTV's authors do, network by network; every
+    image a dot, their geometric mean a bar."""
+    networks = result.metrics.networks
+    figure, ax = plt.subplots(figsize=(PAGE, 3.8), layout="constrained")
+    place = np.arange(len(networks))
+    for k, ((method, words), colour) in enumerate(zip(WAYS.items(), SERIES, strict=False)):
+        x = place + 0.19 * (k - 1.5)
+        for at, row in zip(x, networks.values(), strict=True):
+            logs = row.methods[method].logs
+            ax.plot(np.full(len(logs), at), 10**logs, ".", color=colour, alpha=0.4, markersize=4)
+        typical = [row.methods[method].typical for row in networks.values()]
+        ax.plot(x, typical, "_", color=colour, markersize=11, markeredgewidth=3, label=words)
+    ax.axhline(float(np.mean(result.metrics.grey)), color=REFERENCE, linestyle=":", label="a grey image (null)")
+    ax.set_xticks(place, [name.replace(" ", "\n", 1) for name in networks])
+    ax.set(yscale="log", ylabel="mean squared error")
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return figure
+
+
+@chart
+def plot_tv(result: Result[MatchingMetrics]) -> Figure:
+    """Error of CosineTV, as its authors run it, against the weight of the total variation; 0 at the left edge."""
+    figure, ax = plt.subplots(figsize=(PAGE, 3.6))
+    swept = {name: row.tv for name, row in result.metrics.networks.items() if row.tv}
+    ends: list[tuple[float, str, Colour]] = []
+    ticks: dict[float, str] = {}
+    for (name, runs), colour in zip(swept.items(), SERIES, strict=False):
+        weights = np.array([float(weight) for weight in runs])
+        least = weights[weights > 0].min() / 10
+        x = np.maximum(weights, least)
+        ticks |= {float(at): f"{weight:g}" for at, weight in zip(x, weights, strict=True)}
+        typical = np.array([run.typical for run in runs.values()])
+        spread = np.array([np.quantile(run.logs, (0.25, 0.75)) for run in runs.values()])
+        ax.plot(x, typical, "o-", color=colour)
+        ax.fill_between(x, 10 ** spread[:, 0], 10 ** spread[:, 1], color=colour, alpha=0.15)
+        ends.append((float(typical[np.argmax(x)]), name, colour))
+    ax.axvline(0.01, color=REFERENCE, linestyle=":")
+    ax.set(xscale="log", yscale="log", xlabel="weight of the total variation", ylabel="mean squared error")
+    ax.set_xticks(list(ticks), list(ticks.values()))
+    ax.xaxis.set_minor_locator(NullLocator())
+    end_labels(ax, ends)
+    return figure
+
+
+def classes_network(metrics: MatchingMetrics) -> str:
+    """The network of `plot_classes`: of those that leave something open, the one on which attacks differ most; DLG,
+    which runs away, has no say in that.  Where none does, the first."""
+    spread = {
+        name: float(np.ptp([run.logs.mean() for method, run in row.methods.items() if method != "dlg"]))
+        for name, row in metrics.networks.items()
+    }
+    left = [name for name in spread if name in metrics.open]
+    return max(left, key=spread.__getitem__) if left else next(iter(metrics.networks))
+
+
+def plot_classes(result: Result[MatchingMetrics]) -> Figure:
+    """Three images by every attack on one network, one image a row, the errors above; last the null, a grey image."""
+    metrics = result.metrics
+    name = classes_network(metrics)
+    first = 2 if len(metrics.index) >= 5 else 0  # after the paper's two come the classes in turn
+    truth = result.array("truth")[first : first + 3]
+    kinds = [kind for kind in SHOWN if kind in metrics.networks[name].methods]
+    found = torch.stack([result.array(f"x_hat {name} {kind}")[first : first + 3] for kind in kinds], 1)
+    grey = truth.new_full(truth.shape, 0.5)
+    rows, titles = [], []
+    for k, image in enumerate(truth):
+        errors = [metrics.networks[name].methods[kind].mse[first + k] for kind in kinds]
+        above = [*map(_error, errors), f"{metrics.grey[first + k]:.3f}"]
+        rows.append((f"on {name}" if k == 0 else "", [image, *found[k], grey[k]], "black"))
+        heads = ["original", *(SHOWN[kind] for kind in kinds), "grey\n(null)"]
+        titles.append(
+            [f"{h}\n{e}".strip() for h, e in zip(heads, ["", *above], strict=True)] if k == 0 else ["", *above]
+        )
+    return image_rows(rows, titles)
+
+
+def _error(mse: float | None) -> str:
+    return "diverged" if mse is None or mse > DIVERGED else f"{mse:.3f}"
+
+
+WAYS = {
+    "cosine_tv": "CosineTV, the paper's way",
+    "cosine_tv_both": "CosineTV, its authors' way",
+    "hybrid": "Hybrid, the paper's way",
+    "hybrid_both": "Hybrid, with the same energy and steps",
+}
+
+
+SHOWN = {
+    "gauss_newton": "any\nsolution",
+    "cosine_tv": "CosineTV,\npaper's",
+    "cosine_tv_both": "CosineTV,\nauthors'",
+    "hybrid": "Hybrid",
+    "smoothest": "smoothest\nsolution",
+}
+
+
+MATCHING_FIGURES: dict[str, Callable[[Result[MatchingMetrics]], Figure]] = {
+    "choices": plot_choices,
+    "tv": plot_tv,
+    "classes": plot_classes,
+}

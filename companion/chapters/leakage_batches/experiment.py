@@ -1,0 +1,530 @@
+"""Appendix D: the gradient of a batch, as one system, through local steps, by labels, and unmixed."""
+
+from __future__ import annotations
+
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from companion.chapters.leakage_batches.local_steps import LocalSteps
+from companion.chapters.leakage_batches.local_steps import scaled_by_bias
+from companion.chapters.leakage_common import Attacked
+from companion.chapters.leakage_common import CLASSES
+from companion.chapters.leakage_common import Victims
+from companion.chapters.leakage_common import count_found
+from companion.chapters.leakage_common import inputs
+from companion.chapters.leakage_common import pixels
+from companion.chapters.leakage_networks import SEED
+from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.leakage_networks import pretrain
+from companion.chapters.tables import flat
+from dataclasses import dataclass
+from functools import partial
+from pydantic import Field
+from recon.attacks.batches import BatchSystem
+from recon.attacks.batches import label_counts
+from recon.attacks.gauss_newton import RowSpace
+from recon.attacks.gauss_newton import System
+from recon.attacks.gauss_newton import gauss_newton
+from recon.attacks.rgap import rgap
+from recon.attacks.separation import FirstLayer
+from recon.attacks.separation import SeparationSettings
+from recon.attacks.separation import separate
+from recon.images.bundle import Bundle
+from recon.nets.conv import Conv
+from recon.nets.conv import ConvNet
+from recon.optim.rng import named
+from recon.released import Gradient
+from recon.scoring.metrics import mse
+from recon.scoring.metrics import ncc
+from recon.scoring.nulls import NullTable
+from recon.scoring.nulls import null_candidates
+from recon.scoring.nulls import null_table
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor
+from typing import Annotated
+import time
+import torch
+import torch.nn.functional as F
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solved:
+    """One batch.  unknowns, equations, missing: rank of the Jacobian at the truth minus unknowns, ≤ 0 · found: images
+    within half a grey level, of the best start by residual · mse, ncc: means over images, each with its own · residual:
+    ‖h(x) − h*‖/‖h*‖ · certified: whether the adversary may be sure: the residual is rounding, and at x̂ nothing is
+    missing · grey_mse: of a grey image."""
+
+    n: int
+    side: int
+    channels: int
+    same: bool
+    labels: int
+    unknowns: int
+    equations: int
+    missing: int
+    found: int
+    mse: float
+    ncc: float
+    residual: float
+    certified: bool
+    iterations: int
+    seconds: float
+    grey_mse: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Client:
+    """A client's k local steps.  found, mse, residual: by Gauss–Newton through the steps · naive_found, naive_mse: by
+    taking the update for one mean gradient."""
+
+    k: int
+    n: int
+    missing: int
+    found: int
+    mse: float
+    residual: float
+    naive_found: int
+    naive_mse: float
+    grey_mse: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """Share of wrong labels by `label_counts`, mean over draws: at the start, after training, and for equal counts."""
+
+    n: int
+    untrained: float
+    trained: float
+    equal: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Separated(NullTable):
+    """The first layer's gradient of n images unmixed.  mse: of each image with the source nearest to it, scaled by the
+    bias, median · within: images with an MSE below a tenth of a grey image's · grey_mse."""
+
+    n: int
+    rank: int
+    mse: float
+    within: int
+    grey_mse: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoImages:
+    """R-GAP's mean squared error to the nearer of two images whose gradients were averaged."""
+
+    different_labels: Annotated[float, Field(alias="different labels")]
+    same_label: Annotated[float, Field(alias="same label")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixtures:
+    """Eq. (4) on batches of these sizes.
+
+    mse_to_own_image: of the row of a label to that label's image · share_of_own: |w_ki| over Σ_j |w_kj| for the label
+    k = y_i of image i · mixture_error: largest difference of a pixel from Σ_i w_ki x_i · rgap_mse: through a
+    convolutional network, and grey_mse of a grey image there.
+    """
+
+    sizes: list[int]
+    mse_to_own_image: list[float]
+    share_of_own: list[float]
+    mixture_error: list[float]
+    rgap_mse: TwoImages
+    grey_mse: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """classes: of the networks."""
+
+    classes: int
+    batches: list[Solved]
+    clients: list[Client]
+    labels: list[Counted]
+    separated: list[Separated]
+    mixtures: Mixtures
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """side: of the images, 32 or averaged down to it · channels: of the one convolution (kernel 3) · n: images · same:
+    all of one label, else as many labels as possible."""
+
+    side: int
+    channels: int
+    n: int
+    same: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of its run."""
+        return f"{self.side}x{self.side}, {self.channels} channels, {self.n} images" + (", one label" * self.same)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """batches: solved by Gauss–Newton from `starts` starts, until all images are found, in up to `iterations` · shown:
+    the one whose images are shown · local_steps: of a client, each of step_size, on `client` · counted: batch sizes
+    whose labels are inferred, from `draws` batches each · epochs: of the trained network there · separated: batch sizes
+    whose first-layer gradient is separated, of a network of `width` · mixed: batch sizes for eq. (4)."""
+
+    batches: tuple[Batch, ...]
+    shown: Batch
+    starts: int = 5
+    iterations: int = 100
+    local_steps: tuple[int, ...] = (1, 2, 5, 10, 20)
+    step_size: float = 0.1
+    client: Batch = Batch(side=8, channels=6, n=2)
+    counted: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    draws: int = 20
+    epochs: int = 5
+    separated: tuple[int, ...] = (8, 16, 32, 64, 128)
+    width: int = 1000
+    mixed: tuple[int, ...] = (2, 3, 4)
+
+
+def _grid(side: int, channels: int, ns: tuple[int, ...], same: tuple[int, ...] = ()) -> tuple[Batch, ...]:
+    return (
+        *(Batch(side=side, channels=channels, n=n) for n in ns),
+        *(Batch(side=side, channels=channels, n=n, same=True) for n in same),
+    )
+
+
+SIZES = {
+    "smoke": Sizes(
+        batches=(*_grid(8, 6, (1, 2), (2,)), Batch(side=4, channels=2, n=4)),
+        shown=Batch(side=8, channels=6, n=2),
+        starts=1,
+        iterations=20,
+        local_steps=(1, 3),
+        counted=(4, 16),
+        draws=2,
+        epochs=1,
+        separated=(8,),
+        width=64,
+        mixed=(2,),
+    ),
+    "laptop": Sizes(
+        batches=(*_grid(8, 6, (1, 2, 4, 8, 10, 16), (2, 4)), Batch(side=16, channels=6, n=4)),
+        shown=Batch(side=16, channels=6, n=4),
+        starts=3,
+    ),
+    "paper": Sizes(
+        batches=(
+            *_grid(8, 6, (1, 2, 4, 6, 8, 9, 10, 12, 16, 32, 64), (2, 4, 8)),
+            *_grid(8, 24, (1, 2, 4, 6, 8, 9, 10, 12, 16, 32, 64), (2, 4, 8)),
+            *_grid(32, 6, (1, 2, 4), (2,)),
+        ),
+        shown=Batch(side=32, channels=6, n=4),
+        separated=(8, 16, 32, 64, 128, 256),
+    ),
+}
+
+
+CERTAIN = 1e-8  # relative residual that counts as rounding
+
+
+SHOWN = 8
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Five questions, one after the other."""
+    units = [f"batch {k}" for k in range(len(sizes.batches))] + [f"client {k}" for k in sizes.local_steps]
+    runs = context.sweep(partial(unit_of, sizes, context), units, "batches")
+    arrays: Tensors = {}
+    batches = []
+    for k, batch in enumerate(sizes.batches):
+        found = runs[f"batch {k}"]
+        batches.append(solved(batch, found))
+        if batch == sizes.shown:
+            found["x_hat"] = assigned(found["x_hat"], found["truth"])
+            arrays |= {name: pixels(found[name]) for name in ("truth", "x_hat", "mixed")}
+    clients = [client(sizes, k, runs[f"client {k}"]) for k in sizes.local_steps]
+    unmixed, pictures = separations(sizes, context)
+    mixed, by_row = mixtures_of_rows(sizes, context)
+    metrics = Metrics(
+        classes=CLASSES,
+        batches=batches,
+        clients=clients,
+        labels=counted(sizes, context),
+        separated=unmixed,
+        mixtures=mixed,
+    )
+    return Outcome(metrics, arrays | pictures | by_row)
+
+
+# ----------------------------------------------------------------------------------------------- one system
+def drawn(context: Context, count: int, same: bool) -> tuple[Tensor, Tensor]:
+    """Images (count, 3, 32, 32) minus ½ and labels (count,): every label in turn, or all of the first; by the seed."""
+    pool = context.pool
+    order = torch.randperm(len(pool.labels), generator=named(context.seed, "batches.images")).numpy()
+    labels = pool.labels[order]
+    classes = sorted({int(label) for label in labels if 0 <= label < CLASSES})
+    by_class = [order[labels == label] for label in classes]
+    in_turn = [by_class[k % len(classes)][k // len(classes)] for k in range(count)]
+    rows = by_class[0][:count] if same else in_turn
+    return inputs(pool, rows), torch.from_numpy(pool.labels[rows])
+
+
+def victims(batch: Batch, context: Context) -> tuple[ConvNet, dict[str, Tensor], Tensor, Tensor]:
+    """Network, θ, images (n, 3, side, side), labels (n,)."""
+    x, labels = drawn(context, batch.n, batch.same)
+    network = ConvNet((Conv(3, batch.channels),), shape=(3, batch.side, batch.side))
+    theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
+    return network, theta, F.avg_pool2d(x, 32 // batch.side), labels
+
+
+def unit_of(sizes: Sizes, context: Context, unit: str) -> Tensors:
+    """One batch, or one client."""
+    kind, value = unit.split()
+    return solve_batch(sizes, context, int(value)) if kind == "batch" else solve_client(sizes, context, int(value))
+
+
+def solve_batch(sizes: Sizes, context: Context, k: int) -> Tensors:
+    """Gauss–Newton from several starts; the one with the least residual counts, and the adversary can see which."""
+    network, theta, x, labels = victims(sizes.batches[k], context)
+    mean = Gradient.averaged(network, theta, x, labels)
+    began, best = time.perf_counter(), None
+    for start in range(sizes.starts):
+        system = BatchSystem.of(mean, labels, seed=start)
+        found = gauss_newton(system, steps=sizes.iterations, tol=1e-26 * system.target.square().sum().item())
+        if best is None or found.energy[-1] < best.energy[-1]:
+            best = found
+        if relative(system, best.x) <= CERTAIN:
+            break
+    assert best is not None
+    seconds = time.perf_counter() - began
+    return {
+        "truth": x,
+        "x_hat": system.images(best.x),
+        "mixed": x.mean(0, keepdim=True),
+        "labels": labels,
+        "residual": torch.tensor(relative(system, best.x)),
+        "missing": torch.tensor(missing(system, x.flatten())),
+        "missing_there": torch.tensor(missing(system, best.x)),
+        "iterations": torch.tensor(len(best.energy) - 1),
+        "equations": torch.tensor(len(system.target)),
+        "seconds": torch.tensor(seconds),
+    }
+
+
+def missing(system: BatchSystem, x: Tensor) -> int:
+    """Rank of the Jacobian at x (n·c·h·w,) minus unknowns, by eigenvalues of JᵀJ above ε times their sum."""
+    squares = torch.linalg.eigvalsh(system.gram(x))
+    return int((squares > torch.finfo(squares.dtype).eps * squares.sum()).sum()) - len(squares)
+
+
+def relative(system: System, x: Tensor) -> float:
+    """‖h(x) − h*‖ / ‖h*‖: the certificate."""
+    return float((system(x) - system.target).norm() / system.target.norm())
+
+
+def assigned(x_hat: Tensor, truth: Tensor) -> Tensor:
+    """x_hat (n, c, h, w) in the order of the truth, so that the sum of squared distances is least."""
+    distances = torch.cdist(truth.flatten(1), x_hat.flatten(1)).square()
+    return x_hat[linear_sum_assignment(distances.numpy())[1]]
+
+
+def solved(batch: Batch, found: Tensors) -> Solved:
+    """One batch against the truth."""
+    truth = found["truth"]
+    x_hat = assigned(found["x_hat"], truth)
+    return Solved(
+        n=batch.n,
+        side=batch.side,
+        channels=batch.channels,
+        same=batch.same,
+        labels=len(found["labels"].unique()),
+        unknowns=truth.numel(),
+        equations=int(found["equations"]),
+        missing=int(found["missing"]),
+        found=count_found(x_hat, truth),
+        mse=mse(x_hat, truth).mean().item(),
+        ncc=ncc(x_hat.flatten(1), truth.flatten(1)).diagonal().mean().item(),
+        residual=found["residual"].item(),
+        certified=found["residual"].item() <= CERTAIN and int(found["missing_there"]) == 0,
+        iterations=int(found["iterations"]),
+        seconds=round(found["seconds"].item(), 2),
+        grey_mse=truth.square().mean().item(),
+    )
+
+
+def solve_client(sizes: Sizes, context: Context, k: int) -> Tensors:
+    """k local steps: Gauss–Newton through them, and as if there had been one."""
+    network, theta, x, labels = victims(sizes.client, context)
+    batch = BatchSystem.of(Gradient.averaged(network, theta, x, labels), labels)
+    sent = LocalSteps.of(batch, k, sizes.step_size, x.flatten())
+    tol = 1e-26 * sent.target.square().sum().item()
+    through = gauss_newton(sent, steps=sizes.iterations, tol=tol)
+    naive = gauss_newton(BatchSystem(network, theta, labels, sent.target), steps=sizes.iterations, tol=tol)
+    rows = RowSpace.of(sent.linear(x.flatten()).jacobian)
+    return {
+        "truth": x,
+        "x_hat": batch.images(through.x),
+        "naive": batch.images(naive.x),
+        "residual": torch.tensor(relative(sent, through.x)),
+        "missing": torch.tensor(rows.basis.shape[1] - x.numel()),
+    }
+
+
+def client(sizes: Sizes, k: int, found: Tensors) -> Client:
+    """One client against the truth."""
+    truth = found["truth"]
+    through, naive = (assigned(found[name], truth) for name in ("x_hat", "naive"))
+    return Client(
+        k=k,
+        n=sizes.client.n,
+        missing=int(found["missing"]),
+        found=count_found(through, truth),
+        mse=mse(through, truth).mean().item(),
+        residual=found["residual"].item(),
+        naive_found=count_found(naive, truth),
+        naive_mse=mse(naive, truth).mean().item(),
+        grey_mse=truth.square().mean().item(),
+    )
+
+
+# --------------------------------------------------------------------------------------------------- labels
+def counted(sizes: Sizes, context: Context) -> list[Counted]:
+    """Random batches of CNN2 V1, as it starts and after training on all ten classes of other images."""
+    network, pool = TABLE_1["CNN2 V1"], context.pool
+    start = network.init(torch.Generator().manual_seed(SEED))
+    order = torch.randperm(len(pool.labels), generator=named(context.seed, "batches.labels"))
+    order = order[torch.from_numpy((pool.labels >= 0) & (pool.labels < CLASSES))[order]]
+    half = len(order) // 2
+    taught = order[:half].numpy()
+    x, labels = inputs(pool, taught).float(), torch.from_numpy(pool.labels[taught])
+    trained = pretrain(network, start, x, labels, sizes.epochs, named(context.seed, "batches.training"))
+    rows = []
+    for n in sizes.counted:
+        wrong: dict[str, list[float]] = {"untrained": [], "trained": [], "equal": []}
+        for draw in range(sizes.draws):
+            generator = named(context.seed, "batches.draws", draw)
+            chosen = order[half:][torch.randint(len(order) - half, (n,), generator=generator)].numpy()
+            images, y = inputs(pool, chosen).float(), torch.from_numpy(pool.labels[chosen])
+            truth = y.bincount(minlength=CLASSES)
+            for name, theta in (("untrained", start), ("trained", trained)):
+                mean = mean_gradient(network, theta, images, y)
+                wrong[name].append(wrong_share(label_counts(mean, n), truth))
+            equal = torch.full((CLASSES,), n // CLASSES)
+            equal[: n % CLASSES] += 1
+            wrong["equal"].append(wrong_share(equal, truth))
+        rows.append(Counted(n=n, **{name: sum(each) / len(each) for name, each in wrong.items()}))
+    return rows
+
+
+def mean_gradient(network: ConvNet, theta: dict[str, Tensor], x: Tensor, labels: Tensor) -> Gradient:
+    """By autograd: the batch may be large."""
+    leaves = {name: value.clone().requires_grad_() for name, value in theta.items()}
+    F.cross_entropy(network(leaves, x), labels).backward()  # type: ignore[no-untyped-call]
+    found = {name: leaf.grad[None] for name, leaf in leaves.items() if leaf.grad is not None}
+    return Gradient(network, theta, labels[:1], found)
+
+
+def wrong_share(counts: Tensor, truth: Tensor) -> float:
+    """Share of the labels that would have to change."""
+    return ((counts - truth).abs().sum() / (2 * truth.sum())).item()
+
+
+# ---------------------------------------------------------------------------------------------- first layer
+def separations(sizes: Sizes, context: Context) -> tuple[list[Separated], Tensors]:
+    """The first layer's gradient of a ReLU network with one hidden layer, unmixed, against the nulls of chapter 6."""
+    rows, arrays = [], {}
+    for n in sizes.separated:
+        data = Bundle.of(context.dataset(n, n), torch.device("cpu"), centred=False)
+        train, held_out, others = (part - 0.5 for part in (data.train, data.held_out, data.init))
+        weight, bias = first_layer_gradient(train, data.train_labels, sizes.width, context)
+        began = time.perf_counter()
+        found = separate(
+            FirstLayer(weight), data.shape, SeparationSettings(), named(context.seed, "batches.separation")
+        )
+        seconds = time.perf_counter() - began
+        nulls = null_candidates(
+            weight, train, others, len(found.x_hat), named(context.seed, "batches.nulls"), found.basis, data.init_y
+        )
+        table = null_table(nulls, train, held_out, torch.full_like(data.mean, 0.5), found.x_hat, data.shape)
+        scaled = scaled_by_bias(found.sources, weight, bias)
+        nearest = torch.cdist(train, scaled).square().div(train.shape[1]).min(1)
+        grey = train.square().mean().item()
+        rows.append(
+            Separated(
+                **flat(table),
+                n=n,
+                rank=len(found.basis),
+                mse=nearest.values.median().item(),
+                within=int((nearest.values < 0.1 * grey).sum()),
+                grey_mse=grey,
+                seconds=round(seconds, 2),
+            )
+        )
+        shown = torch.linspace(0, n - 1, min(SHOWN, n)).round().long()
+        arrays[f"separated truth {n}"] = train[shown] + 0.5
+        arrays[f"separated {n}"] = (scaled[nearest.indices[shown]] + 0.5).clamp(0, 1)
+    return rows, arrays
+
+
+def first_layer_gradient(x: Tensor, labels: Tensor, width: int, context: Context) -> tuple[Tensor, Tensor]:
+    """∇_{W_1} ℓ (width, d) and ∇_{b_1} ℓ (width,) of a batch, at PyTorch's default start, U(±1/√inputs) throughout."""
+    generator, layers = named(context.seed, "batches.network"), []
+    for inputs_, outputs in ((x.shape[1], width), (width, CLASSES)):
+        for shape in ((outputs, inputs_), (outputs,)):
+            bound = inputs_**-0.5
+            layers.append(torch.empty(shape).uniform_(-bound, bound, generator=generator).requires_grad_())
+    weight, bias, last, last_bias = layers
+    loss = F.cross_entropy(F.linear(F.linear(x, weight, bias).relu(), last, last_bias), labels)
+    found = torch.autograd.grad(loss, [weight, bias])
+    return found[0], found[1]
+
+
+# -------------------------------------------------------------------------------------------------- eq. (4)
+def mixtures_of_rows(sizes: Sizes, context: Context) -> tuple[Mixtures, Tensors]:
+    """Eq. (4) on batches: each row k of the layer gives its own mixture Σ_i w_ki x_i, w_ki = ∂ℓ_i/∂b_k / Σ_i ∂ℓ_i/∂b_k.
+
+    And R-GAP on the mean gradient of two images, of different and of the same label: MSE to the nearer of the two.
+    """
+    found = Victims.of_each_class(context.pool, max(sizes.mixed))
+    arrays = {"mixture truth": pixels(found.x)}
+    errors, mixture_errors, own = [], [], []
+    for size in sizes.mixed:
+        x, labels = found.x[:size], found.labels[:size]
+        recovered, shares = mixtures(x, labels)
+        mixture_errors.append((recovered - shares @ x.flatten(1)).abs().max().item())
+        images = recovered.view(-1, *x.shape[1:])
+        errors.append(mse(images, x[: len(images)]).mean().item())
+        own.append((shares.diagonal().abs() / shares.abs().sum(1)).mean().item())
+        arrays[f"mixture {size}"] = pixels(images)
+    attacked, pair = Attacked.of("CNN2 V1", context.pool), found.x[:2]
+    alike, labels = drawn(context, 2, same=True)
+    table = Mixtures(
+        sizes=list(sizes.mixed),
+        mse_to_own_image=errors,
+        share_of_own=own,
+        mixture_error=mixture_errors,
+        rgap_mse=TwoImages(
+            different_labels=nearer(attacked, pair, found.labels[:2]),
+            same_label=nearer(attacked, alike, labels),
+        ),
+        grey_mse=mse(torch.zeros_like(pair), pair).min().item(),
+    )
+    return table, arrays
+
+
+def mixtures(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """What eq. (4) gives at the rows of the labels of a batch x (n, c, h, w), (n, d), on a net that is one fully
+    connected layer; and the shares w_ki of the images in it, (n, n)."""
+    network = ConvNet(())
+    theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
+    weight, bias = network.last
+    each = network.gradients(theta, x, labels)[bias]  # ∂ℓ_i/∂b (n, classes)
+    mixed = Gradient.averaged(network, theta, x, labels).gradients
+    # ∂ℓ_i/∂b_k is negative for k = y_i only: the row of a label is mostly its image's
+    return mixed[weight][0][labels] / mixed[bias][0][labels, None], (each / each.sum(0))[:, labels].T
+
+
+def nearer(attacked: Attacked, x: Tensor, labels: Tensor) -> float:
+    """Mean squared error of R-GAP on the mean gradient of two images, to the nearer one."""
+    gradient = Gradient.averaged(attacked.network, attacked.theta, x, labels)
+    return mse(rgap(gradient, check=False).expand(2, -1, -1, -1), x).min().item()

@@ -1,0 +1,147 @@
+"""Appendix D's sentences, each with what decides it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from companion.chapters.leakage_batches.experiment import Metrics
+from companion.chapters.leakage_batches.experiment import Mixtures
+from companion.chapters.leakage_batches.experiment import Separated
+from companion.chapters.leakage_batches.experiment import Sizes
+from companion.chapters.pictures import Colour
+from companion.chapters.pictures import PAGE
+from companion.chapters.pictures import REFERENCE
+from companion.chapters.pictures import SERIES
+from companion.chapters.pictures import beside_grey
+from companion.chapters.pictures import chart
+from companion.chapters.pictures import end_labels
+from companion.chapters.pictures import image_rows
+from companion.chapters.pictures import note
+from companion.store.results import Claim
+from companion.store.results import Result
+from matplotlib.figure import Figure
+from recon.scoring.nulls import clears
+import matplotlib.pyplot as plt
+
+
+EXACT = 1e-9  # of a pixel
+
+
+def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
+    """What eq. (4) returns, and what separation does."""
+    return [mixture_claim(metrics.mixtures), separated_claim(metrics.separated)]
+
+
+def mixture_claim(mixed: Mixtures) -> Claim:
+    """What eq. (4) and R-GAP make of the mean of several gradients."""
+    exact = max(mixed.mixture_error) <= EXACT
+    own = all(share > 1 / n for n, share in zip(mixed.sizes, mixed.share_of_own, strict=True))
+    return Claim(
+        "leakage-batches",
+        "C&C 5, Appendix G",
+        "For batches larger than one eq. (4) returns mixtures of the images.",
+        "batch size 1 only",
+        f"equal to Σ w_i x_i up to {max(mixed.mixture_error):.0e} in a pixel; share of the label's own image "
+        + ", ".join(f"{s:.0%} (n = {n})" for n, s in zip(mixed.sizes, mixed.share_of_own, strict=True))
+        + f"; R-GAP through CNN2 V1 on two images: MSE {mixed.rgap_mse.different_labels:.3g}, "
+        f"with one label {mixed.rgap_mse.same_label:.3g}",
+        "equal shares " + ", ".join(f"{1 / n:.0%}" for n in mixed.sizes) + f"; grey: MSE {mixed.grey_mse:.3g}",
+        "finding" if exact and own else ("partly" if exact else "not reproduced"),
+        value=mixed.share_of_own[-1],
+        null_value=1 / mixed.sizes[-1],
+    )
+
+
+def separated_claim(rows: list[Separated]) -> Claim:
+    """Many images through a fully connected first layer."""
+    cleared = [row.n for row in rows if clears(row.matches.ncc_08, row.best_null.ncc_08)]
+    return Claim(
+        "batches-unmixed",
+        "",
+        "Where the first layer is fully connected, blind source separation takes large batches apart.",
+        "",
+        "above NCC 0.8: "
+        + ", ".join(f"{row.matches.ncc_08} of {row.n}" for row in rows)
+        + "; within a tenth of grey's MSE: "
+        + ", ".join(f"{row.within} of {row.n}" for row in rows),
+        "best null at 0.8: " + ", ".join(str(row.best_null.ncc_08) for row in rows),
+        "finding" if len(cleared) == len(rows) else ("partly" if cleared else "not reproduced"),
+        value=float(max(cleared, default=0)),
+        null_value=0.0,
+    )
+
+
+@chart
+def plot_batches(result: Result[Metrics]) -> Figure:
+    """Images of 8 × 8 pixels with as many labels as possible: the share of the unknowns that the gradient fixes, and
+    the share of the images that are found, against the batch; a colour a network."""
+    figure, axes = plt.subplots(1, 2, figsize=(PAGE, 3.0), sharey=True, layout="constrained")
+    small = [row for row in result.metrics.batches if row.side == min(row.side for row in result.metrics.batches)]
+    for channels, colour, style in zip(sorted({row.channels for row in small}), SERIES, ("o-", "s--"), strict=False):
+        rows = [row for row in small if row.channels == channels and not row.same]
+        sizes, label = [row.n for row in rows], f"{rows[0].equations:,} weights"
+        axes[0].plot(sizes, [1 + row.missing / row.unknowns for row in rows], style, color=colour, label=label)
+        axes[1].plot(sizes, [row.found / row.n for row in rows], style, color=colour)
+    for ax, title in zip(axes, ("unknowns that are fixed", "images that are found"), strict=True):
+        ax.axvline(result.metrics.classes, color=REFERENCE, linestyle=":")
+        ax.set(xscale="log", xlabel="images in the batch", title=title, ylim=(-0.05, 1.05))
+        ax.set_xticks(ticks := [1, 4, 10, 64], [str(n) for n in ticks])
+        ax.minorticks_off()
+    axes[0].set_ylabel("share")
+    note(axes[1], "as many images\nas classes", (result.metrics.classes, 0.5), (-5, 0), REFERENCE, "right")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return figure
+
+
+def plot_images(result: Result[Metrics]) -> Figure:
+    """One batch: the images, their mean, and Gauss–Newton's."""
+    truth = result.array("truth")
+    mean = result.array("mixed").expand(len(truth), -1)
+    found = [("their mean", mean), ("from the mean\ngradient", result.array("x_hat"))]
+    return beside_grey(truth, found, "images")
+
+
+@chart
+def plot_counts(result: Result[Metrics]) -> Figure:
+    """Images above NCC 0.8 after separation, and the best null, against the batch."""
+    figure, ax = plt.subplots(figsize=(PAGE, 2.8))
+    rows = result.metrics.separated
+    sizes = [row.n for row in rows]
+    ends: list[tuple[float, str, Colour]] = []
+    for values, label, style, colour in (
+        ([row.matches.ncc_08 / row.n for row in rows], "separation", "o-", SERIES[0]),
+        ([row.best_null.ncc_08 / row.n for row in rows], "best null", "s:", REFERENCE),
+    ):
+        ax.plot(sizes, values, style, color=colour)
+        ends.append((values[-1], label, colour))
+    ax.set(xscale="log", xlabel="images in the batch", ylabel="share above NCC 0.8", ylim=(-0.05, 1.05))
+    ax.set_xticks(sizes, [str(n) for n in sizes])
+    ax.minorticks_off()
+    end_labels(ax, ends)
+    return figure
+
+
+def plot_separated(result: Result[Metrics]) -> Figure:
+    """Images of two batches and what separation has of them, scaled by the bias."""
+    sizes = [row.n for row in result.metrics.separated]
+    shown = dict.fromkeys((sizes[len(sizes) // 2], sizes[-1]))
+    rows = []
+    for n in shown:
+        rows.append((f"images,\n{n} in all", result.array(f"separated truth {n}"), "grey"))
+        rows.append(("unmixed", result.array(f"separated {n}"), "black"))
+    return image_rows(rows)
+
+
+def plot_mixtures(result: Result[Metrics]) -> Figure:
+    """What eq. (4) returns for averaged gradients of a fully connected net: mixtures."""
+    rows = [("images", result.array("mixture truth"), "grey")]
+    rows += [(f"batch of {n}", result.array(f"mixture {n}"), "black") for n in result.metrics.mixtures.sizes]
+    return image_rows(rows)
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+    "batches": plot_batches,
+    "images": plot_images,
+    "counts": plot_counts,
+    "separated": plot_separated,
+    "mixtures": plot_mixtures,
+}

@@ -1,0 +1,158 @@
+"""The sentences of appendix E, each with what decides it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from companion.chapters.leakage_defences.experiment import Metrics
+from companion.chapters.leakage_defences.experiment import Noisy
+from companion.chapters.leakage_defences.experiment import Privacy
+from companion.chapters.leakage_defences.experiment import SMALL
+from companion.chapters.leakage_defences.experiment import Sizes
+from companion.chapters.pictures import Colour
+from companion.chapters.pictures import FREE
+from companion.chapters.pictures import PAGE
+from companion.chapters.pictures import REFERENCE
+from companion.chapters.pictures import SERIES
+from companion.chapters.pictures import chart
+from companion.chapters.pictures import note
+from companion.store.results import Claim
+from companion.store.results import Result
+from companion.store.results import verdict
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from statistics import geometric_mean as mean
+import math
+import matplotlib.pyplot as plt
+import numpy as np
+
+
+WITHIN = 2.0  # factor between predicted and found error
+
+
+NO_BETTER = 0.8  # of grey's error: what counts as nothing left
+
+
+def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
+    """Noise, its prediction, and c(M)."""
+    return [
+        noise_claim(metrics),
+        predicted_claim(metrics),
+        metric_claim(metrics),
+    ]
+
+
+def noise_claim(metrics: Metrics) -> Claim:
+    """The least noise that leaves nothing, by network."""
+    hides = {name: hidden_from(rows, metrics.grey[name]) for name, rows in metrics.noise.items()}
+    said = ", ".join(
+        f"{name} ({len(metrics.grey[name])} images) {'none tried' if z is None else f'z = {z:g}'}"
+        for name, z in hides.items()
+    )
+    most = max(row.z for row in next(iter(metrics.noise.values())))
+    lost = {name: rgap_lost(rows, metrics, name) for name, rows in metrics.noise.items()}
+    found = [z is not None for z in hides.values()]
+    return Claim(
+        "leakage-noise",
+        "C&C Appendix G",
+        "Noise on the gradient is a defence against an attacker who takes every pixel by itself: enough of it leaves "
+        "hardly anything that is better than a grey image.",
+        "left open",
+        f"for this attacker the most probable image is no better than grey (its error is above {NO_BETTER:.0%} of "
+        f"grey's) from this noise on: {said}, in units of the gradient's norm on every entry",
+        "a grey image; R-GAP is worse than grey from "
+        + ", ".join(f"{name} z = {z:g}" for name, z in lost.items() if z is not None),
+        "finding" if all(found) else "partly" if any(found) else "not reproduced",
+        value=max((z or math.inf) for z in hides.values()),
+        null_value=most,
+    )
+
+
+def hidden_from(rows: list[Noisy], grey: list[float]) -> float | None:
+    """The least z from which on the most probable image's error stays above `NO_BETTER` of a grey image's."""
+    hides = None
+    for row in reversed(rows):
+        if mean(row.mse) < NO_BETTER * mean(grey):
+            break
+        hides = row.z
+    return hides
+
+
+def rgap_lost(rows: list[Noisy], metrics: Metrics, name: str) -> float | None:
+    """The least z at which R-GAP is worse than grey."""
+    worse = [row.z for row in rows if row.rgap is not None and mean(row.rgap) > mean(metrics.grey[name])]
+    return min(worse, default=None)
+
+
+def predicted_claim(metrics: Metrics) -> Claim:
+    """The adversary's own estimate of their error."""
+    ratios = {name: [mean(row.mse) / mean(row.predicted) for row in rows] for name, rows in metrics.noise.items()}
+    every = [ratio for each in ratios.values() for ratio in each]
+    near = [1 / WITHIN <= ratio <= WITHIN for ratio in every]
+    return Claim(
+        "defences-predicted",
+        "",
+        "The adversary knows how far off they are: the posterior variance, computed without the truth, is within a "
+        "factor of two of the error of the most probable image at every noise.",
+        "",
+        "the error is between these multiples of the predicted one: "
+        + "; ".join(f"{name} {min(each):.2f} and {max(each):.2f}" for name, each in ratios.items()),
+        "predicting grey's error at every noise is off by a factor of up to "
+        f"{max(mean(metrics.grey[name]) / mean(rows[0].mse) for name, rows in metrics.noise.items()):.0e}",
+        "finding" if all(near) else ("partly" if sum(near) >= 0.8 * len(near) else "not reproduced"),
+        value=max(max(every), 1 / min(every)),
+        null_value=WITHIN,
+    )
+
+
+def metric_claim(metrics: Metrics) -> Claim:
+    """The paper's one sentence on a defence."""
+    lowered = [any(c < row.c[0] for c in row.c[1:]) for row in metrics.deficiency]
+    return Claim(
+        "defences-metric",
+        "C&C Appendix G",
+        "Noise on the gradients reduces c(M).",
+        "an insight from the analysis",
+        "; ".join(
+            f"c(M) of {row.network} is " + ", ".join(f"{c} at σ = {s:g}" for s, c in zip(row.sigma, row.c, strict=True))
+            for row in metrics.deficiency
+        ),
+        "without noise: the first number of each",
+        verdict(all(lowered)) if all(lowered) or not any(lowered) else "partly",
+        value=float(sum(lowered)),
+        null_value=0.0,
+    )
+
+
+COLOURS: dict[str, Colour] = dict(zip((*SMALL, "CNN2 V1", "CNN3 V2"), SERIES, strict=False))
+
+
+USUAL = 8.0  # an ε of training that is called private in practice
+
+
+@chart
+def plot_noise(result: Result[Metrics]) -> Figure:
+    """Error of the most probable image against z, every image a dot, and what the adversary predicts (lines)."""
+    metrics = result.metrics
+    figure, ax = plt.subplots(figsize=(PAGE, 3.6))
+    for name, rows in metrics.noise.items():
+        z, predicted = [row.z for row in rows], [float(np.mean(row.predicted)) for row in rows]
+        ax.plot(z, predicted, color=COLOURS[name], label=name)
+        for row in rows:
+            ax.plot([row.z] * len(row.mse), row.mse, ".", color=COLOURS[name], alpha=0.6)
+    grey = float(np.mean(metrics.grey[SMALL[0]]))
+    ax.set(xscale="log", yscale="log", ylim=(None, 1), xlabel="noise multiplier z", ylabel="mean squared error")
+    ax.axhline(grey, color=REFERENCE, linestyle="--", label="a grey image\n(null)")
+    _private(ax, metrics.privacy)
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return figure
+
+
+def _private(ax: Axes, privacy: list[Privacy]) -> None:
+    """A band over the noise that a usual training is called private with."""
+    private = [row.z for row in privacy if row.training <= USUAL]
+    if private:
+        ax.axvspan(min(private), 1.3 * max(row.z for row in privacy), color=FREE, alpha=0.12, linewidth=0)
+        note(ax, f"ε ≤ {USUAL:g}", (min(private), 1.0), (4, -8), FREE, high=True)
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {"noise": plot_noise}

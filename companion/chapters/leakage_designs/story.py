@@ -1,0 +1,109 @@
+"""What the paper advises builders of networks, and what the joint rank says instead."""
+
+from __future__ import annotations
+
+from companion.chapters.leakage_common import spearman
+from companion.chapters.leakage_designs.experiment import Metrics
+from companion.chapters.leakage_designs.experiment import Sizes
+from companion.chapters.pictures import PAGE
+from companion.chapters.pictures import SERIES
+from companion.chapters.pictures import chart
+from companion.store.results import Claim
+from companion.store.results import Result
+from matplotlib.figure import Figure
+from scipy.stats import bootstrap
+import matplotlib.pyplot as plt
+import numpy as np
+
+
+FEW = 8  # designs, below which a correlation says nothing
+
+
+def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
+    """Advice, and width."""
+    return [recommendation(metrics, sizes), wide_claim(metrics)]
+
+
+def correlation(x: list[float], y: list[float]) -> tuple[float, float, float] | None:
+    """Spearman's ρ and the central 95 % of its bootstrap; None where there are too few, or no two different ones."""
+    if len(x) < FEW or len(set(x)) < 2 or len(set(y)) < 2:
+        return None
+
+    drawn = bootstrap(
+        (x, y), spearman, paired=True, n_resamples=1000, method="percentile", rng=np.random.default_rng(0)
+    )
+    interval = drawn.confidence_interval
+    return float(spearman(np.array(x), np.array(y))), float(interval.low), float(interval.high)
+
+
+def in_words(found: tuple[float, float, float] | None) -> str:
+    """ρ with its interval."""
+    return "too few" if found is None else f"{found[0]:.2f} [{found[1]:.2f}, {found[2]:.2f}]"
+
+
+def chance(count: int) -> str:
+    """What 95 % of unrelated numbers stay below."""
+    return f"unrelated numbers reach ± {1.96 / max(count - 1, 1) ** 0.5:.2f}"
+
+
+def recommendation(metrics: Metrics, sizes: Sizes) -> Claim:
+    """A small c(M) as advice."""
+    rows = metrics.designs
+    psnr = [row.decibels("cosine") for row in rows]
+    by_c, by_rank = correlation([row.c for row in rows], psnr), correlation([min(row.missing) for row in rows], psnr)
+    low = [row for row in rows if row.c < 0]
+    given = [row for row in low if all(row.found)]
+    holds = by_c is not None and by_c[1] > 0
+    return Claim(
+        "leakage-recommendation",
+        "C&C 3.3",
+        "Against leakage, design a network with a small c(M).",
+        "recommended",
+        f"{len(rows)} networks drawn at random, {sizes.side} × {sizes.side}: rank correlation of c(M) with CosineTV's "
+        f"PSNR {in_words(by_c)}, of the joint rank {in_words(by_rank)}; of the {len(low)} networks with c(M) < 0 "
+        f"Gauss–Newton finds every image on {len(given)}",
+        chance(len(rows)),
+        "undecided" if by_c is None else ("not reproduced" if not holds else ("partly" if given else "reproduced")),
+        value=by_c and by_c[0],
+        null_value=by_rank and by_rank[0],
+    )
+
+
+def wide_claim(metrics: Metrics) -> Claim:
+    """Wide layers at the beginning."""
+    rows = metrics.designs
+    found = correlation([row.width for row in rows], [row.decibels("cosine") for row in rows])
+    return Claim(
+        "designs-wide",
+        "C&C 3.3",
+        "Networks whose first layers are wide are less secure.",
+        "from the metric",
+        f"rank correlation of the first layer's width with CosineTV's PSNR {in_words(found)}",
+        chance(len(rows)),
+        "undecided" if found is None else ("reproduced" if found[1] > 0 else "not reproduced"),
+        value=found and found[0],
+        null_value=0.0,
+    )
+
+
+@chart
+def plot_designs(result: Result[Metrics]) -> Figure:
+    """CosineTV's PSNR against c(M), and against what all layers together lack; full dots: found by Gauss–Newton."""
+    figure, axes = plt.subplots(1, 2, figsize=(PAGE, 3.6), sharey=True, layout="constrained")
+    rows = result.metrics.designs
+    panels = (
+        (axes[0], [-row.c for row in rows], "−c(M): what single layers lack"),
+        (axes[1], [-min(row.missing) for row in rows], "what all layers together lack"),
+    )
+    for ax, x, label in panels:
+        for at, row in zip(x, rows, strict=True):
+            given = all(row.found)
+            ax.plot(at, row.decibels("cosine"), "o", color=SERIES[0], fillstyle="full" if given else "none")
+        ax.set(xscale="symlog", xlabel=f"{label} (equations)")
+        ax.set_xlim(left=-0.3)
+        ax.set_xticks([0, *ax.get_xticks()[ax.get_xticks() >= 10][::2]])
+    words = {SERIES[0]: "Gauss–Newton finds every image", "white": "it does not"}
+    dots = [plt.Line2D([], [], color=SERIES[0], marker="o", ls="", mfc=k, label=v) for k, v in words.items()]
+    figure.legend(handles=dots, loc="outside upper center", ncols=2)
+    axes[0].set_ylabel("PSNR of CosineTV (dB, peak 1)")
+    return figure

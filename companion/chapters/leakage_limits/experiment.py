@@ -1,0 +1,274 @@
+"""Gauss–Newton through a residual block, and the gradient of a batch through a layer made to be read."""
+
+from __future__ import annotations
+
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from companion.chapters.leakage_common import CERTAIN
+from companion.chapters.leakage_common import CLASSES
+from companion.chapters.leakage_common import FOUND
+from companion.chapters.leakage_common import Victims
+from companion.chapters.leakage_common import averaged_victims
+from companion.chapters.leakage_common import count_found
+from companion.chapters.leakage_common import inputs
+from companion.chapters.leakage_common import pixels
+from companion.chapters.leakage_limits.residual import residual_network
+from companion.chapters.leakage_networks import SEED
+from dataclasses import dataclass
+from functools import partial
+from recon.attacks.batches import ModuleSystem
+from recon.attacks.batches import by_cosine
+from recon.attacks.batches import by_hopping
+from recon.attacks.gauss_newton import RowSpace
+from recon.attacks.gauss_newton import by_columns
+from recon.attacks.imprint import Imprint
+from recon.attacks.imprint import edges_of
+from recon.attacks.imprint import row_by_row
+from recon.nets.module import default_start
+from recon.optim.rng import named
+from recon.released import Gradient
+from torch import Tensor
+from torch import nn
+import time
+import torch
+import torch.nn.functional as F
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """One network with a residual block.  equations: entries of its gradient · unknowns: of an image · rank: of the
+    Jacobian at the first image · counts of images: found to half a grey level, known to be found by the adversary, and
+    known but not found · mse, residual: of each image · matched: error of Adam on the cosine, of each image;
+    matched_found: images that it finds."""
+
+    name: str
+    equations: int
+    unknowns: int
+    rank: int
+    determined: int
+    found: int
+    known: int
+    falsely_known: int
+    mse: list[float]
+    matched: list[float]
+    matched_found: int
+    residual: list[float]
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imprinted:
+    """One batch of n images through a layer with so many bins.  alone: images that share their bin with no other ·
+    expected: of them, if all bins were equally likely · found: images within half a grey level · known: candidates that
+    the server holds to be one image · falsely_known: of these, the ones that are none · honest: images within half a
+    grey level in the rows of an ordinary layer as wide, by eq. (4)."""
+
+    n: int
+    bins: int
+    alone: int
+    expected: float
+    found: int
+    known: int
+    falsely_known: int
+    honest: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """blocks: by network · grey: error of a grey image, for each image · imprint: by batch and bins."""
+
+    blocks: list[Block]
+    grey: list[float]
+    imprint: list[Imprinted]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Residual:
+    """A network with one residual block.  channels · activation · pooled: whether the mean over positions comes before
+    the last layer, as He et al. have it."""
+
+    channels: int
+    activation: str
+    pooled: bool
+
+    @property
+    def name(self) -> str:
+        """As figures and tables name it."""
+        return f"{self.activation}, {'pooled' if self.pooled else 'flat'}, {self.channels} channels"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """residual: networks · side: of their images, averaged down · images: attacked, of all classes · hops: of
+    Gauss–Newton, at most · match_steps: of Adam on the cosine · public: images that the server has of its own ·
+    batches: sizes of a client's batch · bins: of the server's layer."""
+
+    residual: tuple[Residual, ...] = tuple(
+        Residual(channels=channels, activation=activation, pooled=pooled)
+        for activation in ("tanh", "relu")
+        for pooled, channels in ((False, 8), (True, 8))
+    )
+    side: int = 8
+    images: int = 4
+    hops: int = 12
+    match_steps: int = 500
+    public: int = 500
+    batches: tuple[int, ...] = (16, 64, 256)
+    bins: tuple[int, ...] = (64, 256, 1024)
+
+
+SIZES = {
+    "smoke": Sizes(
+        residual=(
+            Residual(channels=4, activation="tanh", pooled=False),
+            Residual(channels=4, activation="relu", pooled=True),
+        ),
+        side=4,
+        images=1,
+        hops=1,
+        match_steps=5,
+        public=60,
+        batches=(8, 16),
+        bins=(16, 64),
+    ),
+    "laptop": Sizes(images=2),
+    "paper": Sizes(
+        residual=(
+            *Sizes.residual,
+            Residual(channels=16, activation="tanh", pooled=True),
+            Residual(channels=16, activation="relu", pooled=True),
+        ),
+        images=20,
+        hops=25,
+    ),
+}
+
+
+SHOWN = 8
+
+
+TAKEN = 100  # images that are victims elsewhere, and so none of the server's
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Two questions."""
+    x, _ = averaged_victims(context.pool, sizes.images, sizes.side)
+    names = [each.name for each in sizes.residual]
+    runs = context.sweep(partial(block_unit, sizes, context), names, "residual blocks")
+    arrays = {"truth": pixels(x)} | {f"x_hat {name}": pixels(found["x_hat"]) for name, found in runs.items()}
+    imprint = []
+    public, rest = images_of_server_and_clients(sizes, context)
+    for n in sorted({min(n, len(rest)) for n in sizes.batches}):
+        for bins in sizes.bins:
+            row, shown = imprinted(rest[:n], bins, inputs(context.pool, public), context)
+            imprint.append(row)
+            arrays |= {f"{kind} {n} {bins}": pixels(each) for kind, each in shown.items()}
+    metrics = Metrics(
+        blocks=[block(name, found, x) for name, found in runs.items()],
+        grey=x.square().flatten(1).mean(1).tolist(),
+        imprint=imprint,
+    )
+    return Outcome(metrics, arrays)
+
+
+def images_of_server_and_clients(sizes: Sizes, context: Context) -> tuple[list[int], list[int]]:
+    """Rows of the pool in an order that the seed draws, without the victims: the server's own, and all others."""
+    taken = set(Victims.of_all_classes(context.pool, TAKEN).index)
+    order = torch.randperm(len(context.pool.index), generator=named(context.seed, "limits.images")).tolist()
+    free = [row for row in order if int(context.pool.index[row]) not in taken]
+    count = min(sizes.public, len(free) // 2)
+    return free[:count], free[count:]
+
+
+def block_unit(sizes: Sizes, context: Context, name: str) -> Tensors:
+    """One network, image by image: the attack, its certificate, and the rank at the truth."""
+    residual: Residual = next(each for each in sizes.residual if each.name == name)
+    x, labels = averaged_victims(context.pool, sizes.images, sizes.side)
+    public, _ = images_of_server_and_clients(sizes, context)
+    normed_on = F.avg_pool2d(inputs(context.pool, public), 32 // sizes.side)
+    network = residual_network(residual.channels, residual.activation, residual.pooled, normed_on, SEED)
+    began = time.perf_counter()
+    rows = []
+    for image, label in zip(x, labels, strict=True):
+        system = ModuleSystem.of(
+            Gradient.of(network.module, F.cross_entropy, image[None], label[None]), tuple(image.shape)
+        )
+        found = by_hopping(system, sizes.hops)
+        rank = rank_at(system, found.x)
+        rank_there = rank if (found.x - image.flatten()).abs().max() < FOUND**2 else rank_at(system, image.flatten())
+        matched = by_cosine(system, sizes.match_steps)
+        rows.append((found.x.view_as(image), found.energy[-1].sqrt(), rank, rank_there, matched.view_as(image)))
+    images, residuals, ranks, ranks_there, by_matching = zip(*rows, strict=True)
+    return {
+        "x_hat": torch.stack(images),
+        "matched": torch.stack(by_matching),
+        "residual": torch.stack(residuals),
+        "rank": torch.tensor(ranks),
+        "rank_at_truth": torch.tensor(ranks_there),
+        "equations": torch.tensor(len(system.released)),
+        "seconds": torch.tensor(time.perf_counter() - began),
+    }
+
+
+def rank_at(system: ModuleSystem, x: Tensor) -> int:
+    """Of ∂h/∂x."""
+    return RowSpace.of(by_columns(system, x).mT).basis.shape[1]
+
+
+def block(name: str, found: Tensors, x: Tensor) -> Block:
+    """One network against the truth."""
+    unknowns = x[0].numel()
+    near = (found["x_hat"] - x).abs().flatten(1).amax(1) <= FOUND
+    known = (found["residual"] <= CERTAIN) & (found["rank"] == unknowns)
+    return Block(
+        name=name,
+        equations=int(found["equations"]),
+        unknowns=unknowns,
+        rank=int(found["rank_at_truth"][0]),
+        determined=int((found["rank_at_truth"] == unknowns).sum()),
+        found=count_found(found["x_hat"], x),
+        known=int(known.sum()),
+        falsely_known=int((known & ~near).sum()),
+        mse=(found["x_hat"] - x).square().flatten(1).mean(1).tolist(),
+        matched=(found["matched"] - x).square().flatten(1).mean(1).tolist(),
+        matched_found=count_found(found["matched"], x),
+        residual=found["residual"].tolist(),
+        seconds=round(float(found["seconds"]) / len(x), 2),
+    )
+
+
+def imprinted(rows: list[int], bins: int, public: Tensor, context: Context) -> tuple[Imprinted, Tensors]:
+    """One batch, float32 as clients compute; and some images with what was read of them."""
+    n, x, labels = len(rows), inputs(context.pool, rows), torch.from_numpy(context.pool.labels[rows]) % CLASSES
+    flat = x.flatten(1).float()
+    edges = edges_of(public.flatten(1).float(), bins)
+    generator = named(context.seed, "limits.server", bins)
+    v, c = torch.randn(CLASSES, generator=generator) / bins, 0.1 * torch.randn(CLASSES, generator=generator)
+    server = Imprint(edges, v, c)
+    read = server.read(server.mean_gradient(flat, labels), n)
+    away = torch.cdist(read.images, flat.double(), p=float("inf"))
+    true = away.amin(1) <= FOUND
+    together = torch.bincount(torch.bucketize(flat.mean(1), edges), minlength=bins + 1)
+    row = Imprinted(
+        n=n,
+        bins=bins,
+        alone=int((together == 1).sum()),
+        expected=n * (1 - 1 / bins) ** (n - 1),
+        found=int((away.amin(0) <= FOUND).sum()),
+        known=int(read.alone.sum()),
+        falsely_known=int((read.alone & ~true).sum()),
+        honest=from_ordinary(flat, labels, bins, context),
+    )
+    nearest = read.images[(read.images[:, None] - flat.double()).square().mean(2).argmin(0)[:SHOWN]]
+    return row, {"sent": x[:SHOWN], "read": nearest.view(-1, *x.shape[1:]).clamp(-0.5, 0.5)}
+
+
+def from_ordinary(x: Tensor, labels: Tensor, width: int, context: Context) -> int:
+    """Images (n, d) within half a grey level of a row of an ordinary first layer's mean gradient over its bias."""
+    first = nn.Linear(x.shape[1], width)
+    network = nn.Sequential(first, nn.ReLU(), nn.Linear(width, CLASSES))
+    default_start(network, named(context.seed, "limits.ordinary", width))
+    weight, bias = torch.autograd.grad(F.cross_entropy(network(x), labels), [first.weight, first.bias])
+    rows = row_by_row({"w1": weight, "b1": bias})
+    return int((torch.cdist(rows, x.double(), p=float("inf")).amin(0) <= FOUND).sum())

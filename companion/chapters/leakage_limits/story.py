@@ -1,0 +1,154 @@
+"""Two sentences: on a network that the paper leaves open, and on a server that it trusts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from companion.chapters.leakage_common import LEAST
+from companion.chapters.leakage_limits.experiment import Block
+from companion.chapters.leakage_limits.experiment import Metrics
+from companion.chapters.leakage_limits.experiment import Sizes
+from companion.chapters.pictures import Colour
+from companion.chapters.pictures import PAGE
+from companion.chapters.pictures import REFERENCE
+from companion.chapters.pictures import SERIES
+from companion.chapters.pictures import TRAIN
+from companion.chapters.pictures import activations_in
+from companion.chapters.pictures import chart
+from companion.chapters.pictures import end_labels
+from companion.chapters.pictures import image_rows
+from companion.store.results import Claim
+from companion.store.results import Result
+from matplotlib.figure import Figure
+from typing import Any
+import matplotlib.pyplot as plt
+import numpy as np
+
+
+NEAR = 0.9  # of the images that are alone in their bin
+
+
+FEW = 0.1  # of the candidates that the server holds to be images
+
+
+def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
+    """Residual block, imprint."""
+    return [residual_claim(metrics, sizes), imprint_claim(metrics)]
+
+
+def smooth(metrics: Metrics) -> list[Block]:
+    """Networks with tanh."""
+    return [row for row in metrics.blocks if row.name.startswith("tanh")]
+
+
+def residual_claim(metrics: Metrics, sizes: Sizes) -> Claim:
+    """With a smooth activation."""
+    rows = smooth(metrics)
+    found, images = sum(row.found for row in rows), sum(len(row.mse) for row in rows)
+    wrong = sum(row.falsely_known for row in rows)
+    matched = sum(row.matched_found for row in rows)
+    return Claim(
+        "leakage-residual",
+        "",
+        "Gauss–Newton on the whole gradient goes through a residual block with batch norm (its means and variances "
+        "fixed) and tanh, and the adversary knows where it arrived.",
+        "residual networks are left open; by a Taylor expansion of the block",
+        f"images of {sizes.side} × {sizes.side}: "
+        + "; ".join(
+            f"{row.name}: of {len(row.mse)} images {row.determined} are locally determined, {row.found} found, "
+            f"{row.known} known to be found"
+            for row in rows
+        )
+        + f"; {wrong} wrongly held to be found",
+        f"Adam on the cosine: {matched} found, MSE "
+        + "; ".join(f"{row.name} {np.mean(row.matched):.2g}" for row in rows)
+        + f"; a grey image {np.mean(metrics.grey):.2g}",
+        "not reproduced" if wrong or found <= matched else ("finding" if found == images else "partly"),
+        value=found,
+        null_value=matched,
+    )
+
+
+def imprint_claim(metrics: Metrics) -> Claim:
+    """A malicious server against an honest one with a layer as wide."""
+    rows = metrics.imprint
+    good = [
+        row.found > row.honest and row.found >= NEAR * row.alone and row.falsely_known <= max(1, FEW * row.known)
+        for row in rows
+    ]
+    most = max(rows, key=lambda row: row.found)
+    return Claim(
+        "leakage-imprint",
+        "",
+        "A server that chooses the network reads every image of a batch that is alone in its bin, and knows which of "
+        "its candidates are images.",
+        "as reported (Fowl et al. 2022)",
+        "images read: "
+        + "; ".join(
+            f"{row.found} of {row.n} with {row.bins} bins ({row.alone} alone in theirs; {row.known} held to be images"
+            + (f", {row.falsely_known} wrongly)" if row.falsely_known else ")")
+            for row in rows
+        ),
+        "from the rows of an ordinary layer as wide: "
+        + "; ".join(f"{row.honest} of {row.n} with {row.bins} units" for row in rows)
+        + f"; by chance {most.expected:.0f} of {most.n} would be alone in {most.bins} bins",
+        "finding" if all(good) else ("partly" if any(good) else "not reproduced"),
+        value=most.found,
+        null_value=most.honest,
+    )
+
+
+FOUND: dict[str, Any] = {"color": TRAIN, "mec": "none"}
+
+
+BY_ADAM: dict[str, Any] = {"mfc": "none", "mec": SERIES[1]}
+
+
+@chart
+def plot_blocks(result: Result[Metrics]) -> Figure:
+    """Error of every image behind a residual block, network by network: Gauss–Newton's (dots) and Adam's (rings)."""
+    metrics = result.metrics
+    figure, ax = plt.subplots(figsize=(PAGE, 0.42 * len(metrics.blocks) + 0.8))
+    for y, row in enumerate(metrics.blocks):
+        for errors, shift, style in ((row.mse, -0.13, FOUND), (row.matched, 0.13, BY_ADAM)):
+            ax.plot(np.maximum(errors, LEAST), [y + shift] * len(errors), "o", ms=5, alpha=0.7, **style)
+    ax.plot([], [], "o", ms=5, label="Gauss–Newton", **FOUND)
+    ax.plot([], [], "o", ms=5, label="Adam", **BY_ADAM)
+    ax.set_yticks(range(len(metrics.blocks)), [activations_in(row.name) for row in metrics.blocks])
+    ax.set(xscale="log", xlabel="mean squared error", ylim=(len(metrics.blocks) - 0.5, -0.5))
+    ax.axvline(float(np.mean(metrics.grey)), color=REFERENCE, linestyle="--", label="a grey image\n(null)")
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return figure
+
+
+def plot_server(result: Result[Metrics]) -> Figure:
+    """Images of the largest batch, and the nearest candidate by the number of bins."""
+    metrics = result.metrics
+    n = max(row.n for row in metrics.imprint)
+    bins = sorted({row.bins for row in metrics.imprint})
+    rows = [(f"sent, in a\nbatch of {n}", result.array(f"sent {n} {bins[0]}"), "grey")]
+    rows += [(f"{each} bins", result.array(f"read {n} {each}"), "black") for each in bins]
+    return image_rows(rows)
+
+
+@chart
+def plot_bins(result: Result[Metrics]) -> Figure:
+    """Share of a batch that is found against the number of bins, and what is expected."""
+    figure, ax = plt.subplots(figsize=(PAGE, 3.4))
+    batches = sorted({row.n for row in result.metrics.imprint})
+    ends: list[tuple[float, str, Colour]] = []
+    for n, colour in zip(batches, SERIES, strict=False):
+        rows = [row for row in result.metrics.imprint if row.n == n]
+        bins = np.geomspace(min(row.bins for row in rows), max(row.bins for row in rows), 50)
+        ax.plot(bins, (1 - 1 / bins) ** (n - 1), ":", color=colour)
+        ax.plot([row.bins for row in rows], [row.found / n for row in rows], "o", color=colour)
+        ends.append((max(rows, key=lambda row: row.bins).found / n, f"batch of {n}", colour))
+    ax.set(xscale="log", xlabel="bins of the server's layer", ylabel="share of the batch that is found", ylim=(0, 1.05))
+    end_labels(ax, ends)
+    return figure
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+    "blocks": plot_blocks,
+    "server": plot_server,
+    "bins": plot_bins,
+}

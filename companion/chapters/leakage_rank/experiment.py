@@ -1,0 +1,166 @@
+"""Chapter 10: rank deficiency of every layer's system at the first victim, c(M), and c(M) against PSNRs."""
+
+from __future__ import annotations
+
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.leakage_common import Attacked
+from companion.chapters.leakage_common import Spread
+from companion.chapters.leakage_common import Victims
+from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.published import DIVERGED
+from companion.chapters.published import METHODS
+from companion.chapters.published import PUBLISHED
+from companion.chapters.published import PUBLISHED_RANK
+from dataclasses import dataclass
+from recon.analysis.identifiability import numerical_rank
+from recon.analysis.identifiability import security_metric
+from recon.attacks.rgap import generic_deficiencies
+from recon.attacks.rgap import rgap
+from recon.attacks.rgap import systems
+from recon.released import Gradient
+from recon.scoring.metrics import mse
+from recon.scoring.metrics import psnr
+from scipy.stats import permutation_test
+from scipy.stats import spearmanr
+from typing import ClassVar
+import math
+import numpy as np
+import time
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks:
+    """One network, layer by layer from the image on.
+
+    rd: rank deficiency of each layer's system · generic_rd: by the formula in the layer's shape · condition: condition
+    number · unknowns: dim x_{i−1} · c: the security metric c(M) · published_…: in Table 1.
+    """
+
+    rd: list[int]
+    generic_rd: list[int]
+    condition: list[float]
+    unknowns: list[int]
+    c: int
+    published_rd: list[int]
+    published_c: int
+
+    @property
+    def as_published(self) -> bool:
+        """Whether every integer is that of Table 1."""
+        return self.rd == self.published_rd and self.c == self.published_c
+
+
+OURS = "R-GAP, ours"
+
+
+WITHOUT = ", without CNN4 V2"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics(Spread):
+    """networks: by name · spearman_with_published_psnr: rank correlation of c(M) with each method's published PSNR, and
+    with `OURS`, with and `WITHOUT` CNN4 V2; None for fewer than three networks · chance: how often networks in random
+    order have a correlation as large."""
+
+    rows_field: ClassVar[str] = "networks"
+
+    networks: dict[str, Ranks]
+    seconds: float
+    spearman_with_published_psnr: dict[str, float | None]
+    chance: dict[str, float | None]
+
+    def correlations(self) -> dict[str, float]:
+        """Those that there are, in the order of Appendix E."""
+        found = self.spearman_with_published_psnr
+        keys = [key for method in (*METHODS, OURS) for key in (method, method + WITHOUT)]
+        return {key: value for key in keys if (value := found.get(key)) is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """networks: names in `companion.chapters.leakage_networks.TABLE_1`."""
+
+    networks: tuple[str, ...] = tuple(TABLE_1)
+
+
+SIZES = {
+    "smoke": Sizes(networks=("CNN3 V2", "CNN3 V4")),
+    "laptop": Sizes(),
+    "paper": Sizes(),
+}
+
+
+PERMUTATIONS = 2000  # of the networks
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Table 1, and the correlation of c(M) with the published PSNRs and with our own by R-GAP."""
+    found, start = Victims.of(context.pool), time.perf_counter()
+    attacked = {name: Attacked.of(name, context.pool) for name in sizes.networks}
+    networks = {name: ranks(name, network, found) for name, network in attacked.items()}
+    seconds = round(time.perf_counter() - start, 1)
+    psnrs = {
+        name: {m: PUBLISHED[name][m][1] for m in METHODS if PUBLISHED[name][m][0] <= DIVERGED}
+        | {OURS: own_psnr(network, found)}
+        for name, network in attacked.items()
+    }
+    c = {name: row.c for name, row in networks.items()}
+    ranked = correlations(c, psnrs)
+    metrics = Metrics(
+        networks=networks,
+        seconds=seconds,
+        spearman_with_published_psnr={key: each and each[0] for key, each in ranked.items()},
+        chance={key: each and each[1] for key, each in ranked.items()},
+    )
+    return Outcome(metrics, {})
+
+
+def ranks(name: str, attacked: Attacked, found: Victims) -> Ranks:
+    """One row of Table 1, at the first victim."""
+    network = attacked.network
+    each = [numerical_rank(u) for u in systems(network, attacked.theta, found.x[:1], found.labels[:1])]
+    deficiencies = [rank.deficiency for rank in each]
+    return Ranks(
+        rd=deficiencies,
+        generic_rd=generic_deficiencies(network),
+        condition=[rank.condition for rank in each],
+        unknowns=[math.prod(shape) for shape in network.image_shapes()[:-1]],
+        c=security_metric(deficiencies),
+        published_rd=list(PUBLISHED_RANK[name][0]),
+        published_c=PUBLISHED_RANK[name][1],
+    )
+
+
+def own_psnr(attacked: Attacked, found: Victims) -> float:
+    """Our own PSNR (peak 255) by R-GAP, mean over the images; exact solutions count as 300 dB."""
+    gradient = Gradient.each(attacked.network, attacked.theta, found.x, found.labels)
+    error = mse(torch.cat([rgap(victim) for victim in gradient.split()]), found.x)
+    return psnr(error, 255.0).clamp(max=300.0).mean().item()
+
+
+def correlations(c: dict[str, int], psnrs: dict[str, dict[str, float]]) -> dict[str, tuple[float, float] | None]:
+    """Spearman correlation of c(M) with each method's PSNR, with and without CNN4 V2, and the share of permutations
+    of the networks with one as large; None for < 3 networks."""
+    found: dict[str, tuple[float, float] | None] = {}
+    methods = dict.fromkeys(method for row in psnrs.values() for method in row)
+    for method in methods:
+        for key, left_out in ((method, ""), (method + WITHOUT, "CNN4 V2")):
+            names = [name for name in c if method in psnrs.get(name, {}) and name != left_out]
+            metric, decibels = [c[name] for name in names], [psnrs[name][method] for name in names]
+            enough = len(names) > 2 and len(set(metric)) > 1 and len(set(decibels)) > 1
+            found[key] = _ranked(metric, decibels) if enough else None
+    return found
+
+
+def _ranked(metric: list[int], decibels: list[float]) -> tuple[float, float]:
+    tested = permutation_test(
+        (np.array(metric),),
+        lambda x: spearmanr(x, decibels).statistic,
+        permutation_type="pairings",
+        alternative="greater",
+        n_resamples=PERMUTATIONS,
+        rng=np.random.default_rng(0),
+    )
+    return float(tested.statistic), float(tested.pvalue)

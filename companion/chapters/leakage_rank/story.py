@@ -1,0 +1,111 @@
+"""Chapter 10's sentences: Table 1, the generic rank, and what c(M) predicts."""
+
+from __future__ import annotations
+
+from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.leakage_rank.experiment import Metrics
+from companion.chapters.leakage_rank.experiment import Ranks
+from companion.chapters.leakage_rank.experiment import Sizes
+from companion.chapters.pictures import PAGE
+from companion.chapters.pictures import SERIES
+from companion.chapters.pictures import chart
+from companion.chapters.pictures import note
+from companion.chapters.published import LABELS
+from companion.chapters.published import METHODS
+from companion.chapters.published import PUBLISHED_RANK
+from companion.store.results import Claim
+from companion.store.results import Result
+from companion.store.results import verdict
+from matplotlib.figure import Figure
+import matplotlib.pyplot as plt
+
+
+LEVEL = 0.05
+
+
+def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
+    """Table 1, and two sentences on what it means."""
+    rows = metrics.networks
+    same = [row.as_published for row in rows.values()]
+    generic = [row.rd == row.generic_rd for row in rows.values()]
+    counted = [row.rd == uncorrected(name, row) for name, row in rows.items()]
+    return [
+        Claim(
+            "leakage-table-1",
+            "C&C 3.3, Table 1",
+            "Rank deficiencies of all layers and the security metric c(M) of the eight networks.",
+            "; ".join(f"{name}: {PUBLISHED_RANK[name][1]}" for name in rows),
+            f"{sum(same)} of {len(rows)} networks equal in every integer",
+            f"by counting equations, all taken for independent: {sum(counted)} of {len(rows)}",
+            verdict(all(same)) if all(same) or not any(same) else "partly",
+            value=float(sum(same)),
+            null_value=float(sum(counted)),
+        ),
+        Claim(
+            "leakage-generic-rank",
+            "",
+            "rank(U) = min(n_in, n_out + |W| − c_out²) predicts every deficiency from the layer's shape alone.",
+            "",
+            f"{sum(generic)} of {len(rows)} networks",
+            f"without c_out²: {sum(counted)} of {len(rows)}",
+            "finding" if all(generic) else ("partly" if sum(generic) > sum(counted) else "not reproduced"),
+            value=float(sum(generic)),
+            null_value=float(sum(counted)),
+        ),
+        metric_predicts(metrics),
+    ]
+
+
+def uncorrected(name: str, row: Ranks) -> list[int]:
+    """Deficiencies by counting equations, min(0, n_out + |W| − n_in): the generic ones without their c_out²."""
+    channels = [conv.channels for conv in TABLE_1[name].convs]
+    return [min(0, rd + c**2) if rd else 0 for rd, c in zip(row.generic_rd, channels, strict=True)]
+
+
+def metric_predicts(metrics: Metrics) -> Claim:
+    """By the correlations with all networks: those that networks in random order have in one case of twenty count."""
+    rho, chance = metrics.correlations(), metrics.chance
+    judged = {key: (chance[key] or 0.0) < LEVEL for key in rho if key in METHODS}  # ours would count R-GAP twice
+    counted = sum(judged.values())
+    return Claim(
+        "leakage-metric-predicts",
+        "C&C 4",
+        "It is more likely for all methods to have better reconstructions with a bigger c(M).",
+        "argued from Table 1 and the figures",
+        "Spearman correlation of c(M) with PSNR (published; diverged runs left out): "
+        + ", ".join(f"{label(key)} {value:.2f}" for key, value in rho.items()),
+        "how often networks in random order have as much: "
+        + ", ".join(f"{label(key)} {chance[key] or 0.0:.2g}" for key in judged),
+        "undecided" if not judged else (verdict(counted > 0) if counted in (0, len(judged)) else "partly"),
+        value=float(counted),
+        null_value=LEVEL * len(judged),
+    )
+
+
+def label(key: str) -> str:
+    """Method and networks of a correlation, in words."""
+    method, _, rest = key.partition(", ")
+    return LABELS.get(method, method) + (f" ({rest})" if rest else "")
+
+
+@chart
+def plot_rank(result: Result[Metrics]) -> Figure:
+    """Every layer's rank against its unknowns: what is missing is what cannot be solved for."""
+    rows = [
+        (f"{name}, layer {i}", unknowns, unknowns + rd)
+        for name, row in result.metrics.networks.items()
+        for i, (unknowns, rd) in enumerate(zip(row.unknowns, row.rd, strict=True), start=1)
+    ]
+    figure, ax = plt.subplots(figsize=(PAGE, 0.22 * len(rows) + 1.0), layout="constrained")
+    for y, (_, unknowns, rank) in enumerate(rows):
+        ax.plot([rank, unknowns], [y, y], color="#cccccc", lw=2, zorder=1)
+        ax.plot(unknowns, y, "o", mfc="white", mec=SERIES[0], mew=1.6, ms=8)
+        ax.plot(rank, y, "o", color=SERIES[0], ms=5)
+        if rank < unknowns:
+            note(ax, f"{rank - unknowns}".replace("-", "−"), (rank, y), (-6, 0), ha="right")
+    ax.set_yticks(range(len(rows)), [row[0] for row in rows])
+    ax.set(xlabel="number", ylim=(len(rows) - 0.4, -0.6), xlim=(-0.1 * max(row[1] for row in rows), None))
+    words = {"white": "unknowns $x_{i-1}$", SERIES[0]: "rank of $U_i$; beside it what is missing"}
+    dots = [plt.Line2D([], [], color=SERIES[0], marker="o", ls="", mfc=k, label=v) for k, v in words.items()]
+    figure.legend(handles=dots, loc="outside upper center", ncols=2)
+    return figure

@@ -1,0 +1,119 @@
+"""Chapter 10's sentences: Table 1, the generic rank, and what c(M) predicts."""
+
+from __future__ import annotations
+
+from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilityMetrics
+from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilitySizes
+from companion.chapters.leakage_rank.experiment_identifiability import Identified
+from companion.chapters.pictures import PAGE
+from companion.chapters.pictures import SERIES
+from companion.chapters.pictures import chart
+from companion.chapters.pictures import image_rows
+from companion.chapters.pictures import note
+from companion.store.results import Claim
+from companion.store.results import Result
+from matplotlib.figure import Figure
+import matplotlib.pyplot as plt
+import torch
+
+
+# ----------------------------------------------------------------------------------------------- identifiability
+def identifiability_claims(metrics: IdentifiabilityMetrics, _: IdentifiabilitySizes) -> list[Claim]:
+    """What else has the same gradient."""
+    return counterfactual(metrics)
+
+
+def whole(row: Identified) -> bool:
+    """Whether the joint system lacks nothing but what the network does not read."""
+    return row.joint_deficiency == -row.unread_pixels
+
+
+def counterfactual(metrics: IdentifiabilityMetrics) -> list[Claim]:
+    """Another photograph with the same gradient, on the networks where there is room for it."""
+    rows = {name: row.counterfactual for name, row in metrics.networks.items() if not whole(row)}
+    if not rows:
+        return []
+    same = [each.residual <= 1e-8 for each in rows.values()]
+    elsewhere = [each.mse_to_victim > each.mse_to_start for each in rows.values()]
+    everything = [row for row in metrics.networks.values() if whole(row) and not row.unread_pixels]
+    closed = [row.counterfactual.mse_to_victim for row in everything]
+    return [
+        Claim(
+            "identifiability-counterfactual",
+            "",
+            "Where the gradient does not determine the image, another photograph can be moved, inside the pixels' "
+            "range, until it has the same gradient, and stays nearer to what it was than to the victim.",
+            "",
+            "MSE to the victim and to the start: "
+            + "; ".join(f"{name} {each.mse_to_victim:.3f} and {each.mse_to_start:.3f}" for name, each in rows.items())
+            + f"; gradients differ by {max(each.residual for each in rows.values()):.0e} at most",
+            f"the two photographs: {next(iter(rows.values())).start_mse:.3f}"
+            + (
+                f"; where all is read and fixed, it ends at the victim: MSE {max(closed):.0e} at most" if closed else ""
+            ),
+            "finding" if all(same) and all(elsewhere) else ("partly" if any(same) else "not reproduced"),
+            value=min(each.mse_to_victim for each in rows.values()),
+            null_value=max(closed, default=None),
+        )
+    ]
+
+
+@chart
+def plot_identified(result: Result[IdentifiabilityMetrics]) -> Figure:
+    """Every network: what single layers lack, what all of them together do, and what the network never reads."""
+    networks = result.metrics.networks
+    figure, ax = plt.subplots(figsize=(PAGE, 0.42 * len(networks) + 1.0), layout="constrained")
+    kinds = {
+        "−c(M), layer by layer": ("o", SERIES[0]),
+        "all layers together": ("D", SERIES[1]),
+        "entries never read": ("|", SERIES[2]),
+    }
+    for y, row in enumerate(networks.values()):
+        values = (-row.c, -row.joint_deficiency, row.unread_pixels)
+        ax.plot([min(values), max(values)], [y, y], color="#cccccc", lw=2, zorder=1)
+        for value, (marker, colour) in zip(values, kinds.values(), strict=True):
+            ax.plot(value, y, marker, color=colour, ms=14 if marker == "|" else 7, mew=2.5 if marker == "|" else 1)
+        note(ax, f"{-row.joint_deficiency}", (-row.joint_deficiency, y), (0, 6), SERIES[1], "center", "bottom")
+    ax.set_yticks(range(len(networks)), list(networks))
+    ax.set(xlabel="missing equations", ylim=(len(networks) - 0.5, -0.8))
+    named = kinds.items()
+    dots = [
+        plt.Line2D([], [], color=colour, marker=marker, ls="", label=words, mew=2) for words, (marker, colour) in named
+    ]
+    figure.legend(handles=dots, loc="outside upper center", ncols=3)
+    return figure
+
+
+def plot_found(result: Result[IdentifiabilityMetrics]) -> Figure:
+    """The first victim, and what R-GAP and all layers together find of it by every network; above R-GAP's the security
+    metric, above the others what the gradient leaves open of the entries that are read."""
+    networks = result.metrics.networks
+    above = [f"{name}\n{row.c}".replace("-", "−") for name, row in networks.items()]
+    return image_rows(
+        [
+            ("the image", result.array("truth")[:1], "grey"),
+            ("layer by layer\n(R-GAP);\nabove: c(M)", first_by(result, "rgap"), "black"),
+            ("all layers\ntogether", first_by(result, "x_hat"), "black"),
+        ],
+        [[], above, [f"{-row.joint_deficiency - row.unread_pixels} open" for row in networks.values()]],
+    )
+
+
+def plot_moved(result: Result[IdentifiabilityMetrics]) -> Figure:
+    """The first victim, another photograph, and that photograph moved until it has the victim's gradient, by every
+    network; above each its errors to the victim and to what it was."""
+    moved = [row.counterfactual for row in result.metrics.networks.values()]
+    errors = [f"{row.mse_to_victim:.3f}\n{row.mse_to_start:.3f}" for row in moved]
+    above = [f"{name}\n{each}" for name, each in zip(result.metrics.networks, errors, strict=True)]
+    return image_rows(
+        [
+            ("victim, and another\nphotograph", result.array("truth"), "grey"),
+            ("moved; above:\nerror to the victim,\nto what it was", first_by(result, "counterfactual"), "black"),
+        ],
+        [[], above],
+    )
+
+
+def first_by(result: Result[IdentifiabilityMetrics], kind: str) -> torch.Tensor:
+    """What was found of the first victim, (networks, d)."""
+    return torch.stack([result.array(f"{kind} {name}")[0] for name in result.metrics.networks])

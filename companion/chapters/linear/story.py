@@ -1,0 +1,147 @@
+"""Chapter 1's sentences, each with the paper's value, ours, the null and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from companion.chapters.linear.experiment import Metrics
+from companion.chapters.linear.experiment import Sizes
+from companion.chapters.pictures import PAGE
+from companion.chapters.pictures import REFERENCE
+from companion.chapters.pictures import SERIES
+from companion.chapters.pictures import chart
+from companion.chapters.pictures import image_rows
+from companion.chapters.pictures import note
+from companion.store.results import Claim
+from companion.store.results import Result
+from companion.store.results import verdict
+from matplotlib.figure import Figure
+import matplotlib.pyplot as plt
+import torch
+
+
+def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
+    """§3.1 and what goes beyond it."""
+    moved, trivial, kernel = metrics.counterfactual, metrics.trivial, metrics.kernel
+    lines = torch.tensor(kernel.anscombe_lines)
+    same_line = bool((lines - lines[0]).abs().max() < 0.01)
+    in_kernel = max(kernel.anscombe_product_max) < 1e-10 < min(kernel.anscombe_gradient_norm)
+    zero_solves = trivial.residual_as_in_paper == 0
+    bias_matters = trivial.residual_with_bias_and_decay > 1e-6
+    same = moved.relative_theta_error <= 1e-8 and moved.mean_change_l2 <= 0.2 * moved.nn_train_l2
+    unlike = moved.nn_train_l2 >= 0.9 * moved.held_out_nn_l2
+    twins = metrics.twins
+    all_bits = twins.agree == twins.numbers and not twins.same_images
+    nearly = twins.agree >= 0.9 * twins.numbers and not twins.same_images
+    return [
+        Claim(
+            "linear-underdetermined",
+            "3.1",
+            "The reconstruction problem of a linear model is “extremely underdetermined”.",
+            "L·N equations for N·K unknowns",
+            f"{moved.unknowns} unknowns, rank {moved.jacobian_rank}, solution set of dimension {moved.solution_dim}",
+            "determined: 1 unknown an equation",
+            verdict(moved.solution_dim > 0.9 * moved.unknowns),
+            value=moved.unknowns / (moved.unknowns - moved.solution_dim),
+            null_value=1.0,
+        ),
+        Claim(
+            "linear-trivial",
+            "3.1",
+            "X̄ = 0, Y = 0 is “a trivial (but unreasonable) solution”.",
+            "residual 0",
+            f"residual {trivial.residual_as_in_paper:.0f} as stated",
+            f"with a bias column of ones and weight decay: {trivial.residual_with_bias_and_decay:.2g}",
+            ("partly" if bias_matters else "reproduced") if zero_solves else "not reproduced",
+            value=trivial.residual_as_in_paper,
+            null_value=trivial.residual_with_bias_and_decay,
+        ),
+        Claim(
+            "linear-kernel",
+            "3.1",
+            "That ∇L lies in ker(X̄ᵀ) suffices, “which further enlarges the possible solution space”.",
+            "",
+            "Anscombe's quartet: one line, product of X̄ᵀ and the gradient at most "
+            f"{max(kernel.anscombe_product_max):.0e}; kernel dimension {kernel.repeated} for one image repeated "
+            f"{moved.n} times",
+            f"norms of these gradients: from {min(kernel.anscombe_gradient_norm):.1f}; kernel dimension {kernel.train} "
+            f"for {moved.n} different photographs",
+            verdict(in_kernel and same_line),
+            value=max(kernel.anscombe_product_max),
+            null_value=min(kernel.anscombe_gradient_norm),
+        ),
+        Claim(
+            "linear-counterfactual",
+            "",
+            "Two disjoint sets of natural photographs have the same classifier.",
+            "",
+            f"relative error of θ {moved.relative_theta_error:.0e} after moving each image by "
+            f"{moved.mean_change_l2:.2f} in L2; distance to the nearest training image {moved.nn_train_l2:.1f}",
+            f"unmoved images: {moved.relative_theta_error_unmoved:.2f}; held-out images' distance "
+            f"{moved.held_out_nn_l2:.1f}",
+            "finding" if same and unlike else "not reproduced",
+            value=moved.relative_theta_error,
+            null_value=moved.relative_theta_error_unmoved,
+        ),
+        Claim(
+            "linear-8bit",
+            "",
+            "Two disjoint sets of photographs with 8 bits a channel have the same float32 classifier, bit by bit.",
+            "",
+            f"{twins.agree} of {twins.numbers} float32 numbers equal (n = {twins.n} each); the float64 classifier is "
+            f"within {twins.largest_relative_difference:.0e} of each; photographs changed by "
+            f"{twins.mean_change_levels:.1f} of 255 levels",
+            f"moved, then rounded: {twins.agree_rounded} equal; photographs as they were: {twins.agree_unmoved}",
+            "finding" if all_bits else "partly" if nearly else "not reproduced",
+            value=twins.agree,
+            null_value=max(twins.agree_rounded, twins.agree_unmoved),
+        ),
+    ]
+
+
+def plot_twins(result: Result[Metrics], n: int = 10) -> Figure:
+    """Training images · other photographs · what they became (black frame) · difference, amplified around grey."""
+    train, start, other = (result.array(f"twin_{name}").double() / 255 for name in ("train", "start", "other"))
+    rows = torch.linspace(0, len(train) - 1, n).round().long()
+    difference = (other - start)[rows]
+    factor = _round_factor(0.5 / float(difference.abs().quantile(0.995)))
+    change = [f"{255 * d:.1f}" for d in difference.abs().mean(1)]
+    return image_rows(
+        [
+            ("training\nimages", train[rows], "none"),
+            ("other\nphotographs", start[rows], "none"),
+            ("the twins,\n8 bits, moved\nby (of 255)", other[rows], "black"),
+            (f"difference\n× {factor}", 0.5 + factor * difference, "none"),
+        ],
+        [[], [], change, []],
+    )
+
+
+@chart
+def plot_counting(result: Result[Metrics]) -> Figure:
+    """Unknown pixel values against equations, logarithmic, for three networks: a row each, with its number."""
+    rows = result.metrics.counting
+    figure, axes = plt.subplots(len(rows), 1, figsize=(PAGE, 1.15 * len(rows) + 0.3), sharex=True)
+    for ax, row in zip(axes, rows, strict=True):
+        counts = (
+            ("unknowns N·K", SERIES[1], row.unknowns),
+            ("equations, one a parameter", SERIES[0], row.stationarity),
+            ("equations of a perfect fit, L·N", REFERENCE, row.perfect_fit),
+        )
+        ax.plot([row.stationarity, row.unknowns], [1, 0], color="#cccccc", lw=1, zorder=1)
+        for y, (_, colour, value) in enumerate(counts):
+            ax.plot(value, y, "o", color=colour, markersize=7)
+            note(ax, f"{value:,}", (value, y), (8, 0), colour)
+        ax.set_yticks(range(len(counts)), [label for label, _, _ in counts])
+        ax.set(xscale="log", xlim=(10, 3e9), ylim=(2.6, -0.6))
+        ax.set_title(row.name, loc="left")
+    axes[-1].set_xlabel("unknown pixel values, or scalar equations")
+    return figure
+
+
+def _round_factor(factor: float) -> int:
+    """1, 2, 5, 10, 20, 50, … nearest below."""
+    steps = [m * 10**e for e in range(5) for m in (1, 2, 5)]
+    return max([s for s in steps if s <= factor], default=1)
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {"counting": plot_counting, "twins": plot_twins}

@@ -1,0 +1,332 @@
+"""Chapter 6: the first layer is a mixture of the training images; blind source separation unmixes it."""
+
+from __future__ import annotations
+
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from companion.chapters.common import ReleasedNet
+from companion.chapters.common import kept_arrays
+from companion.chapters.common import match_table
+from companion.chapters.common import nulls_of
+from companion.chapters.common import train_released
+from companion.chapters.separation.certainty import certainty
+from companion.chapters.separation.certainty import first_layer
+from companion.chapters.tables import Counts
+from companion.chapters.tables import MatchTable
+from companion.chapters.tables import Trained
+from companion.chapters.tables import flat
+from dataclasses import dataclass
+from dataclasses import fields
+from dataclasses import replace
+from pydantic import Field
+from recon.attacks.decoreco import half_and_half
+from recon.attacks.recover import RecoverSettings
+from recon.attacks.recover import recover
+from recon.attacks.separation import FirstLayer
+from recon.attacks.separation import Separated
+from recon.attacks.separation import SeparationSettings
+from recon.attacks.separation import derivatives
+from recon.attacks.separation import separate
+from recon.images.bundle import Bundle
+from recon.released import Weights
+from recon.scoring.matching import one_to_one
+from recon.scoring.matching import padded
+from sklearn.decomposition import FastICA
+from torch import Tensor
+from torch.nn.functional import normalize
+from typing import Annotated
+import numpy as np
+import time
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """Training images with a candidate of their own, held-out images in their place (null), and what is above the best
+    null (excess)."""
+
+    matches: Counts
+    null: Counts
+    excess: Counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timed(Counted):
+    """The same, and how long it took."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simpler:
+    """Separation by simpler means: scikit-learn's FastICA as it comes; our contrast in all directions at once."""
+
+    fast_ica: Annotated[Timed, Field(alias="FastICA")]
+    one_stage: Annotated[Counted, Field(alias="one stage")]
+
+    def rows(self) -> dict[str, Counted]:
+        """Both by name."""
+        return {"FastICA": self.fast_ica, "one stage": self.one_stage}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refined:
+    """With DecoReco: begun at the separated images, which took `seconds`; from noise; and what its candidates span,
+    separated in turn."""
+
+    seconds: float
+    separated_then_decoreco: Annotated[Counted, Field(alias="separated, then DecoReco")]
+    decoreco: Annotated[Counted, Field(alias="DecoReco")]
+    decoreco_then_separated: Annotated[Counted, Field(alias="DecoReco, then separated")]
+
+    def rows(self) -> dict[str, Counted]:
+        """All three by name."""
+        return {
+            "separated, then DecoReco": self.separated_then_decoreco,
+            "DecoReco, a short run": self.decoreco,
+            "DecoReco, then separated": self.decoreco_then_separated,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assessed:
+    """How good the adversary's probabilities are, see `recon.scoring.certainty.assessed`; None where it is not defined.
+
+    reliability: per bin of probability its mean, the share that is true, and the number.
+    """
+
+    auc: float | None
+    tpr_at_1pct_fpr: float | None
+    precision_top50: float | None
+    sure: int
+    precision_sure: float | None
+    recall_sure: float
+    brier: float | None
+    candidates: int
+    true: int
+    reliability: list[tuple[float, float, int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Single:
+    """AUC of each kind of evidence alone; gates: agreement with the network's own."""
+
+    sparsity: float | None
+    stability: float | None
+    share: float | None
+    gates: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certainty(Assessed):
+    """Pooled over all networks that were assessed, and of each by name; shadows: images in the adversary's own."""
+
+    networks: dict[str, Assessed]
+    single: Single
+    shadows: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics(Trained, MatchTable):
+    """The network, what separation finds in it, and how sure the adversary can be.
+
+    rank: directions searched · restarts_agree: mean stability · span_null: the larger of mixtures of the searched span
+    and of the training images.
+    """
+
+    n_train: int
+    width: int
+    recon_seconds: float
+    rank: int
+    restarts_agree: float
+    span_null: Counts
+    simpler: Simpler
+    refined: Refined
+    certainty: Certainty
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """A net trained for `train_steps` into the KKT regime · attack: of the separation · refine: DecoReco in small
+    steps, begun at its result, each source with both signs and labels, and at noise · shadow_n, harder_n: images in
+    the adversary's own networks, on which certainty is calibrated, and in those, beside the first, on which it is
+    assessed; steps grow with them."""
+
+    n_train: int
+    width: int
+    train_steps: int
+    attack: SeparationSettings
+    refine: RecoverSettings
+    shadow_n: tuple[int, ...]
+    harder_n: tuple[int, ...]
+
+    def steps(self, n: int) -> int:
+        """Training steps for n images."""
+        return self.train_steps * n // self.n_train
+
+
+SIZES = {
+    "smoke": Sizes(
+        n_train=20,
+        width=64,
+        train_steps=150,
+        attack=SeparationSettings(first_rank=8, iterations=40, restarts=2),
+        refine=RecoverSettings(m=80, restarts=1, steps=60, step_x=2e-3, scale_steps=20, multiplier_scales=(1e-2,)),
+        shadow_n=(20, 40),
+        harder_n=(40,),
+    ),
+    "laptop": Sizes(
+        n_train=100,
+        width=1000,
+        train_steps=600,
+        attack=SeparationSettings(restarts=4),
+        refine=RecoverSettings(m=400, restarts=1, steps=150, step_x=2e-3, scale_steps=30),
+        shadow_n=(100, 150),
+        harder_n=(150,),
+    ),
+    "paper": Sizes(
+        n_train=500,
+        width=1000,
+        train_steps=3000,
+        attack=SeparationSettings(growth=1.05, restarts=4),
+        refine=RecoverSettings(m=2000, restarts=1, steps=300, step_x=2e-3, scale_steps=30),
+        shadow_n=(200, 500),
+        harder_n=(200,),
+    ),
+}
+
+
+SMEARS = 10
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """Train, separate, count; the same by simpler means; refined by stationarity; and how sure the adversary can be."""
+    images = context.images(sizes.n_train)
+    released = train_released(context, images, sizes.width, sizes.train_steps)
+    w1 = first_layer(released)
+    start = time.perf_counter()
+    found = separate(FirstLayer(w1), images.shape, sizes.attack, context.stream("separation.attack"))
+    seconds = time.perf_counter() - start
+    nulls = nulls_of(context, images, released.network, released.theta_star, len(found.x_hat), found.basis)
+    table = match_table(found.x_hat, images, nulls)
+    simple = simpler(found, w1, sizes, context, images, nulls)
+    refinement, better = refined(found, released, sizes, context, images, nulls)
+    sure, said, so = certainty(sizes, context, images, released, found)
+    metrics = Metrics(
+        **flat(released.metrics()),
+        **flat(table),
+        n_train=len(images.train),
+        width=sizes.width,
+        recon_seconds=round(seconds, 2),
+        rank=len(found.basis),
+        restarts_agree=found.stability.mean().item(),
+        span_null=larger(table.nulls["span"], table.nulls["mixtures"]),
+        simpler=simple,
+        refined=refinement,
+        certainty=sure,
+    )
+    arrays = {
+        "x_hat": found.x_hat,
+        "judged_probability": said,
+        "judged_true": so,
+        "true": so[: len(found.sources)].clone(),
+        "sparsity": found.sparsity,
+        "stability": found.stability,
+        "share": found.share,
+        "x_hat_refined": better,
+        "smears": smears(w1, SMEARS),
+        **kept_arrays(images),
+        **best_null_images(images.train, nulls),
+    }
+    return Outcome(metrics, arrays)
+
+
+def larger(a: Counts, b: Counts) -> Counts:
+    """The larger of two counts, by each yardstick."""
+    return Counts(**{each.name: max(getattr(a, each.name), getattr(b, each.name)) for each in fields(a)})
+
+
+def counted(table: MatchTable) -> Counted:
+    """What of a table stands beside others."""
+    return Counted(matches=table.matches, null=table.null, excess=table.excess)
+
+
+def smears(w1: Tensor, k: int) -> Tensor:
+    """The k rows of w1 (h, d) with the largest norms, as unit vectors: what the mixture looks like."""
+    return normalize(w1[w1.norm(dim=1).argsort(descending=True, stable=True)[:k]], dim=1)
+
+
+def best_null_images(train: Tensor, nulls: Tensors) -> Tensors:
+    """For every training image (n, d) the candidate that costs nothing which is assigned to it, of the null whose best
+    ten are best; and the upper envelope (n,) of all nulls' sorted NCC: as many of it are above a threshold as of the
+    null that is best there."""
+    assigned = {name: one_to_one(train, padded(x, len(train))) for name, x in nulls.items()}
+    name = max(assigned, key=lambda each: assigned[each].score.topk(min(10, len(train))).values.sum().item())
+    match = assigned[name]
+    curves = torch.stack([each.score.sort(descending=True).values for each in assigned.values()])
+    return {
+        "x_null": padded(nulls[name], len(train))[match.index],
+        "x_null_ncc": match.score,
+        "null_envelope": curves.amax(0),
+    }
+
+
+# ------------------------------------------------------------------------------------------------ simpler attacks
+def simpler(found: Separated, w1: Tensor, sizes: Sizes, context: Context, images: Bundle, nulls: Tensors) -> Simpler:
+    """The same count by scikit-learn's FastICA in all directions at once, and by our contrast without stages."""
+    one_stage = replace(sizes.attack, first_rank=None, restarts=1)
+    at_once = separate(FirstLayer(w1), images.shape, one_stage, context.stream("separation.attack")).x_hat
+    ica, seconds = fast_ica(found.basis, images.shape, context.seed)
+    by_ica = match_table(torch.cat([ica, -ica]), images, nulls)
+    return Simpler(
+        fast_ica=Timed(**flat(counted(by_ica)), seconds=round(seconds, 2)),
+        one_stage=counted(match_table(at_once, images, nulls)),
+    )
+
+
+def fast_ica(basis: Tensor, shape: tuple[int, ...], seed: int) -> tuple[Tensor, float]:
+    """Sources (r, d) by scikit-learn's FastICA on the derivatives of the basis (r, d), as it comes; and its seconds."""
+    start = time.perf_counter()
+    observed = derivatives(basis.cpu(), shape).flatten(1).numpy().T
+    model = FastICA(len(basis), whiten="unit-variance", random_state=seed % 2**32, tol=1e-3, max_iter=300)
+    model.fit(observed)
+    unmixing = torch.from_numpy(model.components_.astype(np.float32)).to(basis)
+    return unmixing @ basis, time.perf_counter() - start
+
+
+# ----------------------------------------------------------------------------------------------------- refinement
+def refined(
+    found: Separated, released: ReleasedNet, sizes: Sizes, context: Context, images: Bundle, nulls: Tensors
+) -> tuple[Refined, Tensor]:
+    """DecoReco begun at the separated images; DecoReco from noise; separation of what DecoReco's candidates span."""
+    weights, attack = Weights(released.network, released.theta_star), sizes.refine
+    start = time.perf_counter()
+    better = recover(
+        weights,
+        replace(attack, distinct=1.0, project=True),
+        context.stream("kkt.attack"),
+        context.checkpoints.inside("refined"),
+        start_of(found, attack.m, images),
+    )
+    seconds = time.perf_counter() - start
+    noise = recover(weights, attack, context.stream("kkt.attack"), context.checkpoints.inside("noise"))
+    both = separate(FirstLayer(noise.x_hat), images.shape, sizes.attack, context.stream("separation.attack"))
+    metrics = Refined(
+        seconds=round(seconds, 2),
+        separated_then_decoreco=counted(match_table(better.x_hat, images, nulls)),
+        decoreco=counted(match_table(noise.x_hat, images, nulls)),
+        decoreco_then_separated=counted(match_table(both.x_hat, images, nulls)),
+    )
+    return metrics, better.x_hat
+
+
+def start_of(found: Separated, m: int, images: Bundle) -> Tensor:
+    """x_init (m, d) of DecoReco, labels −1 first: every source with both signs, once for each label, as far as m goes.
+
+    Their size is that of a centred photograph; rows that are missing are zero.
+    """
+    half = len(half_and_half(m)) // 2
+    both = torch.stack([found.sources, -found.sources], dim=1).flatten(0, 1)
+    start = padded(both[:half], half)
+    return torch.cat([start, start]).to(images.train)

@@ -1,0 +1,198 @@
+"""Chapter 6's sentences, with nulls; the rules were written before the runs that they judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from companion.chapters.pictures import FRAMES
+from companion.chapters.pictures import PAGE
+from companion.chapters.pictures import REFERENCE
+from companion.chapters.pictures import TRAIN
+from companion.chapters.pictures import as_pixels
+from companion.chapters.pictures import chart
+from companion.chapters.pictures import image_rows
+from companion.chapters.pictures import note
+from companion.chapters.pictures import photographs
+from companion.chapters.separation.experiment import Assessed
+from companion.chapters.separation.experiment import Certainty
+from companion.chapters.separation.experiment import Metrics
+from companion.chapters.separation.experiment import Sizes
+from companion.chapters.tables import null_text
+from companion.store.results import Claim
+from companion.store.results import Result
+from companion.store.results import by_another_attack
+from matplotlib.figure import Figure
+from recon.scoring.matching import one_to_one
+from recon.scoring.matching import padded
+from recon.scoring.nulls import clears
+from scipy.stats import binomtest
+from scipy.stats import hypergeom
+from torch import Tensor
+from torch.nn.functional import normalize
+import matplotlib.pyplot as plt
+import numpy as np
+
+
+LEVEL = 0.01
+
+
+def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
+    """What the chapter says."""
+    matches, n, best, names = metrics.matches, metrics.n_train, metrics.best_null, metrics.best_null_name
+    null = f"above 0.7: {null_text(best.ncc_07, names.ncc_07)}; above 0.8: {null_text(best.ncc_08, names.ncc_08)}"
+    return [
+        Claim(
+            "separation-unmixes",
+            "",
+            "Independent component analysis of pixel differences reads most training images out of the first layer.",
+            "",
+            f"{matches.ncc_07} of {n} above NCC 0.7, {matches.ncc_08} above 0.8, from the first layer alone",
+            null,
+            "finding" if clears(matches.ncc_07, best.ncc_07) else "not reproduced",
+            value=matches.ncc_07,
+            null_value=best.ncc_07,
+        ),
+        _would_know(metrics.certainty),
+    ]
+
+
+def _would_know(certainty: Certainty) -> Claim:
+    """On the network with the most images, where many candidates are false: where nearly all are true, "believe
+    everything" does as well.  The sentence is contradicted if they know (`knows`), "partly" if the lift alone is beyond
+    chance."""
+    name, found = max(certainty.networks.items(), key=lambda item: item[1].candidates)
+    share, right = found.true / max(found.candidates, 1), round((found.precision_sure or 0.0) * found.sure)
+    lift = (found.precision_sure or 0.0) / max(share, 1e-9)
+    low, high = binomtest(right, found.sure).proportion_ci() if found.sure else (0.0, 1.0)
+    found_out = "not reproduced" if knows(found) else "partly" if by_chance(found) < LEVEL else "reproduced"
+    return by_another_attack(
+        Claim(
+            "separation-would-know",
+            "1, 5",
+            "An adversary without the training data cannot tell true from false reconstructions.",
+            "argued",
+            f"{name}: {right} of the {found.sure} rated above 0.95 are true, {text(found.precision_sure)} [{low:.2f}, "
+            f"{high:.2f}], {lift:.2f} times the base rate; they are {found.recall_sure:.2f} of all true ones; AUC "
+            f"{text(found.auc)}",
+            f"a guess: {found.true} of {found.candidates} candidates are true, {share:.2f}",
+            found_out,
+            value=found.precision_sure,
+            null_value=share,
+            margin=share - low,
+        )
+    )
+
+
+def by_chance(found: Assessed) -> float:
+    """Probability that as many of the sure ones are true, if these are drawn from all candidates."""
+    right = round((found.precision_sure or 0.0) * found.sure)
+    return float(hypergeom.sf(right - 1, found.candidates, found.true, found.sure))
+
+
+def knows(found: Assessed) -> bool:
+    """Whether an adversary who says "sure" is right, says it of a fifth of the true ones, and beats the base rate."""
+    precise = found.precision_sure is not None and found.precision_sure >= 0.95
+    return precise and found.recall_sure > 0.2 and by_chance(found) < LEVEL
+
+
+def text(value: float | None) -> str:
+    """Two digits, or "not defined"."""
+    return "not defined" if value is None else f"{value:.2f}"
+
+
+PIXEL_STD = 0.25
+
+
+def shown(result: Result[Metrics], x: Tensor) -> Tensor:
+    """Centred images (n, d) at the root mean square of a photograph, plus the training mean, clipped to [0, 1]."""
+    scaled = normalize(x, dim=1) * PIXEL_STD * x.shape[1] ** 0.5
+    return (scaled + result.array("mean")).clamp(0, 1)
+
+
+def matched(result: Result[Metrics], key: str, x_hat: str = "x_hat") -> tuple[Tensor, Tensor, Tensor]:
+    """(images (n, d), candidate of each (n, d), NCC (n,)), best first; key: "x_train" or "x_held_out"."""
+    images = result.array(key)
+    candidates = padded(result.array(x_hat), len(images))
+    match = one_to_one(images, candidates)
+    order = match.score.argsort(descending=True)
+    return images[order], candidates[match.index[order]], match.score[order]
+
+
+def mosaic(rows: list[tuple[Tensor, str]], columns: int, gap: int = 2) -> np.ndarray:
+    """Pairs of rows of flat colour images as one picture (H, W, 3): (images (n, d), frame), line by line."""
+    n, inner = len(rows[0][0]), as_pixels(rows[0][0][0]).shape[0]
+    side = inner + 2 * gap
+    lines = -(-n // columns)
+    canvas = np.ones((lines * (len(rows) * side + 2 * gap), columns * side, 3))
+    for k in range(n):
+        line, column = divmod(k, columns)
+        for r, (images, frame) in enumerate(rows):
+            top, left = line * (len(rows) * side + 2 * gap) + r * side, column * side
+            colour = tuple(int(FRAMES[frame][i : i + 2], 16) / 255 for i in (1, 3, 5))
+            canvas[top : top + side, left : left + side] = colour
+            pixels = as_pixels(images[k])
+            canvas[top + gap : top + gap + inner, left + gap : left + gap + inner] = pixels
+    return canvas
+
+
+def plot_all(result: Result[Metrics], columns: int = 20) -> Figure:
+    """Every training image (grey) under the candidate assigned to it (black), best first."""
+    train, found, _ = matched(result, "x_train")
+    picture = mosaic(
+        [(shown(result, found), "black"), ((train + result.array("mean")).clamp(0, 1), "grey")],
+        min(columns, len(train)),
+    )
+    return _picture(picture)
+
+
+def plot_nulls(result: Result[Metrics], n: int = 7) -> Figure:
+    """The n best without an attack (black) over training images (grey), and the n best of the attack's own candidates
+    over held-out images."""
+    train, score = result.array("x_train"), result.array("x_null_ncc")
+    order = score.argsort(descending=True)[:n]
+    held_out, found, likeness = matched(result, "x_held_out")
+    mean = result.array("mean")
+    rows = [
+        ("best without\nan attack", shown(result, result.array("x_null")[order]), "black"),
+        ("training\nimage", (train[order] + mean).clamp(0, 1), "grey"),
+        ("the attack's\ncandidate", shown(result, found[:n]), "black"),
+        ("held-out\nimage", (held_out[:n] + mean).clamp(0, 1), "grey"),
+    ]
+    titles = [[f"{v:.2f}" for v in score[order]], [], [f"{v:.2f}" for v in likeness[:n]]]
+    return image_rows(rows, titles)
+
+
+@photographs
+def _picture(canvas: np.ndarray) -> Figure:
+    height, width = canvas.shape[:2]
+    figure, ax = plt.subplots(figsize=(PAGE, PAGE * height / width))
+    ax.imshow(canvas, interpolation="nearest")
+    ax.axis("off")
+    figure.subplots_adjust(0, 0, 1, 1)
+    return figure
+
+
+def plot_smears(result: Result[Metrics]) -> Figure:
+    """The rows of W1 with the largest norms, as pictures around grey."""
+    rows = result.array("smears")
+    images = 0.5 + 0.5 * rows / rows.abs().amax(1, keepdim=True)
+    return image_rows([("rows of W1", images, "grey")])
+
+
+@chart
+def plot_reliability(result: Result[Metrics]) -> Figure:
+    """What the adversary says against what is so, in bins of candidates; dotted: what is promised holds."""
+    figure, ax = plt.subplots(figsize=(0.6 * PAGE, 3.4))
+    ax.plot([0, 1], [0, 1], color=REFERENCE, lw=0.8, ls=":")
+    said, so, number = np.array(result.metrics.certainty.reliability).T
+    ax.plot(said, so, "o-", color=TRAIN)
+    for x, y, k in zip(said, so, number, strict=True):
+        note(ax, f"{k:.0f} candidates" if k == number.max() else f"{k:.0f}", (x, y), (9, -4))
+    ax.set(xlabel="probability the adversary gives", ylabel="share that is true", xlim=(0, 1.05), ylim=(-0.03, 1.05))
+    return figure
+
+
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+    "all": plot_all,
+    "smears": plot_smears,
+    "reliability": plot_reliability,
+}

@@ -1,0 +1,250 @@
+"""Beyond the limits of independent components: separation with a prior learned on public photographs."""
+
+from __future__ import annotations
+
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.common import match_table
+from companion.chapters.common import nulls_of
+from companion.chapters.separation_common import TRUE_NCC
+from companion.chapters.separation_common import other_rows
+from companion.chapters.tables import MatchTable
+from companion.chapters.weights_leak.separation_prior import Prior
+from companion.chapters.weights_leak.separation_prior import PriorSeparated
+from companion.chapters.weights_leak.separation_prior import PriorSettings
+from companion.chapters.weights_leak.separation_prior import Span
+from companion.chapters.weights_leak.separation_prior import pulled
+from companion.chapters.weights_leak.separation_prior import separate_with_prior
+from dataclasses import dataclass
+from dataclasses import field
+from recon.attacks.separation import FirstLayer
+from recon.attacks.separation import SeparationSettings
+from recon.attacks.separation import separate
+from recon.images.bundle import Bundle
+from recon.images.photos import at_side
+from recon.nets.mlp import MLP
+from recon.released import Weights
+from recon.scoring.matching import Competition
+from recon.scoring.matching import one_to_one
+from recon.scoring.matching import target_decoy
+from recon.scoring.metrics import ncc
+from recon.training.denoiser import DenoiserSettings
+from recon.training.denoiser import mixtures
+from recon.training.denoiser import noisy
+from recon.training.denoiser import unit
+from recon.training.weight_decay import DecaySettings
+from recon.training.weight_decay import train_with_decay
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+import torch
+
+
+@dataclass(frozen=True)
+class NoiseLevel:
+    """tau: noise over image, root mean squares · error: of the denoiser, over the image's mean square, on images that
+    it was not trained on · linear: the least that a linear denoiser has, τ² / (1 + τ²), whatever the images are."""
+
+    tau: float
+    error: float
+    linear: float
+
+
+@dataclass(frozen=True)
+class Trusted:
+    """How well `stayed` tells true candidates from false ones.
+
+    candidates; true: those with |NCC| above 0.7 to a training image, and more than to any image of as many others ·
+    auc: None where one kind is missing · top: k -> the share of true ones among the k that moved least · last: the same
+    among the k that moved most.
+    """
+
+    candidates: int
+    true: int
+    auc: float | None
+    top: dict[str, float]
+    last: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorMetrics:
+    """One network, by three attacks: `components`, separation by independent components; `orthogonal`, the prior with
+    all candidates orthogonal, begun there; `found`, the same with each on its own in the end.
+
+    n_train images of side × side, width, loss: mean logistic loss at the end of training · rank: directions searched ·
+    public: photographs that the prior was learned from · levels: what it learned · blends: name of a null -> its
+    matches above NCC 0.6 in one competition of training with held-out images; none in a run that did not note it.
+    """
+
+    n_train: int
+    side: int
+    width: int
+    loss: float
+    rank: int
+    public: int
+    levels: list[NoiseLevel]
+    components: MatchTable
+    orthogonal: MatchTable
+    found: MatchTable
+    trusted: Trusted
+    blends: dict[str, Competition] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorSizes:
+    """Separation with a learned prior: a network with two hidden layers of `width` and biases in all, trained by
+    `steps` of Adam with `weight_decay` on n_train images averaged down to side × side · separation: how its sources are
+    found · denoiser, attack: of the prior and of what is done with it."""
+
+    n_train: int
+    side: int
+    width: int
+    steps: int
+    weight_decay: float
+    separation: SeparationSettings
+    denoiser: DenoiserSettings
+    attack: PriorSettings
+
+
+PRIOR_SIZES = {
+    "smoke": PriorSizes(
+        n_train=20,
+        side=16,
+        width=64,
+        steps=100,
+        weight_decay=1e-3,
+        separation=SeparationSettings(first_rank=8, iterations=40),
+        denoiser=DenoiserSettings(channels=8, steps=20, batch=16),
+        attack=PriorSettings(orthogonal=3, free=7),
+    ),
+    "laptop": PriorSizes(
+        n_train=60,
+        side=16,
+        width=200,
+        steps=600,
+        weight_decay=1e-3,
+        separation=SeparationSettings(),
+        denoiser=DenoiserSettings(steps=800, step_size=2e-3),
+        attack=PriorSettings(),
+    ),
+    "paper": PriorSizes(
+        n_train=500,
+        side=32,
+        width=1000,
+        steps=600,
+        weight_decay=1e-3,
+        separation=SeparationSettings(),
+        denoiser=DenoiserSettings(steps=2500, bfloat16=True),
+        attack=PriorSettings(orthogonal=15, free=45),
+    ),
+}
+
+
+TAUS = (0.5, 1.0, 2.0, 3.0)
+
+
+TOP = (20, 50, 100)
+
+
+BLENDS = ("mixtures", "denoised", "others", "projected")  # nulls whose preference for training images is measured
+
+
+def compute_prior(sizes: PriorSizes, context: Context) -> Outcome[PriorMetrics]:
+    """Train a network; learn the prior on photographs that are none of its own; attack in three ways."""
+    everything = context.images(sizes.n_train)
+    images = everything.at_side(sizes.side)
+    public = at_side(context.pool.pixels(public_rows(everything, context)), sizes.side).to(images.train)
+    mean = public.mean(0)  # theirs, since nobody releases that of the training images
+    seen, others = public - mean, images.pixels(images.init) - mean
+    weights, loss = _released(sizes, context, images)
+    sources = separate(FirstLayer.of(weights), images.shape, sizes.separation, context.stream("separation.attack"))
+    checkpoint = context.checkpoints.at("denoiser")
+    prior = Prior.of(seen, sizes.denoiser, context.stream("separation.noise"), checkpoint)
+    basis, start, generator = sources.basis, sources.sources, context.stream("separation.order")
+    found = separate_with_prior(
+        basis, start, images.shape, prior, sizes.attack, generator, context.checkpoints.at("attack")
+    )
+    nulls = nulls_of(context, images, _mlp(weights), weights.theta_star, 2 * len(basis), basis)
+    nulls["denoised"] = denoised_mixtures(basis, images, prior, context.stream("kkt.noise"))
+    nulls |= photographs(seen.flatten(1)[: 2 * len(basis)], basis)
+    match = one_to_one(images.train, found.x_hat)
+    order = match.score.argsort(descending=True)
+    metrics = PriorMetrics(
+        n_train=len(images),
+        side=sizes.side,
+        width=sizes.width,
+        loss=loss,
+        rank=len(basis),
+        public=len(public),
+        levels=levels(prior, seen, others, context.stream("kkt.attack")),
+        components=match_table(sources.x_hat, images, nulls),
+        orthogonal=match_table(torch.cat([found.halfway, -found.halfway]), images, nulls),
+        found=match_table(found.x_hat, images, nulls),
+        trusted=trusted(found, images),
+        blends={name: target_decoy(nulls[name], images.train, images.held_out, 0.6) for name in BLENDS},
+    )
+    arrays = {
+        "x_train": images.train[order],
+        "x_hat": found.sources,
+        "matched": match.index[order],
+        "ncc": match.score[order],
+        "mean": images.mean,
+        "stayed": found.stayed,
+        "train_index": images.train_index[order.cpu()],
+        "heldout_index": images.held_out_index,
+    }
+    return Outcome(metrics, arrays)
+
+
+def public_rows(images: Bundle, context: Context) -> Tensor:
+    """Rows in the pool of photographs that are in none of the bundle's sets: what everybody has."""
+    return other_rows(context, torch.cat([images.train_index, images.init_index, images.held_out_index]))
+
+
+def photographs(public: Tensor, basis: Tensor) -> dict[str, Tensor]:
+    """Other photographs (k, d) as they are, and projected on the span of `basis` (r, d): an adversary has both."""
+    return {"others": public, "projected": public @ basis.mT @ basis}
+
+
+def _released(sizes: PriorSizes, context: Context, images: Bundle) -> tuple[Weights, float]:
+    network = MLP((images.dim, sizes.width, sizes.width, 1))
+    theta = network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train)
+    settings = DecaySettings(sizes.weight_decay, sizes.steps)
+    found = train_with_decay(network, images.train, images.y, theta, settings, context.checkpoints.at("training"))
+    return Weights(network, found.theta_star), found.loss
+
+
+def _mlp(weights: Weights) -> MLP:
+    assert isinstance(weights.network, MLP)
+    return weights.network
+
+
+def denoised_mixtures(basis: Tensor, images: Bundle, prior: Prior, generator: torch.Generator) -> Tensor:
+    """As many candidates (2r, d) as the attack has, made with the prior and nothing of the layer but its span: one step
+    from random directions of it."""
+    span = Span.of(basis, images.shape, prior)
+    w = torch.randn(2 * len(basis), len(basis), generator=generator).to(basis)
+    return span.pixels(pulled(torch.nn.functional.normalize(w, dim=1), span, prior, generator))
+
+
+def levels(prior: Prior, public: Tensor, others: Tensor, generator: torch.Generator) -> list[NoiseLevel]:
+    """The denoiser's error on white images of `others` (k, c, h, w) in mixtures of public ones."""
+    x, white = (unit(prior.whitening.white(part)) for part in (others, public))
+    found = []
+    for tau in TAUS:
+        z = noisy(x, x.new_full((len(x),), tau), mixtures(white, len(x), generator))
+        error = (prior.denoised(z) - x).square().mean().item()
+        found.append(NoiseLevel(tau, error, tau**2 / (1 + tau**2)))
+    return found
+
+
+def trusted(found: PriorSeparated, images: Bundle) -> Trusted:
+    """What an adversary learns from which candidates stay."""
+    others = torch.cat([images.init, images.held_out])
+    to_train, to_others = (ncc(found.sources, x).abs().amax(1) for x in (images.train, others))
+    true = (to_train > TRUE_NCC) & (to_train > to_others)
+    both = bool(true.any() and not true.all())
+    auc = float(roc_auc_score(true.cpu().numpy(), found.stayed.cpu().numpy())) if both else None
+    kept = [k for k in TOP if k <= len(true)]
+    top = {str(k): true[:k].double().mean().item() for k in kept}
+    last = {str(k): true[-k:].double().mean().item() for k in kept}
+    return Trusted(len(true), int(true.sum()), auc, top, last)

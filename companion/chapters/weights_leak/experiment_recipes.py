@@ -1,0 +1,288 @@
+"""Chapter 8, the recipes: which habits of training leave images in the first layer, and what stops it."""
+
+from __future__ import annotations
+
+from companion.chapters.base import Context
+from companion.chapters.base import Outcome
+from companion.chapters.base import Tensors
+from companion.chapters.packing import packed
+from companion.chapters.packing import unpacked
+from companion.chapters.separation_common import is_true
+from companion.chapters.weights_leak.attack import attacked
+from companion.chapters.weights_leak.attack import evidence_of
+from companion.chapters.weights_leak.attack import patch_table
+from companion.chapters.weights_leak.attack import separated_of
+from companion.chapters.weights_leak.cells import CHANGES
+from companion.chapters.weights_leak.cells import KNOWN
+from companion.chapters.weights_leak.cells import KNOWN_FOR
+from companion.chapters.weights_leak.cells import SHADOW
+from companion.chapters.weights_leak.cells import cell_of
+from companion.chapters.weights_leak.cells import file_name
+from companion.chapters.weights_leak.cells import recipe_of
+from companion.chapters.weights_leak.convolution import KERNEL
+from companion.chapters.weights_leak.convolution import patches_of
+from companion.chapters.weights_leak.convolution import random_features
+from companion.chapters.weights_leak.convolution import small_cnn
+from companion.chapters.weights_leak.displacement import Displacement
+from companion.chapters.weights_leak.displacement import disturbed
+from companion.chapters.weights_leak.experiment_size import Attacked
+from companion.chapters.weights_leak.images import Task
+from companion.chapters.weights_leak.images import data_task
+from companion.chapters.weights_leak.images import pool_task
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
+from functools import partial
+from recon.attacks.separation import FirstLayer
+from recon.attacks.separation import SeparationSettings
+from recon.images.bundle import Bundle
+from recon.scoring.certainty import SURE
+from recon.scoring.certainty import calibrated
+from recon.scoring.certainty import probability
+from recon.training.recipes import Recipe
+from recon.training.recipes import Trained
+from recon.training.recipes import accuracy
+from recon.training.recipes import early_stopping
+from recon.training.recipes import first_weight
+from recon.training.recipes import train
+from torch import Tensor
+import math
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a training ended.
+
+    erased: Σ lr · decay / (1 − momentum), None where that is not defined · moved, start_left κ, added: see
+    `Displacement` · loss, steps, train_accuracy: see `recon.training.recipes.Trained`.
+    """
+
+    erased: float | None
+    moved: float
+    start_left: float
+    added: float
+    loss: float
+    steps: int
+    train_accuracy: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeRow(Attacked, Ending):
+    """One network of a recipe, `cell`, attacked with what is `known` of its start; test_accuracy: on images that nobody
+    trained on, with the layer as it is released; None where it was not measured."""
+
+    family: str
+    cell: str
+    known: str
+    n_train: int
+    test_accuracy: float | None
+
+
+@dataclass(frozen=True)
+class Sure:
+    """Candidates of which the adversary is sure, those that are true among them, and all true ones."""
+
+    sure: int
+    true_among_sure: int
+    true: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeCell(RecipeRow):
+    """A row of the table, with the adversary's certainty."""
+
+    certainty: Sure
+
+    @property
+    def start_over_update(self) -> float:
+        """|κ| ‖W1(0)‖ / ‖W1 − κ W1(0)‖: how large the rest of the start is, beside what training added."""
+        return abs(self.start_left) / max(self.added, 1e-12)
+
+
+@dataclass(frozen=True)
+class RecipeMetrics:
+    """All cells, each of n_train images where its family does not say otherwise, and the recipe that they change ·
+    diverged: cells, FAMILY/CELL, whose training left numbers that are not finite, so that there was nothing to attack.
+    """
+
+    n_train: int
+    cells: list[RecipeCell]
+    base: Recipe
+    diverged: list[str] = field(default_factory=list)
+
+    def of(self, *families: str) -> list[RecipeCell]:
+        """The cells of these families."""
+        return [cell for cell in self.cells if cell.family in families]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeSizes:
+    """The recipes: `n_train` images; every cell changes `base`, see `companion.chapters.weights_leak.cells` · families
+    of cells that run, and how many of each · shadow_n: images of the adversary's networks, trained by `base` on the
+    other partition."""
+
+    n_train: int
+    base: Recipe
+    attack: SeparationSettings
+    families: tuple[str, ...]
+    shadow_n: tuple[int, ...]
+    limit: int | None = None
+
+
+FAMILIES = ("decay", "start", "stop", "task", "data", "defence", "convolution")
+
+
+RECIPE_SIZES = {
+    "smoke": RecipeSizes(
+        n_train=20,
+        base=Recipe(width=64, steps=150),
+        attack=SeparationSettings(first_rank=8, iterations=40, restarts=2),
+        families=("decay", "convolution"),
+        shadow_n=(20, 40),
+        limit=2,
+    ),
+    "laptop": RecipeSizes(
+        n_train=100,
+        base=Recipe(),
+        attack=SeparationSettings(restarts=2),
+        families=("decay", "start"),
+        shadow_n=(100, 200),
+        limit=2,
+    ),
+    "paper": RecipeSizes(
+        n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=FAMILIES, shadow_n=(100, 200)
+    ),
+}
+
+
+def compute_recipes(sizes: RecipeSizes, context: Context) -> Outcome[RecipeMetrics]:
+    """Shadow networks first, for the adversary's certainty; then every cell of the families."""
+    names = [f"{family}/{name}" for family in sizes.families for name in list(CHANGES[family])[: sizes.limit]]
+    shadows = [f"{SHADOW}/{n}" for n in sizes.shadow_n]
+    stems = [file_name(name) for name in shadows + names]
+    found = context.sweep(partial(recipe_unit, sizes, context), stems, "recipes")
+    model = calibrated([separated_of(found[file_name(name)], KNOWN[0]) for name in shadows])
+    cells, diverged = [], []
+    for name in names:
+        stored = found[file_name(name)]
+        rows = unpacked(stored, list[RecipeRow])
+        diverged += [] if rows else [name]
+        for row in rows:
+            unmixed, true = separated_of(stored, row.known)
+            said = probability(model, unmixed) >= SURE
+            certainty = Sure(int(said.sum()), int((said & true).sum()), int(true.sum()))
+            cells.append(RecipeCell(**vars(row), certainty=certainty))
+    return Outcome(RecipeMetrics(sizes.n_train, cells, sizes.base, diverged), {})
+
+
+def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
+    """One cell: train, release, attack with all that may be known of the start; rows of the table and the evidence.
+
+    No rows where training diverged: nobody releases such a network.
+    """
+    family, name = cell_of(stem)
+    recipe = recipe_of(sizes.base, family, name)
+    if family == "convolution":
+        return convolution_unit(sizes, context, name)
+    task = task_of(sizes, context, family, name)
+    recipe = replace(recipe, classes=task.classes) if family == "data" else recipe
+    stop = early_stopping(*task.validation) if name.startswith("early stopping") else None
+    trained = train(recipe, task.images.train, task.y, context.stream("separation.weights"), task.images.shape, stop)
+    w1 = trained.w1
+    if not w1.isfinite().all():
+        return packed([], list[RecipeRow])
+    if name.startswith("noise"):
+        w1 = disturbed(w1, float(name.split()[1]), context.stream("separation.noise"))
+    noisy = disturbed(trained.w1_init, 0.1, context.stream("separation.noise"))
+    start = dict(zip(KNOWN, (None, trained.w1_init, noisy), strict=True))
+    ended, test_accuracy = ending(recipe, trained), released_accuracy(trained, w1, task)
+    rows, evidence = [], Tensors()
+    for known in KNOWN if name in KNOWN_FOR else KNOWN[:1]:
+        found, table = attacked(task.images, FirstLayer(w1, start[known]), context, sizes.attack)
+        row = RecipeRow(
+            **vars(table),
+            **vars(ended),
+            family=family,
+            cell=name,
+            known=known,
+            n_train=len(task.y),
+            test_accuracy=test_accuracy,
+        )
+        rows.append(row)
+        evidence |= evidence_of(found, is_true(found, task.images.train, task.images.init), known)
+    return {**packed(rows, list[RecipeRow]), **evidence}
+
+
+def task_of(sizes: RecipeSizes, context: Context, family: str, name: str) -> Task:
+    """What the network of a cell learns."""
+    if family == "data":
+        return data_task(name, sizes.n_train, context)
+    if family == SHADOW:
+        return pool_task(context, int(name), sizes.base.classes, swapped=True)
+    return pool_task(context, sizes.n_train, recipe_of(sizes.base, family, name).classes)
+
+
+def ending(recipe: Recipe, trained: Trained) -> Ending:
+    """How a training ended."""
+    return Ending(
+        erased=None if math.isnan(recipe.erased) else recipe.erased,
+        **vars(Displacement.of(trained.w1, trained.w1_init)),
+        loss=trained.loss,
+        steps=trained.steps,
+        train_accuracy=trained.accuracy,
+    )
+
+
+def released_accuracy(trained: Trained, w1: Tensor, task: Task) -> float:
+    """On images that nobody trained on or validated with, with the layer as it is released, w1 (h, d)."""
+    with torch.no_grad():
+        first_weight(trained.module).copy_(w1)
+    return accuracy(trained.module, *task.test)
+
+
+def convolution_unit(sizes: RecipeSizes, context: Context, name: str) -> Tensors:
+    """A dense layer behind a fixed random convolution, whose feature maps are the images; or a convolution that is
+    itself trained, whose rows are mixtures of patches."""
+    recipe = recipe_of(sizes.base, "convolution", name)
+    task = pool_task(context, sizes.n_train, recipe.classes)
+    generator = context.stream("separation.convolution")
+    dense = name.startswith("dense")
+    images = mapped(task.images, generator) if dense else task.images
+    module = None if dense else small_cnn(images.shape, generator)
+    trained = train(recipe, images.train, task.y, context.stream("separation.weights"), module=module)
+    if not trained.w1.isfinite().all():
+        return packed([], list[RecipeRow])
+    if not dense:
+        images = cut(images, generator)
+    found, table = attacked(images, FirstLayer(trained.w1), context, sizes.attack)
+    if not dense:
+        table = Attacked(**vars(patch_table(found, images)), rank=table.rank)
+    row = RecipeRow(
+        **vars(table),
+        **vars(ending(recipe, trained)),
+        family="convolution",
+        cell=name,
+        known=KNOWN[0],
+        n_train=sizes.n_train,
+        test_accuracy=None,
+    )
+    true = is_true(found, images.train, images.init)
+    return {**packed([row], list[RecipeRow]), **evidence_of(found, true, KNOWN[0])}
+
+
+def mapped(images: Bundle, generator: torch.Generator) -> Bundle:
+    """Feature maps of a fixed random convolution, minus their mean."""
+    (train, held_out, others), shape = random_features(_sets(images), images.shape, generator)
+    mean = train.mean(0)
+    return Bundle.of_tensors(train - mean, others - mean, held_out - mean, shape, mean=mean)
+
+
+def cut(images: Bundle, generator: torch.Generator) -> Bundle:
+    """Patches as the convolution sees them."""
+    train, held_out, others = (patches_of(x, images.shape, generator) for x in _sets(images))
+    return Bundle.of_tensors(train, others, held_out, (images.shape[0], KERNEL, KERNEL))
+
+
+def _sets(images: Bundle) -> list[Tensor]:
+    return [images.train, images.held_out, images.init]

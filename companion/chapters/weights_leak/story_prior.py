@@ -1,0 +1,119 @@
+"""Appendix B's sentence on separation with a learned prior.  Its rule is a late one: see book/changes.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from companion.chapters.pictures import Colour
+from companion.chapters.pictures import FREE
+from companion.chapters.pictures import PAGE
+from companion.chapters.pictures import SERIES
+from companion.chapters.pictures import TRAIN
+from companion.chapters.pictures import chart
+from companion.chapters.pictures import end_labels
+from companion.chapters.pictures import image_rows
+from companion.chapters.tables import MatchTable
+from companion.chapters.tables import null_text
+from companion.chapters.weights_leak.experiment_prior import PriorMetrics
+from companion.chapters.weights_leak.experiment_prior import PriorSizes
+from companion.chapters.yardstick import FEW
+from companion.chapters.yardstick import LEVEL
+from companion.chapters.yardstick import blend_share
+from companion.chapters.yardstick import preference
+from companion.store.results import Claim
+from companion.store.results import Result
+from matplotlib.figure import Figure
+from recon.attacks.separation import PIXEL_STD
+from recon.scoring.nulls import clears
+from torch.nn.functional import normalize
+import matplotlib.pyplot as plt
+import torch
+
+
+GOAL = 0.08  # of the images, beyond the best null above NCC 0.8: 40 of 500
+
+
+def prior_claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
+    """Whether the prior finds more."""
+    return [_finds_more(metrics)]
+
+
+def _finds_more(metrics: PriorMetrics) -> Claim:
+    """By yardsticks that photographs do not pass of themselves: NCC above 0.8, SSIM above 0.4, and the preference for
+    training images in one competition with held-out ones, beyond that of the best blend (`recon.scoring.yardstick`)."""
+    found, without, n = metrics.found, metrics.components, metrics.n_train
+    enough = found.excess.ncc_08 >= GOAL * n and clears(found.matches.ncc_08, found.best_null.ncc_08)
+    more = clears(found.matches.ssim_04, max(without.matches.ssim_04, found.best_null.ssim_04))
+    pair, share = found.competition.ncc_06, best_share(metrics)
+    p_value = preference(pair, share)
+    prefers = clears(found.matches.ncc_06, found.best_null.ncc_06) if n <= FEW else p_value < LEVEL
+    held = (enough, more, prefers)
+    return Claim(
+        "separation-prior",
+        "",
+        "Where independent components end, a prior learned on public photographs goes on: it finds at least 8 % of the "
+        "images beyond the best null above NCC 0.8, and more than independent components by SSIM above 0.4.",
+        "",
+        f"of {n} images NCC above 0.8: {found.matches.ncc_08}, SSIM above 0.4: {found.matches.ssim_04}; by independent "
+        f"components alone {without.matches.ncc_08} and {without.matches.ssim_04}; trained on against held out, in one "
+        f"competition: {pair.targets} : {pair.decoys} (p = {p_value:.1g})",
+        f"best null: {null_text(found.best_null.ncc_08, found.best_null_name.ncc_08)} and "
+        f"{null_text(found.best_null.ssim_04, found.best_null_name.ssim_04)}; of what the best blend matches "
+        f"{share:.0%} were trained on",
+        "finding" if all(held) else "partly" if any(held) else "not reproduced",
+        value=found.matches.ncc_08,
+        null_value=found.best_null.ncc_08,
+        margin=found.excess.ncc_08 - GOAL * n,
+    )
+
+
+def best_share(metrics: PriorMetrics) -> float:
+    """Share of training images among those that the best blend matches above NCC 0.6: of the run's own, other
+    photographs among them, and of those that benchmarks/blends.json measured."""
+    own = (each.targets / max(each.targets + each.decoys, 1) for each in metrics.blends.values())
+    return max(blend_share(metrics.n_train), *own, 0.0)
+
+
+def ways(metrics: PriorMetrics) -> list[tuple[str, MatchTable]]:
+    """The three attacks in words, in the order in which one begins where the last ended."""
+    return [
+        ("independent components", metrics.components),
+        ("prior, all orthogonal", metrics.orthogonal),
+        ("prior, each on its own", metrics.found),
+    ]
+
+
+THRESHOLDS = (0.6, 0.7, 0.8)
+
+
+@chart
+def plot_prior(result: Result[PriorMetrics]) -> Figure:
+    """Share of the images that each attack finds above each NCC, and the best null of the last."""
+    metrics = result.metrics
+    figure, ax = plt.subplots(figsize=(PAGE, 3.4))
+    colours = (SERIES[1], SERIES[0], TRAIN)
+    lines = [(label, table.matches, colour) for (label, table), colour in zip(ways(metrics), colours, strict=True)]
+    ends: list[tuple[float, str, Colour]] = []
+    for label, counts, colour in [*lines, ("best null", metrics.found.best_null, FREE)]:
+        three = [100 * count / metrics.n_train for count in (counts.ncc_06, counts.ncc_07, counts.ncc_08)]
+        ax.plot(THRESHOLDS, three, "o-", color=colour)
+        ends.append((three[-1], label, colour))
+    ax.set(xlabel="NCC above", ylabel="training images found, %", xticks=THRESHOLDS)
+    ax.set_ylim(bottom=-2)
+    end_labels(ax, ends)
+    return figure
+
+
+def plot_pairs(result: Result[PriorMetrics], columns: int = 10) -> Figure:
+    """Ten training images, from the one found best to the worst in even steps, under what was assigned to each."""
+    train, sources, score, mean = map(result.array, ("x_train", "x_hat", "ncc", "mean"))
+    picked = torch.linspace(0, len(train) - 1, columns).round().long()
+    found = torch.cat([sources, -sources])[result.array("matched")[picked]]
+    scaled = normalize(found, dim=1) * PIXEL_STD * found.shape[1] ** 0.5
+    rows = [
+        ("read out", (scaled + mean).clamp(0, 1), "black"),
+        ("training image", (train[picked] + mean).clamp(0, 1), "grey"),
+    ]
+    return image_rows(rows, [[f"{value:.2f}" for value in score[picked].tolist()]])
+
+
+PRIOR_FIGURES: dict[str, Callable[[Result[PriorMetrics]], Figure]] = {"prior": plot_prior, "pairs": plot_pairs}

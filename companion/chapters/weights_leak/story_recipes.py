@@ -1,0 +1,185 @@
+"""Chapter 8's sentences: where separation ends, and what decides whether weights leak."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from companion.chapters.pictures import FREE
+from companion.chapters.pictures import PAGE
+from companion.chapters.pictures import REFERENCE
+from companion.chapters.pictures import SERIES
+from companion.chapters.pictures import TRAIN
+from companion.chapters.pictures import chart
+from companion.chapters.pictures import ink
+from companion.chapters.pictures import note
+from companion.chapters.weights_leak.cells import KNOWN
+from companion.chapters.weights_leak.experiment_recipes import RecipeCell
+from companion.chapters.weights_leak.experiment_recipes import RecipeMetrics
+from companion.chapters.weights_leak.experiment_recipes import RecipeSizes
+from companion.chapters.weights_leak.story_size import share
+from companion.store.results import Claim
+from companion.store.results import Result
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from recon.scoring.nulls import clears
+from scipy.stats import spearmanr
+import math
+import matplotlib.pyplot as plt
+
+
+def recipe_claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
+    """What decides: how much of the start is left, and whether its place is known."""
+    return [_start_erased(metrics), _known_start(metrics)]
+
+
+def _start_erased(metrics: RecipeMetrics) -> Claim:
+    law = [cell for cell in metrics.of("decay", "start") if cell.known == KNOWN[0]]
+    excess = [cell.excess.ncc_07 for cell in law]
+    rho = float(spearmanr([cell.start_over_update for cell in law], excess).statistic) if len(law) > 2 else math.nan
+    decay = [cell for cell in law if cell.family == "decay"]
+    erased = [cell for cell in decay if (cell.erased or 0.0) >= 3]
+    stands = [cell for cell in decay if cell.erased is not None and cell.erased < 0.5]
+    holds = erased and all(map(found_more, erased)) and not any(map(found_more, stands))
+    return Claim(
+        "leak-start-erased",
+        "",
+        "From PyTorch's own start, gradient descent gives its images away when weight decay has erased that start "
+        "(Σ lr · decay / (1 − momentum) of 3 or more), and not while it stands (below 0.5).",
+        "",
+        f"above NCC 0.7 where erased: {_found(erased)}; where it stands: {_found(stands)} of {metrics.cells[0].n_train}"
+        f"; rank correlation of the excess with what is left of the start: {rho:.2f}",
+        f"best null where erased: {_null(erased)}; where it stands: {_null(stands)}",
+        "finding" if holds else "not reproduced",
+        value=min((cell.matches.ncc_07 for cell in erased), default=None),
+        null_value=max((cell.best_null.ncc_07 for cell in erased), default=None),
+    )
+
+
+def _known_start(metrics: RecipeMetrics) -> Claim:
+    known = [cell for cell in metrics.of("decay") if cell.known == KNOWN[1] and cell.erased == 0.0]
+    by_sgd = [cell for cell in known if cell.cell.startswith("SGD")]
+    by_adam = [cell for cell in known if cell.cell.startswith("Adam")]
+    return Claim(
+        "leak-known-start",
+        "",
+        "Whoever knows the start needs no decay where training follows the gradient: the difference is enough.",
+        "",
+        f"above NCC 0.7, without decay: {_found(by_sgd)} of {metrics.cells[0].n_train} by SGD, "
+        f"{_found(by_adam)} by Adam, whose steps leave the span of the images",
+        f"best null: {_null(by_sgd)} by SGD, {_null(by_adam)} by Adam",
+        "finding" if by_sgd and all(map(found_more, by_sgd)) else "not reproduced",
+        value=min((cell.matches.ncc_07 for cell in by_sgd), default=None),
+        null_value=max((cell.best_null.ncc_07 for cell in by_sgd), default=None),
+    )
+
+
+def found_more(cell: RecipeCell) -> bool:
+    """Whether a cell's count at NCC 0.7 clears its best null."""
+    return clears(cell.matches.ncc_07, cell.best_null.ncc_07)
+
+
+def _found(cells: list[RecipeCell]) -> str:
+    return ", ".join(str(cell.matches.ncc_07) for cell in cells) or "none run"
+
+
+def _null(cells: list[RecipeCell]) -> str:
+    return ", ".join(str(cell.best_null.ncc_07) for cell in cells) or "none run"
+
+
+AUGMENTED = ("flips", "shifts", "flips and shifts")
+
+
+NAMED = {"tabular": "a table of numbers"}
+
+
+#: row -> cell
+DEFENCES = {
+    "base recipe": "base",
+    **{name: name for name in (*AUGMENTED, "dropout 0.5", "early stopping")},
+    **{f"noise {sigma} on the weights": f"noise {sigma} on the weights" for sigma in ("0.1", "0.3", "1")},
+    "small start, few steps": "small start, short",
+    **{f"the same by DP-SGD, ε = {e}": f"small start, short, DP-SGD, ε = {e}" for e in (100, 8, 3, 1)},
+}
+
+
+@chart
+def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
+    """Images found against Σ, by which weight decay has erased the start; a mark is a network, of every result."""
+    figure, ax = plt.subplots(figsize=(PAGE, 3.6))
+    cells = [c for each in results for c in each.metrics.of("decay") if c.erased is not None and c.known != KNOWN[2]]
+    groups = {
+        "gradient descent": (TRAIN, [c for c in cells if not _bent(c) and c.known == KNOWN[0]]),
+        "gradient descent, start known": (TRAIN, [c for c in cells if not _bent(c) and c.known == KNOWN[1]]),
+        "AdamW": (SERIES[3], [c for c in cells if _bent(c) and c.known == KNOWN[0]]),
+        "Adam, start known": (SERIES[3], [c for c in cells if _bent(c) and c.known == KNOWN[1]]),
+    }
+    most = max(math.sqrt(c.erased or 0.0) for c in cells) or 1.0
+    for words, (colour, group) in groups.items():
+        x = [math.sqrt(c.erased or 0.0) + (0.012 if _bent(c) else 0.0) * most for c in group]
+        y = [100 * share(c, c.matches) for c in group]
+        ax.plot(x, y, "o", ms=7, mfc="white" if "known" in words else colour, mec=colour, mew=1.6)
+        if group:
+            at = max(zip(x, y, strict=True))
+            right = at[0] < most / 2 or words == "AdamW"
+            note(ax, words, at, (9, 0) if right else (-9, 0), colour, ha="left" if right else "right")
+    null = max(100 * share(c, c.best_null) for c in cells)
+    ax.axhline(null, color=FREE, ls=":", lw=1.4, zorder=0)
+    note(ax, "highest null", (0.36 * most, null), (0, 7), FREE)
+    sums = sorted({round(c.erased or 0.0, 1 if (c.erased or 0.0) < 0.1 else 2) for c in cells})
+    ax.set_xticks([math.sqrt(each) for each in sums], [f"{each:g}" for each in sums])
+    ax.set(xlabel="Σ lr · decay / (1 − momentum)", ylabel="training images found, %", ylim=(-3, 103))
+    return figure
+
+
+def _bent(cell: RecipeCell) -> bool:
+    """Whether every weight has had a step size of its own."""
+    return cell.cell.startswith("Adam")
+
+
+@chart
+def plot_recipes(result: Result[RecipeMetrics]) -> Figure:
+    """Other losses, tasks and data: images found (dot), the best null (ring), and accuracy on other images."""
+    cells = {c.loss: c for c in reversed(result.metrics.of("stop"))}  # of two that stopped at one step, the first
+    others = [c for c in result.metrics.of("task") if c.cell not in (*AUGMENTED, "base")]
+    return _rows(
+        [(NAMED.get(c.cell, c.cell), c) for c in [*reversed(cells.values()), *others, *result.metrics.of("data")]]
+    )
+
+
+@chart
+def plot_defences(result: Result[RecipeMetrics]) -> Figure:
+    """The base recipe and what may stop the attack on it; drawn as `plot_recipes` draws."""
+    at = {c.cell: c for c in result.metrics.of("task", "defence")}
+    return _rows([(words, at[name]) for words, name in DEFENCES.items() if name in at])
+
+
+def _rows(rows: list[tuple[str, RecipeCell]]) -> Figure:
+    figure, ax = plt.subplots(figsize=(PAGE, 0.3 * max(len(rows), 2) + 1.0))
+    if not rows:
+        ax.text(0.5, 0.5, "none of these at this profile", ha="center", transform=ax.transAxes)
+    for y, (_, cell) in enumerate(reversed(rows)):
+        _dumbbell(ax, y, cell)
+    ax.set_yticks(range(len(rows)), [words for words, _ in reversed(rows)])
+    ax.set(xlabel="training images found, of 100", xlim=(-3, 118), ylim=(-0.7, len(rows) + 0.5))
+    if rows:
+        ax.text(118, len(rows) - 0.35, "accuracy", color=REFERENCE, ha="right")
+        found, null = 100 * share(rows[0][1], rows[0][1].matches), 100 * share(rows[0][1], rows[0][1].best_null)
+        if abs(found - null) > 25:
+            ax.text(found, len(rows) - 0.75, "found", color=ink(TRAIN), ha="center")
+            ax.text(max(null, 5), len(rows) - 0.75, "best null", color=ink(FREE), ha="center")
+    return figure
+
+
+def _dumbbell(ax: Axes, y: int, cell: RecipeCell) -> None:
+    found, null = 100 * share(cell, cell.matches), 100 * share(cell, cell.best_null)
+    ax.plot([null, found], [y, y], color="#bbbbbb", lw=2, zorder=1)
+    ax.plot(null, y, "o", ms=8, mfc="white", mec=FREE, mew=1.8)
+    ax.plot(found, y, "o", ms=8, color=TRAIN)
+    if cell.test_accuracy is not None:
+        ax.text(118, y, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
+
+
+RECIPE_FIGURES: dict[str, Callable[[Result[RecipeMetrics]], Figure]] = {
+    "erased": plot_erased,
+    "recipes": plot_recipes,
+    "defences": plot_defences,
+}
