@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from companion.chapters.bilevel_affine.experiment import SIZES, Metrics, Starts, Stopped
 from companion.chapters.bilevel_affine.story import claims
-from companion.chapters.bilevel_affine.experiment import Ended, Metrics, Null, Starts, Stopped
-from companion.chapters.bilevel_affine.experiment import SIZES
 from companion.chapters.bilevel_common import BOX, PAPER_AFFINE, image_null, measured, start_of
+from companion.store.record import Record
 from recon.images.bundle import Bundle
 
-REACHED = Ended(
+REACHED = Record(
     distance_sum=1e-6,
     distance_mean=1e-9,
     distance_relative=1e-7,
@@ -42,7 +42,7 @@ METRICS = Metrics(
         Stopped(tol=1e-3, iterations=20, random=1e-3, truth=1e-3, partition=2e-3),
     ],
     descent_steps=1e5,
-    null=Null(
+    null=Record(
         held_out_nn_l2=13.0, held_out_nn_ncc=0.4, held_out_nn_ssim=0.2, other_seed_sum=1e-27, other_data_sum=17.0
     ),
 )

@@ -8,17 +8,24 @@ from itertools import permutations
 import pytest
 import torch
 
-from companion.chapters.bilevel_hidden.story import claims
-from companion.chapters.bilevel_hidden.experiment import aligned_distance, converged, mean_and_sd
-from companion.chapters.bilevel_hidden.experiment import AtDecay, ByInnerStart, ByStart, Ended, Metrics, Null, NullAtWidth
+from companion.chapters.bilevel_hidden.experiment import (
+    SIZES,
+    ByInnerStart,
+    ByStart,
+    Metrics,
+    aligned_distance,
+    converged,
+    mean_and_sd,
+)
 from companion.chapters.bilevel_hidden.experiment_path import PATH_SIZES
-from companion.chapters.bilevel_hidden.experiment import SIZES
+from companion.chapters.bilevel_hidden.story import claims
 from companion.chapters.run import run
+from companion.store.record import Record
 from recon.nets.mlp import one_hidden
 
 #: smaller than smoke: seconds
 TINY = {"width": 8, "steps": 4, "inner_first": 40, "train_iterations": 100, "null_widths": (8, 12), "seeds": 2}
-NULL = Null(
+NULL = Record(
     held_out_nn_l2=13.0,
     held_out_nn_ncc=0.4,
     held_out_nn_ssim=0.2,
@@ -32,15 +39,15 @@ NULL = Null(
 
 def ended(**values):
     """A start's end, the same in two seeds, 0 where nothing else is said."""
-    zeros = {each.name: 0.0 for each in fields(Ended)} | {"converged": 1.0}
-    row = Ended(**zeros | {"settled_sum": values.get("distance_sum", 0.0)} | values)
+    zeros = {each.name: 0.0 for each in fields(Record)} | {"converged": 1.0}
+    row = Record(**zeros | {"settled_sum": values.get("distance_sum", 0.0)} | values)
     return mean_and_sd([row, row])
 
 
 def metrics(uniform, theta_star=None, other_seed=None, **null):
     inner = {"uniform": uniform, "theta_star": theta_star or uniform, "other_seed": other_seed or uniform}
     nulls = replace(NULL, **null)
-    at_decay = AtDecay(**inner, weight_decay=1e-3, train_grad_norm=1e-4, train_energy=6e-3, null=nulls)
+    at_decay = Record(**inner, weight_decay=1e-3, train_grad_norm=1e-4, train_energy=6e-3, null=nulls)
     return Metrics(
         **uniform.starts(),
         n_train=40,
@@ -48,8 +55,8 @@ def metrics(uniform, theta_star=None, other_seed=None, **null):
         n_params=200_000,
         seeds=2,
         null_by_width={
-            256: NullAtWidth(other_seed_sum=20.0, other_seed_mean=2e-5),
-            64: NullAtWidth(other_seed_sum=20.0, other_seed_mean=1e-4),
+            256: Record(other_seed_sum=20.0, other_seed_mean=2e-5),
+            64: Record(other_seed_sum=20.0, other_seed_mean=1e-4),
         },
         weight_decay=1e-3,
         inner_start=ByInnerStart(**inner),
@@ -110,7 +117,7 @@ def test_convergence_looks_at_the_last_quarter():
 
 
 def test_mean_and_sd():
-    one = Ended(**{each.name: 0.0 for each in fields(Ended)})
+    one = Record(**{each.name: 0.0 for each in fields(Record)})
     found = mean_and_sd([replace(one, moved_l2=value) for value in (1.0, 2.0, 6.0)])
     assert found.moved_l2 == pytest.approx(3.0) and found.moved_l2_sd == pytest.approx(7**0.5)
     assert found.distance_sum == found.distance_sum_sd == 0.0

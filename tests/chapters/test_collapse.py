@@ -7,10 +7,18 @@ from dataclasses import replace
 import pytest
 import torch
 
+from companion.chapters.collapse.experiment import (
+    SIZES,
+    Explained,
+    Metrics,
+    confident_pair,
+    logit_grad_norm2,
+    per_image,
+    repeated,
+    stationarity,
+)
 from companion.chapters.collapse.story import claims
-from companion.chapters.collapse.experiment import confident_pair, logit_grad_norm2, per_image, repeated, stationarity
-from companion.chapters.collapse.experiment import Decayed, Explained, Metrics
-from companion.chapters.collapse.experiment import SIZES
+from companion.store.record import Record
 from recon.nets.mlp import one_hidden
 from recon.training.inner_problem import Objective
 from recon.training.kkt import certificate
@@ -42,7 +50,7 @@ METRICS = Metrics(
     share_of_train_below_truth=0.2,
     share_of_held_out_below_truth=0.3,
     share_of_noise_below_truth=0.0,
-    weight_decay=Decayed(
+    weight_decay=Record(
         weight_decay=1e-3,
         objective_true=1e-6,
         objective_repeated_train=1e-5,

@@ -14,11 +14,21 @@ from sklearn.metrics import roc_auc_score
 from companion.chapters import ROOT, load
 from companion.chapters.base import Context
 from companion.chapters.decoreco_adversary import DECORECO_ADVERSARY
-from companion.chapters.decoreco_adversary.story import first_false
-from companion.chapters.decoreco_adversary.experiment import PRACTISED, attainable, candidates, judgement, kinds, median_of, practised, scores, trusted
 from companion.chapters.decoreco_adversary.discrimination import Scored
 from companion.chapters.decoreco_adversary.evidence import EVIDENCE
+from companion.chapters.decoreco_adversary.experiment import (
+    PRACTISED,
+    attainable,
+    candidates,
+    judgement,
+    kinds,
+    median_of,
+    practised,
+    scores,
+    trusted,
+)
 from companion.chapters.decoreco_adversary.networks import Outside, described, is_true
+from companion.chapters.decoreco_adversary.story import first_false
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
 

@@ -10,8 +10,7 @@ import torch
 
 import recon
 from companion.chapters.decoreco_tuned import DECORECO_PUBLISHED
-from companion.chapters.decoreco_tuned.experiment import gallery
-from companion.chapters.decoreco_tuned.experiment import ROUNDED, contribution
+from companion.chapters.decoreco_tuned.experiment import ROUNDED, contribution, gallery
 from companion.chapters.tables import in_words
 from recon.attacks.haim_recipe import ALPHA
 from recon.errors import ReconError

@@ -12,9 +12,9 @@ from torch import nn
 
 from companion.chapters import registry
 from companion.chapters.base import Context
+from companion.chapters.heads.experiment import Cell, Metrics
 from companion.chapters.heads.given import Images, assigned, given
-from companion.chapters.heads.experiment import Given, Metrics, Told
-from companion.chapters.heads.experiment import Cell
+from companion.store.record import Record
 from recon.attacks.heads import Public
 from recon.errors import ReconError
 from recon.images.registry import load_pool
@@ -121,7 +121,7 @@ def test_true_features_give_what_the_ceiling_gives():
     pictures, shown = given_of(None)
     assert pictures.decoded == pictures.ceiling and pictures.decoded.ncc > 0.6
     assert pictures.held_out.ncc < pictures.decoded.ncc and pictures.held_out.ssim < pictures.decoded.ssim
-    assert pictures.duplicates == Given(found=1.0, ceiling=1.0, null=pictures.duplicates.null)
+    assert pictures.duplicates == Record(found=1.0, ceiling=1.0, null=pictures.duplicates.null)
     assert pictures.duplicates.null < 0.5 and pictures.classes.ceiling > 0.9 and pictures.colours.ceiling > 0.9
     assert shown["matched"].min() > 0.999 and torch.equal(shown["decoded"], shown["ceiling"])
 
@@ -148,7 +148,7 @@ def test_a_power_law_has_its_exponent(runs):
     cell = next(c for c in runs("heads").metrics.cells if c.recipe == "AdamW, default")
     told = {5: 1.0, 10: 0.6, 20: 0.6 / 2**0.7, 50: 0.6 / 5**0.7}
     cells = [
-        replace(cell, n_train=10 * each, filter=Told(auc=1.0, tpr_at_1pct=0.01 + share, tpr_at_01pct=0.0))
+        replace(cell, n_train=10 * each, filter=Record(auc=1.0, tpr_at_1pct=0.01 + share, **{"tpr_at_0.1pct": 0.0}))
         for each, share in told.items()
     ]
     metrics = Metrics(n_train=50, cells=[replace(cell, n_train=70, start="known"), *cells[::-1]])

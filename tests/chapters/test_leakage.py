@@ -18,20 +18,23 @@ from companion.chapters import ROOT, kept, load, registry
 from companion.chapters.base import Context
 from companion.chapters.leakage_appendix.story import hard_constraint
 from companion.chapters.leakage_attacks import ATTACKS, MATCHING
-from companion.chapters.leakage_attacks.story import PRINTED, as_published, at_least_as_good, claims, deviation
+from companion.chapters.leakage_attacks.experiment import Metrics
 from companion.chapters.leakage_attacks.experiment_matching import start_units, tv_units
-from companion.chapters.leakage_attacks.experiment import Metrics, Scores
-from companion.chapters.leakage_common import Ratio, Victims, averaged_victims, count_found
+from companion.chapters.leakage_attacks.story import PRINTED, as_published, at_least_as_good, claims, deviation
+from companion.chapters.leakage_common import PRIOR, Ratio, Victims, averaged_victims, count_found
 from companion.chapters.leakage_defences.story import hidden_from
 from companion.chapters.leakage_defences.story_prior import in_words, null_of
-from companion.chapters.leakage_defences.experiment import Noisy
-from companion.chapters.leakage_rank.story import claims as rank_claims
 from companion.chapters.leakage_rank.experiment import correlations as rank_correlations
-from companion.chapters.leakage_rank.experiment_identifiability import NOISE, identified, image_unit, under_noise
-from companion.chapters.leakage_common import PRIOR
-from companion.chapters.leakage_rank.experiment_identifiability import Counts, Singular
-from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilitySizes
+from companion.chapters.leakage_rank.experiment_identifiability import (
+    NOISE,
+    IdentifiabilitySizes,
+    identified,
+    image_unit,
+    under_noise,
+)
+from companion.chapters.leakage_rank.story import claims as rank_claims
 from companion.chapters.published import METHODS, PUBLISHED, PUBLISHED_RANK
+from companion.store.record import Record
 from recon.analysis.identifiability import posterior_variance
 from recon.errors import ReconError
 from recon.images.registry import load_pool
@@ -111,7 +114,7 @@ def test_correlations_leave_out_diverged_runs_and_few_networks():
 
 
 def test_a_row_is_near_by_error_by_decibels_or_by_the_last_digit():
-    row = Scores(mse=0.0205, psnr_255=60.0, psnr_1=12.0, diverged=False, per_image={}, seconds=0.0)
+    row = Record(mse=0.0205, psnr_255=60.0, psnr_1=12.0, diverged=False, per_image={}, seconds=0.0)
     assert deviation(row, (0.0202, 70.0)) == (True, pytest.approx(0.0205 / 0.0202 - 1))
     assert not deviation(row, (0.0200, 70.0))[0] and not deviation(row, (0.0210, 70.0))[0]
     assert deviation(row, (0.0300, 60.1))[0] and not deviation(row, (0.0300, 60.2))[0]
@@ -175,7 +178,7 @@ def test_rows_lie_beside_the_other_keys_of_the_json(full):
 
 def test_an_image_is_hidden_from_the_noise_after_which_nothing_is_better_than_grey():
     def rows(*errors):
-        return [Noisy(z=10.0**k, mse=[error] * 2, predicted=[error] * 2, rgap=None) for k, error in enumerate(errors)]
+        return [Record(z=10.0**k, mse=[error] * 2, predicted=[error] * 2, rgap=None) for k, error in enumerate(errors)]
 
     assert hidden_from(rows(0.001, 0.09, 0.1), [0.1, 0.1]) == 10.0
     assert hidden_from(rows(0.1, 0.001, 0.1), [0.1, 0.1]) == 100.0  # not from 1: it comes back
@@ -275,10 +278,10 @@ def test_what_is_found_known_and_certified_falsely():
     wrong = {**row, "x_hat": torch.tensor([0.1, 0.2, 0.31, 0.0]), "deficiency": torch.tensor(-2)}
     victims = Victims(torch.stack([truth, truth]).view(2, 1, 2, 2), torch.tensor([0, 0]), [1, 3], True)
     found = identified("CNN4 V2", [row, wrong], victims, torch.ones(4))
-    assert found.counts == Counts(determined=2, found=1, known=2, falsely_known=1)
+    assert found.counts == Record(determined=2, found=1, known=2, falsely_known=1)
     assert (found.c, found.joint_deficiency, found.joint_deficiencies) == (-6211, -1, [-2, -1])
     assert found.gauss_newton.mse_read == pytest.approx(0.01**2 / 6, rel=1e-4) and found.gauss_newton.certified
-    assert found.singular == Singular(least=0.5, greatest=2.0)
+    assert found.singular == Record(least=0.5, greatest=2.0)
     unsure = identified("CNN4 V2", [row, {**wrong, "residual": torch.tensor(1e-3)}], victims, torch.ones(4))
     assert unsure.counts.known == 1 and not unsure.gauss_newton.certified and unsure.counts.falsely_known == 0
     singular = identified("CNN4 V2", [{**row, "whole_at_end": torch.tensor(False)}] * 2, victims, torch.ones(4))

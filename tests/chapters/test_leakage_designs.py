@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from companion.chapters.leakage_designs.story import FEW, correlation
 from companion.chapters.leakage_common import spearman
+from companion.chapters.leakage_designs.story import FEW, correlation
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from companion.chapters.base import Context
+from companion.chapters.seed.experiment import Net, known_of, nearest_of, noise_edge
 from companion.chapters.seed.story import by_size, only
-from companion.chapters.seed.experiment import known_of, nearest_of, noise_edge
-from companion.chapters.seed.experiment import Net
 from companion.chapters.seed.training import trained_from
 from recon.images.registry import load_pool
 from recon.nets.mlp import MLP

@@ -10,10 +10,8 @@ import pytest
 import torch
 
 from companion.chapters.base import Context
+from companion.chapters.separation.experiment import SIZES, Metrics, Refined, Simpler, best_null_images, smears
 from companion.chapters.separation.story import claims
-from companion.chapters.separation.experiment import best_null_images, smears
-from companion.chapters.separation.experiment import Assessed, Certainty, Counted, Metrics, Refined, Simpler, Single, Timed
-from companion.chapters.separation.experiment import SIZES
 from companion.chapters.separation_common import (
     OTHERS,
     THRESHOLDS,
@@ -25,6 +23,7 @@ from companion.chapters.separation_common import (
     others_of,
 )
 from companion.chapters.tables import Competitions, Counts, Names
+from companion.store.record import Record
 from recon.attacks.separation import Separated
 from recon.images.pool import ImagePool
 from recon.scoring.matching import Competition, one_to_one
@@ -153,7 +152,7 @@ def yardsticks(n7, n8=None):
 
 
 def counted(n7, n8):
-    return Counted(matches=yardsticks(n7, n8), null=yardsticks(0), excess=yardsticks(0))
+    return Record(matches=yardsticks(n7, n8), null=yardsticks(0), excess=yardsticks(0))
 
 
 def assessed(**change):
@@ -169,7 +168,7 @@ def assessed(**change):
         "true": 80,
         "reliability": [],
     }
-    return Assessed(**{**found, **change})
+    return Record(**{**found, **change})
 
 
 def chapter_6(found=(90, 80), null=(10, 2), one_stage=50, **certainty):
@@ -201,17 +200,19 @@ def chapter_6(found=(90, 80), null=(10, 2), one_stage=50, **certainty):
         rank=99,
         restarts_agree=0.9,
         span_null=yardsticks(0),
-        simpler=Simpler(fast_ica=Timed(**vars(counted(30, 20)), seconds=1.0), one_stage=counted(60, one_stage)),
+        simpler=Simpler(
+            **{"FastICA": Record(**vars(counted(30, 20)), seconds=1.0)}, **{"one stage": counted(60, one_stage)}
+        ),
         refined=Refined(
             seconds=1.0,
-            separated_then_decoreco=counted(0, 0),
-            decoreco=counted(0, 0),
-            decoreco_then_separated=counted(0, 0),
+            **{"separated, then DecoReco": counted(0, 0)},
+            **{"DecoReco": counted(0, 0)},
+            **{"DecoReco, then separated": counted(0, 0)},
         ),
-        certainty=Certainty(
+        certainty=Record(
             **vars(assessed(**certainty)),
             networks={},
-            single=Single(sparsity=0.9, stability=0.9, share=0.9, gates=None),
+            single=Record(sparsity=0.9, stability=0.9, share=0.9, gates=None),
             shadows=[100],
         ),
     )

@@ -10,9 +10,16 @@ import torch
 
 from companion.chapters.base import Context
 from companion.chapters.weights_leak import PRIOR
-from companion.chapters.weights_leak.story_prior import ways
-from companion.chapters.weights_leak.experiment_prior import BLENDS, denoised_mixtures, levels, photographs, public_rows, trusted
+from companion.chapters.weights_leak.experiment_prior import (
+    BLENDS,
+    denoised_mixtures,
+    levels,
+    photographs,
+    public_rows,
+    trusted,
+)
 from companion.chapters.weights_leak.separation_prior import Prior, PriorSeparated, Whitening
+from companion.chapters.weights_leak.story_prior import ways
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc

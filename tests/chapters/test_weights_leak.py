@@ -24,15 +24,18 @@ from companion.chapters.weights_leak.attack import (
     separated_of,
 )
 from companion.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, cell_of, file_name, recipe_of
+from companion.chapters.weights_leak.experiment_recipes import (
+    RECIPE_SIZES,
+    RecipeCell,
+    RecipeMetrics,
+    compute_recipes,
+    recipe_unit,
+)
+from companion.chapters.weights_leak.experiment_size import MAP_SIZES, SizeMetrics, by_sparsity
+from companion.chapters.weights_leak.images import Task, photograph_images
 from companion.chapters.weights_leak.story_recipes import recipe_claims
 from companion.chapters.weights_leak.story_size import size_claims
-from companion.chapters.weights_leak.experiment_recipes import compute_recipes, recipe_unit
-from companion.chapters.weights_leak.experiment_size import by_sparsity
-from companion.chapters.weights_leak.images import Task, photograph_images
-from companion.chapters.weights_leak.experiment_size import BySparsity, SizeCell, SizeMetrics
-from companion.chapters.weights_leak.experiment_recipes import RecipeCell, RecipeMetrics, RecipeRow, Sure
-from companion.chapters.weights_leak.experiment_size import MAP_SIZES
-from companion.chapters.weights_leak.experiment_recipes import RECIPE_SIZES
+from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, Separated, SeparationSettings
 from recon.images.bundle import Bundle
 from recon.images.photos import at_side, patches
@@ -180,7 +183,7 @@ def test_patch_table_is_symmetric():
 def test_sparsity_alone(true, auc):
     found = replace(found_at(torch.eye(4)), sparsity=torch.tensor([3.0, 1.0, 1.0, 2.0]))
     table = by_sparsity(found, torch.tensor(true).bool())
-    assert table == BySparsity(4, sum(true), auc)
+    assert table == Record(candidates=4, true=sum(true), auc_of_sparsity=auc)
 
 
 # ----------------------------------------------------------------------------------------------- images and cells
@@ -262,9 +265,9 @@ def table_of(found, null=2, excess=None):
 
 
 def size_cell(n, width, excess, side=32, source="cifar"):
-    certainty = BySparsity(n, 0, None)
+    certainty = Record(candidates=n, true=0, auc_of_sparsity=None)
     about = {"source": source, "side": side, "pixels": side**2, "n_train": n, "width": width, "log_loss": -9.0}
-    return SizeCell(**table_of(n, 1, excess), **about, certainty=certainty)
+    return Record(**table_of(n, 1, excess), **about, certainty=certainty)
 
 
 def size_metrics(shares, width=100):
@@ -275,7 +278,7 @@ def size_metrics(shares, width=100):
     ]
     cells.append(size_cell(400, width, 400, side=16))  # neither other sides nor photographs decide
     cells.append(size_cell(50, width, 50, source="photographs"))
-    return SizeMetrics(400, cells)
+    return SizeMetrics(n_train=400, cells=cells)
 
 
 def said_of_size(shares):
@@ -313,12 +316,12 @@ def cell(name, erased, found, family="decay", known="unknown", null=2):
         steps=9,
         train_accuracy=1.0,
         test_accuracy=0.5,
-        certainty=Sure(0, 0, 0),
+        certainty=Record(sure=0, true_among_sure=0, true=0),
     )
 
 
 def recipes(cells):
-    return RecipeMetrics(100, cells, Recipe())
+    return RecipeMetrics(n_train=100, cells=cells, base=Recipe())
 
 
 def chapter_8():
@@ -399,24 +402,24 @@ def test_a_known_start_is_enough_or_not(metrics, expected):
 def test_a_network_that_diverged_is_not_attacked(family, name, monkeypatch):
     sizes = replace(RECIPE_SIZES["smoke"], base=Recipe(width=16, steps=20))
     photos = Context(load_pool("photos"), torch.device("cpu"), 0, Path(), None)
-    assert unpacked(recipe_unit(sizes, photos, file_name(f"{family}/{name}")), list[RecipeRow])
+    assert unpacked(recipe_unit(sizes, photos, file_name(f"{family}/{name}")), list[Record])
     monkeypatch.setitem(CHANGES[family], name, {"lr": 1e30})
-    assert unpacked(recipe_unit(sizes, photos, file_name(f"{family}/{name}")), list[RecipeRow]) == []
+    assert unpacked(recipe_unit(sizes, photos, file_name(f"{family}/{name}")), list[Record]) == []
 
 
 def test_a_cell_that_diverged_does_not_end_the_sweep(monkeypatch):
     """Of two cells one diverged: the other has its row, and the name of the first is kept."""
     row = cell("SGD, decay 0.02", 7.5, 80)
-    row = RecipeRow(**{name: value for name, value in vars(row).items() if name != "certainty"})
+    row = Record(**{name: value for name, value in vars(row).items() if name != "certainty"})
     evidence = evidence_of(found_at(torch.zeros(2, 3)), torch.tensor([True, False]), row.known)
-    stored = {"decay-0": packed([], list[RecipeRow]), "decay-1": {**packed([row], list[RecipeRow]), **evidence}}
+    stored = {"decay-0": packed([], list[Record]), "decay-1": {**packed([row], list[Record]), **evidence}}
     module = import_module(compute_recipes.__module__)
     monkeypatch.setattr(module, "calibrated", lambda found: None)
     monkeypatch.setattr(module, "probability", lambda model, unmixed: torch.tensor([0.99, 0.99]))
     sizes = replace(RECIPE_SIZES["smoke"], families=("decay",), limit=2, shadow_n=())
     metrics = compute_recipes(sizes, replace(context(), sweep=lambda unit, stems, name: stored)).metrics
     assert [each.cell for each in metrics.cells] == ["SGD, decay 0.02"] and metrics.diverged == ["decay/SGD, decay 0"]
-    assert metrics.cells[0].certainty == Sure(2, 1, 1)
+    assert metrics.cells[0].certainty == Record(sure=2, true_among_sure=1, true=1)
 
 
 def test_what_is_drawn_of_several_sets_is_a_mark_a_network():

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from companion.chapters import ROOT, kept, load
-from companion.chapters.leakage_attacks.story_matching import classes_network
 from companion.chapters.leakage_attacks.story import drawn_networks
+from companion.chapters.leakage_attacks.story_matching import classes_network
 from companion.chapters.leakage_networks import TABLE_1
 from companion.chapters.published import PRE_TRAINED
 

@@ -1,15 +1,9 @@
 """Appendix H: all training images but one are known, and the released model: is the last one?  Would they know?"""
 
-from companion.chapters.all_but_one.story_linear import linear_claims
-from companion.chapters.all_but_one.story_reader import reader_claims
-from companion.chapters.all_but_one.experiment_linear import compute_linear
-from companion.chapters.all_but_one.experiment_reader import compute_reader
-from companion.chapters.all_but_one.story_linear import LINEAR_FIGURES
-from companion.chapters.all_but_one.story_reader import READER_FIGURES
-from companion.chapters.all_but_one.experiment_linear import LinearMetrics
-from companion.chapters.all_but_one.experiment_reader import ReaderMetrics
-from companion.chapters.all_but_one.experiment_linear import LINEAR
-from companion.chapters.all_but_one.experiment_reader import READER
+from companion.chapters.all_but_one.experiment_linear import LINEAR, LinearMetrics, compute_linear
+from companion.chapters.all_but_one.experiment_reader import READER, ReaderMetrics, compute_reader
+from companion.chapters.all_but_one.story_linear import LINEAR_FIGURES, linear_claims
+from companion.chapters.all_but_one.story_reader import READER_FIGURES, reader_claims
 from companion.chapters.base import Experiment
 
 CHAPTER = "h-all-but-one"

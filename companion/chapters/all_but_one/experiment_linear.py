@@ -2,69 +2,32 @@
 
 from __future__ import annotations
 
-from companion.chapters.all_but_one.informed_closed_form import Missing
-from companion.chapters.all_but_one.informed_closed_form import missing_image
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
 from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from companion.chapters.all_but_one.informed_closed_form import Missing, missing_image
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.store.record import Record
 from recon.nets.mlp import affine
 from recon.released import Weights
 from recon.scoring.matching import nearest
-from recon.training.inner_problem import Objective
-from recon.training.inner_problem import solve_affine
-from recon.training.inner_problem import with_ones
-from torch import Tensor
-import torch
+from recon.training.inner_problem import Objective, solve_affine, with_ones
 
 
-@dataclass(frozen=True, kw_only=True)
-class Precision:
-    """The closed form on weights of one precision, over all images.
+class LinearMetrics(Record):
+    """n_train: the largest n.
 
-    found: images of which every pixel is within half a grey level · labels: that come out right, rounded · median_l2,
-    worst_l2: distance to the image · doubt: the largest distance of a label from 0 or 1.
+    rows: One loss and one n: every image was once the missing one. exact, single: from weights in float64, and
+    rounded to float32 · least_slope: the smallest |p_t|, 1 for the largest that the logistic loss can have · wrong,
+    two: doubts where one known image is another one, and where two are missing, median and smallest; wrong_l2:
+    median distance to the image then · nearest_known, nearest_other, mean: what costs nothing, mean distance of an
+    image to its nearest known one, to the nearest that nobody trained on, and to the mean of the known.
+    rows.exact: The closed form on weights of one precision, over all images. found: images of which every pixel is
+    within half a grey level · labels: that come out right, rounded · median_l2, worst_l2: distance to the image ·
+    doubt: the largest distance of a label from 0 or 1.
     """
-
-    found: int
-    labels: int
-    median_l2: float
-    worst_l2: float
-    doubt: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Closed:
-    """One loss and one n: every image was once the missing one.
-
-    exact, single: from weights in float64, and rounded to float32 · least_slope: the smallest |p_t|, 1 for the largest
-    that the logistic loss can have · wrong, two: doubts where one known image is another one, and where two are
-    missing, median and smallest; wrong_l2: median distance to the image then · nearest_known, nearest_other, mean: what
-    costs nothing, mean distance of an image to its nearest known one, to the nearest that nobody trained on, and to the
-    mean of the known.
-    """
-
-    loss: str
-    n: int
-    exact: Precision
-    single: Precision
-    least_slope: float
-    wrong_doubt: float
-    least_wrong_doubt: float
-    wrong_l2: float
-    two_doubt: float
-    least_two_doubt: float
-    nearest_known: float
-    nearest_other: float
-    mean: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinearMetrics:
-    """n_train: the largest n."""
-
-    n_train: int
-    rows: list[Closed]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +53,7 @@ SHOWN = 8
 
 def compute_linear(sizes: LinearSizes, context: Context) -> Outcome[LinearMetrics]:
     """Both losses at every n; the pictures are of the logistic loss at the largest."""
-    rows: list[Closed] = []
+    rows: list[Record] = []
     arrays: Tensors = {}
     for n in sizes.ns:
         for loss in ("logistic", "mse"):
@@ -100,7 +63,7 @@ def compute_linear(sizes: LinearSizes, context: Context) -> Outcome[LinearMetric
     return Outcome(LinearMetrics(n_train=rows[-1].n, rows=rows), arrays)
 
 
-def closed(loss: str, n: int, weight_decay: float, context: Context) -> tuple[Closed, Tensors]:
+def closed(loss: str, n: int, weight_decay: float, context: Context) -> tuple[Record, Tensors]:
     """Every image in turn is the missing one.  The mean that is subtracted is that of other images: the training
     images' own mean, published, would give the last one away already."""
     data = context.dataset(n, n)
@@ -115,7 +78,7 @@ def closed(loss: str, n: int, weight_decay: float, context: Context) -> tuple[Cl
     single = [missing_image(rounded, *without(x, y, t), loss) for t in every]
     swapped = [missing_image(weights, *with_another(x, y, t, others), loss) for t in every]
     two = [missing_image(weights, *without(x, y, t, (t + 1) % len(x)), loss) for t in every]
-    row = Closed(
+    row = Record(
         loss=loss,
         n=len(x),
         exact=precision(exact, x, y),
@@ -166,11 +129,11 @@ def stacked(found: list[Missing]) -> Tensor:
     return torch.stack([each.x for each in found])
 
 
-def precision(found: list[Missing], x: Tensor, y: Tensor) -> Precision:
+def precision(found: list[Missing], x: Tensor, y: Tensor) -> Record:
     """Against the truth."""
     off = stacked(found) - x
     labels = torch.tensor([each.label for each in found]).round()
-    return Precision(
+    return Record(
         found=int((off.abs().amax(1) < HALF_A_LEVEL).sum()),
         labels=int((labels == y).sum()),
         median_l2=off.norm(dim=1).median().item(),

@@ -2,71 +2,38 @@
 
 from __future__ import annotations
 
-from companion.chapters.all_but_one.reconstructor import ReaderSettings
-from companion.chapters.all_but_one.reconstructor import linear_reader
-from companion.chapters.all_but_one.reconstructor import network_reader
-from companion.chapters.all_but_one.shadows import AllButOne
-from companion.chapters.all_but_one.shadows import Recipe
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy.stats import spearmanr
+from torch import Tensor
+
+from companion.chapters.all_but_one.reconstructor import ReaderSettings, linear_reader, network_reader
+from companion.chapters.all_but_one.shadows import AllButOne, Recipe
+from companion.chapters.base import Context, Outcome
+from companion.store.record import Record
 from recon.attacks.training_inversion import invert_training
 from recon.images.digits import load_digits
 from recon.nets.mlp import MLP
 from recon.optim.rng import named
 from recon.scoring.metrics import mse
-from scipy.stats import spearmanr
-from torch import Tensor
-import numpy as np
-import torch
-import torch.nn.functional as F
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """One way to the image, over the victims: mean squared and mean absolute error of pixels in [0, 1]; other: mean
-    squared error against another victim's image, where the attack found nothing of this one."""
-
-    mse: float
-    mae: float
-    other: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inversion:
-    """One victim attacked by retraining, from weights in float64 and in float32: mse · label_right · residual:
-    ‖θ(x̂) − θ*‖/‖θ*‖ · steps taken; start: mse of where it began; wrong: residual where one known image is another."""
-
-    mse: float
-    single_mse: float
-    label_right: bool
-    residual: float
-    single_residual: float
-    steps: int
-    start: float
-    wrong: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReaderMetrics:
+class ReaderMetrics(Record):
     """n_train: of every network · network, linear: the reconstructor and ridge regression · nearest_known,
     nearest_prior, class_mean, mean: mse of what costs nothing: nearest known image, nearest image of the shadow
-    networks, mean of the known images of its class, mean of all · knows: rank correlation, over the victims asked, of
-    the reconstruction's error with the residual after retraining on it · accuracy: of the networks · inversions: one a
-    victim that is attacked by retraining."""
+    networks, mean of the known images of its class, mean of all · knows: rank correlation, over the victims
+    asked, of the reconstruction's error with the residual after retraining on it · accuracy: of the networks ·
+    inversions: one a victim that is attacked by retraining.
 
-    n_train: int
-    shadows: int
-    network: Reading
-    linear: Reading
-    nearest_known: float
-    nearest_prior: float
-    class_mean: float
-    mean: float
-    knows: float
-    accuracy: float
-    inversions: list[Inversion]
+    network: One way to the image, over the victims: mean squared and mean absolute error of pixels in [0, 1];
+    other: mean squared error against another victim's image, where the attack found nothing of this one.
+    inversions: One victim attacked by retraining, from weights in float64 and in float32: mse · label_right ·
+    residual: ‖θ(x̂) − θ*‖/‖θ*‖ · steps taken; start: mse of where it began; wrong: residual where one known image
+    is another.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,9 +142,9 @@ def compute_reader(sizes: ReaderSizes, context: Context) -> Outcome[ReaderMetric
     return Outcome(metrics, arrays)
 
 
-def reading(x_hat: Tensor, x: Tensor) -> Reading:
+def reading(x_hat: Tensor, x: Tensor) -> Record:
     """Against the victims' images, and against each other's."""
-    return Reading(
+    return Record(
         mse=mse(x_hat, x).mean().item(),
         mae=(x_hat - x).abs().mean().item(),
         other=mse(x_hat, x.roll(1, 0)).mean().item(),
@@ -212,7 +179,7 @@ def accuracy(network: MLP, theta: Tensor, others: tuple[Tensor, Tensor]) -> floa
     return (out.argmax(-1) == others[1][:500]).float().mean().item()
 
 
-def inversion(world: AllButOne, digits: Digits, k: int) -> tuple[Inversion, Tensor]:
+def inversion(world: AllButOne, digits: Digits, k: int) -> tuple[Record, Tensor]:
     """The k-th victim by retraining: from exact weights, from float32, and by somebody who is wrong about one image."""
     x, label = digits.victims[0][k].double(), digits.victims[1][k : k + 1]
     theta = world.train(x[None], label)[0]
@@ -221,7 +188,7 @@ def inversion(world: AllButOne, digits: Digits, k: int) -> tuple[Inversion, Tens
     single = invert_training(world.train, theta.float().double(), guesses)
     wrong = replace(world, x=torch.cat([digits.practice[0][:1].double(), world.x[1:]]))
     lost = invert_training(wrong.train, theta, guesses)
-    return Inversion(
+    return Record(
         mse=mse(exact.x_hat[None], x[None]).item(),
         single_mse=mse(single.x_hat[None], x[None]).item(),
         label_right=exact.label == int(label),

@@ -4,15 +4,13 @@ retraining."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.all_but_one.experiment_linear import Closed
-from companion.chapters.all_but_one.experiment_linear import LinearMetrics
-from companion.chapters.all_but_one.experiment_linear import LinearSizes
-from companion.chapters.all_but_one.experiment_linear import Precision
-from companion.chapters.pictures import image_rows
-from companion.store.results import Claim
-from companion.store.results import Result
+
 from matplotlib.figure import Figure
 
+from companion.chapters.all_but_one.experiment_linear import LinearMetrics, LinearSizes
+from companion.chapters.pictures import image_rows
+from companion.store.record import Record
+from companion.store.results import Claim, Result
 
 MOST = 0.9  # a share of images that counts as nearly all
 
@@ -22,24 +20,24 @@ def linear_claims(metrics: LinearMetrics, _: LinearSizes) -> list[Claim]:
     return [exact_claim(metrics)]
 
 
-def share(rows: list[Closed], kind: str) -> float:
+def share(rows: list[Record], kind: str) -> float:
     """Of all images, of both losses and at every n, that are found."""
     return sum(getattr(row, kind).found for row in rows) / sum(row.n for row in rows)
 
 
-def counts(rows: list[Closed], kind: str) -> str:
+def counts(rows: list[Record], kind: str) -> str:
     """What was found, loss by loss."""
     words = {"logistic": "logistic", "mse": "squared"}
     said = []
     for loss, word in words.items():
         mine = [row for row in rows if row.loss == loss]
-        found: list[Precision] = [getattr(row, kind) for row in mine]
+        found: list[Record] = [getattr(row, kind) for row in mine]
         each = ", ".join(f"{one.found} of {row.n}" for one, row in zip(found, mine, strict=True))
         said.append(f"{word} loss {each} (worst distance {max(one.worst_l2 for one in found):.1g})")
     return "; ".join(said)
 
 
-def nothing(rows: list[Closed]) -> str:
+def nothing(rows: list[Record]) -> str:
     """Distances of what costs nothing, at the largest n."""
     last = rows[-1]
     return (

@@ -4,21 +4,15 @@ retraining."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.all_but_one.experiment_reader import ReaderMetrics
-from companion.chapters.all_but_one.experiment_reader import ReaderSizes
-from companion.chapters.all_but_one.story_linear import SHOWN
-from companion.chapters.pictures import FREE
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import TRAIN
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import image_rows
-from companion.chapters.pictures import note
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
 from statistics import median
-import matplotlib.pyplot as plt
 
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from companion.chapters.all_but_one.experiment_reader import ReaderMetrics, ReaderSizes
+from companion.chapters.all_but_one.story_linear import SHOWN
+from companion.chapters.pictures import FREE, PAGE, TRAIN, chart, image_rows, note
+from companion.store.results import Claim, Result
 
 HALF_A_LEVEL = (1 / 510) ** 2  # of a pixel, squared
 

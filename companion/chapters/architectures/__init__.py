@@ -1,10 +1,7 @@
 """Appendix J: deeper networks, and more classes."""
 
-from companion.chapters.architectures.story import dense_claims
-from companion.chapters.architectures.experiment import compute_dense
-from companion.chapters.architectures.story import DENSE_FIGURES
-from companion.chapters.architectures.experiment import DenseMetrics
-from companion.chapters.architectures.experiment import DENSE_SIZES
+from companion.chapters.architectures.experiment import DENSE_SIZES, DenseMetrics, compute_dense
+from companion.chapters.architectures.story import DENSE_FIGURES, dense_claims
 from companion.chapters.base import Experiment
 
 DENSE = Experiment(

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
+from dataclasses import dataclass, replace
+
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome
 from companion.chapters.separation_common import TRUE_NCC
 from companion.chapters.tables import flat
-from dataclasses import dataclass
-from dataclasses import replace
-from recon.attacks.decoreco import DecoReco
-from recon.attacks.decoreco import half_and_half
-from recon.attacks.decoreco import image_span
-from recon.attacks.reconstruct import Reconstruction
-from recon.attacks.reconstruct import reconstruct
-from recon.attacks.separation import FirstLayer
-from recon.attacks.separation import SeparationSettings
-from recon.attacks.separation import separate
+from companion.store.record import Record
+from recon.attacks.decoreco import DecoReco, half_and_half, image_span
+from recon.attacks.reconstruct import Reconstruction, reconstruct
+from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP
 from recon.optim.descent import Adam
 from recon.optim.rng import named
 from recon.released import Weights
 from recon.scoring.metrics import ncc
-from recon.scoring.nulls import NullTable
-from recon.scoring.nulls import null_candidates
-from recon.scoring.nulls import null_table
-from recon.training.kkt import KKTSettings
-from recon.training.kkt import train_to_kkt
-from recon.training.recipes import Recipe
-from recon.training.recipes import train
-from sklearn.metrics import roc_auc_score
-from torch import Tensor
-import torch
-
+from recon.scoring.nulls import null_candidates, null_table
+from recon.training.kkt import KKTSettings, train_to_kkt
+from recon.training.recipes import Recipe, train
 
 SEPARATION, SAME_NETWORK, DECORECO = "separation", "separation, default start", "DecoReco"
 
@@ -40,25 +31,7 @@ SEPARATION, SAME_NETWORK, DECORECO = "separation", "separation, default start", 
 START, NOTHING = "the start is known", "nothing is known"
 
 
-@dataclass(frozen=True, kw_only=True)
-class DenseAttack(NullTable):
-    """One attack on one network.
-
-    attack · known: `START` or `NOTHING` · candidates: how many it returns · sources: of separation, each once, and
-    true: those that are training images above NCC 0.7, of either sign · auc: how well the adversary's evidence,
-    sparsity, tells them from the others; None where one kind is missing.  All three None where they were not asked.
-    """
-
-    attack: str
-    known: str
-    candidates: int
-    sources: int | None = None
-    true: int | None = None
-    auc: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class DenseNet:
+class DenseNet(Record):
     """A fully connected network in two trainings: from PyTorch's start by gradient descent, for the adversary who knows
     the start; and from a small start to the margin regime, for the one who knows nothing.
 
@@ -66,14 +39,7 @@ class DenseNet:
     the second · attacks.
     """
 
-    depth: int
-    classes: int
-    loss: float
-    accuracy: float
-    log_loss: float
-    attacks: list[DenseAttack]
-
-    def of(self, attack: str, known: str) -> DenseAttack:
+    def of(self, attack: str, known: str) -> Record:
         """One of the attacks."""
         return next(each for each in self.attacks if (each.attack, each.known) == (attack, known))
 
@@ -83,13 +49,18 @@ class DenseNet:
         return f"{self.depth} layers, {self.classes} classes"
 
 
-@dataclass(frozen=True)
-class DenseMetrics:
-    """All networks; n_train, width: of each."""
+class DenseMetrics(Record):
+    """All networks; n_train, width: of each.
 
-    n_train: int
-    width: int
-    nets: list[DenseNet]
+    nets: A fully connected network in two trainings: from PyTorch's start by gradient descent, for the adversary
+    who knows the start; and from a small start to the margin regime, for the one who knows nothing. depth: linear
+    layers · classes · loss, accuracy: of the first training · log_loss: natural logarithm of the loss of the second
+    · attacks.
+    nets.attacks: One attack on one network. attack · known: `START` or `NOTHING` · candidates: how many it returns
+    · sources: of separation, each once, and true: those that are training images above NCC 0.7, of either sign ·
+    auc: how well the adversary's evidence, sparsity, tells them from the others; None where one kind is missing.
+    All three None where they were not asked.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +127,7 @@ def compute_dense(sizes: DenseSizes, context: Context) -> Outcome[DenseMetrics]:
     """Every depth with two classes, then every number of classes with three layers."""
     cells = [(depth, 2) for depth in sizes.depths] + [(3, classes) for classes in sizes.classes]
     nets = [dense_net(sizes, context, depth, classes) for depth, classes in cells]
-    return Outcome(DenseMetrics(sizes.n_train, sizes.width, nets), {})
+    return Outcome(DenseMetrics(n_train=sizes.n_train, width=sizes.width, nets=nets), {})
 
 
 def dense_net(sizes: DenseSizes, context: Context, depth: int, classes: int) -> DenseNet:
@@ -200,7 +171,7 @@ def _first_only(depth: int) -> tuple[bool, ...]:
 
 def by_separation(
     sizes: DenseSizes, context: Context, images: Bundle, released: FirstLayer, known: str, attack: str = SEPARATION
-) -> DenseAttack:
+) -> Record:
     """In at most twice as many directions as there are images; how sparse a source is, is the adversary's evidence."""
     update = released.update
     settings = replace(sizes.separation, rank=AMPLE * len(images))
@@ -220,7 +191,7 @@ def told_apart(images: Tensor, sources: Tensor, evidence: Tensor) -> tuple[int, 
     return int(true.sum()), float(roc_auc_score(true.cpu().numpy(), evidence.cpu().numpy())) if both else None
 
 
-def by_decoreco(sizes: DenseSizes, context: Context, images: Bundle, weights: Weights) -> DenseAttack:
+def by_decoreco(sizes: DenseSizes, context: Context, images: Bundle, weights: Weights) -> Record:
     """Stationarity of the first layer, in the span of what stands out; as many candidates for each class, as in the
     reference code.  One run for each scale of the multipliers; that of the lowest energy is the answer."""
     network, m = weights.network, AMPLE * len(images)
@@ -259,10 +230,10 @@ def candidate_labels(outputs: int, m: int) -> Tensor:
     return (torch.arange(m) * outputs).div(m, rounding_mode="floor")
 
 
-def counted(context: Context, images: Bundle, layer: Tensor, x_hat: Tensor, attack: str, known: str) -> DenseAttack:
+def counted(context: Context, images: Bundle, layer: Tensor, x_hat: Tensor, attack: str, known: str) -> Record:
     """With the nulls made of a layer (h, d)."""
     stream = named(context.seed, "architectures.nulls")
     m = max(len(x_hat), len(images))
     free = null_candidates(layer, images.train, images.init, m, stream, others_labels=images.init_y)
     table = null_table(free, images.train, images.held_out, images.mean, x_hat, images.shape)
-    return DenseAttack(**flat(table), attack=attack, known=known, candidates=len(x_hat))
+    return Record(**flat(table), attack=attack, known=known, candidates=len(x_hat))

@@ -3,29 +3,25 @@ have judged them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from companion.chapters.architectures.experiment import DECORECO
-from companion.chapters.architectures.experiment import DenseAttack
-from companion.chapters.architectures.experiment import DenseMetrics
-from companion.chapters.architectures.experiment import DenseNet
-from companion.chapters.architectures.experiment import DenseSizes
-from companion.chapters.architectures.experiment import NOTHING
-from companion.chapters.architectures.experiment import SAME_NETWORK
-from companion.chapters.architectures.experiment import SEPARATION
-from companion.chapters.architectures.experiment import START
-from companion.chapters.pictures import Colour
-from companion.chapters.pictures import FREE
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import end_labels
-from companion.store.results import Claim
-from companion.store.results import Result
+from collections.abc import Callable, Iterable
+
+import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-import matplotlib.pyplot as plt
 
+from companion.chapters.architectures.experiment import (
+    DECORECO,
+    NOTHING,
+    SAME_NETWORK,
+    SEPARATION,
+    START,
+    DenseMetrics,
+    DenseNet,
+    DenseSizes,
+)
+from companion.chapters.pictures import FREE, PAGE, SERIES, Colour, chart, end_labels
+from companion.store.record import Record
+from companion.store.results import Claim, Result
 
 MOST, FEW = 0.5, 0.1  # of the training images, beyond the best null
 
@@ -81,11 +77,11 @@ def unknown_start(metrics: DenseMetrics) -> Claim:
     )
 
 
-def _share(attack: DenseAttack, n: int) -> float:
+def _share(attack: Record, n: int) -> float:
     return attack.excess.ncc_07 / n
 
 
-def _most(attacks: Iterable[DenseAttack]) -> int:
+def _most(attacks: Iterable[Record]) -> int:
     return max(attack.best_null.ncc_07 for attack in attacks)
 
 

@@ -1,10 +1,8 @@
 """Chapter 3, §4.3 of Runkel et al. (2024), eq. (8): bilevel reconstruction of an affine classifier."""
 
 from companion.chapters.base import Experiment
+from companion.chapters.bilevel_affine.experiment import SIZES, Metrics, compute
 from companion.chapters.bilevel_affine.story import claims
-from companion.chapters.bilevel_affine.experiment import compute
-from companion.chapters.bilevel_affine.experiment import Metrics
-from companion.chapters.bilevel_affine.experiment import SIZES
 from companion.chapters.bilevel_pictures import plot_starts
 
 AFFINE = Experiment(

@@ -3,100 +3,65 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.bilevel_affine.inexact import descent_steps
-from companion.chapters.bilevel_affine.inexact import inexact_solves
-from companion.chapters.bilevel_common import BOX
-from companion.chapters.bilevel_common import ImageNull
-from companion.chapters.bilevel_common import PAPER_AFFINE
-from companion.chapters.bilevel_common import Reconstructed
-from companion.chapters.bilevel_common import STARTS
-from companion.chapters.bilevel_common import image_null
-from companion.chapters.bilevel_common import measured
-from companion.chapters.bilevel_common import start_of
 from dataclasses import dataclass
-from recon.attacks.bilevel import AffineInner
-from recon.attacks.bilevel import BilevelAttack
-from recon.attacks.bilevel import Woodbury
-from recon.attacks.bilevel import outer_energy
-from recon.attacks.reconstruct import Reconstruction
-from recon.attacks.reconstruct import reconstruct
+
+import torch
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.bilevel_affine.inexact import descent_steps, inexact_solves
+from companion.chapters.bilevel_common import (
+    BOX,
+    PAPER_AFFINE,
+    STARTS,
+    image_null,
+    measured,
+    start_of,
+)
+from companion.store.record import Record
+from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury, outer_energy
+from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.images.bundle import Bundle
 from recon.nets.mlp import affine
 from recon.optim.descent import HeavyBall
-from recon.optim.subspace import Subspace
-from recon.optim.subspace import reduced
+from recon.optim.subspace import Subspace, reduced
 from recon.released import Weights
-from recon.training.inner_problem import Objective
-from recon.training.inner_problem import solve_affine
-from torch import Tensor
-import torch
+from recon.training.inner_problem import Objective, solve_affine
 
 
-@dataclass(frozen=True, kw_only=True)
-class Null(ImageNull):
-    """‖θ* − θ‖² of a classifier that starts its training elsewhere, and of one trained on the held-out images."""
-
-    other_seed_sum: float
-    other_data_sum: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ended(Reconstructed):
-    """How one start ended; converged: its energy fell by less than a hundredth over the last quarter of the steps, or
-    is within the tolerance, or below the paper's value · outside_box: share of pixels outside [0, 1]."""
-
-    converged: bool
-    outside_box: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Starts:
+class Starts(Record):
     """The three starts; steps: outer iterations that were made."""
 
-    steps: int
-    random: Ended
-    truth: Ended
-    partition: Ended
-
-    def starts(self) -> dict[str, Ended]:
+    def starts(self) -> dict[str, Record]:
         """The three by name."""
         return {"random": self.random, "truth": self.truth, "partition": self.partition}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stopped:
+class Stopped(Record):
     """The inner problem stopped at ‖∇E‖ ≤ tol, from θ⁰ ~ U(0, 1): iterations on the training images, and ‖θ* − θ‖² at
     the images where the attack ended from each start, summed over parameters."""
-
-    tol: float
-    iterations: int
-    random: float
-    truth: float
-    partition: float
 
     def distances(self) -> dict[str, float]:
         """The three by name."""
         return {"random": self.random, "truth": self.truth, "partition": self.partition}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metrics(Starts):
-    """At top level our descent (momentum, box).
+class Metrics(Record):
+    """At top level our descent (momentum, box). plain: the paper's, with a fixed step, neither momentum nor box ·
+    stopped: unfinished inner solves, from coarse to fine · descent_steps: of plain gradient descent on the inner
+    problem until what θ⁰ has outside the span of the training images is down to the paper's distance of the
+    truth.
 
-    plain: the paper's, with a fixed step, neither momentum nor box · stopped: unfinished inner solves, from coarse to
-    fine · descent_steps: of plain gradient descent on the inner problem until what θ⁰ has outside the span of the
-    training images is down to the paper's distance of the truth.
+    The three starts; steps: outer iterations that were made.
+    random: How one start ended; converged: its energy fell by less than a hundredth over the last quarter of the
+    steps, or is within the tolerance, or below the paper's value · outside_box: share of pixels outside [0, 1].
+    plain: The three starts; steps: outer iterations that were made.
+    plain.random: How one start ended; converged: its energy fell by less than a hundredth over the last quarter of
+    the steps, or is within the tolerance, or below the paper's value · outside_box: share of pixels outside [0, 1].
+    stopped: The inner problem stopped at ‖∇E‖ ≤ tol, from θ⁰ ~ U(0, 1): iterations on the training images, and ‖θ*
+    − θ‖² at the images where the attack ended from each start, summed over parameters.
+    null: ‖θ* − θ‖² of a classifier that starts its training elsewhere, and of one trained on the held-out images.
     """
-
-    n_train: int
-    weight_decay: float
-    plain: Starts
-    stopped: list[Stopped]
-    descent_steps: float
-    null: Null
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,13 +149,13 @@ def plain_descent(released: Weights, x_init: Tensor, sizes: Sizes, context: Cont
 
 def _ended(
     found: Reconstruction, x_hat: Tensor, x_init: Tensor, images: Bundle, sizes: Sizes, theta_star: Tensor
-) -> dict[str, Ended]:
+) -> dict[str, Record]:
     """What is measured of each start."""
     ends = {}
     for row, name in enumerate(STARTS):
         energy, history = found.energy[row].item(), found.history[:, row]
         settled = history[-1] <= sizes.tol or history[-1] >= 0.99 * history[-1 - len(history) // 4]
-        ends[name] = Ended(
+        ends[name] = Record(
             **vars(measured(x_hat[row], x_init[row], images, energy, theta_star)),
             converged=bool(settled) or energy <= PAPER_AFFINE[name],
             outside_box=((x_hat[row] < BOX[0]) | (x_hat[row] > BOX[1])).double().mean().item(),
@@ -219,7 +184,7 @@ def _stopped(objective: Objective, x_hat: Tensor, theta_0: Tensor, theta_star: T
     ]
 
 
-def _null(objective: Objective, theta_star: Tensor, images: Bundle, context: Context) -> Null:
+def _null(objective: Objective, theta_star: Tensor, images: Bundle, context: Context) -> Record:
     """The minimiser is unique: another seed for θ⁰ gives the same θ.  Measured, not assumed: the logits of a random
     θ⁰.  Other data: as many held-out images, as many of each class."""
     logits = torch.randn(1, len(images.y), generator=context.stream("affine.other_labels"), dtype=torch.float64)
@@ -227,7 +192,7 @@ def _null(objective: Objective, theta_star: Tensor, images: Bundle, context: Con
     rows = torch.cat([(images.held_out_y == label).nonzero()[: len(images.y) // 2, 0] for label in (0, 1)])
     elsewhere = Objective(objective.network, images.held_out_y[rows], objective.weight_decay)
     other_data = solve_affine(elsewhere, images.held_out[rows][None]).theta[0]
-    return Null(
+    return Record(
         **vars(image_null(images)),
         other_seed_sum=outer_energy(theta_star, other_seed).item(),
         other_data_sum=outer_energy(theta_star, other_data).item(),

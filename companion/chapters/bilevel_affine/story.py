@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from companion.chapters.bilevel_affine.experiment import Metrics
-from companion.chapters.bilevel_affine.experiment import Sizes
-from companion.chapters.bilevel_common import PAPER_AFFINE
-from companion.chapters.pictures import FREE
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import TRAIN
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import end_labels
-from companion.store.results import Claim
-from companion.store.results import orders_below
-from companion.store.results import verdict
-from matplotlib.figure import Figure
+
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from companion.chapters.bilevel_affine.experiment import Metrics, Sizes
+from companion.chapters.bilevel_common import PAPER_AFFINE
+from companion.chapters.pictures import FREE, PAGE, TRAIN, chart, end_labels
+from companion.store.results import Claim, orders_below, verdict
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:

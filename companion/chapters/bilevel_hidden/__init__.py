@@ -1,15 +1,10 @@
 """Chapter 3, §4.3 of Runkel et al. (2024), eq. (9): bilevel reconstruction of a one-hidden-layer network."""
 
 from companion.chapters.base import Experiment
+from companion.chapters.bilevel_hidden.experiment import PAPER_WIDTH, SIZES, Metrics, compute
+from companion.chapters.bilevel_hidden.experiment_path import PATH_SIZES, PathMetrics, compute_path
 from companion.chapters.bilevel_hidden.story import claims
-from companion.chapters.bilevel_hidden.story_path import path_claims
-from companion.chapters.bilevel_hidden.experiment import compute
-from companion.chapters.bilevel_hidden.experiment_path import compute_path
-from companion.chapters.bilevel_hidden.story_path import plot_path_images
-from companion.chapters.bilevel_hidden.experiment import Metrics
-from companion.chapters.bilevel_hidden.experiment_path import PathMetrics
-from companion.chapters.bilevel_hidden.experiment import PAPER_WIDTH, SIZES
-from companion.chapters.bilevel_hidden.experiment_path import PATH_SIZES
+from companion.chapters.bilevel_hidden.story_path import path_claims, plot_path_images
 from companion.chapters.bilevel_pictures import plot_starts
 
 HIDDEN = Experiment(

@@ -2,137 +2,76 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.bilevel_common import BOX
-from companion.chapters.bilevel_common import ImageNull
-from companion.chapters.bilevel_common import Reconstructed
-from companion.chapters.bilevel_common import STARTS
-from companion.chapters.bilevel_common import image_null
-from companion.chapters.bilevel_common import measured
-from companion.chapters.bilevel_common import start_of
-from dataclasses import dataclass
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
-from recon.attacks.bilevel_span import SpanAttack
-from recon.attacks.bilevel_span import SpanWeights
-from recon.attacks.reconstruct import reconstruct
-from recon.images.bundle import Bundle
-from recon.nets.mlp import MLP
-from recon.nets.mlp import one_hidden
-from recon.optim.descent import HeavyBall
-from recon.optim.lbfgs import LBFGSSettings
-from recon.optim.lbfgs import lbfgs
-from recon.optim.lbfgs import one_row
-from recon.optim.subspace import Subspace
-from recon.optim.subspace import reduced
-from recon.training.one_hidden_layer import HiddenObjective
+
+import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
-import torch
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.bilevel_common import BOX, STARTS, image_null, measured, start_of
+from companion.store.record import Record
+from recon.attacks.bilevel_span import SpanAttack, SpanWeights
+from recon.attacks.reconstruct import reconstruct
+from recon.images.bundle import Bundle
+from recon.nets.mlp import MLP, one_hidden
+from recon.optim.descent import HeavyBall
+from recon.optim.lbfgs import LBFGSSettings, lbfgs, one_row
+from recon.optim.subspace import Subspace, reduced
+from recon.training.one_hidden_layer import HiddenObjective
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ended(Reconstructed):
-    """How one run ended, beside its images.
-
-    settled_sum: ‖θ* − θ‖² after the inner solver has gone on from there, the images fixed · inner_grad_norm: ‖∇E‖
-    then · first_sum: ‖θ* − θ(x)‖² at the start of the images, before any outer step · steps: outer ones · converged: 1
-    where the energy fell by less than a hundredth over the last quarter of the steps or reached the tolerance, else 0.
-    """
-
-    settled_sum: float
-    inner_grad_norm: float
-    first_sum: float
-    steps: float
-    converged: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeanEnded(Ended):
-    """Means over seeds of the weights, and standard deviations (0 for one seed)."""
-
-    distance_sum_sd: float
-    settled_sum_sd: float
-    moved_l2_sd: float
-    nn_train_l2_sd: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class ByStart:
+class ByStart(Record):
     """The three starts of the images."""
 
-    random: MeanEnded
-    truth: MeanEnded
-    partition: MeanEnded
-
-    def starts(self) -> dict[str, MeanEnded]:
+    def starts(self) -> dict[str, Record]:
         """The three by name."""
         return {"random": self.random, "truth": self.truth, "partition": self.partition}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ByInnerStart:
+class ByInnerStart(Record):
     """Where the inner problem begins: θ⁰ ~ U(0, 1) as in the paper, at PyTorch's default initialisation from another
     seed, or at the released θ*."""
-
-    uniform: ByStart
-    other_seed: ByStart
-    theta_star: ByStart
 
     def inner_starts(self) -> dict[str, ByStart]:
         """The three by name."""
         return {"uniform": self.uniform, "other_seed": self.other_seed, "theta_star": self.theta_star}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Null(ImageNull):
-    """‖θ − θ'‖² of networks that nobody attacked.
+class Metrics(Record):
+    """At top level the first weight decay, with the inner start of the paper (uniform).
 
-    other_seed: of two networks that share their data only, as a sum, as a mean per parameter, and as a sum after the
-    best renumbering of hidden units (first weight decay only) · other_data_sum: to a network from the same seed,
-    trained on as many held-out images · zero_sum: ‖θ*‖².
+    The three starts of the images.
+    random: Means over seeds of the weights, and standard deviations (0 for one seed).
+    random: How one run ended, beside its images. settled_sum: ‖θ* − θ‖² after the inner solver has gone on from
+    there, the images fixed · inner_grad_norm: ‖∇E‖ then · first_sum: ‖θ* − θ(x)‖² at the start of the images,
+    before any outer step · steps: outer ones · converged: 1 where the energy fell by less than a hundredth over the
+    last quarter of the steps or reached the tolerance, else 0.
+    null_by_width: ‖θ − θ'‖² of two networks of one width that share their data only: the sum, and the mean per
+    parameter.
+    inner_start: Where the inner problem begins: θ⁰ ~ U(0, 1) as in the paper, at PyTorch's default initialisation
+    from another seed, or at the released θ*.
+    inner_start.uniform: The three starts of the images.
+    inner_start.uniform.random: Means over seeds of the weights, and standard deviations (0 for one seed).
+    inner_start.uniform.random: How one run ended, beside its images. settled_sum: ‖θ* − θ‖² after the inner solver
+    has gone on from there, the images fixed · inner_grad_norm: ‖∇E‖ then · first_sum: ‖θ* − θ(x)‖² at the start of
+    the images, before any outer step · steps: outer ones · converged: 1 where the energy fell by less than a
+    hundredth over the last quarter of the steps or reached the tolerance, else 0.
+    null: ‖θ − θ'‖² of networks that nobody attacked. other_seed: of two networks that share their data only, as a
+    sum, as a mean per parameter, and as a sum after the best renumbering of hidden units (first weight decay only)
+    · other_data_sum: to a network from the same seed, trained on as many held-out images · zero_sum: ‖θ*‖².
+    weight_decays: All runs at one weight decay; train_grad_norm: ‖∇E‖ at θ*, the largest of all seeds ·
+    train_energy: E there.
+    weight_decays: Where the inner problem begins: θ⁰ ~ U(0, 1) as in the paper, at PyTorch's default initialisation
+    from another seed, or at the released θ*.
+    weight_decays.uniform: The three starts of the images.
+    weight_decays.uniform.random: Means over seeds of the weights, and standard deviations (0 for one seed).
+    weight_decays.uniform.random: How one run ended, beside its images. settled_sum: ‖θ* − θ‖² after the inner
+    solver has gone on from there, the images fixed · inner_grad_norm: ‖∇E‖ then · first_sum: ‖θ* − θ(x)‖² at the
+    start of the images, before any outer step · steps: outer ones · converged: 1 where the energy fell by less than
+    a hundredth over the last quarter of the steps or reached the tolerance, else 0.
     """
-
-    other_seed_sum: float
-    other_seed_mean: float
-    other_seed_aligned_sum: float | None
-    other_data_sum: float
-    zero_sum: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class AtDecay(ByInnerStart):
-    """All runs at one weight decay; train_grad_norm: ‖∇E‖ at θ*, the largest of all seeds · train_energy: E there."""
-
-    weight_decay: float
-    train_grad_norm: float
-    train_energy: float
-    null: Null
-
-
-@dataclass(frozen=True, kw_only=True)
-class NullAtWidth:
-    """‖θ − θ'‖² of two networks of one width that share their data only: the sum, and the mean per parameter."""
-
-    other_seed_sum: float
-    other_seed_mean: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metrics(ByStart):
-    """At top level the first weight decay, with the inner start of the paper (uniform)."""
-
-    n_train: int
-    width: int
-    n_params: int
-    seeds: int
-    null_by_width: dict[int, NullAtWidth]
-    weight_decay: float
-    inner_start: ByInnerStart
-    null: Null
-    weight_decays: dict[float, AtDecay]
 
 
 PAPER_WIDTH = 6144
@@ -340,11 +279,11 @@ def row_unit(sizes: Sizes, context: Context, trained: dict[str, Tensors], name: 
     }
 
 
-def ended(row: Tensors, images: Bundle, tol: float, theta_star: Tensor, n_params: int) -> Ended:
+def ended(row: Tensors, images: Bundle, tol: float, theta_star: Tensor, n_params: int) -> Record:
     """What a row of `row_unit` says."""
     history, energy = row["history"], row["energy"].item()
     reached = measured(row["x_hat"], row["x_init"], images, energy, theta_star)
-    return Ended(
+    return Record(
         **{**vars(reached), "distance_mean": energy / n_params},
         settled_sum=row["settled"].item(),
         inner_grad_norm=row["grad_norm"].item(),
@@ -359,27 +298,27 @@ def converged(history: Tensor, tol: float) -> bool:
     return bool(history[-1] <= tol or history[-1] >= 0.99 * history[-1 - len(history) // 4])
 
 
-def mean_and_sd(rows: list[Ended]) -> MeanEnded:
+def mean_and_sd(rows: list[Record]) -> Record:
     """Of every field over seeds; the standard deviation of one seed is 0."""
     table = {
         each.name: torch.tensor([getattr(row, each.name) for row in rows], dtype=torch.float64)
-        for each in fields(Ended)
+        for each in fields(Record)
     }
     spread = {name: values.std().item() if len(rows) > 1 else 0.0 for name, values in table.items()}
-    wanted = {each.name for each in fields(MeanEnded)}
-    return MeanEnded(
+    wanted = {each.name for each in fields(Record)}
+    return Record(
         **{name: values.mean().item() for name, values in table.items()},
         **{f"{name}_sd": value for name, value in spread.items() if f"{name}_sd" in wanted},
     )
 
 
 def _at_decay(
-    sizes: Sizes, images: Bundle, decay: float, trained: dict[str, Tensors], found: dict[str, Tensors], null: Null
-) -> AtDecay:
+    sizes: Sizes, images: Bundle, decay: float, trained: dict[str, Tensors], found: dict[str, Tensors], null: Record
+) -> Record:
     nets = [trained[_network_name(decay, sizes.width, seed)] for seed in range(sizes.seeds)]
     n_params = one_hidden(sizes.width, images.train.shape[1]).n_params
 
-    def of(inner: str, start: str) -> MeanEnded:
+    def of(inner: str, start: str) -> Record:
         return mean_and_sd(
             [
                 ended(found[_name(decay, inner, start, seed)], images, sizes.tol, net["theta"], n_params)
@@ -388,7 +327,7 @@ def _at_decay(
         )
 
     inner_starts = {inner: ByStart(**{start: of(inner, start) for start in STARTS}) for inner in INNER_STARTS}
-    return AtDecay(
+    return Record(
         **inner_starts,
         weight_decay=decay,
         train_grad_norm=max(net["grad_norm"].item() for net in nets),
@@ -398,10 +337,10 @@ def _at_decay(
 
 
 # ---------------------------------------------------------------------------------------------------- nulls
-def _nulls(sizes: Sizes, context: Context, images: Bundle, trained: dict[str, Tensors]) -> dict[float, Null]:
+def _nulls(sizes: Sizes, context: Context, images: Bundle, trained: dict[str, Tensors]) -> dict[float, Record]:
     """How far networks are apart that nobody attacked, at each weight decay."""
     by_image = vars(image_null(images))
-    nulls: dict[float, Null] = {}
+    nulls: dict[float, Record] = {}
     for decay in sizes.weight_decays:
         first, second, elsewhere = (
             _weights(trained, _network_name(decay, sizes.width, *which), sizes.width, images.train.shape[1])
@@ -409,7 +348,7 @@ def _nulls(sizes: Sizes, context: Context, images: Bundle, trained: dict[str, Te
         )
         apart = first.distance(second)
         aligned = aligned_distance(first.small, first.theta, second.theta) if not nulls else None
-        nulls[decay] = Null(
+        nulls[decay] = Record(
             **by_image,
             other_seed_sum=apart,
             other_seed_mean=apart / first.network.n_params,
@@ -420,14 +359,14 @@ def _nulls(sizes: Sizes, context: Context, images: Bundle, trained: dict[str, Te
     return nulls
 
 
-def _null_at_width(sizes: Sizes, images: Bundle, trained: dict[str, Tensors], width: int) -> NullAtWidth:
+def _null_at_width(sizes: Sizes, images: Bundle, trained: dict[str, Tensors], width: int) -> Record:
     """Two seeds, the first weight decay."""
     first, second = (
         _weights(trained, _network_name(sizes.weight_decays[0], width, seed), width, images.train.shape[1])
         for seed in (0, 1)
     )
     apart = first.distance(second)
-    return NullAtWidth(other_seed_sum=apart, other_seed_mean=apart / first.network.n_params)
+    return Record(other_seed_sum=apart, other_seed_mean=apart / first.network.n_params)
 
 
 def aligned_distance(network: MLP, theta: Tensor, theta_star: Tensor) -> float:

@@ -2,81 +2,46 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.bilevel_common import BOX
-from companion.chapters.bilevel_common import image_null
-from companion.chapters.bilevel_common import start_of
-from companion.chapters.bilevel_hidden.experiment import PAPER_WIDTH
-from companion.chapters.bilevel_hidden.experiment import Sizes
-from companion.chapters.bilevel_hidden.experiment import _drawn
-from companion.chapters.bilevel_hidden.experiment import _images
-from companion.chapters.bilevel_hidden.experiment import _network_name
-from companion.chapters.bilevel_hidden.experiment import _weights
-from companion.chapters.bilevel_hidden.experiment import train_unit
 from dataclasses import dataclass
 from functools import partial
-from recon.attacks.bilevel_span import SpanAttack
-from recon.attacks.bilevel_span import SpanWeights
+
+import torch
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.bilevel_common import BOX, image_null, start_of
+from companion.chapters.bilevel_hidden.experiment import (
+    PAPER_WIDTH,
+    Sizes,
+    _drawn,
+    _images,
+    _network_name,
+    _weights,
+    train_unit,
+)
+from companion.store.record import Record
+from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.reconstruct import reconstruct
 from recon.images.bundle import Bundle
 from recon.nets.mlp import one_hidden
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
-from recon.optim.subspace import Subspace
-from recon.optim.subspace import reduced
+from recon.optim.subspace import Subspace, reduced
 from recon.optim.tree import State
 from recon.scoring.matching import nearest
 from recon.scoring.metrics import ncc
-from torch import Tensor
-import torch
 
 
-@dataclass(frozen=True, kw_only=True)
-class AtStep:
-    """An attack on its way.
+class PathMetrics(Record):
+    """`bilevel-hidden-path`. relative_step: longest step, of ‖x‖ · nulls: ‖θ* − θ‖² of another seed, of θ = 0; the
+    nearest training image of held-out ones · paths: inner start -> start of the images.
 
-    step: outer ones taken · distance_sum: ‖θ* − θ(x)‖² there; settled_sum: after the inner solver has gone on, the
-    images fixed · means over images: NCC with the start, L2 to the nearest training image · moved_relative:
-    ‖x − x_init‖ / ‖x_init‖ of all together.
+    paths: first_sum: ‖θ* − θ(x)‖² at the start · alike: the last step at which the images' mean NCC with their
+    start is at least 0.9 · end: the last one.
+    paths.alike: An attack on its way. step: outer ones taken · distance_sum: ‖θ* − θ(x)‖² there; settled_sum: after
+    the inner solver has gone on, the images fixed · means over images: NCC with the start, L2 to the nearest
+    training image · moved_relative: ‖x − x_init‖ / ‖x_init‖ of all together.
     """
-
-    step: int
-    distance_sum: float
-    settled_sum: float
-    ncc_with_start: float
-    moved_relative: float
-    nn_train_l2: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Path:
-    """first_sum: ‖θ* − θ(x)‖² at the start · alike: the last step at which the images' mean NCC with their start is at
-    least 0.9 · end: the last one."""
-
-    first_sum: float
-    alike: AtStep
-    end: AtStep
-
-
-@dataclass(frozen=True, kw_only=True)
-class PathMetrics:
-    """`bilevel-hidden-path`.
-
-    relative_step: longest step, of ‖x‖ · nulls: ‖θ* − θ‖² of another seed, of θ = 0; the nearest training image of
-    held-out ones · paths: inner start -> start of the images.
-    """
-
-    n_train: int
-    width: int
-    n_params: int
-    weight_decay: float
-    relative_step: float
-    other_seed_sum: float
-    zero_sum: float
-    held_out_nn_l2: float
-    paths: dict[str, dict[str, Path]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,12 +173,12 @@ def path_unit(sizes: PathSizes, whole: Sizes, star: SpanWeights, context: Contex
     return ends
 
 
-def _path(row: Tensors, images: Bundle) -> Path:
+def _path(row: Tensors, images: Bundle) -> Record:
     trace = row["trace"]
     last = int((trace[:, 1] >= ALIKE).nonzero().max())  # there is one: the first step evaluates the start itself
 
-    def at(step: int, x: Tensor, settled: Tensor) -> AtStep:
-        return AtStep(
+    def at(step: int, x: Tensor, settled: Tensor) -> Record:
+        return Record(
             step=step + 1,
             distance_sum=trace[step, 0].item(),
             settled_sum=settled.item(),
@@ -222,7 +187,7 @@ def _path(row: Tensors, images: Bundle) -> Path:
             nn_train_l2=nearest(x, images.train, "l2").score.mean().item(),
         )
 
-    return Path(
+    return Record(
         first_sum=trace[0, 0].item(),
         alike=at(last, row["alike"], row["settled_alike"]),
         end=at(len(trace) - 1, row["x_hat"], row["settled_x_hat"]),

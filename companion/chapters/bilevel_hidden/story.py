@@ -7,13 +7,9 @@ sentence needs it.
 from __future__ import annotations
 
 from companion.chapters.bilevel_common import PAPER_HIDDEN
-from companion.chapters.bilevel_hidden.experiment import MeanEnded
-from companion.chapters.bilevel_hidden.experiment import Metrics
-from companion.chapters.bilevel_hidden.experiment import Sizes
-from companion.store.results import Claim
-from companion.store.results import orders_below
-from companion.store.results import verdict
-
+from companion.chapters.bilevel_hidden.experiment import Metrics, Sizes
+from companion.store.record import Record
+from companion.store.results import Claim, orders_below, verdict
 
 SMALL = 0.1  # of what two seeds are apart
 
@@ -27,21 +23,21 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [*_distances(metrics), *_images(metrics), *_findings(metrics)]
 
 
-def _small(metrics: Metrics, reached: MeanEnded) -> bool:
+def _small(metrics: Metrics, reached: Record) -> bool:
     return reached.settled_sum <= SMALL * metrics.null.other_seed_sum
 
 
-def _settled(metrics: Metrics, reached: MeanEnded) -> bool:
+def _settled(metrics: Metrics, reached: Record) -> bool:
     """Whether a distance can be judged: it is small already, or it has ceased to fall."""
     return _small(metrics, reached) or reached.converged == 1
 
 
-def _falling(*ends: MeanEnded) -> str:
+def _falling(*ends: Record) -> str:
     """What is said where an end is not judged; "" where all are."""
     return "" if all(end.converged == 1 for end in ends) else "; still falling: undecided"
 
 
-def _if_ended(found: str, *ends: MeanEnded) -> str:
+def _if_ended(found: str, *ends: Record) -> str:
     """The verdict that a sentence on ends gets where all of them had converged."""
     return found if all(end.converged == 1 for end in ends) else "undecided"
 

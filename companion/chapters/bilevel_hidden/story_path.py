@@ -7,17 +7,16 @@ sentence needs it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from companion.chapters.bilevel_hidden.experiment_path import Path
-from companion.chapters.bilevel_hidden.experiment_path import PathMetrics
-from companion.chapters.bilevel_hidden.experiment_path import PathSizes
+
+import torch
+from matplotlib.figure import Figure
+
+from companion.chapters.bilevel_hidden.experiment_path import PathMetrics, PathSizes
 from companion.chapters.bilevel_pictures import LABELS
 from companion.chapters.pictures import image_rows
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
+from companion.store.record import Record
+from companion.store.results import Claim, Result
 from recon.scoring.matching import nearest
-import torch
-
 
 ALIKE, FALLEN = 0.9, 0.25  # NCC with the start; share of the distance to the released weights that has gone meanwhile
 
@@ -45,7 +44,7 @@ def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
 
 
 def _on_the_way(
-    name: str, section: str, sentence: str, paper: str, paths: Sequence[Path], metrics: PathMetrics
+    name: str, section: str, sentence: str, paper: str, paths: Sequence[Record], metrics: PathMetrics
 ) -> Claim:
     """ "reproduced" where the images are still those of the start at the end, "depends on stopping" where they are so
     until the distance to the released weights has fallen by at least `FALLEN`, and no longer; "not reproduced" where

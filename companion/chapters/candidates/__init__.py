@@ -2,14 +2,10 @@
 
 from companion.chapters.base import Experiment
 from companion.chapters.candidates import compute_members, compute_sets
-from companion.chapters.candidates.story_members import member_claims
-from companion.chapters.candidates.story_sets import set_claims
-from companion.chapters.candidates.story_members import MEMBER_FIGURES
-from companion.chapters.candidates.story_sets import SET_FIGURES
-from companion.chapters.candidates.experiment_members import MemberMetrics
-from companion.chapters.candidates.experiment_sets import SetMetrics
-from companion.chapters.candidates.experiment_members import MEMBER_SIZES
-from companion.chapters.candidates.experiment_sets import SET_SIZES
+from companion.chapters.candidates.experiment_members import MEMBER_SIZES, MemberMetrics
+from companion.chapters.candidates.experiment_sets import SET_SIZES, SetMetrics
+from companion.chapters.candidates.story_members import MEMBER_FIGURES, member_claims
+from companion.chapters.candidates.story_sets import SET_FIGURES, set_claims
 
 CHAPTER = "i-candidates"
 SETS = Experiment(

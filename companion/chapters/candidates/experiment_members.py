@@ -2,91 +2,46 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.candidates.membership_baselines import common_margin
-from companion.chapters.candidates.membership_baselines import row_likeness
-from companion.chapters.candidates.membership_baselines import span_share
-from companion.chapters.candidates.names import FREE
-from companion.chapters.candidates.names import KKT
-from companion.chapters.candidates.names import RECIPES
-from companion.chapters.candidates.names import SHADOWED
-from dataclasses import dataclass
-from dataclasses import field
-from functools import partial
-from recon.attacks.multipliers import KKTSystem
-from recon.attacks.multipliers import from_network
-from recon.attacks.multipliers import multipliers
-from recon.attacks.separation import FirstLayer
-from recon.images.partitions import centre
-from recon.nets.mlp import MLP
-from recon.nets.mlp import three_layer
-from recon.optim.rng import named
-from recon.scoring.membership import intervals
-from recon.scoring.membership import lira
-from recon.scoring.membership import rmia
-from recon.scoring.roc import auc
-from recon.scoring.roc import true_rate
-from recon.training.kkt import KKTSettings
-from recon.training.kkt import train_to_kkt
-from recon.training.weight_decay import DecaySettings
-from recon.training.weight_decay import train_with_decay
-from torch import Tensor
 import math
+from dataclasses import dataclass, field
+from functools import partial
+
 import numpy as np
 import torch
+from torch import Tensor
 
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.candidates.membership_baselines import common_margin, row_likeness, span_share
+from companion.chapters.candidates.names import FREE, KKT, RECIPES, SHADOWED
+from companion.store.record import Record
+from recon.attacks.multipliers import KKTSystem, from_network, multipliers
+from recon.attacks.separation import FirstLayer
+from recon.images.partitions import centre
+from recon.nets.mlp import MLP, three_layer
+from recon.optim.rng import named
+from recon.scoring.membership import intervals, lira, rmia
+from recon.scoring.roc import auc, true_rate
+from recon.training.kkt import KKTSettings, train_to_kkt
+from recon.training.weight_decay import DecaySettings, train_with_decay
 
 # ------------------------------------------------------------------------------------------------------ membership
-@dataclass(frozen=True)
-class Rates:
-    """Area under the ROC curve and true-positive rates at false-positive rates of 1 % and 0.1 %, each with the central
-    95 % of the bootstrap over images."""
-
-    auc: float
-    auc_interval: tuple[float, float]
-    tpr_1: float
-    tpr_1_interval: tuple[float, float]
-    tpr_01: float
-    tpr_01_interval: tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Told:
-    """A score of membership on one network: among as many other images as training images, and among ten times as
-    many."""
+class MemberMetrics(Record):
+    """All networks, each with a pool of `ratio` times as many other images; n_train: the largest number.
 
-    few: Rates
-    many: Rates
+    cells: One network: recipe, n_train images, width · log_loss: natural logarithm of the training loss · left:
+    what the pool leaves of θ*, and known_left of θ* − θ⁰ · scores: name -> how well it tells · coverage: share of
+    the training images in the pool -> rates of the multipliers; empty where it was not tried · shadows: how many.
+    cells.scores: A score of membership on one network: among as many other images as training images, and among ten
+    times as many.
+    cells.scores.few: Area under the ROC curve and true-positive rates at false-positive rates of 1 % and 0.1 %,
+    each with the central 95 % of the bootstrap over images.
+    cells.coverage: Area under the ROC curve and true-positive rates at false-positive rates of 1 % and 0.1 %, each
+    with the central 95 % of the bootstrap over images.
+    """
 
-
-@dataclass(frozen=True, kw_only=True)
-class MemberCell:
-    """One network: recipe, n_train images, width · log_loss: natural logarithm of the training loss · left: what the
-    pool leaves of θ*, and known_left of θ* − θ⁰ · scores: name -> how well it tells · coverage: share of the training
-    images in the pool -> rates of the multipliers; empty where it was not tried · shadows: how many."""
-
-    recipe: str
-    n_train: int
-    width: int
-    log_loss: float
-    left: float
-    known_left: float
-    scores: dict[str, Told]
-    coverage: dict[str, Rates]
-    shadows: int
-
-
-@dataclass(frozen=True)
-class MemberMetrics:
-    """All networks, each with a pool of `ratio` times as many other images; n_train: the largest number."""
-
-    n_train: int
-    ratio: int
-    cells: list[MemberCell]
-
-    def cell(self, recipe: str, shadows: bool = True) -> MemberCell:
+    def cell(self, recipe: str, shadows: bool = True) -> Record:
         """The first network of a recipe, of those with shadow networks if wanted."""
         return next(each for each in self.cells if each.recipe == recipe and (each.shadows > 0 or not shadows))
 
@@ -151,7 +106,7 @@ def compute(sizes: MemberSizes, context: Context) -> Outcome[MemberMetrics]:
             cell, scores = cell_of(recipe, pool, width, sizes, context)
             cells.append(cell)
             arrays |= {f"{recipe}, {n}, {width}: {name}": score for name, score in scores.items()}
-    return Outcome(MemberMetrics(max(cell.n_train for cell in cells), sizes.ratio, cells), arrays)
+    return Outcome(MemberMetrics(n_train=max(cell.n_train for cell in cells), ratio=sizes.ratio, cells=cells), arrays)
 
 
 def pool_of(n: int, ratio: int, context: Context) -> Pool:
@@ -167,7 +122,7 @@ def pool_of(n: int, ratio: int, context: Context) -> Pool:
 
 def cell_of(
     recipe: str, pool: Pool, width: int, sizes: MemberSizes, context: Context
-) -> tuple[MemberCell, dict[str, Tensor]]:
+) -> tuple[Record, dict[str, Tensor]]:
     """One network, all scores of its pool."""
     network = three_layer(width, pool.x.shape[1])
     net = trained(recipe, network, pool.x[: pool.n], pool.y[: pool.n], sizes, context.stream("kkt.weights"))
@@ -181,10 +136,10 @@ def cell_of(
     refitted = {name: multipliers(each.take(few)).score for name, each in zip(KKT, (problem, known), strict=True)}
     judge = partial(rates, seed=context.seed, draws=sizes.draws)
     told = {
-        name: Told(judge(refitted.get(name, score[few]), pool.member[few]), judge(score, pool.member))
+        name: Record(few=judge(refitted.get(name, score[few]), pool.member[few]), many=judge(score, pool.member))
         for name, score in scores.items()
     }
-    cell = MemberCell(
+    cell = Record(
         recipe=recipe,
         n_train=pool.n,
         width=width,
@@ -263,7 +218,7 @@ def shadow_scores(
     return dict(zip(SHADOWED, scores, strict=True))
 
 
-def coverage(problem: KKTSystem, pool: Pool, sizes: MemberSizes, context: Context) -> dict[str, Rates]:
+def coverage(problem: KKTSystem, pool: Pool, sizes: MemberSizes, context: Context) -> dict[str, Record]:
     """The multipliers where the pool holds a share of the training images only, beside all the others."""
     found = {}
     for share in sizes.coverage:
@@ -274,15 +229,15 @@ def coverage(problem: KKTSystem, pool: Pool, sizes: MemberSizes, context: Contex
     return found
 
 
-def rates(score: Tensor, member: np.ndarray, seed: int, draws: int) -> Rates:
+def rates(score: Tensor, member: np.ndarray, seed: int, draws: int) -> Record:
     """Area and rates of a score (m,), larger meaning rather a member."""
     values = np.nan_to_num(score.double().numpy(), neginf=-1e300)
     spread = intervals(values, member, seed, draws)
-    return Rates(
-        auc(values, member),
-        spread["auc"],
-        true_rate(values, member, 0.01),
-        spread["tpr_0.01"],
-        true_rate(values, member, 0.001),
-        spread["tpr_0.001"],
+    return Record(
+        auc=auc(values, member),
+        auc_interval=spread["auc"],
+        tpr_1=true_rate(values, member, 0.01),
+        tpr_1_interval=spread["tpr_0.01"],
+        tpr_01=true_rate(values, member, 0.001),
+        tpr_01_interval=spread["tpr_0.001"],
     )

@@ -5,181 +5,59 @@ All in float64, since the sets are to agree to rounding.
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.candidates.kkt_sets import Points
-from companion.chapters.candidates.kkt_sets import apart
-from companion.chapters.candidates.kkt_sets import cells
-from companion.chapters.candidates.kkt_sets import conditions
-from companion.chapters.candidates.kkt_sets import gates
-from companion.chapters.candidates.kkt_sets import rank_of
-from companion.chapters.candidates.kkt_sets import split
-from companion.chapters.candidates.kkt_sets import summed
-from companion.chapters.candidates.names import HELD_OUT
-from companion.chapters.candidates.names import NOISE
-from companion.chapters.candidates.names import NOT_BLIND
-from companion.chapters.candidates.names import PHOTOGRAPH
-from companion.chapters.candidates.names import STARTS
-from companion.chapters.candidates.names import TRUTH
-from companion.chapters.candidates.names import UNIFORM
-from companion.chapters.candidates.null_directions import farthest_in_cell
-from companion.chapters.candidates.null_directions import room
-from companion.chapters.candidates.null_directions import seen_rows
-from companion.chapters.candidates.null_directions import toward
-from companion.chapters.common import LAYER_1
-from companion.chapters.common import ReleasedNet
-from companion.chapters.common import kept_arrays
-from companion.chapters.common import match_table
-from companion.chapters.common import nulls_of
-from companion.chapters.separation_common import NCCCounts
-from companion.chapters.separation_common import TRUE_NCC
-from companion.chapters.separation_common import counts
-from companion.chapters.separation_common import others_of
-from companion.chapters.tables import MatchTable
-from companion.chapters.tables import Trained
-from companion.chapters.tables import flat
+import time
 from dataclasses import dataclass
-from recon.attacks.multipliers import from_network
-from recon.attacks.multipliers import multipliers
-from recon.attacks.separation import FirstLayer
-from recon.attacks.separation import SeparationSettings
-from recon.attacks.separation import separate
+
+import torch
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.candidates.kkt_sets import Points, apart, cells, conditions, gates, rank_of, split, summed
+from companion.chapters.candidates.names import HELD_OUT, NOISE, NOT_BLIND, PHOTOGRAPH, STARTS, TRUTH, UNIFORM
+from companion.chapters.candidates.null_directions import farthest_in_cell, room, seen_rows, toward
+from companion.chapters.common import LAYER_1, ReleasedNet, kept_arrays, match_table, nulls_of
+from companion.chapters.separation_common import TRUE_NCC, counts, others_of
+from companion.chapters.tables import Trained, flat
+from companion.store.record import Record
+from recon.attacks.multipliers import from_network, multipliers
+from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
-from recon.nets.mlp import MLP
-from recon.nets.mlp import Params
-from recon.nets.mlp import three_layer
+from recon.nets.mlp import MLP, Params, three_layer
 from recon.optim.rng import named
 from recon.scoring.matching import nearest
 from recon.scoring.metrics import ncc
-from recon.scoring.naturalness import Photographs
-from recon.scoring.naturalness import signs
-from recon.training.kkt import KKTSettings
-from recon.training.kkt import Trained
-from recon.training.kkt import certificate
-from recon.training.kkt import train_to_kkt
-from recon.training.weight_decay import DecaySettings
-from recon.training.weight_decay import train_with_decay
-from torch import Tensor
-import time
-import torch
+from recon.scoring.naturalness import Photographs, signs
+from recon.training.kkt import KKTSettings, Trained, certificate, train_to_kkt
+from recon.training.weight_decay import DecaySettings, train_with_decay
 
 
-@dataclass(frozen=True, kw_only=True)
-class SetRow:
-    """A set of images in the place of the training set, with the multipliers that its construction gives it.
-
-    images: how many · difference: of its Σ λ y ∇Φ from the training set's, relative · margin_change: the largest
-    relative change of a margin · smallest_multiplier, slack, kkt_residual (of layer 1): see
-    `kkt_sets.Conditions`; slack None where an image is misclassified · moved: median ‖v‖ / ‖x‖ of what
-    was added to an image, both minus the mean image · ncc: median correlation of a member with the training image
-    between · far: training images both of whose members correlate less with them than `TRUE_NCC` · natural: share of
-    the members that look natural.
-    """
-
-    images: int
-    difference: float
-    margin_change: float
-    smallest_multiplier: float
-    slack: float | None
-    kkt_residual: float
-    moved: float
-    ncc: float
-    far: int
-    natural: float
-
-
-@dataclass(frozen=True)
-class Slide:
-    """On the straight way from the training images to the pairs, at shares of it: mean NCC with the training image,
-    share that looks natural, mean sparsity of the edges."""
-
-    share: list[float]
-    ncc: list[float]
-    natural: list[float]
-    edges: list[float]
-
-
-@dataclass(frozen=True)
-class SameRun:
-    """Plain gradient descent from the same θ⁰ on other sets: ‖θ − θ'‖ / ‖θ' − θ⁰‖ after `steps`, θ' of the training
-    images: on the pairs, on the training images in another order, on pairs along directions that are not blind."""
-
-    steps: int
-    pairs: float
-    reordered: float
-    not_blind: float
-
-
-@dataclass(frozen=True)
-class Freedom:
-    """Numbers that can be counted: n_params p, unknowns n·d, blind directions of an image and of all · carriers: images
-    with λ > 0, gates_rank: rank of their gates · cells: distinct ones that the images lie in, nearest: units in which
-    the two most alike cells differ, of `units`."""
-
-    n_params: int
-    unknowns: int
-    blind: int
-    blind_of_all: int
-    carriers: int
-    gates_rank: int
-    cells: int
-    nearest: int
-    units: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Twin(MatchTable):
-    """Separation of a network trained on the pairs, held against the images between the pairs, which nobody trained on.
-
-    members: what of the pairs themselves is found · nearer: of the images found above 0.7, how many results are nearer
-    to the image between than to both members · log_loss: of the training · original: the same of the network trained
-    on the images themselves.
-    """
-
-    members: NCCCounts
-    nearer: int
-    log_loss: float
-    original: NCCCounts
-
-
-@dataclass(frozen=True)
-class CellRow:
-    """How far pairs go within one cell: start, width of the layers, inputs d, n images; reach: median of ‖v‖ over that
-    of what black and white allow; ncc: median with the image between."""
-
-    start: str
-    width: int
-    inputs: int
-    n_train: int
-    reach: float
-    ncc: float
-
-
-@dataclass(frozen=True)
-class Energy:
-    """‖θ − Σ λ y ∇Φ‖² over all layers, with fitted multipliers: of θ = θ* (`with_floor`) and of θ* − θ⁰ (`without`)."""
-
-    with_floor: float
-    without: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class SetMetrics(Trained):
+class SetMetrics(Record):
     """sets: by name, the training images first · floor: ‖θ⁰‖² · null_natural: share of other photographs that look
-    natural."""
+    natural. With the fields of `Trained`.
 
-    n_train: int
-    width: int
-    sets: dict[str, SetRow]
-    null_natural: float
-    slides: dict[str, Slide]
-    freedom: Freedom
-    same_run: SameRun
-    twin: Twin
-    cells: list[CellRow]
-    energies: dict[str, Energy]
-    floor: float
+    sets: A set of images in the place of the training set, with the multipliers that its construction gives it.
+    images: how many · difference: of its Σ λ y ∇Φ from the training set's, relative · margin_change: the largest
+    relative change of a margin · smallest_multiplier, slack, kkt_residual (of layer 1): see `kkt_sets.Conditions`;
+    slack None where an image is misclassified · moved: median ‖v‖ / ‖x‖ of what was added to an image, both minus
+    the mean image · ncc: median correlation of a member with the training image between · far: training images both
+    of whose members correlate less with them than `TRUE_NCC` · natural: share of the members that look natural.
+    slides: On the straight way from the training images to the pairs, at shares of it: mean NCC with the training
+    image, share that looks natural, mean sparsity of the edges.
+    freedom: Numbers that can be counted: n_params p, unknowns n·d, blind directions of an image and of all ·
+    carriers: images with λ > 0, gates_rank: rank of their gates · cells: distinct ones that the images lie in,
+    nearest: units in which the two most alike cells differ, of `units`.
+    same_run: Plain gradient descent from the same θ⁰ on other sets: ‖θ − θ'‖ / ‖θ' − θ⁰‖ after `steps`, θ' of the
+    training images: on the pairs, on the training images in another order, on pairs along directions that are not
+    blind.
+    twin: Separation of a network trained on the pairs, held against the images between the pairs, which nobody
+    trained on. members: what of the pairs themselves is found · nearer: of the images found above 0.7, how many
+    results are nearer to the image between than to both members · log_loss: of the training · original: the same of
+    the network trained on the images themselves.
+    cells: How far pairs go within one cell: start, width of the layers, inputs d, n images; reach: median of ‖v‖
+    over that of what black and white allow; ncc: median with the image between.
+    energies: ‖θ − Σ λ y ∇Φ‖² over all layers, with fitted multipliers: of θ = θ* (`with_floor`) and of θ* − θ⁰
+    (`without`).
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,13 +122,13 @@ SET_SIZES = {
 }
 
 
-def cell_rows(sizes: SetSizes, context: Context) -> list[CellRow]:
+def cell_rows(sizes: SetSizes, context: Context) -> list[Record]:
     """One network a width and a start."""
     images = context.images(sizes.cell_n).at_side(sizes.cell_side)
     return [_cell_row(start, width, images, sizes, context) for start in STARTS for width in sizes.cell_widths]
 
 
-def _cell_row(start: str, width: int, images: Bundle, sizes: SetSizes, context: Context) -> CellRow:
+def _cell_row(start: str, width: int, images: Bundle, sizes: SetSizes, context: Context) -> Record:
     network = three_layer(width, images.dim)
     theta = network.unflatten(_trained(network, start, images, sizes.cell_steps, context).double())
     x = images.train.double()
@@ -261,7 +139,7 @@ def _cell_row(start: str, width: int, images: Bundle, sizes: SetSizes, context: 
     shares = [(v.norm() / reach[i].norm()).item() for i, v in zip(tried, found, strict=True)]
     alike = [ncc((x[i] + v)[None], x[i][None]).item() for i, v in zip(tried, found, strict=True)]
     medians = (torch.tensor(values).median().item() for values in (shares, alike))
-    return CellRow(start, width, images.dim, len(x), *medians)
+    return Record(start=start, width=width, inputs=images.dim, n_train=len(x), *medians)
 
 
 def _trained(network: MLP, start: str, images: Bundle, steps: int, context: Context) -> Tensor:
@@ -334,14 +212,14 @@ def moves_of(images: Bundle, seen: Tensor, iterations: int, context: Context) ->
     }
 
 
-def row(network: MLP, theta: Params, truth: Points, v: Tensor, natural: Photographs) -> SetRow:
+def row(network: MLP, theta: Params, truth: Points, v: Tensor, natural: Photographs) -> Record:
     """The pairs x ± v, or the training set itself where v is 0, held against all conditions."""
     points = split(truth, v) if v.any() else truth
     found = conditions(network, theta, points)
     before, after = (network(theta, each.x) for each in (truth, points))
     members = points.x.unflatten(0, (-1, len(truth)))
     own = torch.stack([ncc(part, truth.x).diagonal() for part in members])
-    return SetRow(
+    return Record(
         images=len(points),
         difference=apart(summed(network, theta, points), summed(network, theta, truth)),
         margin_change=(after.view(len(members), -1) / before - 1).abs().max().item(),
@@ -355,26 +233,26 @@ def row(network: MLP, theta: Params, truth: Points, v: Tensor, natural: Photogra
     )
 
 
-def slide(x: Tensor, v: Tensor, natural: Photographs, steps: int) -> Slide:
+def slide(x: Tensor, v: Tensor, natural: Photographs, steps: int) -> Record:
     """x + s v and x − s v for s = 0 … 1."""
     shares = [k / steps for k in range(steps + 1)]
     sets = [torch.cat([x + s * v, x - s * v]) for s in shares]
     twice = torch.cat([x, x])
-    return Slide(
-        shares,
-        [ncc(each, twice).diagonal().mean().item() for each in sets],
-        [natural.look_like(each).double().mean().item() for each in sets],
-        [signs(each, natural.shape)["edges"].mean().item() for each in sets],
+    return Record(
+        share=shares,
+        ncc=[ncc(each, twice).diagonal().mean().item() for each in sets],
+        natural=[natural.look_like(each).double().mean().item() for each in sets],
+        edges=[signs(each, natural.shape)["edges"].mean().item() for each in sets],
     )
 
 
-def freedom(network: MLP, theta: Params, truth: Points, seen: int) -> Freedom:
+def freedom(network: MLP, theta: Params, truth: Points, seen: int) -> Record:
     """What can be counted at the training set."""
     active = cells(network, theta, truth.x)
     apart_by = (active[:, None] != active[None]).sum(-1).fill_diagonal_(active.shape[1])
     carriers = truth.multipliers > 1e-9 * truth.multipliers.max()
     blind = network.dim - seen
-    return Freedom(
+    return Record(
         n_params=network.n_params,
         unknowns=truth.x.numel(),
         blind=blind,
@@ -389,7 +267,7 @@ def freedom(network: MLP, theta: Params, truth: Points, seen: int) -> Freedom:
 
 def same_run(
     truth: Points, moves: Tensors, network: MLP, theta_init: Tensor, sizes: SetSizes, context: Context
-) -> SameRun:
+) -> Record:
     """Plain descent on four sets from one start."""
     settings = KKTSettings(sizes.run_steps, method="gradient-descent", step_size=sizes.run_step_size)
     order = torch.randperm(len(truth), generator=named(context.seed, "candidates.order"))
@@ -404,12 +282,12 @@ def same_run(
         Points(truth.x[order], truth.y[order], truth.multipliers[order]),
         split(truth, moves[NOT_BLIND]),
     )
-    return SameRun(sizes.run_steps, *(((end(each) - base).norm() / moved).item() for each in others))
+    return Record(steps=sizes.run_steps, *(((end(each) - base).norm() / moved).item() for each in others))
 
 
 def twin_of(
     pairs: Points, released: ReleasedNet, theta_init: Tensor, sizes: SetSizes, context: Context, images: Bundle
-) -> tuple[Twin, Tensor]:
+) -> tuple[Record, Tensor]:
     """A network trained on the pairs from the same start, and what separation finds in it and in the released one."""
     network = released.network
     twin = trained_on(pairs.x, pairs.y, network, theta_init, sizes.train_steps)
@@ -426,7 +304,7 @@ def twin_of(
     assigned = nearest(images.train, found.x_hat, "ncc")
     to_members = ncc(found.x_hat[assigned.index], members)
     own = torch.stack([part.diagonal() for part in to_members.split(len(images), dim=1)]).amax(0)
-    result = Twin(
+    result = Record(
         **flat(table),
         members=counts(found.x_hat, members),
         nearer=int(((assigned.score > TRUE_NCC) & (assigned.score > own)).sum()),
@@ -444,7 +322,7 @@ def energies(
     pairs: Points,
     images: Bundle,
     context: Context,
-) -> dict[str, Energy]:
+) -> dict[str, Record]:
     """Of several sets with their best multipliers, with the floor of the random start and without it."""
     noise = torch.rand(truth.x.shape, generator=named(context.seed, "candidates.uniform"), dtype=torch.float64)
     sets = {
@@ -457,5 +335,5 @@ def energies(
     found = {}
     for name, (x, y) in sets.items():
         problems = [from_network(network, theta, x, y.long(), known) for known in (None, start)]
-        found[name] = Energy(*(multipliers(each).residual ** 2 * each.norm.item() for each in problems))
+        found[name] = Record(*(multipliers(each).residual ** 2 * each.norm.item() for each in problems))
     return found

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.candidates.experiment_members import MemberCell
-from companion.chapters.candidates.experiment_members import MemberMetrics
-from companion.chapters.candidates.experiment_members import MemberSizes
-from companion.chapters.candidates.experiment_members import Rates
-from companion.chapters.candidates.names import FREE
-from companion.chapters.candidates.names import KKT
-from companion.chapters.candidates.names import SHADOWED
-from companion.chapters.candidates.story_sets import NO
-from companion.chapters.pictures import FREE as FREE_COLOUR
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import TRAIN
-from companion.chapters.pictures import chart
-from companion.store.results import Claim
-from companion.store.results import Result
+
+import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-import matplotlib.pyplot as plt
+
+from companion.chapters.candidates.experiment_members import MemberMetrics, MemberSizes
+from companion.chapters.candidates.names import FREE, KKT, SHADOWED
+from companion.chapters.candidates.story_sets import NO
+from companion.chapters.pictures import FREE as FREE_COLOUR
+from companion.chapters.pictures import PAGE, SERIES, TRAIN, chart
+from companion.store.record import Record
+from companion.store.results import Claim, Result
 
 
 # ------------------------------------------------------------------------------------------------------ membership
@@ -29,12 +23,12 @@ def member_claims(metrics: MemberMetrics, _: MemberSizes) -> list[Claim]:
     return [against_shadows(metrics)]
 
 
-def many(each: MemberCell, name: str) -> Rates:
+def many(each: Record, name: str) -> Record:
     """Of a score, in the larger pool."""
     return each.scores[name].many
 
 
-def best_of(each: MemberCell, names: tuple[str, ...]) -> tuple[str, Rates]:
+def best_of(each: Record, names: tuple[str, ...]) -> tuple[str, Record]:
     """The score among these with the largest TPR at 1 % FPR."""
     name = max(names, key=lambda one: many(each, one).tpr_1)
     return name, many(each, name)
@@ -76,7 +70,7 @@ def plot_scores(result: Result[MemberMetrics]) -> Figure:
     return figure
 
 
-def _interval(ax: Axes, y: int, cell: MemberCell, name: str) -> None:
+def _interval(ax: Axes, y: int, cell: Record, name: str) -> None:
     rates = cell.scores[name].many
     colour = TRAIN if name in KKT else SERIES[1] if name in SHADOWED else FREE_COLOUR
     ax.plot(rates.tpr_1_interval, [y, y], color=colour, lw=1.5)

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.candidates.experiment_sets import SetMetrics
-from companion.chapters.candidates.experiment_sets import SetSizes
-from companion.chapters.candidates.names import NOISE
-from companion.chapters.candidates.names import NOT_BLIND
-from companion.chapters.candidates.names import PHOTOGRAPH
-from companion.chapters.candidates.names import TRUTH
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from companion.chapters.candidates.experiment_sets import SetMetrics, SetSizes
+from companion.chapters.candidates.names import NOISE, NOT_BLIND, PHOTOGRAPH, TRUTH
 from companion.chapters.pictures import FREE as FREE_COLOUR
 from companion.chapters.pictures import HELD_OUT as HELD_OUT_COLOUR
 from companion.chapters.pictures import NOISE as NOISE_COLOUR
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import REFERENCE
-from companion.chapters.pictures import TRAIN
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import image_rows
-from companion.chapters.pictures import note
+from companion.chapters.pictures import PAGE, REFERENCE, TRAIN, chart, image_rows, note
 from companion.chapters.tables import null_text
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
+from companion.store.results import Claim, Result
 from recon.scoring.metrics import ncc
 from recon.scoring.nulls import clears
-from torch import Tensor
-import matplotlib.pyplot as plt
-import torch
-
 
 NO = "not reproduced"
 

@@ -1,11 +1,8 @@
 """Chapter 2, §3.2 of Runkel et al. (2024): one confident example per class, repeated, passes for the data."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.collapse.story import claims
-from companion.chapters.collapse.experiment import compute
-from companion.chapters.collapse.story import plot_explained, plot_images, plot_objective
-from companion.chapters.collapse.experiment import Metrics
-from companion.chapters.collapse.experiment import SIZES
+from companion.chapters.collapse.experiment import SIZES, Metrics, compute
+from companion.chapters.collapse.story import claims, plot_explained, plot_images, plot_objective
 
 COLLAPSE = Experiment(
     name="collapse",

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from companion.chapters.collapse.experiment import Metrics
-from companion.chapters.collapse.experiment import Sizes
-from companion.chapters.pictures import HELD_OUT
-from companion.chapters.pictures import NOISE
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import REFERENCE
-from companion.chapters.pictures import TRAIN
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import end_labels
-from companion.chapters.pictures import image_rows
-from companion.chapters.pictures import note
-from companion.store.results import Claim
-from companion.store.results import Result
-from companion.store.results import orders_below
-from companion.store.results import verdict
-from matplotlib.figure import Figure
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from companion.chapters.collapse.experiment import Metrics, Sizes
+from companion.chapters.pictures import HELD_OUT, NOISE, PAGE, REFERENCE, TRAIN, chart, end_labels, image_rows, note
+from companion.store.results import Claim, Result, orders_below, verdict
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:

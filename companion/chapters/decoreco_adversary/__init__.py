@@ -1,11 +1,8 @@
 """Chapter 7: whether the adversary can tell true reconstructions from false."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.decoreco_adversary.story import claims
-from companion.chapters.decoreco_adversary.experiment import compute
-from companion.chapters.decoreco_adversary.story import FIGURES
-from companion.chapters.decoreco_adversary.experiment import Metrics
-from companion.chapters.decoreco_adversary.experiment import SIZES
+from companion.chapters.decoreco_adversary.experiment import SIZES, Metrics, compute
+from companion.chapters.decoreco_adversary.story import FIGURES, claims
 
 DECORECO_ADVERSARY = Experiment(
     name="decoreco-adversary",

@@ -2,53 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.decoreco_adversary.discrimination import Estimate
-from companion.chapters.decoreco_adversary.discrimination import MEASURES
-from companion.chapters.decoreco_adversary.discrimination import Measure
-from companion.chapters.decoreco_adversary.discrimination import Scored
-from companion.chapters.decoreco_adversary.discrimination import TRUSTED
-from companion.chapters.decoreco_adversary.discrimination import auc
-from companion.chapters.decoreco_adversary.discrimination import estimate
-from companion.chapters.decoreco_adversary.discrimination import guess
-from companion.chapters.decoreco_adversary.discrimination import share_true
-from companion.chapters.decoreco_adversary.evidence import EVIDENCE
-from companion.chapters.decoreco_adversary.evidence import features
-from companion.chapters.decoreco_adversary.networks import Outside
-from companion.chapters.decoreco_adversary.networks import attack_network
-from companion.chapters.decoreco_adversary.networks import is_true
-from companion.chapters.separation_common import TRUE_NCC
-from dataclasses import dataclass
-from dataclasses import replace
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.decoreco_adversary.discrimination import (
+    MEASURES,
+    TRUSTED,
+    Estimate,
+    Measure,
+    Scored,
+    auc,
+    estimate,
+    guess,
+    share_true,
+)
+from companion.chapters.decoreco_adversary.evidence import EVIDENCE, features
+from companion.chapters.decoreco_adversary.networks import Outside, attack_network, is_true
+from companion.chapters.separation_common import TRUE_NCC
+from companion.store.record import Record
 from recon.attacks.recover import RecoverSettings
 from recon.attacks.separation import SeparationSettings
 from recon.images.partitions import centre
-from recon.scoring.certainty import calibrated
-from recon.scoring.certainty import probability
-from recon.scoring.certainty import shadow_classifier
+from recon.scoring.certainty import calibrated, probability, shadow_classifier
 from recon.scoring.matching import rescale
 from recon.scoring.metrics import ncc
 from recon.scoring.nulls import NULLS
-from torch import Tensor
-import math
-import numpy as np
-import torch
 
 
-@dataclass(frozen=True, kw_only=True)
-class Number:
+class Number(Record):
     """Mean over networks, central 95 % of the bootstrap over images and networks, and each network's; None where it is
     not defined."""
-
-    mean: float | None
-    low: float | None
-    high: float | None
-    values: list[float | None]
 
     def __str__(self) -> str:
         if self.mean is None:
@@ -61,85 +51,28 @@ class Number:
         return f"[{self.low:.2f}, {self.high:.2f}]"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judged:
-    """How well one kind of evidence tells true from false, see `discrimination`: area under the ROC curve; the same
-    without doubtful candidates and negatives; the same if a negative counts as true; share of the true accepted with at
-    most 1 % of the false; share of true ones among the 20 most trusted; rank correlation with the NCC to the nearest
-    training image."""
-
-    auc: Number
-    auc_clear: Number
-    auc_either: Number
-    tpr_at_1pct_fpr: Number
-    precision_at_20: Number
-    rank_correlation: Number
-
-
-@dataclass(frozen=True, kw_only=True)
-class Guess:
-    """The null: what random scores have on average."""
-
-    auc: float
-    tpr_at_1pct_fpr: float | None
-    precision_at_20: float | None
-    rank_correlation: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """Some candidates of all networks together: how many there are, true, negatives of training images (not true, NCC
-    below −`TRUE_NCC`), doubtful (neither, but |NCC| above `DOUBTFUL`) and false beyond doubt · networks: with true and
-    other ones · share_true: of a network's · attainable: share of true ones among the 20 most trusted if they knew all,
-    less than 1 where a network has fewer true ones · guess: the null · evidence: by kind, none where no network has
-    true and other candidates."""
-
-    candidates: int
-    true: int
-    negative: int
-    doubtful: int
-    false: int
-    networks: int
-    share_true: Number
-    attainable: float | None
-    guess: Guess
-    evidence: dict[str, Judged]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Arm:
-    """One attack on networks of n_train images each: all its candidates, and those that look natural."""
-
-    n_train: int
-    every: Group
-    natural: Group
-
-
-@dataclass(frozen=True, kw_only=True)
-class Free:
-    """Of as many candidates as DecoReco has, made without an attack: shares that count as true, and look natural."""
-
-    true: float
-    natural: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metrics:
+class Metrics(Record):
     """arms: "decoreco", "separated", and "more", separated from networks of more_n images · photographs: how many set
-    the range of "looks natural", and photographs_natural: the share of other photographs within it · others: images
-    that nobody trained on, to which a true candidate is less alike · kkt_residual: of layer 1 of every network of
-    n_train images · free: by null."""
+    the range of "looks natural", and photographs_natural: the share of other photographs within it · others:
+    images that nobody trained on, to which a true candidate is less alike · kkt_residual: of layer 1 of every
+    network of n_train images · free: by null.
 
-    n_train: int
-    more_n: int
-    width: int
-    networks: int
-    photographs: int
-    photographs_natural: float
-    others: int
-    kkt_residual: list[float]
-    free: dict[str, Free]
-    arms: dict[str, Arm]
+    free: Of as many candidates as DecoReco has, made without an attack: shares that count as true, and look
+    natural.
+    arms: One attack on networks of n_train images each: all its candidates, and those that look natural.
+    arms.every: Some candidates of all networks together: how many there are, true, negatives of training images
+    (not true, NCC below −`TRUE_NCC`), doubtful (neither, but |NCC| above `DOUBTFUL`) and false beyond doubt ·
+    networks: with true and other ones · share_true: of a network's · attainable: share of true ones among the 20
+    most trusted if they knew all, less than 1 where a network has fewer true ones · guess: the null · evidence: by
+    kind, none where no network has true and other candidates.
+    arms.every.share_true: Mean over networks, central 95 % of the bootstrap over images and networks, and each
+    network's; None where it is not defined.
+    arms.every.guess: The null: what random scores have on average.
+    arms.every.evidence: How well one kind of evidence tells true from false, see `discrimination`: area under the
+    ROC curve; the same without doubtful candidates and negatives; the same if a negative counts as true; share of
+    the true accepted with at most 1 % of the false; share of true ones among the 20 most trusted; rank correlation
+    with the NCC to the nearest training image.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +173,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         kkt_residual=[each["kkt_residual"].item() for each in few],
         free={name: _free([each[f"free.{name}"] for each in few]) for name in NULLS},
         arms={
-            arm: Arm(
+            arm: Record(
                 n_train=sizes.more_n if arm == "more" else sizes.n_train,
                 every=judged(arm, parts[arm], sizes, context, natural=False),
                 natural=judged(arm, parts[arm], sizes, context, natural=True),
@@ -301,7 +234,7 @@ def practised(arm: str, shadows: Sequence[Tensors], part: Tensors, natural: bool
     return probability(calibrated(pairs), _signs(part)).numpy()
 
 
-def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context, natural: bool) -> Group:
+def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context, natural: bool) -> Record:
     """Counts, the null, and every kind of evidence with its intervals; of all candidates, or of those that look
     natural.  The same draws of the bootstrap serve every kind and measure."""
     rows = [_array(part["natural"]).astype(bool) | (not natural) for part in parts]
@@ -319,7 +252,7 @@ def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context, n
     found = scores(arm, parts, natural) if any(each.both for each in plain) else {}
     total, true = sum(len(each.true) for each in plain), sum(int(each.true.sum()) for each in plain)
     negative, doubtful = (sum(int(each[k].sum()) for each in told) for k in (0, 1))
-    return Group(
+    return Record(
         candidates=total,
         true=true,
         negative=negative,
@@ -337,11 +270,11 @@ def judgement(
     networks: Sequence[Scored],
     told: Sequence[tuple[np.ndarray, ...]],
     number: Callable[[Measure, Sequence[Scored]], Number],
-) -> Judged:
+) -> Record:
     """All measures of one kind of evidence; told: of every network which are negatives, and which are doubtful."""
     clear = [each.only(~(negative | doubtful)) for each, (negative, doubtful) in zip(networks, told, strict=True)]
     either = [replace(each, true=each.true | negative) for each, (negative, _) in zip(networks, told, strict=True)]
-    return Judged(
+    return Record(
         **{name: number(measure, networks) for name, measure in MEASURES.items()},
         auc_clear=number(auc, clear),
         auc_either=number(auc, either),
@@ -361,10 +294,10 @@ def as_number(found: Estimate) -> Number:
     return Number(mean=mean, low=low, high=high, values=[_or_none(value) for value in found.values])
 
 
-def as_guess(networks: Sequence[Scored]) -> Guess:
+def as_guess(networks: Sequence[Scored]) -> Record:
     """The null of every measure."""
     found = guess(networks)
-    return Guess(
+    return Record(
         auc=found["auc"],
         tpr_at_1pct_fpr=_or_none(found["tpr_at_1pct_fpr"]),
         precision_at_20=_or_none(found["precision_at_20"]),
@@ -372,7 +305,7 @@ def as_guess(networks: Sequence[Scored]) -> Guess:
     )
 
 
-def trusted(arm: str, group: Group, parts: Sequence[Tensors], networks: Sequence[Tensors], n: int = 20) -> Tensors:
+def trusted(arm: str, group: Record, parts: Sequence[Tensors], networks: Sequence[Tensors], n: int = 20) -> Tensors:
     """The n natural-looking candidates that a practised adversary trusts most in one network, most trusted first.
 
     The network is that with the median AUC (the lower of two); the first where none has one.  Pictures are x + mean,
@@ -419,9 +352,9 @@ def _stacked(rows: Sequence[np.ndarray], length: int) -> Tensor:
     return torch.from_numpy(np.stack([np.pad(row, (0, length - len(row)), constant_values=fill) for row in rows]))
 
 
-def _free(shares: Sequence[Tensor]) -> Free:
+def _free(shares: Sequence[Tensor]) -> Record:
     true, natural = torch.stack(list(shares)).double().mean(0).tolist()
-    return Free(true=true, natural=natural)
+    return Record(true=true, natural=natural)
 
 
 def _signs(part: Tensors, rows: np.ndarray | None = None) -> Signs:

@@ -10,25 +10,17 @@ in the kept run (e380351) depends on that: a test judges it by both rules.
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.decoreco_adversary.discrimination import TRUSTED
-from companion.chapters.decoreco_adversary.experiment import Group
-from companion.chapters.decoreco_adversary.experiment import Judged
-from companion.chapters.decoreco_adversary.experiment import Metrics
-from companion.chapters.decoreco_adversary.experiment import Sizes
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import REFERENCE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import image_rows
-from companion.chapters.pictures import note
-from companion.store.results import Claim
-from companion.store.results import Result
-from companion.store.results import by_another_attack
+
+import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
-import matplotlib.pyplot as plt
 
+from companion.chapters.decoreco_adversary.discrimination import TRUSTED
+from companion.chapters.decoreco_adversary.experiment import Metrics, Sizes
+from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows, note
+from companion.store.record import Record
+from companion.store.results import Claim, Result, by_another_attack
 
 SURE = 0.9  # share of true ones among the most trusted, from which on the adversary is said to know
 
@@ -59,7 +51,7 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     ]
 
 
-def _thesis(name: str, which: str, group: Group, kinds: tuple[str, ...], how: str) -> Claim:
+def _thesis(name: str, which: str, group: Record, kinds: tuple[str, ...], how: str) -> Claim:
     """By the first of the kinds of evidence that there is; how: the candidates came about, in words.  Where no network
     has true and other candidates, there is nothing to tell apart: the thesis fails if all are true, and holds if none
     is."""
@@ -75,7 +67,7 @@ def _thesis(name: str, which: str, group: Group, kinds: tuple[str, ...], how: st
     return Claim(name, "1, 5", sentence, "argued", ours, _null(group), verdict, judged.auc.mean, 0.5, margin)
 
 
-def _verdict(judged: Judged, group: Group) -> str:
+def _verdict(judged: Record, group: Record) -> str:
     """ "reproduced" unless the interval of the AUC lies above 0.5; "not reproduced" if it does, the share of true ones
     among the twenty most trusted is at least `SURE` of what is attainable, and its interval lies above a guess;
     "partly" in between.  "Not reproduced" as well where the interval of the share of true ones among all that look
@@ -91,7 +83,7 @@ def _verdict(judged: Judged, group: Group) -> str:
     return "not reproduced" if knows else "partly"
 
 
-def _ours(group: Group, kind: str) -> str:
+def _ours(group: Record, kind: str) -> str:
     found, smooth = group.evidence[kind], group.evidence["smoothness"]
     return (
         f"AUC {found.auc} ({kind}; smoothness alone {smooth.auc}); {found.tpr_at_1pct_fpr} of the true ones before "
@@ -101,7 +93,7 @@ def _ours(group: Group, kind: str) -> str:
     )
 
 
-def first_false(group: Group) -> str:
+def first_false(group: Record) -> str:
     """What "1 % of those that are not true" comes to in a network of the group, in words."""
     others = round((group.candidates - group.true) / max(group.networks, 1))
     if others >= 100:
@@ -109,7 +101,7 @@ def first_false(group: Group) -> str:
     return f"the first of the others, about {others} a network"
 
 
-def _null(group: Group) -> str:
+def _null(group: Record) -> str:
     return f"a guess: AUC 0.5, {_text(group.guess.tpr_at_1pct_fpr)}, {_text(group.guess.precision_at_20)}"
 
 
@@ -117,7 +109,7 @@ def _text(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _asks_separation(group: Group, how: str) -> Claim:
+def _asks_separation(group: Record, how: str) -> Claim:
     """A finding if the interval of the AUC lies above those of the practised adversary and of smoothness; "partly" if
     only above a guess."""
     judged = group.evidence
@@ -173,7 +165,7 @@ def plot_told(result: Result[Metrics]) -> Figure:
     return figure
 
 
-def _told(ax: Axes, group: Group, kinds: dict[str, str]) -> None:
+def _told(ax: Axes, group: Record, kinds: dict[str, str]) -> None:
     for y, kind in enumerate(reversed(kinds)):
         found = group.evidence[kind].precision_at_20 if kind in group.evidence else None
         if found is not None and found.mean is not None and found.low is not None and found.high is not None:

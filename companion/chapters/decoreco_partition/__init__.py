@@ -1,11 +1,8 @@
 """Chapter 4, section (c), §4.4 and Fig. 9: DecoReco started from images that were never trained on."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.decoreco_partition.story import claims
-from companion.chapters.decoreco_partition.experiment import compute
-from companion.chapters.decoreco_partition.story import FIGURES
-from companion.chapters.decoreco_partition.experiment import Metrics
-from companion.chapters.decoreco_partition.experiment import SIZES
+from companion.chapters.decoreco_partition.experiment import SIZES, Metrics, compute
+from companion.chapters.decoreco_partition.story import FIGURES, claims
 
 DECORECO_PARTITION = Experiment(
     name="decoreco-partition",

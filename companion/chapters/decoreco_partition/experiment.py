@@ -3,62 +3,34 @@ pixel space and within the span."""
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.common import kept_arrays
-from companion.chapters.common import match_table
-from companion.chapters.common import nulls_of
-from companion.chapters.common import timed_recover
-from companion.chapters.common import train_released
-from companion.chapters.reference_common import Ended
-from companion.chapters.reference_common import ReferenceArm
-from companion.chapters.reference_common import ReferenceNet
-from companion.chapters.reference_common import ReferenceSizes
-from companion.chapters.reference_common import part_of
-from companion.chapters.reference_common import run_arm
-from companion.chapters.reference_common import train_reference
-from companion.chapters.reference_common import where_ended
-from companion.chapters.tables import Attacked
-from companion.chapters.tables import MatchTable
-from companion.chapters.tables import Trained
-from companion.chapters.tables import flat
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from recon.attacks.recover import RecoverSettings
-from recon.attacks.recover import WIDE
-from recon.images.bundle import Bundle
-from recon.released import Weights
+from dataclasses import dataclass, field, replace
+
 from torch import Tensor
 
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.common import kept_arrays, match_table, nulls_of, timed_recover, train_released
+from companion.chapters.reference_common import (
+    Ended,
+    ReferenceSizes,
+    part_of,
+    run_arm,
+    train_reference,
+    where_ended,
+)
+from companion.chapters.tables import MatchTable, flat
+from companion.store.record import Record
+from recon.attacks.recover import WIDE, RecoverSettings
+from recon.images.bundle import Bundle
+from recon.released import Weights
 
-@dataclass(frozen=True, kw_only=True)
-class Search(MatchTable, Attacked, Ended):
-    """Our attack from the other partition."""
 
+class Metrics(Record):
+    """Our network, the matches of the reference recipe (at top level), its network, and every search. m: candidates of
+    the reference recipe · ours: of our searches. With the fields of `Trained` and `MatchTable` and `Ended`.
 
-@dataclass(frozen=True, kw_only=True)
-class Variants:
-    """The three searches: the reference recipe on the reference's network, ours on one in the KKT regime."""
-
-    reference: ReferenceArm
-    pixels: Search
-    span: Search
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metrics(Trained, MatchTable, Ended):
-    """Our network, the matches of the reference recipe (at top level), its network, and every search.
-
-    m: candidates of the reference recipe · ours: of our searches.
+    variants: The three searches: the reference recipe on the reference's network, ours on one in the KKT regime.
+    variants.pixels: Our attack from the other partition.
     """
-
-    n_train: int
-    m: int
-    ours: int
-    reference_net: ReferenceNet
-    variants: Variants
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +88,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         **part_of(MatchTable, arm),
         **part_of(Ended, arm),
         reference_net=reference_net,
-        variants=Variants(reference=arm, pixels=pixels, span=span),
+        variants=Record(reference=arm, pixels=pixels, span=span),
     )
     own = {f"{name}_partition": tensor for name, tensor in arrays.items()}
     return Outcome(metrics, {**own, **in_pixels, **in_span, **kept_arrays(images), "x_init": x_init})
@@ -124,7 +96,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 def _ours(
     sizes: Sizes, context: Context, images: Bundle, weights: Weights, x_init: Tensor, variant: str
-) -> tuple[Search, Tensors]:
+) -> tuple[Record, Tensors]:
     """Our attack, in all "pixels" or in the "span": its matches and arrays."""
     settings = replace(sizes.attack, project=variant == "span", distinct=1.0)
     found, said = timed_recover(context, weights, settings, variant, x_init)
@@ -136,4 +108,4 @@ def _ours(
         f"contribution_{variant}": found.contribution,
         f"start_{variant}": start,
     }
-    return Search(**flat(said), **flat(table), **flat(ended)), arrays
+    return Record(**flat(said), **flat(table), **flat(ended)), arrays

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.decoreco_partition.experiment import Metrics
-from companion.chapters.decoreco_partition.experiment import Sizes
-from companion.chapters.pictures import count_label
-from companion.chapters.pictures import image_rows
-from companion.chapters.pictures import shown
-from companion.chapters.reference_common import came_text
-from companion.chapters.reference_common import if_in_full
-from companion.chapters.yardstick import LEVEL
-from companion.chapters.yardstick import blend_share
-from companion.chapters.yardstick import preference
-from companion.store.results import Claim
-from companion.store.results import Result
-from companion.store.results import orders_below
-from companion.store.results import verdict
-from matplotlib.figure import Figure
-from recon.scoring.matching import Competition
-from recon.scoring.matching import nearest
+
 import torch
+from matplotlib.figure import Figure
+
+from companion.chapters.decoreco_partition.experiment import Metrics, Sizes
+from companion.chapters.pictures import count_label, image_rows, shown
+from companion.chapters.reference_common import came_text, if_in_full
+from companion.chapters.yardstick import LEVEL, blend_share, preference
+from companion.store.results import Claim, Result, orders_below, verdict
+from recon.scoring.matching import Competition, nearest
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:

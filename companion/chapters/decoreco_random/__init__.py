@@ -1,16 +1,10 @@
 """Chapter 4, section (a), §4.4 and Fig. 5: DecoReco from an untuned start."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.decoreco_random.story import claims
-from companion.chapters.decoreco_random.story_reference import reference_claims
-from companion.chapters.decoreco_random.experiment import compute
-from companion.chapters.decoreco_random.experiment_reference import compute_reference
-from companion.chapters.decoreco_random.story import FIGURES
-from companion.chapters.decoreco_random.story_reference import REFERENCE_FIGURES
-from companion.chapters.decoreco_random.experiment import Metrics
-from companion.chapters.decoreco_random.experiment_reference import ReferenceMetrics
-from companion.chapters.decoreco_random.experiment_reference import REFERENCE_SIZES
-from companion.chapters.decoreco_random.experiment import SIZES
+from companion.chapters.decoreco_random.experiment import SIZES, Metrics, compute
+from companion.chapters.decoreco_random.experiment_reference import REFERENCE_SIZES, ReferenceMetrics, compute_reference
+from companion.chapters.decoreco_random.story import FIGURES, claims
+from companion.chapters.decoreco_random.story_reference import REFERENCE_FIGURES, reference_claims
 
 DECORECO_RANDOM = Experiment(
     name="decoreco-random",

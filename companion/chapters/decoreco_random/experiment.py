@@ -2,51 +2,26 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.common import kept_arrays
-from companion.chapters.common import match_table
-from companion.chapters.common import nulls_of
-from companion.chapters.common import timed_recover
-from companion.chapters.common import train_released
-from companion.chapters.reference_common import ReferenceArm
-from companion.chapters.reference_common import ReferenceNet
-from companion.chapters.reference_common import ReferenceSizes
-from companion.chapters.reference_common import part_of
-from companion.chapters.reference_common import run_arm
-from companion.chapters.reference_common import train_reference
-from companion.chapters.tables import Attacked
-from companion.chapters.tables import MatchTable
-from companion.chapters.tables import Trained
-from companion.chapters.tables import flat
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from pydantic import Field
-from recon.attacks.recover import RecoverSettings
-from recon.attacks.recover import Recovered
-from recon.attacks.recover import WIDE
+from dataclasses import dataclass, field, replace
+
+from companion.chapters.base import Context, Outcome
+from companion.chapters.common import kept_arrays, match_table, nulls_of, timed_recover, train_released
+from companion.chapters.reference_common import (
+    ReferenceSizes,
+    part_of,
+    run_arm,
+    train_reference,
+)
+from companion.chapters.tables import MatchTable, flat
+from companion.store.record import Record
+from recon.attacks.recover import WIDE, Recovered, RecoverSettings
 from recon.images.bundle import Bundle
 from recon.released import Weights
-from typing import Annotated
 
 
-@dataclass(frozen=True, kw_only=True)
-class Search(MatchTable, Attacked):
-    """Matches of our attack, and what the adversary can say of it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Variants:
+class Variants(Record):
     """The searches.  The reference recipe works on the reference's network; ours on one trained on to the KKT regime,
     and once (span_reference_net) on the reference's.  pixels_then_span: the results in pixels, projected afterwards."""
-
-    reference: ReferenceArm
-    reference_tuned_scale: Annotated[ReferenceArm | None, Field(alias="reference, tuned scale")]
-    pixels: Search
-    span: Search
-    pixels_then_span: Annotated[MatchTable, Field(alias="pixels then span")]
-    span_reference_net: Annotated[Search, Field(alias="span, reference net")]
 
     def named(self) -> dict[str, MatchTable]:
         """All that were run, as the page calls them."""
@@ -61,14 +36,15 @@ class Variants:
         return {name: table for name, table in found.items() if table is not None}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metrics(Trained, MatchTable):
-    """Our network, the matches of the reference recipe (at top level), its network, every search.  m: candidates."""
+class Metrics(Record):
+    """Our network, the matches of the reference recipe (at top level), its network, every search. m: candidates. With
+    the fields of `Trained` and `MatchTable`.
 
-    n_train: int
-    m: int
-    reference_net: ReferenceNet
-    variants: Variants
+    variants: The searches. The reference recipe works on the reference's network; ours on one trained on to the KKT
+    regime, and once (span_reference_net) on the reference's. pixels_then_span: the results in pixels, projected
+    afterwards.
+    variants.pixels: Matches of our attack, and what the adversary can say of it.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,11 +101,11 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     nulls = nulls_of(context, images, released.network, released.theta_star, sizes.attack.m, basis)
     variants = Variants(
         reference=arms["random"][0],
-        reference_tuned_scale=arms["tuned"][0] if "tuned" in arms else None,
+        **{"reference, tuned scale": arms["tuned"][0] if "tuned" in arms else None},
         pixels=pixels,
         span=span,
-        pixels_then_span=match_table(cleaned, images, nulls),
-        span_reference_net=there,
+        **{"pixels then span": match_table(cleaned, images, nulls)},
+        **{"span, reference net": there},
     )
     arrays = {"x_hat_cleaned": cleaned, "x_hat_reference_net": in_there.x_hat}
     for start, (_, own) in arms.items():
@@ -150,9 +126,9 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 def _ours(
     sizes: Sizes, context: Context, images: Bundle, weights: Weights, variant: str, name: str | None = None
-) -> tuple[Search, Recovered]:
+) -> tuple[Record, Recovered]:
     """Our attack, in all "pixels" or in the "span"; name: of its checkpoints."""
     settings = replace(sizes.attack, project=variant == "span")
     found, said = timed_recover(context, weights, settings, name or variant)
     nulls = nulls_of(context, images, weights.network, weights.theta_star, sizes.attack.m, found.basis)
-    return Search(**flat(said), **flat(match_table(found.x_hat, images, nulls))), found
+    return Record(**flat(said), **flat(match_table(found.x_hat, images, nulls))), found

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.common import kept_arrays
-from companion.chapters.reference_common import ReferenceArm
-from companion.chapters.reference_common import ReferenceNet
-from companion.chapters.reference_common import ReferenceSizes
-from companion.chapters.reference_common import run_arm
-from companion.chapters.reference_common import train_reference
 from dataclasses import dataclass
 
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.common import kept_arrays
+from companion.chapters.reference_common import ReferenceArm, ReferenceSizes, run_arm, train_reference
+from companion.store.record import Record
 
-@dataclass(frozen=True, kw_only=True)
-class ReferenceMetrics:
+
+class ReferenceMetrics(Record):
     """The network that the recipe attacks, and a row for each start (and precision)."""
-
-    n_train: int
-    net: ReferenceNet
-    arms: list[ReferenceArm]
 
     def arm(self, start: str, precision: str = "float32") -> ReferenceArm:
         """The row of this start; KeyError where it was not run."""

@@ -4,20 +4,15 @@ a verdict."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.decoreco_random.experiment import Metrics
-from companion.chapters.decoreco_random.experiment import Sizes
-from companion.chapters.decoreco_random.experiment import Variants
-from companion.chapters.pictures import count_label
-from companion.chapters.pictures import image_rows
-from companion.chapters.pictures import shown
-from companion.chapters.reference_common import came_text
-from companion.chapters.reference_common import if_in_full
+
+from matplotlib.figure import Figure
+
+from companion.chapters.decoreco_random.experiment import Metrics, Sizes, Variants
+from companion.chapters.pictures import count_label, image_rows, shown
+from companion.chapters.reference_common import came_text, if_in_full
 from companion.chapters.yardstick import in_words as yardsticks
 from companion.chapters.yardstick import recovery
-from companion.store.results import Claim
-from companion.store.results import Result
-from companion.store.results import verdict
-from matplotlib.figure import Figure
+from companion.store.results import Claim, Result, verdict
 from recon.scoring.matching import nearest
 
 

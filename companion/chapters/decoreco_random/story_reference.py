@@ -4,23 +4,16 @@ a verdict."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.decoreco_random.experiment_reference import ReferenceMetrics
-from companion.chapters.decoreco_random.experiment_reference import ReferenceTable
-from companion.chapters.pictures import Colour
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import STARTS
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import end_labels
-from companion.chapters.reference_common import UNDECIDED
-from companion.chapters.reference_common import came_text
-from companion.chapters.reference_common import if_in_full
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from companion.chapters.decoreco_random.experiment_reference import ReferenceMetrics, ReferenceTable
+from companion.chapters.pictures import PAGE, SERIES, STARTS, Colour, chart, end_labels
+from companion.chapters.reference_common import UNDECIDED, came_text, if_in_full
 from companion.chapters.yardstick import in_words as yardsticks
 from companion.chapters.yardstick import recovery
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
-import matplotlib.pyplot as plt
+from companion.store.results import Claim, Result
 
 
 def reference_claims(metrics: ReferenceMetrics, _: ReferenceTable) -> list[Claim]:

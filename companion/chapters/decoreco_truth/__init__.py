@@ -1,11 +1,8 @@
 """Energies of the truth, of other images and of reconstructions, at equal footing."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.decoreco_truth.story import claims
-from companion.chapters.decoreco_truth.experiment import compute
-from companion.chapters.decoreco_truth.story import FIGURES
-from companion.chapters.decoreco_truth.experiment import Metrics
-from companion.chapters.decoreco_truth.experiment import SIZES
+from companion.chapters.decoreco_truth.experiment import SIZES, Metrics, compute
+from companion.chapters.decoreco_truth.story import FIGURES, claims
 
 DECORECO_TRUTH = Experiment(
     name="decoreco-truth",

@@ -3,82 +3,49 @@ each."""
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.common import LAYER_1
-from companion.chapters.common import ReleasedNet
-from companion.chapters.common import attacked
-from companion.chapters.common import match_table
-from companion.chapters.common import nulls_of
-from companion.chapters.common import train_released
-from companion.chapters.tables import Counts
-from companion.chapters.tables import MatchTable
-from companion.chapters.tables import Names
-from companion.chapters.tables import Trained
-from companion.chapters.tables import flat
-from dataclasses import dataclass
-from dataclasses import replace
-from pydantic import Field
-from recon.attacks.recover import RecoverSettings
-from recon.attacks.recover import WIDE
-from recon.attacks.recover import recover
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.common import LAYER_1, ReleasedNet, attacked, match_table, nulls_of, train_released
+from companion.chapters.tables import MatchTable, flat
+from companion.store.record import Record
+from recon.attacks.recover import WIDE, RecoverSettings, recover
 from recon.images.bundle import Bundle
 from recon.training.kkt import certificate
-from torch import Tensor
-from typing import Annotated
-from typing import Generic
-from typing import TypeVar
-import torch
-
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ByStart(Generic[T]):
+class ByStart(Record):
     """One value for n images each: the training images, those of the partition, noise."""
-
-    truth: T
-    partition: T
-    random: T
 
     def named(self) -> dict[str, T]:
         """The three by name."""
         return {"truth": self.truth, "partition": self.partition, "random": self.random}
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnergiesAfter:
+class EnergiesAfter(Record):
     """Of what the attack makes of each start; and of its usual run from noise, with twice as many candidates."""
-
-    truth: float
-    partition: float
-    random: float
-    random_twice: Annotated[float, Field(alias="random, 2n candidates")]
 
     def named(self) -> dict[str, float]:
         """The three by name."""
         return {"truth": self.truth, "partition": self.partition, "random": self.random}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metrics(Trained):
+class Metrics(Record):
     """Energies are the share of layer 1 left unexplained with fitted multipliers, relative to ‖θ₁‖²: of the images as
     they are, and after the attack from them · converged: whether the attack's own energy had, as
-    `companion.chapters.common.FALL` has it; None in a run made before this was measured.  The rest are the fields of
-    `companion.chapters.tables.MatchTable`."""
+    `companion.chapters.common.FALL` has it; None in a run made before this was measured. The rest are the fields
+    of `companion.chapters.tables.MatchTable`. With the fields of `Trained`.
 
-    n_train: int
-    energy_fitted: ByStart[float]
-    energy_after_attack: EnergiesAfter
-    matches_after_attack: ByStart[Counts]
-    null_after_attack: ByStart[Counts]
-    nulls_after_attack: ByStart[dict[str, Counts]]
-    best_null_after_attack: ByStart[Counts]
-    best_null_name_after_attack: ByStart[Names]
-    excess_after_attack: ByStart[Counts]
-    converged: ByStart[bool] | None = None
+    energy_fitted: One value for n images each: the training images, those of the partition, noise.
+    energy_after_attack: Of what the attack makes of each start; and of its usual run from noise, with twice as many
+    candidates.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +111,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         truth=truth.energy,
         partition=partition.energy,
         random=random.energy,
-        random_twice=fitted_energy(released, full.x_hat, (full.labels + 1) / 2, alpha),
+        **{"random, 2n candidates": fitted_energy(released, full.x_hat, (full.labels + 1) / 2, alpha)},
     )
     tables = ByStart(truth=truth.table, partition=partition.table, random=random.table)
     converged = ByStart(truth=truth.converged, partition=partition.converged, random=random.converged)

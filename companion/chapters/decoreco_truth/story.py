@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.decoreco_truth.experiment import Metrics
-from companion.chapters.decoreco_truth.experiment import Sizes
-from companion.chapters.pictures import Colour
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import STARTS
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import end_labels
-from companion.chapters.pictures import note
-from companion.chapters.tables import null_text
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
-from recon.scoring.nulls import clears
-import matplotlib.pyplot as plt
 
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from companion.chapters.decoreco_truth.experiment import Metrics, Sizes
+from companion.chapters.pictures import PAGE, STARTS, Colour, chart, end_labels, note
+from companion.chapters.tables import null_text
+from companion.store.results import Claim, Result
+from recon.scoring.nulls import clears
 
 NO = "not reproduced"
 

@@ -1,11 +1,8 @@
 """Chapter 4, section (b), §4.4 and Figs. 6 to 8: the published recipe from the tuned scale of its start."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.decoreco_tuned.story import claims
-from companion.chapters.decoreco_tuned.experiment import compute_published
-from companion.chapters.decoreco_tuned.story import FIGURES
-from companion.chapters.decoreco_tuned.experiment import PublishedMetrics
-from companion.chapters.decoreco_tuned.experiment import PUBLISHED_SIZES
+from companion.chapters.decoreco_tuned.experiment import PUBLISHED_SIZES, PublishedMetrics, compute_published
+from companion.chapters.decoreco_tuned.story import FIGURES, claims
 
 DECORECO_PUBLISHED = Experiment(
     name="decoreco-published",

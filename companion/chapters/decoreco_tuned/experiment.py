@@ -2,100 +2,52 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.common import kept_arrays
-from companion.chapters.common import match_table
-from companion.chapters.common import nulls_of
-from companion.chapters.decoreco_tuned.ranking import ranking
-from companion.chapters.decoreco_tuned.ranking import shown_ranks
-from companion.chapters.reference_common import ReferenceArm
-from companion.chapters.reference_common import ReferenceNet
-from companion.chapters.reference_common import ReferenceSizes
-from companion.chapters.reference_common import STARTS
-from companion.chapters.reference_common import arm_of
-from companion.chapters.reference_common import train_reference
-from companion.chapters.reference_common import where_ended
-from companion.chapters.rounded import RoundedProducts
-from companion.chapters.rounded import product_error
-from companion.chapters.tables import Counts
-from companion.chapters.tables import flat
+import time
 from contextlib import nullcontext
 from dataclasses import dataclass
-from recon.attacks.haim_recipe import ALPHA
-from recon.attacks.haim_recipe import PublishedSettings
-from recon.attacks.haim_recipe import STEPS
-from recon.attacks.haim_recipe import recover_as_published
+
+import torch
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.common import kept_arrays, match_table, nulls_of
+from companion.chapters.decoreco_tuned.ranking import ranking, shown_ranks
+from companion.chapters.reference_common import (
+    STARTS,
+    ReferenceSizes,
+    arm_of,
+    train_reference,
+    where_ended,
+)
+from companion.chapters.rounded import RoundedProducts, product_error
+from companion.chapters.tables import Counts, flat
+from companion.store.record import Record
+from recon.attacks.haim_recipe import ALPHA, STEPS, PublishedSettings, recover_as_published
 from recon.errors import ReconError
 from recon.images.bundle import Bundle
 from recon.images.pool import ImagePool
 from recon.nets.gram import gram
 from recon.released import Weights
-from recon.scoring.matching import one_to_one
-from recon.scoring.matching import padded
+from recon.scoring.matching import one_to_one, padded
 from recon.scoring.nulls import null_curves
-from torch import Tensor
-import time
-import torch
 
 
-@dataclass(frozen=True)
-class MostSimilar:
-    """The paper's order: natural-looking reconstructions by SSIM with the nearest training image, the first `top`.
-
-    true: of these, more like it than chance and blends explain · held_out_true: the same on average with images that
-    nobody trained on · p_value: share of the lists of such images with as many.
-    """
-
-    top: int
-    true: int
-    held_out_true: float
-    p_value: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShownRanks:
-    """The natural-looking reconstructions that contribute most, in that order, in the list of all `reconstructions` by
-    similarity to the nearest training image.
-
-    natural: of all, how many look so · rank, rank_ssim: in the list by NCC, by SSIM, 1 is the most similar · ncc: to
-    the nearest training image · true: more like it than chance explains · held_out_rank: median rank in the lists made
-    with images that nobody trained on · count: how many are true; high: how many rank among the first ten; held_out_:
-    the same on average with such images · p_value: share of those lists with as many true · top40_true: of the `top40`
-    that contribute most, with held-out images held_out_top40_true · blends: NCC that 1 % of the blends exceed, or the
-    least that any reconstruction has to, if that is more · similar: in the paper's order; None in runs before it.
-    """
-
-    reconstructions: int
-    natural: int
-    rank: list[int]
-    rank_ssim: list[int]
-    ncc: list[float]
-    true: list[bool]
-    held_out_rank: list[float]
-    count: int
-    high: int
-    held_out_count: float
-    held_out_high: float
-    p_value: float
-    top40: int
-    top40_true: int
-    held_out_top40_true: float
-    blends: float
-    similar: MostSimilar | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublishedMetrics:
+class PublishedMetrics(Record):
     """The published recipe from the tuned scale of its start: the network that it attacks, how far it came and what it
-    matched, and Figs. 6 to 8 of its m results."""
+    matched, and Figs. 6 to 8 of its m results.
 
-    n_train: int
-    m: int
-    net: ReferenceNet
-    arm: ReferenceArm
-    shown: ShownRanks
+    shown: The natural-looking reconstructions that contribute most, in that order, in the list of all
+    `reconstructions` by similarity to the nearest training image. natural: of all, how many look so · rank,
+    rank_ssim: in the list by NCC, by SSIM, 1 is the most similar · ncc: to the nearest training image · true: more
+    like it than chance explains · held_out_rank: median rank in the lists made with images that nobody trained on ·
+    count: how many are true; high: how many rank among the first ten; held_out_: the same on average with such
+    images · p_value: share of those lists with as many true · top40_true: of the `top40` that contribute most, with
+    held-out images held_out_top40_true · blends: NCC that 1 % of the blends exceed, or the least that any
+    reconstruction has to, if that is more · similar: in the paper's order; None in runs before it.
+    shown.similar: The paper's order: natural-looking reconstructions by SSIM with the nearest training image, the
+    first `top`. true: of these, more like it than chance and blends explain · held_out_true: the same on average
+    with images that nobody trained on · p_value: share of the lists of such images with as many.
+    """
 
     @property
     def nulls(self) -> dict[str, Counts]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from companion.chapters.decoreco_tuned.experiment import MostSimilar, ShownRanks
+from companion.store.record import Record
 from recon.scoring.matching import nearest, rescale
 from recon.scoring.metrics import Shape, ncc, ssim
 from recon.scoring.naturalness import Photographs
@@ -39,7 +39,7 @@ class Ranking:
     bar: Tensor
     rank_lists: Tensor
     true_lists: Tensor
-    similar: MostSimilar
+    similar: Record
 
     @property
     def true(self) -> Tensor:
@@ -100,26 +100,26 @@ def ranking(
     )
 
 
-def most_similar(similarity: Tensor, lists: Tensor, by_blends: Tensor) -> MostSimilar:
+def most_similar(similarity: Tensor, lists: Tensor, by_blends: Tensor) -> Record:
     """The `TOP` most similar of k natural-looking reconstructions, similarity (k,) to the training images and
     lists (LISTS, k) to others: how many exceed what `CHANCE` of the lists and of the blends reach."""
     if not len(similarity):
-        return MostSimilar(0, 0, 0.0, 1.0)
+        return Record(top=0, true=0, held_out_true=0.0, p_value=1.0)
     top = min(TOP, len(similarity))
     bar = lists.quantile(1 - CHANCE, dim=0).clamp_min(by_blends)
     true = int((similarity > bar)[similarity.topk(top).indices].sum())
     first = lists.topk(top, dim=1).indices
     by_chance = (lists > bar).gather(1, first).sum(1)
     p_value = (int((by_chance >= true).sum()) + 1) / (len(by_chance) + 1)
-    return MostSimilar(top, true, by_chance.double().mean().item(), p_value)
+    return Record(top=top, true=true, held_out_true=by_chance.double().mean().item(), p_value=p_value)
 
 
-def shown_ranks(found: Ranking) -> ShownRanks:
+def shown_ranks(found: Ranking) -> Record:
     """What is said of the natural-looking ones that come first, and of Fig. 8's forty."""
     rows, true = found.shown, found.true
     count = int(true[rows].sum())
     by_chance = found.true_lists[:, rows].sum(1)
-    return ShownRanks(
+    return Record(
         reconstructions=len(found.rank),
         natural=int(found.natural.sum()),
         rank=found.rank[rows].tolist(),

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.decoreco_tuned.experiment import MostSimilar
-from companion.chapters.decoreco_tuned.experiment import PublishedMetrics
-from companion.chapters.decoreco_tuned.experiment import PublishedSizes
+
+from matplotlib.figure import Figure
+from torch.nn.functional import normalize
+
+from companion.chapters.decoreco_tuned.experiment import PublishedMetrics, PublishedSizes
 from companion.chapters.decoreco_tuned.ranking import CHANCE
-from companion.chapters.pictures import FREE_NULLS
-from companion.chapters.pictures import image_rows
-from companion.chapters.pictures import shown
-from companion.chapters.reference_common import came_text
-from companion.chapters.reference_common import if_in_full
+from companion.chapters.pictures import FREE_NULLS, image_rows, shown
+from companion.chapters.reference_common import came_text, if_in_full
 from companion.chapters.yardstick import in_words as yardsticks
 from companion.chapters.yardstick import recovery
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
+from companion.store.record import Record
+from companion.store.results import Claim, Result
 from recon.scoring.matching import one_to_one
-from torch.nn.functional import normalize
 
 
 def claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim]:
@@ -54,7 +51,7 @@ def claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim]:
     return [resemble, false]
 
 
-def _similar(found: MostSimilar | None) -> str:
+def _similar(found: Record | None) -> str:
     if found is None:
         return "not ranked by similarity, and its reconstructions were not kept: undecided"
     return (
@@ -63,7 +60,7 @@ def _similar(found: MostSimilar | None) -> str:
     )
 
 
-def _resemble(found: MostSimilar | None) -> str:
+def _resemble(found: Record | None) -> str:
     """More of the most similar natural-looking ones must resemble training images than in 99 % of lists of others, and
     not all; "partly" where all do."""
     if found is None:

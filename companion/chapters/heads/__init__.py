@@ -1,11 +1,8 @@
 """Heads on pretrained backbones: training features out of a head's first layer, and who was trained on."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.heads.story import claims
-from companion.chapters.heads.experiment import compute
-from companion.chapters.heads.story import FIGURES
-from companion.chapters.heads.experiment import Metrics
-from companion.chapters.heads.experiment import SIZES
+from companion.chapters.heads.experiment import SIZES, Metrics, compute
+from companion.chapters.heads.story import FIGURES, claims
 
 HEADS = Experiment(
     name="heads",

@@ -2,86 +2,36 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.heads.given import Images
-from companion.chapters.heads.given import given
-from companion.chapters.heads.given import similarity
-from companion.chapters.packing import packed
-from companion.chapters.packing import unpacked
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+import math
+import time
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pydantic import Field
-from recon.attacks.heads import Public
-from recon.attacks.heads import SparseSettings
-from recon.attacks.heads import matched_filter
-from recon.attacks.heads import span_test
-from recon.attacks.heads import sparsest
-from recon.attacks.heads import uncentred
-from recon.attacks.separation import FirstLayer
-from recon.attacks.separation import start_left
-from recon.errors import ReconError
-from recon.images.features import backbone
-from recon.images.features import features
-from recon.images.partitions import partition
-from recon.optim.rng import named
-from recon.optim.spectrum import right_singular
-from recon.optim.spectrum import signal_rank
-from recon.scoring.roc import auc
-from recon.scoring.roc import true_rate
-from recon.training.recipes import Recipe
-from recon.training.recipes import Trained
-from recon.training.recipes import accuracy
-from recon.training.recipes import build
-from recon.training.recipes import early_stopping
-from recon.training.recipes import train
+from typing import Any
+
+import numpy as np
+import torch
 from scipy.optimize import linear_sum_assignment
 from sklearn.decomposition import FastICA
-from torch import Tensor
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.nn.utils.fusion import fuse_linear_bn_eval
-from typing import Annotated
-from typing import Any
-import math
-import numpy as np
-import time
-import torch
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.heads.given import Images, given, similarity
+from companion.chapters.packing import packed, unpacked
+from companion.store.record import Record
+from recon.attacks.heads import Public, SparseSettings, matched_filter, span_test, sparsest, uncentred
+from recon.attacks.separation import FirstLayer, start_left
+from recon.errors import ReconError
+from recon.images.features import backbone, features
+from recon.images.partitions import partition
+from recon.optim.rng import named
+from recon.optim.spectrum import right_singular, signal_rank
+from recon.scoring.roc import auc, true_rate
+from recon.training.recipes import Recipe, Trained, accuracy, build, early_stopping, train
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cosines:
-    """Features with a partner of their own above these cosines, both standardised by public mean and deviation."""
-
-    cos_07: Annotated[int, Field(alias="cos_0.7")]
-    cos_08: Annotated[int, Field(alias="cos_0.8")]
-    cos_09: Annotated[int, Field(alias="cos_0.9")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Told:
-    """How well a score tells n members from other images: area under the ROC curve, and the share of members found at
-    1 % and 0.1 % of false alarms."""
-
-    auc: float
-    tpr_at_1pct: float
-    tpr_at_01pct: Annotated[float, Field(alias="tpr_at_0.1pct")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Retrieval:
-    """Training images that are the nearest in a gallery to some candidate, and to some of as many random mixtures."""
-
-    found: int
-    mixtures: int
-    gallery: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeadCell:
+class HeadCell(Record):
     """A head and an attack on it.
 
     start: what is known of it · kappa: share of it that is left (by the truth) · sigma: Σ lr · decay / (1 − momentum);
@@ -93,81 +43,39 @@ class HeadCell:
     fast_ica: matches by scikit-learn's FastICA on the same span, where it was tried.
     """
 
-    backbone: str
-    n_train: int
-    width: int
-    classes: int
-    recipe: str
-    start: str
-    kappa: float
-    sigma: float | None
-    test_accuracy: float
-    train_accuracy: float
-    rank: int
-    matches: Cosines
-    null: Cosines
-    span_null: Cosines
-    public_null: Cosines
-    projected_null: Cosines
-    certified: int
-    certified_true: int
-    span: Told
-    filter: Told
-    margin: Told
-    retrieval: Retrieval
-    seconds: float
-    fast_ica: Cosines | None = None
-    fast_ica_seconds: float | None = None
-
     @property
-    def best_null(self) -> Cosines:
+    def best_null(self) -> Record:
         """The largest of the nulls, at each cosine."""
         nulls = (self.null, self.span_null, self.public_null, self.projected_null)
-        return Cosines(**{name: max(getattr(null, name) for null in nulls) for name in vars(self.null)})
+        return Record(**{name: max(getattr(null, name) for null in nulls) for name in vars(self.null)})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Likeness:
-    """Medians, over pictures and their images, of normalised cross-correlation and structural similarity."""
+class Metrics(Record):
+    """All cells; given: what the features of the first one give away, where that was measured.
 
-    ncc: float
-    ssim: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Given:
-    """By the attack's features, by the true ones, and by the attack's in the place of held-out ones."""
-
-    found: float
-    ceiling: float
-    null: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pictures:
-    """Pictures beside the training images: decoded from the attack's features, from the true ones (the ceiling), from
-    the attack's beside held-out images, the mean public image, and the public image nearest to each.
-
-    colours: correlation of the mean colours of a decoded picture and its image, less those of the mean image · classes:
-    share told · duplicates: share whose mirror image is nearest in a gallery with all other held-out images."""
-
-    decoded: Likeness
-    ceiling: Likeness
-    held_out: Likeness
-    mean_image: Likeness
-    nearest_public: Likeness
-    colours: Given
-    classes: Given
-    duplicates: Given
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metrics:
-    """All cells; given: what the features of the first one give away, where that was measured."""
-
-    n_train: int
-    cells: list[HeadCell]
-    given: Pictures | None = None
+    cells: A head and an attack on it. start: what is known of it · kappa: share of it that is left (by the truth) ·
+    sigma: Σ lr · decay / (1 − momentum); None for Adam · rank: of the span searched · matches: training features
+    with a candidate of their own · null: held-out features in their place · span_null: mixtures of the span as
+    candidates · public_null: public features, and projected: those projected on the span · certified: candidates
+    with too many zeros for chance, and certified_true: those above cosine 0.8 of a training feature · span:
+    membership by the distance to the span · filter: by the matched filter · margin: by the head's own confidence ·
+    seconds: of a processor, for the unmixing · fast_ica: matches by scikit-learn's FastICA on the same span, where
+    it was tried.
+    cells.matches: Features with a partner of their own above these cosines, both standardised by public mean and
+    deviation.
+    cells.span: How well a score tells n members from other images: area under the ROC curve, and the share of
+    members found at 1 % and 0.1 % of false alarms.
+    cells.retrieval: Training images that are the nearest in a gallery to some candidate, and to some of as many
+    random mixtures.
+    given: Pictures beside the training images: decoded from the attack's features, from the true ones (the
+    ceiling), from the attack's beside held-out images, the mean public image, and the public image nearest to each.
+    colours: correlation of the mean colours of a decoded picture and its image, less those of the mean image ·
+    classes: share told · duplicates: share whose mirror image is nearest in a gallery with all other held-out
+    images.
+    given.decoded: Medians, over pictures and their images, of normalised cross-correlation and structural
+    similarity.
+    given.colours: By the attack's features, by the true ones, and by the attack's in the place of held-out ones.
+    """
 
     def at(self, start: str = "unknown", **of: object) -> HeadCell | None:
         """The first cell with these fields, None where there is none."""
@@ -360,7 +268,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, arrays)
 
 
-def _given(x_hat: Tensor, task: Task, sizes: Sizes, context: Context) -> tuple[Pictures, Tensors]:
+def _given(x_hat: Tensor, task: Task, sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
     """What the first cell's candidates (m, d) tell of the training images."""
     n, shape, pixels = len(task.train), context.pool.shape, task.pixels
     both = torch.cat([pixels["train"], pixels["others"][:n]]).unflatten(1, shape)
@@ -607,25 +515,27 @@ def _fast_ica(basis: Tensor, public: Public, seed: int) -> Tensor:
 
 
 # ------------------------------------------------------------------------------------------------------ scoring
-def cosines(x_hat: Tensor, images: Tensor, public: Public) -> Cosines:
+def cosines(x_hat: Tensor, images: Tensor, public: Public) -> Record:
     """One-to-one matches of images (n, d) with candidates (m, d)."""
     scores = similarity(x_hat, images, public).numpy()
     rows, columns = linear_sum_assignment(scores, maximize=True)
     found = scores[rows, columns]
-    return Cosines(**{f"cos_0{k}": int((found > k / 10).sum()) for k in (7, 8, 9)})
+    return Record(**{f"cos_0{k}": int((found > k / 10).sum()) for k in (7, 8, 9)})
 
 
-def told(score: Tensor, member: np.ndarray) -> Told:
+def told(score: Tensor, member: np.ndarray) -> Record:
     """`Told` of scores (k,)."""
     s = score.double().numpy()
-    return Told(auc=auc(s, member), tpr_at_1pct=true_rate(s, member, 0.01), tpr_at_01pct=true_rate(s, member, 0.001))
+    return Record(
+        auc=auc(s, member), tpr_at_1pct=true_rate(s, member, 0.01), **{"tpr_at_0.1pct": true_rate(s, member, 0.001)}
+    )
 
 
-def _retrieval(x_hat: Tensor, mixtures: Tensor, task: Task) -> Retrieval:
+def _retrieval(x_hat: Tensor, mixtures: Tensor, task: Task) -> Record:
     gallery = torch.cat([task.train, task.others])
 
     def count(x: Tensor) -> int:
         near = similarity(x, gallery, task.public).argmax(1).unique() if len(x) else torch.empty(0)
         return int((near < len(task.train)).sum())
 
-    return Retrieval(found=count(x_hat), mixtures=count(mixtures), gallery=len(gallery))
+    return Record(found=count(x_hat), mixtures=count(mixtures), gallery=len(gallery))

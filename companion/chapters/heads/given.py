@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
-from companion.chapters.heads.experiment import Given, Likeness, Pictures
+from companion.store.record import Record
 from recon.attacks.heads import Public
 from recon.scoring.metrics import ncc, ssim
 
@@ -69,7 +69,7 @@ def assigned(x_hat: Tensor, images: Tensor, public: Public) -> Tensor:
 
 def given(
     x_hat: Tensor, train: Images, others: Images, public: Images, flipped: Tensor, shape: Shape
-) -> tuple[Pictures, dict[str, Tensor]]:
+) -> tuple[Record, dict[str, Tensor]]:
     """How much candidates (m, d) tell of the training images, beside the true features and the null: the candidates in
     the place of as many held-out images.  flipped (2 n, d): features of both sets' mirror images · shape (C, H, W)."""
     statistics, n = Public(public.features), len(train.features)
@@ -85,9 +85,9 @@ def given(
     near = similarity(found, public.features, statistics).argmax(1)
     mean = public.pixels.mean(0)
 
-    def likeness(pictures: Tensor, images: Images) -> Likeness:
+    def likeness(pictures: Tensor, images: Images) -> Record:
         pairs = [f(pictures, images.pixels).diagonal() for f in (ncc, lambda a, b: ssim(a, b, shape))]
-        return Likeness(ncc=pairs[0].median().item(), ssim=pairs[1].median().item())
+        return Record(ncc=pairs[0].median().item(), ssim=pairs[1].median().item())
 
     def colours(pictures: Tensor, images: Images) -> float:
         a, b = ((x - mean).unflatten(1, shape).mean((2, 3)).flatten() for x in (pictures, images.pixels))
@@ -99,20 +99,20 @@ def given(
         return (nearest == torch.arange(len(x))).float().mean().item()
 
     like = {name: likeness(read[name].pictures, images) for name, (_, images, _) in cases.items()}
-    metrics = Pictures(
+    metrics = Record(
         decoded=like["found"],
         ceiling=like["ceiling"],
         held_out=like["null"],
         mean_image=likeness(mean.expand(n, -1), train),
         nearest_public=likeness(public.pixels[near], train),
-        colours=Given(**{name: colours(read[name].pictures, images) for name, (_, images, _) in cases.items()}),
-        classes=Given(
+        colours=Record(**{name: colours(read[name].pictures, images) for name, (_, images, _) in cases.items()}),
+        classes=Record(
             **{
                 name: (read[name].classes == images.labels).float().mean().item()
                 for name, (_, images, _) in cases.items()
             }
         ),
-        duplicates=Given(**{name: duplicates(x, mirrored) for name, (x, _, mirrored) in cases.items()}),
+        duplicates=Record(**{name: duplicates(x, mirrored) for name, (x, _, mirrored) in cases.items()}),
     )
     shown = {
         "x_train": train.pixels,

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence
-from companion.chapters.heads.experiment import HeadCell
-from companion.chapters.heads.experiment import Metrics
-from companion.chapters.heads.experiment import SGD
-from companion.chapters.heads.experiment import Sizes
-from companion.chapters.pictures import Colour
-from companion.chapters.pictures import FREE
-from companion.chapters.pictures import HELD_OUT
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import REFERENCE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import TRAIN
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import end_labels
-from companion.chapters.pictures import image_rows
-from companion.chapters.pictures import note
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
-from recon.scoring.nulls import clears
+from collections.abc import Callable, Sequence
+
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.figure import Figure
 
+from companion.chapters.heads.experiment import SGD, HeadCell, Metrics, Sizes
+from companion.chapters.pictures import (
+    FREE,
+    HELD_OUT,
+    PAGE,
+    REFERENCE,
+    SERIES,
+    TRAIN,
+    Colour,
+    chart,
+    end_labels,
+    image_rows,
+    note,
+)
+from companion.store.results import Claim, Result
+from recon.scoring.nulls import clears
 
 PRECISE, MOST = 0.95, 0.5
 

@@ -1,11 +1,8 @@
 """Appendix A: training to the KKT regime, where homogeneous networks hold their training data; and the certificate."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.kkt_training.story import claims
-from companion.chapters.kkt_training.experiment import compute
-from companion.chapters.kkt_training.story import FIGURES
-from companion.chapters.kkt_training.experiment import Metrics
-from companion.chapters.kkt_training.experiment import SIZES
+from companion.chapters.kkt_training.experiment import SIZES, Metrics, compute
+from companion.chapters.kkt_training.story import FIGURES, claims
 
 KKT_TRAINING = Experiment(
     name="kkt-training",

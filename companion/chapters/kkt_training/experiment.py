@@ -2,119 +2,50 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.common import LAYER_1
-from dataclasses import dataclass
-from dataclasses import replace
-from pydantic import Field
-from recon.images.bundle import Bundle
-from recon.nets.gram import gram
-from recon.nets.gram import layer_norms
-from recon.nets.mlp import MLP
-from recon.nets.mlp import three_layer
-from recon.training.inner_problem import INNER
-from recon.training.inner_problem import Objective
-from recon.training.inner_problem import solve_lbfgs
-from recon.training.kkt import KKTSettings
-from recon.training.kkt import Observer
-from recon.training.kkt import Trained
-from recon.training.kkt import certificate
-from recon.training.kkt import train_to_kkt
-from torch import Tensor
-from typing import Annotated
 import math
 import time
+from dataclasses import dataclass, replace
+
 import torch
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.common import LAYER_1
+from companion.store.record import Record
+from recon.images.bundle import Bundle
+from recon.nets.gram import gram, layer_norms
+from recon.nets.mlp import MLP, three_layer
+from recon.training.inner_problem import INNER, Objective, solve_lbfgs
+from recon.training.kkt import KKTSettings, Observer, Trained, certificate, train_to_kkt
 
 
-@dataclass(frozen=True, kw_only=True)
-class Observed:
-    """After `step` steps: the smallest normalised margin and the natural logarithm of the training loss; what the
-    training images leave of layer 1, relative to ‖θ₁‖, with fitted multipliers: with the hard step as ReLU′
-    (kkt_residual), and with the sigmoid of slope α by which the attack smooths it (kkt_residual_smoothed) ·
-    layer_norms: ‖θ_l‖² of the three layers."""
+class Metrics(Record):
+    """Both methods from the same start. alpha: slope of the smoothed ReLU′ · steps_to_reference_loss: of loss-scaled
+    descent, −1 if it never got there; at_reference_loss: what it had then.
 
-    step: int
-    min_normalised_margin: float
-    kkt_residual: float
-    kkt_residual_smoothed: float
-    log_loss: float
-    layer_norms: list[float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run(Observed):
-    """One method: how it ended, and what was observed on the way."""
-
-    seconds: float
-    observed: list[Observed]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Faded:
-    """How much of a layer's random start is left at the end.
-
-    start_norm, end_norm: ‖W‖² · start_left: κ, the factor of W(0) in W · start_share: κ² ‖W(0)‖² / ‖W‖² · left: what
-    the training images leave of the layer, ‖·‖² relative to ‖θ_l‖², with multipliers fitted to this layer alone (hard
-    ReLU′).
+    loss-scaled: One method: how it ended, and what was observed on the way.
+    loss-scaled: After `step` steps: the smallest normalised margin and the natural logarithm of the training loss;
+    what the training images leave of layer 1, relative to ‖θ₁‖, with fitted multipliers: with the hard step as
+    ReLU′ (kkt_residual), and with the sigmoid of slope α by which the attack smooths it (kkt_residual_smoothed) ·
+    layer_norms: ‖θ_l‖² of the three layers.
+    loss-scaled.observed: After `step` steps: the smallest normalised margin and the natural logarithm of the
+    training loss; what the training images leave of layer 1, relative to ‖θ₁‖, with fitted multipliers: with the
+    hard step as ReLU′ (kkt_residual), and with the sigmoid of slope α by which the attack smooths it
+    (kkt_residual_smoothed) · layer_norms: ‖θ_l‖² of the three layers.
+    at_reference_loss: After `step` steps: the smallest normalised margin and the natural logarithm of the training
+    loss; what the training images leave of layer 1, relative to ‖θ₁‖, with fitted multipliers: with the hard step
+    as ReLU′ (kkt_residual), and with the sigmoid of slope α by which the attack smooths it (kkt_residual_smoothed)
+    · layer_norms: ‖θ_l‖² of the three layers.
+    first_layer: How much of a layer's random start is left at the end. start_norm, end_norm: ‖W‖² · start_left: κ,
+    the factor of W(0) in W · start_share: κ² ‖W(0)‖² / ‖W‖² · left: what the training images leave of the layer,
+    ‖·‖² relative to ‖θ_l‖², with multipliers fitted to this layer alone (hard ReLU′).
+    needed: How far training would have to go until the second layer's start is `share` of ‖W2‖², if all ‖W_l‖² grow
+    alike (which gradient flow makes them) and the normalised margin stays. growth: of every ‖W_l‖² · theta_norm:
+    ‖θ‖ then · log_loss: −γ ‖θ‖³.
+    weight_decay: Regression with weight decay ω, stopped before it is stationary. grad_norm: ‖∇E‖ · kkt_residual:
+    with multipliers fitted afterwards · implied_residual: with those that training implies · gradient_over_decay:
+    ‖∇E‖ / (ω‖θ‖), equal to it · multiplier_error: ‖fitted − implied‖ / ‖implied‖.
     """
-
-    start_norm: float
-    end_norm: float
-    start_left: float
-    start_share: float
-    left: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Needed:
-    """How far training would have to go until the second layer's start is `share` of ‖W2‖², if all ‖W_l‖² grow alike
-    (which gradient flow makes them) and the normalised margin stays.  growth: of every ‖W_l‖² · theta_norm: ‖θ‖ then ·
-    log_loss: −γ ‖θ‖³."""
-
-    share: float
-    growth: float
-    theta_norm: float
-    log_loss: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decayed:
-    """Regression with weight decay ω, stopped before it is stationary.
-
-    grad_norm: ‖∇E‖ · kkt_residual: with multipliers fitted afterwards · implied_residual: with those that training
-    implies · gradient_over_decay: ‖∇E‖ / (ω‖θ‖), equal to it · multiplier_error: ‖fitted − implied‖ / ‖implied‖.
-    """
-
-    weight_decay: float
-    training_loss: float
-    grad_norm: float
-    iterations: int
-    kkt_residual: float
-    implied_residual: float
-    gradient_over_decay: float
-    multiplier_error: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metrics:
-    """Both methods from the same start.  alpha: slope of the smoothed ReLU′ · steps_to_reference_loss: of loss-scaled
-    descent, −1 if it never got there; at_reference_loss: what it had then."""
-
-    n_train: int
-    width: int
-    steps: int
-    loss_scaled: Annotated[Run, Field(alias="loss-scaled")]
-    gradient_descent: Annotated[Run, Field(alias="gradient-descent")]
-    alpha: float
-    steps_to_reference_loss: int
-    at_reference_loss: Observed | None
-    first_layer: Faded
-    second_layer: Faded
-    needed: Needed
-    weight_decay: Decayed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,8 +87,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         n_train=sizes.n_train,
         width=sizes.width,
         steps=sizes.steps,
-        loss_scaled=ours,
-        gradient_descent=reference,
+        **{"loss-scaled": ours},
+        **{"gradient-descent": reference},
         alpha=sizes.alpha,
         steps_to_reference_loss=reached,
         at_reference_loss=_after(reached, network, images, sizes, context) if reached > 0 else None,
@@ -175,8 +106,8 @@ def observation_steps(steps: int, points: int = 14) -> tuple[int, ...]:
     return tuple(sorted({round(math.exp(v)) for v in torch.linspace(0, math.log(steps), points).tolist()}))
 
 
-def _train(method: str, network: MLP, images: Bundle, sizes: Sizes, context: Context) -> tuple[Run, Trained]:
-    seen: list[Observed] = []
+def _train(method: str, network: MLP, images: Bundle, sizes: Sizes, context: Context) -> tuple[Record, Trained]:
+    seen: list[Record] = []
     ours = method == "loss-scaled"
     settings = KKTSettings(
         sizes.steps if ours else sizes.reference_steps,
@@ -193,21 +124,21 @@ def _train(method: str, network: MLP, images: Bundle, sizes: Sizes, context: Con
     if seen[-1].step < len(trained.history):  # the goal came between two looks
         seen.append(observed(len(trained.history), network, trained.theta_star, images, sizes.alpha))
     rows = [replace(row, log_loss=trained.history[row.step - 1].item()) for row in seen]
-    return Run(seconds=round(seconds, 2), observed=rows, **vars(rows[-1])), trained
+    return Record(seconds=round(seconds, 2), observed=rows, **vars(rows[-1])), trained
 
 
 def _start(network: MLP, images: Bundle, context: Context) -> Tensor:
     return network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train.device)
 
 
-def observed(step: int, network: MLP, theta: Tensor, images: Bundle, alpha: float) -> Observed:
+def observed(step: int, network: MLP, theta: Tensor, images: Bundle, alpha: float) -> Record:
     """Layer 1 at θ (p,), with the hard step and with the smoothed one; the loss is filled in by who knows it."""
     hard, smoothed = (
         certificate(network, theta, images.train, images.y, alpha=slope, layer_weights=LAYER_1)
         for slope in (None, alpha)
     )
     params = {name: value.double() for name, value in network.unflatten(theta).items()}
-    return Observed(
+    return Record(
         step=step,
         min_normalised_margin=hard.normalised_margins.min().item(),
         kkt_residual=hard.residual_by_layer[0].item(),
@@ -217,7 +148,7 @@ def observed(step: int, network: MLP, theta: Tensor, images: Bundle, alpha: floa
     )
 
 
-def _after(steps: int, network: MLP, images: Bundle, sizes: Sizes, context: Context) -> Observed:
+def _after(steps: int, network: MLP, images: Bundle, sizes: Sizes, context: Context) -> Record:
     """Loss-scaled descent once more, for that many steps."""
     start = _start(network, images, context)
     trained = train_to_kkt(network, images.train, images.y, start, KKTSettings(steps))
@@ -225,7 +156,7 @@ def _after(steps: int, network: MLP, images: Bundle, sizes: Sizes, context: Cont
     return replace(row, log_loss=trained.history[steps - 1].item())
 
 
-def _faded(layer: int, network: MLP, trained: Trained, images: Bundle) -> Faded:
+def _faded(layer: int, network: MLP, trained: Trained, images: Bundle) -> Record:
     """What is left of the start of W1 (layer 0) or W2 (layer 1)."""
     only = tuple(float(k == layer) for k in range(network.depth))
     found = certificate(network, trained.theta_star, images.train, images.y, layer_weights=only)
@@ -234,7 +165,7 @@ def _faded(layer: int, network: MLP, trained: Trained, images: Bundle) -> Faded:
     )
     left = ((start * end).sum() / start.square().sum()).item()
     sizes = start.square().sum().item(), end.square().sum().item()
-    return Faded(
+    return Record(
         start_norm=sizes[0],
         end_norm=sizes[1],
         start_left=left,
@@ -243,11 +174,11 @@ def _faded(layer: int, network: MLP, trained: Trained, images: Bundle) -> Faded:
     )
 
 
-def _needed(share: float, start_norm: float, ours: Run) -> Needed:
+def _needed(share: float, start_norm: float, ours: Record) -> Record:
     """‖W2‖² = ‖W2(0)‖²/share: every ‖W_l‖² has then grown by that much less the start."""
     growth = start_norm * (1 / share - 1)
     norm = math.sqrt(3 * growth + start_norm)
-    return Needed(share=share, growth=growth, theta_norm=norm, log_loss=-ours.min_normalised_margin * norm**3)
+    return Record(share=share, growth=growth, theta_norm=norm, log_loss=-ours.min_normalised_margin * norm**3)
 
 
 def _first_below(trained: Trained, goal: float) -> int:
@@ -268,7 +199,7 @@ def _final_arrays(network: MLP, trained: Trained, images: Bundle) -> Tensors:
     }
 
 
-def _regression(sizes: Sizes, context: Context, images: Bundle) -> Decayed:
+def _regression(sizes: Sizes, context: Context, images: Bundle) -> Record:
     """Buzaglo et al.'s variant: MSE to ±1 with weight decay.  There λ_i = −ℓ'_i/(n·wd), any sign, and the residual is
     the training gradient: ‖θ − Σ λ_i ∇Φ_i‖ = ‖∇E‖/wd, an identity that checks all of the machinery.  Multipliers
     fitted afterwards minimise that residual, so they leave no more."""
@@ -287,7 +218,7 @@ def _regression(sizes: Sizes, context: Context, images: Bundle) -> Decayed:
     norm2 = layer_norms(network, params).sum()
     left = norm2 - 2 * products.sum(0) @ implied + implied @ by_layer.sum(0) @ implied
     grad_norm = objective.grad(theta[None], x[None]).norm().item()
-    return Decayed(
+    return Record(
         weight_decay=sizes.weight_decay,
         training_loss=objective.loss(theta[None], x[None]).item(),
         grad_norm=grad_norm,

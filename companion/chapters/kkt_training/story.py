@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.kkt_training.experiment import Metrics
-from companion.chapters.kkt_training.experiment import Sizes
-from companion.chapters.pictures import Colour
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import REFERENCE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import end_labels
-from companion.chapters.pictures import image_rows
-from companion.chapters.pictures import note
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
-from recon.scoring.matching import rescale
+
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from companion.chapters.kkt_training.experiment import Metrics, Sizes
+from companion.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows, note
+from companion.store.results import Claim, Result
+from recon.scoring.matching import rescale
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:

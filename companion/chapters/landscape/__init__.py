@@ -2,17 +2,12 @@
 
 from companion.chapters.base import Experiment
 from companion.chapters.landscape import compute_bilevel, compute_decoreco, compute_recipe
-from companion.chapters.landscape.story_bilevel import bilevel_claims
+from companion.chapters.landscape.experiment_bilevel import BILEVEL_SIZES, BilevelMetrics
+from companion.chapters.landscape.experiment_decoreco import DECORECO_SIZES, DecorecoMetrics
+from companion.chapters.landscape.experiment_recipe import RECIPE_SIZES, RecipeMetrics
+from companion.chapters.landscape.story_bilevel import bilevel_claims, plot_maps
 from companion.chapters.landscape.story_decoreco import decoreco_claims
-from companion.chapters.landscape.story_recipe import recipe_claims
-from companion.chapters.landscape.story_bilevel import plot_maps
-from companion.chapters.landscape.story_recipe import plot_recipe, plot_recipe_images
-from companion.chapters.landscape.experiment_bilevel import BilevelMetrics
-from companion.chapters.landscape.experiment_decoreco import DecorecoMetrics
-from companion.chapters.landscape.experiment_recipe import RecipeMetrics
-from companion.chapters.landscape.experiment_bilevel import BILEVEL_SIZES
-from companion.chapters.landscape.experiment_decoreco import DECORECO_SIZES
-from companion.chapters.landscape.experiment_recipe import RECIPE_SIZES
+from companion.chapters.landscape.story_recipe import plot_recipe, plot_recipe_images, recipe_claims
 from recon.attacks.haim_recipe import STEPS
 
 BILEVEL = Experiment(

@@ -2,165 +2,55 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.landscape.distances import set_distances
-from companion.chapters.landscape.shared import PER_SEED
-from companion.chapters.landscape.shared import Problem
-from companion.chapters.landscape.shared import SeedImages
-from companion.chapters.landscape.shared import affine_released
-from companion.chapters.landscape.shared import different
-from companion.chapters.landscape.shared import measure
-from companion.chapters.landscape.shared import summarise
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from recon.analysis.landscape import bilevel_energy
-from recon.analysis.landscape import in_span
-from recon.analysis.landscape import mixed_starts
-from recon.analysis.landscape import stationarity_energy
-from recon.analysis.landscape import sweep_bilevel
-from recon.analysis.level_set import Walk
-from recon.analysis.level_set import balance
-from recon.analysis.level_set import level
-from recon.analysis.level_set import solution_set
-from recon.analysis.level_set import sufficient
-from recon.analysis.level_set import walk
-from recon.optim.descent import HeavyBall
-from recon.optim.subspace import Subspace
+
 import torch
 
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.landscape.distances import set_distances
+from companion.chapters.landscape.shared import (
+    PER_SEED,
+    Problem,
+    SeedImages,
+    affine_released,
+    different,
+    measure,
+    summarise,
+)
+from companion.store.record import Record
+from recon.analysis.landscape import bilevel_energy, in_span, mixed_starts, stationarity_energy, sweep_bilevel
+from recon.analysis.level_set import Walk, balance, level, solution_set, sufficient, walk
+from recon.optim.descent import HeavyBall
+from recon.optim.subspace import Subspace
 
 Grid = list[list[float]]  # [i][j] is the start with λ₁[i], λ₂[j]
 
 
-@dataclass(frozen=True, kw_only=True)
-class BySet:
+class BySet(Record):
     """Of each set of images that the starts are mixed from."""
-
-    truth: Grid
-    partition: Grid
-    random: Grid
 
     def sets(self) -> dict[str, Grid]:
         """The three by name."""
         return {"truth": self.truth, "partition": self.partition, "random": self.random}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Crossing:
-    """λ at which the truth becomes nearer than another set: per seed, None where it does not; mean and standard
-    deviation, None unless it does in all seeds."""
-
-    per_seed: list[float | None]
-    mean: float | None
-    sd: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Crossings:
-    """Truth and partition along λ₁ at λ₂ = 1, truth and noise along λ₂ at λ₁ = 1."""
-
-    truth_partition: Crossing
-    truth_random: Crossing
-
-
-@dataclass(frozen=True, kw_only=True)
-class Curvature:
-    """Mean second difference of the energy at the ends from truth, partition and noise, relative to that of noise."""
-
-    truth: float
-    partition: float
-    random: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Geometry:
-    """The landscape itself, energies relative to that of noise.
-
-    barrier: how far a straight segment between two end points rises above the higher of them · variation, minima: of
-    the energy along the line from the truth to the partition, or to noise: total variation over range, inner minima.
-    """
-
-    barrier_mean: float
-    barrier_mean_per_seed: list[float]
-    barrier_share_above_1_percent: float
-    curvature: Curvature
-    curvature_per_seed: list[list[float]]
-    variation_to_partition: float
-    minima_to_partition: float
-    variation_to_random: float
-    minima_to_random: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ends:
-    """One method from all starts.
-
-    distance: of the end points to their neighbours in each set, by SSIM; l2: by L2 · start_distance: of where it begins
-    · energy: at the ends, relative; start_energy: at the starts · sd: over seeds · cells_converged: share of seeds
-    whose run from there converged.
-    """
-
-    distance: BySet
-    distance_sd: BySet
-    distance_l2: BySet
-    start_distance: BySet
-    energy: Grid
-    energy_sd: Grid
-    start_energy: Grid
-    cells_converged: Grid
-    crossing: Crossings
-    geometry: Geometry
-
-
-@dataclass(frozen=True, kw_only=True)
-class Route:
-    """A walk between two training sets of one classifier.
-
-    frames: how many · error: highest ‖θ(X_t) − θ*‖/‖θ*‖ after training on a frame from scratch; straight_error: the
-    same on the straight segment · largest_step: between neighbouring frames, relative to the segment's;
-    largest_double_step: between every other frame, half of it where there is a jump · length: relative to the segment ·
-    lowest_pixel, highest_pixel: without bounds, coordinates · solved: whether every frame was found.
-    """
-
-    frames: int
-    error: float
-    straight_error: float
-    largest_step: float
-    largest_double_step: float
-    length: float
-    lowest_pixel: float
-    highest_pixel: float
-    solved: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Connections:
+class Connections(Record):
     """Without bounds from the truth to the attack's ends from partition and noise; with pixels in [0, 1] from the truth
     to the set nearest to the partition, and from there to the one nearest to noise.
 
     n: images of each set · level: nω‖θ*‖²; sufficient: above this the theorem holds, `recon.analysis.level_set`.
     """
 
-    n: int
-    level: float
-    sufficient: float
-    to_partition: Route
-    to_random: Route
-    box_partition: Route
-    box_random: Route
-
-    def free(self) -> list[Route]:
+    def free(self) -> list[Record]:
         """Without bounds."""
         return [self.to_partition, self.to_random]
 
-    def boxed(self) -> list[Route]:
+    def boxed(self) -> list[Record]:
         """With pixels in [0, 1]."""
         return [self.box_partition, self.box_random]
 
-    def routes(self) -> dict[str, Route]:
+    def routes(self) -> dict[str, Record]:
         """All four by what a page calls them."""
         return {
             "truth → end from the partition": self.to_partition,
@@ -170,19 +60,31 @@ class Connections:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class BilevelMetrics(Ends):
-    """`landscape-bilevel`. converged: share of runs below the tolerance · steps: of each seed ·
-    null_distance_to_truth: of held-out images."""
+class BilevelMetrics(Record):
+    """`landscape-bilevel`. converged: share of runs below the tolerance · steps: of each seed · null_distance_to_truth:
+    of held-out images.
 
-    n_train: int
-    lambda1: list[float]
-    lambda2: list[float]
-    seeds: int
-    converged: float
-    steps: list[int]
-    null_distance_to_truth: float
-    connection: Connections
+    One method from all starts. distance: of the end points to their neighbours in each set, by SSIM; l2: by L2 ·
+    start_distance: of where it begins · energy: at the ends, relative; start_energy: at the starts · sd: over seeds
+    · cells_converged: share of seeds whose run from there converged.
+    distance: Of each set of images that the starts are mixed from.
+    crossing: Truth and partition along λ₁ at λ₂ = 1, truth and noise along λ₂ at λ₁ = 1.
+    crossing.truth_partition: λ at which the truth becomes nearer than another set: per seed, None where it does
+    not; mean and standard deviation, None unless it does in all seeds.
+    geometry: The landscape itself, energies relative to that of noise. barrier: how far a straight segment between
+    two end points rises above the higher of them · variation, minima: of the energy along the line from the truth
+    to the partition, or to noise: total variation over range, inner minima.
+    geometry.curvature: Mean second difference of the energy at the ends from truth, partition and noise, relative
+    to that of noise.
+    connection: Without bounds from the truth to the attack's ends from partition and noise; with pixels in [0, 1]
+    from the truth to the set nearest to the partition, and from there to the one nearest to noise. n: images of
+    each set · level: nω‖θ*‖²; sufficient: above this the theorem holds, `recon.analysis.level_set`.
+    connection.to_partition: A walk between two training sets of one classifier. frames: how many · error: highest
+    ‖θ(X_t) − θ*‖/‖θ*‖ after training on a frame from scratch; straight_error: the same on the straight segment ·
+    largest_step: between neighbouring frames, relative to the segment's; largest_double_step: between every other
+    frame, half of it where there is a jump · length: relative to the segment · lowest_pixel, highest_pixel: without
+    bounds, coordinates · solved: whether every frame was found.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,9 +228,9 @@ def _named(name: str, found: Walk) -> Tensors:
 
 
 def _connections(walked: Tensors) -> Connections:
-    def route(name: str) -> Route:
+    def route(name: str) -> Record:
         step, coarse, length, lowest, highest, solved = walked[f"{name}_numbers"].tolist()
-        return Route(
+        return Record(
             frames=len(walked[f"{name}_error"]),
             error=walked[f"{name}_error"].max().item(),
             straight_error=walked[f"{name}_straight"].max().item(),

@@ -2,99 +2,92 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.landscape.distances import different_starts
-from companion.chapters.landscape.distances import set_distances
-from companion.chapters.landscape.experiment_bilevel import Ends
-from companion.chapters.landscape.experiment_bilevel import Grid
-from companion.chapters.landscape.experiment_bilevel import Sizes
-from companion.chapters.landscape.experiment_bilevel import bilevel_run
-from companion.chapters.landscape.pixel_descent import descend_in_pixels
-from companion.chapters.landscape.pixel_descent import further_fall
-from companion.chapters.landscape.shared import PER_SEED
-from companion.chapters.landscape.shared import Problem
-from companion.chapters.landscape.shared import SETS
-from companion.chapters.landscape.shared import SeedImages
-from companion.chapters.landscape.shared import affine_released
-from companion.chapters.landscape.shared import different
-from companion.chapters.landscape.shared import measure
-from companion.chapters.landscape.shared import summarise
-from companion.chapters.landscape.shared import table
-from dataclasses import dataclass
-from dataclasses import fields
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from recon.analysis.landscape import StationarityAttack
-from recon.analysis.landscape import in_span
-from recon.analysis.landscape import stationarity_energy
-from recon.attacks.decoreco import half_and_half
-from recon.attacks.decoreco import image_span
-from recon.attacks.haim_recipe import ALPHA
-from recon.attacks.haim_recipe import STEP_SIZES
-from recon.attacks.haim_recipe import recipe_attack
-from recon.attacks.reconstruct import Reconstruction
-from recon.attacks.reconstruct import reconstruct
-from recon.attacks.recover import RecoverSettings
-from recon.attacks.recover import random_start
-from recon.attacks.recover import tuned_attack
-from recon.nets.mlp import MLP
-from recon.nets.mlp import three_layer
+
+import torch
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.landscape.distances import different_starts, set_distances
+from companion.chapters.landscape.experiment_bilevel import Sizes, bilevel_run
+from companion.chapters.landscape.pixel_descent import descend_in_pixels, further_fall
+from companion.chapters.landscape.shared import (
+    PER_SEED,
+    SETS,
+    Problem,
+    SeedImages,
+    affine_released,
+    different,
+    measure,
+    summarise,
+    table,
+)
+from companion.store.record import Record
+from recon.analysis.landscape import StationarityAttack, in_span, stationarity_energy
+from recon.attacks.decoreco import half_and_half, image_span
+from recon.attacks.haim_recipe import ALPHA, STEP_SIZES, recipe_attack
+from recon.attacks.reconstruct import Reconstruction, reconstruct
+from recon.attacks.recover import RecoverSettings, random_start, tuned_attack
+from recon.nets.mlp import MLP, three_layer
 from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace
 from recon.released import Weights
 from recon.scoring.matching import nearest
-from recon.training.kkt import KKTSettings
-from recon.training.kkt import train_to_kkt
-from torch import Tensor
-import torch
+from recon.training.kkt import KKTSettings, train_to_kkt
 
 
-@dataclass(frozen=True, kw_only=True)
-class Method(Ends):
-    """One method of the comparison.
-
-    noise_line_per_seed: distance to the truth along λ₂ at λ₁ = 1 · ncc: mean correlation of the ends with their nearest
-    training image, null_ncc: of held-out images, on the three-layer net only · start_ncc: of the projected starts, of
-    our projected attack only · further_fall: share of what layer 1 has left that a few steps of Adam still remove from
-    R (`companion.chapters.landscape.pixel_descent`); a cell below a tenth counts as converged.
-    """
-
-    noise_line_per_seed: list[list[float]]
-    ncc: Grid | None = None
-    null_ncc: float | None = None
-    start_ncc: Grid | None = None
-    further_fall: Grid | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Variants:
+class Variants(Record):
     """bilevel: on the affine net · DecoReco on the three-layer net: pixels, descent in all pixels; recipe, the
     published one; unprojected, our attack in all pixels; span, our attack within the span of the weights · affine:
     DecoReco on the bilevel problem's own net."""
 
-    bilevel: Method
-    pixels: Method
-    recipe: Method
-    unprojected: Method
-    span: Method
-    affine: Method
-
-    def methods(self) -> dict[str, Method]:
+    def methods(self) -> dict[str, Record]:
         """All by name."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecorecoMetrics(Method):
-    """`landscape-decoreco`; at top level descent in all pixels."""
+class DecorecoMetrics(Record):
+    """`landscape-decoreco`; at top level descent in all pixels.
 
-    n_train: int
-    lambda1: list[float]
-    lambda2: list[float]
-    seeds: int
-    variants: Variants
+    One method of the comparison. noise_line_per_seed: distance to the truth along λ₂ at λ₁ = 1 · ncc: mean
+    correlation of the ends with their nearest training image, null_ncc: of held-out images, on the three-layer net
+    only · start_ncc: of the projected starts, of our projected attack only · further_fall: share of what layer 1
+    has left that a few steps of Adam still remove from R (`companion.chapters.landscape.pixel_descent`); a cell
+    below a tenth counts as converged.
+    One method from all starts. distance: of the end points to their neighbours in each set, by SSIM; l2: by L2 ·
+    start_distance: of where it begins · energy: at the ends, relative; start_energy: at the starts · sd: over seeds
+    · cells_converged: share of seeds whose run from there converged.
+    distance: Of each set of images that the starts are mixed from.
+    crossing: Truth and partition along λ₁ at λ₂ = 1, truth and noise along λ₂ at λ₁ = 1.
+    crossing.truth_partition: λ at which the truth becomes nearer than another set: per seed, None where it does
+    not; mean and standard deviation, None unless it does in all seeds.
+    geometry: The landscape itself, energies relative to that of noise. barrier: how far a straight segment between
+    two end points rises above the higher of them · variation, minima: of the energy along the line from the truth
+    to the partition, or to noise: total variation over range, inner minima.
+    geometry.curvature: Mean second difference of the energy at the ends from truth, partition and noise, relative
+    to that of noise.
+    variants: bilevel: on the affine net · DecoReco on the three-layer net: pixels, descent in all pixels; recipe,
+    the published one; unprojected, our attack in all pixels; span, our attack within the span of the weights ·
+    affine: DecoReco on the bilevel problem's own net.
+    variants.bilevel: One method of the comparison. noise_line_per_seed: distance to the truth along λ₂ at λ₁ = 1 ·
+    ncc: mean correlation of the ends with their nearest training image, null_ncc: of held-out images, on the three-
+    layer net only · start_ncc: of the projected starts, of our projected attack only · further_fall: share of what
+    layer 1 has left that a few steps of Adam still remove from R (`companion.chapters.landscape.pixel_descent`); a
+    cell below a tenth counts as converged.
+    variants.bilevel: One method from all starts. distance: of the end points to their neighbours in each set, by
+    SSIM; l2: by L2 · start_distance: of where it begins · energy: at the ends, relative; start_energy: at the
+    starts · sd: over seeds · cells_converged: share of seeds whose run from there converged.
+    variants.bilevel.distance: Of each set of images that the starts are mixed from.
+    variants.bilevel.crossing: Truth and partition along λ₁ at λ₂ = 1, truth and noise along λ₂ at λ₁ = 1.
+    variants.bilevel.crossing.truth_partition: λ at which the truth becomes nearer than another set: per seed, None
+    where it does not; mean and standard deviation, None unless it does in all seeds.
+    variants.bilevel.geometry: The landscape itself, energies relative to that of noise. barrier: how far a straight
+    segment between two end points rises above the higher of them · variation, minima: of the energy along the line
+    from the truth to the partition, or to noise: total variation over range, inner minima.
+    variants.bilevel.geometry.curvature: Mean second difference of the energy at the ends from truth, partition and
+    noise, relative to that of noise.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +184,7 @@ def compute(sizes: DecorecoSizes, context: Context) -> Outcome[DecorecoMetrics]:
     runs = [name for group in names.values() for name in group]
     found = context.sweep(partial(_measured, sizes, context, nets, ends), runs, label="landscape")
     starts = [{f"start_{key}": found[name][f"start_{key}"] for key in SETS} for name in names["bilevel"]]
-    methods: dict[str, Method] = {}
+    methods: dict[str, Record] = {}
     arrays: Tensors = {}
     for method in METHODS:
         own = [start | found[name] for name, start in zip(names[method], starts, strict=True)]
@@ -208,7 +201,7 @@ def compute(sizes: DecorecoSizes, context: Context) -> Outcome[DecorecoMetrics]:
     return Outcome(metrics, arrays)
 
 
-def _method(runs: list[Tensors], sizes: DecorecoSizes) -> Method:
+def _method(runs: list[Tensors], sizes: DecorecoSizes) -> Record:
     """Of all seeds."""
     side = len(sizes.lambdas)
 
@@ -216,7 +209,7 @@ def _method(runs: list[Tensors], sizes: DecorecoSizes) -> Method:
         return table([run[name] for run in runs], side)[0] if name in runs[0] else None
 
     has_null = "null_ncc" in runs[0]
-    return Method(
+    return Record(
         **vars(summarise(runs, sizes.lambdas)),
         noise_line_per_seed=[run["truth"].unflatten(0, (side, side))[-1].tolist() for run in runs],
         ncc=mean("ncc"),

@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.landscape.distances import set_distances
-from companion.chapters.landscape.experiment_bilevel import Sizes
-from companion.chapters.landscape.experiment_bilevel import bilevel_run
-from companion.chapters.landscape.shared import SETS
-from companion.chapters.landscape.shared import SeedImages
-from companion.chapters.reference_common import row_before
-from companion.chapters.reference_common import shares
-from companion.chapters.rounded import RoundedProducts
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+
+import torch
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.landscape.distances import set_distances
+from companion.chapters.landscape.experiment_bilevel import Sizes, bilevel_run
+from companion.chapters.landscape.shared import SETS, SeedImages
+from companion.chapters.reference_common import row_before, shares
+from companion.chapters.rounded import RoundedProducts
+from companion.store.record import Record
 from recon.analysis.landscape import mixed_starts
-from recon.attacks.haim_recipe import PublishedSettings
-from recon.attacks.haim_recipe import STEPS
-from recon.attacks.haim_recipe import marks
-from recon.attacks.haim_recipe import recover_as_published
+from recon.attacks.haim_recipe import STEPS, PublishedSettings, marks, recover_as_published
 from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import nearest
-from recon.training.kkt import KKTSettings
-from recon.training.kkt import train_to_kkt
-from torch import Tensor
-import torch
+from recon.training.kkt import KKTSettings, train_to_kkt
 
 
-@dataclass(frozen=True, kw_only=True)
-class Distances:
+class Distances(Record):
     """Of a set of images to their neighbours in each set, by SSIM."""
-
-    truth: float
-    partition: float
-    random: float
 
     def lead(self, own: str) -> float:
         """How much nearer they are to the set `own` than to the nearest other."""
@@ -44,45 +33,24 @@ class Distances:
         return float(min(value for name, value in values.items() if name != own) - values[own])
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecipeCell:
-    """The published recipe from one start: where it begins and ends, and where the bilevel attack ends from there.
+class RecipeMetrics(Record):
+    """`landscape-recipe`. steps, of published_steps · null_distance_to_truth: of held-out images.
 
-    ncc: mean NCC of what it ends at with the most alike of each set, which no norm of an image moves · energy_share: by
-    layer, of ‖θ_l‖², what is left unexplained · fell_layer_1: share by which layer 1's energy fell over the last tenth
-    of the steps · moved: mean of ‖x − x_init‖ / ‖x_init‖.
+    cells: The published recipe from one start: where it begins and ends, and where the bilevel attack ends from
+    there. ncc: mean NCC of what it ends at with the most alike of each set, which no norm of an image moves ·
+    energy_share: by layer, of ‖θ_l‖², what is left unexplained · fell_layer_1: share by which layer 1's energy fell
+    over the last tenth of the steps · moved: mean of ‖x − x_init‖ / ‖x_init‖.
+    cells.start: Of a set of images to their neighbours in each set, by SSIM.
     """
 
-    lambda1: float
-    lambda2: float
-    start: Distances
-    end: Distances
-    ncc: Distances | None = None
-    bilevel: Distances
-    energy_share: list[float]
-    fell_layer_1: float
-    moved: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecipeMetrics:
-    """`landscape-recipe`.  steps, of published_steps · null_distance_to_truth: of held-out images."""
-
-    n_train: int
-    width: int
-    steps: int
-    published_steps: int
-    null_distance_to_truth: float
-    cells: list[RecipeCell]
-
-    def at(self, lambda1: float, lambda2: float) -> RecipeCell:
+    def at(self, lambda1: float, lambda2: float) -> Record:
         """The cell of this start; KeyError where the recipe was not run."""
         found = [cell for cell in self.cells if (cell.lambda1, cell.lambda2) == (lambda1, lambda2)]
         if not found:
             raise KeyError(f"the recipe was not run from ({lambda1:g}, {lambda2:g})")
         return found[0]
 
-    def to_partition(self) -> list[RecipeCell]:
+    def to_partition(self) -> list[Record]:
         """Those at λ₂ = 1, from the partition to the truth."""
         return sorted((cell for cell in self.cells if cell.lambda2 == 1), key=lambda cell: cell.lambda1)
 
@@ -133,7 +101,7 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[RecipeMetrics]:
     for name, (one, two) in zip(names, sizes.cells, strict=True):
         run, row = found[name], sizes.lambdas.index(one) * len(sizes.lambdas) + sizes.lambdas.index(two)
         cells.append(
-            RecipeCell(
+            Record(
                 lambda1=one,
                 lambda2=two,
                 start=_distances(images.starts(sizes.lambdas)[row], images),

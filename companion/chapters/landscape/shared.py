@@ -14,8 +14,8 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
 from companion.chapters.landscape.distances import crossing, different_starts, random_pairs, set_distances
-from companion.chapters.landscape.experiment_bilevel import BySet, Crossing, Crossings, Curvature, Ends, Geometry, Grid
-from companion.chapters.landscape.experiment_bilevel import Sizes
+from companion.chapters.landscape.experiment_bilevel import BySet, Grid, Sizes
+from companion.store.record import Record
 from recon.analysis.landscape import barrier, curvature, mixed_starts, roughness, segment
 from recon.images.bundle import Bundle
 from recon.nets.mlp import affine
@@ -156,7 +156,7 @@ def table(values: list[Tensor], side: int) -> tuple[Grid, Grid]:
     return stacked.mean(0).tolist(), spread.tolist()
 
 
-def summarise(runs: list[Tensors], lambdas: Sequence[float]) -> Ends:
+def summarise(runs: list[Tensors], lambdas: Sequence[float]) -> Record:
     """One method's runs, one a seed."""
     side = len(lambdas)
 
@@ -167,7 +167,7 @@ def summarise(runs: list[Tensors], lambdas: Sequence[float]) -> Ends:
 
     distance, distance_sd = of_sets()
     energy, energy_sd = table([run["energy"] for run in runs], side)
-    return Ends(
+    return Record(
         distance=distance,
         distance_sd=distance_sd,
         distance_l2=of_sets(suffix="_l2")[0],
@@ -176,14 +176,14 @@ def summarise(runs: list[Tensors], lambdas: Sequence[float]) -> Ends:
         energy_sd=energy_sd,
         start_energy=table([run["start_energy"] for run in runs], side)[0],
         cells_converged=table([run["converged"] for run in runs], side)[0],
-        crossing=Crossings(
+        crossing=Record(
             truth_partition=_crossing(runs, "partition", lambdas), truth_random=_crossing(runs, "random", lambdas)
         ),
         geometry=_geometry(runs),
     )
 
 
-def _crossing(runs: list[Tensors], rival: str, lambdas: Sequence[float]) -> Crossing:
+def _crossing(runs: list[Tensors], rival: str, lambdas: Sequence[float]) -> Record:
     """Where truth and rival swap: the partition along λ₁ at λ₂ = 1, noise along λ₂ at λ₁ = 1."""
     side = len(lambdas)
     values: list[float | None] = []
@@ -193,23 +193,23 @@ def _crossing(runs: list[Tensors], rival: str, lambdas: Sequence[float]) -> Cros
         values.append(crossing(lambdas, *along))
     swaps = torch.tensor([value for value in values if value is not None])
     everywhere = len(swaps) == len(values)  # a mean over some seeds only would mislead
-    return Crossing(
+    return Record(
         per_seed=values,
         mean=swaps.mean().item() if everywhere else None,
         sd=swaps.std().item() if everywhere and len(swaps) > 1 else None,
     )
 
 
-def _geometry(runs: list[Tensors]) -> Geometry:
+def _geometry(runs: list[Tensors]) -> Record:
     barriers = torch.stack([run["barrier"] for run in runs])
     curved = torch.stack([run["curvature"] for run in runs])
     truth, partition, random = curved.mean(0).tolist()
     lines = {name: roughness(torch.stack([run[f"line_{name}"] for run in runs])) for name in ("partition", "random")}
-    return Geometry(
+    return Record(
         barrier_mean=barriers.mean().item(),
         barrier_mean_per_seed=barriers.mean(1).tolist(),
         barrier_share_above_1_percent=(barriers > 0.01).double().mean().item(),
-        curvature=Curvature(truth=truth, partition=partition, random=random),
+        curvature=Record(truth=truth, partition=partition, random=random),
         curvature_per_seed=curved.tolist(),
         variation_to_partition=lines["partition"][0].mean().item(),
         minima_to_partition=lines["partition"][1].double().mean().item(),

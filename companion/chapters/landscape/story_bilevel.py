@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Sequence
-from companion.chapters.landscape.experiment_bilevel import BilevelMetrics
-from companion.chapters.landscape.experiment_bilevel import BilevelSizes
-from companion.chapters.landscape.experiment_bilevel import BySet
-from companion.chapters.landscape.experiment_bilevel import Connections
-from companion.chapters.landscape.experiment_bilevel import Ends
-from companion.chapters.landscape.experiment_bilevel import Grid
-from companion.chapters.landscape.experiment_bilevel import Route
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import heatmap
-from companion.chapters.pictures import letters_on
-from companion.store.results import Claim
-from companion.store.results import Result
-from companion.store.results import verdict
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from torch import Tensor
+from collections.abc import Iterable, Sequence
+
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
 
+from companion.chapters.landscape.experiment_bilevel import BilevelMetrics, BilevelSizes, BySet, Connections, Grid
+from companion.chapters.pictures import PAGE, heatmap, letters_on
+from companion.store.record import Record
+from companion.store.results import Claim, Result, verdict
 
 ROUNDING = 1e-10  # relative error of a classifier below which it counts as the same, in float64
 
@@ -98,7 +89,7 @@ def _connected(found: Connections) -> Claim:
     )
 
 
-def same_classifier(route: Route) -> bool:
+def same_classifier(route: Record) -> bool:
     """On every frame, and without a jump: a double step would then be little longer than a single one."""
     steady = route.largest_double_step > 0.75 * route.largest_step
     return route.error < ROUNDING and route.largest_step < STRIDE and steady
@@ -137,7 +128,7 @@ def least_cost(line: Sequence[float]) -> float:
     return min(a - b for a, b in zip(line, line[1:], strict=False))
 
 
-def crossing_text(found: Ends) -> str:
+def crossing_text(found: Record) -> str:
     """Where truth and partition swap, over seeds."""
     at = found.crossing.truth_partition
     if at.mean is None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from companion.chapters.landscape.experiment_decoreco import DecorecoMetrics
-from companion.chapters.landscape.experiment_decoreco import DecorecoSizes
+from companion.chapters.landscape.experiment_decoreco import DecorecoMetrics, DecorecoSizes
 from companion.chapters.landscape.story_bilevel import of_all
 from companion.store.results import Claim
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from companion.chapters.landscape.experiment_recipe import Distances
-from companion.chapters.landscape.experiment_recipe import RecipeCell
-from companion.chapters.landscape.experiment_recipe import RecipeMetrics
-from companion.chapters.landscape.experiment_recipe import RecipeSizes
-from companion.chapters.landscape.story_bilevel import SETS
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import STARTS
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import end_labels
-from companion.chapters.pictures import image_rows
-from companion.store.results import Claim
-from companion.store.results import Result
-from companion.store.results import verdict
 from dataclasses import replace
-from matplotlib.figure import Figure
+
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.figure import Figure
 
+from companion.chapters.landscape.experiment_recipe import Distances, RecipeMetrics, RecipeSizes
+from companion.chapters.landscape.story_bilevel import SETS
+from companion.chapters.pictures import PAGE, STARTS, chart, end_labels, image_rows
+from companion.store.record import Record
+from companion.store.results import Claim, Result, verdict
 
 FIFTH, TENTH = 0.8, 0.1  # how much smaller the bilevel distances have to be; how much steeper its line
 
@@ -152,7 +145,7 @@ def changes(metrics: RecipeMetrics) -> tuple[float, float]:
     return min(found), max(found)
 
 
-def _ncc(cell: RecipeCell) -> str:
+def _ncc(cell: Record) -> str:
     """Their NCC beside the distances, which grow with the norms of the images."""
     return "" if cell.ncc is None else f" (NCC {cell.ncc.truth:.2f} and {cell.ncc.partition:.2f})"
 

@@ -1,11 +1,8 @@
 """Appendix C: what the paper's appendices say beside their table, on the paper's two networks and images."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.leakage_appendix.story import claims
-from companion.chapters.leakage_appendix.experiment import compute
-from companion.chapters.leakage_appendix.story import FIGURES
-from companion.chapters.leakage_appendix.experiment import Metrics
-from companion.chapters.leakage_appendix.experiment import SIZES
+from companion.chapters.leakage_appendix.experiment import SIZES, Metrics, compute
+from companion.chapters.leakage_appendix.story import FIGURES, claims
 from companion.chapters.leakage_networks import TABLE_1
 
 APPENDIX = Experiment(

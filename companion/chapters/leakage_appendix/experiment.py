@@ -2,76 +2,29 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.leakage_appendix.hard_constraint import Course
-from companion.chapters.leakage_appendix.hard_constraint import HardConstraint
-from companion.chapters.leakage_appendix.hard_constraint import by_lbfgs
-from companion.chapters.leakage_appendix.hard_constraint import by_trust_region
-from companion.chapters.leakage_common import Attacked
-from companion.chapters.leakage_common import PRE_TRAINING_CLASSES
-from companion.chapters.leakage_common import Victims
-from companion.chapters.leakage_common import inputs
-from companion.chapters.leakage_common import pixels
-from companion.chapters.leakage_networks import SEED
-from companion.chapters.leakage_networks import TABLE_1
-from companion.chapters.leakage_networks import pretrain
-from dataclasses import dataclass
-from dataclasses import replace
-from recon.attacks.gradient_matching import GradientMatching
-from recon.attacks.gradient_matching import HYBRID
-from recon.attacks.gradient_matching import hybrid
-from recon.attacks.rgap import layer_by_layer
-from recon.attacks.rgap import logit_gradients
-from recon.attacks.rgap import rgap
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.leakage_appendix.hard_constraint import Course, HardConstraint, by_lbfgs, by_trust_region
+from companion.chapters.leakage_common import PRE_TRAINING_CLASSES, Attacked, Victims, inputs, pixels
+from companion.chapters.leakage_networks import SEED, TABLE_1, pretrain
+from companion.store.record import Record
+from recon.attacks.gradient_matching import HYBRID, GradientMatching, hybrid
+from recon.attacks.rgap import layer_by_layer, logit_gradients, rgap
 from recon.nets.conv import Params
 from recon.released import Gradient
 from recon.scoring.metrics import mse
-from torch import Tensor
-import numpy as np
-import time
-import torch
-import torch.nn.functional as F
 
 
-@dataclass(frozen=True, kw_only=True)
-class WithoutBias:
-    """R-GAP with eq. (4), and with eq. (5) where the gradient of the bias is withheld: errors of both images."""
-
-    with_bias: list[float]
-    without: list[float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Solver:
-    """One way to minimise Hybrid's energy on the truck.
-
-    energy: α D + β TV, without the constraint's term · violation: the part of the way from the start that U sees, over
-    ‖x_0‖ · seconds: of the processor, with those for a basis
-    of the kernel · reached: those after which the error was no more than the soft
-    constraint's in the end, None for never.
-    """
-
-    steps: int
-    energy: float
-    violation: float
-    mse: float
-    seconds: float
-    reached: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Constrained:
+class Constrained(Record):
     """From the same start, with its energy and error: a soft constraint, and two ways to keep it, which need a basis of
     the kernel of U first (kernel_seconds)."""
-
-    start_energy: float
-    start_mse: float
-    kernel_seconds: float
-    soft: Solver
-    lbfgs: Solver
-    trust_region: Solver
 
     @property
     def relative_time(self) -> float:
@@ -81,12 +34,8 @@ class Constrained:
         return (self.trust_region.seconds if took is None else took) / self.soft.seconds
 
 
-@dataclass(frozen=True, kw_only=True)
-class Norms:
+class Norms(Record):
     """Of the gradient of each image, before and after training."""
-
-    before: list[float]
-    after: list[float]
 
     @property
     def smaller(self) -> float:
@@ -99,29 +48,22 @@ class Norms:
         return float(np.median(np.array(self.after) / np.array(self.before)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trained:
-    """One network.  train, test: mean cross-entropy at the start and after every epoch · seen: images it trained on ·
-    unseen: others of the two classes · other: of the other classes, seen by neither · n_train, n_test: of the two
-    classes."""
+class Metrics(Record):
+    """without_bias, trained: by network · constrained: with Tanh · leaky: the same with LeakyReLU in its place.
 
-    train: list[float]
-    test: list[float]
-    seen: Norms
-    unseen: Norms
-    other: Norms
-    n_train: int
-    n_test: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metrics:
-    """without_bias, trained: by network · constrained: with Tanh · leaky: the same with LeakyReLU in its place."""
-
-    without_bias: dict[str, WithoutBias]
-    constrained: Constrained
-    leaky: Constrained
-    trained: dict[str, Trained]
+    without_bias: R-GAP with eq. (4), and with eq. (5) where the gradient of the bias is withheld: errors of both
+    images.
+    constrained: From the same start, with its energy and error: a soft constraint, and two ways to keep it, which
+    need a basis of the kernel of U first (kernel_seconds).
+    constrained.soft: One way to minimise Hybrid's energy on the truck. energy: α D + β TV, without the constraint's
+    term · violation: the part of the way from the start that U sees, over ‖x_0‖ · seconds: of the processor, with
+    those for a basis of the kernel · reached: those after which the error was no more than the soft constraint's in
+    the end, None for never.
+    trained: One network. train, test: mean cross-entropy at the start and after every epoch · seen: images it
+    trained on · unseen: others of the two classes · other: of the other classes, seen by neither · n_train, n_test:
+    of the two classes.
+    trained.seen: Of the gradient of each image, before and after training.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +117,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, arrays | {f"leaky {name}": x for name, x in more.items()})
 
 
-def without_bias(name: str, context: Context) -> WithoutBias:
+def without_bias(name: str, context: Context) -> Record:
     """A network whose bias is 0 and stays 0: its gradient is not released, and (5) gives it back."""
     attacked, images = Attacked.of(name, context.pool), Victims.of(context.pool)
     weight, bias = attacked.network.last
@@ -185,7 +127,7 @@ def without_bias(name: str, context: Context) -> WithoutBias:
     for victim in whole.split():
         delta = logit_gradients(theta[weight], victim.gradients[weight][0], int(victim.labels[0]))
         found.append(rgap(replace(victim, gradients=victim.gradients | {bias: delta[None]})))
-    return WithoutBias(
+    return Record(
         with_bias=mse(torch.cat([rgap(victim) for victim in whole.split()]), images.x).tolist(),
         without=mse(torch.cat(found), images.x).tolist(),
     )
@@ -211,8 +153,8 @@ def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Constr
     def error(x: Tensor) -> float:
         return (x - truth.flatten()).square().mean().item()
 
-    def solver(x: Tensor, steps: int, seconds: float, reached: float | None) -> Solver:
-        return Solver(
+    def solver(x: Tensor, steps: int, seconds: float, reached: float | None) -> Record:
+        return Record(
             steps=steps,
             energy=problem.value_and_grad(x)[0],
             violation=problem.violation(x),
@@ -221,7 +163,7 @@ def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Constr
             reached=None if reached is None else round(reached, 2),
         )
 
-    def of(course: Course) -> Solver:
+    def of(course: Course) -> Record:
         spent = (course.seconds + kernel_seconds).tolist()
         there = [at for x, at in zip(course.x, spent, strict=True) if error(x) <= error(soft)]
         return solver(course.x[-1], len(course.x) - 1, spent[-1], min(there, default=None))
@@ -242,7 +184,7 @@ def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Constr
     return found, {name: pixels(x.view_as(truth)) for name, x in shown.items()}
 
 
-def trained(name: str, sizes: Sizes, context: Context) -> Trained:
+def trained(name: str, sizes: Sizes, context: Context) -> Record:
     """Appendix F's two losses, and the gradients of three groups of images, before and after."""
     network, pool = TABLE_1[name], context.pool
     cifar = pool.name == "cifar10"
@@ -275,7 +217,7 @@ def trained(name: str, sizes: Sizes, context: Context) -> Trained:
         )
         for name, (x, labels) in groups.items()
     }
-    return Trained(
+    return Record(
         train=losses["train"],
         test=losses["test"],
         n_train=int((~held_out).sum()),

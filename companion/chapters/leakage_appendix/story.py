@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.leakage_appendix.experiment import Metrics
-from companion.chapters.leakage_appendix.experiment import Sizes
-from companion.chapters.leakage_appendix.experiment import Solver
-from companion.chapters.leakage_common import more_than_half
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import REFERENCE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import image_rows
-from companion.store.results import Claim
-from companion.store.results import Result
-from companion.store.results import verdict
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
+from companion.chapters.leakage_appendix.experiment import Metrics, Sizes
+from companion.chapters.leakage_common import more_than_half
+from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows
+from companion.store.record import Record
+from companion.store.results import Claim, Result, verdict
 
 SAME = 1e-6  # relative, of two errors; absolute below which both are rounding
 
@@ -96,7 +90,7 @@ def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
     )
 
 
-def until(found: Solver) -> str:
+def until(found: Record) -> str:
     """When it had the soft constraint's error, and where it ended."""
     there = "never as near" if found.reached is None else f"as near after {found.reached:.3g} s"
     return f"{there} and ends at MSE {found.mse:.4f} after {found.seconds:.3g} s ({found.steps} steps)"

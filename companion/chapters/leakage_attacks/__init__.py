@@ -4,16 +4,10 @@ On the paper's two images, by networks of its seed: `companion.chapters.leakage_
 """
 
 from companion.chapters.base import Experiment
-from companion.chapters.leakage_attacks.story import claims
-from companion.chapters.leakage_attacks.story_matching import matching_claims
-from companion.chapters.leakage_attacks.experiment import compute
-from companion.chapters.leakage_attacks.experiment_matching import compute_matching
-from companion.chapters.leakage_attacks.story import FIGURES
-from companion.chapters.leakage_attacks.story_matching import MATCHING_FIGURES
-from companion.chapters.leakage_attacks.experiment_matching import MatchingMetrics
-from companion.chapters.leakage_attacks.experiment import Metrics
-from companion.chapters.leakage_attacks.experiment_matching import MATCHING_SIZES
-from companion.chapters.leakage_attacks.experiment import SIZES
+from companion.chapters.leakage_attacks.experiment import SIZES, Metrics, compute
+from companion.chapters.leakage_attacks.experiment_matching import MATCHING_SIZES, MatchingMetrics, compute_matching
+from companion.chapters.leakage_attacks.story import FIGURES, claims
+from companion.chapters.leakage_attacks.story_matching import MATCHING_FIGURES, matching_claims
 from companion.chapters.leakage_networks import TABLE_1
 
 ATTACKS = Experiment(

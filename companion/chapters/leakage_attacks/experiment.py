@@ -2,98 +2,37 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.leakage_common import Attacked
-from companion.chapters.leakage_common import Spread
-from companion.chapters.leakage_common import Victims
-from companion.chapters.leakage_common import pixels
-from companion.chapters.leakage_networks import SEED
-from companion.chapters.leakage_networks import TABLE_1
-from companion.chapters.published import DIVERGED
-from companion.chapters.published import LABELS
-from companion.chapters.published import PRE_TRAINED
 from dataclasses import dataclass
 from functools import partial
-from recon.attacks.gradient_matching import COSINE_STEPS
-from recon.attacks.gradient_matching import cosine_tv
-from recon.attacks.gradient_matching import cosine_tv_authors
-from recon.attacks.gradient_matching import dlg
-from recon.attacks.gradient_matching import hybrid
-from recon.attacks.gradient_matching import seeded_start
+
+import torch
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.leakage_common import Attacked, Victims, pixels
+from companion.chapters.leakage_networks import SEED, TABLE_1
+from companion.chapters.published import DIVERGED, LABELS, PRE_TRAINED
+from companion.store.record import Record
+from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv, cosine_tv_authors, dlg, hybrid, seeded_start
 from recon.attacks.rgap import rgap
 from recon.released import Gradient
-from recon.scoring.metrics import mse
-from recon.scoring.metrics import psnr
-from torch import Tensor
-from typing import ClassVar
-import time
-import torch
+from recon.scoring.metrics import mse, psnr
 
 
-@dataclass(frozen=True, kw_only=True)
-class Error:
-    """Of one image: mean squared error, pixels in [0, 1], and PSNR with peak 255 as published."""
+class Metrics(Record):
+    """networks: by name · share_of_published_steps: of Hybrid and CosineTV. With the fields of `Spread`.
 
-    mse: float
-    psnr_255: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scores:
-    """One method on one network: means over the images, None where not finite; PSNR also with peak 1.
-
-    diverged: whether the mean error is beyond `companion.chapters.published.DIVERGED` · per_image: by CIFAR-10 index.
+    networks: One network: methods by name, and its pre-training where it had one.
+    networks.methods: One method on one network: means over the images, None where not finite; PSNR also with peak
+    1. diverged: whether the mean error is beyond `companion.chapters.published.DIVERGED` · per_image: by CIFAR-10
+    index.
+    networks.methods.per_image: Of one image: mean squared error, pixels in [0, 1], and PSNR with peak 255 as
+    published.
+    networks.pre_training: Of a pre-trained network: epochs, images, and its accuracy on these.
+    images: The victims: error of a grey image, CIFAR-10 indices, labels, and whether they are the paper's.
     """
-
-    mse: float | None
-    psnr_255: float | None
-    psnr_1: float | None
-    diverged: bool
-    per_image: dict[str, Error | None]
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class PreTraining:
-    """Of a pre-trained network: epochs, images, and its accuracy on these."""
-
-    epochs: int
-    n_train: int
-    accuracy: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attacks(Spread):
-    """One network: methods by name, and its pre-training where it had one."""
-
-    rows_field: ClassVar[str] = "methods"
-
-    methods: dict[str, Scores]
-    pre_training: PreTraining | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Images:
-    """The victims: error of a grey image, CIFAR-10 indices, labels, and whether they are the paper's."""
-
-    grey_mse: float
-    index: list[int]
-    labels: list[int]
-    the_papers: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metrics(Spread):
-    """networks: by name · share_of_published_steps: of Hybrid and CosineTV."""
-
-    rows_field: ClassVar[str] = "networks"
-
-    networks: dict[str, Attacks]
-    images: Images
-    share_of_published_steps: float
 
     def mse(self, name: str, method: str) -> float | None:
         """Mean squared error, None if it is not finite; KeyError where the method did not run."""
@@ -139,7 +78,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
             arrays[f"x_hat {name} {method}"] = pixels(shown)
     metrics = Metrics(
         networks={name: scored(name, tensors, found, sizes) for name, tensors in runs.items()},
-        images=Images(
+        images=Record(
             grey_mse=found.x.square().mean().item(),
             index=found.index,
             labels=found.labels.tolist(),
@@ -183,7 +122,7 @@ def attacks(gradient: Gradient, sizes: Sizes, context: Context, name: str) -> di
 
 
 def by_rgap(gradient: Gradient) -> Tensor:
-    """Images (B, c, h, w), one after the other."""
+    """Record (B, c, h, w), one after the other."""
     return torch.cat([rgap(victim) for victim in gradient.split()])
 
 
@@ -193,12 +132,10 @@ def methods_of(tensors: Tensors) -> list[str]:
     return sorted(found, key=list(LABELS).index)
 
 
-def scored(name: str, tensors: Tensors, found: Victims, sizes: Sizes) -> Attacks:
+def scored(name: str, tensors: Tensors, found: Victims, sizes: Sizes) -> Record:
     """One unit of the sweep against the truth."""
-    pre_training = PreTraining(
-        epochs=sizes.epochs, n_train=int(tensors["n_train"]), accuracy=tensors["accuracy"].item()
-    )
-    return Attacks(
+    pre_training = Record(epochs=sizes.epochs, n_train=int(tensors["n_train"]), accuracy=tensors["accuracy"].item())
+    return Record(
         methods={
             method: scores(tensors[f"x_hat {method}"], found, tensors[f"seconds {method}"].item())
             for method in methods_of(tensors)
@@ -207,18 +144,18 @@ def scored(name: str, tensors: Tensors, found: Victims, sizes: Sizes) -> Attacks
     )
 
 
-def scores(x_hat: Tensor, found: Victims, seconds: float) -> Scores:
+def scores(x_hat: Tensor, found: Victims, seconds: float) -> Record:
     """Mean over images of MSE and PSNR, the latter with peak 255 as published and with peak 1; and each image's."""
     error = mse(x_hat, found.x)
     decibels = psnr(error, 255.0)
     finite = bool(torch.isfinite(error).all())
-    return Scores(
+    return Record(
         mse=error.mean().item() if finite else None,
         psnr_255=decibels.mean().item() if finite else None,
         psnr_1=psnr(error).mean().item() if finite else None,
         diverged=not finite or error.mean().item() > DIVERGED,
         per_image={
-            str(i): Error(mse=error[k].item(), psnr_255=decibels[k].item()) if torch.isfinite(error[k]) else None
+            str(i): Record(mse=error[k].item(), psnr_255=decibels[k].item()) if torch.isfinite(error[k]) else None
             for k, i in enumerate(found.index)
         },
         seconds=round(seconds, 2),

@@ -2,52 +2,43 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.leakage_attacks.experiment import by_rgap
-from companion.chapters.leakage_common import Attacked
-from companion.chapters.leakage_common import LEAST
-from companion.chapters.leakage_common import Ratio
-from companion.chapters.leakage_common import Spread
-from companion.chapters.leakage_common import Victims
-from companion.chapters.leakage_common import pixels
-from companion.chapters.leakage_networks import SEED
-from companion.chapters.leakage_networks import TABLE_1
-from companion.chapters.published import DIVERGED
+import time
 from dataclasses import dataclass
 from functools import partial
-from recon.analysis.identifiability import determined
-from recon.analysis.identifiability import security_metric
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.leakage_attacks.experiment import by_rgap
+from companion.chapters.leakage_common import LEAST, Attacked, Ratio, Victims, pixels
+from companion.chapters.leakage_networks import SEED, TABLE_1
+from companion.chapters.published import DIVERGED
+from companion.store.record import Record
+from recon.analysis.identifiability import determined, security_metric
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import COSINE_STEPS
-from recon.attacks.gradient_matching import DLG_STEPS
-from recon.attacks.gradient_matching import Descent
-from recon.attacks.gradient_matching import GEIPINGS
-from recon.attacks.gradient_matching import PAPERS
-from recon.attacks.gradient_matching import cosine_tv
-from recon.attacks.gradient_matching import dlg
-from recon.attacks.gradient_matching import hybrid
-from recon.attacks.gradient_matching import seeded_start
+from recon.attacks.gradient_matching import (
+    COSINE_STEPS,
+    DLG_STEPS,
+    GEIPINGS,
+    PAPERS,
+    Descent,
+    cosine_tv,
+    dlg,
+    hybrid,
+    seeded_start,
+)
 from recon.attacks.gradient_system import JointSystem
 from recon.attacks.rgap import generic_deficiencies
 from recon.attacks.tv_min import tv_min
 from recon.optim.loop import Checkpoints
 from recon.released import Gradient
 from recon.scoring.metrics import mse
-from torch import Tensor
-from typing import ClassVar
-import numpy as np
-import time
-import torch
 
 
-@dataclass(frozen=True, kw_only=True)
-class Run:
+class Run(Record):
     """One attack on one network: mean squared error of each image, pixels in [0, 1], None where not finite."""
-
-    mse: list[float | None]
-    seconds: float
 
     @property
     def logs(self) -> np.ndarray:
@@ -60,18 +51,10 @@ class Run:
         return float(10 ** self.logs.mean())
 
 
-@dataclass(frozen=True, kw_only=True)
-class MatchedNetwork:
+class MatchedNetwork(Record):
     """c: the security metric · joint: rank of all layers together minus unknowns, at the first image · unread: entries
     of the image that no equation reads · methods: by name · tv: CosineTV as its authors run it, by weight of the total
     variation · starts: the same, by start."""
-
-    c: int
-    joint: int
-    unread: int
-    methods: dict[str, Run]
-    tv: dict[str, Run]
-    starts: list[Run]
 
     @property
     def missing(self) -> int:
@@ -79,18 +62,16 @@ class MatchedNetwork:
         return self.joint + self.unread
 
 
-@dataclass(frozen=True, kw_only=True)
-class MatchingMetrics(Spread):
+class MatchingMetrics(Record):
     """networks: by name · index: of the images in CIFAR-10 · grey: error of a grey image, for each of them ·
-    cosine_steps: of CosineTV · hybrid_share: of Hybrid's published steps."""
+    cosine_steps: of CosineTV · hybrid_share: of Hybrid's published steps. With the fields of `Spread`.
 
-    rows_field: ClassVar[str] = "networks"
-
-    networks: dict[str, MatchedNetwork]
-    index: list[int]
-    grey: list[float]
-    cosine_steps: int
-    hybrid_share: float
+    networks: c: the security metric · joint: rank of all layers together minus unknowns, at the first image ·
+    unread: entries of the image that no equation reads · methods: by name · tv: CosineTV as its authors run it, by
+    weight of the total variation · starts: the same, by start.
+    networks.methods: One attack on one network: mean squared error of each image, pixels in [0, 1], None where not
+    finite.
+    """
 
     @property
     def open(self) -> list[str]:

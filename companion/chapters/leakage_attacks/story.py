@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence
-from companion.chapters.leakage_attacks.experiment import Metrics
-from companion.chapters.leakage_attacks.experiment import Scores
-from companion.chapters.leakage_attacks.experiment import Sizes
-from companion.chapters.leakage_common import by_coins
-from companion.chapters.leakage_networks import EPOCHS
-from companion.chapters.leakage_networks import TABLE_1
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import REFERENCE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import image_rows
-from companion.chapters.published import DIVERGED
-from companion.chapters.published import LABELS
-from companion.chapters.published import METHODS
-from companion.chapters.published import PRE_TRAINED
-from companion.chapters.published import PUBLISHED
-from companion.store.results import Claim
-from companion.store.results import Result
-from companion.store.results import verdict
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from torch import Tensor
-import math
-import matplotlib.pyplot as plt
 
+from companion.chapters.leakage_attacks.experiment import Metrics, Sizes
+from companion.chapters.leakage_common import by_coins
+from companion.chapters.leakage_networks import EPOCHS, TABLE_1
+from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows
+from companion.chapters.published import DIVERGED, LABELS, METHODS, PRE_TRAINED, PUBLISHED
+from companion.store.record import Record
+from companion.store.results import Claim, Result, verdict
 
 WITHIN_MSE, WITHIN_DB = 0.02, 0.15  # of the published mean
 
@@ -56,7 +44,7 @@ def both_ran(metrics: Metrics, *methods: str) -> list[str]:
     return [name for name in untrained if set(methods) <= metrics.networks[name].methods.keys()]
 
 
-def deviation(row: Scores, published: tuple[float, float]) -> tuple[bool, float]:
+def deviation(row: Record, published: tuple[float, float]) -> tuple[bool, float]:
     """Whether a row is within 2 % of the published MSE, 0.15 dB or the last printed digit; the relative deviation."""
     if row.diverged or row.mse is None or row.psnr_255 is None:
         return False, math.inf
@@ -65,7 +53,7 @@ def deviation(row: Scores, published: tuple[float, float]) -> tuple[bool, float]
     return near or abs(row.psnr_255 - published[1]) <= WITHIN_DB, relative
 
 
-def as_published(row: Scores, published: tuple[float, float]) -> bool:
+def as_published(row: Record, published: tuple[float, float]) -> bool:
     """Whether a row is near the published one; one printed as 0.0000 must be exact to that."""
     if published[0] == 0:
         return row.mse is not None and row.mse < PRINTED
@@ -256,7 +244,7 @@ def plot_grid(result: Result[Metrics]) -> Figure:
     return image_rows(rows, titles)
 
 
-def scored(scores: Scores) -> str:
+def scored(scores: Record) -> str:
     """Mean squared error of the first image."""
     each = next(iter(scores.per_image.values()))
     return f"{each.mse:.4f}" if each and each.mse < DIVERGED else "diverged"

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.leakage_attacks.experiment_matching import MatchingMetrics
-from companion.chapters.leakage_attacks.experiment_matching import MatchingSizes
-from companion.chapters.leakage_common import Ratio
-from companion.chapters.pictures import Colour
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import REFERENCE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import end_labels
-from companion.chapters.pictures import image_rows
-from companion.chapters.published import DIVERGED
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
+from companion.chapters.leakage_attacks.experiment_matching import MatchingMetrics, MatchingSizes
+from companion.chapters.leakage_common import Ratio
+from companion.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows
+from companion.chapters.published import DIVERGED
+from companion.store.results import Claim, Result
 
 SUFFIXES = {"": "as the paper has them", "_whole": "whole gradient", "_steps": "Geiping's steps", "_both": "both"}
 

@@ -1,11 +1,8 @@
 """Appendix D; Appendix G of Chen & Campbell (2022): what the mean gradient of a batch determines."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.leakage_batches.story import claims
-from companion.chapters.leakage_batches.experiment import compute
-from companion.chapters.leakage_batches.story import FIGURES
-from companion.chapters.leakage_batches.experiment import Metrics
-from companion.chapters.leakage_batches.experiment import SIZES
+from companion.chapters.leakage_batches.experiment import SIZES, Metrics, compute
+from companion.chapters.leakage_batches.story import FIGURES, claims
 from companion.chapters.leakage_networks import TABLE_1
 
 BATCHES = Experiment(

@@ -2,150 +2,51 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.leakage_batches.local_steps import LocalSteps
-from companion.chapters.leakage_batches.local_steps import scaled_by_bias
-from companion.chapters.leakage_common import Attacked
-from companion.chapters.leakage_common import CLASSES
-from companion.chapters.leakage_common import Victims
-from companion.chapters.leakage_common import count_found
-from companion.chapters.leakage_common import inputs
-from companion.chapters.leakage_common import pixels
-from companion.chapters.leakage_networks import SEED
-from companion.chapters.leakage_networks import TABLE_1
-from companion.chapters.leakage_networks import pretrain
-from companion.chapters.tables import flat
+import time
 from dataclasses import dataclass
 from functools import partial
-from pydantic import Field
-from recon.attacks.batches import BatchSystem
-from recon.attacks.batches import label_counts
-from recon.attacks.gauss_newton import RowSpace
-from recon.attacks.gauss_newton import System
-from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.rgap import rgap
-from recon.attacks.separation import FirstLayer
-from recon.attacks.separation import SeparationSettings
-from recon.attacks.separation import separate
-from recon.images.bundle import Bundle
-from recon.nets.conv import Conv
-from recon.nets.conv import ConvNet
-from recon.optim.rng import named
-from recon.released import Gradient
-from recon.scoring.metrics import mse
-from recon.scoring.metrics import ncc
-from recon.scoring.nulls import NullTable
-from recon.scoring.nulls import null_candidates
-from recon.scoring.nulls import null_table
-from scipy.optimize import linear_sum_assignment
-from torch import Tensor
-from typing import Annotated
-import time
+
 import torch
 import torch.nn.functional as F
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.leakage_batches.local_steps import LocalSteps, scaled_by_bias
+from companion.chapters.leakage_common import CLASSES, Attacked, Victims, count_found, inputs, pixels
+from companion.chapters.leakage_networks import SEED, TABLE_1, pretrain
+from companion.chapters.tables import flat
+from companion.store.record import Record
+from recon.attacks.batches import BatchSystem, label_counts
+from recon.attacks.gauss_newton import RowSpace, System, gauss_newton
+from recon.attacks.rgap import rgap
+from recon.attacks.separation import FirstLayer, SeparationSettings, separate
+from recon.images.bundle import Bundle
+from recon.nets.conv import Conv, ConvNet
+from recon.optim.rng import named
+from recon.released import Gradient
+from recon.scoring.metrics import mse, ncc
+from recon.scoring.nulls import null_candidates, null_table
 
 
-@dataclass(frozen=True, kw_only=True)
-class Solved:
-    """One batch.  unknowns, equations, missing: rank of the Jacobian at the truth minus unknowns, ≤ 0 · found: images
-    within half a grey level, of the best start by residual · mse, ncc: means over images, each with its own · residual:
-    ‖h(x) − h*‖/‖h*‖ · certified: whether the adversary may be sure: the residual is rounding, and at x̂ nothing is
-    missing · grey_mse: of a grey image."""
+class Metrics(Record):
+    """classes: of the networks.
 
-    n: int
-    side: int
-    channels: int
-    same: bool
-    labels: int
-    unknowns: int
-    equations: int
-    missing: int
-    found: int
-    mse: float
-    ncc: float
-    residual: float
-    certified: bool
-    iterations: int
-    seconds: float
-    grey_mse: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Client:
-    """A client's k local steps.  found, mse, residual: by Gauss–Newton through the steps · naive_found, naive_mse: by
-    taking the update for one mean gradient."""
-
-    k: int
-    n: int
-    missing: int
-    found: int
-    mse: float
-    residual: float
-    naive_found: int
-    naive_mse: float
-    grey_mse: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counted:
-    """Share of wrong labels by `label_counts`, mean over draws: at the start, after training, and for equal counts."""
-
-    n: int
-    untrained: float
-    trained: float
-    equal: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Separated(NullTable):
-    """The first layer's gradient of n images unmixed.  mse: of each image with the source nearest to it, scaled by the
-    bias, median · within: images with an MSE below a tenth of a grey image's · grey_mse."""
-
-    n: int
-    rank: int
-    mse: float
-    within: int
-    grey_mse: float
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwoImages:
-    """R-GAP's mean squared error to the nearer of two images whose gradients were averaged."""
-
-    different_labels: Annotated[float, Field(alias="different labels")]
-    same_label: Annotated[float, Field(alias="same label")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mixtures:
-    """Eq. (4) on batches of these sizes.
-
-    mse_to_own_image: of the row of a label to that label's image · share_of_own: |w_ki| over Σ_j |w_kj| for the label
-    k = y_i of image i · mixture_error: largest difference of a pixel from Σ_i w_ki x_i · rgap_mse: through a
-    convolutional network, and grey_mse of a grey image there.
+    batches: One batch. unknowns, equations, missing: rank of the Jacobian at the truth minus unknowns, ≤ 0 · found:
+    images within half a grey level, of the best start by residual · mse, ncc: means over images, each with its own
+    · residual: ‖h(x) − h*‖/‖h*‖ · certified: whether the adversary may be sure: the residual is rounding, and at x̂
+    nothing is missing · grey_mse: of a grey image.
+    clients: A client's k local steps. found, mse, residual: by Gauss–Newton through the steps · naive_found,
+    naive_mse: by taking the update for one mean gradient.
+    labels: Share of wrong labels by `label_counts`, mean over draws: at the start, after training, and for equal
+    counts.
+    separated: The first layer's gradient of n images unmixed. mse: of each image with the source nearest to it,
+    scaled by the bias, median · within: images with an MSE below a tenth of a grey image's · grey_mse.
+    mixtures: Eq. (4) on batches of these sizes. mse_to_own_image: of the row of a label to that label's image ·
+    share_of_own: |w_ki| over Σ_j |w_kj| for the label k = y_i of image i · mixture_error: largest difference of a
+    pixel from Σ_i w_ki x_i · rgap_mse: through a convolutional network, and grey_mse of a grey image there.
+    mixtures.rgap_mse: R-GAP's mean squared error to the nearer of two images whose gradients were averaged.
     """
-
-    sizes: list[int]
-    mse_to_own_image: list[float]
-    share_of_own: list[float]
-    mixture_error: list[float]
-    rgap_mse: TwoImages
-    grey_mse: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metrics:
-    """classes: of the networks."""
-
-    classes: int
-    batches: list[Solved]
-    clients: list[Client]
-    labels: list[Counted]
-    separated: list[Separated]
-    mixtures: Mixtures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -328,11 +229,11 @@ def assigned(x_hat: Tensor, truth: Tensor) -> Tensor:
     return x_hat[linear_sum_assignment(distances.numpy())[1]]
 
 
-def solved(batch: Batch, found: Tensors) -> Solved:
+def solved(batch: Batch, found: Tensors) -> Record:
     """One batch against the truth."""
     truth = found["truth"]
     x_hat = assigned(found["x_hat"], truth)
-    return Solved(
+    return Record(
         n=batch.n,
         side=batch.side,
         channels=batch.channels,
@@ -370,11 +271,11 @@ def solve_client(sizes: Sizes, context: Context, k: int) -> Tensors:
     }
 
 
-def client(sizes: Sizes, k: int, found: Tensors) -> Client:
+def client(sizes: Sizes, k: int, found: Tensors) -> Record:
     """One client against the truth."""
     truth = found["truth"]
     through, naive = (assigned(found[name], truth) for name in ("x_hat", "naive"))
-    return Client(
+    return Record(
         k=k,
         n=sizes.client.n,
         missing=int(found["missing"]),
@@ -388,7 +289,7 @@ def client(sizes: Sizes, k: int, found: Tensors) -> Client:
 
 
 # --------------------------------------------------------------------------------------------------- labels
-def counted(sizes: Sizes, context: Context) -> list[Counted]:
+def counted(sizes: Sizes, context: Context) -> list[Record]:
     """Random batches of CNN2 V1, as it starts and after training on all ten classes of other images."""
     network, pool = TABLE_1["CNN2 V1"], context.pool
     start = network.init(torch.Generator().manual_seed(SEED))
@@ -412,7 +313,7 @@ def counted(sizes: Sizes, context: Context) -> list[Counted]:
             equal = torch.full((CLASSES,), n // CLASSES)
             equal[: n % CLASSES] += 1
             wrong["equal"].append(wrong_share(equal, truth))
-        rows.append(Counted(n=n, **{name: sum(each) / len(each) for name, each in wrong.items()}))
+        rows.append(Record(n=n, **{name: sum(each) / len(each) for name, each in wrong.items()}))
     return rows
 
 
@@ -430,7 +331,7 @@ def wrong_share(counts: Tensor, truth: Tensor) -> float:
 
 
 # ---------------------------------------------------------------------------------------------- first layer
-def separations(sizes: Sizes, context: Context) -> tuple[list[Separated], Tensors]:
+def separations(sizes: Sizes, context: Context) -> tuple[list[Record], Tensors]:
     """The first layer's gradient of a ReLU network with one hidden layer, unmixed, against the nulls of chapter 6."""
     rows, arrays = [], {}
     for n in sizes.separated:
@@ -450,7 +351,7 @@ def separations(sizes: Sizes, context: Context) -> tuple[list[Separated], Tensor
         nearest = torch.cdist(train, scaled).square().div(train.shape[1]).min(1)
         grey = train.square().mean().item()
         rows.append(
-            Separated(
+            Record(
                 **flat(table),
                 n=n,
                 rank=len(found.basis),
@@ -480,7 +381,7 @@ def first_layer_gradient(x: Tensor, labels: Tensor, width: int, context: Context
 
 
 # -------------------------------------------------------------------------------------------------- eq. (4)
-def mixtures_of_rows(sizes: Sizes, context: Context) -> tuple[Mixtures, Tensors]:
+def mixtures_of_rows(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
     """Eq. (4) on batches: each row k of the layer gives its own mixture Σ_i w_ki x_i, w_ki = ∂ℓ_i/∂b_k / Σ_i ∂ℓ_i/∂b_k.
 
     And R-GAP on the mean gradient of two images, of different and of the same label: MSE to the nearer of the two.
@@ -498,14 +399,14 @@ def mixtures_of_rows(sizes: Sizes, context: Context) -> tuple[Mixtures, Tensors]
         arrays[f"mixture {size}"] = pixels(images)
     attacked, pair = Attacked.of("CNN2 V1", context.pool), found.x[:2]
     alike, labels = drawn(context, 2, same=True)
-    table = Mixtures(
+    table = Record(
         sizes=list(sizes.mixed),
         mse_to_own_image=errors,
         share_of_own=own,
         mixture_error=mixture_errors,
-        rgap_mse=TwoImages(
-            different_labels=nearer(attacked, pair, found.labels[:2]),
-            same_label=nearer(attacked, alike, labels),
+        rgap_mse=Record(
+            **{"different labels": nearer(attacked, pair, found.labels[:2])},
+            **{"same label": nearer(attacked, alike, labels)},
         ),
         grey_mse=mse(torch.zeros_like(pair), pair).min().item(),
     )

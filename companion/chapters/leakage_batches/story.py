@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.leakage_batches.experiment import Metrics
-from companion.chapters.leakage_batches.experiment import Mixtures
-from companion.chapters.leakage_batches.experiment import Separated
-from companion.chapters.leakage_batches.experiment import Sizes
-from companion.chapters.pictures import Colour
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import REFERENCE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import beside_grey
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import end_labels
-from companion.chapters.pictures import image_rows
-from companion.chapters.pictures import note
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
-from recon.scoring.nulls import clears
-import matplotlib.pyplot as plt
 
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from companion.chapters.leakage_batches.experiment import Metrics, Sizes
+from companion.chapters.pictures import (
+    PAGE,
+    REFERENCE,
+    SERIES,
+    Colour,
+    beside_grey,
+    chart,
+    end_labels,
+    image_rows,
+    note,
+)
+from companion.store.record import Record
+from companion.store.results import Claim, Result
+from recon.scoring.nulls import clears
 
 EXACT = 1e-9  # of a pixel
 
@@ -31,7 +31,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [mixture_claim(metrics.mixtures), separated_claim(metrics.separated)]
 
 
-def mixture_claim(mixed: Mixtures) -> Claim:
+def mixture_claim(mixed: Record) -> Claim:
     """What eq. (4) and R-GAP make of the mean of several gradients."""
     exact = max(mixed.mixture_error) <= EXACT
     own = all(share > 1 / n for n, share in zip(mixed.sizes, mixed.share_of_own, strict=True))
@@ -51,7 +51,7 @@ def mixture_claim(mixed: Mixtures) -> Claim:
     )
 
 
-def separated_claim(rows: list[Separated]) -> Claim:
+def separated_claim(rows: list[Record]) -> Claim:
     """Many images through a fully connected first layer."""
     cleared = [row.n for row in rows if clears(row.matches.ncc_08, row.best_null.ncc_08)]
     return Claim(

@@ -1,16 +1,10 @@
 """Appendix E; Appendix G of Chen & Campbell (2022): what hides an image from its gradient, and what does not."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.leakage_defences.story import claims
-from companion.chapters.leakage_defences.story_prior import prior_claims
-from companion.chapters.leakage_defences.experiment import compute
-from companion.chapters.leakage_defences.experiment_prior import compute_prior
-from companion.chapters.leakage_defences.story import FIGURES
-from companion.chapters.leakage_defences.story_prior import PRIOR_FIGURES
-from companion.chapters.leakage_defences.experiment import Metrics
-from companion.chapters.leakage_defences.experiment_prior import PriorMetrics
-from companion.chapters.leakage_defences.experiment_prior import PRIOR_SIZES
-from companion.chapters.leakage_defences.experiment import SIZES
+from companion.chapters.leakage_defences.experiment import SIZES, Metrics, compute
+from companion.chapters.leakage_defences.experiment_prior import PRIOR_SIZES, PriorMetrics, compute_prior
+from companion.chapters.leakage_defences.story import FIGURES, claims
+from companion.chapters.leakage_defences.story_prior import PRIOR_FIGURES, prior_claims
 from companion.chapters.leakage_networks import TABLE_1
 
 DEFENCES = Experiment(

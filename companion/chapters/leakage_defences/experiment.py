@@ -2,104 +2,44 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.leakage_common import PRIOR
-from companion.chapters.leakage_common import Victims
-from companion.chapters.leakage_common import count_found
-from companion.chapters.leakage_common import pixels
-from companion.chapters.leakage_defences.entries import Part
-from companion.chapters.leakage_defences.map_estimate import map_estimate
-from companion.chapters.leakage_networks import SEED
-from companion.chapters.leakage_networks import TABLE_1
+import math
+import warnings
 from dataclasses import dataclass
 from functools import partial
-from recon.analysis.identifiability import numerical_rank
-from recon.analysis.identifiability import posterior_variance
-from recon.analysis.identifiability import security_metric
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.leakage_common import PRIOR, Victims, count_found, pixels
+from companion.chapters.leakage_defences.entries import Part
+from companion.chapters.leakage_defences.map_estimate import map_estimate
+from companion.chapters.leakage_networks import SEED, TABLE_1
+from companion.store.record import Record
+from recon.analysis.identifiability import numerical_rank, posterior_variance, security_metric
 from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import cosine_tv_authors
-from recon.attacks.gradient_matching import seeded_start
-from recon.attacks.rgap import rgap
-from recon.attacks.rgap import system_of
-from recon.nets.conv import Conv
-from recon.nets.conv import ConvNet
-from recon.nets.conv import Params
-from recon.nets.conv import cross_entropy_direction
+from recon.attacks.gradient_matching import cosine_tv_authors, seeded_start
+from recon.attacks.rgap import rgap, system_of
+from recon.nets.conv import Conv, ConvNet, Params, cross_entropy_direction
 from recon.optim.rng import named
 from recon.released import Gradient
 from recon.scoring.metrics import mse
-from torch import Tensor
-import math
-import torch
-import torch.nn.functional as F
-import warnings
 
 
-@dataclass(frozen=True, kw_only=True)
-class Noisy:
-    """One network at one noise multiplier z.  mse: of the most probable image, for each image · predicted: mean
-    posterior variance of its entries, computed by the adversary without the truth · rgap: error of R-GAP, None where
-    the network has no convolution."""
+class Metrics(Record):
+    """noise: by network · grey: error of a grey image, by network, for each image.
 
-    z: float
-    mse: list[float]
-    predicted: list[float]
-    rgap: list[float] | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Privacy:
-    """ε at δ = 1e-5 of one release with multiplier z, and of 10 000 steps with batches of 256 from 50 000."""
-
-    z: float
-    once: float
-    training: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compressed:
-    """A share of the entries is left: the largest, or random ones.  equations over unknowns · found: images within half
-    a grey level by Gauss–Newton · mse: mean."""
-
-    share: float
-    equations: float
-    largest_found: int
-    largest_mse: float
-    random_found: int
-    random_mse: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Signs:
-    """CosineTV as its authors run it, on the signs of a gradient and on the gradient itself."""
-
-    mse: list[float]
-    whole_mse: list[float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Deficiency:
-    """Σ of the layers' rank deficiencies at σ relative to each tensor's root mean square; c(M)."""
-
-    network: str
-    sigma: list[float]
-    c: list[int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metrics:
-    """noise: by network · grey: error of a grey image, by network, for each image."""
-
-    noise: dict[str, list[Noisy]]
-    grey: dict[str, list[float]]
-    privacy: list[Privacy]
-    compressed: list[Compressed]
-    signs: Signs
-    deficiency: list[Deficiency]
-    n_images: int
+    noise: One network at one noise multiplier z. mse: of the most probable image, for each image · predicted: mean
+    posterior variance of its entries, computed by the adversary without the truth · rgap: error of R-GAP, None
+    where the network has no convolution.
+    privacy: ε at δ = 1e-5 of one release with multiplier z, and of 10 000 steps with batches of 256 from 50 000.
+    compressed: A share of the entries is left: the largest, or random ones. equations over unknowns · found: images
+    within half a grey level by Gauss–Newton · mse: mean.
+    signs: CosineTV as its authors run it, on the signs of a gradient and on the gradient itself.
+    deficiency: Σ of the layers' rank deficiencies at σ relative to each tensor's root mean square; c(M).
+    """
 
 
 SMALL = ("one convolution", "fully connected")
@@ -202,9 +142,9 @@ def disturbed(gradients: Params, sigma: float, generator: torch.Generator) -> Pa
     return {name: g + sigma * torch.randn(g.shape, generator=generator, dtype=g.dtype) for name, g in gradients.items()}
 
 
-def noisy(z: float, found: Tensors, x: Tensor) -> Noisy:
+def noisy(z: float, found: Tensors, x: Tensor) -> Record:
     """One network at one z against the truth."""
-    return Noisy(
+    return Record(
         z=z,
         mse=mse(found["x_hat"], x).tolist(),
         predicted=found["predicted"].tolist(),
@@ -212,7 +152,7 @@ def noisy(z: float, found: Tensors, x: Tensor) -> Noisy:
     )
 
 
-def privacy(z: float) -> Privacy:
+def privacy(z: float) -> Record:
     """By Opacus' accountant for Rényi differential privacy (Mironov 2017)."""
     from opacus.accountants.analysis import rdp
 
@@ -224,10 +164,10 @@ def privacy(z: float) -> Privacy:
             spent = rdp.compute_rdp(q=rate, noise_multiplier=z, steps=steps, orders=orders)
             return float(rdp.get_privacy_spent(orders=orders, rdp=spent, delta=DELTA)[0])
 
-    return Privacy(z=z, once=epsilon(1.0, 1), training=epsilon(BATCH / TRAINED_ON, STEPS))
+    return Record(z=z, once=epsilon(1.0, 1), training=epsilon(BATCH / TRAINED_ON, STEPS))
 
 
-def compressed(share: float, sizes: Sizes, context: Context) -> Compressed:
+def compressed(share: float, sizes: Sizes, context: Context) -> Record:
     """Gauss–Newton on the largest entries, and on as many random ones; the adversary knows which they are."""
     network, theta, x, labels = victims(SMALL[0], sizes, context)
     found: dict[str, list[Tensor]] = {"largest": [], "random": []}
@@ -243,7 +183,7 @@ def compressed(share: float, sizes: Sizes, context: Context) -> Compressed:
             tol = 1e-26 * part.target.square().sum().item()
             found[name].append(gauss_newton(part, steps=40, tol=tol).x.view_as(x[k]))
     by_largest, by_random = (torch.stack(found[name]) for name in ("largest", "random"))
-    return Compressed(
+    return Record(
         share=share,
         equations=count / x[0].numel(),
         largest_found=count_found(by_largest, x),
@@ -253,7 +193,7 @@ def compressed(share: float, sizes: Sizes, context: Context) -> Compressed:
     )
 
 
-def signs(sizes: Sizes, context: Context) -> tuple[Signs, Tensors]:
+def signs(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
     """As signSGD sends them: one bit an entry."""
     network, theta, x, labels = victims(SMALL[0], sizes, context)
     clean = Gradient.each(network, theta, x, labels)
@@ -263,10 +203,10 @@ def signs(sizes: Sizes, context: Context) -> tuple[Signs, Tensors]:
         run = cosine_tv_authors(gradient.to(torch.float32), seeded_start(gradient, SEED), sizes.sign_steps)
         found[name] = run.x_hat.double().view_as(x)
     errors = {name: mse(x_hat, x).tolist() for name, x_hat in found.items()}
-    return Signs(mse=errors["signs"], whole_mse=errors["whole"]), {"signs": pixels(found["signs"])}
+    return Record(mse=errors["signs"], whole_mse=errors["whole"]), {"signs": pixels(found["signs"])}
 
 
-def deficiency(name: str, context: Context) -> Deficiency:
+def deficiency(name: str, context: Context) -> Record:
     """c(M) of the systems that an adversary can set up from a noisy gradient: δ of every layer comes from it."""
     network, images = network_of(name), Victims.of(context.pool)
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
@@ -282,4 +222,4 @@ def deficiency(name: str, context: Context) -> Deficiency:
             system = system_of(conv, theta[layer.weight], noisy_delta, network.image_shapes()[i])
             ranks.append(numerical_rank(system).deficiency)
         c.append(security_metric(ranks))
-    return Deficiency(network=name, sigma=list(SIGMAS), c=c)
+    return Record(network=name, sigma=list(SIGMAS), c=c)

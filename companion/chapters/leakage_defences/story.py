@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from companion.chapters.leakage_defences.experiment import Metrics
-from companion.chapters.leakage_defences.experiment import Noisy
-from companion.chapters.leakage_defences.experiment import Privacy
-from companion.chapters.leakage_defences.experiment import SMALL
-from companion.chapters.leakage_defences.experiment import Sizes
-from companion.chapters.pictures import Colour
-from companion.chapters.pictures import FREE
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import REFERENCE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import note
-from companion.store.results import Claim
-from companion.store.results import Result
-from companion.store.results import verdict
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from statistics import geometric_mean as mean
 import math
+from collections.abc import Callable
+from statistics import geometric_mean as mean
+
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from companion.chapters.leakage_defences.experiment import SMALL, Metrics, Sizes
+from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, Colour, chart, note
+from companion.store.record import Record
+from companion.store.results import Claim, Result, verdict
 
 WITHIN = 2.0  # factor between predicted and found error
 
@@ -67,7 +57,7 @@ def noise_claim(metrics: Metrics) -> Claim:
     )
 
 
-def hidden_from(rows: list[Noisy], grey: list[float]) -> float | None:
+def hidden_from(rows: list[Record], grey: list[float]) -> float | None:
     """The least z from which on the most probable image's error stays above `NO_BETTER` of a grey image's."""
     hides = None
     for row in reversed(rows):
@@ -77,7 +67,7 @@ def hidden_from(rows: list[Noisy], grey: list[float]) -> float | None:
     return hides
 
 
-def rgap_lost(rows: list[Noisy], metrics: Metrics, name: str) -> float | None:
+def rgap_lost(rows: list[Record], metrics: Metrics, name: str) -> float | None:
     """The least z at which R-GAP is worse than grey."""
     worse = [row.z for row in rows if row.rgap is not None and mean(row.rgap) > mean(metrics.grey[name])]
     return min(worse, default=None)
@@ -147,7 +137,7 @@ def plot_noise(result: Result[Metrics]) -> Figure:
     return figure
 
 
-def _private(ax: Axes, privacy: list[Privacy]) -> None:
+def _private(ax: Axes, privacy: list[Record]) -> None:
     """A band over the noise that a usual training is called private with."""
     private = [row.z for row in privacy if row.training <= USUAL]
     if private:

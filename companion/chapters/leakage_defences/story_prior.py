@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from companion.chapters.leakage_defences.experiment import SMALL
-from companion.chapters.leakage_defences.experiment_prior import PriorMetrics
-from companion.chapters.leakage_defences.experiment_prior import PriorSizes
-from companion.chapters.leakage_defences.experiment_prior import Public
-from companion.chapters.leakage_defences.story import COLOURS
-from companion.chapters.leakage_defences.story import _private
-from companion.chapters.pictures import FREE
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import REFERENCE
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import image_rows
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
-from statistics import geometric_mean as mean
-from torch import Tensor
 import math
+from collections.abc import Callable
+from statistics import geometric_mean as mean
+
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
+from torch import Tensor
 
+from companion.chapters.leakage_defences.experiment import SMALL
+from companion.chapters.leakage_defences.experiment_prior import PriorMetrics, PriorSizes
+from companion.chapters.leakage_defences.story import COLOURS, _private
+from companion.chapters.pictures import FREE, PAGE, REFERENCE, chart, image_rows
+from companion.store.record import Record
+from companion.store.results import Claim, Result
 
 TENTH = 0.1  # of the gradient's norm on every entry
 
@@ -43,7 +37,7 @@ def null_of(metrics: PriorMetrics, name: str) -> float:
     return min(mean(metrics.grey[name]), mean(metrics.mean[name]))
 
 
-def hidden_from(rows: list[Public], null: float) -> float | None:
+def hidden_from(rows: list[Record], null: float) -> float | None:
     """The least z from which on the most probable image's error stays above `NO_BETTER` of the null's."""
     hides = None
     for row in reversed(rows):

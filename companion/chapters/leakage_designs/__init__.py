@@ -1,11 +1,8 @@
 """Appendix C: networks drawn at random, and whether the paper's advice on which of them to build is good."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.leakage_designs.story import claims
-from companion.chapters.leakage_designs.experiment import compute
-from companion.chapters.leakage_designs.story import plot_designs
-from companion.chapters.leakage_designs.experiment import Metrics
-from companion.chapters.leakage_designs.experiment import SIZES
+from companion.chapters.leakage_designs.experiment import SIZES, Metrics, compute
+from companion.chapters.leakage_designs.story import claims, plot_designs
 from companion.chapters.leakage_networks import TABLE_1
 
 DESIGNS = Experiment(

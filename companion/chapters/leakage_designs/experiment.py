@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.leakage_common import CERTAIN
-from companion.chapters.leakage_common import FOUND
-from companion.chapters.leakage_common import LEAST
-from companion.chapters.leakage_common import averaged_victims
-from companion.chapters.leakage_networks import SEED
+import math
 from dataclasses import dataclass
 from functools import partial
-from recon.analysis.identifiability import determined
-from recon.analysis.identifiability import numerical_rank
-from recon.analysis.identifiability import security_metric
-from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import cosine_tv_authors
-from recon.attacks.gradient_matching import seeded_start
-from recon.attacks.gradient_system import JointSystem
-from recon.attacks.gradient_system import relative_residual
-from recon.attacks.rgap import rgap
-from recon.attacks.rgap import systems
-from recon.errors import ReconError
-from recon.nets.conv import Conv
-from recon.nets.conv import ConvNet
-from recon.optim.rng import named
-from recon.released import Gradient
-from recon.scoring.metrics import mse
-import math
+
 import numpy as np
 import torch
 
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.leakage_common import CERTAIN, FOUND, LEAST, averaged_victims
+from companion.chapters.leakage_networks import SEED
+from companion.store.record import Record
+from recon.analysis.identifiability import determined, numerical_rank, security_metric
+from recon.attacks.gauss_newton import gauss_newton
+from recon.attacks.gradient_matching import cosine_tv_authors, seeded_start
+from recon.attacks.gradient_system import JointSystem, relative_residual
+from recon.attacks.rgap import rgap, systems
+from recon.errors import ReconError
+from recon.nets.conv import Conv, ConvNet
+from recon.optim.rng import named
+from recon.released import Gradient
+from recon.scoring.metrics import mse
 
-@dataclass(frozen=True, kw_only=True)
-class Design:
+
+class Design(Record):
     """One network drawn at random.
 
     name: kernel, channels, stride, padding of every convolution · c: c(M) · deficiencies: of the layers, one by one ·
@@ -45,32 +36,22 @@ class Design:
     read, for each image · found, known: by Gauss–Newton, for each image · rgap, cosine: errors, for each image.
     """
 
-    name: str
-    c: int
-    deficiencies: list[int]
-    amplified: float
-    width: float
-    condition: float
-    equations: int
-    unknowns: int
-    unread: int
-    missing: list[int]
-    found: list[bool]
-    known: list[bool]
-    rgap: list[float]
-    cosine: list[float]
-
     def decibels(self, method: str) -> float:
         """Mean PSNR (peak 1) of "rgap" or "cosine", rounding apart."""
         return float(np.mean([-10 * np.log10(max(error, LEAST)) for error in getattr(self, method)]))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metrics:
-    """designs: in the order of the draw · grey: error of a grey image, for each image."""
+class Metrics(Record):
+    """designs: in the order of the draw · grey: error of a grey image, for each image.
 
-    designs: list[Design]
-    grey: list[float]
+    designs: One network drawn at random. name: kernel, channels, stride, padding of every convolution · c: c(M) ·
+    deficiencies: of the layers, one by one · amplified: how many times a relative noise of 1e-6 on the first
+    image's gradient grows in R-GAP's image · width: outputs of the first layer over entries of the image ·
+    condition: product of the layers' condition numbers · equations: entries of the last layer's input and of the
+    convolutions' weights, all taken for independent · unknowns: entries of the image, of which no layer reads
+    `unread` · missing: rank of all layers together minus entries that are read, for each image · found, known: by
+    Gauss–Newton, for each image · rgap, cosine: errors, for each image.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from companion.chapters.leakage_common import spearman
-from companion.chapters.leakage_designs.experiment import Metrics
-from companion.chapters.leakage_designs.experiment import Sizes
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import chart
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
-from scipy.stats import bootstrap
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
+from scipy.stats import bootstrap
 
+from companion.chapters.leakage_common import spearman
+from companion.chapters.leakage_designs.experiment import Metrics, Sizes
+from companion.chapters.pictures import PAGE, SERIES, chart
+from companion.store.results import Claim, Result
 
 FEW = 8  # designs, below which a correlation says nothing
 

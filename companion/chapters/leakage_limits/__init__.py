@@ -1,11 +1,8 @@
 """Appendix F: what bounds the results on honest servers and plain networks: a residual block, a server that cheats."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.leakage_limits.story import claims
-from companion.chapters.leakage_limits.experiment import compute
-from companion.chapters.leakage_limits.story import FIGURES
-from companion.chapters.leakage_limits.experiment import Metrics
-from companion.chapters.leakage_limits.experiment import SIZES
+from companion.chapters.leakage_limits.experiment import SIZES, Metrics, compute
+from companion.chapters.leakage_limits.story import FIGURES, claims
 from companion.chapters.leakage_networks import TABLE_1
 
 LIMITS = Experiment(

@@ -2,85 +2,48 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.leakage_common import CERTAIN
-from companion.chapters.leakage_common import CLASSES
-from companion.chapters.leakage_common import FOUND
-from companion.chapters.leakage_common import Victims
-from companion.chapters.leakage_common import averaged_victims
-from companion.chapters.leakage_common import count_found
-from companion.chapters.leakage_common import inputs
-from companion.chapters.leakage_common import pixels
-from companion.chapters.leakage_limits.residual import residual_network
-from companion.chapters.leakage_networks import SEED
+import time
 from dataclasses import dataclass
 from functools import partial
-from recon.attacks.batches import ModuleSystem
-from recon.attacks.batches import by_cosine
-from recon.attacks.batches import by_hopping
-from recon.attacks.gauss_newton import RowSpace
-from recon.attacks.gauss_newton import by_columns
-from recon.attacks.imprint import Imprint
-from recon.attacks.imprint import edges_of
-from recon.attacks.imprint import row_by_row
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.leakage_common import (
+    CERTAIN,
+    CLASSES,
+    FOUND,
+    Victims,
+    averaged_victims,
+    count_found,
+    inputs,
+    pixels,
+)
+from companion.chapters.leakage_limits.residual import residual_network
+from companion.chapters.leakage_networks import SEED
+from companion.store.record import Record
+from recon.attacks.batches import ModuleSystem, by_cosine, by_hopping
+from recon.attacks.gauss_newton import RowSpace, by_columns
+from recon.attacks.imprint import Imprint, edges_of, row_by_row
 from recon.nets.module import default_start
 from recon.optim.rng import named
 from recon.released import Gradient
-from torch import Tensor
-from torch import nn
-import time
-import torch
-import torch.nn.functional as F
 
 
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """One network with a residual block.  equations: entries of its gradient · unknowns: of an image · rank: of the
-    Jacobian at the first image · counts of images: found to half a grey level, known to be found by the adversary, and
-    known but not found · mse, residual: of each image · matched: error of Adam on the cosine, of each image;
-    matched_found: images that it finds."""
+class Metrics(Record):
+    """blocks: by network · grey: error of a grey image, for each image · imprint: by batch and bins.
 
-    name: str
-    equations: int
-    unknowns: int
-    rank: int
-    determined: int
-    found: int
-    known: int
-    falsely_known: int
-    mse: list[float]
-    matched: list[float]
-    matched_found: int
-    residual: list[float]
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Imprinted:
-    """One batch of n images through a layer with so many bins.  alone: images that share their bin with no other ·
-    expected: of them, if all bins were equally likely · found: images within half a grey level · known: candidates that
-    the server holds to be one image · falsely_known: of these, the ones that are none · honest: images within half a
-    grey level in the rows of an ordinary layer as wide, by eq. (4)."""
-
-    n: int
-    bins: int
-    alone: int
-    expected: float
-    found: int
-    known: int
-    falsely_known: int
-    honest: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metrics:
-    """blocks: by network · grey: error of a grey image, for each image · imprint: by batch and bins."""
-
-    blocks: list[Block]
-    grey: list[float]
-    imprint: list[Imprinted]
+    blocks: One network with a residual block. equations: entries of its gradient · unknowns: of an image · rank: of
+    the Jacobian at the first image · counts of images: found to half a grey level, known to be found by the
+    adversary, and known but not found · mse, residual: of each image · matched: error of Adam on the cosine, of
+    each image; matched_found: images that it finds.
+    imprint: One batch of n images through a layer with so many bins. alone: images that share their bin with no
+    other · expected: of them, if all bins were equally likely · found: images within half a grey level · known:
+    candidates that the server holds to be one image · falsely_known: of these, the ones that are none · honest:
+    images within half a grey level in the rows of an ordinary layer as wide, by eq. (4).
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,12 +179,12 @@ def rank_at(system: ModuleSystem, x: Tensor) -> int:
     return RowSpace.of(by_columns(system, x).mT).basis.shape[1]
 
 
-def block(name: str, found: Tensors, x: Tensor) -> Block:
+def block(name: str, found: Tensors, x: Tensor) -> Record:
     """One network against the truth."""
     unknowns = x[0].numel()
     near = (found["x_hat"] - x).abs().flatten(1).amax(1) <= FOUND
     known = (found["residual"] <= CERTAIN) & (found["rank"] == unknowns)
-    return Block(
+    return Record(
         name=name,
         equations=int(found["equations"]),
         unknowns=unknowns,
@@ -238,7 +201,7 @@ def block(name: str, found: Tensors, x: Tensor) -> Block:
     )
 
 
-def imprinted(rows: list[int], bins: int, public: Tensor, context: Context) -> tuple[Imprinted, Tensors]:
+def imprinted(rows: list[int], bins: int, public: Tensor, context: Context) -> tuple[Record, Tensors]:
     """One batch, float32 as clients compute; and some images with what was read of them."""
     n, x, labels = len(rows), inputs(context.pool, rows), torch.from_numpy(context.pool.labels[rows]) % CLASSES
     flat = x.flatten(1).float()
@@ -250,7 +213,7 @@ def imprinted(rows: list[int], bins: int, public: Tensor, context: Context) -> t
     away = torch.cdist(read.images, flat.double(), p=float("inf"))
     true = away.amin(1) <= FOUND
     together = torch.bincount(torch.bucketize(flat.mean(1), edges), minlength=bins + 1)
-    row = Imprinted(
+    row = Record(
         n=n,
         bins=bins,
         alone=int((together == 1).sum()),

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.leakage_common import LEAST
-from companion.chapters.leakage_limits.experiment import Block
-from companion.chapters.leakage_limits.experiment import Metrics
-from companion.chapters.leakage_limits.experiment import Sizes
-from companion.chapters.pictures import Colour
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import REFERENCE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import TRAIN
-from companion.chapters.pictures import activations_in
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import end_labels
-from companion.chapters.pictures import image_rows
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
 from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
+from companion.chapters.leakage_common import LEAST
+from companion.chapters.leakage_limits.experiment import Metrics, Sizes
+from companion.chapters.pictures import (
+    PAGE,
+    REFERENCE,
+    SERIES,
+    TRAIN,
+    Colour,
+    activations_in,
+    chart,
+    end_labels,
+    image_rows,
+)
+from companion.store.record import Record
+from companion.store.results import Claim, Result
 
 NEAR = 0.9  # of the images that are alone in their bin
 
@@ -35,7 +36,7 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     return [residual_claim(metrics, sizes), imprint_claim(metrics)]
 
 
-def smooth(metrics: Metrics) -> list[Block]:
+def smooth(metrics: Metrics) -> list[Record]:
     """Networks with tanh."""
     return [row for row in metrics.blocks if row.name.startswith("tanh")]
 

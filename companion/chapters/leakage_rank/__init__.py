@@ -5,16 +5,19 @@ On the paper's two images, by networks of its seed: `companion.chapters.leakage_
 
 from companion.chapters.base import Experiment
 from companion.chapters.leakage_networks import TABLE_1
-from companion.chapters.leakage_rank.story import claims
-from companion.chapters.leakage_rank.story_identifiability import identifiability_claims
-from companion.chapters.leakage_rank.experiment import compute
-from companion.chapters.leakage_rank.experiment_identifiability import compute_identifiability
-from companion.chapters.leakage_rank.story_identifiability import plot_found, plot_identified, plot_moved
-from companion.chapters.leakage_rank.story import plot_rank
-from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilityMetrics
-from companion.chapters.leakage_rank.experiment import Metrics
-from companion.chapters.leakage_rank.experiment_identifiability import IDENTIFIABILITY_SIZES
-from companion.chapters.leakage_rank.experiment import SIZES
+from companion.chapters.leakage_rank.experiment import SIZES, Metrics, compute
+from companion.chapters.leakage_rank.experiment_identifiability import (
+    IDENTIFIABILITY_SIZES,
+    IdentifiabilityMetrics,
+    compute_identifiability,
+)
+from companion.chapters.leakage_rank.story import claims, plot_rank
+from companion.chapters.leakage_rank.story_identifiability import (
+    identifiability_claims,
+    plot_found,
+    plot_identified,
+    plot_moved,
+)
 
 RANK = Experiment(
     name="leakage-rank",

@@ -2,49 +2,31 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.leakage_common import Attacked
-from companion.chapters.leakage_common import Spread
-from companion.chapters.leakage_common import Victims
-from companion.chapters.leakage_networks import TABLE_1
-from companion.chapters.published import DIVERGED
-from companion.chapters.published import METHODS
-from companion.chapters.published import PUBLISHED
-from companion.chapters.published import PUBLISHED_RANK
-from dataclasses import dataclass
-from recon.analysis.identifiability import numerical_rank
-from recon.analysis.identifiability import security_metric
-from recon.attacks.rgap import generic_deficiencies
-from recon.attacks.rgap import rgap
-from recon.attacks.rgap import systems
-from recon.released import Gradient
-from recon.scoring.metrics import mse
-from recon.scoring.metrics import psnr
-from scipy.stats import permutation_test
-from scipy.stats import spearmanr
-from typing import ClassVar
 import math
-import numpy as np
 import time
+from dataclasses import dataclass
+
+import numpy as np
 import torch
+from scipy.stats import permutation_test, spearmanr
+
+from companion.chapters.base import Context, Outcome
+from companion.chapters.leakage_common import Attacked, Victims
+from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.published import DIVERGED, METHODS, PUBLISHED, PUBLISHED_RANK
+from companion.store.record import Record
+from recon.analysis.identifiability import numerical_rank, security_metric
+from recon.attacks.rgap import generic_deficiencies, rgap, systems
+from recon.released import Gradient
+from recon.scoring.metrics import mse, psnr
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ranks:
+class Ranks(Record):
     """One network, layer by layer from the image on.
 
     rd: rank deficiency of each layer's system · generic_rd: by the formula in the layer's shape · condition: condition
     number · unknowns: dim x_{i−1} · c: the security metric c(M) · published_…: in Table 1.
     """
-
-    rd: list[int]
-    generic_rd: list[int]
-    condition: list[float]
-    unknowns: list[int]
-    c: int
-    published_rd: list[int]
-    published_c: int
 
     @property
     def as_published(self) -> bool:
@@ -58,18 +40,15 @@ OURS = "R-GAP, ours"
 WITHOUT = ", without CNN4 V2"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metrics(Spread):
+class Metrics(Record):
     """networks: by name · spearman_with_published_psnr: rank correlation of c(M) with each method's published PSNR, and
-    with `OURS`, with and `WITHOUT` CNN4 V2; None for fewer than three networks · chance: how often networks in random
-    order have a correlation as large."""
+    with `OURS`, with and `WITHOUT` CNN4 V2; None for fewer than three networks · chance: how often networks in
+    random order have a correlation as large. With the fields of `Spread`.
 
-    rows_field: ClassVar[str] = "networks"
-
-    networks: dict[str, Ranks]
-    seconds: float
-    spearman_with_published_psnr: dict[str, float | None]
-    chance: dict[str, float | None]
+    networks: One network, layer by layer from the image on. rd: rank deficiency of each layer's system ·
+    generic_rd: by the formula in the layer's shape · condition: condition number · unknowns: dim x_{i−1} · c: the
+    security metric c(M) · published_…: in Table 1.
+    """
 
     def correlations(self) -> dict[str, float]:
         """Those that there are, in the order of Appendix E."""

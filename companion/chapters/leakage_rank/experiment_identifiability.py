@@ -2,135 +2,54 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.leakage_common import Attacked
-from companion.chapters.leakage_common import CERTAIN
-from companion.chapters.leakage_common import FOUND
-from companion.chapters.leakage_common import PRIOR
-from companion.chapters.leakage_common import Spread
-from companion.chapters.leakage_common import Victims
-from companion.chapters.leakage_common import pixels
-from companion.chapters.leakage_networks import TABLE_1
-from companion.chapters.published import DIVERGED
-from companion.chapters.published import METHODS
-from companion.chapters.published import PUBLISHED
 from dataclasses import dataclass
 from functools import partial
-from recon.analysis.identifiability import determined
-from recon.analysis.identifiability import security_metric
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.leakage_common import CERTAIN, FOUND, PRIOR, Attacked, Victims, pixels
+from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.published import DIVERGED, METHODS, PUBLISHED
+from companion.store.record import Record
+from recon.analysis.identifiability import determined, security_metric
 from recon.attacks.batches import gradient_gram
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_system import JointSystem
-from recon.attacks.gradient_system import relative_residual
-from recon.attacks.rgap import generic_deficiencies
-from recon.attacks.rgap import rgap
+from recon.attacks.gradient_system import JointSystem, relative_residual
+from recon.attacks.rgap import generic_deficiencies, rgap
 from recon.attacks.tv_min import tv_min
 from recon.released import Gradient
 from recon.scoring.metrics import psnr
-from scipy.stats import spearmanr
-from torch import Tensor
-from typing import ClassVar
-import math
-import numpy as np
-import time
-import torch
 
 
-@dataclass(frozen=True, kw_only=True)
-class GaussNewton:
-    """On the joint system, from grey, means over images unless said otherwise.
-
-    mse: over all entries; of what the network reads: mse_read · residual: ‖g(x̂) − g‖/‖g‖, the largest · certified:
-    whether the adversary may be sure, of every image: the residual is rounding, and the rank at x̂ lacks nothing but
-    entries that are not read · seconds: of one image · iterations: the most.
-    """
-
-    mse: float
-    mse_read: float
-    residual: float
-    certified: bool
-    seconds: float
-    iterations: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counterfactual:
-    """Another photograph, moved inside [0, 1] until it has the first victim's gradient.
-
-    residual: as above · mse_to_victim, mse_to_start: of the result · start_mse: between the two photographs.
-    """
-
-    residual: float
-    mse_to_victim: float
-    mse_to_start: float
-    start_mse: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counts:
-    """Of the images, how many are determined (nothing is missing at the truth but what is not read), found (every entry
-    that is read to half a grey level), known to be found (certified), and certified without being found."""
-
-    determined: int
-    found: int
-    known: int
-    falsely_known: int
-
-
-@dataclass(frozen=True)
-class Singular:
-    """Of the Jacobian of all gradients by the image, at the first victim: its singular values that count, as `RowSpace`
-    counts them, the least and the greatest."""
-
-    least: float
-    greatest: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Identified:
-    """One network.
-
-    c: the security metric, from the layers' shapes · joint_deficiency: rank of the joint Jacobian minus unknowns, at
-    the first victim; joint_deficiencies: the least and the greatest over all · unread_pixels, fixed_pixels: entries of
-    the image that no equation reads, and that the gradient fixes · rgap_…: R-GAP on the same images · singular: None in
-    a run that was made before they were computed.
-    """
-
-    c: int
-    joint_deficiency: int
-    joint_deficiencies: list[int]
-    unread_pixels: int
-    fixed_pixels: int
-    gauss_newton: GaussNewton
-    counts: Counts
-    rgap_mse: float
-    rgap_found: int
-    counterfactual: Counterfactual
-    singular: Singular | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Predictors:
-    """Spearman correlations over networks."""
-
-    c: float | None
-    joint: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class IdentifiabilityMetrics(Spread):
+class IdentifiabilityMetrics(Record):
     """networks: by name · n_images · grey_mse: of a grey image · spearman: attack -> rank correlation of its PSNR over
-    networks with c(M) and with the joint deficiency; None for fewer than three networks."""
+    networks with c(M) and with the joint deficiency; None for fewer than three networks. With the fields of
+    `Spread`.
 
-    rows_field: ClassVar[str] = "networks"
-
-    networks: dict[str, Identified]
-    n_images: int
-    grey_mse: float
-    spearman: dict[str, Predictors]
+    networks: One network. c: the security metric, from the layers' shapes · joint_deficiency: rank of the joint
+    Jacobian minus unknowns, at the first victim; joint_deficiencies: the least and the greatest over all ·
+    unread_pixels, fixed_pixels: entries of the image that no equation reads, and that the gradient fixes · rgap_…:
+    R-GAP on the same images · singular: None in a run that was made before they were computed.
+    networks.gauss_newton: On the joint system, from grey, means over images unless said otherwise. mse: over all
+    entries; of what the network reads: mse_read · residual: ‖g(x̂) − g‖/‖g‖, the largest · certified: whether the
+    adversary may be sure, of every image: the residual is rounding, and the rank at x̂ lacks nothing but entries
+    that are not read · seconds: of one image · iterations: the most.
+    networks.counts: Of the images, how many are determined (nothing is missing at the truth but what is not read),
+    found (every entry that is read to half a grey level), known to be found (certified), and certified without
+    being found.
+    networks.counterfactual: Another photograph, moved inside [0, 1] until it has the first victim's gradient.
+    residual: as above · mse_to_victim, mse_to_start: of the result · start_mse: between the two photographs.
+    networks.singular: Of the Jacobian of all gradients by the image, at the first victim: its singular values that
+    count, as `RowSpace` counts them, the least and the greatest.
+    spearman: Spearman correlations over networks.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +151,7 @@ def under_noise(gradient: Gradient, x: Tensor) -> tuple[Tensor, Tensor]:
     return squares[counted].sqrt().flip(0), variance.sqrt()
 
 
-def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) -> Identified:
+def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) -> Record:
     """One network's images together; other (c·h·w,): the photograph that was moved to the first."""
     truth = victims.x.flatten(1)
     first = rows[0]
@@ -246,13 +165,13 @@ def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) 
     error = (column("x_hat") - truth).square()
     deficiencies = column("deficiency")
     moved, singular = first["counterfactual"], first["singular"]
-    return Identified(
+    return Record(
         c=security_metric(generic_deficiencies(TABLE_1[name])),
         joint_deficiency=int(deficiencies[0]),
         joint_deficiencies=[int(deficiencies.min()), int(deficiencies.max())],
         unread_pixels=int(first["unread"].sum()),
         fixed_pixels=int(first["fixed"].sum()),
-        gauss_newton=GaussNewton(
+        gauss_newton=Record(
             mse=error.mean().item(),
             mse_read=(error * read).sum().item() / int(read.sum()),
             residual=column("residual").max().item(),
@@ -260,7 +179,7 @@ def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) 
             seconds=round(column("seconds").double().mean().item(), 2),
             iterations=int(column("iterations").max()),
         ),
-        counts=Counts(
+        counts=Record(
             determined=int(column("whole_at_truth").sum()),
             found=int(found.sum()),
             known=int(known.sum()),
@@ -268,13 +187,13 @@ def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) 
         ),
         rgap_mse=(column("rgap") - truth).square().mean().item(),
         rgap_found=int(_found(column("rgap"), truth, read).sum()),
-        counterfactual=Counterfactual(
+        counterfactual=Record(
             residual=first["counterfactual_residual"].item(),
             mse_to_victim=(moved - truth[0]).square().mean().item(),
             mse_to_start=(moved - other).square().mean().item(),
             start_mse=(other - truth[0]).square().mean().item(),
         ),
-        singular=Singular(least=singular[-1].item(), greatest=singular[0].item()),
+        singular=Record(least=singular[-1].item(), greatest=singular[0].item()),
     )
 
 
@@ -282,7 +201,7 @@ def _found(x_hat: Tensor, truth: Tensor, read: Tensor) -> Tensor:
     return ((x_hat - truth).abs() * read).amax(1) <= FOUND
 
 
-def correlations(networks: dict[str, Identified]) -> dict[str, Predictors]:
+def correlations(networks: dict[str, Record]) -> dict[str, Record]:
     """Of each attack's PSNR: published ones, and our Gauss–Newton's and R-GAP's."""
     ours: dict[str, Callable[[str], float]] = {
         "gauss_newton": lambda name: networks[name].gauss_newton.mse_read,
@@ -296,7 +215,7 @@ def correlations(networks: dict[str, Identified]) -> dict[str, Predictors]:
             errors = {name: PUBLISHED[name][method][0] for name in networks if PUBLISHED[name][method][0] <= DIVERGED}
         names = list(errors)
         decibels = psnr(torch.tensor([errors[name] for name in names], dtype=torch.float64)).clamp(max=200).numpy()
-        found[method] = Predictors(
+        found[method] = Record(
             c=_rho([networks[name].c for name in names], decibels),
             joint=_rho([networks[name].joint_deficiency + networks[name].unread_pixels for name in names], decibels),
         )

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from companion.chapters.leakage_networks import TABLE_1
-from companion.chapters.leakage_rank.experiment import Metrics
-from companion.chapters.leakage_rank.experiment import Ranks
-from companion.chapters.leakage_rank.experiment import Sizes
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import note
-from companion.chapters.published import LABELS
-from companion.chapters.published import METHODS
-from companion.chapters.published import PUBLISHED_RANK
-from companion.store.results import Claim
-from companion.store.results import Result
-from companion.store.results import verdict
-from matplotlib.figure import Figure
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
+from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.leakage_rank.experiment import Metrics, Ranks, Sizes
+from companion.chapters.pictures import PAGE, SERIES, chart, note
+from companion.chapters.published import LABELS, METHODS, PUBLISHED_RANK
+from companion.store.results import Claim, Result, verdict
 
 LEVEL = 0.05
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilityMetrics
-from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilitySizes
-from companion.chapters.leakage_rank.experiment_identifiability import Identified
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import image_rows
-from companion.chapters.pictures import note
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.figure import Figure
+
+from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilityMetrics, IdentifiabilitySizes
+from companion.chapters.pictures import PAGE, SERIES, chart, image_rows, note
+from companion.store.record import Record
+from companion.store.results import Claim, Result
 
 
 # ----------------------------------------------------------------------------------------------- identifiability
@@ -23,7 +18,7 @@ def identifiability_claims(metrics: IdentifiabilityMetrics, _: IdentifiabilitySi
     return counterfactual(metrics)
 
 
-def whole(row: Identified) -> bool:
+def whole(row: Record) -> bool:
     """Whether the joint system lacks nothing but what the network does not read."""
     return row.joint_deficiency == -row.unread_pixels
 

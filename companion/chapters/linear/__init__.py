@@ -1,11 +1,8 @@
 """Chapter 1, §3.1 of Runkel et al. (2024): other training sets with exactly the same affine classifier."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.linear.story import claims
-from companion.chapters.linear.experiment import compute
-from companion.chapters.linear.story import FIGURES
-from companion.chapters.linear.experiment import Metrics
-from companion.chapters.linear.experiment import SIZES
+from companion.chapters.linear.experiment import SIZES, Metrics, compute
+from companion.chapters.linear.story import FIGURES, claims
 
 LINEAR = Experiment(
     name="linear",

@@ -10,9 +10,9 @@ from tqdm import tqdm
 
 from companion.chapters.base import Context, Tensors
 from companion.chapters.linear.eight_bit import EightBitSettings, Twin, classifier, inputs, twin
-from companion.chapters.linear.experiment import Distance, Relabelled, Twins
-from companion.chapters.linear.others import others
 from companion.chapters.linear.experiment import Sizes
+from companion.chapters.linear.others import others
+from companion.store.record import Record
 from recon.analysis.solution_set import Projection, ProjectionSettings, SolutionSet
 from recon.images.pool import ImagePool
 from recon.nets.mlp import affine
@@ -46,13 +46,13 @@ def split(pool: ImagePool, n: int, generator: torch.Generator) -> Split:
     return Split(x[0] - mean, y[0], x[1] - mean, y[1], x[2] - mean, y[2], mean)
 
 
-def by_n(context: Context, sizes: Sizes) -> list[Distance]:
+def by_n(context: Context, sizes: Sizes) -> list[Record]:
     """One row a number of images, at the chapter's weight decay; sizes that the pool does not hold are cut to it."""
     rows = [_distance(context, n, sizes.weight_decay, sizes) for n in _bar(sizes.by_n, "n")]
     return [row for k, row in enumerate(rows) if row.n not in [earlier.n for earlier in rows[:k]]]
 
 
-def by_weight_decay(context: Context, sizes: Sizes) -> list[Distance]:
+def by_weight_decay(context: Context, sizes: Sizes) -> list[Record]:
     """One row a weight decay, at `decays_n` images."""
     return [_distance(context, sizes.decays_n, decay, sizes) for decay in _bar(sizes.decays, "weight decay")]
 
@@ -61,14 +61,14 @@ def _bar(values: tuple, what: str) -> tqdm:
     return tqdm(values, desc=f"linear: {what}", disable=None, leave=False)
 
 
-def _distance(context: Context, n: int, weight_decay: float, sizes: Sizes) -> Distance:
+def _distance(context: Context, n: int, weight_decay: float, sizes: Sizes) -> Record:
     data = split(context.pool, n, context.stream(DRAW))
     theta = solve_affine(Objective(affine(data.train.shape[1]), data.train_y, weight_decay), data.train[None]).theta[0]
     found = project(data.other, data.other_y, theta, weight_decay, data.mean, sizes)
     change = (found.x - data.other).norm(dim=1)
     right = ((with_ones(data.test) @ theta > 0) == (data.test_y > 0.5)).double().mean()
     share = float(data.test_y.mean())
-    return Distance(
+    return Record(
         n=len(data.train),
         weight_decay=weight_decay,
         mean_change_l2=float(change.mean()),
@@ -91,7 +91,7 @@ def project(x: Tensor, y: Tensor, theta: Tensor, weight_decay: float, mean: Tens
 
 def relabelled(
     x: Tensor, objective: Objective, theta: Tensor, mean: Tensor, sizes: Sizes, context: Context
-) -> list[Relabelled]:
+) -> list[Record]:
     """The other images onto the solution set of other labels: a share of them flipped, drawn at random."""
     rows = []
     order = torch.randperm(len(x), generator=context.stream(DRAW))
@@ -102,7 +102,7 @@ def relabelled(
         found = project(x, y, theta, objective.weight_decay, mean, sizes)
         again = solve_affine(Objective(objective.network, y, objective.weight_decay), found.x[None]).theta[0]
         rows.append(
-            Relabelled(
+            Record(
                 share=share,
                 mean_change_l2=float((found.x - x).norm(dim=1).mean()),
                 relative_theta_error=float((again - theta).norm() / theta.norm()),
@@ -112,7 +112,7 @@ def relabelled(
     return rows
 
 
-def twins(context: Context, sizes: Sizes) -> tuple[Twins, Tensors]:
+def twins(context: Context, sizes: Sizes) -> tuple[Record, Tensors]:
     """`twins` training images of this seed, and other photographs with the same float32 classifier."""
     data = context.dataset(sizes.twins)
     pixels, y = bytes_of(data.train.flat), data.train.y.double()
@@ -140,7 +140,7 @@ def compared(
     held_out: Tensor,
     settings: EightBitSettings,
     sizes: Sizes,
-) -> Twins:
+) -> Record:
     """The twin beside two nulls: its photographs as they were, and projected and rounded."""
     target = made.target.double()
     half = torch.full((pixels.shape[1],), 0.5, dtype=torch.float64)
@@ -149,7 +149,7 @@ def compared(
     by_rounding, unmoved = (classifier(x, start_y, settings.weight_decay) for x in (rounded, start))
     change = (made.pixels.double() - start.double()).abs().mean(1)
     both = torch.cat([pixels, made.pixels])
-    return Twins(
+    return Record(
         n=len(pixels),
         weight_decay=settings.weight_decay,
         numbers=len(target),

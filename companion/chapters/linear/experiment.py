@@ -2,171 +2,50 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.linear.beyond import by_n
-from companion.chapters.linear.beyond import by_weight_decay
-from companion.chapters.linear.beyond import relabelled
-from companion.chapters.linear.beyond import twins
 from dataclasses import dataclass
-from recon.analysis.solution_set import Projection
-from recon.analysis.solution_set import ProjectionSettings
-from recon.analysis.solution_set import SolutionSet
-from recon.analysis.solution_set import jacobian_rank
-from recon.analysis.solution_set import residual
-from recon.nets.mlp import MLP
-from recon.nets.mlp import affine
-from recon.nets.mlp import one_hidden
-from recon.training.inner_problem import Objective
-from recon.training.inner_problem import solve_affine
-from recon.training.inner_problem import with_ones
+
+import torch
 from torch import Tensor
 from tqdm import tqdm
-import torch
+
+from companion.chapters.base import Context, Outcome
+from companion.chapters.linear.beyond import by_n, by_weight_decay, relabelled, twins
+from companion.store.record import Record
+from recon.analysis.solution_set import Projection, ProjectionSettings, SolutionSet, jacobian_rank, residual
+from recon.nets.mlp import MLP, affine, one_hidden
+from recon.training.inner_problem import Objective, solve_affine, with_ones
 
 
-@dataclass(frozen=True)
-class Moved:
-    """One set of n images moved onto the solution set of θ*.
-
-    relative_theta_error: ‖θ(x) − θ*‖ / ‖θ*‖ of the classifier retrained on them; unmoved: before the move; 8bit: after
-    rounding · changes: of each image in L2, its mean and maximum, and its mean in pixels · share_changed_8bit: of
-    pixels that round to another value · nn_train_l2: mean distance to the nearest training image, of held-out images
-    the null · jacobian_rank, solution_dim: of the N·K unknowns · residual_norm, iterations, converged: of the
-    projection · nearest_point: whether the result is a proven nearest point · lowest, highest pixel, share_at_the_box:
-    of the box [0, 1].
-    """
-
-    n: int
-    weight_decay: float
-    relative_theta_error: float
-    relative_theta_error_unmoved: float
-    relative_theta_error_8bit: float
-    mean_change_l2: float
-    max_change_l2: float
-    mean_change_pixel: float
-    share_changed_8bit: float
-    nn_train_l2: float
-    held_out_nn_l2: float
-    unknowns: int
-    jacobian_rank: int
-    solution_dim: int
-    residual_norm: float
-    iterations: int
-    converged: bool
-    nearest_point: bool
-    lowest_pixel: float
-    highest_pixel: float
-    share_at_the_box: float
-
-
-@dataclass(frozen=True)
-class Counted:
-    """Unknowns N·K against equations for one network: perfect_fit L·N (L = 1) · stationarity: one a parameter."""
-
-    name: str
-    n: int
-    unknowns: int
-    perfect_fit: int
-    stationarity: int
-    ratio: float
-
-
-@dataclass(frozen=True)
-class Trivial:
-    """‖(6)‖ at X̄ = 0, Y = 0: as the paper has it, and with the bias column of ones and weight decay kept."""
-
-    residual_as_in_paper: float
-    residual_with_bias_and_decay: float
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """dim ker(X̄ᵀ) for photographs and for one image n times; of Anscombe's four sets the regression lines, the norms
-    of the gradient, and the largest entries of its product with X̄ᵀ."""
-
-    train: int
-    repeated: int
-    anscombe_lines: list[list[float]]
-    anscombe_gradient_norm: list[float]
-    anscombe_product_max: list[float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Distance:
-    """How far n other images moved for the same classifier, at one weight decay; the projection's ‖F‖ and whether it
-    converged · test_accuracy: of the classifier on images of neither set · majority: of always naming the more frequent
-    class, the null · nn_train_l2: of the moved images to their nearest training image."""
-
-    n: int
-    weight_decay: float
-    mean_change_l2: float
-    max_change_l2: float
-    nn_train_l2: float
-    residual_norm: float
-    converged: bool
-    n_test: int
-    test_accuracy: float
-    majority: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Relabelled:
-    """Other images that claim to have other labels: the share of them whose label is flipped, how far they moved, and
-    the relative error of the classifier retrained on them with those labels."""
-
-    share: float
-    mean_change_l2: float
-    relative_theta_error: float
-    converged: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Twins:
-    """Two sets of n photographs with 8 bits a channel, and how many of the `numbers` float32 numbers of their
-    classifiers are the same, bit by bit.
-
-    agree_rounded: of the other photographs moved onto the solution set and rounded, the null · agree_unmoved: of the
-    photographs that they were made from · largest_relative_difference: |θ̂_j − θ_j|/|θ_j| at most, of the other set's
-    float64 classifier from the float32 numbers wanted · mean, max_change_levels: of the other photographs, in grey
-    levels of 255, mean over all pixels and over those of the image that moved most · nn_train_l2, held_out_nn_l2: mean
-    distance to the nearest training image, of the twins and of images of neither set, pixels in [0, 1] · same_images:
-    in both sets.
-    """
-
-    n: int
-    weight_decay: float
-    numbers: int
-    agree: int
-    agree_rounded: int
-    agree_unmoved: int
-    largest_relative_difference: float
-    relative_error_rounded: float
-    mean_change_levels: float
-    max_image_change_levels: float
-    nn_train_l2: float
-    held_out_nn_l2: float
-    same_images: int
-
-
-@dataclass(frozen=True)
-class Metrics:
+class Metrics(Record):
     """Three starts moved onto the solution set, three smaller points of §3.1, and what goes beyond it: distance against
-    n and weight decay, other labels, photographs of 8 bits."""
+    n and weight decay, other labels, photographs of 8 bits.
 
-    n_train: int
-    counterfactual: Moved
-    noise: Moved
-    repeated: Moved
-    counting: list[Counted]
-    trivial: Trivial
-    kernel: Kernel
-    by_n: list[Distance]
-    by_weight_decay: list[Distance]
-    relabelled: list[Relabelled]
-    twins: Twins
+    counterfactual: One set of n images moved onto the solution set of θ*. relative_theta_error: ‖θ(x) − θ*‖ / ‖θ*‖
+    of the classifier retrained on them; unmoved: before the move; 8bit: after rounding · changes: of each image in
+    L2, its mean and maximum, and its mean in pixels · share_changed_8bit: of pixels that round to another value ·
+    nn_train_l2: mean distance to the nearest training image, of held-out images the null · jacobian_rank,
+    solution_dim: of the N·K unknowns · residual_norm, iterations, converged: of the projection · nearest_point:
+    whether the result is a proven nearest point · lowest, highest pixel, share_at_the_box: of the box [0, 1].
+    counting: Unknowns N·K against equations for one network: perfect_fit L·N (L = 1) · stationarity: one a
+    parameter.
+    trivial: ‖(6)‖ at X̄ = 0, Y = 0: as the paper has it, and with the bias column of ones and weight decay kept.
+    kernel: dim ker(X̄ᵀ) for photographs and for one image n times; of Anscombe's four sets the regression lines,
+    the norms of the gradient, and the largest entries of its product with X̄ᵀ.
+    by_n: How far n other images moved for the same classifier, at one weight decay; the projection's ‖F‖ and
+    whether it converged · test_accuracy: of the classifier on images of neither set · majority: of always naming
+    the more frequent class, the null · nn_train_l2: of the moved images to their nearest training image.
+    relabelled: Other images that claim to have other labels: the share of them whose label is flipped, how far they
+    moved, and the relative error of the classifier retrained on them with those labels.
+    twins: Two sets of n photographs with 8 bits a channel, and how many of the `numbers` float32 numbers of their
+    classifiers are the same, bit by bit. agree_rounded: of the other photographs moved onto the solution set and
+    rounded, the null · agree_unmoved: of the photographs that they were made from · largest_relative_difference:
+    |θ̂_j − θ_j|/|θ_j| at most, of the other set's float64 classifier from the float32 numbers wanted · mean,
+    max_change_levels: of the other photographs, in grey levels of 255, mean over all pixels and over those of the
+    image that moved most · nn_train_l2, held_out_nn_l2: mean distance to the nearest training image, of the twins
+    and of images of neither set, pixels in [0, 1] · same_images: in both sets.
+    """
 
-    def starts(self) -> dict[str, Moved]:
+    def starts(self) -> dict[str, Record]:
         """The three by name."""
         return {"counterfactual": self.counterfactual, "noise": self.noise, "repeated": self.repeated}
 
@@ -281,7 +160,7 @@ def _measure(
     mean: Tensor,
     objective: Objective,
     theta_star: Tensor,
-) -> Moved:
+) -> Record:
     """How far the images moved, and how far their classifier is from θ*: exactly, unmoved, and after 8-bit rounding."""
     n, dim = x_init.shape
     pixels = found.x + mean
@@ -292,7 +171,7 @@ def _measure(
     def theta_error(x: Tensor) -> float:
         return float((_retrain(objective, x) - theta_star).norm() / theta_star.norm())
 
-    return Moved(
+    return Record(
         n=n,
         weight_decay=objective.weight_decay,
         relative_theta_error=theta_error(found.x),
@@ -322,7 +201,7 @@ def _nearest_l2(x: Tensor, x_train: Tensor) -> float:
     return float(torch.cdist(x, x_train).min(1).values.mean())
 
 
-def counting(n: int, dim: int) -> list[Counted]:
+def counting(n: int, dim: int) -> list[Record]:
     """Unknowns N·K against equations, for real sizes.
 
     perfect_fit: L·N equations (L = 1), sufficient where they can be met · stationarity: one equation a parameter.
@@ -334,8 +213,7 @@ def counting(n: int, dim: int) -> list[Counted]:
         ("three layers, 1000-1000 (Haim et al., n = 500)", 500, 3072, haim),
     ]
     return [
-        Counted(name=name, n=n, unknowns=n * k, perfect_fit=n, stationarity=p, ratio=n * k / p)
-        for name, n, k, p in rows
+        Record(name=name, n=n, unknowns=n * k, perfect_fit=n, stationarity=p, ratio=n * k / p) for name, n, k, p in rows
     ]
 
 
@@ -345,16 +223,16 @@ def anscombe() -> Tensor:
     return torch.tensor([(x, y) for x, y in zip(xs, ANSCOMBE_Y, strict=True)], dtype=torch.float64)
 
 
-def _trivial(y: Tensor, theta_star: Tensor, weight_decay: float) -> Trivial:
+def _trivial(y: Tensor, theta_star: Tensor, weight_decay: float) -> Record:
     """‖(6)‖ at X̄ = 0, Y = 0: as the paper has it, and with the bias column of ones and weight decay kept."""
     dim = len(theta_star) - 1
     x_bar = y.new_zeros(len(y), dim + 1)
     as_in_paper = x_bar.mT @ torch.sigmoid(x_bar @ theta_star) / len(y)
     ours = residual(x_bar[:, :dim], torch.zeros_like(y), theta_star, weight_decay)
-    return Trivial(float(as_in_paper.norm()), float(ours.norm()))
+    return Record(residual_as_in_paper=float(as_in_paper.norm()), residual_with_bias_and_decay=float(ours.norm()))
 
 
-def _kernel(x_train: Tensor, x_repeated: Tensor, quartet: Tensor) -> Kernel:
+def _kernel(x_train: Tensor, x_repeated: Tensor, quartet: Tensor) -> Record:
     """dim ker(X̄ᵀ) = n − rank X̄ for photographs and for one image n times; Anscombe's gradient, not zero but in it."""
     gradients, products, lines = [], [], []
     for x, y in quartet:
@@ -365,7 +243,7 @@ def _kernel(x_train: Tensor, x_repeated: Tensor, quartet: Tensor) -> Kernel:
         products.append(float((x_bar.mT @ gradient).abs().max()))
         lines.append(line.tolist())
     n = len(x_train)
-    return Kernel(
+    return Record(
         train=n - int(torch.linalg.matrix_rank(with_ones(x_train))),
         repeated=n - int(torch.linalg.matrix_rank(with_ones(x_repeated))),
         anscombe_lines=lines,

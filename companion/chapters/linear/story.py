@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.linear.experiment import Metrics
-from companion.chapters.linear.experiment import Sizes
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import REFERENCE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import image_rows
-from companion.chapters.pictures import note
-from companion.store.results import Claim
-from companion.store.results import Result
-from companion.store.results import verdict
-from matplotlib.figure import Figure
+
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.figure import Figure
+
+from companion.chapters.linear.experiment import Metrics, Sizes
+from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows, note
+from companion.store.results import Claim, Result, verdict
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:

@@ -1,11 +1,8 @@
 """Appendix G: what is the seed worth?  From nothing known of the start of training to all of it."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.seed.story import claims
-from companion.chapters.seed.experiment import compute
-from companion.chapters.seed.story import FIGURES
-from companion.chapters.seed.experiment import Metrics
-from companion.chapters.seed.experiment import SIZES
+from companion.chapters.seed.experiment import SIZES, Metrics, compute
+from companion.chapters.seed.story import FIGURES, claims
 
 SEED = Experiment(
     name="seed",

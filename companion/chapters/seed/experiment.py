@@ -2,94 +2,61 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.packing import packed
-from companion.chapters.packing import unpacked
-from companion.chapters.seed.ntk import AMPLE
-from companion.chapters.seed.ntk import TangentMatching
-from companion.chapters.seed.ntk import random_candidates
-from companion.chapters.seed.ntk import unit_of
-from companion.chapters.seed.training import nearly
-from companion.chapters.seed.training import trained_from
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.packing import packed, unpacked
+from companion.chapters.seed.ntk import AMPLE, TangentMatching, random_candidates, unit_of
+from companion.chapters.seed.training import nearly, trained_from
 from companion.chapters.separation_common import TRUE_NCC
 from companion.chapters.tables import flat
-from dataclasses import dataclass
-from dataclasses import replace
-from functools import partial
-from recon.attacks.reconstruct import Reconstruction
-from recon.attacks.reconstruct import reconstruct
-from recon.attacks.separation import FirstLayer
-from recon.attacks.separation import SeparationSettings
-from recon.attacks.separation import separate
+from companion.store.record import Record
+from recon.attacks.reconstruct import Reconstruction, reconstruct
+from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
 from recon.optim.rng import named
 from recon.optim.spectrum import signal_rank
 from recon.released import Weights
 from recon.scoring.metrics import ncc
-from recon.scoring.nulls import NullTable
-from recon.scoring.nulls import null_candidates
-from recon.scoring.nulls import null_table
-from sklearn.metrics import roc_auc_score
-from torch import Tensor
-import math
-import torch
-
+from recon.scoring.nulls import null_candidates, null_table
 
 SEPARATION, TANGENT = "separation", "tangent"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rung(NullTable):
-    """One attack with one amount of knowledge of the start θ⁰.
-
-    attack: `SEPARATION` or `TANGENT` · noise: the size of the error in what the adversary takes for
-    θ⁰, over that of θ⁰; None where they have nothing to subtract · candidates: how many the attack returns · left:
-    share of ‖θ* − θ⁰‖² that the candidates do not explain, which the adversary sees; None for separation · true, auc:
-    of the candidates, those that are training images, and how well the attack's own evidence (sparsity; the size of
-    the coefficient) tells them from the others; None where one kind is missing.
-    """
-
-    attack: str
-    noise: float | None
-    candidates: int
-    left: float | None
-    true: int
-    auc: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Net:
+class Net(Record):
     """One network.  optimiser · loss, accuracy: at the end of training · moved: ‖W1 − W1(0)‖ / ‖W1(0)‖ · directions:
     that stand out of W1's singular values if nothing is known, and if the distribution of the start is · rungs: from
     nothing to θ⁰ itself."""
 
-    n_train: int
-    width: int
-    optimiser: str
-    loss: float
-    accuracy: float
-    moved: float
-    directions: int
-    directions_by_distribution: int
-    rungs: list[Rung]
-
-    def of(self, attack: str) -> list[Rung]:
+    def of(self, attack: str) -> list[Record]:
         """The rungs of one attack, from the least knowledge to the most."""
         return [rung for rung in self.rungs if rung.attack == attack]
 
-    def share(self, rung: Rung) -> float:
+    def share(self, rung: Record) -> float:
         """Images above NCC 0.7 beyond the best null, as a share of the training images; below 0 where the null is
         better."""
         return rung.excess.ncc_07 / self.n_train
 
 
-@dataclass(frozen=True)
-class Metrics:
-    """All networks."""
+class Metrics(Record):
+    """All networks.
 
-    nets: list[Net]
+    nets: One network. optimiser · loss, accuracy: at the end of training · moved: ‖W1 − W1(0)‖ / ‖W1(0)‖ ·
+    directions: that stand out of W1's singular values if nothing is known, and if the distribution of the start is
+    · rungs: from nothing to θ⁰ itself.
+    nets.rungs: One attack with one amount of knowledge of the start θ⁰. attack: `SEPARATION` or `TANGENT` · noise:
+    the size of the error in what the adversary takes for θ⁰, over that of θ⁰; None where they have nothing to
+    subtract · candidates: how many the attack returns · left: share of ‖θ* − θ⁰‖² that the candidates do not
+    explain, which the adversary sees; None for separation · true, auc: of the candidates, those that are training
+    images, and how well the attack's own evidence (sparsity; the size of the coefficient) tells them from the
+    others; None where one kind is missing.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +136,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     arrays = Tensors()
     for k, name in enumerate(names):
         arrays |= {f"{key} {k}": tensor for key, tensor in found[name].items() if key != "json"}
-    return Outcome(Metrics([unpacked(found[name], Net) for name in names]), arrays)
+    return Outcome(Metrics(nets=[unpacked(found[name], Net) for name in names]), arrays)
 
 
 def net_unit(sizes: Sizes, context: Context, name: str) -> Tensors:
@@ -224,7 +191,7 @@ def known_of(weights: Weights, noise: float | None, context: Context) -> Weights
 
 def by_separation(
     sizes: Sizes, images: Bundle, known: Weights, noise: float | None, context: Context
-) -> tuple[Rung, Tensor]:
+) -> tuple[Record, Tensor]:
     """`separate` on the first layer, minus what is known of its start, in at most twice as many directions as there are
     images: Adam's update stands out of nothing in all of them."""
     update, attack = FirstLayer.of(known).update, replace(sizes.attack, rank=AMPLE * len(images))
@@ -232,7 +199,7 @@ def by_separation(
     return scored(found.x_hat, found.sources, found.sparsity, images, update, context, SEPARATION, noise), found.x_hat
 
 
-def by_tangent(sizes: Sizes, images: Bundle, known: Weights, noise: float, context: Context) -> tuple[Rung, Tensor]:
+def by_tangent(sizes: Sizes, images: Bundle, known: Weights, noise: float, context: Context) -> tuple[Record, Tensor]:
     """The attack of Loo et al.; both signs of every candidate count, as for separation."""
     found, left = tangent(known, AMPLE * len(images), sizes.tangent_steps, context, f"tangent-{noise}")
     x = found.x_hat[0]
@@ -273,7 +240,7 @@ def scored(
     context: Context,
     attack: str,
     noise: float | None,
-) -> Rung:
+) -> Record:
     """x_hat (m, d): both signs · single (r, d): once, with the adversary's evidence (r,) · update (h, d): the layer
     that null candidates are made of."""
     m = max(len(x_hat), len(images))
@@ -283,7 +250,7 @@ def scored(
     table = null_table(free, images.train, images.held_out, images.mean, x_hat, images.shape)
     true = ncc(single, images.train).abs().amax(1) > TRUE_NCC if len(single) else torch.zeros(0, dtype=torch.bool)
     both = bool(true.any() and not true.all())
-    return Rung(
+    return Record(
         **flat(table),
         attack=attack,
         noise=noise,

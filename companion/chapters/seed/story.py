@@ -6,28 +6,17 @@ all optimisers.  Numbers of Loo et al. are from their code (github.com/yolky/und
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from companion.chapters.pictures import Colour
-from companion.chapters.pictures import FREE
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import end_labels
-from companion.chapters.pictures import image_rows
-from companion.chapters.seed.experiment import Metrics
-from companion.chapters.seed.experiment import Net
-from companion.chapters.seed.experiment import Rung
-from companion.chapters.seed.experiment import SEPARATION
-from companion.chapters.seed.experiment import Sizes
-from companion.chapters.seed.experiment import TANGENT
-from companion.chapters.tables import null_text
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
-from recon.scoring.nulls import clears
-import matplotlib.pyplot as plt
+from collections.abc import Callable, Iterable
 
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from companion.chapters.pictures import FREE, PAGE, SERIES, Colour, chart, end_labels, image_rows
+from companion.chapters.seed.experiment import SEPARATION, TANGENT, Metrics, Net, Sizes
+from companion.chapters.tables import null_text
+from companion.store.record import Record
+from companion.store.results import Claim, Result
+from recon.scoring.nulls import clears
 
 MOST, FEW = 0.5, 0.1  # of the training images, beyond the best null
 
@@ -147,7 +136,7 @@ def only(nets: list[Net]) -> str:
     return " and ".join(f"{name} = {', '.join(map(str, sorted(values)))}" for name, values in parts) + " only"
 
 
-def best(rungs: list[Rung]) -> str:
+def best(rungs: list[Record]) -> str:
     """The best nulls at NCC 0.7 in words; their numbers alone, in the order of the networks, where there are many."""
     if len(rungs) > 4:
         return ", ".join(str(rung.best_null.ncc_07) for rung in rungs)

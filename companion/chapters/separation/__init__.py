@@ -1,11 +1,8 @@
 """Chapter 6: the first layer is a mixture of the training images; blind source separation unmixes it."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.separation.story import claims
-from companion.chapters.separation.experiment import compute
-from companion.chapters.separation.story import FIGURES
-from companion.chapters.separation.experiment import Metrics
-from companion.chapters.separation.experiment import SIZES
+from companion.chapters.separation.experiment import SIZES, Metrics, compute
+from companion.chapters.separation.story import FIGURES, claims
 
 SEPARATION = Experiment(
     name="separation",

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from companion.chapters.base import Context
 from companion.chapters.common import ReleasedNet, train_released
-from companion.chapters.separation.experiment import Assessed, Certainty, Single
 from companion.chapters.separation.experiment import Sizes
 from companion.chapters.separation_common import is_true, others_of
 from companion.chapters.tables import flat
+from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, Separated, separate
 from recon.images.bundle import Bundle
 from recon.released import Weights
@@ -40,7 +40,7 @@ def first_layer(released: ReleasedNet) -> Tensor:
 
 def certainty(
     sizes: Sizes, context: Context, images: Bundle, released: ReleasedNet, found: Separated
-) -> tuple[Certainty, Tensor, Tensor]:
+) -> tuple[Record, Tensor, Tensor]:
     """Calibrated on shadow networks, trained on the other partition; assessed on this network and on one that holds
     more images, where separation begins to fail: metrics, then probability and truth of every candidate, this network's
     first.  Also the AUC of each kind of evidence alone."""
@@ -51,7 +51,7 @@ def certainty(
     said = [probability(model, each.found) for each in judged]
     probabilities, truth = torch.cat(said), torch.cat([each.true for each in judged])
     networks = {f"n = {each.n_train}": assessment(p, each.true) for each, p in zip(judged, said, strict=True)}
-    metrics = Certainty(
+    metrics = Record(
         **flat(assessment(probabilities, truth)),
         networks=networks,
         single=single_auc(judged, truth),
@@ -60,10 +60,10 @@ def certainty(
     return metrics, probabilities, truth
 
 
-def assessment(said: Tensor, true: Tensor) -> Assessed:
+def assessment(said: Tensor, true: Tensor) -> Record:
     """`recon.scoring.certainty.assessed` of probabilities (m,) and truth (m,)."""
     found = assessed(said, true)
-    return Assessed(**{**found, "reliability": [(mean, share, number) for mean, share, number in found["reliability"]]})
+    return Record(**{**found, "reliability": [(mean, share, number) for mean, share, number in found["reliability"]]})
 
 
 def attacked(sizes: Sizes, context: Context, n: int, shadow: bool = False) -> Judged:
@@ -82,14 +82,14 @@ def judge(context: Context, images: Bundle, released: ReleasedNet, found: Separa
     return Judged(released, len(images.train), found, true)
 
 
-def single_auc(judged: list[Judged], truth: Tensor) -> Single:
+def single_auc(judged: list[Judged], truth: Tensor) -> Record:
     """AUC of sparsity, stability, share, and of the agreement with the network's own gates, each alone."""
     columns = np.concatenate([evidence(each.found) for each in judged])
     gates = torch.cat([gates_of(each) for each in judged])
     signals = {**dict(zip(EVIDENCE, columns.T, strict=True)), "gates": gates.cpu().numpy()}
     if truth.all() or not truth.any():
-        return Single(**dict.fromkeys(signals))
-    return Single(**{name: float(roc_auc_score(truth.cpu().numpy(), values)) for name, values in signals.items()})
+        return Record(**dict.fromkeys(signals))
+    return Record(**{name: float(roc_auc_score(truth.cpu().numpy(), values)) for name, values in signals.items()})
 
 
 def gates_of(judged: Judged) -> Tensor:

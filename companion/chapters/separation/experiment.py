@@ -2,85 +2,41 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.common import ReleasedNet
-from companion.chapters.common import kept_arrays
-from companion.chapters.common import match_table
-from companion.chapters.common import nulls_of
-from companion.chapters.common import train_released
-from companion.chapters.separation.certainty import certainty
-from companion.chapters.separation.certainty import first_layer
-from companion.chapters.tables import Counts
-from companion.chapters.tables import MatchTable
-from companion.chapters.tables import Trained
-from companion.chapters.tables import flat
-from dataclasses import dataclass
-from dataclasses import fields
-from dataclasses import replace
-from pydantic import Field
-from recon.attacks.decoreco import half_and_half
-from recon.attacks.recover import RecoverSettings
-from recon.attacks.recover import recover
-from recon.attacks.separation import FirstLayer
-from recon.attacks.separation import Separated
-from recon.attacks.separation import SeparationSettings
-from recon.attacks.separation import derivatives
-from recon.attacks.separation import separate
-from recon.images.bundle import Bundle
-from recon.released import Weights
-from recon.scoring.matching import one_to_one
-from recon.scoring.matching import padded
+import time
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import torch
 from sklearn.decomposition import FastICA
 from torch import Tensor
 from torch.nn.functional import normalize
-from typing import Annotated
-import numpy as np
-import time
-import torch
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.common import ReleasedNet, kept_arrays, match_table, nulls_of, train_released
+from companion.chapters.separation.certainty import certainty, first_layer
+from companion.chapters.tables import Counts, MatchTable, flat
+from companion.store.record import Record
+from recon.attacks.decoreco import half_and_half
+from recon.attacks.recover import RecoverSettings, recover
+from recon.attacks.separation import FirstLayer, Separated, SeparationSettings, derivatives, separate
+from recon.images.bundle import Bundle
+from recon.released import Weights
+from recon.scoring.matching import one_to_one, padded
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counted:
-    """Training images with a candidate of their own, held-out images in their place (null), and what is above the best
-    null (excess)."""
-
-    matches: Counts
-    null: Counts
-    excess: Counts
-
-
-@dataclass(frozen=True, kw_only=True)
-class Timed(Counted):
-    """The same, and how long it took."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Simpler:
+class Simpler(Record):
     """Separation by simpler means: scikit-learn's FastICA as it comes; our contrast in all directions at once."""
 
-    fast_ica: Annotated[Timed, Field(alias="FastICA")]
-    one_stage: Annotated[Counted, Field(alias="one stage")]
-
-    def rows(self) -> dict[str, Counted]:
+    def rows(self) -> dict[str, Record]:
         """Both by name."""
         return {"FastICA": self.fast_ica, "one stage": self.one_stage}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Refined:
+class Refined(Record):
     """With DecoReco: begun at the separated images, which took `seconds`; from noise; and what its candidates span,
     separated in turn."""
 
-    seconds: float
-    separated_then_decoreco: Annotated[Counted, Field(alias="separated, then DecoReco")]
-    decoreco: Annotated[Counted, Field(alias="DecoReco")]
-    decoreco_then_separated: Annotated[Counted, Field(alias="DecoReco, then separated")]
-
-    def rows(self) -> dict[str, Counted]:
+    def rows(self) -> dict[str, Record]:
         """All three by name."""
         return {
             "separated, then DecoReco": self.separated_then_decoreco,
@@ -89,61 +45,30 @@ class Refined:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Assessed:
-    """How good the adversary's probabilities are, see `recon.scoring.certainty.assessed`; None where it is not defined.
+class Metrics(Record):
+    """The network, what separation finds in it, and how sure the adversary can be. rank: directions searched ·
+    restarts_agree: mean stability · span_null: the larger of mixtures of the searched span and of the training
+    images. With the fields of `Trained` and `MatchTable`.
 
-    reliability: per bin of probability its mean, the share that is true, and the number.
+    simpler: Separation by simpler means: scikit-learn's FastICA as it comes; our contrast in all directions at
+    once.
+    simpler.FastICA: The same, and how long it took.
+    simpler.FastICA: Training images with a candidate of their own, held-out images in their place (null), and what
+    is above the best null (excess).
+    simpler.one stage: Training images with a candidate of their own, held-out images in their place (null), and
+    what is above the best null (excess).
+    refined: With DecoReco: begun at the separated images, which took `seconds`; from noise; and what its candidates
+    span, separated in turn.
+    refined.separated, then DecoReco: Training images with a candidate of their own, held-out images in their place
+    (null), and what is above the best null (excess).
+    certainty: Pooled over all networks that were assessed, and of each by name; shadows: images in the adversary's
+    own.
+    certainty: How good the adversary's probabilities are, see `recon.scoring.certainty.assessed`; None where it is
+    not defined. reliability: per bin of probability its mean, the share that is true, and the number.
+    certainty.networks: How good the adversary's probabilities are, see `recon.scoring.certainty.assessed`; None
+    where it is not defined. reliability: per bin of probability its mean, the share that is true, and the number.
+    certainty.single: AUC of each kind of evidence alone; gates: agreement with the network's own.
     """
-
-    auc: float | None
-    tpr_at_1pct_fpr: float | None
-    precision_top50: float | None
-    sure: int
-    precision_sure: float | None
-    recall_sure: float
-    brier: float | None
-    candidates: int
-    true: int
-    reliability: list[tuple[float, float, int]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Single:
-    """AUC of each kind of evidence alone; gates: agreement with the network's own."""
-
-    sparsity: float | None
-    stability: float | None
-    share: float | None
-    gates: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Certainty(Assessed):
-    """Pooled over all networks that were assessed, and of each by name; shadows: images in the adversary's own."""
-
-    networks: dict[str, Assessed]
-    single: Single
-    shadows: list[int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metrics(Trained, MatchTable):
-    """The network, what separation finds in it, and how sure the adversary can be.
-
-    rank: directions searched · restarts_agree: mean stability · span_null: the larger of mixtures of the searched span
-    and of the training images.
-    """
-
-    n_train: int
-    width: int
-    recon_seconds: float
-    rank: int
-    restarts_agree: float
-    span_null: Counts
-    simpler: Simpler
-    refined: Refined
-    certainty: Certainty
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,9 +172,9 @@ def larger(a: Counts, b: Counts) -> Counts:
     return Counts(**{each.name: max(getattr(a, each.name), getattr(b, each.name)) for each in fields(a)})
 
 
-def counted(table: MatchTable) -> Counted:
+def counted(table: MatchTable) -> Record:
     """What of a table stands beside others."""
-    return Counted(matches=table.matches, null=table.null, excess=table.excess)
+    return Record(matches=table.matches, null=table.null, excess=table.excess)
 
 
 def smears(w1: Tensor, k: int) -> Tensor:
@@ -280,8 +205,8 @@ def simpler(found: Separated, w1: Tensor, sizes: Sizes, context: Context, images
     ica, seconds = fast_ica(found.basis, images.shape, context.seed)
     by_ica = match_table(torch.cat([ica, -ica]), images, nulls)
     return Simpler(
-        fast_ica=Timed(**flat(counted(by_ica)), seconds=round(seconds, 2)),
-        one_stage=counted(match_table(at_once, images, nulls)),
+        **{"FastICA": Record(**flat(counted(by_ica)), seconds=round(seconds, 2))},
+        **{"one stage": counted(match_table(at_once, images, nulls))},
     )
 
 
@@ -314,9 +239,9 @@ def refined(
     both = separate(FirstLayer(noise.x_hat), images.shape, sizes.attack, context.stream("separation.attack"))
     metrics = Refined(
         seconds=round(seconds, 2),
-        separated_then_decoreco=counted(match_table(better.x_hat, images, nulls)),
-        decoreco=counted(match_table(noise.x_hat, images, nulls)),
-        decoreco_then_separated=counted(match_table(both.x_hat, images, nulls)),
+        **{"separated, then DecoReco": counted(match_table(better.x_hat, images, nulls))},
+        **{"DecoReco": counted(match_table(noise.x_hat, images, nulls))},
+        **{"DecoReco, then separated": counted(match_table(both.x_hat, images, nulls))},
     )
     return metrics, better.x_hat
 

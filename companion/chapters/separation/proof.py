@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from companion.chapters.elements import element, seen_uri
-from companion.chapters.separation.story import matched, shown
 from companion.chapters.separation.experiment import Metrics
+from companion.chapters.separation.story import matched, shown
 from companion.store.results import Result
 
 

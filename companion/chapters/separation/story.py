@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.pictures import FRAMES
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import REFERENCE
-from companion.chapters.pictures import TRAIN
-from companion.chapters.pictures import as_pixels
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import image_rows
-from companion.chapters.pictures import note
-from companion.chapters.pictures import photographs
-from companion.chapters.separation.experiment import Assessed
-from companion.chapters.separation.experiment import Certainty
-from companion.chapters.separation.experiment import Metrics
-from companion.chapters.separation.experiment import Sizes
-from companion.chapters.tables import null_text
-from companion.store.results import Claim
-from companion.store.results import Result
-from companion.store.results import by_another_attack
-from matplotlib.figure import Figure
-from recon.scoring.matching import one_to_one
-from recon.scoring.matching import padded
-from recon.scoring.nulls import clears
-from scipy.stats import binomtest
-from scipy.stats import hypergeom
-from torch import Tensor
-from torch.nn.functional import normalize
+
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
+from scipy.stats import binomtest, hypergeom
+from torch import Tensor
+from torch.nn.functional import normalize
 
+from companion.chapters.pictures import FRAMES, PAGE, REFERENCE, TRAIN, as_pixels, chart, image_rows, note, photographs
+from companion.chapters.separation.experiment import Metrics, Sizes
+from companion.chapters.tables import null_text
+from companion.store.record import Record
+from companion.store.results import Claim, Result, by_another_attack
+from recon.scoring.matching import one_to_one, padded
+from recon.scoring.nulls import clears
 
 LEVEL = 0.01
 
@@ -55,7 +42,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     ]
 
 
-def _would_know(certainty: Certainty) -> Claim:
+def _would_know(certainty: Record) -> Claim:
     """On the network with the most images, where many candidates are false: where nearly all are true, "believe
     everything" does as well.  The sentence is contradicted if they know (`knows`), "partly" if the lift alone is beyond
     chance."""
@@ -82,13 +69,13 @@ def _would_know(certainty: Certainty) -> Claim:
     )
 
 
-def by_chance(found: Assessed) -> float:
+def by_chance(found: Record) -> float:
     """Probability that as many of the sure ones are true, if these are drawn from all candidates."""
     right = round((found.precision_sure or 0.0) * found.sure)
     return float(hypergeom.sf(right - 1, found.candidates, found.true, found.sure))
 
 
-def knows(found: Assessed) -> bool:
+def knows(found: Record) -> bool:
     """Whether an adversary who says "sure" is right, says it of a fifth of the true ones, and beats the base rate."""
     precise = found.precision_sure is not None and found.precision_sure >= 0.95
     return precise and found.recall_sure > 0.2 and by_chance(found) < LEVEL

@@ -6,8 +6,8 @@ from matplotlib.colors import to_hex
 
 from companion.chapters.elements import element
 from companion.chapters.pictures import FREE, HELD_OUT, TRAIN
-from companion.chapters.separation.story import matched
 from companion.chapters.separation.experiment import Metrics
+from companion.chapters.separation.story import matched
 from companion.store.results import Result
 
 LOW = 0.3  # left end of the axis

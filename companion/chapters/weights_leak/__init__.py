@@ -1,21 +1,12 @@
 """Chapter 8 and appendix B: separation against numbers of images, recipes and defences; with a learned prior."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.weights_leak.story_recipes import recipe_claims
-from companion.chapters.weights_leak.story_size import size_claims
-from companion.chapters.weights_leak.story_prior import prior_claims
-from companion.chapters.weights_leak.experiment_prior import compute_prior
-from companion.chapters.weights_leak.experiment_recipes import compute_recipes
-from companion.chapters.weights_leak.experiment_size import compute_size
-from companion.chapters.weights_leak.story_recipes import RECIPE_FIGURES
-from companion.chapters.weights_leak.story_size import SIZE_FIGURES
-from companion.chapters.weights_leak.story_prior import PRIOR_FIGURES
-from companion.chapters.weights_leak.experiment_prior import PriorMetrics
-from companion.chapters.weights_leak.experiment_recipes import RecipeMetrics
-from companion.chapters.weights_leak.experiment_size import SizeMetrics
-from companion.chapters.weights_leak.experiment_size import MAP_SIZES
-from companion.chapters.weights_leak.experiment_prior import PRIOR_SIZES
-from companion.chapters.weights_leak.experiment_recipes import RECIPE_SIZES
+from companion.chapters.weights_leak.experiment_prior import PRIOR_SIZES, PriorMetrics, compute_prior
+from companion.chapters.weights_leak.experiment_recipes import RECIPE_SIZES, RecipeMetrics, compute_recipes
+from companion.chapters.weights_leak.experiment_size import MAP_SIZES, SizeMetrics, compute_size
+from companion.chapters.weights_leak.story_prior import PRIOR_FIGURES, prior_claims
+from companion.chapters.weights_leak.story_recipes import RECIPE_FIGURES, recipe_claims
+from companion.chapters.weights_leak.story_size import SIZE_FIGURES, size_claims
 
 SIZE = Experiment(
     name="separation-size",

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
 from companion.chapters.separation_common import NCCCounts, above, counts, each
-from companion.chapters.weights_leak.experiment_size import Attacked, CountTable
+from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, Separated, SeparationSettings, separate
 from recon.images.bundle import Bundle
 from recon.scoring.metrics import ncc
@@ -16,22 +16,22 @@ from recon.scoring.nulls import null_candidates
 
 def attacked(
     images: Bundle, released: FirstLayer, context: Context, settings: SeparationSettings
-) -> tuple[Separated, Attacked]:
+) -> tuple[Separated, Record]:
     """`separate`, and the `count_table` of what it found."""
     update = released.update  # once: κ takes a singular value decomposition
     found = separate(FirstLayer(update), images.shape, settings, context.stream("separation.attack"))
     table = count_table(found.x_hat, images, update, context.stream("separation.nulls"))
-    return found, Attacked(**vars(table), rank=len(found.basis))
+    return found, Record(**vars(table), rank=len(found.basis))
 
 
-def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, generator: torch.Generator) -> CountTable:
+def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, generator: torch.Generator) -> Record:
     """The counts of candidates (m, d), and of `null_candidates` of the layer (h, d): as many as candidates or images,
     whichever are more.  Needs no particular image size."""
     candidates = null_candidates(w1, images.train, images.init, max(len(x_hat), len(images.train)), generator)
     free = {name: counts(x, images.train) for name, x in candidates.items()}
     matches, null = counts(x_hat, images.train), counts(x_hat, images.held_out)
     best = each(max, null, *free.values())
-    return CountTable(
+    return Record(
         matches=matches,
         null=null,
         span_null=each(max, free["span"], free["mixtures"]),
@@ -40,13 +40,13 @@ def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, generator: torch.Gene
     )
 
 
-def patch_table(found: Separated, images: Bundle) -> CountTable:
+def patch_table(found: Separated, images: Bundle) -> Record:
     """Candidates whose nearest patch, of as many training as held-out ones, is of training, above each NCC; null:
     one of the held out.  What is no more than the null is no training patch read out."""
     k = min(len(images.train), len(images.held_out))
     train, held_out = (ncc(found.sources, x[:k]).abs().amax(1) for x in (images.train, images.held_out))
     matches, null = above(train[train > held_out]), above(held_out[held_out >= train])
-    return CountTable(matches=matches, null=null, span_null=null, best_null=null, excess=_excess(matches, null))
+    return Record(matches=matches, null=null, span_null=null, best_null=null, excess=_excess(matches, null))
 
 
 def _excess(matches: NCCCounts, null: NCCCounts) -> NCCCounts:

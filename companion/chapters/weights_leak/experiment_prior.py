@@ -2,91 +2,49 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.common import match_table
-from companion.chapters.common import nulls_of
-from companion.chapters.separation_common import TRUE_NCC
-from companion.chapters.separation_common import other_rows
-from companion.chapters.tables import MatchTable
-from companion.chapters.weights_leak.separation_prior import Prior
-from companion.chapters.weights_leak.separation_prior import PriorSeparated
-from companion.chapters.weights_leak.separation_prior import PriorSettings
-from companion.chapters.weights_leak.separation_prior import Span
-from companion.chapters.weights_leak.separation_prior import pulled
-from companion.chapters.weights_leak.separation_prior import separate_with_prior
 from dataclasses import dataclass
-from dataclasses import field
-from recon.attacks.separation import FirstLayer
-from recon.attacks.separation import SeparationSettings
-from recon.attacks.separation import separate
+
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome
+from companion.chapters.common import match_table, nulls_of
+from companion.chapters.separation_common import TRUE_NCC, other_rows
+from companion.chapters.weights_leak.separation_prior import (
+    Prior,
+    PriorSeparated,
+    PriorSettings,
+    Span,
+    pulled,
+    separate_with_prior,
+)
+from companion.store.record import Record
+from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
 from recon.images.photos import at_side
 from recon.nets.mlp import MLP
 from recon.released import Weights
-from recon.scoring.matching import Competition
-from recon.scoring.matching import one_to_one
-from recon.scoring.matching import target_decoy
+from recon.scoring.matching import one_to_one, target_decoy
 from recon.scoring.metrics import ncc
-from recon.training.denoiser import DenoiserSettings
-from recon.training.denoiser import mixtures
-from recon.training.denoiser import noisy
-from recon.training.denoiser import unit
-from recon.training.weight_decay import DecaySettings
-from recon.training.weight_decay import train_with_decay
-from sklearn.metrics import roc_auc_score
-from torch import Tensor
-import torch
+from recon.training.denoiser import DenoiserSettings, mixtures, noisy, unit
+from recon.training.weight_decay import DecaySettings, train_with_decay
 
 
-@dataclass(frozen=True)
-class NoiseLevel:
-    """tau: noise over image, root mean squares · error: of the denoiser, over the image's mean square, on images that
-    it was not trained on · linear: the least that a linear denoiser has, τ² / (1 + τ²), whatever the images are."""
-
-    tau: float
-    error: float
-    linear: float
-
-
-@dataclass(frozen=True)
-class Trusted:
-    """How well `stayed` tells true candidates from false ones.
-
-    candidates; true: those with |NCC| above 0.7 to a training image, and more than to any image of as many others ·
-    auc: None where one kind is missing · top: k -> the share of true ones among the k that moved least · last: the same
-    among the k that moved most.
-    """
-
-    candidates: int
-    true: int
-    auc: float | None
-    top: dict[str, float]
-    last: dict[str, float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PriorMetrics:
+class PriorMetrics(Record):
     """One network, by three attacks: `components`, separation by independent components; `orthogonal`, the prior with
-    all candidates orthogonal, begun there; `found`, the same with each on its own in the end.
+    all candidates orthogonal, begun there; `found`, the same with each on its own in the end. n_train images of
+    side × side, width, loss: mean logistic loss at the end of training · rank: directions searched · public:
+    photographs that the prior was learned from · levels: what it learned · blends: name of a null -> its matches
+    above NCC 0.6 in one competition of training with held-out images; none in a run that did not note it.
 
-    n_train images of side × side, width, loss: mean logistic loss at the end of training · rank: directions searched ·
-    public: photographs that the prior was learned from · levels: what it learned · blends: name of a null -> its
-    matches above NCC 0.6 in one competition of training with held-out images; none in a run that did not note it.
+    levels: tau: noise over image, root mean squares · error: of the denoiser, over the image's mean square, on
+    images that it was not trained on · linear: the least that a linear denoiser has, τ² / (1 + τ²), whatever the
+    images are.
+    trusted: How well `stayed` tells true candidates from false ones. candidates; true: those with |NCC| above 0.7
+    to a training image, and more than to any image of as many others · auc: None where one kind is missing · top: k
+    -> the share of true ones among the k that moved least · last: the same among the k that moved most.
     """
-
-    n_train: int
-    side: int
-    width: int
-    loss: float
-    rank: int
-    public: int
-    levels: list[NoiseLevel]
-    components: MatchTable
-    orthogonal: MatchTable
-    found: MatchTable
-    trusted: Trusted
-    blends: dict[str, Competition] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,18 +184,18 @@ def denoised_mixtures(basis: Tensor, images: Bundle, prior: Prior, generator: to
     return span.pixels(pulled(torch.nn.functional.normalize(w, dim=1), span, prior, generator))
 
 
-def levels(prior: Prior, public: Tensor, others: Tensor, generator: torch.Generator) -> list[NoiseLevel]:
+def levels(prior: Prior, public: Tensor, others: Tensor, generator: torch.Generator) -> list[Record]:
     """The denoiser's error on white images of `others` (k, c, h, w) in mixtures of public ones."""
     x, white = (unit(prior.whitening.white(part)) for part in (others, public))
     found = []
     for tau in TAUS:
         z = noisy(x, x.new_full((len(x),), tau), mixtures(white, len(x), generator))
         error = (prior.denoised(z) - x).square().mean().item()
-        found.append(NoiseLevel(tau, error, tau**2 / (1 + tau**2)))
+        found.append(Record(tau=tau, error=error, linear=tau**2 / (1 + tau**2)))
     return found
 
 
-def trusted(found: PriorSeparated, images: Bundle) -> Trusted:
+def trusted(found: PriorSeparated, images: Bundle) -> Record:
     """What an adversary learns from which candidates stay."""
     others = torch.cat([images.init, images.held_out])
     to_train, to_others = (ncc(found.sources, x).abs().amax(1) for x in (images.train, others))
@@ -247,4 +205,4 @@ def trusted(found: PriorSeparated, images: Bundle) -> Trusted:
     kept = [k for k in TOP if k <= len(true)]
     top = {str(k): true[:k].double().mean().item() for k in kept}
     last = {str(k): true[-k:].double().mean().item() for k in kept}
-    return Trusted(len(true), int(true.sum()), auc, top, last)
+    return Record(candidates=len(true), true=int(true.sum()), auc=auc, top=top, last=last)

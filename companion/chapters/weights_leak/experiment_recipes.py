@@ -2,97 +2,30 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.packing import packed
-from companion.chapters.packing import unpacked
-from companion.chapters.separation_common import is_true
-from companion.chapters.weights_leak.attack import attacked
-from companion.chapters.weights_leak.attack import evidence_of
-from companion.chapters.weights_leak.attack import patch_table
-from companion.chapters.weights_leak.attack import separated_of
-from companion.chapters.weights_leak.cells import CHANGES
-from companion.chapters.weights_leak.cells import KNOWN
-from companion.chapters.weights_leak.cells import KNOWN_FOR
-from companion.chapters.weights_leak.cells import SHADOW
-from companion.chapters.weights_leak.cells import cell_of
-from companion.chapters.weights_leak.cells import file_name
-from companion.chapters.weights_leak.cells import recipe_of
-from companion.chapters.weights_leak.convolution import KERNEL
-from companion.chapters.weights_leak.convolution import patches_of
-from companion.chapters.weights_leak.convolution import random_features
-from companion.chapters.weights_leak.convolution import small_cnn
-from companion.chapters.weights_leak.displacement import Displacement
-from companion.chapters.weights_leak.displacement import disturbed
-from companion.chapters.weights_leak.experiment_size import Attacked
-from companion.chapters.weights_leak.images import Task
-from companion.chapters.weights_leak.images import data_task
-from companion.chapters.weights_leak.images import pool_task
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from functools import partial
-from recon.attacks.separation import FirstLayer
-from recon.attacks.separation import SeparationSettings
-from recon.images.bundle import Bundle
-from recon.scoring.certainty import SURE
-from recon.scoring.certainty import calibrated
-from recon.scoring.certainty import probability
-from recon.training.recipes import Recipe
-from recon.training.recipes import Trained
-from recon.training.recipes import accuracy
-from recon.training.recipes import early_stopping
-from recon.training.recipes import first_weight
-from recon.training.recipes import train
-from torch import Tensor
 import math
+from dataclasses import dataclass, replace
+from functools import partial
+
 import torch
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.packing import packed, unpacked
+from companion.chapters.separation_common import is_true
+from companion.chapters.weights_leak.attack import attacked, evidence_of, patch_table, separated_of
+from companion.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, SHADOW, cell_of, file_name, recipe_of
+from companion.chapters.weights_leak.convolution import KERNEL, patches_of, random_features, small_cnn
+from companion.chapters.weights_leak.displacement import Displacement, disturbed
+from companion.chapters.weights_leak.images import Task, data_task, pool_task
+from companion.store.record import Record
+from recon.attacks.separation import FirstLayer, SeparationSettings
+from recon.images.bundle import Bundle
+from recon.scoring.certainty import SURE, calibrated, probability
+from recon.training.recipes import Recipe, Trained, accuracy, early_stopping, first_weight, train
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ending:
-    """How a training ended.
-
-    erased: Σ lr · decay / (1 − momentum), None where that is not defined · moved, start_left κ, added: see
-    `Displacement` · loss, steps, train_accuracy: see `recon.training.recipes.Trained`.
-    """
-
-    erased: float | None
-    moved: float
-    start_left: float
-    added: float
-    loss: float
-    steps: int
-    train_accuracy: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecipeRow(Attacked, Ending):
-    """One network of a recipe, `cell`, attacked with what is `known` of its start; test_accuracy: on images that nobody
-    trained on, with the layer as it is released; None where it was not measured."""
-
-    family: str
-    cell: str
-    known: str
-    n_train: int
-    test_accuracy: float | None
-
-
-@dataclass(frozen=True)
-class Sure:
-    """Candidates of which the adversary is sure, those that are true among them, and all true ones."""
-
-    sure: int
-    true_among_sure: int
-    true: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecipeCell(RecipeRow):
+class RecipeCell(Record):
     """A row of the table, with the adversary's certainty."""
-
-    certainty: Sure
 
     @property
     def start_over_update(self) -> float:
@@ -100,16 +33,22 @@ class RecipeCell(RecipeRow):
         return abs(self.start_left) / max(self.added, 1e-12)
 
 
-@dataclass(frozen=True)
-class RecipeMetrics:
+class RecipeMetrics(Record):
     """All cells, each of n_train images where its family does not say otherwise, and the recipe that they change ·
-    diverged: cells, FAMILY/CELL, whose training left numbers that are not finite, so that there was nothing to attack.
-    """
+    diverged: cells, FAMILY/CELL, whose training left numbers that are not finite, so that there was nothing to
+    attack.
 
-    n_train: int
-    cells: list[RecipeCell]
-    base: Recipe
-    diverged: list[str] = field(default_factory=list)
+    cells: A row of the table, with the adversary's certainty.
+    cells: One network of a recipe, `cell`, attacked with what is `known` of its start; test_accuracy: on images
+    that nobody trained on, with the layer as it is released; None where it was not measured.
+    cells: The same, and rank: directions that stood out of the layer and were searched.
+    cells: What an attack finds and what costs nothing, one-to-one. matches: of the candidates with the training
+    images · null: with held-out images · span_null: the larger of mixtures of the layer's span and of the training
+    images · best_null: the largest of all that costs nothing · excess: matches minus best_null.
+    cells: How a training ended. erased: Σ lr · decay / (1 − momentum), None where that is not defined · moved,
+    start_left κ, added: see `Displacement` · loss, steps, train_accuracy: see `recon.training.recipes.Trained`.
+    cells.certainty: Candidates of which the adversary is sure, those that are true among them, and all true ones.
+    """
 
     def of(self, *families: str) -> list[RecipeCell]:
         """The cells of these families."""
@@ -166,14 +105,14 @@ def compute_recipes(sizes: RecipeSizes, context: Context) -> Outcome[RecipeMetri
     cells, diverged = [], []
     for name in names:
         stored = found[file_name(name)]
-        rows = unpacked(stored, list[RecipeRow])
+        rows = unpacked(stored, list[Record])
         diverged += [] if rows else [name]
         for row in rows:
             unmixed, true = separated_of(stored, row.known)
             said = probability(model, unmixed) >= SURE
-            certainty = Sure(int(said.sum()), int((said & true).sum()), int(true.sum()))
+            certainty = Record(sure=int(said.sum()), true_among_sure=int((said & true).sum()), true=int(true.sum()))
             cells.append(RecipeCell(**vars(row), certainty=certainty))
-    return Outcome(RecipeMetrics(sizes.n_train, cells, sizes.base, diverged), {})
+    return Outcome(RecipeMetrics(n_train=sizes.n_train, cells=cells, base=sizes.base, diverged=diverged), {})
 
 
 def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
@@ -191,7 +130,7 @@ def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
     trained = train(recipe, task.images.train, task.y, context.stream("separation.weights"), task.images.shape, stop)
     w1 = trained.w1
     if not w1.isfinite().all():
-        return packed([], list[RecipeRow])
+        return packed([], list[Record])
     if name.startswith("noise"):
         w1 = disturbed(w1, float(name.split()[1]), context.stream("separation.noise"))
     noisy = disturbed(trained.w1_init, 0.1, context.stream("separation.noise"))
@@ -200,7 +139,7 @@ def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
     rows, evidence = [], Tensors()
     for known in KNOWN if name in KNOWN_FOR else KNOWN[:1]:
         found, table = attacked(task.images, FirstLayer(w1, start[known]), context, sizes.attack)
-        row = RecipeRow(
+        row = Record(
             **vars(table),
             **vars(ended),
             family=family,
@@ -211,7 +150,7 @@ def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
         )
         rows.append(row)
         evidence |= evidence_of(found, is_true(found, task.images.train, task.images.init), known)
-    return {**packed(rows, list[RecipeRow]), **evidence}
+    return {**packed(rows, list[Record]), **evidence}
 
 
 def task_of(sizes: RecipeSizes, context: Context, family: str, name: str) -> Task:
@@ -223,9 +162,9 @@ def task_of(sizes: RecipeSizes, context: Context, family: str, name: str) -> Tas
     return pool_task(context, sizes.n_train, recipe_of(sizes.base, family, name).classes)
 
 
-def ending(recipe: Recipe, trained: Trained) -> Ending:
+def ending(recipe: Recipe, trained: Trained) -> Record:
     """How a training ended."""
-    return Ending(
+    return Record(
         erased=None if math.isnan(recipe.erased) else recipe.erased,
         **vars(Displacement.of(trained.w1, trained.w1_init)),
         loss=trained.loss,
@@ -252,13 +191,13 @@ def convolution_unit(sizes: RecipeSizes, context: Context, name: str) -> Tensors
     module = None if dense else small_cnn(images.shape, generator)
     trained = train(recipe, images.train, task.y, context.stream("separation.weights"), module=module)
     if not trained.w1.isfinite().all():
-        return packed([], list[RecipeRow])
+        return packed([], list[Record])
     if not dense:
         images = cut(images, generator)
     found, table = attacked(images, FirstLayer(trained.w1), context, sizes.attack)
     if not dense:
-        table = Attacked(**vars(patch_table(found, images)), rank=table.rank)
-    row = RecipeRow(
+        table = Record(**vars(patch_table(found, images)), rank=table.rank)
+    row = Record(
         **vars(table),
         **vars(ending(recipe, trained)),
         family="convolution",
@@ -268,7 +207,7 @@ def convolution_unit(sizes: RecipeSizes, context: Context, name: str) -> Tensors
         test_accuracy=None,
     )
     true = is_true(found, images.train, images.init)
-    return {**packed([row], list[RecipeRow]), **evidence_of(found, true, KNOWN[0])}
+    return {**packed([row], list[Record]), **evidence_of(found, true, KNOWN[0])}
 
 
 def mapped(images: Bundle, generator: torch.Generator) -> Bundle:

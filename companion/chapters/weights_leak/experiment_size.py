@@ -2,86 +2,42 @@
 
 from __future__ import annotations
 
-from companion.chapters.base import Context
-from companion.chapters.base import Outcome
-from companion.chapters.base import Tensors
-from companion.chapters.packing import packed
-from companion.chapters.packing import unpacked
-from companion.chapters.separation_common import NCCCounts
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.packing import packed, unpacked
 from companion.chapters.separation_common import is_true
 from companion.chapters.weights_leak.attack import attacked
 from companion.chapters.weights_leak.images import photograph_images
-from dataclasses import dataclass
-from functools import partial
-from recon.attacks.separation import FirstLayer
-from recon.attacks.separation import Separated
-from recon.attacks.separation import SeparationSettings
+from companion.store.record import Record
+from recon.attacks.separation import FirstLayer, Separated, SeparationSettings
 from recon.nets.mlp import three_layer
-from recon.training.kkt import KKTSettings
-from recon.training.kkt import train_to_kkt
-from sklearn.metrics import roc_auc_score
-from torch import Tensor
-import torch
+from recon.training.kkt import KKTSettings, train_to_kkt
 
 
-@dataclass(frozen=True, kw_only=True)
-class CountTable:
-    """What an attack finds and what costs nothing, one-to-one.
+class SizeMetrics(Record):
+    """The map; n_train: the largest number of images in it.
 
-    matches: of the candidates with the training images · null: with held-out images · span_null: the larger of mixtures
-    of the layer's span and of the training images · best_null: the largest of all that costs nothing · excess: matches
-    minus best_null.
+    cells: One network of the map: source "cifar" or "photographs", images side × side, n_train of them, width of
+    the layers, log of the loss at the end of training.
+    cells: The same, and rank: directions that stood out of the layer and were searched.
+    cells: What an attack finds and what costs nothing, one-to-one. matches: of the candidates with the training
+    images · null: with held-out images · span_null: the larger of mixtures of the layer's span and of the training
+    images · best_null: the largest of all that costs nothing · excess: matches minus best_null.
+    cells.certainty: How well sparsity alone tells true candidates from false ones; None for an AUC where one kind
+    is missing.
     """
 
-    matches: NCCCounts
-    null: NCCCounts
-    span_null: NCCCounts
-    best_null: NCCCounts
-    excess: NCCCounts
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attacked(CountTable):
-    """The same, and rank: directions that stood out of the layer and were searched."""
-
-    rank: int
-
-
-@dataclass(frozen=True)
-class BySparsity:
-    """How well sparsity alone tells true candidates from false ones; None for an AUC where one kind is missing."""
-
-    candidates: int
-    true: int
-    auc_of_sparsity: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SizeCell(Attacked):
-    """One network of the map: source "cifar" or "photographs", images side × side, n_train of them, width of the
-    layers, log of the loss at the end of training."""
-
-    source: str
-    side: int
-    pixels: int
-    n_train: int
-    width: int
-    log_loss: float
-    certainty: BySparsity
-
-
-@dataclass(frozen=True)
-class SizeMetrics:
-    """The map; n_train: the largest number of images in it."""
-
-    n_train: int
-    cells: list[SizeCell]
-
-    def of(self, source: str) -> list[SizeCell]:
+    def of(self, source: str) -> list[Record]:
         """The cells of one source."""
         return [cell for cell in self.cells if cell.source == source]
 
-    def widest(self) -> list[SizeCell]:
+    def widest(self) -> list[Record]:
         """CIFAR-10's cells of the widest network, whatever the side."""
         width = max(cell.width for cell in self.cells)
         return [cell for cell in self.of("cifar") if cell.width == width]
@@ -141,8 +97,8 @@ def compute_size(sizes: MapSizes, context: Context) -> Outcome[SizeMetrics]:
     names += [f"cifar-{side}-{n}-{widest}" for side in sizes.sides for n in sizes.side_ns]
     names += [f"photographs-{side}-{sizes.photograph_n}-{widest}" for side in sizes.photograph_sides]
     found = context.sweep(partial(size_unit, sizes, context), names, "sizes")
-    cells = [unpacked(found[name], SizeCell) for name in names]
-    return Outcome(SizeMetrics(max(sizes.ns), cells), {"widths": torch.tensor(sizes.widths)})
+    cells = [unpacked(found[name], Record) for name in names]
+    return Outcome(SizeMetrics(n_train=max(sizes.ns), cells=cells), {"widths": torch.tensor(sizes.widths)})
 
 
 def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:
@@ -156,7 +112,7 @@ def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:
     trained = train_to_kkt(network, images.train, images.y, theta_init, KKTSettings(sizes.steps_per_image * n))
     w1 = network.unflatten(trained.theta_star)["w1"]
     found, table = attacked(images, FirstLayer(w1), context, sizes.attack)
-    cell = SizeCell(
+    cell = Record(
         **vars(table),
         source=source,
         side=side,
@@ -166,11 +122,11 @@ def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:
         log_loss=trained.log_loss,
         certainty=by_sparsity(found, is_true(found, images.train, images.init)),
     )
-    return packed(cell, SizeCell)
+    return packed(cell, Record)
 
 
-def by_sparsity(found: Separated, true: Tensor) -> BySparsity:
+def by_sparsity(found: Separated, true: Tensor) -> Record:
     """How well sparsity alone tells true candidates (r,) from false ones."""
     both = bool(true.any() and not true.all())
     auc = float(roc_auc_score(true.cpu().numpy(), found.sparsity.cpu().numpy())) if both else None
-    return BySparsity(len(true), int(true.sum()), auc)
+    return Record(candidates=len(true), true=int(true.sum()), auc_of_sparsity=auc)

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.pictures import Colour
-from companion.chapters.pictures import FREE
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import TRAIN
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import end_labels
-from companion.chapters.pictures import image_rows
-from companion.chapters.tables import MatchTable
-from companion.chapters.tables import null_text
-from companion.chapters.weights_leak.experiment_prior import PriorMetrics
-from companion.chapters.weights_leak.experiment_prior import PriorSizes
-from companion.chapters.yardstick import FEW
-from companion.chapters.yardstick import LEVEL
-from companion.chapters.yardstick import blend_share
-from companion.chapters.yardstick import preference
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
-from recon.attacks.separation import PIXEL_STD
-from recon.scoring.nulls import clears
-from torch.nn.functional import normalize
+
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.figure import Figure
+from torch.nn.functional import normalize
 
+from companion.chapters.pictures import FREE, PAGE, SERIES, TRAIN, Colour, chart, end_labels, image_rows
+from companion.chapters.tables import MatchTable, null_text
+from companion.chapters.weights_leak.experiment_prior import PriorMetrics, PriorSizes
+from companion.chapters.yardstick import FEW, LEVEL, blend_share, preference
+from companion.store.results import Claim, Result
+from recon.attacks.separation import PIXEL_STD
+from recon.scoring.nulls import clears
 
 GOAL = 0.08  # of the images, beyond the best null above NCC 0.8: 40 of 500
 

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from companion.chapters.pictures import FREE
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import REFERENCE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import TRAIN
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import ink
-from companion.chapters.pictures import note
-from companion.chapters.weights_leak.cells import KNOWN
-from companion.chapters.weights_leak.experiment_recipes import RecipeCell
-from companion.chapters.weights_leak.experiment_recipes import RecipeMetrics
-from companion.chapters.weights_leak.experiment_recipes import RecipeSizes
-from companion.chapters.weights_leak.story_size import share
-from companion.store.results import Claim
-from companion.store.results import Result
+
+import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from recon.scoring.nulls import clears
 from scipy.stats import spearmanr
-import math
-import matplotlib.pyplot as plt
+
+from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, chart, ink, note
+from companion.chapters.weights_leak.cells import KNOWN
+from companion.chapters.weights_leak.experiment_recipes import RecipeCell, RecipeMetrics, RecipeSizes
+from companion.chapters.weights_leak.story_size import share
+from companion.store.results import Claim, Result
+from recon.scoring.nulls import clears
 
 
 def recipe_claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from companion.chapters.pictures import Colour
-from companion.chapters.pictures import FREE
-from companion.chapters.pictures import PAGE
-from companion.chapters.pictures import SERIES
-from companion.chapters.pictures import TRAIN
-from companion.chapters.pictures import chart
-from companion.chapters.pictures import end_labels
-from companion.chapters.pictures import heatmap
-from companion.chapters.pictures import letters_on
-from companion.chapters.separation_common import NCCCounts
-from companion.chapters.weights_leak.experiment_recipes import RecipeCell
-from companion.chapters.weights_leak.experiment_size import MapSizes
-from companion.chapters.weights_leak.experiment_size import SizeCell
-from companion.chapters.weights_leak.experiment_size import SizeMetrics
-from companion.store.results import Claim
-from companion.store.results import Result
-from matplotlib.figure import Figure
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
+
+from companion.chapters.pictures import FREE, PAGE, SERIES, TRAIN, Colour, chart, end_labels, heatmap, letters_on
+from companion.chapters.separation_common import NCCCounts
+from companion.chapters.weights_leak.experiment_recipes import RecipeCell
+from companion.chapters.weights_leak.experiment_size import MapSizes, SizeMetrics
+from companion.store.record import Record
+from companion.store.results import Claim, Result
 
 
 def size_claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
@@ -45,7 +37,7 @@ def size_claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
     ]
 
 
-Cell = SizeCell | RecipeCell
+Cell = Record | RecipeCell
 
 
 def share(cell: Cell, counts: NCCCounts | None = None) -> float:
