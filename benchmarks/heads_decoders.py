@@ -20,8 +20,8 @@ from sklearn.linear_model import Ridge
 from timing import write
 from torch import Tensor, nn
 
-from companion.chapters.heads.experiment import Cell
 from companion.chapters.heads.given import Images, assigned, given
+from companion.chapters.heads.sizes import Cell
 from recon.attacks.heads import sparsest
 from recon.attacks.separation import FirstLayer
 from recon.images.features import backbone, features

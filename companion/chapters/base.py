@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -91,6 +92,16 @@ class Experiment(Generic[S, M]):
     on_gpu: bool = True
     shape: tuple[int, int, int] | None = None
     paper_size: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, experiment: ModuleType, story: ModuleType, *, cost: str, section: str = "", **more: Any) -> Experiment:
+        """From its two files: `SIZES`, `Metrics` and `compute` of one, `claims` and `FIGURES` of the other.  cost: at
+        smoke, laptop and paper, with commas between · more: further fields; sizes, where they have a file of their own.
+        """
+        what = {"metrics": experiment.Metrics, "compute": experiment.compute, "section": section}
+        what |= {"claims": story.claims, "figures": story.FIGURES}
+        what |= more if "sizes" in more else {"sizes": experiment.SIZES, **more}
+        return cls(cost=dict(zip(("smoke", "laptop", "paper"), cost.split(", "), strict=True)), **what)
 
     def at_paper_size(self, sizes: S) -> bool:
         """Whether these sizes are the paper's, as far as it states them."""

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from companion.chapters.all_but_one.experiment_linear import nearest_known, trained, with_another, without
-from companion.chapters.all_but_one.experiment_reader import READER, Digits, guesses_of, varied
+from companion.chapters.all_but_one.experiment_reader import SIZES as READER
+from companion.chapters.all_but_one.experiment_reader import Digits, guesses_of, varied
 from recon.nets.mlp import MLP, affine
 from recon.training.inner_problem import Objective
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from companion.chapters.architectures.experiment import DENSE_SIZES, candidate_labels
+from companion.chapters.architectures.experiment import SIZES as DENSE_SIZES
+from companion.chapters.architectures.experiment import candidate_labels
 
 
 def test_labels_of_candidates_are_in_equal_shares():

@@ -17,7 +17,7 @@ from companion.chapters.bilevel_hidden.experiment import (
     converged,
     mean_and_sd,
 )
-from companion.chapters.bilevel_hidden.experiment_path import PATH_SIZES
+from companion.chapters.bilevel_hidden.experiment_path import SIZES as PATH_SIZES
 from companion.chapters.bilevel_hidden.story import claims
 from companion.chapters.run import run
 from companion.store.record import Record

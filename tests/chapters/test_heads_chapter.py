@@ -12,8 +12,9 @@ from torch import nn
 
 from companion.chapters import registry
 from companion.chapters.base import Context
-from companion.chapters.heads.experiment import Cell, Metrics
+from companion.chapters.heads.experiment import Metrics
 from companion.chapters.heads.given import Images, assigned, given
+from companion.chapters.heads.sizes import Cell
 from companion.store.record import Record
 from recon.attacks.heads import Public
 from recon.errors import ReconError

@@ -8,11 +8,14 @@ import pytest
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.landscape.experiment_bilevel import BILEVEL_SIZES, BySet
-from companion.chapters.landscape.experiment_decoreco import CONVERGED, DECORECO_SIZES, DEEP
+from companion.chapters.landscape.experiment_bilevel import SIZES as BILEVEL_SIZES
+from companion.chapters.landscape.experiment_bilevel import BySet
+from companion.chapters.landscape.experiment_decoreco import CONVERGED, DEEP
+from companion.chapters.landscape.experiment_decoreco import SIZES as DECORECO_SIZES
 from companion.chapters.landscape.shared import SeedImages, different, summarise
-from companion.chapters.landscape.story_bilevel import bilevel_claims, crossing_text
-from companion.chapters.landscape.story_decoreco import decoreco_claims
+from companion.chapters.landscape.story_bilevel import claims as bilevel_claims
+from companion.chapters.landscape.story_bilevel import crossing_text
+from companion.chapters.landscape.story_decoreco import claims as decoreco_claims
 from recon.images.registry import load_pool
 
 SIZES = BILEVEL_SIZES

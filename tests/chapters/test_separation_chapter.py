@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.separation.experiment import SIZES, Metrics, Refined, Simpler, best_null_images, smears
+from companion.chapters.separation.experiment import Metrics, Refined, Simpler, best_null_images, smears
+from companion.chapters.separation.sizes import SIZES
 from companion.chapters.separation.story import claims
 from companion.chapters.separation_common import (
     OTHERS,

@@ -24,17 +24,16 @@ from companion.chapters.weights_leak.attack import (
     separated_of,
 )
 from companion.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, cell_of, file_name, recipe_of
-from companion.chapters.weights_leak.experiment_recipes import (
-    RECIPE_SIZES,
-    RecipeCell,
-    RecipeMetrics,
-    compute_recipes,
-    recipe_unit,
-)
-from companion.chapters.weights_leak.experiment_size import MAP_SIZES, SizeMetrics, by_sparsity
+from companion.chapters.weights_leak.experiment_recipes import SIZES as RECIPE_SIZES
+from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
+from companion.chapters.weights_leak.experiment_recipes import RecipeCell, recipe_unit
+from companion.chapters.weights_leak.experiment_recipes import compute as compute_recipes
+from companion.chapters.weights_leak.experiment_size import SIZES as MAP_SIZES
+from companion.chapters.weights_leak.experiment_size import Metrics as SizeMetrics
+from companion.chapters.weights_leak.experiment_size import by_sparsity
 from companion.chapters.weights_leak.images import Task, photograph_images
-from companion.chapters.weights_leak.story_recipes import recipe_claims
-from companion.chapters.weights_leak.story_size import size_claims
+from companion.chapters.weights_leak.story_recipes import claims as recipe_claims
+from companion.chapters.weights_leak.story_size import claims as size_claims
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, Separated, SeparationSettings
 from recon.images.bundle import Bundle

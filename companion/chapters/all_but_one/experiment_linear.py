@@ -16,7 +16,7 @@ from recon.scoring.matching import nearest
 from recon.training.inner_problem import Objective, solve_affine, with_ones
 
 
-class LinearMetrics(Record):
+class Metrics(Record):
     """n_train: the largest n.
 
     rows: One loss and one n: every image was once the missing one. exact, single: from weights in float64, and
@@ -38,7 +38,7 @@ class LinearSizes:
     weight_decay: float = 1e-2
 
 
-LINEAR = {
+SIZES = {
     "smoke": LinearSizes(ns=(20, 40), weight_decay=1.0),  # rounding stays below what tests compare
     "laptop": LinearSizes(),
     "paper": LinearSizes(ns=(40, 100, 200, 500, 1000)),
@@ -51,7 +51,7 @@ HALF_A_LEVEL = 1 / 510
 SHOWN = 8
 
 
-def compute_linear(sizes: LinearSizes, context: Context) -> Outcome[LinearMetrics]:
+def compute(sizes: LinearSizes, context: Context) -> Outcome[Metrics]:
     """Both losses at every n; the pictures are of the logistic loss at the largest."""
     rows: list[Record] = []
     arrays: Tensors = {}
@@ -60,7 +60,7 @@ def compute_linear(sizes: LinearSizes, context: Context) -> Outcome[LinearMetric
             row, pictures = closed(loss, n, sizes.weight_decay, context)
             rows.append(row)
             arrays = pictures if loss == "logistic" else arrays
-    return Outcome(LinearMetrics(n_train=rows[-1].n, rows=rows), arrays)
+    return Outcome(Metrics(n_train=rows[-1].n, rows=rows), arrays)
 
 
 def closed(loss: str, n: int, weight_decay: float, context: Context) -> tuple[Record, Tensors]:

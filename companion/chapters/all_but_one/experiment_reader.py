@@ -21,7 +21,7 @@ from recon.optim.rng import named
 from recon.scoring.metrics import mse
 
 
-class ReaderMetrics(Record):
+class Metrics(Record):
     """n_train: of every network · network, linear: the reconstructor and ridge regression · nearest_known,
     nearest_prior, class_mean, mean: mse of what costs nothing: nearest known image, nearest image of the shadow
     networks, mean of the known images of its class, mean of all · knows: rank correlation, over the victims
@@ -52,7 +52,7 @@ class ReaderSizes:
     asked: int = 50
 
 
-READER = {
+SIZES = {
     "smoke": ReaderSizes(
         n_known=30,
         shadows=80,
@@ -109,7 +109,7 @@ def varied(x: Tensor, generator: torch.Generator) -> Tensor:
     return F.grid_sample(x.view(-1, 1, 8, 8), grid, align_corners=False).flatten(1)
 
 
-def compute_reader(sizes: ReaderSizes, context: Context) -> Outcome[ReaderMetrics]:
+def compute(sizes: ReaderSizes, context: Context) -> Outcome[Metrics]:
     """Shadow networks, both readers, and what costs nothing; then the same victims by retraining."""
     digits = Digits.of(sizes, context.seed)
     network = MLP((digits.known[0].shape[1], sizes.width, 10), smoothing=SMOOTHING)
@@ -123,7 +123,7 @@ def compute_reader(sizes: ReaderSizes, context: Context) -> Outcome[ReaderMetric
     doubles = AllButOne(network, start, digits.known[0].double(), digits.known[1], sizes.recipe)
     inverted = [inversion(doubles, digits, k) for k in range(sizes.inverted)]
     free = costs_nothing(digits)
-    metrics = ReaderMetrics(
+    metrics = Metrics(
         n_train=sizes.n_known + 1,
         shadows=sizes.shadows,
         network=reading(found["network"], digits.victims[0]),

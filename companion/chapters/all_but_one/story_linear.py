@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
-from companion.chapters.all_but_one.experiment_linear import LinearMetrics, LinearSizes
+from companion.chapters.all_but_one.experiment_linear import LinearSizes
+from companion.chapters.all_but_one.experiment_linear import Metrics as LinearMetrics
 from companion.chapters.pictures import image_rows
 from companion.store.record import Record
 from companion.store.results import Claim, Result
@@ -15,7 +16,7 @@ from companion.store.results import Claim, Result
 MOST = 0.9  # a share of images that counts as nearly all
 
 
-def linear_claims(metrics: LinearMetrics, _: LinearSizes) -> list[Claim]:
+def claims(metrics: LinearMetrics, _: LinearSizes) -> list[Claim]:
     """Exact."""
     return [exact_claim(metrics)]
 
@@ -88,4 +89,4 @@ def _distance(value: float) -> str:
     return f"{value:.0f}" if value >= 9.5 or value < 1e-9 else f"{value:.1g}"
 
 
-LINEAR_FIGURES: dict[str, Callable[[Result[LinearMetrics]], Figure]] = {"images": plot_linear_images}
+FIGURES: dict[str, Callable[[Result[LinearMetrics]], Figure]] = {"images": plot_linear_images}

@@ -9,7 +9,8 @@ from statistics import median
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from companion.chapters.all_but_one.experiment_reader import ReaderMetrics, ReaderSizes
+from companion.chapters.all_but_one.experiment_reader import Metrics as ReaderMetrics
+from companion.chapters.all_but_one.experiment_reader import ReaderSizes
 from companion.chapters.all_but_one.story_linear import SHOWN
 from companion.chapters.pictures import FREE, PAGE, TRAIN, chart, image_rows, note
 from companion.store.results import Claim, Result
@@ -17,7 +18,7 @@ from companion.store.results import Claim, Result
 HALF_A_LEVEL = (1 / 510) ** 2  # of a pixel, squared
 
 
-def reader_claims(metrics: ReaderMetrics, _: ReaderSizes) -> list[Claim]:
+def claims(metrics: ReaderMetrics, _: ReaderSizes) -> list[Claim]:
     """Practice, and retraining."""
     return [practice_claim(metrics), retrain_claim(metrics)]
 
@@ -115,4 +116,4 @@ def plot_errors(result: Result[ReaderMetrics]) -> Figure:
     return figure
 
 
-READER_FIGURES: dict[str, Callable[[Result[ReaderMetrics]], Figure]] = {"digits": plot_digits, "errors": plot_errors}
+FIGURES: dict[str, Callable[[Result[ReaderMetrics]], Figure]] = {"digits": plot_digits, "errors": plot_errors}

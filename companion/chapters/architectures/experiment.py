@@ -49,7 +49,7 @@ class DenseNet(Record):
         return f"{self.depth} layers, {self.classes} classes"
 
 
-class DenseMetrics(Record):
+class Metrics(Record):
     """All networks; n_train, width: of each.
 
     nets: A fully connected network in two trainings: from PyTorch's start by gradient descent, for the adversary
@@ -80,7 +80,7 @@ class DenseSizes:
     decoreco_steps: int
 
 
-DENSE_SIZES = {
+SIZES = {
     "smoke": DenseSizes(
         n_train=10,
         width=64,
@@ -123,11 +123,11 @@ SCALES = (1e-3, 1e-2, 1e-1)  # of its multipliers
 AMPLE = 2  # directions searched and candidates, for each training image
 
 
-def compute_dense(sizes: DenseSizes, context: Context) -> Outcome[DenseMetrics]:
+def compute(sizes: DenseSizes, context: Context) -> Outcome[Metrics]:
     """Every depth with two classes, then every number of classes with three layers."""
     cells = [(depth, 2) for depth in sizes.depths] + [(3, classes) for classes in sizes.classes]
     nets = [dense_net(sizes, context, depth, classes) for depth, classes in cells]
-    return Outcome(DenseMetrics(n_train=sizes.n_train, width=sizes.width, nets=nets), {})
+    return Outcome(Metrics(n_train=sizes.n_train, width=sizes.width, nets=nets), {})
 
 
 def dense_net(sizes: DenseSizes, context: Context, depth: int, classes: int) -> DenseNet:

@@ -15,10 +15,10 @@ from companion.chapters.architectures.experiment import (
     SAME_NETWORK,
     SEPARATION,
     START,
-    DenseMetrics,
     DenseNet,
     DenseSizes,
 )
+from companion.chapters.architectures.experiment import Metrics as DenseMetrics
 from companion.chapters.pictures import FREE, PAGE, SERIES, Colour, chart, end_labels
 from companion.store.record import Record
 from companion.store.results import Claim, Result
@@ -26,7 +26,7 @@ from companion.store.results import Claim, Result
 MOST, FEW = 0.5, 0.1  # of the training images, beyond the best null
 
 
-def dense_claims(metrics: DenseMetrics, _: DenseSizes) -> list[Claim]:
+def claims(metrics: DenseMetrics, _: DenseSizes) -> list[Claim]:
     """Of fully connected networks."""
     return [no_protection(metrics), unknown_start(metrics)]
 
@@ -125,4 +125,4 @@ def _panel(ax: Axes, nets: list[DenseNet], x: list[int], n: int) -> list[tuple[f
     return [*ends, (null[-1], "best null", FREE)]
 
 
-DENSE_FIGURES: dict[str, Callable[[Result[DenseMetrics]], Figure]] = {"dense": plot_dense}
+FIGURES: dict[str, Callable[[Result[DenseMetrics]], Figure]] = {"dense": plot_dense}

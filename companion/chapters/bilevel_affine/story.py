@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from companion.chapters.bilevel_affine.experiment import Metrics, Sizes
 from companion.chapters.bilevel_common import PAPER_AFFINE
+from companion.chapters.bilevel_pictures import plot_starts
 from companion.chapters.pictures import FREE, PAGE, TRAIN, chart, end_labels
 from companion.store.results import Claim, orders_below, verdict
 
@@ -91,3 +92,6 @@ def plot_toy(energies: Sequence[float], apart: Sequence[float]) -> Figure:
     ax.set(xlabel="outer step", ylabel="squared distance, start = 1", xlim=(0, len(energies) - 1))
     end_labels(ax, ends)
     return figure
+
+
+FIGURES = {"starts": plot_starts}

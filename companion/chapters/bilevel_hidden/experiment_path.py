@@ -32,7 +32,7 @@ from recon.scoring.matching import nearest
 from recon.scoring.metrics import ncc
 
 
-class PathMetrics(Record):
+class Metrics(Record):
     """`bilevel-hidden-path`. relative_step: longest step, of ‖x‖ · nulls: ‖θ* − θ‖² of another seed, of θ = 0; the
     nearest training image of held-out ones · paths: inner start -> start of the images.
 
@@ -57,7 +57,7 @@ class PathSizes:
     n_held_out: int = 200
 
 
-PATH_SIZES = {
+SIZES = {
     "smoke": PathSizes(
         n_train=6, width=8, steps=4, relative_step=0.1, weight_decay=0.1, train_iterations=150, n_held_out=50
     ),
@@ -98,7 +98,7 @@ class OnTheWay:
         return {**after, "accepted": {**after["accepted"], **seen, "alike": alike, "trace": trace}}
 
 
-def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:
+def compute(sizes: PathSizes, context: Context) -> Outcome[Metrics]:
     """Every start of the images and of the inner problem; every way stored when it has ended."""
     whole = Sizes(
         n_train=sizes.n_train,
@@ -119,7 +119,7 @@ def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:
     by_inner = {
         inner: {start: _path(found[f"{inner} {start}"], images) for start in PATH_STARTS} for inner in PATH_INNER
     }
-    metrics = PathMetrics(
+    metrics = Metrics(
         n_train=len(images.train),
         width=sizes.width,
         n_params=one_hidden(sizes.width, images.train.shape[1]).n_params,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from companion.chapters.bilevel_common import PAPER_HIDDEN
 from companion.chapters.bilevel_hidden.experiment import Metrics, Sizes
+from companion.chapters.bilevel_pictures import plot_starts
 from companion.store.record import Record
 from companion.store.results import Claim, orders_below, verdict
 
@@ -134,3 +135,6 @@ def _findings(metrics: Metrics) -> list[Claim]:
             null_value=null.other_seed_sum,
         ),
     ]
+
+
+FIGURES = {"starts": plot_starts}

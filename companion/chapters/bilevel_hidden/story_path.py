@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import torch
 from matplotlib.figure import Figure
 
-from companion.chapters.bilevel_hidden.experiment_path import PathMetrics, PathSizes
+from companion.chapters.bilevel_hidden.experiment_path import Metrics as PathMetrics
+from companion.chapters.bilevel_hidden.experiment_path import PathSizes
 from companion.chapters.bilevel_pictures import LABELS
 from companion.chapters.pictures import image_rows
 from companion.store.record import Record
@@ -21,7 +22,7 @@ from recon.scoring.matching import nearest
 ALIKE, FALLEN = 0.9, 0.25  # NCC with the start; share of the distance to the released weights that has gone meanwhile
 
 
-def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
+def claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
     """What Figs. 2b and 4 show, on the way and at the end."""
     return [
         _on_the_way(
@@ -99,3 +100,6 @@ def _add_nearest(rows: list[tuple[str, torch.Tensor, str]], titles: list[list[st
     found = nearest(rows[-1][1], train, "l2")
     rows.append(("nearest\ntraining image", train[found.index], "grey"))
     titles += [[] for _ in range(len(rows) - 1 - len(titles))] + [[f"{d:.1f}" for d in found.score]]
+
+
+FIGURES = {"images": plot_path_images}

@@ -27,7 +27,7 @@ from recon.training.weight_decay import DecaySettings, train_with_decay
 # ------------------------------------------------------------------------------------------------------ membership
 
 
-class MemberMetrics(Record):
+class Metrics(Record):
     """All networks, each with a pool of `ratio` times as many other images; n_train: the largest number.
 
     cells: One network: recipe, n_train images, width · log_loss: natural logarithm of the training loss · left:
@@ -63,7 +63,7 @@ class MemberSizes:
     draws: int = 200
 
 
-MEMBER_SIZES = {
+SIZES = {
     "smoke": MemberSizes(
         networks=((20, 64),), shadow_n=20, rounds=2, steps=60, decay=DecaySettings(steps=60), ratio=2, draws=50
     ),
@@ -97,7 +97,7 @@ class Net:
     log_loss: float
 
 
-def compute(sizes: MemberSizes, context: Context) -> Outcome[MemberMetrics]:
+def compute(sizes: MemberSizes, context: Context) -> Outcome[Metrics]:
     """Every recipe at every number of images."""
     cells, arrays = [], Tensors()
     for n, width in sizes.networks:
@@ -106,7 +106,7 @@ def compute(sizes: MemberSizes, context: Context) -> Outcome[MemberMetrics]:
             cell, scores = cell_of(recipe, pool, width, sizes, context)
             cells.append(cell)
             arrays |= {f"{recipe}, {n}, {width}: {name}": score for name, score in scores.items()}
-    return Outcome(MemberMetrics(n_train=max(cell.n_train for cell in cells), ratio=sizes.ratio, cells=cells), arrays)
+    return Outcome(Metrics(n_train=max(cell.n_train for cell in cells), ratio=sizes.ratio, cells=cells), arrays)
 
 
 def pool_of(n: int, ratio: int, context: Context) -> Pool:

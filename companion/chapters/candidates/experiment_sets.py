@@ -31,7 +31,7 @@ from recon.training.kkt import KKTSettings, Trained, certificate, train_to_kkt
 from recon.training.weight_decay import DecaySettings, train_with_decay
 
 
-class SetMetrics(Record):
+class Metrics(Record):
     """sets: by name, the training images first · floor: ‖θ⁰‖² · null_natural: share of other photographs that look
     natural. With the fields of `Trained`.
 
@@ -82,7 +82,7 @@ class SetSizes:
     steps_back: int = 10
 
 
-SET_SIZES = {
+SIZES = {
     "smoke": SetSizes(
         n_train=20,
         width=64,
@@ -150,7 +150,7 @@ def _trained(network: MLP, start: str, images: Bundle, steps: int, context: Cont
     return train_to_kkt(network, images.train, images.y, theta_init, KKTSettings(steps)).theta_star
 
 
-def compute(sizes: SetSizes, context: Context) -> Outcome[SetMetrics]:
+def compute(sizes: SetSizes, context: Context) -> Outcome[Metrics]:
     """Train; build the pairs; hold them against the conditions; train on them; and look how far a cell reaches."""
     images = context.images(sizes.n_train)
     network, theta_init = started(sizes, context, images)
@@ -163,7 +163,7 @@ def compute(sizes: SetSizes, context: Context) -> Outcome[SetMetrics]:
     rows = {name: row(network, theta, truth, v, natural) for name, v in moves.items()}
     pairs = split(truth, moves[NOISE])
     twin, separated = twin_of(pairs, released, theta_init, sizes, context, images)
-    metrics = SetMetrics(
+    metrics = Metrics(
         **flat(released.metrics()),
         n_train=len(images),
         width=sizes.width,

@@ -8,7 +8,8 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from companion.chapters.candidates.experiment_members import MemberMetrics, MemberSizes
+from companion.chapters.candidates.experiment_members import MemberSizes
+from companion.chapters.candidates.experiment_members import Metrics as MemberMetrics
 from companion.chapters.candidates.names import FREE, KKT, SHADOWED
 from companion.chapters.candidates.story_sets import NO
 from companion.chapters.pictures import FREE as FREE_COLOUR
@@ -18,7 +19,7 @@ from companion.store.results import Claim, Result
 
 
 # ------------------------------------------------------------------------------------------------------ membership
-def member_claims(metrics: MemberMetrics, _: MemberSizes) -> list[Claim]:
+def claims(metrics: MemberMetrics, _: MemberSizes) -> list[Claim]:
     """Multipliers against shadow networks."""
     return [against_shadows(metrics)]
 
@@ -78,4 +79,4 @@ def _interval(ax: Axes, y: int, cell: Record, name: str) -> None:
     ax.plot(rates.tpr_1, y, "o", ms=6, color=colour, mfc="white" if known else colour, mew=1.5)
 
 
-MEMBER_FIGURES: dict[str, Callable[[Result[MemberMetrics]], Figure]] = {"scores": plot_scores}
+FIGURES: dict[str, Callable[[Result[MemberMetrics]], Figure]] = {"scores": plot_scores}

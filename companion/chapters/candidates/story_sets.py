@@ -9,7 +9,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from companion.chapters.candidates.experiment_sets import SetMetrics, SetSizes
+from companion.chapters.candidates.experiment_sets import Metrics as SetMetrics
+from companion.chapters.candidates.experiment_sets import SetSizes
 from companion.chapters.candidates.names import NOISE, NOT_BLIND, PHOTOGRAPH, TRUTH
 from companion.chapters.pictures import FREE as FREE_COLOUR
 from companion.chapters.pictures import HELD_OUT as HELD_OUT_COLOUR
@@ -26,7 +27,7 @@ NO = "not reproduced"
 ROUNDING = 1e-10  # a relative difference below this is rounding in float64
 
 
-def set_claims(metrics: SetMetrics, _: SetSizes) -> list[Claim]:
+def claims(metrics: SetMetrics, _: SetSizes) -> list[Claim]:
     """Other sets: exact, no photographs, and what separation makes of them."""
     return [exact(metrics), photographs(metrics), separated(metrics)]
 
@@ -154,7 +155,7 @@ def plot_separated(result: Result[SetMetrics]) -> Figure:
     return figure
 
 
-SET_FIGURES: dict[str, Callable[[Result[SetMetrics]], Figure]] = {
+FIGURES: dict[str, Callable[[Result[SetMetrics]], Figure]] = {
     "pairs": plot_pairs,
     "slide": plot_slide,
     "separated": plot_separated,

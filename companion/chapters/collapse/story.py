@@ -117,3 +117,6 @@ def plot_explained(result: Result[Metrics]) -> Figure:
     axes[0].set_yticks(range(len(CANDIDATES)), list(CANDIDATES))
     axes[0].invert_yaxis()
     return figure
+
+
+FIGURES = {"objective": plot_objective, "images": plot_images, "explained": plot_explained}

@@ -25,10 +25,9 @@ from companion.chapters.decoreco_adversary.discrimination import (
 )
 from companion.chapters.decoreco_adversary.evidence import EVIDENCE, features
 from companion.chapters.decoreco_adversary.networks import Outside, attack_network, is_true
+from companion.chapters.decoreco_adversary.sizes import Sizes
 from companion.chapters.separation_common import TRUE_NCC
 from companion.store.record import Record
-from recon.attacks.recover import RecoverSettings
-from recon.attacks.separation import SeparationSettings
 from recon.images.partitions import centre
 from recon.scoring.certainty import calibrated, probability, shadow_classifier
 from recon.scoring.matching import rescale
@@ -73,58 +72,6 @@ class Metrics(Record):
     the true accepted with at most 1 % of the false; share of true ones among the 20 most trusted; rank correlation
     with the NCC to the nearest training image.
     """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """`networks` released nets, each on n_train images of its own, attacked by DecoReco and by separation; and as many
-    on more_n images each, attacked by separation alone, which begins to fail there.  Each is judged by what the others
-    teach.  train_steps: for n_train images, more for more · draws: of the bootstrap."""
-
-    n_train: int
-    more_n: int
-    width: int
-    train_steps: int
-    networks: int
-    attack: RecoverSettings
-    separation: SeparationSettings
-    draws: int = 1000
-
-    def steps(self, n: int) -> int:
-        """Training steps for n images."""
-        return self.train_steps * n // self.n_train
-
-
-SIZES = {
-    "smoke": Sizes(
-        n_train=20,
-        more_n=40,
-        width=64,
-        train_steps=150,
-        networks=2,
-        attack=RecoverSettings(m=40, restarts=2, steps=200, scale_steps=40),
-        separation=SeparationSettings(first_rank=8, iterations=40, restarts=2),
-        draws=100,
-    ),
-    "laptop": Sizes(
-        n_train=60,
-        more_n=120,
-        width=300,
-        train_steps=360,
-        networks=3,
-        attack=RecoverSettings(m=120, restarts=1, steps=500),
-        separation=SeparationSettings(restarts=2),
-    ),
-    "paper": Sizes(
-        n_train=100,
-        more_n=200,
-        width=1000,
-        train_steps=600,
-        networks=10,
-        attack=RecoverSettings(m=200, restarts=4),
-        separation=SeparationSettings(restarts=4),
-    ),
-}
 
 
 ARMS = ("decoreco", "separated", "more")

@@ -14,7 +14,7 @@ from torch import Tensor
 from companion.chapters.base import Context, Tensors
 from companion.chapters.common import ReleasedNet, nulls_of, train_released
 from companion.chapters.decoreco_adversary.evidence import evidence, sharpness
-from companion.chapters.decoreco_adversary.experiment import Sizes
+from companion.chapters.decoreco_adversary.sizes import Sizes
 from companion.chapters.separation_common import TRUE_NCC
 from recon.attacks.recover import energy_gradient, recover
 from recon.attacks.separation import FirstLayer, separate

@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from companion.chapters.decoreco_adversary.discrimination import TRUSTED
-from companion.chapters.decoreco_adversary.experiment import Metrics, Sizes
+from companion.chapters.decoreco_adversary.experiment import Metrics
+from companion.chapters.decoreco_adversary.sizes import Sizes
 from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows, note
 from companion.store.record import Record
 from companion.store.results import Claim, Result, by_another_attack

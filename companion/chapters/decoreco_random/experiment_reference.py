@@ -10,7 +10,7 @@ from companion.chapters.reference_common import ReferenceArm, ReferenceSizes, ru
 from companion.store.record import Record
 
 
-class ReferenceMetrics(Record):
+class Metrics(Record):
     """The network that the recipe attacks, and a row for each start (and precision)."""
 
     def arm(self, start: str, precision: str = "float32") -> ReferenceArm:
@@ -37,7 +37,7 @@ class ReferenceTable:
     biases: str = "all"
 
 
-REFERENCE_SIZES = {
+SIZES = {
     "smoke": ReferenceTable(n_train=20, width=64, steps=60),
     "laptop": ReferenceTable(n_train=20, width=200, steps=2000),
     "paper": ReferenceTable(
@@ -49,7 +49,7 @@ REFERENCE_SIZES = {
 }
 
 
-def compute_reference(sizes: ReferenceTable, context: Context) -> Outcome[ReferenceMetrics]:
+def compute(sizes: ReferenceTable, context: Context) -> Outcome[Metrics]:
     """One network, one run of the recipe after the other."""
     images = context.images(sizes.n_train)
     weights, net = train_reference(context, images, sizes.width, sizes.biases)
@@ -59,4 +59,4 @@ def compute_reference(sizes: ReferenceTable, context: Context) -> Outcome[Refere
         arm, own = run_arm(context, images, weights, recipe, start)
         arms.append(arm)
         arrays |= {f"{name}_{start}_{precision}": tensor for name, tensor in own.items()}
-    return Outcome(ReferenceMetrics(n_train=len(images), net=net, arms=arms), arrays | kept_arrays(images))
+    return Outcome(Metrics(n_train=len(images), net=net, arms=arms), arrays | kept_arrays(images))

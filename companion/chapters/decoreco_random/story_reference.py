@@ -8,7 +8,8 @@ from collections.abc import Callable
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from companion.chapters.decoreco_random.experiment_reference import ReferenceMetrics, ReferenceTable
+from companion.chapters.decoreco_random.experiment_reference import Metrics as ReferenceMetrics
+from companion.chapters.decoreco_random.experiment_reference import ReferenceTable
 from companion.chapters.pictures import PAGE, SERIES, STARTS, Colour, chart, end_labels
 from companion.chapters.reference_common import UNDECIDED, came_text, if_in_full
 from companion.chapters.yardstick import in_words as yardsticks
@@ -16,7 +17,7 @@ from companion.chapters.yardstick import recovery
 from companion.store.results import Claim, Result
 
 
-def reference_claims(metrics: ReferenceMetrics, _: ReferenceTable) -> list[Claim]:
+def claims(metrics: ReferenceMetrics, _: ReferenceTable) -> list[Claim]:
     """The published recipe on few images: from which start it finds them.
 
     "The scale decides" holds if images are recovered from the tuned scale (`companion.chapters.yardstick`) and from
@@ -76,4 +77,4 @@ def plot_descent(result: Result[ReferenceMetrics]) -> Figure:
     return figure
 
 
-REFERENCE_FIGURES: dict[str, Callable[[Result[ReferenceMetrics]], Figure]] = {"descent": plot_descent}
+FIGURES: dict[str, Callable[[Result[ReferenceMetrics]], Figure]] = {"descent": plot_descent}

@@ -1,19 +1,15 @@
 """Chapter 4, section (b), §4.4 and Figs. 6 to 8: the published recipe from the tuned scale of its start."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.decoreco_tuned.experiment import PUBLISHED_SIZES, PublishedMetrics, compute_published
-from companion.chapters.decoreco_tuned.story import FIGURES, claims
+from companion.chapters.decoreco_tuned import experiment, story
 
-DECORECO_PUBLISHED = Experiment(
+DECORECO_PUBLISHED = Experiment.of(
+    experiment,
+    story,
     name="decoreco-published",
     chapter="04-decoreco",
     section="4.4",
     summary="Fig. 8 by the published recipe, from the tuned scale of its start, with its full budget",
-    cost={"smoke": "2 s", "laptop": "20 s", "paper": "three hours"},
-    sizes=PUBLISHED_SIZES,
-    metrics=PublishedMetrics,
-    compute=compute_published,
-    claims=claims,
-    figures=FIGURES,
+    cost="2 s, 20 s, three hours",
     paper_size={"n_train": 500, "width": 1000},
 )

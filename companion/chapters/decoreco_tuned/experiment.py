@@ -32,7 +32,7 @@ from recon.scoring.matching import one_to_one, padded
 from recon.scoring.nulls import null_curves
 
 
-class PublishedMetrics(Record):
+class Metrics(Record):
     """The published recipe from the tuned scale of its start: the network that it attacks, how far it came and what it
     matched, and Figs. 6 to 8 of its m results.
 
@@ -66,7 +66,7 @@ class PublishedSizes:
     rounded: bool = False
 
 
-PUBLISHED_SIZES = {
+SIZES = {
     "smoke": PublishedSizes(n_train=20, width=64, steps=100),
     "laptop": PublishedSizes(n_train=50, width=500, steps=1000),
     # the run that is kept rounded its operands; benchmarks/precision.py has what that saves and changes
@@ -101,7 +101,7 @@ EXACT = 1e-5  # a relative error of a product above which its operands were roun
 ROUNDED = "bfloat16 operands"  # unlike "bfloat16", which is a wish: see `recon.attacks.haim_recipe.products_in`
 
 
-def compute_published(sizes: PublishedSizes, context: Context) -> Outcome[PublishedMetrics]:
+def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     """One network, one run of the recipe; its results in the order of what they explain of the weights."""
     images = context.images(sizes.n_train)
     said = ReferenceSizes(steps=sizes.steps, precision=ROUNDED if sizes.rounded else "float32")
@@ -123,7 +123,7 @@ def compute_published(sizes: PublishedSizes, context: Context) -> Outcome[Publis
     others = gallery(context.pool, images.train_index, images.mean)
     listed = ranking(x_hat[order], images.train, others, blends, images.mean, images.shape, stream)
     arm = arm_of(found, weights, said, START, table, seconds)
-    metrics = PublishedMetrics(n_train=sizes.n_train, m=m, net=net, arm=arm, shown=shown_ranks(listed))
+    metrics = Metrics(n_train=sizes.n_train, m=m, net=net, arm=arm, shown=shown_ranks(listed))
     arrays = {"x_hat": x_hat[order], "contribution": share[order], "trace": found.accepted["trace"]}
     return Outcome(metrics, {**arrays, **kept_arrays(images), **null_arrays(nulls, images)})
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from matplotlib.figure import Figure
 from torch.nn.functional import normalize
 
-from companion.chapters.decoreco_tuned.experiment import PublishedMetrics, PublishedSizes
+from companion.chapters.decoreco_tuned.experiment import Metrics as PublishedMetrics
+from companion.chapters.decoreco_tuned.experiment import PublishedSizes
 from companion.chapters.decoreco_tuned.ranking import CHANCE
 from companion.chapters.pictures import FREE_NULLS, image_rows, shown
 from companion.chapters.reference_common import came_text, if_in_full

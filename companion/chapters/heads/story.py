@@ -8,7 +8,8 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
-from companion.chapters.heads.experiment import SGD, HeadCell, Metrics, Sizes
+from companion.chapters.heads.experiment import HeadCell, Metrics
+from companion.chapters.heads.sizes import SGD, Sizes
 from companion.chapters.pictures import (
     FREE,
     HELD_OUT,

@@ -11,8 +11,10 @@ from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.landscape.distances import set_distances
 from companion.chapters.landscape.shared import (
     PER_SEED,
+    Grid,
     Problem,
     SeedImages,
+    Sizes,
     affine_released,
     different,
     measure,
@@ -23,8 +25,6 @@ from recon.analysis.landscape import bilevel_energy, in_span, mixed_starts, stat
 from recon.analysis.level_set import Walk, balance, level, solution_set, sufficient, walk
 from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace
-
-Grid = list[list[float]]  # [i][j] is the start with λ₁[i], λ₂[j]
 
 
 class BySet(Record):
@@ -60,7 +60,7 @@ class Connections(Record):
         }
 
 
-class BilevelMetrics(Record):
+class Metrics(Record):
     """`landscape-bilevel`. converged: share of runs below the tolerance · steps: of each seed · null_distance_to_truth:
     of held-out images.
 
@@ -88,25 +88,6 @@ class BilevelMetrics(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """§4.5, eq. (10). n_train: images per seed · seeds: each with images, noise and network of its own · steps,
-    step_size, momentum, tol: of the bilevel descent, as in chapter 3 · pairs, points: segments between end points, and
-    points on each · line_points: on the lines from the truth · lambdas: λ₁ and λ₂."""
-
-    n_train: int
-    seeds: int
-    steps: int
-    pairs: int = 40
-    points: int = 11
-    line_points: int = 101
-    weight_decay: float = 1e-2
-    step_size: float = 0.3
-    momentum: float = 0.5
-    tol: float = 1e-8
-    lambdas: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
-
-
-@dataclass(frozen=True, kw_only=True)
 class BilevelSizes(Sizes):
     """fine, fine_steps: points per axis of the fine map · walk_n, walk_points, walk_steps: images of the walk between
     training sets, frames of each of its legs (odd), of the attack that makes its ends without bounds."""
@@ -118,7 +99,7 @@ class BilevelSizes(Sizes):
     fine_steps: int = 600
 
 
-BILEVEL_SIZES = {
+SIZES = {
     "smoke": BilevelSizes(
         n_train=10,
         seeds=2,
@@ -143,12 +124,12 @@ ROUTES = ("to_partition", "to_random", "box_partition", "box_random")
 SHOWN = 8  # images of the walk that a result keeps of every frame
 
 
-def compute(sizes: BilevelSizes, context: Context) -> Outcome[BilevelMetrics]:
+def compute(sizes: BilevelSizes, context: Context) -> Outcome[Metrics]:
     """25 starts × seeds of the affine net, the fine map, and the walk between training sets."""
     names = [f"seed-{seed}" for seed in range(sizes.seeds)]
     found = context.sweep(partial(_task, sizes, context), [*names, "fine", "walk"], label="landscape")
     runs, fine, walked = [found[name] for name in names], found["fine"], found["walk"]
-    metrics = BilevelMetrics(
+    metrics = Metrics(
         **vars(summarise(runs, sizes.lambdas)),
         n_train=len(SeedImages.of(context, sizes, 0, torch.float32).truth),
         lambda1=list(sizes.lambdas),

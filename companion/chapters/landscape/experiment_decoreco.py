@@ -10,13 +10,14 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.landscape.distances import different_starts, set_distances
-from companion.chapters.landscape.experiment_bilevel import Sizes, bilevel_run
+from companion.chapters.landscape.experiment_bilevel import bilevel_run
 from companion.chapters.landscape.pixel_descent import descend_in_pixels, further_fall
 from companion.chapters.landscape.shared import (
     PER_SEED,
     SETS,
     Problem,
     SeedImages,
+    Sizes,
     affine_released,
     different,
     measure,
@@ -47,7 +48,7 @@ class Variants(Record):
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
-class DecorecoMetrics(Record):
+class Metrics(Record):
     """`landscape-decoreco`; at top level descent in all pixels.
 
     One method of the comparison. noise_line_per_seed: distance to the truth along λ₂ at λ₁ = 1 · ncc: mean
@@ -113,7 +114,7 @@ class DecorecoSizes(Sizes):
 ALL = (1.0, 1.0, 1.0)  # layers: all count, as in the setting of Haim et al.
 
 
-DECORECO_SIZES = {
+SIZES = {
     "smoke": DecorecoSizes(
         n_train=10,
         seeds=1,
@@ -168,7 +169,7 @@ DEEP = METHODS[1:5]  # on the three-layer net
 CONVERGED = 0.1  # share of what layer 1 has left that `further_fall` may still remove
 
 
-def compute(sizes: DecorecoSizes, context: Context) -> Outcome[DecorecoMetrics]:
+def compute(sizes: DecorecoSizes, context: Context) -> Outcome[Metrics]:
     """25 starts × seeds × DecoReco's variants, and the bilevel sweep on the same images beside them.
 
     Every network, every scale and every few starts are a run of their own, stored as soon as they are there.
@@ -190,7 +191,7 @@ def compute(sizes: DecorecoSizes, context: Context) -> Outcome[DecorecoMetrics]:
         own = [start | found[name] for name, start in zip(names[method], starts, strict=True)]
         methods[method] = _method(own, sizes)
         arrays |= {f"{method}_{key}": torch.stack([run[key] for run in own]) for key in PER_SEED}
-    metrics = DecorecoMetrics(
+    metrics = Metrics(
         **vars(methods["pixels"]),
         n_train=len(SeedImages.of(context, sizes, 0, torch.float32).truth),
         lambda1=list(sizes.lambdas),

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.landscape.distances import set_distances
-from companion.chapters.landscape.experiment_bilevel import Sizes, bilevel_run
-from companion.chapters.landscape.shared import SETS, SeedImages
+from companion.chapters.landscape.experiment_bilevel import bilevel_run
+from companion.chapters.landscape.shared import SETS, SeedImages, Sizes
 from companion.chapters.reference_common import row_before, shares
 from companion.chapters.rounded import RoundedProducts
 from companion.store.record import Record
@@ -33,7 +33,7 @@ class Distances(Record):
         return float(min(value for name, value in values.items() if name != own) - values[own])
 
 
-class RecipeMetrics(Record):
+class Metrics(Record):
     """`landscape-recipe`. steps, of published_steps · null_distance_to_truth: of held-out images.
 
     cells: The published recipe from one start: where it begins and ends, and where the bilevel attack ends from
@@ -69,7 +69,7 @@ class RecipeSizes(Sizes):
     cells: tuple[tuple[float, float], ...] = ((1, 1), (0, 1), (0.25, 1), (0.5, 1), (0.75, 1), (1, 0.75), (1, 0))
 
 
-RECIPE_SIZES = {
+SIZES = {
     "smoke": RecipeSizes(
         n_train=10, seeds=1, steps=100, pairs=2, points=3, line_points=5, width=32, recipe_steps=60, scaled=True
     ),
@@ -90,7 +90,7 @@ RECIPE_SIZES = {
 }
 
 
-def compute(sizes: RecipeSizes, context: Context) -> Outcome[RecipeMetrics]:
+def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
     """One network, and the recipe from each of the starts; the bilevel attack from the same ones."""
     images = SeedImages.of(context, sizes, 0, torch.float32)
     theta = context.sweep(partial(_net, sizes, context), ["net"], label="network")["net"]["theta"]
@@ -113,7 +113,7 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[RecipeMetrics]:
                 moved=run["moved"].item(),
             )
         )
-    metrics = RecipeMetrics(
+    metrics = Metrics(
         n_train=len(images.truth),
         width=sizes.width,
         steps=sizes.recipe_steps,

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
 from companion.chapters.landscape.distances import crossing, different_starts, random_pairs, set_distances
-from companion.chapters.landscape.experiment_bilevel import BySet, Grid, Sizes
 from companion.store.record import Record
 from recon.analysis.landscape import barrier, curvature, mixed_starts, roughness, segment
 from recon.images.bundle import Bundle
@@ -23,10 +22,30 @@ from recon.optim.subspace import Subspace
 from recon.released import Weights
 from recon.training.inner_problem import Objective, solve_affine
 
+Grid = list[list[float]]  # [i][j] is the start with λ₁[i], λ₂[j]
 SETS = ("truth", "partition", "random")
 #: arrays that a result keeps of every seed
 PER_SEED = (*SETS, *(f"start_{name}" for name in SETS), "barrier", "line_partition", "line_random")
 DIRECTIONS, RADIUS = 8, 0.5  # of the curvature: random directions, L2 length per image
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """§4.5, eq. (10). n_train: images per seed · seeds: each with images, noise and network of its own · steps,
+    step_size, momentum, tol: of the bilevel descent, as in chapter 3 · pairs, points: segments between end points, and
+    points on each · line_points: on the lines from the truth · lambdas: λ₁ and λ₂."""
+
+    n_train: int
+    seeds: int
+    steps: int
+    pairs: int = 40
+    points: int = 11
+    line_points: int = 101
+    weight_decay: float = 1e-2
+    step_size: float = 0.3
+    momentum: float = 0.5
+    tol: float = 1e-8
+    lambdas: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 @dataclass(frozen=True)

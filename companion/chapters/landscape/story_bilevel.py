@@ -11,7 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from companion.chapters.landscape.experiment_bilevel import BilevelMetrics, BilevelSizes, BySet, Connections, Grid
+from companion.chapters.landscape.experiment_bilevel import BilevelSizes, BySet, Connections
+from companion.chapters.landscape.experiment_bilevel import Metrics as BilevelMetrics
+from companion.chapters.landscape.shared import Grid
 from companion.chapters.pictures import PAGE, heatmap, letters_on
 from companion.store.record import Record
 from companion.store.results import Claim, Result, verdict
@@ -22,7 +24,7 @@ ROUNDING = 1e-10  # relative error of a classifier below which it counts as the 
 STRIDE = 1.5  # longest step of a curve, relative to the straight segment's, below which neighbours stay neighbours
 
 
-def bilevel_claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
+def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
     """The bilevel landscape, and whether its solutions are connected."""
     ends, starts = metrics.distance, metrics.start_distance
     null = f"held-out images: {metrics.null_distance_to_truth:.1f} to truth"
@@ -188,3 +190,6 @@ def walk_frames(result: Result[BilevelMetrics]) -> tuple[Tensor, list[float]]:
     legs = [(result.array(f"walk_{name}_frames"), result.array(f"walk_{name}_error")) for name in LEGS]
     (first, first_error), (second, second_error) = legs
     return torch.cat([first, second[1:]]), [*first_error.tolist(), *second_error[1:].tolist()]
+
+
+FIGURES = {"maps": plot_maps}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from companion.chapters.landscape.experiment_decoreco import DecorecoMetrics, DecorecoSizes
+from companion.chapters.landscape.experiment_decoreco import DecorecoSizes
+from companion.chapters.landscape.experiment_decoreco import Metrics as DecorecoMetrics
 from companion.chapters.landscape.story_bilevel import of_all
 from companion.store.results import Claim
 
 
-def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
+def claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
     """The conjecture: lower barriers and less curvature on the same net, fewer minima on the way on the three-layer
     net; there, of our attack, also barriers and curvature, if it had converged everywhere."""
     methods = metrics.variants
@@ -33,3 +34,6 @@ def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
         null_value=0.0,
     )
     return [claim]
+
+
+FIGURES = {}

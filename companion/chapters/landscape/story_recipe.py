@@ -8,7 +8,8 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
-from companion.chapters.landscape.experiment_recipe import Distances, RecipeMetrics, RecipeSizes
+from companion.chapters.landscape.experiment_recipe import Distances, RecipeSizes
+from companion.chapters.landscape.experiment_recipe import Metrics as RecipeMetrics
 from companion.chapters.landscape.story_bilevel import SETS
 from companion.chapters.pictures import PAGE, STARTS, chart, end_labels, image_rows
 from companion.store.record import Record
@@ -17,7 +18,7 @@ from companion.store.results import Claim, Result, verdict
 FIFTH, TENTH = 0.8, 0.1  # how much smaller the bilevel distances have to be; how much steeper its line
 
 
-def recipe_claims(metrics: RecipeMetrics, sizes: RecipeSizes) -> list[Claim]:
+def claims(metrics: RecipeMetrics, sizes: RecipeSizes) -> list[Claim]:
     """The corners, where truth and partition swap, the neighbours of the truth, and the way to noise.  Undecided where
     the steps were not scaled to the number of images: they are too long then, and leave every start."""
     found = [_corners(metrics), _crossing(metrics), _near_truth(metrics), _degrades(metrics)]
@@ -182,3 +183,6 @@ def plot_recipe_images(result: Result[RecipeMetrics], n: int = 10) -> Figure:
         ended = result.array("x_hat")[places.index(place)][picked].clamp(0, 1)
         rows += [(f"start:\n{SETS[key]}", result.array(key)[picked], "grey"), ("end", ended, "black")]
     return image_rows(rows)
+
+
+FIGURES = {"lines": plot_recipe, "images": plot_recipe_images}

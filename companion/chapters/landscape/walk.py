@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters.elements import element, strip_uri
-from companion.chapters.landscape.experiment_bilevel import BilevelMetrics
+from companion.chapters.landscape.experiment_bilevel import Metrics as BilevelMetrics
 from companion.chapters.landscape.story_bilevel import walk_frames
 from companion.store.results import Result
 

@@ -1,21 +1,17 @@
 """Appendix C: what the paper's appendices say beside their table, on the paper's two networks and images."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.leakage_appendix.experiment import SIZES, Metrics, compute
-from companion.chapters.leakage_appendix.story import FIGURES, claims
+from companion.chapters.leakage_appendix import experiment, story
 from companion.chapters.leakage_networks import TABLE_1
 
-APPENDIX = Experiment(
+APPENDIX = Experiment.of(
+    experiment,
+    story,
     name="leakage-appendix",
     chapter="c-gradients",
     section="C&C Appendices A, B, F",
     summary="no bias (5), a hard constraint by trust region (11), and what pre-training does to the gradient",
-    cost={"smoke": "5 s", "laptop": "2 min", "paper": "half an hour"},
-    sizes=SIZES,
-    metrics=Metrics,
-    compute=compute,
-    claims=claims,
-    figures=FIGURES,
+    cost="5 s, 2 min, half an hour",
     on_gpu=False,
     shape=TABLE_1["CNN2 V1"].shape,
     paper_size={"share": 1.0, "epochs": 300},

@@ -4,38 +4,29 @@ On the paper's two images, by networks of its seed: `companion.chapters.leakage_
 """
 
 from companion.chapters.base import Experiment
-from companion.chapters.leakage_attacks.experiment import SIZES, Metrics, compute
-from companion.chapters.leakage_attacks.experiment_matching import MATCHING_SIZES, MatchingMetrics, compute_matching
-from companion.chapters.leakage_attacks.story import FIGURES, claims
-from companion.chapters.leakage_attacks.story_matching import MATCHING_FIGURES, matching_claims
+from companion.chapters.leakage_attacks import experiment, experiment_matching, story, story_matching
 from companion.chapters.leakage_networks import TABLE_1
 
-ATTACKS = Experiment(
+ATTACKS = Experiment.of(
+    experiment,
+    story,
     name="leakage-attacks",
     chapter="11-leakage-attacks",
     section="C&C 4",
     summary="R-GAP, DLG, CosineTV and Hybrid on the paper's two images, Appendix E",
-    cost={"smoke": "10 s", "laptop": "1 min", "paper": "half an hour"},
-    sizes=SIZES,
-    metrics=Metrics,
-    compute=compute,
-    claims=claims,
-    figures=FIGURES,
+    cost="10 s, 1 min, half an hour",
     on_gpu=False,
     shape=TABLE_1["CNN2 V1"].shape,
     paper_size={"share": 1.0},
 )
-MATCHING = Experiment(
+MATCHING = Experiment.of(
+    experiment_matching,
+    story_matching,
     name="leakage-matching",
     chapter="11-leakage-attacks",
     section="C&C 4, Appendix H",
     summary="all attacks on twenty images of all classes: one cosine or many, whose steps, how much smoothing",
-    cost={"smoke": "10 s", "laptop": "2 min", "paper": "six hours"},
-    sizes=MATCHING_SIZES,
-    metrics=MatchingMetrics,
-    compute=compute_matching,
-    claims=matching_claims,
-    figures=MATCHING_FIGURES,
+    cost="10 s, 2 min, six hours",
     on_gpu=False,
     shape=TABLE_1["CNN2 V1"].shape,
     paper_size={"hybrid_share": 1.0},

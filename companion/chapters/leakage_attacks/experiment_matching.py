@@ -62,7 +62,7 @@ class MatchedNetwork(Record):
         return self.joint + self.unread
 
 
-class MatchingMetrics(Record):
+class Metrics(Record):
     """networks: by name · index: of the images in CIFAR-10 · grey: error of a grey image, for each of them ·
     cosine_steps: of CosineTV · hybrid_share: of Hybrid's published steps. With the fields of `Spread`.
 
@@ -101,7 +101,7 @@ class MatchingSizes:
     starts: int = 3
 
 
-MATCHING_SIZES = {
+SIZES = {
     "smoke": MatchingSizes(
         networks=("CNN3 V4",),
         images=1,
@@ -137,7 +137,7 @@ CHOICES: dict[str, tuple[bool, Descent]] = {
 BOTH, TV = "cosine_tv_both", 0.01  # CosineTV as its authors run it, and the paper's weight of the total variation
 
 
-def compute_matching(sizes: MatchingSizes, context: Context) -> Outcome[MatchingMetrics]:
+def compute(sizes: MatchingSizes, context: Context) -> Outcome[Metrics]:
     """Every attack by every network, on all images at once, each stored when it is done."""
     victims = Victims.of_all_classes(context.pool, sizes.images)
     units = [f"{name}--{method}" for name in sizes.networks for method in methods(sizes)]
@@ -166,7 +166,7 @@ def compute_matching(sizes: MatchingSizes, context: Context) -> Outcome[Matching
         )
         for name in sizes.networks
     }
-    metrics = MatchingMetrics(
+    metrics = Metrics(
         networks=networks,
         index=victims.index,
         grey=victims.x.square().flatten(1).mean(1).tolist(),

@@ -10,7 +10,8 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from companion.chapters.leakage_attacks.experiment_matching import MatchingMetrics, MatchingSizes
+from companion.chapters.leakage_attacks.experiment_matching import MatchingSizes
+from companion.chapters.leakage_attacks.experiment_matching import Metrics as MatchingMetrics
 from companion.chapters.leakage_common import Ratio
 from companion.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows
 from companion.chapters.published import DIVERGED
@@ -19,7 +20,7 @@ from companion.store.results import Claim, Result
 SUFFIXES = {"": "as the paper has them", "_whole": "whole gradient", "_steps": "Geiping's steps", "_both": "both"}
 
 
-def matching_claims(metrics: MatchingMetrics, _: MatchingSizes) -> list[Claim]:
+def claims(metrics: MatchingMetrics, _: MatchingSizes) -> list[Claim]:
     """On all networks and images together."""
     return [authors(metrics), equal_footing(metrics)]
 
@@ -174,7 +175,7 @@ SHOWN = {
 }
 
 
-MATCHING_FIGURES: dict[str, Callable[[Result[MatchingMetrics]], Figure]] = {
+FIGURES: dict[str, Callable[[Result[MatchingMetrics]], Figure]] = {
     "choices": plot_choices,
     "tv": plot_tv,
     "classes": plot_classes,

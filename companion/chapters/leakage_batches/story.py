@@ -7,7 +7,8 @@ from collections.abc import Callable
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from companion.chapters.leakage_batches.experiment import Metrics, Sizes
+from companion.chapters.leakage_batches.experiment import Metrics
+from companion.chapters.leakage_batches.sizes import Sizes
 from companion.chapters.pictures import (
     PAGE,
     REFERENCE,

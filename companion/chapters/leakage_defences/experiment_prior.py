@@ -23,7 +23,7 @@ from recon.released import Gradient
 from recon.scoring.metrics import mse, ncc
 
 
-class PriorMetrics(Record):
+class Metrics(Record):
     """noise: by network · grey, mean: error of a grey image, and of the mean of the public ones, for each image ·
     mean_ncc: of that mean with each image · n_public: images that the prior is estimated from, of the last
     network · shrinkage: of their covariance, by network · privacy: as above.
@@ -51,14 +51,14 @@ class PriorSizes:
         return self.noise if name in SMALL else self.table_noise
 
 
-PRIOR_SIZES = {
+SIZES = {
     "smoke": PriorSizes(images=1, noise=(1e-2, 1e-1, 1.0)),
     "laptop": PriorSizes(images=2),
     "paper": PriorSizes(networks=(*SMALL, "CNN2 V1"), images=20),
 }
 
 
-def compute_prior(sizes: PriorSizes, context: Context) -> Outcome[PriorMetrics]:
+def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
     """Both adversaries on the same noisy gradients, which are those of
     `companion.chapters.leakage_defences.compute`."""
     units = [f"{name}--{z:g}" for name in sizes.networks for z in sizes.multipliers(name)]
@@ -78,7 +78,7 @@ def compute_prior(sizes: PriorSizes, context: Context) -> Outcome[PriorMetrics]:
         for z in sizes.multipliers(name):
             arrays |= {f"{key} {name} {z:g}": pixels(runs[f"{name}--{z:g}"][key]) for key in ("x_hat", "blind")}
     return Outcome(
-        PriorMetrics(
+        Metrics(
             noise=noise,
             grey=grey,
             mean=mean,

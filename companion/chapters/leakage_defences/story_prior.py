@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from companion.chapters.leakage_defences.experiment import SMALL
-from companion.chapters.leakage_defences.experiment_prior import PriorMetrics, PriorSizes
+from companion.chapters.leakage_defences.experiment_prior import Metrics as PriorMetrics
+from companion.chapters.leakage_defences.experiment_prior import PriorSizes
 from companion.chapters.leakage_defences.story import COLOURS, _private
 from companion.chapters.pictures import FREE, PAGE, REFERENCE, chart, image_rows
 from companion.store.record import Record
@@ -27,7 +28,7 @@ NO_BETTER = 0.8  # of the better null's error: what counts as nothing left
 WHOLE = "photographs' mean and covariance"
 
 
-def prior_claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
+def claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
     """Whether a tenth of the norm hides an image."""
     return [tenth_claim(metrics)]
 
@@ -137,7 +138,7 @@ def plot_photographs(result: Result[PriorMetrics]) -> Figure:
     return image_rows(rows, titles)
 
 
-PRIOR_FIGURES: dict[str, Callable[[Result[PriorMetrics]], Figure]] = {
+FIGURES: dict[str, Callable[[Result[PriorMetrics]], Figure]] = {
     "prior": plot_prior,
     "photographs": plot_photographs,
 }

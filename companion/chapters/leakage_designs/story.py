@@ -103,3 +103,6 @@ def plot_designs(result: Result[Metrics]) -> Figure:
     figure.legend(handles=dots, loc="outside upper center", ncols=2)
     axes[0].set_ylabel("PSNR of CosineTV (dB, peak 1)")
     return figure
+
+
+FIGURES = {"designs": plot_designs}

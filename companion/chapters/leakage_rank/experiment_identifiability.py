@@ -28,7 +28,7 @@ from recon.released import Gradient
 from recon.scoring.metrics import psnr
 
 
-class IdentifiabilityMetrics(Record):
+class Metrics(Record):
     """networks: by name · n_images · grey_mse: of a grey image · spearman: attack -> rank correlation of its PSNR over
     networks with c(M) and with the joint deficiency; None for fewer than three networks. With the fields of
     `Spread`.
@@ -60,7 +60,7 @@ class IdentifiabilitySizes:
     images: int = 2
 
 
-IDENTIFIABILITY_SIZES = {
+SIZES = {
     "smoke": IdentifiabilitySizes(networks=("CNN3 V4",), images=1),
     "laptop": IdentifiabilitySizes(networks=("CNN2 V1", "CNN3 V2", "CNN3 V3"), images=1),
     "paper": IdentifiabilitySizes(images=100),
@@ -73,7 +73,7 @@ BOX = (-0.5, 0.5)
 NOISE = 1e-4  # on every entry of a gradient, over its norm
 
 
-def compute_identifiability(sizes: IdentifiabilitySizes, context: Context) -> Outcome[IdentifiabilityMetrics]:
+def compute(sizes: IdentifiabilitySizes, context: Context) -> Outcome[Metrics]:
     """Every image by every network, each stored when it is done."""
     victims = Victims.of_all_classes(context.pool, sizes.images)
     units = [f"{name} {k}" for name in sizes.networks for k in range(len(victims.x))]
@@ -81,7 +81,7 @@ def compute_identifiability(sizes: IdentifiabilitySizes, context: Context) -> Ou
     rows = {name: [found[f"{name} {k}"] for k in range(len(victims.x))] for name in sizes.networks}
     other = Victims.of(context.pool).x[1].flatten()
     networks = {name: identified(name, each, victims, other) for name, each in rows.items()}
-    metrics = IdentifiabilityMetrics(
+    metrics = Metrics(
         networks=networks,
         n_images=len(victims.x),
         grey_mse=victims.x.square().mean().item(),

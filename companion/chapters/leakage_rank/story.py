@@ -100,3 +100,6 @@ def plot_rank(result: Result[Metrics]) -> Figure:
     dots = [plt.Line2D([], [], color=SERIES[0], marker="o", ls="", mfc=k, label=v) for k, v in words.items()]
     figure.legend(handles=dots, loc="outside upper center", ncols=2)
     return figure
+
+
+FIGURES = {"rank": plot_rank}

@@ -6,14 +6,15 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
-from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilityMetrics, IdentifiabilitySizes
+from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilitySizes
+from companion.chapters.leakage_rank.experiment_identifiability import Metrics as IdentifiabilityMetrics
 from companion.chapters.pictures import PAGE, SERIES, chart, image_rows, note
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 
 
 # ----------------------------------------------------------------------------------------------- identifiability
-def identifiability_claims(metrics: IdentifiabilityMetrics, _: IdentifiabilitySizes) -> list[Claim]:
+def claims(metrics: IdentifiabilityMetrics, _: IdentifiabilitySizes) -> list[Claim]:
     """What else has the same gradient."""
     return counterfactual(metrics)
 
@@ -112,3 +113,6 @@ def plot_moved(result: Result[IdentifiabilityMetrics]) -> Figure:
 def first_by(result: Result[IdentifiabilityMetrics], kind: str) -> torch.Tensor:
     """What was found of the first victim, (networks, d)."""
     return torch.stack([result.array(f"{kind} {name}")[0] for name in result.metrics.networks])
+
+
+FIGURES = {"identified": plot_identified, "found": plot_found, "moved": plot_moved}

@@ -10,8 +10,8 @@ from tqdm import tqdm
 
 from companion.chapters.base import Context, Tensors
 from companion.chapters.linear.eight_bit import EightBitSettings, Twin, classifier, inputs, twin
-from companion.chapters.linear.experiment import Sizes
 from companion.chapters.linear.others import others
+from companion.chapters.linear.sizes import Sizes
 from companion.store.record import Record
 from recon.analysis.solution_set import Projection, ProjectionSettings, SolutionSet
 from recon.images.pool import ImagePool

@@ -1,18 +1,13 @@
 """Appendix G: what is the seed worth?  From nothing known of the start of training to all of it."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.seed.experiment import SIZES, Metrics, compute
-from companion.chapters.seed.story import FIGURES, claims
+from companion.chapters.seed import experiment, story
 
-SEED = Experiment(
+SEED = Experiment.of(
+    experiment,
+    story,
     name="seed",
     chapter="g-seed",
-    section="",
     summary="how many images come back, by how well the start of training is known",
-    cost={"smoke": "10 s", "laptop": "2 min", "paper": "an hour"},
-    sizes=SIZES,
-    metrics=Metrics,
-    compute=compute,
-    claims=claims,
-    figures=FIGURES,
+    cost="10 s, 2 min, an hour",
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context
 from companion.chapters.common import ReleasedNet, train_released
-from companion.chapters.separation.experiment import Sizes
+from companion.chapters.separation.sizes import Sizes
 from companion.chapters.separation_common import is_true, others_of
 from companion.chapters.tables import flat
 from companion.store.record import Record

@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from companion.chapters.pictures import FRAMES, PAGE, REFERENCE, TRAIN, as_pixels, chart, image_rows, note, photographs
-from companion.chapters.separation.experiment import Metrics, Sizes
+from companion.chapters.separation.experiment import Metrics
+from companion.chapters.separation.sizes import Sizes
 from companion.chapters.tables import null_text
 from companion.store.record import Record
 from companion.store.results import Claim, Result, by_another_attack

@@ -31,7 +31,7 @@ from recon.training.denoiser import DenoiserSettings, mixtures, noisy, unit
 from recon.training.weight_decay import DecaySettings, train_with_decay
 
 
-class PriorMetrics(Record):
+class Metrics(Record):
     """One network, by three attacks: `components`, separation by independent components; `orthogonal`, the prior with
     all candidates orthogonal, begun there; `found`, the same with each on its own in the end. n_train images of
     side × side, width, loss: mean logistic loss at the end of training · rank: directions searched · public:
@@ -63,7 +63,7 @@ class PriorSizes:
     attack: PriorSettings
 
 
-PRIOR_SIZES = {
+SIZES = {
     "smoke": PriorSizes(
         n_train=20,
         side=16,
@@ -106,7 +106,7 @@ TOP = (20, 50, 100)
 BLENDS = ("mixtures", "denoised", "others", "projected")  # nulls whose preference for training images is measured
 
 
-def compute_prior(sizes: PriorSizes, context: Context) -> Outcome[PriorMetrics]:
+def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
     """Train a network; learn the prior on photographs that are none of its own; attack in three ways."""
     everything = context.images(sizes.n_train)
     images = everything.at_side(sizes.side)
@@ -126,7 +126,7 @@ def compute_prior(sizes: PriorSizes, context: Context) -> Outcome[PriorMetrics]:
     nulls |= photographs(seen.flatten(1)[: 2 * len(basis)], basis)
     match = one_to_one(images.train, found.x_hat)
     order = match.score.argsort(descending=True)
-    metrics = PriorMetrics(
+    metrics = Metrics(
         n_train=len(images),
         side=sizes.side,
         width=sizes.width,

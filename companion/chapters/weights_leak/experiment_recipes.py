@@ -33,7 +33,7 @@ class RecipeCell(Record):
         return abs(self.start_left) / max(self.added, 1e-12)
 
 
-class RecipeMetrics(Record):
+class Metrics(Record):
     """All cells, each of n_train images where its family does not say otherwise, and the recipe that they change ·
     diverged: cells, FAMILY/CELL, whose training left numbers that are not finite, so that there was nothing to
     attack.
@@ -72,7 +72,7 @@ class RecipeSizes:
 FAMILIES = ("decay", "start", "stop", "task", "data", "defence", "convolution")
 
 
-RECIPE_SIZES = {
+SIZES = {
     "smoke": RecipeSizes(
         n_train=20,
         base=Recipe(width=64, steps=150),
@@ -95,7 +95,7 @@ RECIPE_SIZES = {
 }
 
 
-def compute_recipes(sizes: RecipeSizes, context: Context) -> Outcome[RecipeMetrics]:
+def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
     """Shadow networks first, for the adversary's certainty; then every cell of the families."""
     names = [f"{family}/{name}" for family in sizes.families for name in list(CHANGES[family])[: sizes.limit]]
     shadows = [f"{SHADOW}/{n}" for n in sizes.shadow_n]
@@ -112,7 +112,7 @@ def compute_recipes(sizes: RecipeSizes, context: Context) -> Outcome[RecipeMetri
             said = probability(model, unmixed) >= SURE
             certainty = Record(sure=int(said.sum()), true_among_sure=int((said & true).sum()), true=int(true.sum()))
             cells.append(RecipeCell(**vars(row), certainty=certainty))
-    return Outcome(RecipeMetrics(n_train=sizes.n_train, cells=cells, base=sizes.base, diverged=diverged), {})
+    return Outcome(Metrics(n_train=sizes.n_train, cells=cells, base=sizes.base, diverged=diverged), {})
 
 
 def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:

@@ -20,7 +20,7 @@ from recon.nets.mlp import three_layer
 from recon.training.kkt import KKTSettings, train_to_kkt
 
 
-class SizeMetrics(Record):
+class Metrics(Record):
     """The map; n_train: the largest number of images in it.
 
     cells: One network of the map: source "cifar" or "photographs", images side × side, n_train of them, width of
@@ -59,7 +59,7 @@ class MapSizes:
     steps_per_image: int = 6
 
 
-MAP_SIZES = {
+SIZES = {
     "smoke": MapSizes(
         ns=(10, 20),
         widths=(32, 64),
@@ -90,7 +90,7 @@ MAP_SIZES = {
 }
 
 
-def compute_size(sizes: MapSizes, context: Context) -> Outcome[SizeMetrics]:
+def compute(sizes: MapSizes, context: Context) -> Outcome[Metrics]:
     """The map over images and widths; then the same networks on images of fewer and of more pixels."""
     names = [f"cifar-{context.pool.shape[1]}-{n}-{width}" for width in sizes.widths for n in sizes.ns]
     widest = sizes.widths[-1]
@@ -98,7 +98,7 @@ def compute_size(sizes: MapSizes, context: Context) -> Outcome[SizeMetrics]:
     names += [f"photographs-{side}-{sizes.photograph_n}-{widest}" for side in sizes.photograph_sides]
     found = context.sweep(partial(size_unit, sizes, context), names, "sizes")
     cells = [unpacked(found[name], Record) for name in names]
-    return Outcome(SizeMetrics(n_train=max(sizes.ns), cells=cells), {"widths": torch.tensor(sizes.widths)})
+    return Outcome(Metrics(n_train=max(sizes.ns), cells=cells), {"widths": torch.tensor(sizes.widths)})
 
 
 def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:

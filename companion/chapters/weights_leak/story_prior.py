@@ -11,7 +11,8 @@ from torch.nn.functional import normalize
 
 from companion.chapters.pictures import FREE, PAGE, SERIES, TRAIN, Colour, chart, end_labels, image_rows
 from companion.chapters.tables import MatchTable, null_text
-from companion.chapters.weights_leak.experiment_prior import PriorMetrics, PriorSizes
+from companion.chapters.weights_leak.experiment_prior import Metrics as PriorMetrics
+from companion.chapters.weights_leak.experiment_prior import PriorSizes
 from companion.chapters.yardstick import FEW, LEVEL, blend_share, preference
 from companion.store.results import Claim, Result
 from recon.attacks.separation import PIXEL_STD
@@ -20,7 +21,7 @@ from recon.scoring.nulls import clears
 GOAL = 0.08  # of the images, beyond the best null above NCC 0.8: 40 of 500
 
 
-def prior_claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
+def claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
     """Whether the prior finds more."""
     return [_finds_more(metrics)]
 
@@ -104,4 +105,4 @@ def plot_pairs(result: Result[PriorMetrics], columns: int = 10) -> Figure:
     return image_rows(rows, [[f"{value:.2f}" for value in score[picked].tolist()]])
 
 
-PRIOR_FIGURES: dict[str, Callable[[Result[PriorMetrics]], Figure]] = {"prior": plot_prior, "pairs": plot_pairs}
+FIGURES: dict[str, Callable[[Result[PriorMetrics]], Figure]] = {"prior": plot_prior, "pairs": plot_pairs}

@@ -12,13 +12,14 @@ from scipy.stats import spearmanr
 
 from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, chart, ink, note
 from companion.chapters.weights_leak.cells import KNOWN
-from companion.chapters.weights_leak.experiment_recipes import RecipeCell, RecipeMetrics, RecipeSizes
+from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
+from companion.chapters.weights_leak.experiment_recipes import RecipeCell, RecipeSizes
 from companion.chapters.weights_leak.story_size import share
 from companion.store.results import Claim, Result
 from recon.scoring.nulls import clears
 
 
-def recipe_claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
+def claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
     """What decides: how much of the start is left, and whether its place is known."""
     return [_start_erased(metrics), _known_start(metrics)]
 
@@ -170,7 +171,7 @@ def _dumbbell(ax: Axes, y: int, cell: RecipeCell) -> None:
         ax.text(118, y, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
 
 
-RECIPE_FIGURES: dict[str, Callable[[Result[RecipeMetrics]], Figure]] = {
+FIGURES: dict[str, Callable[[Result[RecipeMetrics]], Figure]] = {
     "erased": plot_erased,
     "recipes": plot_recipes,
     "defences": plot_defences,

@@ -12,12 +12,13 @@ from matplotlib.figure import Figure
 from companion.chapters.pictures import FREE, PAGE, SERIES, TRAIN, Colour, chart, end_labels, heatmap, letters_on
 from companion.chapters.separation_common import NCCCounts
 from companion.chapters.weights_leak.experiment_recipes import RecipeCell
-from companion.chapters.weights_leak.experiment_size import MapSizes, SizeMetrics
+from companion.chapters.weights_leak.experiment_size import MapSizes
+from companion.chapters.weights_leak.experiment_size import Metrics as SizeMetrics
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 
 
-def size_claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
+def claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
     """Where separation ends."""
     here = [cell for cell in metrics.widest() if cell.side == 32]
     shares = [cell.excess.ncc_07 / cell.n_train for cell in here]
@@ -98,4 +99,4 @@ def plot_pixels(result: Result[SizeMetrics]) -> Figure:
     return figure
 
 
-SIZE_FIGURES: dict[str, Callable[[Result[SizeMetrics]], Figure]] = {"map": plot_map, "pixels": plot_pixels}
+FIGURES: dict[str, Callable[[Result[SizeMetrics]], Figure]] = {"map": plot_map, "pixels": plot_pixels}
