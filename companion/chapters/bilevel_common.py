@@ -24,6 +24,9 @@ def start_of(images: Bundle, name: str, generator: torch.Generator) -> Tensor:
     return images.train if name == "truth" else images.init
 
 
+STARTS = ("random", "truth", "partition")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reconstructed:
     """One start's end.

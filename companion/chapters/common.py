@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
-from companion.chapters.tables import Attacked, Competitions, MatchTable, Trained, flat
+from companion.chapters.tables import Attacked, MatchTable, Trained, flat
+from companion.store.record import record
 from recon.attacks.recover import Recovered, RecoverSettings, recover
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, three_layer
@@ -135,17 +136,19 @@ def match_table(x_hat: Tensor, images: Bundle, nulls: dict[str, Tensor]) -> Matc
     table = null_table(nulls, images.train, images.held_out, images.mean, x_hat, images.shape)
     top10, per_image, per_candidate = _compared(x_hat, images.train)
     null_top10, null_per_image, null_per_candidate = _compared(x_hat, images.held_out)
-    competition = {t: target_decoy(x_hat, images.train, images.held_out, t) for t in (0.5, 0.6, 0.7)}
+    preferred = {f"ncc_{t}": target_decoy(x_hat, images.train, images.held_out, t) for t in (0.5, 0.6, 0.7)}
     return MatchTable(
         **flat(table),
-        null=table.nulls[HELD_OUT],
+        null=record(table.nulls[HELD_OUT]),
         top10_ncc=top10,
         null_top10_ncc=null_top10,
-        per_image_ncc_06=per_image,
-        null_per_image_ncc_06=null_per_image,
-        per_candidate_ncc_06=per_candidate,
-        null_per_candidate_ncc_06=null_per_candidate,
-        competition=Competitions(ncc_05=competition[0.5], ncc_06=competition[0.6], ncc_07=competition[0.7]),
+        competition=record(preferred),
+        **{
+            "per_image_ncc_0.6": per_image,
+            "null_per_image_ncc_0.6": null_per_image,
+            "per_candidate_ncc_0.6": per_candidate,
+            "null_per_candidate_ncc_0.6": null_per_candidate,
+        },
     )
 
 

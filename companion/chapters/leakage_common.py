@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer, model_validator
-from pydantic_core import CoreSchema
 from scipy.stats import binomtest, rankdata
 from scipy.stats import t as student
 from torch import Tensor
 
 from companion.chapters.leakage_networks import EPOCHS, SEED, TABLE_1, pretrain
 from companion.chapters.published import PRE_TRAINED
+from companion.store.record import Record
 from recon.errors import ReconError
 from recon.images.pool import ImagePool
 from recon.nets.conv import ConvNet, Params
@@ -77,36 +76,9 @@ class Victims:
         return Victims.of(pool, tuple(pool.index[np.resize(first, CLASSES)].tolist())[:count])
 
 
-class Spread:
-    """Typed metrics of which one field, a dict of rows by name, lies in `result.json` beside the other fields.
-
-    rows_field: that field's name.  What no field is named after is a row of it; rows that are there come first, and
-    fields that are None are left out.
-    """
-
-    rows_field: ClassVar[str]
-
-    @model_validator(mode="before")
-    @classmethod
-    def _gathered(cls, found: Any) -> Any:
-        if not isinstance(found, dict):
-            return found
-        known = {each.name for each in fields(cls)} - {cls.rows_field}  # type: ignore[arg-type]  # dataclasses inherit
-        rows = {name: row for name, row in found.items() if name not in known}
-        return {name: found[name] for name in known & found.keys()} | {cls.rows_field: rows}
-
-    @model_serializer(mode="wrap")
-    def _spread(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        found = handler(self)
-        rows = found.pop(self.rows_field)
-        return rows | {name: value for name, value in found.items() if value is not None}
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        found = handler.resolve_ref_schema(handler(core))
-        rows = found["properties"].pop(cls.rows_field)
-        found["required"].remove(cls.rows_field)
-        return found | {"additionalProperties": rows["additionalProperties"]}
+def beside(table: Record, *names: str) -> dict[str, Any]:
+    """The rows of a table, by name, that lie beside what has these names."""
+    return {name: row for name, row in table.items() if name not in names}
 
 
 def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:

@@ -4,7 +4,7 @@ run on it with its published step sizes from one of three starts."""
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,7 +12,8 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
 from companion.chapters.common import FALL, match_table, nulls_of
-from companion.chapters.tables import MatchTable, flat
+from companion.chapters.tables import flat
+from companion.store.record import Record
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.haim_recipe import ALPHA, STEPS, TUNED_SCALE, PublishedSettings, marks, moved, recover_as_published
 from recon.attacks.reconstruct import Reconstruction
@@ -27,6 +28,39 @@ from recon.scoring.nulls import HELD_OUT
 from recon.training import kkt
 
 STARTS = {"random": 1.0, "tuned": TUNED_SCALE}  # name -> standard deviation; the third start is "partition"
+#: the fields of `Ended`
+ENDED = [
+    "nearest_is_own_start",
+    "nearest_is_start_partition",
+    "moved_to_training",
+    "moved_to_held_out",
+    "nulls_moved",
+    "best_null_moved",
+    "best_null_moved_name",
+    "ncc_to_start_partition",
+    "ncc_to_training",
+    "ncc_to_held_out",
+]
+#: what `ReferenceArm` has beside them and the matches
+RUN = [
+    "start",
+    "m",
+    "steps",
+    "published_steps",
+    "precision",
+    "recon_seconds",
+    "energy",
+    "energy_by_layer",
+    "start_share",
+    "energy_share",
+    "moved",
+    "moved_least",
+    "moved_most",
+    "fell",
+    "fell_layer_1",
+    "moved_last",
+    "converged",
+]
 UNDECIDED = "undecided"  # where a run was stopped before its end
 
 
@@ -40,8 +74,7 @@ class ReferenceSizes:
     precision: str = "float32"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReferenceNet:
+class ReferenceNet(Record):
     """A network trained as the reference did.
 
     n_train, width, biases · train_seconds, train_steps · log_loss: natural logarithm of the training loss ·
@@ -49,19 +82,8 @@ class ReferenceNet:
     ‖θ_l‖² that the training images leave unexplained, with the attack's α and the λ ≥ 0 that fit all layers best.
     """
 
-    n_train: int
-    width: int
-    biases: str
-    train_seconds: float
-    train_steps: int
-    log_loss: float
-    theta_norm: float
-    accuracy: float
-    truth_share: list[float]
 
-
-@dataclass(frozen=True, kw_only=True)
-class Ended:
+class Ended(Record):
     """Where results ended: nearest, by NCC, to which set; and how many crossed over to a training image.
 
     "Crossed over" (moved): nearer to a training image than to any start, and above 0.6.  nulls_moved: as many cross so
@@ -69,21 +91,9 @@ class Ended:
     most, and whose that is · ncc_to: mean NCC to the nearest of a set.
     """
 
-    nearest_is_own_start: int
-    nearest_is_start_partition: int
-    moved_to_training: int
-    moved_to_held_out: int
-    nulls_moved: dict[str, int]
-    best_null_moved: int
-    best_null_moved_name: str
-    ncc_to_start_partition: float
-    ncc_to_training: float
-    ncc_to_held_out: float
 
-
-@dataclass(frozen=True, kw_only=True)
-class ReferenceArm(MatchTable, Ended):
-    """The published recipe from one start, and how far it came.
+class ReferenceArm(Record):
+    """The published recipe from one start, and how far it came; with the fields of `MatchTable` and `Ended`.
 
     start: "random" (N(0, 1)), "tuned" (8.857e-4 · N(0, 1)) or "partition" (other images) · m: candidates · steps, of
     published_steps · precision: of its products · energy: the lowest, with penalties · energy_by_layer: ‖·‖² there, in
@@ -95,24 +105,6 @@ class ReferenceArm(MatchTable, Ended):
     `converged` says little: most of that energy is the start of the second layer, which no image explains, so it can
     hardly fall, while layer 1's still does.  No verdict rests on it; see `in_full`.
     """
-
-    start: str
-    m: int
-    steps: int
-    published_steps: int
-    precision: str
-    recon_seconds: float
-    energy: float
-    energy_by_layer: list[float]
-    start_share: list[float]
-    energy_share: list[float]
-    moved: float
-    moved_least: float
-    moved_most: float
-    fell: float
-    fell_layer_1: float
-    moved_last: float
-    converged: bool
 
 
 def train_reference(context: Context, images: Bundle, width: int, biases: str) -> tuple[Weights, ReferenceNet]:
@@ -137,6 +129,11 @@ def train_reference(context: Context, images: Bundle, width: int, biases: str) -
         accuracy=(said == (images.held_out_y > 0.5)).float().mean().item(),
         truth_share=fitted.residual_by_layer.square().tolist(),
     )
+
+
+def matches_of(arm: ReferenceArm) -> dict[str, Any]:
+    """The fields of `MatchTable` of an arm."""
+    return {name: value for name, value in arm.items() if name not in (*ENDED, *RUN)}
 
 
 def run_arm(
@@ -243,11 +240,6 @@ def start_images(context: Context, images: Bundle) -> Tensor:
         found.append(torch.cat([images.init[images.init_y == label], centre(more, images.mean)])[:most])
     m = min(map(len, found))
     return torch.cat([part[:m] for part in found])
-
-
-def part_of(kind: type[Any], table: Any) -> dict[str, Any]:
-    """Field -> value of those that a dataclass has, of a table that has more."""
-    return {each.name: getattr(table, each.name) for each in fields(kind)}
 
 
 def in_full(arm: ReferenceArm) -> bool:

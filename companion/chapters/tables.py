@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import Field
-
-from recon.scoring.matching import ByYardstick, Competition, Counts
+from companion.store.record import Record, record
+from recon.scoring.matching import ByYardstick, Counts
 from recon.scoring.nulls import NullTable
 
 T = TypeVar("T")
@@ -17,71 +15,32 @@ T = TypeVar("T")
 Names = ByYardstick[str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Competitions:
-    """Candidates offered to training and held-out images at once, at three thresholds of NCC."""
+class MatchTable(Record):
+    """All that is counted of an attack's candidates, training images beside held-out ones (null_…) in their place; with
+    the fields of `recon.scoring.nulls.NullTable`.
 
-    ncc_05: Annotated[Competition, Field(alias="ncc_0.5")]
-    ncc_06: Annotated[Competition, Field(alias="ncc_0.6")]
-    ncc_07: Annotated[Competition, Field(alias="ncc_0.7")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compared:
-    """Training images beside held-out ones (null_…) in their place.
-
-    top10_ncc: mean of the ten best one-to-one correlations · per_image: images whose best candidate, shared or not, is
-    above NCC 0.6 (the reference's direction) · per_candidate: candidates whose best image is.
+    null: held-out images with a candidate of their own · top10_ncc: mean of the ten best one-to-one correlations ·
+    per_image_ncc_0.6: images whose best candidate, shared or not, is above NCC 0.6 (the reference's direction) ·
+    per_candidate_ncc_0.6: candidates whose best image is · competition: candidates offered to training and held-out
+    images at once, at three thresholds of NCC.
     """
 
-    top10_ncc: float
-    null_top10_ncc: float
-    per_image_ncc_06: Annotated[int, Field(alias="per_image_ncc_0.6")]
-    null_per_image_ncc_06: Annotated[int, Field(alias="null_per_image_ncc_0.6")]
-    per_candidate_ncc_06: Annotated[int, Field(alias="per_candidate_ncc_0.6")]
-    null_per_candidate_ncc_06: Annotated[int, Field(alias="null_per_candidate_ncc_0.6")]
-    competition: Competitions
 
-
-@dataclass(frozen=True, kw_only=True)
-class MatchTable(NullTable, Compared):
-    """All that is counted of an attack's candidates.  null: held-out images with a candidate of their own."""
-
-    null: Counts
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trained:
+class Trained(Record):
     """A network trained into the KKT regime, and its certificate.
 
     log_loss: natural logarithm of the training loss · min_normalised_margin: the smallest · kkt_residual: of layer 1,
-    relative to ‖θ₁‖, and kkt_residual_by_layer · theta_norm: ‖θ*‖.
+    relative to ‖θ₁‖, and kkt_residual_by_layer · theta_norm: ‖θ*‖ · train_seconds.
     """
 
-    train_seconds: float
-    log_loss: float
-    min_normalised_margin: float
-    kkt_residual: float
-    kkt_residual_by_layer: list[float]
-    theta_norm: float
 
-
-@dataclass(frozen=True, kw_only=True)
-class Attacked:
+class Attacked(Record):
     """What the adversary can say of an attack by `recon.attacks.recover`.
 
     energy: of every restart · energy_by_layer: of the best one · multiplier_scale: the one they chose ·
     searched_dimensions: of the space that was searched · fell: share by which the best one's energy fell over the last
-    tenth of the steps, and converged: by less than 1 %; None in a run that did not note it.
+    tenth of the steps, and converged: by less than 1 %; not there in a run that did not note it · recon_seconds.
     """
-
-    recon_seconds: float
-    energy: list[float]
-    energy_by_layer: list[float]
-    multiplier_scale: float
-    searched_dimensions: int
-    fell: float | None = None
-    converged: bool | None = None
 
 
 NULL_NAMES = {
@@ -105,12 +64,12 @@ def null_text(count: int, name: str) -> str:
     return f"{count} ({(NULL_NAMES | OTHER_NULLS)[name]})"
 
 
-def best_text(table: NullTable) -> str:
+def best_text(table: NullTable | Record) -> str:
     """The best null at NCC 0.6 in words."""
     return null_text(table.best_null.ncc_06, table.best_null_name.ncc_06)
 
 
-def best_texts(tables: Sequence[NullTable]) -> str:
+def best_texts(tables: Sequence[NullTable | Record]) -> str:
     """`best_text` of several tables; once, where all have the same."""
     said = [best_text(table) for table in tables]
     return f"{said[0]} for each" if len(said) > 1 and len(set(said)) == 1 else ", ".join(said)
@@ -129,8 +88,8 @@ def in_words(values: ByYardstick[T]) -> dict[str, T]:
 
 
 def flat(table: Any) -> dict[str, Any]:
-    """Field -> value of a table, to build a larger one that inherits from its type."""
-    return {each.name: getattr(table, each.name) for each in fields(table)}
+    """Name -> value of a table, to build a larger one that has them too."""
+    return dict(record(table))
 
 
 __all__ = [
@@ -138,8 +97,6 @@ __all__ = [
     "OTHER_NULLS",
     "Attacked",
     "ByYardstick",
-    "Compared",
-    "Competitions",
     "Counts",
     "MatchTable",
     "Names",

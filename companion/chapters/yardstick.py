@@ -22,6 +22,7 @@ from pathlib import Path
 
 from scipy.stats import binom
 
+from companion.store.record import Record
 from recon.scoring.matching import Competition
 from recon.scoring.nulls import NullTable, clears, margin
 
@@ -72,7 +73,7 @@ def blend_share(n: int) -> float:
     return max(targets / (targets + decoys) for targets, decoys in pairs)
 
 
-def preference(found: Competition, share: float) -> float:
+def preference(found: Competition | Record, share: float) -> float:
     """Probability that of as many matches as there are so many or more are training images, if each is one with
     probability `share`.
 
@@ -82,7 +83,7 @@ def preference(found: Competition, share: float) -> float:
     return float(binom.sf(found.targets - 1, found.targets + found.decoys, share))
 
 
-def recovery(table: NullTable, competition: Competition, n: int) -> Recovery:
+def recovery(table: NullTable | Record, competition: Competition | Record, n: int) -> Recovery:
     """The three yardsticks on an attack's matches.  competition: above NCC 0.6 · n: training images."""
     share, best = blend_share(n), table.best_null
     p_value = preference(competition, share)
@@ -97,7 +98,7 @@ def recovery(table: NullTable, competition: Competition, n: int) -> Recovery:
     )
 
 
-def in_words(table: NullTable, competition: Competition, n: int) -> tuple[str, str]:
+def in_words(table: NullTable | Record, competition: Competition | Record, n: int) -> tuple[str, str]:
     """What was found, and the null, as a card has them."""
     found, best, names = recovery(table, competition, n), table.best_null, table.best_null_name
     ours = f"of {n} training images SSIM above 0.4: {table.matches.ssim_04}; NCC above 0.8: {table.matches.ncc_08}; "

@@ -28,6 +28,10 @@ class Record(dict[str, Any]):
                 return self[key]
         raise AttributeError(f"there is no '{name}' among {', '.join(self)}")
 
+    def only(self, *names: str) -> dict[str, Any]:
+        """The values of these names, in this order."""
+        return {name: self[name] for name in names}
+
     def but(self: R, **changes: Any) -> R:
         """A copy with other values of these names."""
         return type(self)({**self, **changes})

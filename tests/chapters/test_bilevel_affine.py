@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from companion.chapters.bilevel_affine.experiment import SIZES, Metrics, Starts, Stopped
+from companion.chapters.bilevel_affine.experiment import SIZES, Metrics
 from companion.chapters.bilevel_affine.story import claims
-from companion.chapters.bilevel_common import BOX, PAPER_AFFINE, image_null, measured, start_of
+from companion.chapters.bilevel_common import BOX, PAPER_AFFINE, STARTS, image_null, measured, start_of
 from companion.store.record import Record
 from recon.images.bundle import Bundle
 
@@ -36,10 +36,10 @@ METRICS = Metrics(
     steps=600,
     weight_decay=1e-2,
     **STARTS,
-    plain=Starts(steps=100, **STARTS),
+    plain=Record(steps=100, **STARTS),
     stopped=[
-        Stopped(tol=1e-2, iterations=10, random=5e-3, truth=4e-3, partition=5e-3),
-        Stopped(tol=1e-3, iterations=20, random=1e-3, truth=1e-3, partition=2e-3),
+        Record(tol=1e-2, iterations=10, random=5e-3, truth=4e-3, partition=5e-3),
+        Record(tol=1e-3, iterations=20, random=1e-3, truth=1e-3, partition=2e-3),
     ],
     descent_steps=1e5,
     null=Record(
@@ -112,7 +112,7 @@ def test_smoke_run(runs):
     assert found.partition.distance_sum <= 1e-2 * found.null.other_data_sum
     assert found.partition.own_start_is_nearest == 1.0
     assert found.null.other_seed_sum < 1e-20
-    plain = found.plain.starts()
+    plain = found.plain.only(*STARTS)
     assert plain["truth"].distance_sum < 1e-20 and plain["random"].outside_box > 0 == found.random.outside_box
     assert result.array("energy_plain")[-1, 0] < 0.5 * result.array("energy_plain")[0, 0]
     span = torch.cat([result.array("x_init_random_plain").double(), result.array("theta_star")[None, :-1]])
@@ -120,9 +120,9 @@ def test_smoke_run(runs):
     assert torch.linalg.lstsq(span.mT, moved.mT).solution.mT.matmul(span).sub(moved).norm() < 1e-5 * moved.norm()
     assert result.array("x_hat_random").min() >= BOX[0] and result.array("x_hat_random").max() <= BOX[1]
     assert [each.truth for each in found.stopped] == sorted((e.truth for e in found.stopped), reverse=True)
-    for name, reached in found.starts().items():
+    for name, reached in found.only(*STARTS).items():
         for field, value in PINNED[name].items():
             assert getattr(reached, field) == pytest.approx(value, rel=1e-4), (name, field)
     moved = (result.array("x_hat_partition") - result.array("x_partition")).norm(dim=1).mean().item()
     assert moved == pytest.approx(found.partition.moved_l2, rel=1e-5)
-    assert (result.array("energy")[-1].sum() - sum(r.distance_sum for r in found.starts().values())).abs() < 1e-6
+    assert (result.array("energy")[-1].sum() - sum(r.distance_sum for r in found.only(*STARTS).values())).abs() < 1e-6

@@ -8,10 +8,10 @@ from itertools import permutations
 import pytest
 import torch
 
+from companion.chapters.bilevel_common import STARTS
 from companion.chapters.bilevel_hidden.experiment import (
+    INNER_STARTS,
     SIZES,
-    ByInnerStart,
-    ByStart,
     Metrics,
     aligned_distance,
     converged,
@@ -49,7 +49,7 @@ def metrics(uniform, theta_star=None, other_seed=None, **null):
     nulls = replace(NULL, **null)
     at_decay = Record(**inner, weight_decay=1e-3, train_grad_norm=1e-4, train_energy=6e-3, null=nulls)
     return Metrics(
-        **uniform.starts(),
+        **uniform.only(*STARTS),
         n_train=40,
         width=64,
         n_params=200_000,
@@ -59,13 +59,13 @@ def metrics(uniform, theta_star=None, other_seed=None, **null):
             64: Record(other_seed_sum=20.0, other_seed_mean=1e-4),
         },
         weight_decay=1e-3,
-        inner_start=ByInnerStart(**inner),
+        inner_start=Record(**inner),
         null=nulls,
         weight_decays={1e-3: at_decay},
     )
 
 
-GOOD = ByStart(
+GOOD = Record(
     random=ended(distance_sum=1.0, nn_train_l2=17.0),
     truth=ended(distance_sum=1.0, nn_train_l2=1.0),
     partition=ended(distance_sum=1.0, nearer_to_partition=1.0),
@@ -156,7 +156,7 @@ def test_tiny_run(tmp_path):
     ):
         for k, start in enumerate(("random", "truth", "partition")):
             rows = energy[-1, 6 * first + 2 * k : 6 * first + 2 * k + 2]
-            reached = found.inner_start.inner_starts()[inner].starts()[start]
+            reached = found.inner_start.only(*INNER_STARTS)[inner].only(*STARTS)[start]
             assert reached.distance_sum == pytest.approx(rows.mean().item(), rel=1e-5)
             assert reached.distance_sum_sd == pytest.approx(rows.std().item(), rel=1e-3, abs=1e-8)
             assert result.array(f"x_hat_{start}{suffix}").shape == (len(result.array("x_train")), 3072)

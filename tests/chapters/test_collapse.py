@@ -9,12 +9,12 @@ import torch
 
 from companion.chapters.collapse.experiment import (
     SIZES,
-    Explained,
     Metrics,
     confident_pair,
     logit_grad_norm2,
     per_image,
     repeated,
+    share_of_truth,
     stationarity,
 )
 from companion.chapters.collapse.story import claims
@@ -23,7 +23,7 @@ from recon.nets.mlp import one_hidden
 from recon.training.inner_problem import Objective
 from recon.training.kkt import certificate
 
-EXPLAINED = Explained(
+EXPLAINED = Record(
     first_layer="1e-4",
     log_loss=-15.0,
     truth=0.2,
@@ -140,7 +140,7 @@ def test_the_other_objective_is_the_certificates(small):
 def test_share_of_truth_is_of_the_better_pair():
     assert EXPLAINED.share_of_truth() == pytest.approx(0.1 / 0.8)
     better = replace(EXPLAINED, train_pair=0.6)
-    assert better.share_of_truth() == pytest.approx(0.5)
+    assert share_of_truth(better)() == pytest.approx(0.5)
 
 
 def test_smoke_run_has_both_objectives(runs):

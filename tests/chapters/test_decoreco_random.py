@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from companion.chapters.decoreco_random import DECORECO_RANDOM, DECORECO_REFERENCE
+from companion.chapters.decoreco_random.experiment import arms_of
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +33,8 @@ def test_searches_at_smoke(smoke):
     assert variants.pixels.searched_dimensions == 3072 and variants.span.searched_dimensions < 30
     assert (metrics.matches, metrics.excess) == (variants.reference.matches, variants.reference.excess)
     named = {"reference", "reference, tuned scale", "span, reference net", "pixels", "pixels then span", "span"}
-    assert set(variants.named()) == named
-    assert set(replace(variants, reference_tuned_scale=None).named()) == named - {"reference, tuned scale"}
+    assert set(arms_of(variants)) == named
+    assert set(arms_of(replace(variants, reference_tuned_scale=None))) == named - {"reference, tuned scale"}
     pixels, cleaned = smoke.array("x_hat_pixels"), smoke.array("x_hat_cleaned")
     rank = torch.linalg.matrix_rank(cleaned, rtol=1e-4)
     assert rank <= variants.span.searched_dimensions and cleaned.norm() < pixels.norm()

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from companion.chapters.decoreco_truth import DECORECO_TRUTH
+from companion.chapters.decoreco_truth.experiment import PARTS
 from companion.chapters.run import run
 
 
@@ -21,8 +22,8 @@ def test_truth_is_not_the_minimum_but_no_other_images_come_near(smoke):
     assert before.truth < before.partition <= 1.0
     assert after.truth <= before.truth * 1.1  # steps of a fixed size: the end may lie a little higher
     assert after.truth < 0.5 * min(after.partition, after.random)
-    assert before.named() == {"truth": before.truth, "partition": before.partition, "random": before.random}
-    assert list(after.named().values()) == [after.truth, after.partition, after.random]
+    assert before.only(*PARTS) == {"truth": before.truth, "partition": before.partition, "random": before.random}
+    assert list(after.only(*PARTS).values()) == [after.truth, after.partition, after.random]
 
 
 def test_energies_before_are_those_of_the_images_that_they_name(tmp_path, monkeypatch):
@@ -40,12 +41,15 @@ def test_energies_before_are_those_of_the_images_that_they_name(tmp_path, monkey
 def test_columns_belong_to_their_start(smoke):
     metrics = smoke.metrics
     assert metrics.matches_after_attack.truth.ncc_06 == metrics.n_train  # it starts there
-    for start, null in metrics.null_after_attack.named().items():
-        assert metrics.nulls_after_attack.named()[start]["held_out"] == null
-        best, found = metrics.best_null_after_attack.named()[start], metrics.matches_after_attack.named()[start]
-        assert metrics.excess_after_attack.named()[start].ncc_06 == found.ncc_06 - best.ncc_06
-        name = metrics.best_null_name_after_attack.named()[start].ncc_06
-        assert metrics.nulls_after_attack.named()[start][name].ncc_06 == best.ncc_06
+    for start, null in metrics.null_after_attack.only(*PARTS).items():
+        assert metrics.nulls_after_attack.only(*PARTS)[start]["held_out"] == null
+        best, found = (
+            metrics.best_null_after_attack.only(*PARTS)[start],
+            metrics.matches_after_attack.only(*PARTS)[start],
+        )
+        assert metrics.excess_after_attack.only(*PARTS)[start].ncc_06 == found.ncc_06 - best.ncc_06
+        name = metrics.best_null_name_after_attack.only(*PARTS)[start].ncc_06
+        assert metrics.nulls_after_attack.only(*PARTS)[start][name].ncc_06 == best.ncc_06
 
 
 def test_figures_draw(smoke):

@@ -9,13 +9,14 @@ import torch
 
 from companion.chapters.base import Context
 from companion.chapters.landscape.experiment_bilevel import SIZES as BILEVEL_SIZES
-from companion.chapters.landscape.experiment_bilevel import BySet
-from companion.chapters.landscape.experiment_decoreco import CONVERGED, DEEP
+from companion.chapters.landscape.experiment_bilevel import boxed, routes
+from companion.chapters.landscape.experiment_decoreco import CONVERGED, DEEP, methods
 from companion.chapters.landscape.experiment_decoreco import SIZES as DECORECO_SIZES
 from companion.chapters.landscape.shared import SeedImages, different, summarise
 from companion.chapters.landscape.story_bilevel import claims as bilevel_claims
 from companion.chapters.landscape.story_bilevel import crossing_text
 from companion.chapters.landscape.story_decoreco import claims as decoreco_claims
+from companion.store.record import Record
 from recon.images.registry import load_pool
 
 SIZES = BILEVEL_SIZES
@@ -103,9 +104,9 @@ def test_bilevel_sweep(runs):
     assert result.array("truth").shape == (SIZES["smoke"].seeds, 25) and result.array("fine_energy").shape == (
         SIZES["smoke"].fine ** 2,
     )
-    for route in found.connection.routes().values():
+    for route in routes(found.connection).values():
         assert route.solved and route.error < 1e-10 < 1e-3 < route.straight_error and route.frames == 5
-    assert all(0 <= route.lowest_pixel <= route.highest_pixel <= 1 for route in found.connection.boxed())
+    assert all(0 <= route.lowest_pixel <= route.highest_pixel <= 1 for route in boxed(found.connection))
     assert found.connection.level > found.connection.sufficient > 0.55
     first, second = (result.array(f"walk_{name}_frames") for name in ("box_partition", "box_random"))
     assert first.shape == second.shape and first.shape[0] == 5 and torch.equal(first[-1], second[0])
@@ -115,22 +116,22 @@ def test_bilevel_sweep(runs):
 
 def test_comparison_of_searches(runs):
     result = runs("landscape-decoreco")
-    found, methods = result.metrics, result.metrics.variants.methods()
-    assert set(DEEP) < set(methods) and list(methods)[0] == "bilevel"
+    found, searches = result.metrics, methods(result.metrics.variants)
+    assert set(DEEP) < set(searches) and list(searches)[0] == "bilevel"
     for name in DEEP:
-        ended = [[fall < CONVERGED for fall in row] for row in methods[name].further_fall]
-        alike = [share in (0, 1) for row in methods[name].cells_converged for share in row]
-        assert not all(alike) or ended == [[share == 1 for share in row] for row in methods[name].cells_converged]
-    assert found.distance == methods["pixels"].distance and found.ncc == methods["pixels"].ncc
-    assert methods["span"].start_ncc and methods["bilevel"].ncc is methods["affine"].null_ncc is None
-    assert methods["pixels"].null_ncc == methods["span"].null_ncc == methods["recipe"].null_ncc
-    for each in methods.values():
+        ended = [[fall < CONVERGED for fall in row] for row in searches[name].further_fall]
+        alike = [share in (0, 1) for row in searches[name].cells_converged for share in row]
+        assert not all(alike) or ended == [[share == 1 for share in row] for row in searches[name].cells_converged]
+    assert found.distance == searches["pixels"].distance and found.ncc == searches["pixels"].ncc
+    assert searches["span"].start_ncc and searches["bilevel"].ncc is searches["affine"].null_ncc is None
+    assert searches["pixels"].null_ncc == searches["span"].null_ncc == searches["recipe"].null_ncc
+    for each in searches.values():
         assert all(row[0] == each.distance.truth[0][0] for row in each.distance.truth)  # λ₂ = 0: noise, whatever λ₁
-    for name, each in methods.items():
-        own = each.start_distance == methods["bilevel"].start_distance
+    for name, each in searches.items():
+        own = each.start_distance == searches["bilevel"].start_distance
         assert own == (name != "span")  # our attack begins at the projected start
         assert [row[-1] for row in each.noise_line_per_seed] == result.array(f"{name}_truth")[:, -1].tolist()
-    assert methods["affine"].distance.truth[-1][-1] < 0.1 < methods["affine"].distance.truth[-1][-2]
+    assert searches["affine"].distance.truth[-1][-1] < 0.1 < searches["affine"].distance.truth[-1][-2]
 
 
 # ---------------------------------------------------------------------------------------------------- the verdicts
@@ -152,9 +153,9 @@ def grid(start, end):
 
 
 #: the paper's picture: the truth is left, the partition reached, as λ₁ falls; and its opposite
-SWAPS = BySet(truth=grid(16.0, 0.0), partition=grid(0.0, 16.0), random=grid(20.0, 20.0))
-NEVER = BySet(truth=grid(16.0, 10.0), partition=grid(0.0, 5.0), random=grid(20.0, 20.0))
-TRUTH_EVERYWHERE = BySet(truth=grid(1.0, 0.0), partition=grid(5.0, 16.0), random=grid(20.0, 20.0))
+SWAPS = Record(truth=grid(16.0, 0.0), partition=grid(0.0, 16.0), random=grid(20.0, 20.0))
+NEVER = Record(truth=grid(16.0, 10.0), partition=grid(0.0, 5.0), random=grid(20.0, 20.0))
+TRUTH_EVERYWHERE = Record(truth=grid(1.0, 0.0), partition=grid(5.0, 16.0), random=grid(20.0, 20.0))
 ALL_CELLS = [[1.0] * 5 for _ in LAMBDAS]
 NO_CELL = [[0.5] * 5 for _ in LAMBDAS]
 

@@ -9,7 +9,8 @@ import torch
 import recon
 from companion.chapters.landscape import RECIPE
 from companion.chapters.landscape.distances import set_distances
-from companion.chapters.landscape.experiment_recipe import Distances
+from companion.chapters.landscape.experiment_recipe import lead
+from companion.store.record import Record
 from recon.scoring.metrics import ncc
 
 
@@ -71,8 +72,8 @@ def test_a_run_cut_short_says_so(smoke):
 
 
 def test_distances_lead_over_the_nearest_other():
-    found = Distances(truth=3.0, partition=5.0, random=9.0)
-    assert (found.lead("truth"), found.lead("partition"), found.lead("random")) == (2.0, -2.0, -6.0)
+    found = Record(truth=3.0, partition=5.0, random=9.0)
+    assert (lead(found, "truth"), lead(found, "partition"), lead(found, "random")) == (2.0, -2.0, -6.0)
 
 
 def test_figures_draw(smoke):

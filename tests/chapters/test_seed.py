@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.seed.experiment import Net, known_of, nearest_of, noise_edge
+from companion.chapters.seed.experiment import known_of, nearest_of, noise_edge
 from companion.chapters.seed.story import by_size, only
 from companion.chapters.seed.training import trained_from
+from companion.store.record import Record
 from recon.images.registry import load_pool
 from recon.nets.mlp import MLP
 from recon.optim.rng import named
@@ -54,7 +55,7 @@ def test_the_nearest_candidate_has_the_images_sign_and_size():
 def test_networks_of_one_size_are_told_together():
     def net(n_train, width, optimiser):
         numbers = {"loss": 0.0, "accuracy": 1.0, "moved": 0.1, "directions": 1, "directions_by_distribution": 1}
-        return Net(n_train=n_train, width=width, optimiser=optimiser, rungs=[], **numbers)
+        return Record(n_train=n_train, width=width, optimiser=optimiser, rungs=[], **numbers)
 
     rows = [
         (net(20, 250, "gd"), "0 and 19", ""),

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.separation.experiment import Metrics, Refined, Simpler, best_null_images, smears
+from companion.chapters.separation.experiment import Metrics, best_null_images, smears
 from companion.chapters.separation.sizes import SIZES
 from companion.chapters.separation.story import claims
 from companion.chapters.separation_common import (
@@ -201,10 +201,10 @@ def chapter_6(found=(90, 80), null=(10, 2), one_stage=50, **certainty):
         rank=99,
         restarts_agree=0.9,
         span_null=yardsticks(0),
-        simpler=Simpler(
+        simpler=Record(
             **{"FastICA": Record(**vars(counted(30, 20)), seconds=1.0)}, **{"one stage": counted(60, one_stage)}
         ),
-        refined=Refined(
+        refined=Record(
             seconds=1.0,
             **{"separated, then DecoReco": counted(0, 0)},
             **{"DecoReco": counted(0, 0)},

@@ -26,8 +26,8 @@ from companion.chapters.weights_leak.attack import (
 from companion.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, cell_of, file_name, recipe_of
 from companion.chapters.weights_leak.experiment_recipes import SIZES as RECIPE_SIZES
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
-from companion.chapters.weights_leak.experiment_recipes import RecipeCell, recipe_unit
 from companion.chapters.weights_leak.experiment_recipes import compute as compute_recipes
+from companion.chapters.weights_leak.experiment_recipes import recipe_unit
 from companion.chapters.weights_leak.experiment_size import SIZES as MAP_SIZES
 from companion.chapters.weights_leak.experiment_size import Metrics as SizeMetrics
 from companion.chapters.weights_leak.experiment_size import by_sparsity
@@ -232,11 +232,11 @@ def test_others_are_for_validation_first_and_then_for_testing():
 
 def test_packed_and_back():
     cells = chapter_8().cells
-    tensors = packed(cells, list[RecipeCell])
+    tensors = packed(cells)
     assert tensors["json"].dtype == torch.uint8
-    assert unpacked(tensors, list[RecipeCell]) == cells
+    assert unpacked(tensors) == cells
     odd = replace(cells[0], cell="ä × ½, σ", erased=None, loss=1e-300, test_accuracy=None)
-    assert unpacked(packed(odd, RecipeCell), RecipeCell) == odd
+    assert unpacked(packed(odd)) == odd
     assert b'"ncc_0.7"' in bytes(tensors["json"].tolist())
 
 
@@ -301,7 +301,7 @@ def test_size_has_an_end(shares, expected):
 def cell(name, erased, found, family="decay", known="unknown", null=2):
     """The more is left of the start, the less is found; but not in those cells that the law leaves out."""
     left = 1 / (1 + found) if known == "unknown" and family != "task" else 0.5
-    return RecipeCell(
+    return Record(
         **table_of(found, null),
         family=family,
         cell=name,
@@ -401,9 +401,9 @@ def test_a_known_start_is_enough_or_not(metrics, expected):
 def test_a_network_that_diverged_is_not_attacked(family, name, monkeypatch):
     sizes = replace(RECIPE_SIZES["smoke"], base=Recipe(width=16, steps=20))
     photos = Context(load_pool("photos"), torch.device("cpu"), 0, Path(), None)
-    assert unpacked(recipe_unit(sizes, photos, file_name(f"{family}/{name}")), list[Record])
+    assert unpacked(recipe_unit(sizes, photos, file_name(f"{family}/{name}")))
     monkeypatch.setitem(CHANGES[family], name, {"lr": 1e30})
-    assert unpacked(recipe_unit(sizes, photos, file_name(f"{family}/{name}")), list[Record]) == []
+    assert unpacked(recipe_unit(sizes, photos, file_name(f"{family}/{name}"))) == []
 
 
 def test_a_cell_that_diverged_does_not_end_the_sweep(monkeypatch):
@@ -411,7 +411,7 @@ def test_a_cell_that_diverged_does_not_end_the_sweep(monkeypatch):
     row = cell("SGD, decay 0.02", 7.5, 80)
     row = Record(**{name: value for name, value in vars(row).items() if name != "certainty"})
     evidence = evidence_of(found_at(torch.zeros(2, 3)), torch.tensor([True, False]), row.known)
-    stored = {"decay-0": packed([], list[Record]), "decay-1": {**packed([row], list[Record]), **evidence}}
+    stored = {"decay-0": packed([]), "decay-1": {**packed([row]), **evidence}}
     module = import_module(compute_recipes.__module__)
     monkeypatch.setattr(module, "calibrated", lambda found: None)
     monkeypatch.setattr(module, "probability", lambda model, unmixed: torch.tensor([0.99, 0.99]))

@@ -31,22 +31,14 @@ SEPARATION, SAME_NETWORK, DECORECO = "separation", "separation, default start", 
 START, NOTHING = "the start is known", "nothing is known"
 
 
-class DenseNet(Record):
-    """A fully connected network in two trainings: from PyTorch's start by gradient descent, for the adversary who knows
-    the start; and from a small start to the margin regime, for the one who knows nothing.
+def attack_of(net: Record, attack: str, known: str) -> Record:
+    """One of the attacks."""
+    return next(each for each in net.attacks if (each.attack, each.known) == (attack, known))
 
-    depth: linear layers · classes · loss, accuracy: of the first training · log_loss: natural logarithm of the loss of
-    the second · attacks.
-    """
 
-    def of(self, attack: str, known: str) -> Record:
-        """One of the attacks."""
-        return next(each for each in self.attacks if (each.attack, each.known) == (attack, known))
-
-    @property
-    def name(self) -> str:
-        """As figures name it."""
-        return f"{self.depth} layers, {self.classes} classes"
+def title(net: Record) -> str:
+    """As figures name it."""
+    return f"{net.depth} layers, {net.classes} classes"
 
 
 class Metrics(Record):
@@ -130,7 +122,7 @@ def compute(sizes: DenseSizes, context: Context) -> Outcome[Metrics]:
     return Outcome(Metrics(n_train=sizes.n_train, width=sizes.width, nets=nets), {})
 
 
-def dense_net(sizes: DenseSizes, context: Context, depth: int, classes: int) -> DenseNet:
+def dense_net(sizes: DenseSizes, context: Context, depth: int, classes: int) -> Record:
     """One network, trained twice, and the attacks on both."""
     images = context.images(sizes.n_train)
     y = images.y.long() if classes == 2 else (images.train_labels % classes).to(images.train.device)
@@ -155,7 +147,7 @@ def dense_net(sizes: DenseSizes, context: Context, depth: int, classes: int) -> 
     weights = Weights(network, released.theta_star)
     attacks.append(by_separation(sizes, context, images, FirstLayer.of(weights), NOTHING))
     attacks.append(by_decoreco(sizes, context, images, weights))
-    return DenseNet(
+    return Record(
         depth=depth,
         classes=classes,
         loss=trained.loss,
@@ -178,7 +170,7 @@ def by_separation(
     found = separate(FirstLayer(update), images.shape, settings, named(context.seed, "architectures.separation"))
     table = counted(context, images, update, found.x_hat, attack, known)
     true, auc = told_apart(images.train, found.sources, found.sparsity)
-    return replace(table, sources=len(found.sources), true=true, auc=auc)
+    return table.but(sources=len(found.sources), true=true, auc=auc)
 
 
 def told_apart(images: Tensor, sources: Tensor, evidence: Tensor) -> tuple[int, float | None]:

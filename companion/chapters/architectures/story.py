@@ -15,8 +15,9 @@ from companion.chapters.architectures.experiment import (
     SAME_NETWORK,
     SEPARATION,
     START,
-    DenseNet,
     DenseSizes,
+    attack_of,
+    title,
 )
 from companion.chapters.architectures.experiment import Metrics as DenseMetrics
 from companion.chapters.pictures import FREE, PAGE, SERIES, Colour, chart, end_labels
@@ -34,10 +35,11 @@ def claims(metrics: DenseMetrics, _: DenseSizes) -> list[Claim]:
 def no_protection(metrics: DenseMetrics) -> Claim:
     """Separation on both trainings of every network of two classes."""
     n, nets = metrics.n_train, [net for net in metrics.nets if net.classes == 2]
-    pairs = [(net, net.of(SEPARATION, known)) for net in nets for known in (START, NOTHING)]
+    pairs = [(net, attack_of(net, SEPARATION, known)) for net in nets for known in (START, NOTHING)]
     found = [_share(attack, n) >= MOST for _, attack in pairs]
     ends = "; ".join(
-        f"{net.name}: {net.of(SEPARATION, START).matches.ncc_07} and {net.of(SEPARATION, NOTHING).matches.ncc_07}"
+        f"{title(net)}: "
+        + " and ".join(str(attack_of(net, SEPARATION, known).matches.ncc_07) for known in (START, NOTHING))
         for net in nets
     )
     return Claim(
@@ -57,7 +59,7 @@ def no_protection(metrics: DenseMetrics) -> Claim:
 def unknown_start(metrics: DenseMetrics) -> Claim:
     """The same networks as with θ⁰ known, without it."""
     n = metrics.n_train
-    pairs = [(net.of(SEPARATION, START), net.of(SAME_NETWORK, NOTHING)) for net in metrics.nets]
+    pairs = [(attack_of(net, SEPARATION, START), attack_of(net, SAME_NETWORK, NOTHING)) for net in metrics.nets]
     holds = [_share(known, n) >= MOST and _share(hidden, n) <= FEW for known, hidden in pairs]
     return Claim(
         "arch-start",
@@ -67,7 +69,7 @@ def unknown_start(metrics: DenseMetrics) -> Claim:
         "",
         f"above NCC 0.7 of {n}, the start known and not: "
         + "; ".join(
-            f"{net.name}: {known.matches.ncc_07} and {hidden.matches.ncc_07}"
+            f"{title(net)}: {known.matches.ncc_07} and {hidden.matches.ncc_07}"
             for net, (known, hidden) in zip(metrics.nets, pairs, strict=True)
         ),
         f"best null, the start not known: {_most(hidden for _, hidden in pairs)} of {n}",
@@ -112,11 +114,11 @@ def plot_dense(result: Result[DenseMetrics]) -> Figure:
     return figure
 
 
-def _panel(ax: Axes, nets: list[DenseNet], x: list[int], n: int) -> list[tuple[float, str, Colour]]:
+def _panel(ax: Axes, nets: list[Record], x: list[int], n: int) -> list[tuple[float, str, Colour]]:
     """Curves, and the names of their ends."""
     ends: list[tuple[float, str, Colour]] = []
     for attack, known, words, colour in LINES:
-        found = [net.of(attack, known).matches.ncc_07 / n for net in nets]
+        found = [attack_of(net, attack, known).matches.ncc_07 / n for net in nets]
         ax.plot(x, found, "o-", color=colour)
         ends.append((found[-1], words, colour))
     null = [max(each.best_null.ncc_07 for each in net.attacks) / n for net in nets]

@@ -18,6 +18,7 @@ from companion.chapters.bilevel_common import (
     measured,
     start_of,
 )
+from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury, outer_energy
 from recon.attacks.reconstruct import Reconstruction, reconstruct
@@ -27,23 +28,6 @@ from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace, reduced
 from recon.released import Weights
 from recon.training.inner_problem import Objective, solve_affine
-
-
-class Starts(Record):
-    """The three starts; steps: outer iterations that were made."""
-
-    def starts(self) -> dict[str, Record]:
-        """The three by name."""
-        return {"random": self.random, "truth": self.truth, "partition": self.partition}
-
-
-class Stopped(Record):
-    """The inner problem stopped at ‖∇E‖ ≤ tol, from θ⁰ ~ U(0, 1): iterations on the training images, and ‖θ* − θ‖² at
-    the images where the attack ended from each start, summed over parameters."""
-
-    def distances(self) -> dict[str, float]:
-        """The three by name."""
-        return {"random": self.random, "truth": self.truth, "partition": self.partition}
 
 
 class Metrics(Record):
@@ -100,13 +84,13 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     attack = BilevelAttack(released, AffineInner(), Woodbury(), descent)
     found = reconstruct(attack, x_init, sizes.steps, sizes.tol, context.checkpoints.at("affine"))
     plain = plain_descent(released, x_init, sizes, context)
-    ends = Starts(steps=found.steps, **_ended(found, found.x_hat, x_init, images, sizes, theta_star))
-    plain_ends = Starts(steps=plain[0].steps, **_ended(plain[0], plain[1], x_init, images, sizes, theta_star))
+    ends = Record(steps=found.steps, **_ended(found, found.x_hat, x_init, images, sizes, theta_star))
+    plain_ends = Record(steps=plain[0].steps, **_ended(plain[0], plain[1], x_init, images, sizes, theta_star))
     theta_0 = _uniform(objective, context)
     metrics = Metrics(
         n_train=len(data.train),
         weight_decay=sizes.weight_decay,
-        **vars(ends),
+        **flat(ends),
         plain=plain_ends,
         stopped=_stopped(objective, found.x_hat, theta_0, theta_star, sizes),
         descent_steps=descent_steps(objective, images.train, theta_0, PAPER_AFFINE["truth"]),
@@ -156,7 +140,7 @@ def _ended(
         energy, history = found.energy[row].item(), found.history[:, row]
         settled = history[-1] <= sizes.tol or history[-1] >= 0.99 * history[-1 - len(history) // 4]
         ends[name] = Record(
-            **vars(measured(x_hat[row], x_init[row], images, energy, theta_star)),
+            **flat(measured(x_hat[row], x_init[row], images, energy, theta_star)),
             converged=bool(settled) or energy <= PAPER_AFFINE[name],
             outside_box=((x_hat[row] < BOX[0]) | (x_hat[row] > BOX[1])).double().mean().item(),
         )
@@ -170,12 +154,12 @@ def _uniform(objective: Objective, context: Context) -> Tensor:
     return network.flatten(drawn).to(context.device)
 
 
-def _stopped(objective: Objective, x_hat: Tensor, theta_0: Tensor, theta_star: Tensor, sizes: Sizes) -> list[Stopped]:
+def _stopped(objective: Objective, x_hat: Tensor, theta_0: Tensor, theta_star: Tensor, sizes: Sizes) -> list[Record]:
     """The same accuracies at all three."""
     by_start = [inexact_solves(objective, x_hat[row], theta_0, theta_star, sizes.stop_at) for row in range(len(STARTS))]
     truth = by_start[STARTS.index("truth")]
     return [
-        Stopped(
+        Record(
             tol=tol,
             iterations=truth[k].iterations,
             **{name: by_start[row][k].distance for row, name in enumerate(STARTS)},
@@ -193,7 +177,7 @@ def _null(objective: Objective, theta_star: Tensor, images: Bundle, context: Con
     elsewhere = Objective(objective.network, images.held_out_y[rows], objective.weight_decay)
     other_data = solve_affine(elsewhere, images.held_out[rows][None]).theta[0]
     return Record(
-        **vars(image_null(images)),
+        **flat(image_null(images)),
         other_seed_sum=outer_energy(theta_star, other_seed).item(),
         other_data_sum=outer_energy(theta_star, other_data).item(),
     )

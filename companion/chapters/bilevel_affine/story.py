@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from companion.chapters.bilevel_affine.experiment import Metrics, Sizes
-from companion.chapters.bilevel_common import PAPER_AFFINE
+from companion.chapters.bilevel_common import PAPER_AFFINE, STARTS
 from companion.chapters.bilevel_pictures import plot_starts
 from companion.chapters.pictures import FREE, PAGE, TRAIN, chart, end_labels
 from companion.store.results import Claim, orders_below, verdict
@@ -75,7 +75,7 @@ def _distances(metrics: Metrics) -> list[Claim]:
             null_value=metrics.null.other_data_sum,
             margin=orders_below(reached.distance_sum, PAPER_AFFINE[name]),
         )
-        for name, reached in metrics.starts().items()
+        for name, reached in metrics.only(*STARTS).items()
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.bilevel_common import BOX, STARTS, image_null, measured, start_of
+from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.reconstruct import reconstruct
@@ -21,22 +22,8 @@ from recon.optim.lbfgs import LBFGSSettings, lbfgs, one_row
 from recon.optim.subspace import Subspace, reduced
 from recon.training.one_hidden_layer import HiddenObjective
 
-
-class ByStart(Record):
-    """The three starts of the images."""
-
-    def starts(self) -> dict[str, Record]:
-        """The three by name."""
-        return {"random": self.random, "truth": self.truth, "partition": self.partition}
-
-
-class ByInnerStart(Record):
-    """Where the inner problem begins: θ⁰ ~ U(0, 1) as in the paper, at PyTorch's default initialisation from another
-    seed, or at the released θ*."""
-
-    def inner_starts(self) -> dict[str, ByStart]:
-        """The three by name."""
-        return {"uniform": self.uniform, "other_seed": self.other_seed, "theta_star": self.theta_star}
+WITH_SPREAD = ("distance_sum", "settled_sum", "moved_l2", "nn_train_l2")  # over seeds
+INNER_STARTS = ("uniform", "other_seed", "theta_star")
 
 
 class Metrics(Record):
@@ -149,8 +136,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         seeds=sizes.seeds,
         null_by_width={width: _null_at_width(sizes, images, trained, width) for width in sizes.null_widths},
         weight_decay=main.weight_decay,
-        **main.uniform.starts(),
-        inner_start=ByInnerStart(**main.inner_starts()),
+        **main.uniform.only(*STARTS),
+        inner_start=Record(**main.only(*INNER_STARTS)),
         null=main.null,
         weight_decays=by_decay,
     )
@@ -284,7 +271,7 @@ def ended(row: Tensors, images: Bundle, tol: float, theta_star: Tensor, n_params
     history, energy = row["history"], row["energy"].item()
     reached = measured(row["x_hat"], row["x_init"], images, energy, theta_star)
     return Record(
-        **{**vars(reached), "distance_mean": energy / n_params},
+        **{**flat(reached), "distance_mean": energy / n_params},
         settled_sum=row["settled"].item(),
         inner_grad_norm=row["grad_norm"].item(),
         first_sum=history[0].item(),
@@ -300,16 +287,9 @@ def converged(history: Tensor, tol: float) -> bool:
 
 def mean_and_sd(rows: list[Record]) -> Record:
     """Of every field over seeds; the standard deviation of one seed is 0."""
-    table = {
-        each.name: torch.tensor([getattr(row, each.name) for row in rows], dtype=torch.float64)
-        for each in fields(Record)
-    }
-    spread = {name: values.std().item() if len(rows) > 1 else 0.0 for name, values in table.items()}
-    wanted = {each.name for each in fields(Record)}
-    return Record(
-        **{name: values.mean().item() for name, values in table.items()},
-        **{f"{name}_sd": value for name, value in spread.items() if f"{name}_sd" in wanted},
-    )
+    table = {name: torch.tensor([row[name] for row in rows], dtype=torch.float64) for name in rows[0]}
+    spread = {f"{name}_sd": table[name].std().item() if len(rows) > 1 else 0.0 for name in WITH_SPREAD}
+    return Record(**{name: values.mean().item() for name, values in table.items()}, **spread)
 
 
 def _at_decay(
@@ -326,7 +306,7 @@ def _at_decay(
             ]
         )
 
-    inner_starts = {inner: ByStart(**{start: of(inner, start) for start in STARTS}) for inner in INNER_STARTS}
+    inner_starts = {inner: Record(**{start: of(inner, start) for start in STARTS}) for inner in INNER_STARTS}
     return Record(
         **inner_starts,
         weight_decay=decay,
@@ -339,7 +319,7 @@ def _at_decay(
 # ---------------------------------------------------------------------------------------------------- nulls
 def _nulls(sizes: Sizes, context: Context, images: Bundle, trained: dict[str, Tensors]) -> dict[float, Record]:
     """How far networks are apart that nobody attacked, at each weight decay."""
-    by_image = vars(image_null(images))
+    by_image = flat(image_null(images))
     nulls: dict[float, Record] = {}
     for decay in sizes.weight_decays:
         first, second, elsewhere = (

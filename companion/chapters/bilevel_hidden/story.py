@@ -6,8 +6,8 @@ sentence needs it.
 
 from __future__ import annotations
 
-from companion.chapters.bilevel_common import PAPER_HIDDEN
-from companion.chapters.bilevel_hidden.experiment import Metrics, Sizes
+from companion.chapters.bilevel_common import PAPER_HIDDEN, STARTS
+from companion.chapters.bilevel_hidden.experiment import INNER_STARTS, Metrics, Sizes
 from companion.chapters.bilevel_pictures import plot_starts
 from companion.store.record import Record
 from companion.store.results import Claim, orders_below, verdict
@@ -47,7 +47,7 @@ def _distances(metrics: Metrics) -> list[Claim]:
     """Small: at most a tenth of what two seeds are apart."""
     null = metrics.null
     found = []
-    for name, reached in metrics.inner_start.uniform.starts().items():
+    for name, reached in metrics.inner_start.uniform.only(*STARTS).items():
         settled = _settled(metrics, reached)
         found.append(
             Claim(
@@ -94,7 +94,7 @@ def _findings(metrics: Metrics) -> list[Claim]:
     blind = not any(_small(metrics, found.random) for found in (inner.uniform, inner.other_seed))
     aligned = null.other_seed_sum if null.other_seed_aligned_sum is None else null.other_seed_aligned_sum
     nearer = aligned < inner.theta_star.random.settled_sum
-    decided = all(_settled(metrics, found.random) for found in inner.inner_starts().values())
+    decided = all(_settled(metrics, found.random) for found in inner.only(*INNER_STARTS).values())
     return [
         Claim(
             "hidden-inner-start-decides",
@@ -105,13 +105,14 @@ def _findings(metrics: Metrics) -> list[Claim]:
             "",
             "random start: "
             + ", ".join(
-                f"{found.random.settled_sum:.3g} from {INNER[name]}" for name, found in inner.inner_starts().items()
+                f"{found.random.settled_sum:.3g} from {INNER[name]}"
+                for name, found in inner.only(*INNER_STARTS).items()
             )
             + "; partition start: "
             + ", ".join(
                 f"{found.partition.settled_sum:.3g} from {INNER[name]}"
                 + ("" if found.partition.converged == 1 else " (still falling)")
-                for name, found in inner.inner_starts().items()
+                for name, found in inner.only(*INNER_STARTS).items()
             )
             + ("" if decided else "; still falling: undecided"),
             f"θ = 0: {null.zero_sum:.3g}; another seed: {null.other_seed_sum:.3g}, renumbered {aligned:.3g}",

@@ -17,7 +17,7 @@ from companion.chapters.candidates.names import HELD_OUT, NOISE, NOT_BLIND, PHOT
 from companion.chapters.candidates.null_directions import farthest_in_cell, room, seen_rows, toward
 from companion.chapters.common import LAYER_1, ReleasedNet, kept_arrays, match_table, nulls_of
 from companion.chapters.separation_common import TRUE_NCC, counts, others_of
-from companion.chapters.tables import Trained, flat
+from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.attacks.multipliers import from_network, multipliers
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
@@ -138,8 +138,8 @@ def _cell_row(start: str, width: int, images: Bundle, sizes: SetSizes, context: 
     found = [farthest_in_cell(network, theta, x[i], reach[i], drawn[i] * reach[i]) for i in tried]
     shares = [(v.norm() / reach[i].norm()).item() for i, v in zip(tried, found, strict=True)]
     alike = [ncc((x[i] + v)[None], x[i][None]).item() for i, v in zip(tried, found, strict=True)]
-    medians = (torch.tensor(values).median().item() for values in (shares, alike))
-    return Record(start=start, width=width, inputs=images.dim, n_train=len(x), *medians)
+    share, near = (torch.tensor(values).median().item() for values in (shares, alike))
+    return Record(start=start, width=width, inputs=images.dim, n_train=len(x), reach=share, ncc=near)
 
 
 def _trained(network: MLP, start: str, images: Bundle, steps: int, context: Context) -> Tensor:
@@ -282,7 +282,8 @@ def same_run(
         Points(truth.x[order], truth.y[order], truth.multipliers[order]),
         split(truth, moves[NOT_BLIND]),
     )
-    return Record(steps=sizes.run_steps, *(((end(each) - base).norm() / moved).item() for each in others))
+    ends = (((end(each) - base).norm() / moved).item() for each in others)
+    return Record(steps=sizes.run_steps, **dict(zip(("pairs", "reordered", "not_blind"), ends, strict=True)))
 
 
 def twin_of(
@@ -335,5 +336,6 @@ def energies(
     found = {}
     for name, (x, y) in sets.items():
         problems = [from_network(network, theta, x, y.long(), known) for known in (None, start)]
-        found[name] = Record(*(multipliers(each).residual ** 2 * each.norm.item() for each in problems))
+        energies = (multipliers(each).residual ** 2 * each.norm.item() for each in problems)
+        found[name] = Record(zip(("with_floor", "without"), energies, strict=True))
     return found

@@ -15,19 +15,9 @@ from recon.training.inner_problem import INNER, Objective, solve_lbfgs
 from recon.training.kkt import KKTSettings, Trained, certificate, train_to_kkt
 
 
-class Explained(Record):
-    """The objective of Haim et al. (2022) and Buzaglo et al. (2023), ‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² with the best
-    λ ≥ 0, at one network: 1 without images.
-
-    first_layer: size of the first layer's start · log_loss: of training · truth: of the training images · train_pair,
-    held_out_pair, noise_pair: of the most confident image of each class, the multiplier of each free, so that copies
-    change nothing · held_out, noise: of as many held-out or noise images as were trained on, with the labels that the
-    network gives them · eq3_truth, eq3_held_out_pair: eq. (3) at the same network.
-    """
-
-    def share_of_truth(self) -> float:
-        """What the better pair of photographs explains, 1 − objective, over what the training images do."""
-        return (1 - min(self.train_pair, self.held_out_pair)) / (1 - self.truth)
+def share_of_truth(found: Record) -> float:
+    """What the better pair of photographs explains, 1 − objective, over what the training images do."""
+    return (1 - min(found.train_pair, found.held_out_pair)) / (1 - found.truth)
 
 
 class Metrics(Record):
@@ -193,7 +183,7 @@ def _with_decay(objective: Objective, theta_init: Tensor, images: Kinds) -> Reco
     )
 
 
-def _from_small_start(network: MLP, images: Kinds, sizes: Sizes, context: Context) -> Explained:
+def _from_small_start(network: MLP, images: Kinds, sizes: Sizes, context: Context) -> Record:
     """The same training from a first layer of size 1e-4, where the weights hold little but what training put there."""
     theta_init = network.flatten(network.init(context.stream("collapse.weights"), "small"))
     settings = KKTSettings(sizes.steps, sizes.goal)
@@ -202,7 +192,7 @@ def _from_small_start(network: MLP, images: Kinds, sizes: Sizes, context: Contex
     )
 
 
-def _explained(first_layer: str, network: MLP, trained: Trained, images: Kinds) -> Explained:
+def _explained(first_layer: str, network: MLP, trained: Trained, images: Kinds) -> Record:
     """‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² of the training images, of confident pairs, and of n other images."""
     theta, n = trained.theta_star.double(), len(images.train)
     plain = Objective(network, images.y, 0.0)
@@ -215,7 +205,7 @@ def _explained(first_layer: str, network: MLP, trained: Trained, images: Kinds) 
         rows, labels = confident_pair(network, theta, x)
         return left(x[rows], labels)
 
-    return Explained(
+    return Record(
         first_layer=first_layer,
         log_loss=trained.log_loss,
         truth=left(images.train, images.y),

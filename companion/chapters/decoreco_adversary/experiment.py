@@ -35,21 +35,6 @@ from recon.scoring.metrics import ncc
 from recon.scoring.nulls import NULLS
 
 
-class Number(Record):
-    """Mean over networks, central 95 % of the bootstrap over images and networks, and each network's; None where it is
-    not defined."""
-
-    def __str__(self) -> str:
-        if self.mean is None:
-            return "not defined"
-        return f"{self.mean:.2f}" if self.low is None or self.high is None else f"{self.mean:.2f} " + self.interval
-
-    @property
-    def interval(self) -> str:
-        """The interval in brackets."""
-        return f"[{self.low:.2f}, {self.high:.2f}]"
-
-
 class Metrics(Record):
     """arms: "decoreco", "separated", and "more", separated from networks of more_n images · photographs: how many set
     the range of "looks natural", and photographs_natural: the share of other photographs within it · others:
@@ -191,7 +176,7 @@ def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context, n
         every = zip(score, parts, rows, strict=True)
         return [Scored(s, *(_array(p[key]) for key in ("true", "ncc", "image"))).only(row) for s, p, row in every]
 
-    def number(measure: Measure, networks: Sequence[Scored]) -> Number:
+    def number(measure: Measure, networks: Sequence[Scored]) -> Record:
         return as_number(estimate(measure, networks, sizes.draws, np.random.default_rng(seed)))
 
     plain = scored([_array(part["ncc"]) for part in parts])
@@ -216,7 +201,7 @@ def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context, n
 def judgement(
     networks: Sequence[Scored],
     told: Sequence[tuple[np.ndarray, ...]],
-    number: Callable[[Measure, Sequence[Scored]], Number],
+    number: Callable[[Measure, Sequence[Scored]], Record],
 ) -> Record:
     """All measures of one kind of evidence; told: of every network which are negatives, and which are doubtful."""
     clear = [each.only(~(negative | doubtful)) for each, (negative, doubtful) in zip(networks, told, strict=True)]
@@ -235,10 +220,10 @@ def attainable(networks: Sequence[Scored]) -> float | None:
     return float(np.mean(best)) if best else None
 
 
-def as_number(found: Estimate) -> Number:
+def as_number(found: Estimate) -> Record:
     """For `result.json`, which knows no NaN."""
     mean, low, high = (_or_none(value) for value in (found.mean, found.low, found.high))
-    return Number(mean=mean, low=low, high=high, values=[_or_none(value) for value in found.values])
+    return Record(mean=mean, low=low, high=high, values=[_or_none(value) for value in found.values])
 
 
 def as_guess(networks: Sequence[Scored]) -> Record:
@@ -260,7 +245,7 @@ def trusted(arm: str, group: Record, parts: Sequence[Tensors], networks: Sequenc
     with a positive NCC is shown.
     """
     name = PRACTISED[arm] if PRACTISED[arm] in group.evidence else next(iter(group.evidence), "ncc")
-    values = group.evidence[name].auc.values if name in group.evidence else []
+    values = group.evidence[name].auc["values"] if name in group.evidence else []
     k = median_of(values)
     part, network = parts[k], networks[k]
     score = torch.from_numpy(scores(arm, parts, natural=True)[name][k]) if group.evidence else part["ncc"]

@@ -86,11 +86,21 @@ def _verdict(judged: Record, group: Record) -> str:
 
 def _ours(group: Record, kind: str) -> str:
     found, smooth = group.evidence[kind], group.evidence["smoothness"]
+    first, trusted = in_words(found.tpr_at_1pct_fpr), in_words(found.precision_at_20)
     return (
-        f"AUC {found.auc} ({kind}; smoothness alone {smooth.auc}); {found.tpr_at_1pct_fpr} of the true ones before "
-        f"{first_false(group)}; of the 20 they trust most {found.precision_at_20} are true, "
+        f"AUC {in_words(found.auc)} ({kind}; smoothness alone {in_words(smooth.auc)}); {first} of "
+        f"the true ones before {first_false(group)}; of the 20 they trust most {trusted} are true, "
         f"{_text(group.attainable)} at best "
         f"({group.true} true, {group.negative} negatives, {group.doubtful} doubtful, {group.false} false)"
+    )
+
+
+def in_words(number: Record) -> str:
+    """A mean over networks, with its interval where it has one."""
+    if number.mean is None:
+        return "not defined"
+    return f"{number.mean:.2f}" + (
+        "" if None in (number.low, number.high) else f" [{number.low:.2f}, {number.high:.2f}]"
     )
 
 
@@ -129,8 +139,9 @@ def _asks_separation(group: Record, how: str) -> Claim:
         "",
         "not defined"
         if asked is None
-        else f"AUC {asked.auc}; of the 20 most like a separated image {asked.precision_at_20} are true"
-        + ("" if best is None else f" (by stationarity AUC {best.auc}; {best.precision_at_20})")
+        else f"AUC {in_words(asked.auc)}; of the 20 most like a separated image {in_words(asked.precision_at_20)} are "
+        "true"
+        + ("" if best is None else f" (by stationarity AUC {in_words(best.auc)}; {in_words(best.precision_at_20)})")
         + how,
         _null(group),
         verdict,

@@ -10,14 +10,14 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.common import kept_arrays, match_table, nulls_of, timed_recover, train_released
 from companion.chapters.reference_common import (
-    Ended,
+    ENDED,
     ReferenceSizes,
-    part_of,
+    matches_of,
     run_arm,
     train_reference,
     where_ended,
 )
-from companion.chapters.tables import MatchTable, flat
+from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.attacks.recover import WIDE, RecoverSettings
 from recon.images.bundle import Bundle
@@ -85,8 +85,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         m=arm.m,
         ours=sizes.attack.m,
         **flat(released.metrics()),
-        **part_of(MatchTable, arm),
-        **part_of(Ended, arm),
+        **matches_of(arm),
+        **arm.only(*ENDED),
         reference_net=reference_net,
         variants=Record(reference=arm, pixels=pixels, span=span),
     )

@@ -8,7 +8,7 @@ from companion.chapters.base import Context, Outcome
 from companion.chapters.common import kept_arrays, match_table, nulls_of, timed_recover, train_released
 from companion.chapters.reference_common import (
     ReferenceSizes,
-    part_of,
+    matches_of,
     run_arm,
     train_reference,
 )
@@ -19,21 +19,17 @@ from recon.images.bundle import Bundle
 from recon.released import Weights
 
 
-class Variants(Record):
-    """The searches.  The reference recipe works on the reference's network; ours on one trained on to the KKT regime,
-    and once (span_reference_net) on the reference's.  pixels_then_span: the results in pixels, projected afterwards."""
-
-    def named(self) -> dict[str, MatchTable]:
-        """All that were run, as the page calls them."""
-        found: dict[str, MatchTable | None] = {
-            "reference": self.reference,
-            "reference, tuned scale": self.reference_tuned_scale,
-            "span, reference net": self.span_reference_net,
-            "pixels": self.pixels,
-            "pixels then span": self.pixels_then_span,
-            "span": self.span,
-        }
-        return {name: table for name, table in found.items() if table is not None}
+def arms_of(variants: Record) -> dict[str, MatchTable]:
+    """All that were run, as the page calls them."""
+    found: dict[str, MatchTable | None] = {
+        "reference": variants.reference,
+        "reference, tuned scale": variants.reference_tuned_scale,
+        "span, reference net": variants.span_reference_net,
+        "pixels": variants.pixels,
+        "pixels then span": variants.pixels_then_span,
+        "span": variants.span,
+    }
+    return {name: table for name, table in found.items() if table is not None}
 
 
 class Metrics(Record):
@@ -99,7 +95,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     assert basis is not None  # projected
     cleaned = in_pixels.x_hat @ basis.mT @ basis
     nulls = nulls_of(context, images, released.network, released.theta_star, sizes.attack.m, basis)
-    variants = Variants(
+    variants = Record(
         reference=arms["random"][0],
         **{"reference, tuned scale": arms["tuned"][0] if "tuned" in arms else None},
         pixels=pixels,
@@ -117,7 +113,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         n_train=sizes.n_train,
         m=sizes.attack.m,
         **flat(released.metrics()),
-        **part_of(MatchTable, variants.reference),
+        **matches_of(variants.reference),
         reference_net=reference_net,
         variants=variants,
     )

@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
-from companion.chapters.decoreco_random.experiment import Metrics, Sizes, Variants
+from companion.chapters.decoreco_random.experiment import Metrics, Sizes
 from companion.chapters.pictures import count_label, image_rows, shown
 from companion.chapters.reference_common import came_text, if_in_full
 from companion.chapters.yardstick import in_words as yardsticks
 from companion.chapters.yardstick import recovery
+from companion.store.record import Record
 from companion.store.results import Claim, Result, verdict
 from recon.scoring.matching import nearest
 
@@ -21,7 +22,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [_fails(metrics.variants, metrics.n_train)]
 
 
-def _fails(variants: Variants, n: int) -> Claim:
+def _fails(variants: Record, n: int) -> Claim:
     """Holds where no yardstick (`companion.chapters.yardstick`) shows that images are recovered, fails where they do,
     and is in part so where they disagree.  Undecided unless the recipe ran with the paper's full budget, which is what
     the sentence is about, converged or not."""

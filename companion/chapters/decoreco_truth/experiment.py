@@ -20,20 +20,7 @@ from recon.training.kkt import certificate
 T = TypeVar("T")
 
 
-class ByStart(Record):
-    """One value for n images each: the training images, those of the partition, noise."""
-
-    def named(self) -> dict[str, T]:
-        """The three by name."""
-        return {"truth": self.truth, "partition": self.partition, "random": self.random}
-
-
-class EnergiesAfter(Record):
-    """Of what the attack makes of each start; and of its usual run from noise, with twice as many candidates."""
-
-    def named(self) -> dict[str, float]:
-        """The three by name."""
-        return {"truth": self.truth, "partition": self.partition, "random": self.random}
+PARTS = ("truth", "partition", "random")
 
 
 class Metrics(Record):
@@ -95,7 +82,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     released = train_released(context, images, sizes.width, sizes.train_steps)
     alpha = sizes.attack.alpha
     noise = torch.rand(images.train.shape, generator=context.stream("kkt.noise")).to(images.mean) - images.mean
-    before = ByStart(
+    before = Record(
         truth=fitted_energy(released, images.train, images.y, alpha),
         partition=fitted_energy(released, images.init, images.init_y, alpha),
         random=fitted_energy(released, noise, images.y, alpha),
@@ -107,18 +94,18 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     partition = _attempt("partition", settings, context, images, released, x_init)
     random = _attempt("random", settings, context, images, released, None)
     full = recover(released.weights, sizes.attack, context.stream("kkt.attack"), context.checkpoints.inside("full"))
-    after = EnergiesAfter(
+    after = Record(
         truth=truth.energy,
         partition=partition.energy,
         random=random.energy,
         **{"random, 2n candidates": fitted_energy(released, full.x_hat, (full.labels + 1) / 2, alpha)},
     )
-    tables = ByStart(truth=truth.table, partition=partition.table, random=random.table)
-    converged = ByStart(truth=truth.converged, partition=partition.converged, random=random.converged)
+    tables = Record(truth=truth.table, partition=partition.table, random=random.table)
+    converged = Record(truth=truth.converged, partition=partition.converged, random=random.converged)
     arrays = {"x_train": x_train, "mean": images.mean, "y": images.y[truth_order], "x_init": x_init}
     for attempt in (truth, partition, random):
         arrays |= attempt.arrays
-    return Outcome(replace(_metrics(sizes, released, before, after, tables), converged=converged), arrays)
+    return Outcome(_metrics(sizes, released, before, after, tables).but(converged=converged), arrays)
 
 
 def fitted_energy(released: ReleasedNet, x: Tensor, y: Tensor, alpha: float) -> float:
@@ -138,9 +125,7 @@ def _attempt(
     return Attempt(energy, table, converged, {f"x_hat_{name}": found.x_hat, f"history_{name}": found.history[:, 0]})
 
 
-def _metrics(
-    sizes: Sizes, released: ReleasedNet, before: ByStart[float], after: EnergiesAfter, tables: ByStart[MatchTable]
-) -> Metrics:
+def _metrics(sizes: Sizes, released: ReleasedNet, before: Record, after: Record, tables: Record) -> Metrics:
     """One column of the tables a field."""
     truth, partition, random = tables.truth, tables.partition, tables.random
     return Metrics(
@@ -148,12 +133,12 @@ def _metrics(
         **flat(released.metrics()),
         energy_fitted=before,
         energy_after_attack=after,
-        matches_after_attack=ByStart(truth=truth.matches, partition=partition.matches, random=random.matches),
-        null_after_attack=ByStart(truth=truth.null, partition=partition.null, random=random.null),
-        nulls_after_attack=ByStart(truth=truth.nulls, partition=partition.nulls, random=random.nulls),
-        best_null_after_attack=ByStart(truth=truth.best_null, partition=partition.best_null, random=random.best_null),
-        best_null_name_after_attack=ByStart(
+        matches_after_attack=Record(truth=truth.matches, partition=partition.matches, random=random.matches),
+        null_after_attack=Record(truth=truth.null, partition=partition.null, random=random.null),
+        nulls_after_attack=Record(truth=truth.nulls, partition=partition.nulls, random=random.nulls),
+        best_null_after_attack=Record(truth=truth.best_null, partition=partition.best_null, random=random.best_null),
+        best_null_name_after_attack=Record(
             truth=truth.best_null_name, partition=partition.best_null_name, random=random.best_null_name
         ),
-        excess_after_attack=ByStart(truth=truth.excess, partition=partition.excess, random=random.excess),
+        excess_after_attack=Record(truth=truth.excess, partition=partition.excess, random=random.excess),
     )

@@ -30,23 +30,10 @@ from recon.scoring.roc import auc, true_rate
 from recon.training.recipes import Recipe, Trained, accuracy, build, early_stopping, train
 
 
-class HeadCell(Record):
-    """A head and an attack on it.
-
-    start: what is known of it · kappa: share of it that is left (by the truth) · sigma: Σ lr · decay / (1 − momentum);
-    None for Adam · rank: of the span searched · matches: training features with a candidate of their own · null:
-    held-out features in their place · span_null: mixtures of the span as candidates · public_null: public features, and
-    projected: those projected on the span · certified: candidates with too many zeros for chance, and certified_true:
-    those above cosine 0.8 of a training feature · span: membership by the distance to the span · filter: by the matched
-    filter · margin: by the head's own confidence · seconds: of a processor, for the unmixing ·
-    fast_ica: matches by scikit-learn's FastICA on the same span, where it was tried.
-    """
-
-    @property
-    def best_null(self) -> Record:
-        """The largest of the nulls, at each cosine."""
-        nulls = (self.null, self.span_null, self.public_null, self.projected_null)
-        return Record(**{name: max(getattr(null, name) for null in nulls) for name in vars(self.null)})
+def best_null(cell: Record) -> Record:
+    """The largest of the nulls, at each cosine."""
+    nulls = (cell.null, cell.span_null, cell.public_null, cell.projected_null)
+    return Record({name: max(null[name] for null in nulls) for name in cell.null})
 
 
 class Metrics(Record):
@@ -76,13 +63,13 @@ class Metrics(Record):
     given.colours: By the attack's features, by the true ones, and by the attack's in the place of held-out ones.
     """
 
-    def at(self, start: str = "unknown", **of: object) -> HeadCell | None:
+    def at(self, start: str = "unknown", **of: object) -> Record | None:
         """The first cell with these fields, None where there is none."""
         wanted = {"start": start, **of}
         return next((c for c in self.cells if all(getattr(c, k) == v for k, v in wanted.items())), None)
 
     @property
-    def by_examples(self) -> list[HeadCell]:
+    def by_examples(self) -> list[Record]:
         """Heads that AdamW trained as it comes, the start unknown, that differ in their number of images alone."""
         cells = [c for c in self.cells if (c.recipe, c.start) == ("AdamW, default", "unknown")]
         alike = [c for c in cells if (c.backbone, c.width, c.classes) == (cells[0].backbone, cells[0].width, 10)]
@@ -128,7 +115,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every cell; of the first one also the pictures that its features make."""
     names = [f"cell-{k}" for k in range(len(sizes.cells))]
     found = context.sweep(partial(_unit, sizes, context), names, label="heads")
-    cells = [cell for name in names for cell in unpacked(found[name], list[HeadCell])]
+    cells = [cell for name in names for cell in unpacked(found[name])]
     task, first = _task(sizes, context, sizes.cells[0]), found[names[0]]
     told_of, shown = _given(first["x_hat"], task, sizes, context)
     metrics = Metrics(n_train=len(task.train), cells=cells, given=told_of)
@@ -166,13 +153,13 @@ def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
     cell = sizes.cells[int(name.removeprefix("cell-"))]
     task = _task(sizes, context, cell)
     released, sigma = _head(sizes, context, cell, task)
-    rows: list[HeadCell] = []
+    rows: list[Record] = []
     kept: Tensors = {}
     for start in cell.starts:
         row, found = _attacked(sizes, context, cell, task, released, start, sigma)
         rows.append(row)
         kept = kept or found
-    return {**packed(rows, list[HeadCell]), **kept}
+    return {**packed(rows), **kept}
 
 
 def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
@@ -295,7 +282,7 @@ def _harmed(recipe: str, module: nn.Sequential, generator: torch.Generator) -> N
 # ------------------------------------------------------------------------------------------------------ attacks
 def _attacked(
     sizes: Sizes, context: Context, cell: Cell, task: Task, released: Trained, start: str, sigma: float
-) -> tuple[HeadCell, Tensors]:
+) -> tuple[Record, Tensors]:
     generator, public = named(context.seed, f"heads nulls {cell.name} {start}"), task.public
     bent = cell.recipe.startswith("Adam")
     known = _known(start, released.w1_init, generator)
@@ -320,7 +307,7 @@ def _attacked(
         "margin": _margin(released.module, asked),
     }
     others = task.others
-    row = HeadCell(
+    row = Record(
         backbone=cell.backbone,
         n_train=len(task.train),
         width=cell.width if cell.recipe != "linear head" else len(released.w1),
@@ -348,7 +335,7 @@ def _attacked(
     if cell.recipe == SGD:
         began = time.process_time()
         ica = cosines(_fast_ica(found.basis, public, context.seed), task.train, public)
-        row = replace(row, fast_ica=ica, fast_ica_seconds=round(time.process_time() - began, 2))
+        row = row.but(fast_ica=ica, fast_ica_seconds=round(time.process_time() - began, 2))
     return row, {"w1": released.w1, "x_hat": found.x_hat, "zeros": found.zeros}
 
 

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
-from companion.chapters.heads.experiment import HeadCell, Metrics
+from companion.chapters.heads.experiment import Metrics, best_null
 from companion.chapters.heads.sizes import SGD, Sizes
 from companion.chapters.pictures import (
     FREE,
@@ -23,6 +23,7 @@ from companion.chapters.pictures import (
     image_rows,
     note,
 )
+from companion.store.record import Record
 from companion.store.results import Claim, Result
 from recon.scoring.nulls import clears
 
@@ -50,9 +51,9 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     return found + ([_habits(habits)] if habits else [])
 
 
-def _unmixed(first: HeadCell) -> Claim:
+def _unmixed(first: Record) -> Claim:
     """Of the most images that are at most two thirds of the hidden units."""
-    ours, null, ica = first.matches.cos_09, first.best_null.cos_09, first.fast_ica or first.null
+    ours, null, ica = first.matches.cos_09, best_null(first).cos_09, first.fast_ica or first.null
     return Claim(
         "heads-unmix",
         "",
@@ -88,7 +89,7 @@ def _certified(metrics: Metrics) -> Claim:
     )
 
 
-def _members(cell: HeadCell) -> Claim:
+def _members(cell: Record) -> Claim:
     ours, null = cell.filter.tpr_at_1pct, cell.margin.tpr_at_1pct
     return Claim(
         "heads-members",
@@ -105,7 +106,7 @@ def _members(cell: HeadCell) -> Claim:
     )
 
 
-def _habits(cells: list[HeadCell]) -> Claim:
+def _habits(cells: list[Record]) -> Claim:
     worst = min(cells, key=lambda c: max(c.matches.cos_08 / c.n_train, c.filter.tpr_at_1pct))
     value = max(worst.matches.cos_08 / worst.n_train, worst.filter.tpr_at_1pct)
     return Claim(
@@ -136,7 +137,7 @@ def plot_front(result: Result[Metrics], n: int = 8) -> Figure:
     return image_rows([(label, result.array(key)[picked], frame) for label, key, frame in rows], titles)
 
 
-def by_images(metrics: Metrics) -> list[HeadCell]:
+def by_images(metrics: Metrics) -> list[Record]:
     """The cells that differ in their number of images alone."""
     first = metrics.cells[0]
     alike = (first.backbone, first.width, first.classes, first.recipe, first.start)
@@ -155,7 +156,7 @@ def plot_images(result: Result[Metrics]) -> Figure:
         "linear programmes": ([c.matches.cos_09 / c.n_train for c in cells], TRAIN),
         "of them certified": ([c.certified_true / c.n_train for c in cells], SERIES[3]),
         "FastICA": ([(c.fast_ica or c.null).cos_09 / c.n_train for c in cells], HELD_OUT),
-        "best null": ([c.best_null.cos_09 / c.n_train for c in cells], FREE),
+        "best null": ([best_null(c).cos_09 / c.n_train for c in cells], FREE),
     }
     for values, colour in curves.values():
         ax.plot(n, values, "o-", color=colour)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.common import LAYER_1
+from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.images.bundle import Bundle
 from recon.nets.gram import gram, layer_norms
@@ -123,8 +124,8 @@ def _train(method: str, network: MLP, images: Bundle, sizes: Sizes, context: Con
     seconds = time.perf_counter() - start
     if seen[-1].step < len(trained.history):  # the goal came between two looks
         seen.append(observed(len(trained.history), network, trained.theta_star, images, sizes.alpha))
-    rows = [replace(row, log_loss=trained.history[row.step - 1].item()) for row in seen]
-    return Record(seconds=round(seconds, 2), observed=rows, **vars(rows[-1])), trained
+    rows = [row.but(log_loss=trained.history[row.step - 1].item()) for row in seen]
+    return Record(seconds=round(seconds, 2), observed=rows, **flat(rows[-1])), trained
 
 
 def _start(network: MLP, images: Bundle, context: Context) -> Tensor:
@@ -153,7 +154,7 @@ def _after(steps: int, network: MLP, images: Bundle, sizes: Sizes, context: Cont
     start = _start(network, images, context)
     trained = train_to_kkt(network, images.train, images.y, start, KKTSettings(steps))
     row = observed(steps, network, trained.theta_star, images, sizes.alpha)
-    return replace(row, log_loss=trained.history[steps - 1].item())
+    return row.but(log_loss=trained.history[steps - 1].item())
 
 
 def _faded(layer: int, network: MLP, trained: Trained, images: Bundle) -> Record:

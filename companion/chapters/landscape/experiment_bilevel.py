@@ -11,7 +11,6 @@ from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.landscape.distances import set_distances
 from companion.chapters.landscape.shared import (
     PER_SEED,
-    Grid,
     Problem,
     SeedImages,
     Sizes,
@@ -20,6 +19,7 @@ from companion.chapters.landscape.shared import (
     measure,
     summarise,
 )
+from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.analysis.landscape import bilevel_energy, in_span, mixed_starts, stationarity_energy, sweep_bilevel
 from recon.analysis.level_set import Walk, balance, level, solution_set, sufficient, walk
@@ -27,37 +27,24 @@ from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace
 
 
-class BySet(Record):
-    """Of each set of images that the starts are mixed from."""
-
-    def sets(self) -> dict[str, Grid]:
-        """The three by name."""
-        return {"truth": self.truth, "partition": self.partition, "random": self.random}
+def free(found: Record) -> list[Record]:
+    """Without bounds."""
+    return [found.to_partition, found.to_random]
 
 
-class Connections(Record):
-    """Without bounds from the truth to the attack's ends from partition and noise; with pixels in [0, 1] from the truth
-    to the set nearest to the partition, and from there to the one nearest to noise.
+def boxed(found: Record) -> list[Record]:
+    """With pixels in [0, 1]."""
+    return [found.box_partition, found.box_random]
 
-    n: images of each set · level: nω‖θ*‖²; sufficient: above this the theorem holds, `recon.analysis.level_set`.
-    """
 
-    def free(self) -> list[Record]:
-        """Without bounds."""
-        return [self.to_partition, self.to_random]
-
-    def boxed(self) -> list[Record]:
-        """With pixels in [0, 1]."""
-        return [self.box_partition, self.box_random]
-
-    def routes(self) -> dict[str, Record]:
-        """All four by what a page calls them."""
-        return {
-            "truth → end from the partition": self.to_partition,
-            "truth → end from noise": self.to_random,
-            "truth → partition, in [0, 1]": self.box_partition,
-            "partition → noise, in [0, 1]": self.box_random,
-        }
+def routes(found: Record) -> dict[str, Record]:
+    """All four by what a page calls them."""
+    return {
+        "truth → end from the partition": found.to_partition,
+        "truth → end from noise": found.to_random,
+        "truth → partition, in [0, 1]": found.box_partition,
+        "partition → noise, in [0, 1]": found.box_random,
+    }
 
 
 class Metrics(Record):
@@ -130,7 +117,7 @@ def compute(sizes: BilevelSizes, context: Context) -> Outcome[Metrics]:
     found = context.sweep(partial(_task, sizes, context), [*names, "fine", "walk"], label="landscape")
     runs, fine, walked = [found[name] for name in names], found["fine"], found["walk"]
     metrics = Metrics(
-        **vars(summarise(runs, sizes.lambdas)),
+        **flat(summarise(runs, sizes.lambdas)),
         n_train=len(SeedImages.of(context, sizes, 0, torch.float32).truth),
         lambda1=list(sizes.lambdas),
         lambda2=list(sizes.lambdas),
@@ -208,7 +195,7 @@ def _named(name: str, found: Walk) -> Tensors:
     return kept | ({f"{name}_frames": found.frames.float()} if found.frames.shape[1] else {})
 
 
-def _connections(walked: Tensors) -> Connections:
+def _connections(walked: Tensors) -> Record:
     def route(name: str) -> Record:
         step, coarse, length, lowest, highest, solved = walked[f"{name}_numbers"].tolist()
         return Record(
@@ -224,7 +211,7 @@ def _connections(walked: Tensors) -> Connections:
         )
 
     n, height, enough = walked["level"].tolist()
-    return Connections(n=int(n), level=height, sufficient=enough, **{name: route(name) for name in ROUTES})
+    return Record(n=int(n), level=height, sufficient=enough, **{name: route(name) for name in ROUTES})
 
 
 def fine_run(sizes: BilevelSizes, context: Context) -> Tensors:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -24,6 +24,7 @@ from companion.chapters.landscape.shared import (
     summarise,
     table,
 )
+from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.analysis.landscape import StationarityAttack, in_span, stationarity_energy
 from recon.attacks.decoreco import half_and_half, image_span
@@ -38,14 +39,9 @@ from recon.scoring.matching import nearest
 from recon.training.kkt import KKTSettings, train_to_kkt
 
 
-class Variants(Record):
-    """bilevel: on the affine net · DecoReco on the three-layer net: pixels, descent in all pixels; recipe, the
-    published one; unprojected, our attack in all pixels; span, our attack within the span of the weights · affine:
-    DecoReco on the bilevel problem's own net."""
-
-    def methods(self) -> dict[str, Record]:
-        """All by name."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+def methods(variants: Record) -> dict[str, Record]:
+    """All by name."""
+    return variants.only("bilevel", "pixels", "recipe", "unprojected", "span", "affine")
 
 
 class Metrics(Record):
@@ -192,12 +188,12 @@ def compute(sizes: DecorecoSizes, context: Context) -> Outcome[Metrics]:
         methods[method] = _method(own, sizes)
         arrays |= {f"{method}_{key}": torch.stack([run[key] for run in own]) for key in PER_SEED}
     metrics = Metrics(
-        **vars(methods["pixels"]),
+        **flat(methods["pixels"]),
         n_train=len(SeedImages.of(context, sizes, 0, torch.float32).truth),
         lambda1=list(sizes.lambdas),
         lambda2=list(sizes.lambdas),
         seeds=sizes.seeds,
-        variants=Variants(**methods),
+        variants=Record(**methods),
     )
     return Outcome(metrics, arrays)
 
@@ -211,7 +207,7 @@ def _method(runs: list[Tensors], sizes: DecorecoSizes) -> Record:
 
     has_null = "null_ncc" in runs[0]
     return Record(
-        **vars(summarise(runs, sizes.lambdas)),
+        **flat(summarise(runs, sizes.lambdas)),
         noise_line_per_seed=[run["truth"].unflatten(0, (side, side))[-1].tolist() for run in runs],
         ncc=mean("ncc"),
         null_ncc=torch.stack([run["null_ncc"] for run in runs]).mean().item() if has_null else None,

@@ -24,13 +24,9 @@ from recon.scoring.matching import nearest
 from recon.training.kkt import KKTSettings, train_to_kkt
 
 
-class Distances(Record):
-    """Of a set of images to their neighbours in each set, by SSIM."""
-
-    def lead(self, own: str) -> float:
-        """How much nearer they are to the set `own` than to the nearest other."""
-        values = vars(self)
-        return float(min(value for name, value in values.items() if name != own) - values[own])
+def lead(distances: Record, own: str) -> float:
+    """How much nearer they are to the set `own` than to the nearest other."""
+    return float(min(value for name, value in distances.items() if name != own) - distances[own])
 
 
 class Metrics(Record):
@@ -107,7 +103,7 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
                 start=_distances(images.starts(sizes.lambdas)[row], images),
                 end=_distances(run["x_hat"], images),
                 ncc=_ncc(run["x_hat"], images),
-                bilevel=Distances(**{key: bilevel[key][row].item() for key in SETS}),
+                bilevel=Record(**{key: bilevel[key][row].item() for key in SETS}),
                 energy_share=run["share"].tolist(),
                 fell_layer_1=run["fell"].item(),
                 moved=run["moved"].item(),
@@ -162,15 +158,15 @@ def _bilevel(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
     return bilevel_run(sizes, context, 0)
 
 
-def _ncc(x: Tensor, images: SeedImages) -> Distances:
+def _ncc(x: Tensor, images: SeedImages) -> Record:
     """Mean NCC of images x (n, d) with the most alike of each set, all less the mean of the truth."""
     mean = images.truth.mean(0)
-    return Distances(
+    return Record(
         **{key: nearest(x - mean, each - mean, "ncc").score.mean().item() for key, each in images.sets().items()}
     )
 
 
-def _distances(x: Tensor, images: SeedImages) -> Distances:
+def _distances(x: Tensor, images: SeedImages) -> Record:
     """Of images x (n, d) in pixels."""
     found = set_distances(x[None], images.sets(), images.shape)
-    return Distances(**{key: found[key].item() for key in SETS})
+    return Record(**{key: found[key].item() for key in SETS})

@@ -179,10 +179,10 @@ def summarise(runs: list[Tensors], lambdas: Sequence[float]) -> Record:
     """One method's runs, one a seed."""
     side = len(lambdas)
 
-    def of_sets(prefix: str = "", suffix: str = "") -> tuple[BySet, BySet]:
+    def of_sets(prefix: str = "", suffix: str = "") -> tuple[Record, Record]:
         tables = {name: table([run[f"{prefix}{name}{suffix}"] for run in runs], side) for name in SETS}
         means, spreads = ({name: each[k] for name, each in tables.items()} for k in (0, 1))
-        return BySet(**means), BySet(**spreads)
+        return Record(**means), Record(**spreads)
 
     distance, distance_sd = of_sets()
     energy, energy_sd = table([run["energy"] for run in runs], side)

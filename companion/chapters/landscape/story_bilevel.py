@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from companion.chapters.landscape.experiment_bilevel import BilevelSizes, BySet, Connections
+from companion.chapters.landscape.experiment_bilevel import BilevelSizes, free
 from companion.chapters.landscape.experiment_bilevel import Metrics as BilevelMetrics
 from companion.chapters.landscape.shared import Grid
 from companion.chapters.pictures import PAGE, heatmap, letters_on
@@ -22,6 +22,8 @@ ROUNDING = 1e-10  # relative error of a classifier below which it counts as the 
 
 
 STRIDE = 1.5  # longest step of a curve, relative to the straight segment's, below which neighbours stay neighbours
+
+CALLED = {"truth": "training", "partition": "partition", "random": "noise"}
 
 
 def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
@@ -70,9 +72,9 @@ def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
     ]
 
 
-def _connected(found: Connections) -> Claim:
+def _connected(found: Record) -> Claim:
     """Without bounds, where the theorem says so: at rounding error, and without a jump."""
-    applies, routes = found.level > found.sufficient, found.free()
+    applies, routes = found.level > found.sufficient, free(found)
     holds = [applies and same_classifier(route) for route in routes]
     first = f"nω‖θ*‖² = {found.level:.1f}, more than {found.sufficient:.2f} suffices; " if applies else ""
     error, straight = max(route.error for route in routes), min(route.straight_error for route in routes)
@@ -103,7 +105,7 @@ def of_all(holds: list[bool]) -> str:
     return verdict(all(holds)) if all(holds) or not any(holds) else "partly"
 
 
-def corners(distance: BySet) -> str:
+def corners(distance: Record) -> str:
     """Distances at (1, 1) and (0, 1)."""
     return (
         f"(1, 1): {distance.truth[-1][-1]:.1f} to truth, {distance.partition[-1][-1]:.1f} to partition; "
@@ -111,16 +113,16 @@ def corners(distance: BySet) -> str:
     )
 
 
-def corner_lead(distance: BySet) -> float:
+def corner_lead(distance: Record) -> float:
     """How much nearer (1, 1) is to the truth, and (0, 1) to the partition, than to any other set; the lesser."""
     leads = []
     for i, own in ((-1, "truth"), (0, "partition")):
-        here = {name: values[i][-1] for name, values in distance.sets().items()}
+        here = {name: values[i][-1] for name, values in distance.only(*CALLED).items()}
         leads.append(min(value for name, value in here.items() if name != own) - here[own])
     return min(leads)
 
 
-def lead_below_half(distance: BySet, lambdas: Sequence[float]) -> float:
+def lead_below_half(distance: Record, lambdas: Sequence[float]) -> float:
     """How much nearer the partition is than the truth at λ₂ = 1, at least, for all λ₁ < 0.5."""
     return min(distance.truth[i][-1] - distance.partition[i][-1] for i, value in enumerate(lambdas) if value < 0.5)
 
@@ -139,17 +141,14 @@ def crossing_text(found: Record) -> str:
     return f"they swap at λ₁ = {at.mean:.2f}{spread}"
 
 
-SETS = {"truth": "training", "partition": "partition", "random": "noise"}
-
-
 def heatmaps(
-    axes: Sequence[Axes], distance: BySet, lambdas: list[float], top: float, label: str, converged: Grid | None = None
+    axes: Sequence[Axes], distance: Record, lambdas: list[float], top: float, label: str, converged: Grid | None = None
 ) -> None:
     """One row: distance to the nearest image of each set; λ₁ to the right, λ₂ upwards; values printed.  A cell whose
     search had not converged in every seed has a white corner."""
     side = len(lambdas)
     ticks = range(side), [f"{value:g}" for value in lambdas]
-    for ax, (name, values_of_set) in zip(axes, distance.sets().items(), strict=True):
+    for ax, (name, values_of_set) in zip(axes, distance.only(*CALLED).items(), strict=True):
         values = np.array(values_of_set).T  # [λ₂][λ₁]
         image = ax.imshow(values, origin="lower", vmin=0, vmax=top, cmap="viridis")
         for (j, i), value in np.ndenumerate(values):
@@ -159,16 +158,16 @@ def heatmaps(
         ax.set_yticks(*ticks)
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
-        ax.set(title=f"to the nearest\n{SETS[name]} image", xlabel="λ₁ (partition → truth)")
+        ax.set(title=f"to the nearest\n{CALLED[name]} image", xlabel="λ₁ (partition → truth)")
         for i, row in enumerate(converged or []):
             for j in (j for j, share in enumerate(row) if share < 1):
                 ax.fill([i - 0.5, i - 0.25, i - 0.5], [j + 0.5, j + 0.5, j + 0.25], color="white")
     axes[0].set_ylabel(f"{label}\nλ₂ (noise → image)")
 
 
-def highest(distances: Iterable[BySet]) -> float:
+def highest(distances: Iterable[Record]) -> float:
     """Of all, for a shared scale."""
-    return max(float(np.max(values)) for distance in distances for values in distance.sets().values())
+    return max(float(np.max(values)) for distance in distances for values in distance.only(*CALLED).values())
 
 
 @heatmap

@@ -8,9 +8,9 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
-from companion.chapters.landscape.experiment_recipe import Distances, RecipeSizes
 from companion.chapters.landscape.experiment_recipe import Metrics as RecipeMetrics
-from companion.chapters.landscape.story_bilevel import SETS
+from companion.chapters.landscape.experiment_recipe import RecipeSizes, lead
+from companion.chapters.landscape.story_bilevel import CALLED
 from companion.chapters.pictures import PAGE, STARTS, chart, end_labels, image_rows
 from companion.store.record import Record
 from companion.store.results import Claim, Result, verdict
@@ -30,7 +30,7 @@ def claims(metrics: RecipeMetrics, sizes: RecipeSizes) -> list[Claim]:
 
 def _corners(metrics: RecipeMetrics) -> Claim:
     truth, partition = metrics.at(1, 1), metrics.at(0, 1)
-    lead = min(truth.end.lead("truth"), partition.end.lead("partition"))
+    least = min(lead(truth.end, "truth"), lead(partition.end, "partition"))
     return _claim(
         metrics,
         "landscape-decoreco-corners",
@@ -39,8 +39,8 @@ def _corners(metrics: RecipeMetrics) -> Claim:
         "heatmap",
         f"(1, 1): {_to(truth.end)}{_ncc(truth)}; (0, 1): {_to(partition.end)}{_ncc(partition)}",
         f"held-out images: {metrics.null_distance_to_truth:.1f} to truth",
-        lead > 0,
-        (lead, min(truth.start.lead("truth"), partition.start.lead("partition"))),
+        least > 0,
+        (least, min(lead(truth.start, "truth"), lead(partition.start, "partition"))),
     )
 
 
@@ -151,7 +151,7 @@ def _ncc(cell: Record) -> str:
     return "" if cell.ncc is None else f" (NCC {cell.ncc.truth:.2f} and {cell.ncc.partition:.2f})"
 
 
-def _to(distance: Distances) -> str:
+def _to(distance: Record) -> str:
     return f"{distance.truth:.1f} to truth, {distance.partition:.1f} to partition"
 
 
@@ -166,7 +166,7 @@ def plot_recipe(result: Result[RecipeMetrics]) -> Figure:
         end, start = ([getattr(getattr(cell, which), name) for cell in line] for which in ("end", "start"))
         ax.plot(lambdas, end, color=STARTS[name], marker="o", markersize=5)
         ax.plot(lambdas, start, color=STARTS[name], linestyle=":")
-        ends.append((end[-1], f"to the nearest\n{SETS[name]} image", STARTS[name]))
+        ends.append((end[-1], f"to the nearest\n{CALLED[name]} image", STARTS[name]))
     ax.set(xlabel="λ₁ of the start, from the partition to the truth", ylabel="mean L2 distance", ylim=(0, None))
     ax.set_xticks(lambdas, [f"{value:g}" for value in lambdas])
     end_labels(ax, ends)
@@ -181,7 +181,7 @@ def plot_recipe_images(result: Result[RecipeMetrics], n: int = 10) -> Figure:
     picked = torch.tensor([*range(n // 2), *range(len(truth) - (n - n // 2), len(truth))])
     for key, place in (("truth", (1, 1)), ("partition", (0, 1)), ("random", (1, 0))):
         ended = result.array("x_hat")[places.index(place)][picked].clamp(0, 1)
-        rows += [(f"start:\n{SETS[key]}", result.array(key)[picked], "grey"), ("end", ended, "black")]
+        rows += [(f"start:\n{CALLED[key]}", result.array(key)[picked], "grey"), ("end", ended, "black")]
     return image_rows(rows)
 
 

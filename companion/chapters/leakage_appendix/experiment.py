@@ -22,30 +22,21 @@ from recon.released import Gradient
 from recon.scoring.metrics import mse
 
 
-class Constrained(Record):
-    """From the same start, with its energy and error: a soft constraint, and two ways to keep it, which need a basis of
-    the kernel of U first (kernel_seconds)."""
-
-    @property
-    def relative_time(self) -> float:
-        """Of the trust region until it was as near as the soft constraint, over the soft constraint's; a lower bound
-        where it never was."""
-        took = self.trust_region.reached
-        return (self.trust_region.seconds if took is None else took) / self.soft.seconds
+def relative_time(found: Record) -> float:
+    """Of the trust region until it was as near as the soft constraint, over the soft constraint's; a lower bound
+    where it never was."""
+    took = found.trust_region.reached
+    return (found.trust_region.seconds if took is None else took) / found.soft.seconds
 
 
-class Norms(Record):
-    """Of the gradient of each image, before and after training."""
+def smaller(norms: Record) -> float:
+    """Share of the images whose gradient became smaller."""
+    return float(np.mean(np.array(norms.after) < np.array(norms.before)))
 
-    @property
-    def smaller(self) -> float:
-        """Share of the images whose gradient became smaller."""
-        return float(np.mean(np.array(self.after) < np.array(self.before)))
 
-    @property
-    def ratio(self) -> float:
-        """After over before, in the middle."""
-        return float(np.median(np.array(self.after) / np.array(self.before)))
+def ratio(norms: Record) -> float:
+    """After over before, in the middle."""
+    return float(np.median(np.array(norms.after) / np.array(norms.before)))
 
 
 class Metrics(Record):
@@ -133,7 +124,7 @@ def without_bias(name: str, context: Context) -> Record:
     )
 
 
-def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Constrained, Tensors]:
+def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
     """The truck on a network of one convolution with this activation, from the minimum-norm solution: (16), and (11)
     by two methods."""
     attacked, images = Attacked.of(sizes.constrained, context.pool), Victims.of(context.pool)
@@ -169,7 +160,7 @@ def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Constr
         return solver(course.x[-1], len(course.x) - 1, spent[-1], min(there, default=None))
 
     lbfgs, trust_region = by_lbfgs(problem, sizes.lbfgs), by_trust_region(problem, sizes.trust_region)
-    found = Constrained(
+    found = Record(
         start_energy=problem.value_and_grad(problem.start)[0],
         start_mse=error(problem.start),
         kernel_seconds=round(kernel_seconds, 2),
@@ -211,7 +202,7 @@ def trained(name: str, sizes: Sizes, context: Context) -> Record:
         "other": (images.x[others].float(), images.labels[others]),
     }
     norms = {
-        name: Norms(
+        name: Record(
             before=sizes_of(network.gradients(theta, x, labels)).tolist(),
             after=sizes_of(network.gradients(after, x, labels)).tolist(),
         )

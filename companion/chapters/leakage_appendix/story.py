@@ -10,7 +10,7 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from companion.chapters.leakage_appendix.experiment import Metrics, Sizes
+from companion.chapters.leakage_appendix.experiment import Metrics, Sizes, ratio, relative_time, smaller
 from companion.chapters.leakage_common import more_than_half
 from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows
 from companion.store.record import Record
@@ -70,7 +70,7 @@ def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
     """
     found = metrics.constrained
     soft, trust, lbfgs = found.soft, found.trust_region, found.lbfgs
-    took, longer = found.relative_time, MUCH * SPREAD
+    took, longer = relative_time(found), MUCH * SPREAD
     sooner = trust.reached is not None and trust.steps <= soft.steps and took <= 1 / SPREAD
     return Claim(
         "leakage-hard-constraint",
@@ -100,22 +100,22 @@ def smaller_gradients(metrics: Metrics) -> Claim:
     """Appendix F, on images that training did not see."""
     groups = {"the two classes": "unseen", "other classes": "other"}
     rows = [getattr(row, group) for row in metrics.trained.values() for group in groups.values()]
-    shares = [row.smaller for row in rows]
-    shown = [more_than_half(round(row.smaller * len(row.after)), len(row.after)) for row in rows]
+    shares = [smaller(row) for row in rows]
+    shown = [more_than_half(round(smaller(row) * len(row.after)), len(row.after)) for row in rows]
     return Claim(
         "leakage-smaller-gradients",
         "C&C Appendix F",
         "A pre-trained network gives smaller gradients on an unseen image than an untrained one.",
         "likely",
         "; ".join(
-            f"{name}: of {words} smaller on {getattr(row, group).smaller:.0%} of {len(getattr(row, group).after)}, in "
-            f"the middle {getattr(row, group).ratio:.2g} times as large"
+            f"{name}: of {words} smaller on {smaller(getattr(row, group)):.0%} of {len(getattr(row, group).after)}, in "
+            f"the middle {ratio(getattr(row, group)):.2g} times as large"
             for name, row in metrics.trained.items()
             for words, group in groups.items()
         ),
         "images it trained on: "
         + "; ".join(
-            f"{name} smaller on {row.seen.smaller:.0%}, {row.seen.ratio:.2g} times"
+            f"{name} smaller on {smaller(row.seen):.0%}, {ratio(row.seen):.2g} times"
             for name, row in metrics.trained.items()
         ),
         "reproduced" if min(shares) > MOST and all(shown) else ("partly" if any(shown) else "not reproduced"),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import Attacked, Victims, pixels
+from companion.chapters.leakage_common import Attacked, Victims, beside, pixels
 from companion.chapters.leakage_networks import SEED, TABLE_1
 from companion.chapters.published import DIVERGED, LABELS, PRE_TRAINED
 from companion.store.record import Record
@@ -22,7 +22,7 @@ from recon.scoring.metrics import mse, psnr
 
 
 class Metrics(Record):
-    """networks: by name · share_of_published_steps: of Hybrid and CosineTV. With the fields of `Spread`.
+    """networks: by name · share_of_published_steps: of Hybrid and CosineTV.
 
     networks: One network: methods by name, and its pre-training where it had one.
     networks.methods: One method on one network: means over the images, None where not finite; PSNR also with peak
@@ -33,6 +33,15 @@ class Metrics(Record):
     networks.pre_training: Of a pre-trained network: epochs, images, and its accuracy on these.
     images: The victims: error of a grey image, CIFAR-10 indices, labels, and whether they are the paper's.
     """
+
+    @property
+    def networks(self) -> dict[str, Record]:
+        """Each by name: its methods, and its pre-training or None."""
+        rows = beside(self, "images", "share_of_published_steps")
+        return {
+            name: Record(methods=beside(row, "pre_training"), pre_training=row.get("pre_training"))
+            for name, row in rows.items()
+        }
 
     def mse(self, name: str, method: str) -> float | None:
         """Mean squared error, None if it is not finite; KeyError where the method did not run."""
@@ -77,7 +86,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
             shown = tensors[f"x_hat {method}"].clamp(-10, 10).nan_to_num()
             arrays[f"x_hat {name} {method}"] = pixels(shown)
     metrics = Metrics(
-        networks={name: scored(name, tensors, found, sizes) for name, tensors in runs.items()},
+        **{name: scored(name, tensors, found, sizes) for name, tensors in runs.items()},
         images=Record(
             grey_mse=found.x.square().mean().item(),
             index=found.index,
@@ -135,13 +144,11 @@ def methods_of(tensors: Tensors) -> list[str]:
 def scored(name: str, tensors: Tensors, found: Victims, sizes: Sizes) -> Record:
     """One unit of the sweep against the truth."""
     pre_training = Record(epochs=sizes.epochs, n_train=int(tensors["n_train"]), accuracy=tensors["accuracy"].item())
-    return Record(
-        methods={
-            method: scores(tensors[f"x_hat {method}"], found, tensors[f"seconds {method}"].item())
-            for method in methods_of(tensors)
-        },
-        pre_training=pre_training if name.endswith(PRE_TRAINED) else None,
-    )
+    methods = {
+        method: scores(tensors[f"x_hat {method}"], found, tensors[f"seconds {method}"].item())
+        for method in methods_of(tensors)
+    }
+    return Record(**methods, **({"pre_training": pre_training} if name.endswith(PRE_TRAINED) else {}))
 
 
 def scores(x_hat: Tensor, found: Victims, seconds: float) -> Record:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_attacks.experiment import by_rgap
-from companion.chapters.leakage_common import LEAST, Attacked, Ratio, Victims, pixels
+from companion.chapters.leakage_common import LEAST, Attacked, Ratio, Victims, beside, pixels
 from companion.chapters.leakage_networks import SEED, TABLE_1
 from companion.chapters.published import DIVERGED
 from companion.store.record import Record
@@ -37,34 +37,24 @@ from recon.released import Gradient
 from recon.scoring.metrics import mse
 
 
-class Run(Record):
-    """One attack on one network: mean squared error of each image, pixels in [0, 1], None where not finite."""
-
-    @property
-    def logs(self) -> np.ndarray:
-        """log10 of the errors, no less than 1e-12 and no more than `DIVERGED`, (images,)."""
-        return np.log10([min(max(DIVERGED if error is None else error, LEAST), DIVERGED) for error in self.mse])
-
-    @property
-    def typical(self) -> float:
-        """Geometric mean of the errors."""
-        return float(10 ** self.logs.mean())
+def logs(run: Record) -> np.ndarray:
+    """log10 of the errors, no less than 1e-12 and no more than `DIVERGED`, (images,)."""
+    return np.log10([min(max(DIVERGED if error is None else error, LEAST), DIVERGED) for error in run.mse])
 
 
-class MatchedNetwork(Record):
-    """c: the security metric · joint: rank of all layers together minus unknowns, at the first image · unread: entries
-    of the image that no equation reads · methods: by name · tv: CosineTV as its authors run it, by weight of the total
-    variation · starts: the same, by start."""
+def typical(run: Record) -> float:
+    """Geometric mean of the errors."""
+    return float(10 ** logs(run).mean())
 
-    @property
-    def missing(self) -> int:
-        """joint, without the entries that are not read."""
-        return self.joint + self.unread
+
+def missing(row: Record) -> int:
+    """joint, without the entries that are not read."""
+    return row.joint + row.unread
 
 
 class Metrics(Record):
     """networks: by name · index: of the images in CIFAR-10 · grey: error of a grey image, for each of them ·
-    cosine_steps: of CosineTV · hybrid_share: of Hybrid's published steps. With the fields of `Spread`.
+    cosine_steps: of CosineTV · hybrid_share: of Hybrid's published steps.
 
     networks: c: the security metric · joint: rank of all layers together minus unknowns, at the first image ·
     unread: entries of the image that no equation reads · methods: by name · tv: CosineTV as its authors run it, by
@@ -74,14 +64,19 @@ class Metrics(Record):
     """
 
     @property
+    def networks(self) -> dict[str, Record]:
+        """Each by name."""
+        return beside(self, "index", "grey", "cosine_steps", "hybrid_share")
+
+    @property
     def open(self) -> list[str]:
         """Networks whose gradient leaves something open that they read."""
-        return [name for name, row in self.networks.items() if row.missing < 0]
+        return [name for name, row in self.networks.items() if missing(row) < 0]
 
     def ratio(self, method: str, other: str, names: list[str] | None = None) -> Ratio:
         """Error of one method over that of another: geometric mean over networks (by name, default all) and images."""
         rows = [self.networks[name] for name in names or self.networks]
-        differences = [row.methods[method].logs - row.methods[other].logs for row in rows]
+        differences = [logs(row.methods[method]) - logs(row.methods[other]) for row in rows]
         return Ratio.of(np.mean(differences, axis=0))
 
 
@@ -144,17 +139,17 @@ def compute(sizes: MatchingSizes, context: Context) -> Outcome[Metrics]:
     units += [f"{name}--{each}" for name in sizes.swept for each in (*tv_units(sizes), *start_units(sizes))]
     runs = context.sweep(partial(matching_unit, sizes, context), list(dict.fromkeys(units)), "attacks")
 
-    def of(name: str, unit: str) -> Run:
+    def of(name: str, unit: str) -> Record:
         found = runs[f"{name}--{unit}"]
         errors = mse(found["x_hat"], victims.x)
         finite = torch.isfinite(errors)
-        return Run(
+        return Record(
             mse=[error if ok else None for error, ok in zip(errors.tolist(), finite.tolist(), strict=True)],
             seconds=round(found["seconds"].item(), 2),
         )
 
     networks = {
-        name: MatchedNetwork(
+        name: Record(
             c=security_metric(generic_deficiencies(TABLE_1[name])),
             joint=int(runs[f"{name}--gauss_newton"]["deficiency"]),
             unread=int(runs[f"{name}--gauss_newton"]["unread"]),
@@ -167,7 +162,7 @@ def compute(sizes: MatchingSizes, context: Context) -> Outcome[Metrics]:
         for name in sizes.networks
     }
     metrics = Metrics(
-        networks=networks,
+        **networks,
         index=victims.index,
         grey=victims.x.square().flatten(1).mean(1).tolist(),
         cosine_steps=sizes.cosine_steps,

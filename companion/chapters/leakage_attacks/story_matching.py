@@ -10,7 +10,7 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from companion.chapters.leakage_attacks.experiment_matching import MatchingSizes
+from companion.chapters.leakage_attacks.experiment_matching import MatchingSizes, logs, typical
 from companion.chapters.leakage_attacks.experiment_matching import Metrics as MatchingMetrics
 from companion.chapters.leakage_common import Ratio
 from companion.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows
@@ -29,7 +29,7 @@ def authors(metrics: MatchingMetrics) -> Claim:
     """Against Hybrid as published."""
     ratio = metrics.ratio("cosine_tv_both", "hybrid")
     each = {name: row.methods for name, row in metrics.networks.items()}
-    better = [name for name, row in each.items() if row["cosine_tv_both"].typical < row["hybrid"].typical]
+    better = [name for name, row in each.items() if typical(row["cosine_tv_both"]) < typical(row["hybrid"])]
     return Claim(
         "leakage-authors-setting",
         "",
@@ -86,10 +86,10 @@ def plot_choices(result: Result[MatchingMetrics]) -> Figure:
     for k, ((method, words), colour) in enumerate(zip(WAYS.items(), SERIES, strict=False)):
         x = place + 0.19 * (k - 1.5)
         for at, row in zip(x, networks.values(), strict=True):
-            logs = row.methods[method].logs
-            ax.plot(np.full(len(logs), at), 10**logs, ".", color=colour, alpha=0.4, markersize=4)
-        typical = [row.methods[method].typical for row in networks.values()]
-        ax.plot(x, typical, "_", color=colour, markersize=11, markeredgewidth=3, label=words)
+            errors = logs(row.methods[method])
+            ax.plot(np.full(len(errors), at), 10**errors, ".", color=colour, alpha=0.4, markersize=4)
+        means = [typical(row.methods[method]) for row in networks.values()]
+        ax.plot(x, means, "_", color=colour, markersize=11, markeredgewidth=3, label=words)
     ax.axhline(float(np.mean(result.metrics.grey)), color=REFERENCE, linestyle=":", label="a grey image (null)")
     ax.set_xticks(place, [name.replace(" ", "\n", 1) for name in networks])
     ax.set(yscale="log", ylabel="mean squared error")
@@ -109,8 +109,8 @@ def plot_tv(result: Result[MatchingMetrics]) -> Figure:
         least = weights[weights > 0].min() / 10
         x = np.maximum(weights, least)
         ticks |= {float(at): f"{weight:g}" for at, weight in zip(x, weights, strict=True)}
-        typical = np.array([run.typical for run in runs.values()])
-        spread = np.array([np.quantile(run.logs, (0.25, 0.75)) for run in runs.values()])
+        typical = np.array([typical(run) for run in runs.values()])
+        spread = np.array([np.quantile(logs(run), (0.25, 0.75)) for run in runs.values()])
         ax.plot(x, typical, "o-", color=colour)
         ax.fill_between(x, 10 ** spread[:, 0], 10 ** spread[:, 1], color=colour, alpha=0.15)
         ends.append((float(typical[np.argmax(x)]), name, colour))
@@ -126,7 +126,7 @@ def classes_network(metrics: MatchingMetrics) -> str:
     """The network of `plot_classes`: of those that leave something open, the one on which attacks differ most; DLG,
     which runs away, has no say in that.  Where none does, the first."""
     spread = {
-        name: float(np.ptp([run.logs.mean() for method, run in row.methods.items() if method != "dlg"]))
+        name: float(np.ptp([logs(run).mean() for method, run in row.methods.items() if method != "dlg"]))
         for name, row in metrics.networks.items()
     }
     left = [name for name in spread if name in metrics.open]

@@ -25,20 +25,9 @@ from recon.released import Gradient
 from recon.scoring.metrics import mse
 
 
-class Design(Record):
-    """One network drawn at random.
-
-    name: kernel, channels, stride, padding of every convolution · c: c(M) · deficiencies: of the layers, one by one ·
-    amplified: how many times a relative noise of 1e-6 on the first image's gradient grows in R-GAP's image · width:
-    outputs of the first layer over entries of the image · condition: product of the layers' condition numbers ·
-    equations: entries of the last layer's input and of the convolutions' weights, all taken for independent · unknowns:
-    entries of the image, of which no layer reads `unread` · missing: rank of all layers together minus entries that are
-    read, for each image · found, known: by Gauss–Newton, for each image · rgap, cosine: errors, for each image.
-    """
-
-    def decibels(self, method: str) -> float:
-        """Mean PSNR (peak 1) of "rgap" or "cosine", rounding apart."""
-        return float(np.mean([-10 * np.log10(max(error, LEAST)) for error in getattr(self, method)]))
+def decibels(design: Record, method: str) -> float:
+    """Mean PSNR (peak 1) of "rgap" or "cosine", rounding apart."""
+    return float(np.mean([-10 * np.log10(max(error, LEAST)) for error in getattr(design, method)]))
 
 
 class Metrics(Record):
@@ -150,10 +139,10 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
     }
 
 
-def made(network: ConvNet, found: Tensors) -> Design:
+def made(network: ConvNet, found: Tensors) -> Record:
     """One row."""
     shapes = network.image_shapes()
-    return Design(
+    return Record(
         name=name_of(network),
         c=security_metric(found["deficiencies"].tolist()),
         deficiencies=found["deficiencies"].tolist(),

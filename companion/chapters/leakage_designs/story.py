@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from scipy.stats import bootstrap
 
 from companion.chapters.leakage_common import spearman
-from companion.chapters.leakage_designs.experiment import Metrics, Sizes
+from companion.chapters.leakage_designs.experiment import Metrics, Sizes, decibels
 from companion.chapters.pictures import PAGE, SERIES, chart
 from companion.store.results import Claim, Result
 
@@ -45,7 +45,7 @@ def chance(count: int) -> str:
 def recommendation(metrics: Metrics, sizes: Sizes) -> Claim:
     """A small c(M) as advice."""
     rows = metrics.designs
-    psnr = [row.decibels("cosine") for row in rows]
+    psnr = [decibels(row, "cosine") for row in rows]
     by_c, by_rank = correlation([row.c for row in rows], psnr), correlation([min(row.missing) for row in rows], psnr)
     low = [row for row in rows if row.c < 0]
     given = [row for row in low if all(row.found)]
@@ -68,7 +68,7 @@ def recommendation(metrics: Metrics, sizes: Sizes) -> Claim:
 def wide_claim(metrics: Metrics) -> Claim:
     """Wide layers at the beginning."""
     rows = metrics.designs
-    found = correlation([row.width for row in rows], [row.decibels("cosine") for row in rows])
+    found = correlation([row.width for row in rows], [decibels(row, "cosine") for row in rows])
     return Claim(
         "designs-wide",
         "C&C 3.3",
@@ -94,7 +94,7 @@ def plot_designs(result: Result[Metrics]) -> Figure:
     for ax, x, label in panels:
         for at, row in zip(x, rows, strict=True):
             given = all(row.found)
-            ax.plot(at, row.decibels("cosine"), "o", color=SERIES[0], fillstyle="full" if given else "none")
+            ax.plot(at, decibels(row, "cosine"), "o", color=SERIES[0], fillstyle="full" if given else "none")
         ax.set(xscale="symlog", xlabel=f"{label} (equations)")
         ax.set_xlim(left=-0.3)
         ax.set_xticks([0, *ax.get_xticks()[ax.get_xticks() >= 10][::2]])

@@ -11,7 +11,7 @@ import torch
 from scipy.stats import permutation_test, spearmanr
 
 from companion.chapters.base import Context, Outcome
-from companion.chapters.leakage_common import Attacked, Victims
+from companion.chapters.leakage_common import Attacked, Victims, beside
 from companion.chapters.leakage_networks import TABLE_1
 from companion.chapters.published import DIVERGED, METHODS, PUBLISHED, PUBLISHED_RANK
 from companion.store.record import Record
@@ -21,17 +21,9 @@ from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
 
 
-class Ranks(Record):
-    """One network, layer by layer from the image on.
-
-    rd: rank deficiency of each layer's system · generic_rd: by the formula in the layer's shape · condition: condition
-    number · unknowns: dim x_{i−1} · c: the security metric c(M) · published_…: in Table 1.
-    """
-
-    @property
-    def as_published(self) -> bool:
-        """Whether every integer is that of Table 1."""
-        return self.rd == self.published_rd and self.c == self.published_c
+def as_published(ranks: Record) -> bool:
+    """Whether every integer is that of Table 1."""
+    return ranks.rd == ranks.published_rd and ranks.c == ranks.published_c
 
 
 OURS = "R-GAP, ours"
@@ -43,12 +35,17 @@ WITHOUT = ", without CNN4 V2"
 class Metrics(Record):
     """networks: by name · spearman_with_published_psnr: rank correlation of c(M) with each method's published PSNR, and
     with `OURS`, with and `WITHOUT` CNN4 V2; None for fewer than three networks · chance: how often networks in
-    random order have a correlation as large. With the fields of `Spread`.
+    random order have a correlation as large.
 
     networks: One network, layer by layer from the image on. rd: rank deficiency of each layer's system ·
     generic_rd: by the formula in the layer's shape · condition: condition number · unknowns: dim x_{i−1} · c: the
     security metric c(M) · published_…: in Table 1.
     """
+
+    @property
+    def networks(self) -> dict[str, Record]:
+        """Each by name."""
+        return beside(self, "seconds", "spearman_with_published_psnr", "chance")
 
     def correlations(self) -> dict[str, float]:
         """Those that there are, in the order of Appendix E."""
@@ -88,7 +85,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     c = {name: row.c for name, row in networks.items()}
     ranked = correlations(c, psnrs)
     metrics = Metrics(
-        networks=networks,
+        **networks,
         seconds=seconds,
         spearman_with_published_psnr={key: each and each[0] for key, each in ranked.items()},
         chance={key: each and each[1] for key, each in ranked.items()},
@@ -96,12 +93,12 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, {})
 
 
-def ranks(name: str, attacked: Attacked, found: Victims) -> Ranks:
+def ranks(name: str, attacked: Attacked, found: Victims) -> Record:
     """One row of Table 1, at the first victim."""
     network = attacked.network
     each = [numerical_rank(u) for u in systems(network, attacked.theta, found.x[:1], found.labels[:1])]
     deficiencies = [rank.deficiency for rank in each]
-    return Ranks(
+    return Record(
         rd=deficiencies,
         generic_rd=generic_deficiencies(network),
         condition=[rank.condition for rank in each],

@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import CERTAIN, FOUND, PRIOR, Attacked, Victims, pixels
+from companion.chapters.leakage_common import CERTAIN, FOUND, PRIOR, Attacked, Victims, beside, pixels
 from companion.chapters.leakage_networks import TABLE_1
 from companion.chapters.published import DIVERGED, METHODS, PUBLISHED
 from companion.store.record import Record
@@ -30,8 +30,7 @@ from recon.scoring.metrics import psnr
 
 class Metrics(Record):
     """networks: by name · n_images · grey_mse: of a grey image · spearman: attack -> rank correlation of its PSNR over
-    networks with c(M) and with the joint deficiency; None for fewer than three networks. With the fields of
-    `Spread`.
+    networks with c(M) and with the joint deficiency; None for fewer than three networks.
 
     networks: One network. c: the security metric, from the layers' shapes · joint_deficiency: rank of the joint
     Jacobian minus unknowns, at the first victim; joint_deficiencies: the least and the greatest over all ·
@@ -50,6 +49,11 @@ class Metrics(Record):
     count, as `RowSpace` counts them, the least and the greatest.
     spearman: Spearman correlations over networks.
     """
+
+    @property
+    def networks(self) -> dict[str, Record]:
+        """Each by name."""
+        return beside(self, "n_images", "grey_mse", "spearman")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +86,7 @@ def compute(sizes: IdentifiabilitySizes, context: Context) -> Outcome[Metrics]:
     other = Victims.of(context.pool).x[1].flatten()
     networks = {name: identified(name, each, victims, other) for name, each in rows.items()}
     metrics = Metrics(
-        networks=networks,
+        **networks,
         n_images=len(victims.x),
         grey_mse=victims.x.square().mean().item(),
         spearman=correlations(networks),

@@ -6,9 +6,10 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from companion.chapters.leakage_networks import TABLE_1
-from companion.chapters.leakage_rank.experiment import Metrics, Ranks, Sizes
+from companion.chapters.leakage_rank.experiment import Metrics, Sizes, as_published
 from companion.chapters.pictures import PAGE, SERIES, chart, note
 from companion.chapters.published import LABELS, METHODS, PUBLISHED_RANK
+from companion.store.record import Record
 from companion.store.results import Claim, Result, verdict
 
 LEVEL = 0.05
@@ -17,7 +18,7 @@ LEVEL = 0.05
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """Table 1, and two sentences on what it means."""
     rows = metrics.networks
-    same = [row.as_published for row in rows.values()]
+    same = [as_published(row) for row in rows.values()]
     generic = [row.rd == row.generic_rd for row in rows.values()]
     counted = [row.rd == uncorrected(name, row) for name, row in rows.items()]
     return [
@@ -47,7 +48,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     ]
 
 
-def uncorrected(name: str, row: Ranks) -> list[int]:
+def uncorrected(name: str, row: Record) -> list[int]:
     """Deficiencies by counting equations, min(0, n_out + |W| − n_in): the generic ones without their c_out²."""
     channels = [conv.channels for conv in TABLE_1[name].convs]
     return [min(0, rd + c**2) if rd else 0 for rd, c in zip(row.generic_rd, channels, strict=True)]

@@ -29,19 +29,15 @@ from recon.scoring.nulls import null_candidates, null_table
 SEPARATION, TANGENT = "separation", "tangent"
 
 
-class Net(Record):
-    """One network.  optimiser · loss, accuracy: at the end of training · moved: ‖W1 − W1(0)‖ / ‖W1(0)‖ · directions:
-    that stand out of W1's singular values if nothing is known, and if the distribution of the start is · rungs: from
-    nothing to θ⁰ itself."""
+def rungs_of(net: Record, attack: str) -> list[Record]:
+    """The rungs of one attack, from the least knowledge to the most."""
+    return [rung for rung in net.rungs if rung.attack == attack]
 
-    def of(self, attack: str) -> list[Record]:
-        """The rungs of one attack, from the least knowledge to the most."""
-        return [rung for rung in self.rungs if rung.attack == attack]
 
-    def share(self, rung: Record) -> float:
-        """Images above NCC 0.7 beyond the best null, as a share of the training images; below 0 where the null is
-        better."""
-        return rung.excess.ncc_07 / self.n_train
+def share(net: Record, rung: Record) -> float:
+    """Images above NCC 0.7 beyond the best null, as a share of the training images; below 0 where the null is
+    better."""
+    return rung.excess.ncc_07 / net.n_train
 
 
 class Metrics(Record):
@@ -136,17 +132,17 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     arrays = Tensors()
     for k, name in enumerate(names):
         arrays |= {f"{key} {k}": tensor for key, tensor in found[name].items() if key != "json"}
-    return Outcome(Metrics(nets=[unpacked(found[name], Net) for name in names]), arrays)
+    return Outcome(Metrics(nets=[unpacked(found[name]) for name in names]), arrays)
 
 
 def net_unit(sizes: Sizes, context: Context, name: str) -> Tensors:
     """Of "net-K": its numbers, and the images that figures show."""
     size = sizes.nets[int(name.removeprefix("net-"))]
     net, shown = attacked_net(sizes, size, replace(context, checkpoints=context.checkpoints.inside(name)))
-    return {**packed(net, Net), **shown}
+    return {**packed(net), **shown}
 
 
-def attacked_net(sizes: Sizes, size: NetSizes, context: Context) -> tuple[Net, Tensors]:
+def attacked_net(sizes: Sizes, size: NetSizes, context: Context) -> tuple[Record, Tensors]:
     """Train, then attack with nothing, with a θ⁰ that is nearly right, and with θ⁰."""
     images = context.images(size.n_train)
     weights, trained = trained_from(context, images, size.width, 3, size.optimiser, sizes.steps)
@@ -162,7 +158,7 @@ def attacked_net(sizes: Sizes, size: NetSizes, context: Context) -> tuple[Net, T
         shown[f"{TANGENT} {noise}"] = nearest_of(images.train[:SHOWN], x_hat)
     shown["null"] = nearest_of(images.train[:SHOWN], images.held_out)
     values = torch.linalg.svdvals(trained.w1.double())
-    net = Net(
+    net = Record(
         n_train=len(images),
         width=size.width,
         optimiser=size.optimiser,
@@ -206,7 +202,7 @@ def by_tangent(sizes: Sizes, images: Bundle, known: Weights, noise: float, conte
     weight = found.accepted["multipliers"][0].abs() * x.norm(dim=1)
     update = FirstLayer.of(known).update
     rung = scored(torch.cat([x, -x]), x, weight, images, update, context, TANGENT, noise)
-    return replace(rung, left=left), torch.cat([x, -x])
+    return rung.but(left=left), torch.cat([x, -x])
 
 
 def tangent(

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from companion.chapters.pictures import FREE, PAGE, SERIES, Colour, chart, end_labels, image_rows
-from companion.chapters.seed.experiment import SEPARATION, TANGENT, Metrics, Net, Sizes
+from companion.chapters.seed.experiment import SEPARATION, TANGENT, Metrics, Sizes, rungs_of, share
 from companion.chapters.tables import null_text
 from companion.store.record import Record
 from companion.store.results import Claim, Result
@@ -32,22 +32,22 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     ]
 
 
-def has_tangents(net: Net) -> bool:
+def has_tangents(net: Record) -> bool:
     """Whether the tangent attack was run on it."""
-    return bool(net.of(TANGENT))
+    return bool(rungs_of(net, TANGENT))
 
 
-def by_adam(net: Net) -> bool:
+def by_adam(net: Record) -> bool:
     """Whether Adam trained it."""
     return net.optimiser == "adam"
 
 
-def without_start(nets: list[Net]) -> Claim:
+def without_start(nets: list[Record]) -> Claim:
     """Adam's first steps are as long in every entry: what they add stands out of the start.
 
     Seen in a first run, whose rule for all optimisers alike failed; other sets of images judge it.
     """
-    ends = [(net, net.of(SEPARATION)[0], net.of(SEPARATION)[-1]) for net in nets]
+    ends = [(net, rungs_of(net, SEPARATION)[0], rungs_of(net, SEPARATION)[-1]) for net in nets]
     found = [clears(first.matches.ncc_07, first.best_null.ncc_07) for _, first, _ in ends]
     return Claim(
         "seed-adam",
@@ -66,10 +66,10 @@ def without_start(nets: list[Net]) -> Claim:
     )
 
 
-def worth(nets: list[Net]) -> Claim:
+def worth(nets: list[Record]) -> Claim:
     """With θ⁰ against without anything."""
-    ends = [(net, net.of(SEPARATION)[0], net.of(SEPARATION)[-1]) for net in nets]
-    holds = [net.share(last) >= MOST and net.share(first) <= FEW for net, first, last in ends]
+    ends = [(net, rungs_of(net, SEPARATION)[0], rungs_of(net, SEPARATION)[-1]) for net in nets]
+    holds = [share(net, last) >= MOST and share(net, first) <= FEW for net, first, last in ends]
     gains = [
         clears(last.matches.ncc_07, last.best_null.ncc_07) and last.matches.ncc_07 > first.matches.ncc_07
         for _, first, last in ends
@@ -84,14 +84,14 @@ def worth(nets: list[Net]) -> Claim:
         + by_size((net, f"{first.matches.ncc_07} and {last.matches.ncc_07}", "") for net, first, last in ends),
         "best null with θ⁰: " + best([last for *_, last in ends]),
         "finding" if all(holds) else ("partly" if all(gains) else "not reproduced"),
-        value=min(net.share(last) for net, _, last in ends),
+        value=min(share(net, last) for net, _, last in ends),
         null_value=max(last.best_null.ncc_07 / net.n_train for net, _, last in ends),
     )
 
 
-def tangent_claim(nets: list[Net]) -> Claim:
+def tangent_claim(nets: list[Record]) -> Claim:
     """The published attack with θ⁰, beyond the null."""
-    ends = [(net, net.of(TANGENT)[-1]) for net in nets]
+    ends = [(net, rungs_of(net, TANGENT)[-1]) for net in nets]
     found = [clears(rung.matches.ncc_07, rung.best_null.ncc_07) for _, rung in ends]
     return Claim(
         "seed-tangent",
@@ -116,10 +116,10 @@ def tangent_claim(nets: list[Net]) -> Claim:
     )
 
 
-def by_size(rows: Iterable[tuple[Net, str, str]]) -> str:
+def by_size(rows: Iterable[tuple[Record, str, str]]) -> str:
     """Networks, what was counted in each, and what more there is to say: those of one optimiser and as many images
     together, from the narrowest to the widest."""
-    groups: dict[tuple[str, int], list[tuple[Net, str, str]]] = {}
+    groups: dict[tuple[str, int], list[tuple[Record, str, str]]] = {}
     for row in rows:
         groups.setdefault((row[0].optimiser, row[0].n_train), []).append(row)
     return "; ".join(
@@ -130,7 +130,7 @@ def by_size(rows: Iterable[tuple[Net, str, str]]) -> str:
     )
 
 
-def only(nets: list[Net]) -> str:
+def only(nets: list[Record]) -> str:
     """Sizes of the networks that tangents were matched on, which are not those of the whole run."""
     parts = (("n", {net.n_train for net in nets}), ("width", {net.width for net in nets}))
     return " and ".join(f"{name} = {', '.join(map(str, sorted(values)))}" for name, values in parts) + " only"
@@ -162,17 +162,17 @@ def plot_knowledge(result: Result[Metrics]) -> Figure:
     counts = sorted({net.n_train for net in nets})
     figure, ax = plt.subplots(figsize=(PAGE, 3.4))
     ax.set(ylim=(-0.03, 1.05), ylabel="share of the training images", xlabel="what the adversary knows of the start")
-    places = range(len(nets[0].of(SEPARATION)))
+    places = range(len(rungs_of(nets[0], SEPARATION)))
     ends: dict[tuple[str, int], tuple[float, str, Colour]] = {}
     for net in nets:
         colour = SERIES[counts.index(net.n_train)]
-        share = [rung.matches.ncc_07 / net.n_train for rung in net.of(SEPARATION)]
+        share = [rung.matches.ncc_07 / net.n_train for rung in rungs_of(net, SEPARATION)]
         ax.plot(places, share, "o-" if net.optimiser == "gd" else "s--", color=colour, ms=4, lw=1.4)
         words = f"{net.n_train} images,\n{OPTIMISERS[net.optimiser]}"
         ends[net.optimiser, net.n_train] = (share[-1], words, colour)
-    nulls = [max(net.of(SEPARATION)[k].best_null.ncc_07 / net.n_train for net in nets) for k in places]
+    nulls = [max(rungs_of(net, SEPARATION)[k].best_null.ncc_07 / net.n_train for net in nets) for k in places]
     ax.plot(places, nulls, ":", color=FREE)
-    ax.set_xticks(places, [in_words(rung.noise) for rung in nets[0].of(SEPARATION)])
+    ax.set_xticks(places, [in_words(rung.noise) for rung in rungs_of(nets[0], SEPARATION)])
     end_labels(ax, [*ends.values(), (nulls[-1], "largest null", FREE)])
     return figure
 
@@ -182,13 +182,13 @@ def plot_images(result: Result[Metrics], net: int = 1) -> Figure:
     k = min(net, len(result.metrics.nets) - 1)
     found = result.metrics.nets[k]
     rows = [("training\nimage", result.array(f"truth {k}"), "grey")]
-    for rung in found.of(SEPARATION):
+    for rung in rungs_of(found, SEPARATION):
         if rung.noise in (None, 0.1, 0.0):
             words = in_words(rung.noise).replace("\n", " ")
             rows.append(
                 (f"{words}:\n{rung.matches.ncc_07} found", result.array(f"{SEPARATION} {rung.noise} {k}"), "black")
             )
-    for rung in found.of(TANGENT)[-1:]:
+    for rung in rungs_of(found, TANGENT)[-1:]:
         rows.append(
             (f"tangents, θ⁰:\n{rung.matches.ncc_07} found", result.array(f"{TANGENT} {rung.noise} {k}"), "black")
         )

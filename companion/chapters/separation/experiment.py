@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.common import ReleasedNet, kept_arrays, match_table, nulls_of, train_released
 from companion.chapters.separation.certainty import certainty, first_layer
 from companion.chapters.separation.sizes import Sizes
-from companion.chapters.tables import Counts, MatchTable, flat
+from companion.chapters.tables import MatchTable, flat
 from companion.store.record import Record
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.recover import recover
@@ -23,27 +23,6 @@ from recon.attacks.separation import FirstLayer, Separated, derivatives, separat
 from recon.images.bundle import Bundle
 from recon.released import Weights
 from recon.scoring.matching import one_to_one, padded
-
-
-class Simpler(Record):
-    """Separation by simpler means: scikit-learn's FastICA as it comes; our contrast in all directions at once."""
-
-    def rows(self) -> dict[str, Record]:
-        """Both by name."""
-        return {"FastICA": self.fast_ica, "one stage": self.one_stage}
-
-
-class Refined(Record):
-    """With DecoReco: begun at the separated images, which took `seconds`; from noise; and what its candidates span,
-    separated in turn."""
-
-    def rows(self) -> dict[str, Record]:
-        """All three by name."""
-        return {
-            "separated, then DecoReco": self.separated_then_decoreco,
-            "DecoReco, a short run": self.decoreco,
-            "DecoReco, then separated": self.decoreco_then_separated,
-        }
 
 
 class Metrics(Record):
@@ -117,9 +96,9 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, arrays)
 
 
-def larger(a: Counts, b: Counts) -> Counts:
+def larger(a: Record, b: Record) -> Record:
     """The larger of two counts, by each yardstick."""
-    return Counts(**{each.name: max(getattr(a, each.name), getattr(b, each.name)) for each in fields(a)})
+    return Record({name: max(a[name], b[name]) for name in a})
 
 
 def counted(table: MatchTable) -> Record:
@@ -148,13 +127,13 @@ def best_null_images(train: Tensor, nulls: Tensors) -> Tensors:
 
 
 # ------------------------------------------------------------------------------------------------ simpler attacks
-def simpler(found: Separated, w1: Tensor, sizes: Sizes, context: Context, images: Bundle, nulls: Tensors) -> Simpler:
+def simpler(found: Separated, w1: Tensor, sizes: Sizes, context: Context, images: Bundle, nulls: Tensors) -> Record:
     """The same count by scikit-learn's FastICA in all directions at once, and by our contrast without stages."""
     one_stage = replace(sizes.attack, first_rank=None, restarts=1)
     at_once = separate(FirstLayer(w1), images.shape, one_stage, context.stream("separation.attack")).x_hat
     ica, seconds = fast_ica(found.basis, images.shape, context.seed)
     by_ica = match_table(torch.cat([ica, -ica]), images, nulls)
-    return Simpler(
+    return Record(
         **{"FastICA": Record(**flat(counted(by_ica)), seconds=round(seconds, 2))},
         **{"one stage": counted(match_table(at_once, images, nulls))},
     )
@@ -173,7 +152,7 @@ def fast_ica(basis: Tensor, shape: tuple[int, ...], seed: int) -> tuple[Tensor, 
 # ----------------------------------------------------------------------------------------------------- refinement
 def refined(
     found: Separated, released: ReleasedNet, sizes: Sizes, context: Context, images: Bundle, nulls: Tensors
-) -> tuple[Refined, Tensor]:
+) -> tuple[Record, Tensor]:
     """DecoReco begun at the separated images; DecoReco from noise; separation of what DecoReco's candidates span."""
     weights, attack = Weights(released.network, released.theta_star), sizes.refine
     start = time.perf_counter()
@@ -187,7 +166,7 @@ def refined(
     seconds = time.perf_counter() - start
     noise = recover(weights, attack, context.stream("kkt.attack"), context.checkpoints.inside("noise"))
     both = separate(FirstLayer(noise.x_hat), images.shape, sizes.attack, context.stream("separation.attack"))
-    metrics = Refined(
+    metrics = Record(
         seconds=round(seconds, 2),
         **{"separated, then DecoReco": counted(match_table(better.x_hat, images, nulls))},
         **{"DecoReco": counted(match_table(noise.x_hat, images, nulls))},

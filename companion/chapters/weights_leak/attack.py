@@ -7,6 +7,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
 from companion.chapters.separation_common import NCCCounts, above, counts, each
+from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, Separated, SeparationSettings, separate
 from recon.images.bundle import Bundle
@@ -21,7 +22,7 @@ def attacked(
     update = released.update  # once: κ takes a singular value decomposition
     found = separate(FirstLayer(update), images.shape, settings, context.stream("separation.attack"))
     table = count_table(found.x_hat, images, update, context.stream("separation.nulls"))
-    return found, Record(**vars(table), rank=len(found.basis))
+    return found, Record(**flat(table), rank=len(found.basis))
 
 
 def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, generator: torch.Generator) -> Record:

@@ -12,6 +12,7 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.packing import packed, unpacked
 from companion.chapters.separation_common import is_true
+from companion.chapters.tables import flat
 from companion.chapters.weights_leak.attack import attacked, evidence_of, patch_table, separated_of
 from companion.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, SHADOW, cell_of, file_name, recipe_of
 from companion.chapters.weights_leak.convolution import KERNEL, patches_of, random_features, small_cnn
@@ -24,13 +25,9 @@ from recon.scoring.certainty import SURE, calibrated, probability
 from recon.training.recipes import Recipe, Trained, accuracy, early_stopping, first_weight, train
 
 
-class RecipeCell(Record):
-    """A row of the table, with the adversary's certainty."""
-
-    @property
-    def start_over_update(self) -> float:
-        """|κ| ‖W1(0)‖ / ‖W1 − κ W1(0)‖: how large the rest of the start is, beside what training added."""
-        return abs(self.start_left) / max(self.added, 1e-12)
+def start_over_update(cell: Record) -> float:
+    """|κ| ‖W1(0)‖ / ‖W1 − κ W1(0)‖: how large the rest of the start is, beside what training added."""
+    return abs(cell.start_left) / max(cell.added, 1e-12)
 
 
 class Metrics(Record):
@@ -50,7 +47,7 @@ class Metrics(Record):
     cells.certainty: Candidates of which the adversary is sure, those that are true among them, and all true ones.
     """
 
-    def of(self, *families: str) -> list[RecipeCell]:
+    def of(self, *families: str) -> list[Record]:
         """The cells of these families."""
         return [cell for cell in self.cells if cell.family in families]
 
@@ -105,13 +102,13 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
     cells, diverged = [], []
     for name in names:
         stored = found[file_name(name)]
-        rows = unpacked(stored, list[Record])
+        rows = unpacked(stored)
         diverged += [] if rows else [name]
         for row in rows:
             unmixed, true = separated_of(stored, row.known)
             said = probability(model, unmixed) >= SURE
             certainty = Record(sure=int(said.sum()), true_among_sure=int((said & true).sum()), true=int(true.sum()))
-            cells.append(RecipeCell(**vars(row), certainty=certainty))
+            cells.append(Record(**flat(row), certainty=certainty))
     return Outcome(Metrics(n_train=sizes.n_train, cells=cells, base=sizes.base, diverged=diverged), {})
 
 
@@ -130,7 +127,7 @@ def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
     trained = train(recipe, task.images.train, task.y, context.stream("separation.weights"), task.images.shape, stop)
     w1 = trained.w1
     if not w1.isfinite().all():
-        return packed([], list[Record])
+        return packed([])
     if name.startswith("noise"):
         w1 = disturbed(w1, float(name.split()[1]), context.stream("separation.noise"))
     noisy = disturbed(trained.w1_init, 0.1, context.stream("separation.noise"))
@@ -140,8 +137,8 @@ def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
     for known in KNOWN if name in KNOWN_FOR else KNOWN[:1]:
         found, table = attacked(task.images, FirstLayer(w1, start[known]), context, sizes.attack)
         row = Record(
-            **vars(table),
-            **vars(ended),
+            **flat(table),
+            **flat(ended),
             family=family,
             cell=name,
             known=known,
@@ -150,7 +147,7 @@ def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
         )
         rows.append(row)
         evidence |= evidence_of(found, is_true(found, task.images.train, task.images.init), known)
-    return {**packed(rows, list[Record]), **evidence}
+    return {**packed(rows), **evidence}
 
 
 def task_of(sizes: RecipeSizes, context: Context, family: str, name: str) -> Task:
@@ -166,7 +163,7 @@ def ending(recipe: Recipe, trained: Trained) -> Record:
     """How a training ended."""
     return Record(
         erased=None if math.isnan(recipe.erased) else recipe.erased,
-        **vars(Displacement.of(trained.w1, trained.w1_init)),
+        **flat(Displacement.of(trained.w1, trained.w1_init)),
         loss=trained.loss,
         steps=trained.steps,
         train_accuracy=trained.accuracy,
@@ -191,15 +188,15 @@ def convolution_unit(sizes: RecipeSizes, context: Context, name: str) -> Tensors
     module = None if dense else small_cnn(images.shape, generator)
     trained = train(recipe, images.train, task.y, context.stream("separation.weights"), module=module)
     if not trained.w1.isfinite().all():
-        return packed([], list[Record])
+        return packed([])
     if not dense:
         images = cut(images, generator)
     found, table = attacked(images, FirstLayer(trained.w1), context, sizes.attack)
     if not dense:
-        table = Record(**vars(patch_table(found, images)), rank=table.rank)
+        table = Record(**flat(patch_table(found, images)), rank=table.rank)
     row = Record(
-        **vars(table),
-        **vars(ending(recipe, trained)),
+        **flat(table),
+        **flat(ending(recipe, trained)),
         family="convolution",
         cell=name,
         known=KNOWN[0],
@@ -207,7 +204,7 @@ def convolution_unit(sizes: RecipeSizes, context: Context, name: str) -> Tensors
         test_accuracy=None,
     )
     true = is_true(found, images.train, images.init)
-    return {**packed([row], list[Record]), **evidence_of(found, true, KNOWN[0])}
+    return {**packed([row]), **evidence_of(found, true, KNOWN[0])}
 
 
 def mapped(images: Bundle, generator: torch.Generator) -> Bundle:

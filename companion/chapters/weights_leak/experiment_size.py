@@ -12,6 +12,7 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.packing import packed, unpacked
 from companion.chapters.separation_common import is_true
+from companion.chapters.tables import flat
 from companion.chapters.weights_leak.attack import attacked
 from companion.chapters.weights_leak.images import photograph_images
 from companion.store.record import Record
@@ -97,7 +98,7 @@ def compute(sizes: MapSizes, context: Context) -> Outcome[Metrics]:
     names += [f"cifar-{side}-{n}-{widest}" for side in sizes.sides for n in sizes.side_ns]
     names += [f"photographs-{side}-{sizes.photograph_n}-{widest}" for side in sizes.photograph_sides]
     found = context.sweep(partial(size_unit, sizes, context), names, "sizes")
-    cells = [unpacked(found[name], Record) for name in names]
+    cells = [unpacked(found[name]) for name in names]
     return Outcome(Metrics(n_train=max(sizes.ns), cells=cells), {"widths": torch.tensor(sizes.widths)})
 
 
@@ -113,7 +114,7 @@ def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:
     w1 = network.unflatten(trained.theta_star)["w1"]
     found, table = attacked(images, FirstLayer(w1), context, sizes.attack)
     cell = Record(
-        **vars(table),
+        **flat(table),
         source=source,
         side=side,
         pixels=side * side,
@@ -122,7 +123,7 @@ def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:
         log_loss=trained.log_loss,
         certainty=by_sparsity(found, is_true(found, images.train, images.init)),
     )
-    return packed(cell, Record)
+    return packed(cell)
 
 
 def by_sparsity(found: Separated, true: Tensor) -> Record:

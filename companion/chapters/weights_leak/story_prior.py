@@ -58,7 +58,7 @@ def _finds_more(metrics: PriorMetrics) -> Claim:
 def best_share(metrics: PriorMetrics) -> float:
     """Share of training images among those that the best blend matches above NCC 0.6: of the run's own, other
     photographs among them, and of those that benchmarks/blends.json measured."""
-    own = (each.targets / max(each.targets + each.decoys, 1) for each in metrics.blends.values())
+    own = (each.targets / max(each.targets + each.decoys, 1) for each in metrics.get("blends", {}).values())
     return max(blend_share(metrics.n_train), *own, 0.0)
 
 

@@ -13,8 +13,9 @@ from scipy.stats import spearmanr
 from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, chart, ink, note
 from companion.chapters.weights_leak.cells import KNOWN
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
-from companion.chapters.weights_leak.experiment_recipes import RecipeCell, RecipeSizes
+from companion.chapters.weights_leak.experiment_recipes import RecipeSizes, start_over_update
 from companion.chapters.weights_leak.story_size import share
+from companion.store.record import Record
 from companion.store.results import Claim, Result
 from recon.scoring.nulls import clears
 
@@ -27,7 +28,7 @@ def claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
 def _start_erased(metrics: RecipeMetrics) -> Claim:
     law = [cell for cell in metrics.of("decay", "start") if cell.known == KNOWN[0]]
     excess = [cell.excess.ncc_07 for cell in law]
-    rho = float(spearmanr([cell.start_over_update for cell in law], excess).statistic) if len(law) > 2 else math.nan
+    rho = float(spearmanr([start_over_update(cell) for cell in law], excess).statistic) if len(law) > 2 else math.nan
     decay = [cell for cell in law if cell.family == "decay"]
     erased = [cell for cell in decay if (cell.erased or 0.0) >= 3]
     stands = [cell for cell in decay if cell.erased is not None and cell.erased < 0.5]
@@ -65,16 +66,16 @@ def _known_start(metrics: RecipeMetrics) -> Claim:
     )
 
 
-def found_more(cell: RecipeCell) -> bool:
+def found_more(cell: Record) -> bool:
     """Whether a cell's count at NCC 0.7 clears its best null."""
     return clears(cell.matches.ncc_07, cell.best_null.ncc_07)
 
 
-def _found(cells: list[RecipeCell]) -> str:
+def _found(cells: list[Record]) -> str:
     return ", ".join(str(cell.matches.ncc_07) for cell in cells) or "none run"
 
 
-def _null(cells: list[RecipeCell]) -> str:
+def _null(cells: list[Record]) -> str:
     return ", ".join(str(cell.best_null.ncc_07) for cell in cells) or "none run"
 
 
@@ -123,7 +124,7 @@ def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
     return figure
 
 
-def _bent(cell: RecipeCell) -> bool:
+def _bent(cell: Record) -> bool:
     """Whether every weight has had a step size of its own."""
     return cell.cell.startswith("Adam")
 
@@ -145,7 +146,7 @@ def plot_defences(result: Result[RecipeMetrics]) -> Figure:
     return _rows([(words, at[name]) for words, name in DEFENCES.items() if name in at])
 
 
-def _rows(rows: list[tuple[str, RecipeCell]]) -> Figure:
+def _rows(rows: list[tuple[str, Record]]) -> Figure:
     figure, ax = plt.subplots(figsize=(PAGE, 0.3 * max(len(rows), 2) + 1.0))
     if not rows:
         ax.text(0.5, 0.5, "none of these at this profile", ha="center", transform=ax.transAxes)
@@ -162,7 +163,7 @@ def _rows(rows: list[tuple[str, RecipeCell]]) -> Figure:
     return figure
 
 
-def _dumbbell(ax: Axes, y: int, cell: RecipeCell) -> None:
+def _dumbbell(ax: Axes, y: int, cell: Record) -> None:
     found, null = 100 * share(cell, cell.matches), 100 * share(cell, cell.best_null)
     ax.plot([null, found], [y, y], color="#bbbbbb", lw=2, zorder=1)
     ax.plot(null, y, "o", ms=8, mfc="white", mec=FREE, mew=1.8)

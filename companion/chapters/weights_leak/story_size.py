@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from companion.chapters.pictures import FREE, PAGE, SERIES, TRAIN, Colour, chart, end_labels, heatmap, letters_on
 from companion.chapters.separation_common import NCCCounts
-from companion.chapters.weights_leak.experiment_recipes import RecipeCell
 from companion.chapters.weights_leak.experiment_size import MapSizes
 from companion.chapters.weights_leak.experiment_size import Metrics as SizeMetrics
 from companion.store.record import Record
@@ -38,7 +37,7 @@ def claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
     ]
 
 
-Cell = Record | RecipeCell
+Cell = Record | Record
 
 
 def share(cell: Cell, counts: NCCCounts | None = None) -> float:
