@@ -79,6 +79,17 @@ def test_box_is_active_where_it_should_be(problem):
     assert ((boxed.x == lower) | (boxed.x == upper)).any() and boxed.converged
 
 
+def test_either_bound_clips_alike(problem):
+    """Images and weights of the other sign have the same logits: their projection is that of the mirrored box."""
+    _, x_init, y, theta, lower, upper = problem
+    mirrored, settings = torch.cat([-theta[:-1], theta[-1:]]), solution_set.ProjectionSettings(max_iter=5)
+    far = torch.full_like(upper, 10)
+    below = solution_set.SolutionSet(y, theta, DECAY, lower, far).project(x_init, settings)
+    above = solution_set.SolutionSet(y, mirrored, DECAY, -far, -lower).project(-x_init, settings)
+    assert (below.x == lower).any()
+    torch.testing.assert_close(above.x, -below.x, rtol=0, atol=1e-8)
+
+
 def test_retraining_gives_theta_star_also_by_scikit_learn(problem):
     _, x_init, y, theta, lower, upper = problem
     x = solution_set.SolutionSet(y, theta, DECAY, lower, upper).project(x_init).x

@@ -9,7 +9,7 @@ import torch
 from small_networks import LOSSY, SMALL, STRIDED, some_gradient
 
 from recon.analysis.identifiability import determined
-from recon.attacks.gauss_newton import gauss_newton
+from recon.attacks.gauss_newton import Dense, gauss_newton
 from recon.attacks.gradient_system import JointSystem, relative_residual
 from recon.attacks.rgap import generic_deficiencies, rgap
 from recon.errors import ReconError
@@ -112,6 +112,20 @@ def test_another_image_is_moved_until_it_has_the_gradient_and_stays_in_the_box()
     assert free.x.abs().max() > 0.5 >= boxed.x.abs().max()
     assert (boxed.x - x).norm() > 0.1 * x.norm()
     assert (free.x - other).norm() < (gauss_newton(JointSystem.of(gradient)).x - other).norm()
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 9), (9, 4), (6, 6)])
+def test_a_step_is_damped_by_the_mean_diagonal_of_the_smaller_gram_matrix(rows, columns):
+    """(JᵀJ + μI)⁻¹ Jᵀ r with μ a share of tr JᵀJ over the lesser of rows and columns; what is held does not move."""
+    generator = torch.Generator().manual_seed(0)
+    jacobian = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
+    residual = torch.randn(rows, generator=generator, dtype=torch.float64)
+    held = torch.arange(columns) < 2
+    for free in (None, ~held):
+        moving = jacobian if free is None else jacobian * free
+        mu = 0.3 * moving.square().sum() / min(rows, columns)
+        expected = torch.linalg.solve(moving.mT @ moving + mu * torch.eye(columns), moving.mT @ residual)
+        torch.testing.assert_close(Dense(jacobian).step(residual, 0.3, free), expected)
 
 
 def test_a_network_with_full_rank_is_peeled_to_the_image():

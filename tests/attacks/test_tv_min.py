@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from small_networks import LOSSY, SMALL, some_gradient
 
-from recon.attacks.gauss_newton import RowSpace, gauss_newton
+from recon.attacks import tv_min as module
+from recon.attacks.gauss_newton import RowSpace, Solved, gauss_newton
 from recon.attacks.gradient_matching import total_variation
 from recon.attacks.gradient_system import JointSystem, relative_residual
 from recon.attacks.tv_min import tv_min
@@ -70,6 +73,39 @@ def test_pixels_stay_in_range():
     system = JointSystem.of(gradient)
     found = tv_min(system, gauss_newton(system, steps=100).x).x
     assert found.abs().max() < 0.52
+
+
+def test_it_goes_on_while_a_round_lowers_the_variation_by_a_hundredth(monkeypatch):
+    """And stops after the first that does not, long before the rounds it may take."""
+    gradient, _ = some_gradient(DEEP, 1)
+    system, starts, along_kernel = JointSystem.of(gradient), [], module._along_kernel
+    monkeypatch.setattr(module, "_along_kernel", lambda s, x, steps: starts.append(x) or along_kernel(s, x, steps))
+    found = tv_min(system, gauss_newton(system, steps=100).x, rounds=10, steps=50)
+    rough = [float(module._roughness(system, x)) for x in (*starts, found.x)]
+    falls = [1 - after / before for before, after in pairwise(rough)]
+    assert 1 < len(falls) < 10 and min(falls[:-1]) >= 0.01 > falls[-1]
+
+
+@pytest.mark.parametrize(("off", "share"), [(0.0, 1.0), (0.01, 0.999)], ids=["a solution", "nearly one"])
+def test_a_smoother_image_is_refused_where_its_energy_is_above_the_bound(off, share, monkeypatch):
+    """Ten times the start's energy, or 1e-20 if that is more; 1e-20 itself will do."""
+    gradient, x = some_gradient(LOSSY, 1)
+    system, start = JointSystem.of(gradient), x[0].flatten() + off
+    bound = max(1e-20, 10 * float((system(start) - system.target).square().sum()))
+    assert (bound > 1e-20) == (off > 0)
+    for energy, taken in ((share * bound, True), (1.001 * bound, False)):
+        left = torch.tensor([energy], dtype=torch.float64)
+        monkeypatch.setattr(module, "gauss_newton", lambda _, x, left=left, **settings: Solved(x, left))
+        found = tv_min(system, start, steps=20)
+        assert (roughness(system, found.x) < roughness(system, start)) == taken == (len(found.energy) == 2)
+
+
+def test_rounding_the_absolute_values_adds_at_most_a_thousandth_each_way():
+    """To the mean horizontal difference and to the mean vertical one; all of it in a grey image."""
+    gradient, x = some_gradient(LOSSY, 1)
+    system, image = JointSystem.of(gradient), x[0].flatten()
+    assert 0 < float(module._roughness(system, image)) - roughness(system, image) < 0.002
+    assert float(module._roughness(system, 0 * image)) == pytest.approx(0.002)
 
 
 def test_one_solution_is_the_smoothest():

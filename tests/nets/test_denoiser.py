@@ -18,6 +18,15 @@ def test_the_size_of_the_image_comes_back():
         assert not torch.allclose(network(z)[0], network(z)[1])
 
 
+def test_half_the_size_has_twice_the_channels_and_a_quarter_three_times_as_many():
+    g = torch.Generator().manual_seed(0)
+    network, z, levels = Denoiser((3, 8, 12), 4, g), torch.randn(1, 3, 8, 12, generator=g), []
+    for part in network.down:
+        z = part(z)
+        levels.append(tuple(z.shape[1:]))
+    assert levels == [(4, 8, 12), (8, 4, 6), (12, 2, 3)]
+
+
 def test_the_start_is_the_generators():
     one, same = (Denoiser((3, 8, 8), 4, torch.Generator().manual_seed(1)).state_dict() for _ in range(2))
     other = Denoiser((3, 8, 8), 4, torch.Generator().manual_seed(2)).state_dict()

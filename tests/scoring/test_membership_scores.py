@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 import torch
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
-from recon.scoring.membership import intervals, lira, permutation_p, probability, rmia
+from recon.scoring.membership import guessed, intervals, lira, permutation_p, probability, rmia
 from recon.scoring.roc import auc, true_rate
 
 
@@ -66,3 +68,24 @@ def test_the_permutation_p_value_is_uniform_under_the_null_and_small_otherwise()
     p = np.array([permutation_p(random.normal(size=40), member, seed, 199) for seed in range(200)])
     assert 0.02 < (p < 0.1).mean() < 0.19 and p.min() >= 1 / 200
     assert permutation_p(member + 0.1 * random.normal(size=40), member, 0, 999) == 1 / 1000
+
+
+def test_the_permutation_p_value_is_the_share_of_all_relabellings_that_rank_as_high():
+    """Of the twenty choices of three in six, one ranks as high as the best three, and two as the next best."""
+    score, best = np.arange(6.0), np.arange(6) >= 3
+    next_best = np.isin(np.arange(6), (2, 4, 5))
+    assert permutation_p(score, best, 0, 1999) == pytest.approx(1 / 20, abs=0.02)
+    assert permutation_p(score, next_best, 0, 1999) == pytest.approx(2 / 20, abs=0.025)
+
+
+@pytest.mark.parametrize(("n", "others", "allowed"), [(4, 3, 0), (4, 3, 1), (3, 6, 2), (6, 2, 1)])
+def test_a_guess_is_counted_over_all_orders_of_members_and_others(n, others, allowed):
+    """Members above all but `allowed` of the others: their mean, and the least count that at most a share exceeds."""
+    counts = []
+    for members in combinations(range(n + others), n):  # places from the top
+        barrier = sorted(set(range(n + others)) - set(members))[allowed]
+        counts.append(sum(place < barrier for place in members))
+    for rare in (0.041, 0.203, 0.551):  # none is a share that occurs
+        mean, most = guessed(n, others, allowed, rare)
+        assert mean == pytest.approx(np.mean(counts))
+        assert most == min(c for c in range(n + 1) if np.mean(np.array(counts) > c) <= rare)
