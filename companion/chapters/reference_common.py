@@ -4,7 +4,7 @@ run on it with its published step sizes from one of three starts."""
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -24,43 +24,10 @@ from recon.nets.gram import layer_norms
 from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import nearest
-from recon.scoring.nulls import HELD_OUT
+from recon.scoring.nulls import HELD_OUT, NullTable
 from recon.training import kkt
 
 STARTS = {"random": 1.0, "tuned": TUNED_SCALE}  # name -> standard deviation; the third start is "partition"
-#: the fields of `Ended`
-ENDED = [
-    "nearest_is_own_start",
-    "nearest_is_start_partition",
-    "moved_to_training",
-    "moved_to_held_out",
-    "nulls_moved",
-    "best_null_moved",
-    "best_null_moved_name",
-    "ncc_to_start_partition",
-    "ncc_to_training",
-    "ncc_to_held_out",
-]
-#: what `ReferenceArm` has beside them and the matches
-RUN = [
-    "start",
-    "m",
-    "steps",
-    "published_steps",
-    "precision",
-    "recon_seconds",
-    "energy",
-    "energy_by_layer",
-    "start_share",
-    "energy_share",
-    "moved",
-    "moved_least",
-    "moved_most",
-    "fell",
-    "fell_layer_1",
-    "moved_last",
-    "converged",
-]
 UNDECIDED = "undecided"  # where a run was stopped before its end
 
 
@@ -133,7 +100,14 @@ def train_reference(context: Context, images: Bundle, width: int, biases: str) -
 
 def matches_of(arm: ReferenceArm) -> dict[str, Any]:
     """The fields of `MatchTable` of an arm."""
-    return {name: value for name, value in arm.items() if name not in (*ENDED, *RUN)}
+    names = {"null", "competition", *(each.name for each in fields(NullTable))}
+    return {k: value for k, value in arm.items() if k in names or k.endswith(("top10_ncc", "_ncc_0.6"))}
+
+
+def ended_of(arm: ReferenceArm) -> dict[str, Any]:
+    """The fields of `Ended` of an arm."""
+    starts = ("nearest_is_", "moved_to_", "nulls_moved", "best_null_moved", "ncc_to_")
+    return {name: value for name, value in arm.items() if name.startswith(starts)}
 
 
 def run_arm(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -12,6 +10,7 @@ from companion.chapters.bilevel_affine.story import claims
 from companion.chapters.bilevel_common import BOX, PAPER_AFFINE, STARTS, image_null, measured, start_of
 from companion.store.record import Record
 from recon.images.bundle import Bundle
+from tests.records import replace
 
 REACHED = Record(
     distance_sum=1e-6,
@@ -60,7 +59,7 @@ def verdicts(metrics):
 
 def changed(start, **fields):
     """The verdicts where one start ended otherwise."""
-    return verdicts(replace(METRICS, **{start: replace(METRICS.starts()[start], **fields)}))
+    return verdicts(replace(METRICS, **{start: replace(METRICS[start], **fields)}))
 
 
 @pytest.mark.parametrize("start", ["random", "truth", "partition"])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,11 @@ import torch
 from companion.chapters import ROOT, load, registry, sizes_of
 from companion.chapters.base import Outcome
 from companion.chapters.run import folder_of, run, too_few
+from companion.store.record import Record
 from companion.store.results import read_json
 from recon.errors import ReconError
 from recon.images.registry import load_pool
+from tests.records import replace
 
 PROFILES = ("smoke", "laptop", "paper")
 PUBLISHED = sorted(
@@ -62,7 +64,7 @@ def test_costs_sizes_and_figures_of_an_experiment(name):
     assert chosen.name == name and chosen.summary
     assert tuple(chosen.cost) == tuple(chosen.sizes) == PROFILES
     assert len({type(sizes) for sizes in chosen.sizes.values()}) == 1
-    assert is_dataclass(chosen.metrics) and chosen.metrics.__dataclass_params__.frozen
+    assert issubclass(chosen.metrics, Record) and chosen.metrics.__doc__
     assert callable(chosen.compute) and callable(chosen.claims) and isinstance(chosen.figures, dict)
 
 

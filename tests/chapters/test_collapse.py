@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -22,6 +20,7 @@ from companion.store.record import Record
 from recon.nets.mlp import one_hidden
 from recon.training.inner_problem import Objective
 from recon.training.kkt import certificate
+from tests.records import replace
 
 EXPLAINED = Record(
     first_layer="1e-4",
@@ -138,9 +137,9 @@ def test_the_other_objective_is_the_certificates(small):
 
 
 def test_share_of_truth_is_of_the_better_pair():
-    assert EXPLAINED.share_of_truth() == pytest.approx(0.1 / 0.8)
+    assert share_of_truth(EXPLAINED) == pytest.approx(0.1 / 0.8)
     better = replace(EXPLAINED, train_pair=0.6)
-    assert share_of_truth(better)() == pytest.approx(0.5)
+    assert share_of_truth(better) == pytest.approx(0.5)
 
 
 def test_smoke_run_has_both_objectives(runs):

@@ -3,8 +3,6 @@ stored can be judged again."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -31,6 +29,7 @@ from companion.chapters.decoreco_adversary.networks import Outside, described, i
 from companion.chapters.decoreco_adversary.story import first_false
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
+from tests.records import replace
 
 SMOKE = DECORECO_ADVERSARY.sizes["smoke"]
 
@@ -313,7 +312,7 @@ def test_anyone_can_judge_again_from_the_arrays(smoke):
         group = smoke.metrics.arms[arm].natural
         assert group.candidates == int((natural & rows).sum()) and group.true == int((true & natural & rows).sum())
         assert group.candidates == group.true + group.negative + group.doubtful + group.false
-        for k, value in enumerate(group.evidence[name].auc.values):
+        for k, value in enumerate(group.evidence[name].auc["values"]):
             keep = natural[k] & rows[k]
             both = 0 < int(true[k][keep].sum()) < int(keep.sum())
             score = smoke.array(f"{arm}_score_{name}")[k][keep]

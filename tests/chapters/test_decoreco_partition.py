@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import matplotlib.pyplot as plt
 import pytest
 import torch
@@ -11,6 +9,7 @@ import torch
 from companion.chapters.decoreco_partition import DECORECO_PARTITION
 from companion.chapters.reference_common import where_ended
 from recon.images.bundle import Bundle
+from tests.records import replace
 
 
 @pytest.fixture(scope="module")

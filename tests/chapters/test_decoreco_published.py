@@ -88,9 +88,7 @@ def test_figures_draw(smoke):
 
 
 def test_a_float32_run_is_refused_where_the_processor_rounds(tmp_path, monkeypatch):
-    module = sys.modules[
-        "companion.chapters.decoreco_tuned.compute_published"
-    ]  # the package has a function of that name
+    module = sys.modules["companion.chapters.decoreco_tuned.experiment"]  # the package has a function of that name
     monkeypatch.setattr(module, "product_error", lambda: 1e-3)
     with pytest.raises(ReconError, match="this processor rounds them: a relative error of 1e-03"):
         recon.run("decoreco-published", profile="smoke", data="photos", out=tmp_path)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import matplotlib.pyplot as plt
 import pytest
 import torch
 
 from companion.chapters.decoreco_random import DECORECO_RANDOM, DECORECO_REFERENCE
 from companion.chapters.decoreco_random.experiment import arms_of
+from tests.records import replace
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ def test_truth_is_not_the_minimum_but_no_other_images_come_near(smoke):
 
 def test_energies_before_are_those_of_the_images_that_they_name(tmp_path, monkeypatch):
     """At sizes of nothing, with the sum of the pixels in the energy's place."""
-    module = sys.modules["companion.chapters.decoreco_truth.compute"]
+    module = sys.modules["companion.chapters.decoreco_truth.experiment"]
     monkeypatch.setattr(module, "fitted_energy", lambda _net, x, _y, _alpha: x.double().sum().item())
     sizes = {"n_train": 6, "width": 8, "train_steps": 2, "attack.steps": 2, "attack.scale_steps": 1}
     found = run("decoreco-truth", profile="smoke", data="photos", device="cpu", out=tmp_path, **sizes)

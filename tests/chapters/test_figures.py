@@ -208,7 +208,7 @@ TOYS = {"plot_toy"}
 def plots() -> Iterator[tuple[str, Callable[..., Figure]]]:
     """(name of an experiment, what draws a figure of its result), all that there are."""
     for info in walk_packages(companion.chapters.__path__, "companion.chapters."):
-        if not info.name.rpartition(".")[2].startswith(("figures", "bilevel_pictures")):
+        if not info.name.rpartition(".")[2].startswith(("story", "bilevel_pictures")):
             continue
         module = import_module(info.name)
         for name, plot in vars(module).items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -21,8 +20,9 @@ from recon.errors import ReconError
 from recon.images.registry import load_pool
 from recon.store.checkpoints import Checkpoints
 from recon.training.recipes import Recipe, build, train
+from tests.records import replace
 
-compute = import_module("companion.chapters.heads.compute")
+compute = import_module("companion.chapters.heads.experiment")
 G = torch.Generator().manual_seed(0)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -18,6 +16,7 @@ from companion.chapters.landscape.story_bilevel import crossing_text
 from companion.chapters.landscape.story_decoreco import claims as decoreco_claims
 from companion.store.record import Record
 from recon.images.registry import load_pool
+from tests.records import replace
 
 SIZES = BILEVEL_SIZES
 LAMBDAS = [0.0, 0.25, 0.5, 0.75, 1.0]

@@ -25,7 +25,7 @@ def test_it_starts_where_eq_10_says(smoke):
         one, two = cell.lambda1, cell.lambda2
         start = two * (one * sets["truth"] + (1 - one) * sets["partition"]) + (1 - two) * sets["random"]
         found = set_distances(start[None], sets, (3, 32, 32))
-        assert vars(cell.start) == pytest.approx({name: found[name].item() for name in sets}, abs=1e-4)
+        assert cell.start == pytest.approx({name: found[name].item() for name in sets}, abs=1e-4)
     assert smoke.metrics.at(1, 1).start.truth == 0 == smoke.metrics.at(0, 1).start.partition
 
 
@@ -33,7 +33,7 @@ def test_distances_are_those_of_the_ends(smoke):
     sets = {name: smoke.array(name) for name in ("truth", "partition", "random")}
     found = set_distances(smoke.array("x_hat"), sets, (3, 32, 32))
     for k, cell in enumerate(smoke.metrics.cells):
-        assert vars(cell.end) == pytest.approx({name: found[name][k].item() for name in sets}, rel=1e-5)
+        assert cell.end == pytest.approx({name: found[name][k].item() for name in sets}, rel=1e-5)
         assert cell.moved > 0 and cell.energy_share[0] > 0
     at_truth = smoke.metrics.at(1, 1)
     assert at_truth.bilevel.truth < 1e-6  # the bilevel attack has nothing to do there
@@ -44,7 +44,7 @@ def test_correlations_are_those_of_the_ends(smoke):
     mean = sets["truth"].mean(0)
     for x_hat, cell in zip(smoke.array("x_hat"), smoke.metrics.cells, strict=True):
         best = {name: ncc(x_hat - mean, images - mean).amax(1).mean().item() for name, images in sets.items()}
-        assert vars(cell.ncc) == pytest.approx(best, rel=1e-5)
+        assert cell.ncc == pytest.approx(best, rel=1e-5)
 
 
 def test_the_recipe_explains_more_of_the_weights_from_the_truth_than_from_noise(smoke):
@@ -57,7 +57,7 @@ def test_rounded_products_are_asked_for_and_change_little(smoke, tmp_path):
     settings = {"profile": "smoke", "data": "photos", "steps": 10, "recipe_steps": 5}
     plain, rounded = (recon.run("landscape-recipe", out=tmp_path, rounded=r, **settings).metrics for r in (False, True))
     for mine, theirs in zip(rounded.cells, plain.cells, strict=True):
-        assert vars(mine.end) == pytest.approx(vars(theirs.end), rel=0.02)
+        assert mine.end == pytest.approx(theirs.end, rel=0.02)
     assert any(mine.end != theirs.end for mine, theirs in zip(rounded.cells, plain.cells, strict=True))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -11,6 +9,7 @@ from companion.chapters.decoreco_tuned.ranking import places, ranking, shown_ran
 from recon.images.registry import load_pool
 from recon.scoring.matching import rescale
 from recon.scoring.metrics import ncc, ssim
+from tests.records import replace
 
 SHAPE = (3, 32, 32)
 PIXELS = load_pool("photos").pixels(range(290)).flatten(1)

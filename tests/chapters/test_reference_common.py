@@ -68,11 +68,8 @@ def test_converged_means_the_whole_budget_and_a_small_fall_at_its_end(weights, m
 
 
 def an_arm(**values):
-    found = object.__new__(ReferenceArm)
     whole = {"converged": True, "steps": 50_000, "published_steps": 50_000, "moved": 0.5, "fell_layer_1": 0.043}
-    for name, value in {**whole, "energy_share": [0.031, 0.9, 0.1], **values}.items():
-        object.__setattr__(found, name, value)
-    return found
+    return ReferenceArm({**whole, "energy_share": [0.031, 0.9, 0.1], **values})
 
 
 @pytest.mark.parametrize("converged", [True, False])

@@ -23,7 +23,7 @@ from companion.chapters.separation_common import (
     other_rows,
     others_of,
 )
-from companion.chapters.tables import Competitions, Counts, Names
+from companion.chapters.tables import Counts, Names
 from companion.store.record import Record
 from recon.attacks.separation import Separated
 from recon.images.pool import ImagePool
@@ -194,7 +194,7 @@ def chapter_6(found=(90, 80), null=(10, 2), one_stage=50, **certainty):
         null_per_image_ncc_06=0,
         per_candidate_ncc_06=9,
         null_per_candidate_ncc_06=0,
-        competition=Competitions(ncc_05=chance, ncc_06=chance, ncc_07=chance),
+        competition=Record({f"ncc_{t}": chance for t in (0.5, 0.6, 0.7)}),
         n_train=100,
         width=10,
         recon_seconds=1.0,
@@ -202,7 +202,7 @@ def chapter_6(found=(90, 80), null=(10, 2), one_stage=50, **certainty):
         restarts_agree=0.9,
         span_null=yardsticks(0),
         simpler=Record(
-            **{"FastICA": Record(**vars(counted(30, 20)), seconds=1.0)}, **{"one stage": counted(60, one_stage)}
+            **{"FastICA": Record(**(counted(30, 20)), seconds=1.0)}, **{"one stage": counted(60, one_stage)}
         ),
         refined=Record(
             seconds=1.0,
@@ -211,7 +211,7 @@ def chapter_6(found=(90, 80), null=(10, 2), one_stage=50, **certainty):
             **{"DecoReco, then separated": counted(0, 0)},
         ),
         certainty=Record(
-            **vars(assessed(**certainty)),
+            **(assessed(**certainty)),
             networks={},
             single=Record(sparsity=0.9, stability=0.9, share=0.9, gates=None),
             shadows=[100],

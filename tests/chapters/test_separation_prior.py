@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import matplotlib.pyplot as plt
 import pytest
 import torch
@@ -23,6 +21,7 @@ from companion.chapters.weights_leak.story_prior import ways
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc
+from tests.records import replace
 
 APPENDIX = True  # its smoke runs are those of `make test-all`
 

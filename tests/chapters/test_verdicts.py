@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 import yaml
-from pydantic import TypeAdapter
 
 from companion.chapters import registry
+from companion.store.record import record
 from companion.store.results import Claim
 
 HERE = Path(__file__).parent
@@ -53,7 +53,7 @@ def judge(name: str, metrics: dict[str, Any], edits: dict[str, Any]) -> dict[str
     for path, value in edits.items():
         if not path.startswith("."):
             put(metrics, path.split("."), value)
-    read = TypeAdapter(chosen.metrics).validate_json(json.dumps(metrics), strict=True)
+    read = chosen.metrics(record(metrics))
     return {claim.id: claim for claim in chosen.claims(read, sizes)}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +14,7 @@ import torch
 from companion.chapters.base import Context
 from companion.chapters.packing import packed, unpacked
 from companion.chapters.separation_common import NCCCounts, counts, is_true
-from companion.chapters.weights_leak import figures
+from companion.chapters.weights_leak import story_recipes as figures
 from companion.chapters.weights_leak.attack import (
     attacked,
     count_table,
@@ -34,7 +33,7 @@ from companion.chapters.weights_leak.experiment_size import by_sparsity
 from companion.chapters.weights_leak.images import Task, photograph_images
 from companion.chapters.weights_leak.story_recipes import claims as recipe_claims
 from companion.chapters.weights_leak.story_size import claims as size_claims
-from companion.store.record import Record
+from companion.store.record import Record, record
 from recon.attacks.separation import FirstLayer, Separated, SeparationSettings
 from recon.images.bundle import Bundle
 from recon.images.photos import at_side, patches
@@ -42,6 +41,7 @@ from recon.images.pool import ImagePool
 from recon.images.registry import load_pool
 from recon.scoring.nulls import null_candidates
 from recon.training.recipes import Recipe
+from tests.records import replace
 
 NCC = ("ncc_06", "ncc_07", "ncc_08")
 
@@ -151,7 +151,7 @@ def test_an_attack_and_its_table():
     assert table.rank == len(found.sources) == 6
     assert table.matches.ncc_08 == 6 and table.null.ncc_06 == 0
     expected = count_table(found.x_hat, sets, released.w1, context().stream("separation.nulls"))
-    assert vars(table) == {"rank": 6, **vars(expected)}
+    assert table == {"rank": 6, **record(expected)}
     assert is_true(found, sets.train, sets.init).all()
 
 
@@ -234,9 +234,9 @@ def test_packed_and_back():
     cells = chapter_8().cells
     tensors = packed(cells)
     assert tensors["json"].dtype == torch.uint8
-    assert unpacked(tensors) == cells
+    assert unpacked(tensors) == record(cells)
     odd = replace(cells[0], cell="ä × ½, σ", erased=None, loss=1e-300, test_accuracy=None)
-    assert unpacked(packed(odd)) == odd
+    assert unpacked(packed(odd)) == record(odd)
     assert b'"ncc_0.7"' in bytes(tensors["json"].tolist())
 
 
@@ -409,7 +409,7 @@ def test_a_network_that_diverged_is_not_attacked(family, name, monkeypatch):
 def test_a_cell_that_diverged_does_not_end_the_sweep(monkeypatch):
     """Of two cells one diverged: the other has its row, and the name of the first is kept."""
     row = cell("SGD, decay 0.02", 7.5, 80)
-    row = Record(**{name: value for name, value in vars(row).items() if name != "certainty"})
+    row = Record(**{name: value for name, value in row.items() if name != "certainty"})
     evidence = evidence_of(found_at(torch.zeros(2, 3)), torch.tensor([True, False]), row.known)
     stored = {"decay-0": packed([]), "decay-1": {**packed([row]), **evidence}}
     module = import_module(compute_recipes.__module__)

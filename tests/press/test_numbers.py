@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +13,7 @@ from companion.chapters.catalogue import CHECKS, PAPERS, Rounding, Row, catalogu
 from companion.press.numbers import TEMPLATE, rendered, write_readme
 from companion.store.results import Claim
 from recon.errors import ReconError
+from tests.records import replace
 
 RESULTS = ROOT / "book" / "executed" / "results"
 

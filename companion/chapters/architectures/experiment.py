@@ -228,4 +228,5 @@ def counted(context: Context, images: Bundle, layer: Tensor, x_hat: Tensor, atta
     m = max(len(x_hat), len(images))
     free = null_candidates(layer, images.train, images.init, m, stream, others_labels=images.init_y)
     table = null_table(free, images.train, images.held_out, images.mean, x_hat, images.shape)
-    return Record(**flat(table), attack=attack, known=known, candidates=len(x_hat))
+    said = {"attack": attack, "known": known, "candidates": len(x_hat)}
+    return Record(**flat(table), **said, sources=None, true=None, auc=None)

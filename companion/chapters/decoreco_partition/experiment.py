@@ -10,8 +10,8 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.common import kept_arrays, match_table, nulls_of, timed_recover, train_released
 from companion.chapters.reference_common import (
-    ENDED,
     ReferenceSizes,
+    ended_of,
     matches_of,
     run_arm,
     train_reference,
@@ -86,7 +86,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         ours=sizes.attack.m,
         **flat(released.metrics()),
         **matches_of(arm),
-        **arm.only(*ENDED),
+        **ended_of(arm),
         reference_net=reference_net,
         variants=Record(reference=arm, pixels=pixels, span=span),
     )

@@ -331,6 +331,8 @@ def _attacked(
         margin=told(scores["margin"], member),
         retrieval=_retrieval(found.x_hat, mixtures, task),
         seconds=round(seconds, 2),
+        fast_ica=None,
+        fast_ica_seconds=None,
     )
     if cell.recipe == SGD:
         began = time.process_time()
@@ -386,7 +388,7 @@ def cosines(x_hat: Tensor, images: Tensor, public: Public) -> Record:
     scores = similarity(x_hat, images, public).numpy()
     rows, columns = linear_sum_assignment(scores, maximize=True)
     found = scores[rows, columns]
-    return Record(**{f"cos_0{k}": int((found > k / 10).sum()) for k in (7, 8, 9)})
+    return Record(**{f"cos_0.{k}": int((found > k / 10).sum()) for k in (7, 8, 9)})
 
 
 def told(score: Tensor, member: np.ndarray) -> Record:

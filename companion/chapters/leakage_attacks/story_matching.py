@@ -109,11 +109,11 @@ def plot_tv(result: Result[MatchingMetrics]) -> Figure:
         least = weights[weights > 0].min() / 10
         x = np.maximum(weights, least)
         ticks |= {float(at): f"{weight:g}" for at, weight in zip(x, weights, strict=True)}
-        typical = np.array([typical(run) for run in runs.values()])
+        errors = np.array([typical(run) for run in runs.values()])
         spread = np.array([np.quantile(logs(run), (0.25, 0.75)) for run in runs.values()])
-        ax.plot(x, typical, "o-", color=colour)
+        ax.plot(x, errors, "o-", color=colour)
         ax.fill_between(x, 10 ** spread[:, 0], 10 ** spread[:, 1], color=colour, alpha=0.15)
-        ends.append((float(typical[np.argmax(x)]), name, colour))
+        ends.append((float(errors[np.argmax(x)]), name, colour))
     ax.axvline(0.01, color=REFERENCE, linestyle=":")
     ax.set(xscale="log", yscale="log", xlabel="weight of the total variation", ylabel="mean squared error")
     ax.set_xticks(list(ticks), list(ticks.values()))
