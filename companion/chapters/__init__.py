@@ -1,12 +1,12 @@
 """One folder a chapter, all alike:
 
-    metrics.py   what is measured, as frozen dataclasses: the types of `result.metrics`
-    sizes.py     how large: one dataclass of sizes, one instance a profile
-    compute.py   `compute(sizes, context) -> Outcome`: what a result's key covers
-    claims.py    `claims(metrics, sizes)`: each sentence with the paper's value, ours, the null and a verdict
-    figures.py   `plot_*(result)`: one function a figure of the page
+    experiment.py   `Metrics`: what is measured, in words · `SIZES`: how large, one instance of a dataclass a profile ·
+                    `compute(sizes, context) -> Outcome`, which a result's key covers
+    story.py        `claims(metrics, sizes)`: each sentence with the paper's value, ours, the null and a verdict ·
+                    `FIGURES`: a function `plot_*(result)` for each figure of the page
 
-Its `__init__.py` puts them together as `Experiment`s, which `registry` finds: there is no list to edit.
+A second experiment of a chapter has two such files with a name of its own.  The folder's `__init__.py` puts them
+together as `Experiment`s, which `registry` finds: there is no list to edit.
 """
 
 from __future__ import annotations
@@ -116,7 +116,10 @@ def load(folder: Path, arrays: bool = True) -> Result[Any]:
 
 def with_claims(result: Result[Any], chosen: Experiment) -> Result[Any]:
     """The result with the sentences and verdicts of today: they are a function of its metrics and sizes."""
-    claims = chosen.claims(result.metrics, sizes_at(result, chosen))
+    try:
+        claims = chosen.claims(result.metrics, sizes_at(result, chosen))
+    except (AttributeError, KeyError) as error:
+        raise ReconError(f"the result of {chosen.name} is of another version: {error}; run it again") from error
     return replace(result, made=replace(result.made, claims=claims))
 
 

@@ -1,4 +1,4 @@
-"""What every experiment is: sizes in, typed metrics and arrays out; claims and figures are made from those alone."""
+"""What every experiment is: sizes in, metrics and arrays out; claims and figures are made from those alone."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from companion.chapters.streams import stream
+from companion.store.record import Record
 from companion.store.results import Claim, Result
 from recon.images.bundle import Bundle
 from recon.images.partitions import Dataset, partition, partitions
@@ -19,7 +20,7 @@ from recon.images.pool import ImagePool
 from recon.optim.loop import Checkpoints
 
 S = TypeVar("S")
-M = TypeVar("M")
+M = TypeVar("M", bound=Record)
 Tensors = dict[str, Tensor]
 
 
@@ -62,7 +63,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Outcome(Generic[M]):
-    """What an experiment computes: metrics, an instance of its own dataclass, and arrays (tensors) by name."""
+    """What an experiment computes: metrics, a record of its own type, and arrays (tensors) by name."""
 
     metrics: M
     arrays: Tensors

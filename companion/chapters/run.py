@@ -16,7 +16,7 @@ import torch
 from companion.chapters import ROOT, code_of, experiment, kept, sizes_of
 from companion.chapters.base import Context, Experiment, Tensors
 from companion.store.parts import begin
-from companion.store.record import Record, record
+from companion.store.record import record
 from companion.store.results import FILES, Data, Provenance, Result, find_result, save_result
 from companion.store.sweep import sweep
 from recon.errors import ReconError
@@ -128,7 +128,7 @@ def _computed(
     torch.set_flush_denormal(True)
     start = time.perf_counter()
     outcome = chosen.compute(config, context)
-    metrics = chosen.metrics(record(outcome.metrics)) if issubclass(chosen.metrics, Record) else outcome.metrics
+    metrics = chosen.metrics(record(outcome.metrics))
     pool: ImagePool = context.pool
     provenance = made(
         data=Data(pool.name, pool.sha256, getattr(metrics, "n_train", 0), pool.notice),

@@ -1,6 +1,6 @@
 """Results on disk: `result.json` + `arrays.safetensors`, written atomically and found again by key.
 
-Each holds a checksum of what it says.  pydantic holds what is read to the experiment's own dataclass of metrics.
+Each holds a checksum of what it says.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ VERDICTS = (
     "check",
 )
 
-M = TypeVar("M")
+M = TypeVar("M", bound=Record)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Result(Generic[M]):
-    """What an experiment found: its metrics (an instance of its own dataclass), arrays by name, and where from."""
+    """What an experiment found: its metrics (a record of its own type), arrays by name, and where from."""
 
     metrics: M
     arrays: dict[str, Tensor] = field(repr=False)
@@ -190,8 +191,7 @@ def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M
     path = folder / "result.json"
     meta = read_json(path)
     expected = meta.pop("arrays_sha256", None)
-    table = record(meta.pop("metrics"))
-    found = metrics(table) if issubclass(metrics, Record) else _validated(metrics, table, path)
+    found = metrics(record(meta.pop("metrics")))
     if unknown := sorted(set(meta) - {each.name for each in fields(Provenance)}):
         raise ReconError(f"{path} is damaged: it has an unknown field {unknown[0]}")
     result = Result(found, {}, _validated(Provenance, meta, path))
@@ -213,10 +213,10 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
     return ADAPTERS[kind]
 
 
-def _validated(kind: type[M], value: object, path: Path) -> M:
+def _validated(kind: type[T], value: object, path: Path) -> T:
     """Strict, as JSON: its lists are our tuples, its keys our whole numbers."""
     try:
-        found: M = adapter(kind).validate_json(json.dumps(value), strict=True)
+        found: T = adapter(kind).validate_json(json.dumps(value), strict=True)
         return found
     except ValidationError as error:
         first = error.errors()[0]

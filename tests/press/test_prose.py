@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,15 @@ def source(of: str) -> Any:
     return load(ROOT / "book" / of.replace("executed/", "executed/results/"), arrays=False).metrics
 
 
+def known(of: str) -> dict[str, Any]:
+    """What a number may name: the metrics `m`, and what the experiment and its story define."""
+    m = source(of)
+    if of.startswith("benchmarks/"):
+        return {"m": m}
+    experiment = import_module(type(m).__module__)
+    return {**vars(experiment), **vars(import_module(experiment.__name__.replace(".experiment", ".story"))), "m": m}
+
+
 def entries() -> list[tuple[str, dict]]:
     return [(file.stem, each) for file in RANGES for each in yaml.safe_load(file.read_text(encoding="utf-8"))]
 
@@ -129,7 +139,7 @@ def test_what_a_sentence_rests_on_is_as_when_it_was_written(page, entry):
     told += [(figure_of(cell) or {}).get("caption", "") for cell in text]
     told += [] if text else [(ROOT / "book" / f"{page}.md").read_text(encoding="utf-8")]
     assert " ".join(entry["says"].split()) in " ".join(plain("\n\n".join(told)).split())
-    found = eval(entry["number"], {"m": source(entry["of"])})  # noqa: S307 (ours)
+    found = eval(entry["number"], known(entry["of"]))  # noqa: S307 (ours)
     low, high = entry["within"]
     assert low <= found <= high
 
