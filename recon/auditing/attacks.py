@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from recon.attacks.decoreco import image_span
+from recon.attacks.door import Candidates
 from recon.attacks.heads import Public, SparseSettings, span_of, sparsest
 from recon.attacks.recover import RecoverSettings, recover
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
@@ -30,7 +31,6 @@ from recon.store.checkpoints import Checkpoints
 from recon.store.keys import code_hash, result_key
 from recon.store.tensors import checkpoint_folder, load_tensors, save_tensors
 
-RECONSTRUCTIONS = ("separation", "rows", "decoreco")
 MAX_CANDIDATES = 1000
 PIXEL_STD = 0.25  # of photographs minus their mean, roughly
 SCALES = (0.6, 2.0, 6.0, 20.0)  # λ starts from these times `multiplier_unit`, whichever ends at the lowest energy
@@ -81,43 +81,90 @@ class Released:
         return None if self.w1 is None else FirstLayer(self.w1, self.w1_init).update
 
 
+@dataclass(frozen=True)
+class Task:
+    """What an attack is asked.  shape: (C, H, W) of the images · folder: for what is kept."""
+
+    released: Released
+    shape: tuple[int, ...]
+    n_train: int
+    profile: str
+    seed: int
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Kind:
+    """An attack that an audit tries.  title: of its part of the report · phrase: how images came back, in the verdict ·
+    needs: the field of `Released` without which it does not apply · run."""
+
+    title: str
+    phrase: str
+    needs: str
+    run: Callable[[Task], Attempt]
+
+
 def check_profile(profile: str) -> None:
     """ReconError for an unknown one."""
     if profile not in BUDGETS:
         raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(BUDGETS)}")
 
 
-def attempts(
-    released: Released,
-    shape: tuple[int, ...],
-    n_train: int,
-    profile: str,
-    seed: int,
-    folder: Path,
-    names: Sequence[str] = RECONSTRUCTIONS,
-) -> list[Attempt]:
-    """Those of `names`.  shape: (C, H, W) of the images · folder: for what is kept."""
-    check_profile(profile)
-    found = []
-    for name in names:
-        if name == "decoreco":
-            if released.network is None or released.theta is None:
-                found.append(_without(name, shape, released.theta_why_not))
-            else:
-                found.append(by_decoreco(released.network, released.theta, n_train, profile, seed, folder))
-        elif released.w1 is None or released.update is None:
-            found.append(_without(name, shape, released.w1_why_not))
-        elif released.public is not None:
-            found.append(by_features(name, released, Public(released.public), n_train))
-        elif name == "separation":
-            found.append(by_separation(released.w1, shape, n_train, seed, folder, released.w1_init))
-        else:
-            found.append(by_rows(released.update, n_train))
-    return found
+def attempts(task: Task, names: Sequence[str] | None = None) -> list[Attempt]:
+    """Those of `names`, by default all `KINDS`."""
+    check_profile(task.profile)
+    return [_attempt(name, task) for name in (KINDS if names is None else names)]
 
 
-def _without(name: str, shape: tuple[int, ...], why_not: str | None) -> Attempt:
-    return Attempt(name, torch.empty(0, math.prod(shape)), why_not=why_not or "It does not apply to this network.")
+def _attempt(name: str, task: Task) -> Attempt:
+    kind, released = KINDS[name], task.released
+    if getattr(released, kind.needs) is None:
+        why_not = getattr(released, f"{kind.needs}_why_not") or "It does not apply to this network."
+        return Attempt(name, torch.empty(0, math.prod(task.shape)), why_not=why_not)
+    if released.public is not None:
+        return by_features(name, released, Public(released.public), task.n_train)
+    return kind.run(task)
+
+
+def _separation(task: Task) -> Attempt:
+    given = task.released
+    assert given.w1 is not None
+    return by_separation(given.w1, task.shape, task.n_train, task.seed, task.folder, given.w1_init)
+
+
+def _rows(task: Task) -> Attempt:
+    assert task.released.update is not None
+    return by_rows(task.released.update, task.n_train)
+
+
+def _decoreco(task: Task) -> Attempt:
+    given = task.released
+    assert given.network is not None and given.theta is not None
+    return by_decoreco(given.network, given.theta, task.n_train, task.profile, task.seed, task.folder)
+
+
+def of_door(attack: Callable[..., Candidates]) -> Callable[[Task], Attempt]:
+    """A function of `recon.attacks` as what a `Kind` runs, with its own settings."""
+
+    def run(task: Task) -> Attempt:
+        given, start = task.released, time.perf_counter()
+        assert given.network is not None and given.theta is not None
+        weights = Weights(given.network, given.theta, n_train=task.n_train)
+        found = attack(weights, task.shape, None, torch.Generator().manual_seed(task.seed))
+        x_hat = found.images.flatten(1)[:MAX_CANDIDATES]
+        name = attack.__name__.removeprefix("by_")
+        return Attempt(name, x_hat, f"{len(x_hat)} candidates", seconds=time.perf_counter() - start)
+
+    return run
+
+
+#: name -> attack on images; one more is one more line
+KINDS = {
+    "separation": Kind("Separation of the first layer", "by separation", "w1", _separation),
+    "rows": Kind("The largest rows of the first layer", "among the rows of the first layer", "w1", _rows),
+    "decoreco": Kind("DecoReco", "by DecoReco", "theta", _decoreco),
+}
+RECONSTRUCTIONS = tuple(KINDS)
 
 
 # ---------------------------------------------------------------------------------------------------- separation
@@ -137,7 +184,7 @@ def by_separation(
         why_not = f"Images of {' × '.join(map(str, shape))} numbers have no neighbouring pixels in both directions."
         return Attempt("separation", nothing, why_not=why_not)
     settings = SeparationSettings(rank=min(n_train, MAX_CANDIDATES))
-    code = _code("attacks.separation", "separate")
+    code = _code("recon.attacks.separation", "separate")
     key = result_key("audit", settings, seed, w1.device.type, _digest(w1, shape, w1_init), code)
 
     def compute() -> dict[str, Tensor]:
@@ -255,7 +302,7 @@ def decoreco(
     A killed run goes on from its checkpoints.
     """
     weights = _digest(theta_star, network)
-    code = _code("attacks.recover", "recover")
+    code = _code("recon.attacks.recover", "recover")
     key = result_key("audit", settings, seed, theta_star.device.type, weights, code)
     checkpoints = checkpoint_folder(folder, key)
 

@@ -15,7 +15,7 @@ from recon.attacks.heads import Public
 from recon.attacks.separation import FirstLayer
 from recon.auditing import membership as membership_attack
 from recon.auditing.anatomy import Anatomy, anatomy, first_layer_of, logits_of, loss_of
-from recon.auditing.attacks import RECONSTRUCTIONS, Attempt, Released, attempts
+from recon.auditing.attacks import KINDS, RECONSTRUCTIONS, Attempt, Released, Task, attempts
 from recon.auditing.fit import Fit
 from recon.auditing.heads import SPANS, spans
 from recon.auditing.images import Images, printable
@@ -94,8 +94,7 @@ class Comparison:
     def applicable(self) -> tuple[str, ...]:
         """Attacks on images that this architecture allows."""
         released = self.case.released
-        given = {"separation": released.w1, "rows": released.w1, "decoreco": released.theta}
-        return tuple(name for name in self.reconstructions if given[name] is not None)
+        return tuple(name for name in self.reconstructions if getattr(released, KINDS[name].needs) is not None)
 
     @property
     def needs_shadows(self) -> bool:
@@ -121,15 +120,9 @@ class Comparison:
         """Attack, then compare: `result`, `first_layer`, `matches` and what belongs to them."""
         settings, case = self.settings, self.case
         released = moved(case.released, settings.device)
-        self.tried = attempts(
-            released,
-            self.shape,
-            len(case.train),
-            settings.profile,
-            settings.seed,
-            self.folder / FOLDER,
-            self.reconstructions,
-        )
+        folder = self.folder / FOLDER
+        task = Task(released, self.shape, len(case.train), settings.profile, settings.seed, folder)
+        self.tried = attempts(task, self.reconstructions)
         rows = {
             "train": _subset(len(case.train), self.n, settings.seed),
             "held_out": _subset(len(self.held_out), self.n, settings.seed),
@@ -276,15 +269,8 @@ class Comparison:
             size = int(min(inside.sum(), (~inside).sum()))
             released = moved(self._released_of(shadows.modules[k], k, recipe), self.settings.device)
             with scratch(self.folder, ".canary-") as folder:
-                tried = attempts(
-                    released,
-                    self.shape,
-                    int(inside.sum()),
-                    self.settings.profile,
-                    self.settings.seed,
-                    folder,
-                    self.applicable,
-                )
+                how = (self.settings.profile, self.settings.seed, folder)
+                tried = attempts(Task(released, self.shape, int(inside.sum()), *how), self.applicable)
             train, held_out = (self._compared(x[part][:size]) for part in (inside, ~inside))
             result = self._scored(tried, train, held_out, released)
             leaking += result["leak"]

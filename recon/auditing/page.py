@@ -14,16 +14,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image
 
+from recon.auditing.attacks import KINDS
 from recon.auditing.card import EDPB
 from recon.auditing.images import printable
 from recon.auditing.verdict import capital
 
-NAMES = {
-    "separation": "Separation of the first layer",
-    "rows": "The largest rows of the first layer",
-    "decoreco": "DecoReco",
-    "membership": "Membership",
-}
+NAMES = {**{name: kind.title for name, kind in KINDS.items()}, "membership": "Membership"}
 LARGEST, LOSSLESS = 96, 48  # pixels on the longest side of a picture, and of one that is kept to the last bit
 SCORES = {
     "lira": "LiRA",

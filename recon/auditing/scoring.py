@@ -28,6 +28,7 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from recon.attacks.recover import RecoverSettings
+from recon.auditing.attacks import RECONSTRUCTIONS
 from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP
 from recon.optim.spectrum import signal_span
@@ -36,12 +37,11 @@ from recon.scoring.metrics import WINDOW
 from recon.scoring.nulls import null_candidates
 from recon.training.kkt import certificate
 
-ATTACKS = ("separation", "rows", "decoreco")
 NULLS = ("mixtures", "span", "directions", "means")  # the rows are an attack here
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # NCC
 DECISIVE = (0.6, 0.7, 0.8)  # the decision is taken at the best of these, fixed before any data is seen …
 LEVEL = 0.05  # … where p, times the number of all looks, is below this
-LOOKS = len(ATTACKS) * len(DECISIVE)
+LOOKS = len(RECONSTRUCTIONS) * len(DECISIVE)
 DRAWS = 20  # of every null
 MAX_CERTIFIED = 1000  # images whose multipliers are fitted: the cost is cubic
 

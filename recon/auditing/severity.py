@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from recon.auditing.attacks import RECONSTRUCTIONS
 from recon.auditing.images import printable
-from recon.auditing.scoring import ATTACKS
 from recon.auditing.verdict import Verdict
 
 FIRST = 3  # names in a line, then "and N more"
@@ -64,7 +64,7 @@ def tried(report: dict[str, Any]) -> list[dict[str, str]]:
     not."""
     found = []
     results = (report["result"] or {}).get("attacks", {})
-    for name in (*ATTACKS, "membership"):
+    for name in (*RECONSTRUCTIONS, "membership"):
         state, said = "not asked", ""
         if name in report["attacks_asked"]:
             if report["exchangeability"]["why_not"] is not None or report["images"]["scored"] == 0:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from recon.auditing.attacks import KINDS
 from recon.auditing.scoring import LEVEL
 
 LEAKS, NOT_BY_THESE, CANNOT_TELL, INFERRED = "leaks", "not by these attacks", "cannot tell", "inferred"
-PHRASES = {"separation": "by separation", "rows": "among the rows of the first layer", "decoreco": "by DecoReco"}
 BLIND_AREA = 0.55  # shadows that are told apart no better than this say that membership inference is blind here
 NUMBERS = ("no attack", "one attack", "two attacks", "three attacks")
 
@@ -99,10 +99,10 @@ def _on_images(result: dict[str, Any] | None, n: int, power: Power | None) -> tu
         )
     if result["leak"]:
         return LEAKS, (
-            f"{result['targets']} of {n} training images came back {PHRASES[result['attack']]}, and {result['decoys']} "
-            f"of {n} images that were never trained on: these weights leak training images."
+            f"{result['targets']} of {n} training images came back {KINDS[result['attack']].phrase}, and "
+            f"{result['decoys']} of {n} images that were never trained on: these weights leak training images."
         )
-    tried = NUMBERS[len(ran)]
+    tried = NUMBERS[len(ran)] if len(ran) < len(NUMBERS) else f"{len(ran)} attacks"
     if power is None or not power.canaries:
         return CANNOT_TELL, (
             f"No evidence of leakage by {tried}, and what they would have found was not measured: whether these "

@@ -37,9 +37,12 @@ def code_hash(names: Iterable[Name], root: Path = ROOT) -> str:
 
 
 def reached(names: Iterable[Name], root: Path = ROOT) -> set[Name]:
-    """All definitions of the packages that these use, directly or not, themselves included."""
+    """All definitions of the packages that these use, directly or not, themselves included.  ValueError for a module
+    that there is not."""
     found: set[Name] = set()
     todo = list(names)
+    if missing := [module for module, _ in todo if not _is_module(module, root)]:
+        raise ValueError(f"there is no module {missing[0]}")
     while todo:
         module, name = todo.pop()
         source = _read(module, root)

@@ -17,11 +17,22 @@ from safetensors.torch import save_file
 
 import recon
 from recon import cli
+from recon.attacks.door import Candidates
 from recon.attacks.recover import recover
 from recon.attacks.separation import separate
 from recon.auditing import attacks as module
 from recon.auditing.anatomy import anatomy
-from recon.auditing.attacks import RECONSTRUCTIONS, Released, attempts, by_rows, by_separation
+from recon.auditing.attacks import (
+    KINDS,
+    RECONSTRUCTIONS,
+    Kind,
+    Released,
+    Task,
+    attempts,
+    by_rows,
+    by_separation,
+    of_door,
+)
 from recon.auditing.audit import FOLDER
 from recon.auditing.built import parse_arch
 from recon.auditing.images import Expected
@@ -217,15 +228,19 @@ def test_images_one_pixel_wide_are_not_separated(network, trained, tmp_path):
 def test_attacks_offer_two_candidates_per_image(network, trained, tmp_path, monkeypatch):
     monkeypatch.setitem(module.BUDGETS, "smoke", (1, 5, 2))
     _, theta, _ = load_weights(trained, ARCH)
-    found = attempts(
-        Released(network.unflatten(theta)["w1"], network=network, theta=theta),
-        (3, SIDE, SIDE),
-        N - 4,
-        "smoke",
-        0,
-        tmp_path,
-    )
+    released = Released(network.unflatten(theta)["w1"], network=network, theta=theta)
+    found = attempts(Task(released, (3, SIDE, SIDE), N - 4, "smoke", 0, tmp_path))
     assert [attempt.name for attempt in found] == ["separation", "rows", "decoreco"]
+
+    def by_guess(weights, shape, settings, generator):
+        assert weights.n_train == N - 4
+        return Candidates(torch.rand(weights.n_train, *shape, generator=generator), torch.ones(N - 4), "nothing", {})
+
+    monkeypatch.setitem(KINDS, "guess", Kind("A guess", "by a guess", "theta", of_door(by_guess)))
+    (guess,) = attempts(Task(released, (3, SIDE, SIDE), N - 4, "smoke", 0, tmp_path), ["guess"])
+    assert guess.name == "guess" and guess.x_hat.shape == (N - 4, 3 * SIDE * SIDE)
+    (without,) = attempts(Task(Released(released.w1), (3, SIDE, SIDE), N - 4, "smoke", 0, tmp_path), ["guess"])
+    assert without.why_not and not len(without.x_hat)
     assert [len(attempt.x_hat) for attempt in found] == [2 * (N - 4)] * 3
     w1 = network.unflatten(theta)["w1"]
     images = torch.randn(N, DIM, generator=torch.Generator().manual_seed(0))
