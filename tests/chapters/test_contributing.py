@@ -18,25 +18,29 @@ from companion.chapters.catalogue import catalogue
 from companion.press.html import toc_files
 from companion.press.runner import execute, kernels
 
-PAGE = (ROOT / "book" / "contributing.md").read_text(encoding="utf-8")
+BOOK = ROOT / "book"
+PAGES = (BOOK / "contributing-chapter.md").read_text(encoding="utf-8")
 FILES = {
     name.replace("\\_", "_"): text  # as Markdown has it
-    for name, text in re.findall(r"```\{code-block\} \w+\n:caption: (\S+)\n\n(.*?)```", PAGE, re.DOTALL)
+    for name, text in re.findall(r"```\{code-block\} \w+\n:caption: (\S+)\n\n(.*?)```", PAGES, re.DOTALL)
 }
+PAGE = (BOOK / "contributing.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+CELLS = (
+    ("# What does a guess score?", None),
+    ('profile = "laptop"\ndata = "auto"\nseed = 0\ndevice = "auto"', "parameters"),
+    ("import recon\nfrom companion.chapters.guess import story as plots", None),
+    ('result = recon.run("guess", profile=profile, data=data, seed=seed, device=device)', None),
+    ('print("training images:", result.metrics.n_train)\nplots.plot_scores(result);', None),
+)
 
 
-def notebook(text: str) -> nbformat.NotebookNode:
-    """Cells as the page prints them, "# %%" before each."""
-    cells = []
-    for head, body in re.findall(r"^# %%(.*?)\n(.*?)(?=^# %%|\Z)", text, re.DOTALL | re.MULTILINE):
-        if "[markdown]" in head:
-            cells.append(nbformat.v4.new_markdown_cell(re.sub(r"^# ?", "", body, flags=re.MULTILINE)))
-        else:
-            tags = json.loads(found[1]) if (found := re.search(r"tags=(\[.*?\])", head)) else []
-            cells.append(nbformat.v4.new_code_cell(body.strip(), metadata={"tags": tags}))
+def notebook() -> nbformat.NotebookNode:
+    """A page of the chapter: a question, and code."""
+    (question, _), *code = CELLS
+    cells = [nbformat.v4.new_code_cell(text, metadata={"tags": [tag] if tag else []}) for text, tag in code]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    return nbformat.v4.new_notebook(cells=cells, metadata=kernel)
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(question), *cells], metadata=kernel)
 
 
 @pytest.fixture
@@ -48,23 +52,19 @@ def copy(tmp_path):
     for name in ("_toc.yml", "pyproject.toml", "book/claims.yml"):
         shutil.copy2(ROOT / name, tmp_path / name)
     for name, text in FILES.items():
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        if name.endswith(".ipynb"):
-            nbformat.write(notebook(text), path)
-        elif name == "_toc.yml":
-            last = "      - file: book/executed/h-all-but-one\n"
-            path.write_text(path.read_text().replace(last, last + text))
-        elif name == "book/claims.yml":
-            path.write_text(path.read_text().replace("ours:\n", "ours:\n" + text))
-        else:
-            path.write_text(text)
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    nbformat.write(notebook(), tmp_path / "notebooks" / "12-guess.ipynb")
+    toc, claims, last = tmp_path / "_toc.yml", tmp_path / "book" / "claims.yml", "file: book/executed/h-all-but-one\n"
+    assert "`file: book/executed/12-guess`" in PAGES and "`guess-mean`" in PAGES
+    toc.write_text(toc.read_text().replace(last, f"{last}      - file: book/executed/12-guess\n"))
+    claims.write_text(claims.read_text().replace("ours:\n", "ours:\n  - guess-mean\n"))
     return tmp_path
 
 
 @pytest.mark.slow
 def test_a_chapter_is_added_in_three_steps(copy):
-    assert len(FILES) == 9
+    assert len(FILES) == 3
     env = {**os.environ, "PYTHONPATH": str(copy)}
     out = copy / "out"
     options = ["--profile", "smoke", "--data", "photos", "--out", str(out)]
@@ -92,3 +92,8 @@ def test_a_chapter_is_added_in_three_steps(copy):
 def test_the_code_for_an_attack_and_a_network_runs(number):
     assert len(SNIPPETS) == 2
     exec(compile(SNIPPETS[number], f"contributing.md, block {number}", "exec"), {})
+
+
+def test_the_page_is_short():
+    """The four tasks of a newcomer, and the rules."""
+    assert len(PAGE.splitlines()) <= 100
