@@ -18,7 +18,7 @@ from torch import Tensor
 from recon.attacks.batches import gradient_gram
 from recon.attacks.gauss_newton import RowSpace
 from recon.attacks.gradient_system import JointSystem
-from recon.attacks.rgap import System
+from recon.attacks.rgap import Stacked
 from recon.released import Gradient
 
 
@@ -31,7 +31,7 @@ class Rank:
     condition: float
 
 
-def numerical_rank(system: System) -> Rank:
+def numerical_rank(system: Stacked) -> Rank:
     """Eigenvalues of the smaller Gram matrix above τ = ε · trace, ε = 2.2e-16.
 
     So singular values count down to √τ, about 1e-6 of the largest.  If Gram − τI has a Cholesky factor they all do,

@@ -63,7 +63,7 @@ def _reading(table: np.ndarray, values: Tensor, shape: Shape) -> sparse.csr_arra
 
 
 @dataclass(frozen=True)
-class System:
+class Stacked:
     """U = [W; K] of eq. (6), with W and K kept apart."""
 
     w: sparse.csr_array
@@ -111,16 +111,16 @@ class System:
         return np.block([[(self.w @ self.w.T).toarray(), mixed], [mixed.T, k @ k.T]])
 
 
-def systems(network: ConvNet, theta: Params, x: Tensor, labels: Tensor) -> list[System]:
+def systems(network: ConvNet, theta: Params, x: Tensor, labels: Tensor) -> list[Stacked]:
     """U_1 … U_d at one image x (1, c, h, w): what an attack would have to solve if it made no mistakes."""
     passes = network.layers(theta, x, cross_entropy_direction(labels))
     each = zip(network.convs, passes, network.image_shapes(), strict=False)
     return [system_of(conv, theta[layer.weight], layer.delta[0], shape) for conv, layer, shape in each]
 
 
-def system_of(conv: Conv, weight: Tensor, delta: Tensor, shape: Shape) -> System:
+def system_of(conv: Conv, weight: Tensor, delta: Tensor, shape: Shape) -> Stacked:
     """U of one layer with weights (o, c, k, k) and δ = ∇_z ℓ (o, positions) or (o, h', w'), for inputs of `shape`."""
-    return System(convolution_matrix(conv, weight, shape), gradient_matrix(conv, delta, shape))
+    return Stacked(convolution_matrix(conv, weight, shape), gradient_matrix(conv, delta, shape))
 
 
 def generic_rank(conv: Conv, shape: Shape) -> int:
@@ -202,7 +202,7 @@ def logit_gradients(weight: Tensor, gradient: Tensor, label: int, bias: Tensor |
 RIDGE = 1e-12  # of the Gram matrix's mean diagonal, for its factorisation; refinement takes its effect away
 
 
-def minimum_norm(system: System, v: np.ndarray, tol: float = 1e-14, max_iter: int = 100) -> np.ndarray:
+def minimum_norm(system: Stacked, v: np.ndarray, tol: float = 1e-14, max_iter: int = 100) -> np.ndarray:
     """The minimum-norm least-squares solution of U x = v, by iterated Tikhonov regularisation.
 
     x ← x + (UᵀU + μI)⁻¹ Uᵀ (v − U x) from x = 0, or with Uᵀ(UUᵀ + μI)⁻¹ if that is smaller, converges to it for every
@@ -276,7 +276,7 @@ def rgap(gradient: Gradient, check: bool = True) -> Tensor:
 
 __all__ = [
     "LayerSystem",
-    "System",
+    "Stacked",
     "convolution_matrix",
     "features_from_fully_connected",
     "generic_deficiencies",

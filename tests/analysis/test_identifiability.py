@@ -20,7 +20,7 @@ from recon.analysis.identifiability import (
 )
 from recon.attacks.batches import gradient_gram
 from recon.attacks.gradient_system import JointSystem
-from recon.attacks.rgap import System, generic_rank, systems, taps
+from recon.attacks.rgap import Stacked, generic_rank, systems, taps
 from recon.nets.conv import Conv, ConvNet
 
 
@@ -45,7 +45,7 @@ def test_singular_values_count_down_to_the_root_of_the_trace_times_epsilon(small
     """By hand: singular values 1, …, 1, `smallest`; τ = ε · trace counts σ above √τ ≈ 3.3e-8."""
     u, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((rows, 6)))
     dense = u * np.array([1.0, 1, 1, 1, 1, smallest])
-    found = numerical_rank(System(sparse.csr_array(dense[:3]), sparse.csr_array(dense[3:])))
+    found = numerical_rank(Stacked(sparse.csr_array(dense[:3]), sparse.csr_array(dense[3:])))
     assert (found.rank, found.deficiency) == (rank, rank - 6)
     assert found.condition == pytest.approx(1e6 if rank == 6 else 1.0, rel=1e-2)
 

@@ -9,7 +9,7 @@ from scipy import sparse
 from small_networks import LOSSY, SMALL, STRIDED, some_gradient
 
 from recon.analysis.identifiability import numerical_rank
-from recon.attacks.rgap import System, layer_by_layer, minimum_norm, rgap, systems
+from recon.attacks.rgap import Stacked, layer_by_layer, minimum_norm, rgap, systems
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet
 
@@ -22,7 +22,7 @@ def test_minimum_norm_is_lstsqs(rows, deficient):
     if deficient:
         u[rows // 2 :] = u[: rows - rows // 2]
     v = rng.standard_normal(rows)
-    system = System(sparse.csr_array(u[: rows // 2]), sparse.csr_array(u[rows // 2 :]))
+    system = Stacked(sparse.csr_array(u[: rows // 2]), sparse.csr_array(u[rows // 2 :]))
     expected = np.linalg.lstsq(u, v, rcond=1e-10)[0]
     # a tall U that loses rank: rounding of Uᵀ(v − U x), divided by μ, stays in the kernel
     np.testing.assert_allclose(minimum_norm(system, v), expected, atol=1e-3 if deficient and rows == 20 else 1e-6)
@@ -37,7 +37,7 @@ def test_refinement_takes_the_ridges_effect_away(rows):
     u = u if rows == 12 else u @ right  # tall, or wide
     x = u.T @ rng.standard_normal(rows)
     x = right @ rng.standard_normal(12) if rows == 12 else rng.standard_normal(12)  # in the row space
-    system = System(sparse.csr_array(u[: rows // 2]), sparse.csr_array(u[rows // 2 :]))
+    system = Stacked(sparse.csr_array(u[: rows // 2]), sparse.csr_array(u[rows // 2 :]))
     np.testing.assert_allclose(minimum_norm(system, u @ x), x, atol=1e-8)
 
 
@@ -46,7 +46,7 @@ def test_what_the_system_cannot_reach_does_not_drown_the_solution():
     rng = np.random.default_rng(0)
     half, away = rng.standard_normal((6, 20)), 1e6 * rng.standard_normal(6)
     x = half.T @ rng.standard_normal(6)
-    system = System(sparse.csr_array(half), sparse.csr_array(half))
+    system = Stacked(sparse.csr_array(half), sparse.csr_array(half))
     v = np.concatenate([half @ x + away, half @ x - away])
     np.testing.assert_allclose(minimum_norm(system, v), x, atol=1e-6 * np.abs(x).max())
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from small_networks import CONVS, SHAPE, STRIDED, some_images, theta_of
 
-from recon.attacks.rgap import System, convolution_matrix, gradient_matrix, systems, taps
+from recon.attacks.rgap import Stacked, convolution_matrix, gradient_matrix, systems, taps
 from recon.nets.conv import Conv
 
 
@@ -27,7 +27,7 @@ def test_operators_are_the_convolution_and_its_weight_gradient(conv):
     flat = x.flatten().numpy()
     np.testing.assert_allclose(w @ flat, z.detach().flatten().numpy(), atol=1e-12)
     np.testing.assert_allclose(k @ flat, gradient.flatten().numpy(), atol=1e-12)
-    system = System(w, k)
+    system = Stacked(w, k)
     dense = system.dense()
     assert system.shape == dense.shape == (z.numel() + weight.numel(), math.prod(SHAPE))
     np.testing.assert_allclose(dense, np.vstack([w.toarray(), k.toarray()]))
@@ -76,12 +76,12 @@ def test_full_rank_is_that_of_the_matrix_itself():
     import scipy.sparse as sparse
 
     generator = np.random.default_rng(0)
-    whole = System(sparse.csr_array(generator.normal(size=(6, 5))), sparse.csr_array(generator.normal(size=(2, 5))))
+    whole = Stacked(sparse.csr_array(generator.normal(size=(6, 5))), sparse.csr_array(generator.normal(size=(2, 5))))
     assert whole.full_rank()
     unread = whole.dense()
     unread[:, 3] = 0
-    assert not System(sparse.csr_array(unread[:6]), sparse.csr_array(unread[6:])).full_rank()
+    assert not Stacked(sparse.csr_array(unread[:6]), sparse.csr_array(unread[6:])).full_rank()
     twice = whole.dense()
     twice[:, 3] = twice[:, 1]
-    assert not System(sparse.csr_array(twice[:6]), sparse.csr_array(twice[6:])).full_rank()
-    assert not System(sparse.csr_array(unread[:3]), sparse.csr_array(unread[3:4])).full_rank()
+    assert not Stacked(sparse.csr_array(twice[:6]), sparse.csr_array(twice[6:])).full_rank()
+    assert not Stacked(sparse.csr_array(unread[:3]), sparse.csr_array(unread[3:4])).full_rank()
