@@ -95,6 +95,7 @@ def compute(sizes: PathSizes, context: Context) -> Outcome[Metrics]:
     rows = [f"{inner} {start}" for inner in PATH_INNER for start in PATH_STARTS]
     found = context.sweep(partial(path_unit, sizes, star, context), rows, "rows")
     metrics = Metrics(
+        n_train=len(images.train),
         relative_step=sizes.relative_step,
         held_out_nn_l2=held_out_distance(images),
         paths={

@@ -86,6 +86,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     found = project(x_init, y, theta_star, sizes.weight_decay, mean, sizes)
     pair, pictures = twins(context, sizes)
     metrics = Metrics(
+        n_train=n,
         counterfactual=_measure(x_init, found, x_train, held_out - mean, mean, objective, theta_star),
         counting=counting(n, dim),
         trivial=_trivial(y, theta_star, sizes.weight_decay),
