@@ -29,7 +29,7 @@ class Metrics(Record):
     """Attacks by inner start and start of the images, and networks that nobody attacked.
 
     inner_start: Where the inner problem begins: θ⁰ ~ U(0, 1) as in the paper, at PyTorch's default initialisation
-    from another seed, or at the released θ*.
+    from another seed (without the start truth), or at the released θ*.
     inner_start.uniform.random: How a start of the images ended, means over seeds of the weights. settled_sum: ‖θ* − θ‖²
     after the inner solver has gone on from there, the images fixed · nn_train_l2, own_start_is_nearest: see `measured`
     · steps: outer ones · converged: 1 where the energy fell by less than a hundredth over the last quarter of the steps
@@ -79,15 +79,10 @@ SIZES = {
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every row by itself and stored at once."""
     images = images_of(sizes, context)
-    rows = {
-        f"{inner} {start} {seed}": (inner, start, seed)
-        for inner in INNER_STARTS
-        for start in STARTS
-        for seed in range(sizes.seeds)
-        if (inner, start) != ("other_seed", "truth")
-    }
+    pairs = [(inner, start) for inner in INNER_STARTS for start in STARTS if (inner, start) != ("other_seed", "truth")]
+    rows = [f"{inner} {start} {seed}" for inner, start in pairs for seed in range(sizes.seeds)]
     nets = networks(sizes, context, images.train.shape[1], max(sizes.seeds, 2))
-    found = context.sweep(partial(row_unit, sizes, context, nets, rows), list(rows), "rows")
+    found = context.sweep(partial(row_unit, sizes, context, nets), rows, "rows")
     inner_start = Record({inner: Record() for inner in INNER_STARTS})
     arrays: Tensors = {
         "x_train": images.train,
@@ -96,7 +91,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         "train_index": images.train_index,
         "partition_index": images.init_index,
     }
-    for inner, start in dict.fromkeys((inner, start) for inner, start, _ in rows.values()):
+    for inner, start in pairs:
         runs = [found[f"{inner} {start} {seed}"] for seed in range(sizes.seeds)]
         inner_start[inner][start] = means([ended(run, images, sizes.tol) for run in runs])
         best = min(runs, key=lambda run: run["energy"].item())  # the attack's own choice
@@ -182,21 +177,20 @@ def settled_distance(attack: SpanAttack, x: Tensor, now: SpanWeights, sizes: Att
     return torch.tensor(SpanWeights(now.network, settled.theta[0], now.basis).distance(attack.star))
 
 
-def row_unit(
-    sizes: Sizes, context: Context, nets: list[SpanWeights], rows: dict[str, tuple[str, str, int]], name: str
-) -> Tensors:
+def row_unit(sizes: Sizes, context: Context, nets: list[SpanWeights], name: str) -> Tensors:
     """One attack: an inner start, a start of the images, a seed."""
-    inner, start, seed = rows[name]
+    inner, start, seed = name.split(" ")
+    star = nets[int(seed)]
     images = images_of(sizes, context)
     descent = HeavyBall(
         sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX, max_relative_step=sizes.max_relative_step
     )
-    attack = attack_on(nets[seed], inner, seed, images.y, descent, sizes, context)
-    x_init = start_of(images, start, context.stream("hidden.start", seed))
+    attack = attack_on(star, inner, int(seed), images.y, descent, sizes, context)
+    x_init = start_of(images, start, context.stream("hidden.start", int(seed)))
     checkpoint = context.checkpoints.inside("outer").at(name)
     found = reconstruct(attack, x_init[None], sizes.steps, sizes.tol, checkpoint)
     theta, basis = (found.accepted[each][0] for each in ("theta", "basis"))
-    now = SpanWeights(nets[seed].network, theta, basis)
+    now = SpanWeights(star.network, theta, basis)
     return {
         "x_init": x_init,
         "x_hat": found.x_hat[0],
