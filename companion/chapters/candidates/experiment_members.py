@@ -43,8 +43,8 @@ class MemberSizes:
     `rounds` these split the pool into sets of n_train · ratio: other images for each training image · steps, decay: of
     training · draws: of the bootstrap."""
 
-    n_train: int = 200
-    width: int = 1000
+    n_train: int = 100
+    width: int = 200
     rounds: int
     steps: int
     decay: DecaySettings = field(default_factory=lambda: DecaySettings(steps=400))
@@ -54,8 +54,8 @@ class MemberSizes:
 
 SIZES = {
     "smoke": MemberSizes(n_train=20, width=64, rounds=2, steps=60, decay=DecaySettings(steps=60), ratio=2, draws=50),
-    "laptop": MemberSizes(n_train=100, width=200, rounds=2, steps=300),
-    "paper": MemberSizes(rounds=4, steps=600),
+    "laptop": MemberSizes(rounds=2, steps=300),
+    "paper": MemberSizes(n_train=200, width=1000, rounds=4, steps=600),
 }
 
 
