@@ -55,10 +55,6 @@ class KKTSystem:
         """That of the parameters of both."""
         return KKTSystem(self.gram + other.gram, self.products + other.products, self.norm + other.norm)
 
-    def take(self, rows: Tensor) -> KKTSystem:
-        """That of some of the candidates."""
-        return KKTSystem(self.gram[rows][:, rows], self.products[rows], self.norm)
-
 
 @dataclass(frozen=True)
 class Multipliers:

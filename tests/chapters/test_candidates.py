@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from companion.chapters.candidates import MEMBERS, SETS
 from companion.chapters.candidates.experiment_members import Pool, rates
-from companion.chapters.candidates.names import FREE, HELD_OUT, KKT, NOISE, NOT_BLIND, PHOTOGRAPH, SHADOWED, TRUTH
+from companion.chapters.candidates.names import FREE, KKT, NOISE, NOT_BLIND, PHOTOGRAPH, SHADOWED, TRUTH
 from companion.chapters.catalogue import Row
 
 APPENDIX = True  # its smoke runs are those of `make test-all`
@@ -39,13 +39,10 @@ def test_pairs_keep_every_condition_and_the_null_keeps_none(sets):
     truth, null = rows[TRUTH], rows[NOT_BLIND]
     for name in (NOISE, PHOTOGRAPH):
         assert rows[name].difference < 1e-12 and rows[name].margin_change < 1e-12
-        assert rows[name].kkt_residual == pytest.approx(truth.kkt_residual, rel=1e-12)
-        assert rows[name].slack == pytest.approx(truth.slack, rel=1e-9)
         assert rows[name].images == 2 * truth.images and rows[name].smallest_multiplier >= 0
     assert null.difference > 1e-3 and null.margin_change > 1e-3
-    assert truth.difference == truth.moved == 0 and truth.ncc == pytest.approx(1)
-    assert rows[NOISE].moved == pytest.approx(null.moved)
-    assert truth.kkt_residual == pytest.approx(sets.metrics.kkt_residual, rel=1e-9)
+    assert truth.difference == 0 and truth.ncc == pytest.approx(1)
+    assert sets.metrics.freedom.blind == 3072 - 64 - truth.images
 
 
 def test_all_pixels_of_the_pairs_are_between_black_and_white(sets):
@@ -64,51 +61,21 @@ def test_the_photograph_is_approached(sets):
     assert ((x + noise - target).norm(dim=1) > (x + v - target).norm(dim=1)).all()
 
 
-def test_energies_and_the_floor(sets):
-    found, floor = sets.metrics.energies, sets.metrics.floor
-    assert found[NOISE].with_floor == pytest.approx(found[TRUTH].with_floor, rel=1e-3)
-    assert found[TRUTH].without < found[HELD_OUT].without
-    assert all(each.without < each.with_floor for each in found.values())
-    assert 0.9 < floor / (sets.metrics.width / 3) < 1.4  # the second layer's start: width²/(3 · width)
-
-
 def test_the_way_to_the_pairs(sets):
     for way in sets.metrics.slides.values():
-        assert way.share[0] == 0 and way.share[-1] == 1 and way.ncc[0] == pytest.approx(1)
+        assert len(way.ncc) == 11 and way.ncc[0] == pytest.approx(1)
         assert (np.diff(way.ncc) < 0).all() and way.edges[0] > way.edges[-1]
-
-
-def test_counts_of_freedom(sets):
-    found, n, width = sets.metrics.freedom, sets.metrics.n_train, sets.metrics.width
-    assert found.unknowns == 3072 * n and found.units == 2 * width
-    assert found.blind == 3072 - width - n and found.blind_of_all == n * found.blind
-    assert 0 < found.carriers <= n and found.gates_rank <= found.carriers and found.cells <= n
-    assert found.n_params == width * 3073 + width**2 + width
-
-
-def test_training_on_the_pairs_is_the_same_training(sets):
-    run = sets.metrics.same_run
-    assert max(run.pairs, run.reordered) < 1e-12 and run.not_blind > 1e-3
-
-
-def test_cells_are_of_every_start_and_width(sets):
-    rows = sets.metrics.cells
-    assert len(rows) == 6 and {row.inputs for row in rows} == {192}
-    assert all(0 < row.reach <= 1 + 1e-9 and row.ncc < 1 for row in rows)
 
 
 def test_the_pool_holds_the_training_images_first(members):
     ratio = members.metrics.ratio
     for cell in members.metrics.cells:
-        stem = f"{cell.recipe}, {cell.n_train}, {cell.width}: "
         member = np.arange((1 + ratio) * cell.n_train) < cell.n_train
         for name, told in cell.scores.items():
-            score = np.nan_to_num(members.array(stem + name).double().numpy(), neginf=-1e300)
+            score = np.nan_to_num(members.array(f"{cell.recipe}: {name}").double().numpy(), neginf=-1e300)
             assert told.many.auc == pytest.approx(roc_auc_score(member, score))
         assert set(cell.scores) == {*KKT, *SHADOWED, *FREE}
-        assert cell.shadows == 2 * (1 + ratio) and set(cell.coverage) == {"0.5", "0.2", "0.1"}
-        assert cell.scores[KKT[0]].many.auc > 0.6 and 0 < cell.left < 1
-        assert cell.known_left < cell.left or cell.recipe == "weight decay"
+        assert cell.shadows == 2 * (1 + ratio) and cell.scores[KKT[0]].many.auc > 0.6
 
 
 def test_the_span_tells_where_the_layer_is_a_mixture(members):
@@ -127,8 +94,8 @@ def test_rates_are_those_of_scikit_learn():
     values = np.nan_to_num(score.numpy(), neginf=-1e9)
     false, true, _ = roc_curve(member, values, drop_intermediate=False)
     assert found.auc == pytest.approx(roc_auc_score(member, values))
-    assert found.tpr_1 == pytest.approx(true[false <= 0.01].max()) and found.tpr_01 == true[false == 0].max()
-    assert found.auc_interval[0] < found.auc < found.auc_interval[1]
+    assert found.tpr_1 == pytest.approx(true[false <= 0.01].max())
+    assert found.tpr_1_interval[0] <= found.tpr_1 <= found.tpr_1_interval[1]
     assert Pool(torch.zeros(5, 2), torch.zeros(5), 2).member.tolist() == [True, True, False, False, False]
 
 

@@ -24,23 +24,14 @@ from tests.records import replace
 
 EXPLAINED = Record(
     first_layer="1e-4",
-    log_loss=-15.0,
     truth=0.2,
     train_pair=0.95,
     held_out_pair=0.9,
     noise_pair=0.99,
     held_out=0.7,
-    noise=0.98,
-    eq3_truth=1e-12,
-    eq3_held_out_pair=1e-20,
 )
 METRICS = Metrics(
     n_train=10,
-    width=5,
-    log_loss=-15.0,
-    min_margin=13.0,
-    median_margin=15.0,
-    max_heldout_confidence=50.0,
     heldout_error=0.3,
     objective_true=1e-12,
     objective_repeated_train=1e-20,
@@ -50,7 +41,6 @@ METRICS = Metrics(
     share_of_held_out_below_truth=0.3,
     share_of_noise_below_truth=0.0,
     weight_decay=Record(
-        weight_decay=1e-3,
         objective_true=1e-6,
         objective_repeated_train=1e-5,
         objective_repeated_heldout=1e-5,
@@ -100,10 +90,9 @@ def test_copies_of_a_pair_have_the_objective_of_the_pair(small):
 def test_smoke_run_collapses(runs):
     result = runs("collapse")
     found, sizes = result.metrics, SIZES["smoke"]
-    assert (found.n_train, found.width) == (sizes.n_train, sizes.width)
-    assert found.log_loss < sizes.goal and found.min_margin > 0
+    assert found.n_train == sizes.n_train
     assert found.objective_repeated_train < found.objective_true < found.objective_repeated_noise
-    assert found.max_heldout_confidence == result.array("confidence_held_out").max().item()
+    assert result.array("confidence_train").min() > -sizes.goal / 3
     for kind in ("train", "held_out", "noise"):
         share = (result.array(f"objective_{kind}") <= found.objective_true).double().mean().item()
         assert share == getattr(found, f"share_of_{kind}_below_truth")
@@ -144,8 +133,6 @@ def test_share_of_truth_is_of_the_better_pair():
 
 def test_smoke_run_has_both_objectives(runs):
     found = runs("collapse").metrics
-    assert found.explained.eq3_truth == pytest.approx(found.objective_true)
-    assert found.explained.eq3_held_out_pair == pytest.approx(found.objective_repeated_heldout)
     for net in (found.explained, found.explained_small_start):
         assert net.truth < net.held_out < net.held_out_pair < 1 and net.truth < net.train_pair < 1
         assert net.noise_pair > 0.95

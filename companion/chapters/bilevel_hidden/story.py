@@ -21,7 +21,7 @@ INNER = {"uniform": "uniform", "other_seed": "another seed", "theta_star": "θ*"
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """The paper's sentences, then ours."""
-    return [*_distances(metrics), *_images(metrics), *_findings(metrics)]
+    return [*_distances(metrics), _noise(metrics), *_findings(metrics)]
 
 
 def _small(metrics: Metrics, reached: Record) -> bool:
@@ -31,16 +31,6 @@ def _small(metrics: Metrics, reached: Record) -> bool:
 def _settled(metrics: Metrics, reached: Record) -> bool:
     """Whether a distance can be judged: it is small already, or it has ceased to fall."""
     return _small(metrics, reached) or reached.converged == 1
-
-
-def _falling(*ends: Record) -> str:
-    """What is said where an end is not judged; "" where all are."""
-    return "" if all(end.converged == 1 for end in ends) else "; still falling: undecided"
-
-
-def _if_ended(found: str, *ends: Record) -> str:
-    """The verdict that a sentence on ends gets where all of them had converged."""
-    return found if all(end.converged == 1 for end in ends) else "undecided"
 
 
 def _distances(metrics: Metrics) -> list[Claim]:
@@ -67,24 +57,22 @@ def _distances(metrics: Metrics) -> list[Claim]:
     return found
 
 
-def _images(metrics: Metrics) -> list[Claim]:
-    """What they look like, held against held-out images.  Undecided where an end that is judged was still falling."""
+def _noise(metrics: Metrics) -> Claim:
+    """What the images from a random start look like, held against held-out images; undecided while still falling."""
     null, random = metrics.null, metrics.inner_start.uniform.random
-    held_out = f"held-out images: {null.held_out_nn_l2:.1f}"
-    return [
-        Claim(
-            "hidden-random-noise",
-            "4.3 a, Fig. 1b",
-            "From a random start the one-hidden net's reconstructions look like random noise.",
-            "noise (visual)",
-            f"nearest training image {random.nn_train_l2:.1f} away" + _falling(random),
-            held_out,
-            _if_ended(verdict(random.nn_train_l2 > null.held_out_nn_l2), random),
-            value=random.nn_train_l2,
-            null_value=null.held_out_nn_l2,
-            margin=random.nn_train_l2 - null.held_out_nn_l2,
-        ),
-    ]
+    ended = random.converged == 1
+    return Claim(
+        "hidden-random-noise",
+        "4.3 a, Fig. 1b",
+        "From a random start the one-hidden net's reconstructions look like random noise.",
+        "noise (visual)",
+        f"nearest training image {random.nn_train_l2:.1f} away" + ("" if ended else "; still falling: undecided"),
+        f"held-out images: {null.held_out_nn_l2:.1f}",
+        verdict(random.nn_train_l2 > null.held_out_nn_l2) if ended else "undecided",
+        value=random.nn_train_l2,
+        null_value=null.held_out_nn_l2,
+        margin=random.nn_train_l2 - null.held_out_nn_l2,
+    )
 
 
 def _findings(metrics: Metrics) -> list[Claim]:
@@ -92,7 +80,7 @@ def _findings(metrics: Metrics) -> list[Claim]:
     null, inner = metrics.null, metrics.inner_start
     informed = _small(metrics, inner.theta_star.random)
     blind = not any(_small(metrics, found.random) for found in (inner.uniform, inner.other_seed))
-    aligned = null.other_seed_sum if null.other_seed_aligned_sum is None else null.other_seed_aligned_sum
+    aligned = null.other_seed_aligned_sum
     nearer = aligned < inner.theta_star.random.settled_sum
     decided = all(_settled(metrics, found.random) for found in inner.only(*INNER_STARTS).values())
     return [

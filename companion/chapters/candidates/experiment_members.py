@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import torch
@@ -24,53 +22,40 @@ from recon.scoring.roc import auc, true_rate
 from recon.training.kkt import KKTSettings, train_to_kkt
 from recon.training.weight_decay import DecaySettings, train_with_decay
 
-# ------------------------------------------------------------------------------------------------------ membership
-
 
 class Metrics(Record):
-    """All networks, each with a pool of `ratio` times as many other images; n_train: the largest number.
+    """One network a recipe, each with a pool of `ratio` times as many other images.
 
-    cells: One network: recipe, n_train images, width · log_loss: natural logarithm of the training loss · left:
-    what the pool leaves of θ*, and known_left of θ* − θ⁰ · scores: name -> how well it tells · coverage: share of
-    the training images in the pool -> rates of the multipliers; empty where it was not tried · shadows: how many.
-    cells.scores: A score of membership on one network: among as many other images as training images, and among ten
-    times as many.
-    cells.scores.few: Area under the ROC curve and true-positive rates at false-positive rates of 1 % and 0.1 %,
-    each with the central 95 % of the bootstrap over images.
-    cells.coverage: Area under the ROC curve and true-positive rates at false-positive rates of 1 % and 0.1 %, each
-    with the central 95 % of the bootstrap over images.
+    cells: One network: recipe, n_train images · scores: name -> how well it tells · shadows: how many.
+    cells.scores: A score of membership on one network.
+    cells.scores.many: Area under the ROC curve, and true-positive rate at a false-positive rate of 1 % with the central
+    95 % of the bootstrap over images.
     """
 
-    def cell(self, recipe: str, shadows: bool = True) -> Record:
-        """The first network of a recipe, of those with shadow networks if wanted."""
-        return next(each for each in self.cells if each.recipe == recipe and (each.shadows > 0 or not shadows))
+    def cell(self, recipe: str) -> Record:
+        """The network of a recipe that has shadow networks."""
+        return next(each for each in self.cells if each.recipe == recipe and each.shadows)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemberSizes:
-    """Membership: (images, width) of the networks, each trained by every recipe · shadow_n: at this number of images
-    shadow networks are trained, in so many `rounds` that each split the pool into sets of that size; the shares of the
-    training images in the pool are tried there as well · ratio: other images for each training image · steps, decay:
-    of training."""
+    """Membership: n_train images, width of the networks, one a recipe, and of their shadow networks: in each of so many
+    `rounds` these split the pool into sets of n_train · ratio: other images for each training image · steps, decay: of
+    training · draws: of the bootstrap."""
 
-    networks: tuple[tuple[int, int], ...]
-    shadow_n: int
+    n_train: int = 100
+    width: int = 200
     rounds: int
     steps: int
     decay: DecaySettings = field(default_factory=lambda: DecaySettings(steps=400))
     ratio: int = 10
-    coverage: tuple[float, ...] = (0.5, 0.2, 0.1)
     draws: int = 200
 
 
 SIZES = {
-    "smoke": MemberSizes(
-        networks=((20, 64),), shadow_n=20, rounds=2, steps=60, decay=DecaySettings(steps=60), ratio=2, draws=50
-    ),
-    "laptop": MemberSizes(networks=((50, 200), (100, 200), (200, 100)), shadow_n=100, rounds=2, steps=300),
-    "paper": MemberSizes(
-        networks=((50, 1000), (100, 1000), (200, 1000), (400, 1000), (400, 200)), shadow_n=200, rounds=4, steps=600
-    ),
+    "smoke": MemberSizes(n_train=20, width=64, rounds=2, steps=60, decay=DecaySettings(steps=60), ratio=2, draws=50),
+    "laptop": MemberSizes(rounds=2, steps=300),
+    "paper": MemberSizes(n_train=200, width=1000, rounds=4, steps=600),
 }
 
 
@@ -90,23 +75,21 @@ class Pool:
 
 @dataclass(frozen=True)
 class Net:
-    """theta_init, theta (p,) and the logarithm of the loss."""
+    """theta_init, theta (p,)."""
 
     theta_init: Tensor
     theta: Tensor
-    log_loss: float
 
 
 def compute(sizes: MemberSizes, context: Context) -> Outcome[Metrics]:
-    """Every recipe at every number of images."""
-    cells, arrays = [], Tensors()
-    for n, width in sizes.networks:
-        pool = pool_of(n, sizes.ratio, context)
-        for recipe in RECIPES:
-            cell, scores = cell_of(recipe, pool, width, sizes, context)
-            cells.append(cell)
-            arrays |= {f"{recipe}, {n}, {width}: {name}": score for name, score in scores.items()}
-    return Outcome(Metrics(n_train=max(cell.n_train for cell in cells), ratio=sizes.ratio, cells=cells), arrays)
+    """Every recipe."""
+    pool, cells, arrays = pool_of(sizes.n_train, sizes.ratio, context), [], Tensors()
+    for recipe in RECIPES:
+        scores = scores_of(recipe, pool, sizes, context)
+        told = {name: Record(many=rates(each, pool.member, context.seed, sizes.draws)) for name, each in scores.items()}
+        cells.append(Record(recipe=recipe, n_train=pool.n, scores=told, shadows=shadow_count(pool, sizes)))
+        arrays |= {f"{recipe}: {name}": score for name, score in scores.items()}
+    return Outcome(Metrics(n_train=pool.n, ratio=sizes.ratio, cells=cells), arrays)
 
 
 def pool_of(n: int, ratio: int, context: Context) -> Pool:
@@ -120,47 +103,21 @@ def pool_of(n: int, ratio: int, context: Context) -> Pool:
     return Pool(torch.cat([images.train, others]), y, len(images))
 
 
-def cell_of(
-    recipe: str, pool: Pool, width: int, sizes: MemberSizes, context: Context
-) -> tuple[Record, dict[str, Tensor]]:
+def scores_of(recipe: str, pool: Pool, sizes: MemberSizes, context: Context) -> dict[str, Tensor]:
     """One network, all scores of its pool."""
-    network = three_layer(width, pool.x.shape[1])
+    network = three_layer(sizes.width, pool.x.shape[1])
     net = trained(recipe, network, pool.x[: pool.n], pool.y[: pool.n], sizes, context.stream("kkt.weights"))
-    problem, known = (problem_of(network, net, pool, start) for start in (False, True))
-    fits = [multipliers(each) for each in (problem, known)]
-    scores = dict(zip(KKT, (fit.score for fit in fits), strict=True)) | free_scores(network, net, pool)
-    tried = pool.n == sizes.shadow_n
-    if tried:
-        scores |= shadow_scores(recipe, network, net, pool, sizes, context)
-    few = torch.arange(min(2 * pool.n, len(pool.x)))
-    refitted = {name: multipliers(each.take(few)).score for name, each in zip(KKT, (problem, known), strict=True)}
-    judge = partial(rates, seed=context.seed, draws=sizes.draws)
-    told = {
-        name: Record(few=judge(refitted.get(name, score[few]), pool.member[few]), many=judge(score, pool.member))
-        for name, score in scores.items()
-    }
-    cell = Record(
-        recipe=recipe,
-        n_train=pool.n,
-        width=width,
-        log_loss=net.log_loss,
-        left=fits[0].residual,
-        known_left=fits[1].residual,
-        scores=told,
-        coverage=coverage(problem, pool, sizes, context) if tried else {},
-        shadows=shadow_count(pool, sizes) if tried else 0,
-    )
-    return cell, scores
+    fitted = (multipliers(problem_of(network, net, pool, known)).score for known in (False, True))
+    scores = dict(zip(KKT, fitted, strict=True)) | free_scores(network, net, pool)
+    return scores | shadow_scores(recipe, network, net, pool, sizes, context)
 
 
 def trained(recipe: str, network: MLP, x: Tensor, y: Tensor, sizes: MemberSizes, generator: torch.Generator) -> Net:
     """Into the KKT regime from a small or PyTorch's own start, or with weight decay from the latter."""
     start = network.flatten(network.init(generator, "small" if recipe == RECIPES[0] else "default"))
     if recipe == RECIPES[2]:
-        decayed = train_with_decay(network, x, y, start, sizes.decay)
-        return Net(start, decayed.theta_star, math.log(decayed.loss))
-    found = train_to_kkt(network, x, y, start, KKTSettings(sizes.steps))
-    return Net(start, found.theta_star, found.log_loss)
+        return Net(start, train_with_decay(network, x, y, start, sizes.decay).theta_star)
+    return Net(start, train_to_kkt(network, x, y, start, KKTSettings(sizes.steps)).theta_star)
 
 
 def problem_of(network: MLP, net: Net, pool: Pool, start_known: bool) -> KKTSystem:
@@ -218,26 +175,11 @@ def shadow_scores(
     return dict(zip(SHADOWED, scores, strict=True))
 
 
-def coverage(problem: KKTSystem, pool: Pool, sizes: MemberSizes, context: Context) -> dict[str, Record]:
-    """The multipliers where the pool holds a share of the training images only, beside all the others."""
-    found = {}
-    for share in sizes.coverage:
-        kept = torch.randperm(pool.n, generator=named(context.seed, "candidates.coverage"))[: round(share * pool.n)]
-        rows = torch.cat([kept, torch.arange(pool.n, len(pool.x))])
-        score = multipliers(problem.take(rows)).score
-        found[f"{share:g}"] = rates(score, pool.member[rows], context.seed, sizes.draws)
-    return found
-
-
 def rates(score: Tensor, member: np.ndarray, seed: int, draws: int) -> Record:
-    """Area and rates of a score (m,), larger meaning rather a member."""
+    """Area and rate of a score (m,), larger meaning rather a member."""
     values = np.nan_to_num(score.double().numpy(), neginf=-1e300)
-    spread = intervals(values, member, seed, draws)
     return Record(
         auc=auc(values, member),
-        auc_interval=spread["auc"],
         tpr_1=true_rate(values, member, 0.01),
-        tpr_1_interval=spread["tpr_0.01"],
-        tpr_01=true_rate(values, member, 0.001),
-        tpr_01_interval=spread["tpr_0.001"],
+        tpr_1_interval=intervals(values, member, seed, draws)["tpr_0.01"],
     )

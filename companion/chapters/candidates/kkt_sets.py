@@ -1,4 +1,4 @@
-"""Other training sets that satisfy the same KKT conditions: splitting one image into several, merging several into one.
+"""Other training sets that satisfy the same KKT conditions: splitting one image into several.
 
 While the set of active units, its *cell*, stays the same, a ReLU network's gradient ∇_θ Φ(x) is affine in the image x:
 that of a layer is δ hᵀ with δ constant on the cell and h affine.  So for images z_k of one cell and shares α_k ≥ 0,
@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.nets.gram import layer_norms
 from recon.nets.mlp import MLP, Params
 
 
@@ -74,66 +73,3 @@ def split(points: Points, v: Tensor, share: float = 0.5) -> Points:
     x = torch.cat([points.x + v, points.x - share / (1 - share) * v])
     multipliers = torch.cat([share * points.multipliers, (1 - share) * points.multipliers])
     return Points(x, torch.cat([points.y, points.y]), multipliers)
-
-
-def cells(network: MLP, theta: Params, x: Tensor) -> Tensor:
-    """Which hidden units are active at images x (m, d): (m, units) bool, the layers one after the other."""
-    slopes = network.passes(theta, x, torch.ones_like).slope[1:]
-    return torch.cat([slope > 0.5 for slope in slopes], dim=-1)
-
-
-def merged(network: MLP, theta: Params, points: Points) -> Points:
-    """All images that share a cell and a label as one: their mean, weighted by the multipliers, with the sum of these.
-
-    Images with multiplier 0 that are alone stay; of several that all have 0 the plain mean is taken.
-    """
-    key = torch.cat([cells(network, theta, points.x), points.y[:, None] > 0.5], dim=1)
-    distinct, group = key.unique(dim=0, return_inverse=True)
-    member = torch.nn.functional.one_hot(group, len(distinct)).to(points.multipliers)
-    total = member.mT @ points.multipliers
-    weight = torch.where(total[group] > 0, points.multipliers, torch.ones_like(points.multipliers))[:, None] * member
-    x = (weight.mT @ points.x) / weight.sum(0)[:, None]
-    return Points(x, distinct[:, -1].to(points.y), total)
-
-
-def gates(network: MLP, theta: Params, x: Tensor) -> Tensor:
-    """∂Φ/∂z_1 (m, h): constant on a cell; if those of images with λ > 0 are independent, no other set with one image in
-    each of the same cells has the same sum of gradients."""
-    return network.layers(theta, x, torch.ones_like)[0].delta
-
-
-def rank_of(rows: Tensor) -> int:
-    """Numerical rank of rows (m, h), each to unit norm first: singular values above m · ε of the largest."""
-    values = torch.linalg.svdvals(torch.nn.functional.normalize(rows.double(), dim=1))
-    return int((values > max(rows.shape) * torch.finfo(torch.float64).eps * values.max()).sum())
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """How far a set satisfies the KKT conditions of the maximum-margin problem, each as it is usually written.
-
-    stationarity (L,): ‖θ_l − Σ λ y ∇_l Φ‖ / ‖θ_l‖ · smallest_multiplier: ≥ 0 (dual) · smallest_margin: y Φ / ‖θ‖^L, > 0
-    (primal, up to the scale of θ) · slack: Σ λ_i (m_i/m_min − 1) / Σ λ_i, 0 where only images on the margin carry
-    (complementary slackness); NaN where an image is misclassified.
-    """
-
-    stationarity: list[float]
-    smallest_multiplier: float
-    smallest_margin: float
-    slack: float
-
-
-def conditions(network: MLP, theta: Params, points: Points) -> Conditions:
-    """Of θ by name and a set of images with multipliers."""
-    total = summed(network, theta, points)
-    left = layer_norms(network, {name: theta[name] - total[name] for name in total})
-    norms = layer_norms(network, theta)
-    margin = (2 * points.y.to(points.x) - 1) * network(theta, points.x)
-    least = margin.min()
-    slack = (points.multipliers * (margin / least - 1)).sum() / points.multipliers.sum()
-    return Conditions(
-        (left / norms).sqrt().tolist(),
-        points.multipliers.min().item(),
-        (least / norms.sum().sqrt() ** network.depth).item(),
-        slack.item() if least > 0 else float("nan"),
-    )

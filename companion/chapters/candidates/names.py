@@ -2,9 +2,6 @@
 
 #: the training images, and what stands in their place
 TRUTH, NOISE, PHOTOGRAPH, NOT_BLIND = "training images", "pairs, noise", "pairs, photograph", "pairs, not blind"
-HELD_OUT, UNIFORM = "held-out images", "noise images"
-#: of networks on small images, see `companion.chapters.candidates.compute_cells`
-STARTS = ("small", "default", "default, decay")
 RECIPES = ("small start", "default start", "weight decay")
 #: scores of membership: by multipliers, by shadow networks, by what takes one line (the last one knows the start)
 KKT = ("multipliers", "multipliers, start known")

@@ -3,23 +3,16 @@
 A direction v is *blind* where W1(0) v = 0 and ⟨x_i, v⟩ = 0 for all training images.  Every step of gradient training
 adds combinations of the images to the rows of W1, so W1 v = 0 at all times: at x + v every layer, the margin and the
 cell are those of x, however long v is.  There are at least d − h − n such directions.
-
-Within one cell there are more: v may change the pre-activations as long as none changes sign.  How far that goes is a
-linear program.
 """
 
 from __future__ import annotations
 
-import numpy as np
 import torch
-from scipy.optimize import linprog
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.nets.mlp import MLP, Params
 
 EDGE = 4 / 255  # pixels nearer than this to black or white stay as they are
-INSIDE = 1 - 1e-6  # of the way to the wall of a cell
 
 
 def seen_rows(w1_init: Tensor, x: Tensor) -> Tensor:
@@ -72,36 +65,3 @@ def _exactly(v: Tensor, free: Tensor, seen: Tensor) -> Tensor:
                 kept = kept - q @ (kept @ q)
             exact[row, pixels] = kept
     return exact
-
-
-def farthest_in_cell(network: MLP, theta: Params, x: Tensor, reach: Tensor, direction: Tensor) -> Tensor:
-    """The v (d,) that goes farthest along `direction` (d,) while x + v and x − v stay in the cell of x (d,) and on its
-    margin, and |v| ≤ reach (d,).
-
-    max ⟨direction, v⟩ s.t. |∇z_u · v| ≤ |z_u| for every hidden unit u, ∇_x Φ · v = 0, |v| ≤ reach: a linear program,
-    solved by SciPy's HiGHS.  One logit; float64.
-    """
-    passes = network.passes(theta, x[None], torch.ones_like)
-    slope = torch.eye(len(x), dtype=x.dtype)
-    rows, values = [], []
-    for layer in range(1, network.depth):
-        slope = theta[network.names[layer - 1][0]] @ slope
-        rows.append(slope)
-        values.append(passes.z[layer][0].abs())
-        slope = passes.slope[layer][0][:, None] * slope
-    wall, height = torch.cat(rows), INSIDE * torch.cat(values)
-    norm = wall.norm(dim=1).clamp_min(1e-300)
-    wall, height = wall / norm[:, None], height / norm
-    level = (theta[network.names[-1][0]] @ slope)[0]
-    found = linprog(
-        -direction.numpy(),
-        A_ub=np.concatenate([wall.numpy(), -wall.numpy()]),
-        b_ub=np.concatenate([height.numpy()] * 2),
-        A_eq=(level / level.norm().clamp_min(1e-300))[None].numpy(),
-        b_eq=[0.0],
-        bounds=torch.stack([-reach, reach], dim=1).numpy(),
-        method="highs",
-    )
-    if found.x is None:
-        raise ReconError(f"no direction within the cell was found: {found.message}")
-    return torch.from_numpy(found.x)

@@ -12,7 +12,7 @@ from companion.store.record import Record
 from recon.images.partitions import Dataset, centre, uncentre
 from recon.nets.mlp import MLP, one_hidden
 from recon.training.inner_problem import INNER, Objective, solve_lbfgs
-from recon.training.kkt import KKTSettings, Trained, certificate, train_to_kkt
+from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 
 
 def share_of_truth(found: Record) -> float:
@@ -21,21 +21,18 @@ def share_of_truth(found: Record) -> float:
 
 
 class Metrics(Record):
-    """Eq. (3), ‖∇_θ E‖² without weight decay, at a network trained to `log_loss`. margins: (2y − 1) Φ of the training
-    images · max_heldout_confidence: largest |Φ| of a held-out image · heldout_error: share of held-out images
-    that the network gets wrong · objective_true: of the training images; repeated: of the most confident image
-    of each class, repeated n_train/2 times, among training, held-out and noise images · explained: the same
-    network and candidates by the other objective, and a network whose first layer starts small, as Haim et al.'s
-    · share_of_…_below_truth: images whose objective, each repeated alone, is at most `objective_true`.
+    """Eq. (3), ‖∇_θ E‖² without weight decay, at a trained network. heldout_error: share of held-out images that the
+    network gets wrong · objective_true: of the training images; repeated: of the most confident image of each class,
+    repeated n_train/2 times, among training, held-out and noise images · share_of_…_below_truth: images whose
+    objective, each repeated alone, is at most `objective_true`.
 
     weight_decay: Eq. (3) with weight decay ω, at a network that was trained with it: of the training images, of the
     most confident pair of training and of held-out images, repeated, and of no images at all, ‖ωθ‖².
     explained: The objective of Haim et al. (2022) and Buzaglo et al. (2023), ‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² with
-    the best λ ≥ 0, at one network: 1 without images. first_layer: size of the first layer's start · log_loss: of
-    training · truth: of the training images · train_pair, held_out_pair, noise_pair: of the most confident image of
-    each class, the multiplier of each free, so that copies change nothing · held_out, noise: of as many held-out or
-    noise images as were trained on, with the labels that the network gives them · eq3_truth, eq3_held_out_pair: eq.
-    (3) at the same network.
+    the best λ ≥ 0: 1 without images; and at a network whose first layer starts small, as Haim et al.'s. first_layer:
+    size of the first layer's start · truth: of the training images · train_pair, held_out_pair, noise_pair: of the most
+    confident image of each class, the multiplier of each free, so that copies change nothing · held_out: of as many
+    held-out images as were trained on, with the labels that the network gives them.
     """
 
 
@@ -131,7 +128,6 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     trained = train_to_kkt(network, train.float(), y.float(), theta_init, KKTSettings(sizes.steps, sizes.goal))
     theta = trained.theta_star.double()
     objective = Objective(network, y, 0.0)
-    margins = (2 * y - 1) * network(network.unflatten(theta), train)
     truth = stationarity(objective, theta, train, y)
     by_train, pair_train = repeated(objective, theta, train, m)
     by_held_out, pair_held_out = repeated(objective, theta, images.held_out, m)
@@ -142,11 +138,6 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     predicted = (network(network.unflatten(theta), images.held_out) > 0).double()
     metrics = Metrics(
         n_train=m,
-        width=sizes.width,
-        log_loss=trained.log_loss,
-        min_margin=margins.min().item(),
-        median_margin=margins.median().item(),
-        max_heldout_confidence=alone["held_out"][0].max().item(),
         heldout_error=(predicted != data.held_out.y.double()).double().mean().item(),
         objective_true=truth,
         objective_repeated_train=by_train,
@@ -155,7 +146,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         share_of_train_below_truth=below["train"],
         share_of_held_out_below_truth=below["held_out"],
         share_of_noise_below_truth=below["noise"],
-        explained=_explained("default", network, trained, images),
+        explained=_explained("default", network, theta, images),
         explained_small_start=_from_small_start(network, images, sizes, context),
         weight_decay=_with_decay(Objective(network, y, sizes.weight_decay), theta_init, images),
     )
@@ -165,7 +156,6 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         "x_repeated_train": uncentre(train[pair_train], images.mean).float(),
         "x_repeated_held_out": uncentre(images.held_out[pair_held_out], images.mean).float(),
         "x_train": data.train.flat[:: max(1, m // 8)][:8],
-        "history": trained.history,
     }
     return Outcome(metrics, arrays)
 
@@ -175,7 +165,6 @@ def _with_decay(objective: Objective, theta_init: Tensor, images: Kinds) -> Reco
     train, m = images.train, len(images.train)
     theta = solve_lbfgs(objective, train[None], theta_init.double()[None], replace(INNER, tol=1e-8)).theta[0]
     return Record(
-        weight_decay=objective.weight_decay,
         objective_true=stationarity(objective, theta, train, images.y),
         objective_repeated_train=repeated(objective, theta, train, m)[0],
         objective_repeated_heldout=repeated(objective, theta, images.held_out, m)[0],
@@ -187,15 +176,12 @@ def _from_small_start(network: MLP, images: Kinds, sizes: Sizes, context: Contex
     """The same training from a first layer of size 1e-4, where the weights hold little but what training put there."""
     theta_init = network.flatten(network.init(context.stream("collapse.weights"), "small"))
     settings = KKTSettings(sizes.steps, sizes.goal)
-    return _explained(
-        "1e-4", network, train_to_kkt(network, images.train.float(), images.y.float(), theta_init, settings), images
-    )
+    trained = train_to_kkt(network, images.train.float(), images.y.float(), theta_init, settings)
+    return _explained("1e-4", network, trained.theta_star.double(), images)
 
 
-def _explained(first_layer: str, network: MLP, trained: Trained, images: Kinds) -> Record:
-    """‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² of the training images, of confident pairs, and of n other images."""
-    theta, n = trained.theta_star.double(), len(images.train)
-    plain = Objective(network, images.y, 0.0)
+def _explained(first_layer: str, network: MLP, theta: Tensor, images: Kinds) -> Record:
+    """‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² of the training images, of confident pairs, and of n held-out images."""
 
     def left(x: Tensor, y: Tensor | None = None) -> float:
         own = (network(network.unflatten(theta), x) > 0).double()
@@ -207,13 +193,9 @@ def _explained(first_layer: str, network: MLP, trained: Trained, images: Kinds) 
 
     return Record(
         first_layer=first_layer,
-        log_loss=trained.log_loss,
         truth=left(images.train, images.y),
         train_pair=pair(images.train),
         held_out_pair=pair(images.held_out),
         noise_pair=pair(images.noise),
-        held_out=left(images.held_out[:n]),
-        noise=left(images.noise[:n]),
-        eq3_truth=stationarity(plain, theta, images.train, images.y),
-        eq3_held_out_pair=repeated(plain, theta, images.held_out, n)[0],
+        held_out=left(images.held_out[: len(images.train)]),
     )

@@ -1,51 +1,36 @@
-"""Appendix A: two ways into the KKT regime, with the certificate on the way; and regression with weight decay."""
+"""Appendix A: two ways into the KKT regime, with the certificate on the way."""
 
 from __future__ import annotations
 
 import math
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.common import LAYER_1
-from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.images.bundle import Bundle
-from recon.nets.gram import gram, layer_norms
+from recon.nets.gram import layer_norms
 from recon.nets.mlp import MLP, three_layer
-from recon.training.inner_problem import INNER, Objective, solve_lbfgs
 from recon.training.kkt import KKTSettings, Observer, Trained, certificate, train_to_kkt
 
 
 class Metrics(Record):
-    """Both methods from the same start. alpha: slope of the smoothed ReLU′ · steps_to_reference_loss: of loss-scaled
-    descent, −1 if it never got there; at_reference_loss: what it had then.
+    """Both methods from the same start. steps_to_reference_loss: of loss-scaled descent, −1 if it never got there;
+    at_reference_loss: what it had then.
 
-    loss-scaled: One method: how it ended, and what was observed on the way.
-    loss-scaled: After `step` steps: the smallest normalised margin and the natural logarithm of the training loss;
-    what the training images leave of layer 1, relative to ‖θ₁‖, with fitted multipliers: with the hard step as
-    ReLU′ (kkt_residual), and with the sigmoid of slope α by which the attack smooths it (kkt_residual_smoothed) ·
-    layer_norms: ‖θ_l‖² of the three layers.
-    loss-scaled.observed: After `step` steps: the smallest normalised margin and the natural logarithm of the
-    training loss; what the training images leave of layer 1, relative to ‖θ₁‖, with fitted multipliers: with the
-    hard step as ReLU′ (kkt_residual), and with the sigmoid of slope α by which the attack smooths it
-    (kkt_residual_smoothed) · layer_norms: ‖θ_l‖² of the three layers.
-    at_reference_loss: After `step` steps: the smallest normalised margin and the natural logarithm of the training
-    loss; what the training images leave of layer 1, relative to ‖θ₁‖, with fitted multipliers: with the hard step
-    as ReLU′ (kkt_residual), and with the sigmoid of slope α by which the attack smooths it (kkt_residual_smoothed)
-    · layer_norms: ‖θ_l‖² of the three layers.
-    first_layer: How much of a layer's random start is left at the end. start_norm, end_norm: ‖W‖² · start_left: κ,
-    the factor of W(0) in W · start_share: κ² ‖W(0)‖² / ‖W‖² · left: what the training images leave of the layer,
-    ‖·‖² relative to ‖θ_l‖², with multipliers fitted to this layer alone (hard ReLU′).
+    loss-scaled: How it ended, and what was observed on the way.
+    loss-scaled.observed: After `step` steps: the smallest normalised margin and the natural logarithm of the training
+    loss; what the training images leave of layer 1, relative to ‖θ₁‖, with fitted multipliers: with the hard step as
+    ReLU′ (kkt_residual), and with the sigmoid by which the attack smooths it (kkt_residual_smoothed) · layer_norms:
+    ‖θ_l‖² of the three layers.
+    first_layer: How much of a layer's random start is left at the end. start_norm: ‖W(0)‖² · start_share:
+    κ² ‖W(0)‖² / ‖W‖², κ the factor of W(0) in W.
     needed: How far training would have to go until the second layer's start is `share` of ‖W2‖², if all ‖W_l‖² grow
-    alike (which gradient flow makes them) and the normalised margin stays. growth: of every ‖W_l‖² · theta_norm:
-    ‖θ‖ then · log_loss: −γ ‖θ‖³.
-    weight_decay: Regression with weight decay ω, stopped before it is stationary. grad_norm: ‖∇E‖ · kkt_residual:
-    with multipliers fitted afterwards · implied_residual: with those that training implies · gradient_over_decay:
-    ‖∇E‖ / (ω‖θ‖), equal to it · multiplier_error: ‖fitted − implied‖ / ‖implied‖.
+    alike (which gradient flow makes them) and the normalised margin stays. growth: of every ‖W_l‖² · log_loss:
+    −γ ‖θ‖³.
     """
 
 
@@ -53,8 +38,7 @@ class Metrics(Record):
 class Sizes:
     """Training without weight decay. steps: of loss-scaled descent · reference_steps: of the reference recipe · alpha:
     slope of the smoothed ReLU′, the attack's · faded: share of ‖W2‖² at which its start would count as gone ·
-    reference_goal: log of the training loss at which the reference recipe ends (4e-6) · weight_decay: of the
-    regression variant, L-BFGS for at most `decay_iterations`."""
+    reference_goal: log of the training loss at which the reference recipe ends (4e-6)."""
 
     n_train: int
     width: int
@@ -62,44 +46,44 @@ class Sizes:
     reference_steps: int
     alpha: float = 100.0
     faded: float = 0.1
-    weight_decay: float = 7.5e-4
-    decay_iterations: int = 400
     reference_goal: float = -12.43
     reference_step_size: float = 0.01
-    reference_epochs: int = 1_000_000
 
 
 SIZES = {
-    "smoke": Sizes(n_train=20, width=64, steps=150, reference_steps=150, decay_iterations=200),
-    "laptop": Sizes(n_train=100, width=500, steps=1500, reference_steps=800, decay_iterations=200),
+    "smoke": Sizes(n_train=20, width=64, steps=150, reference_steps=150),
+    "laptop": Sizes(n_train=100, width=500, steps=1500, reference_steps=800),
     "paper": Sizes(n_train=500, width=1000, steps=3000, reference_steps=1000),
 }
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Both methods from the same θ⁰, observed on the way; then regression with weight decay."""
+    """Both methods from the same θ⁰, observed on the way."""
     images = context.images(sizes.n_train)
     network = three_layer(sizes.width, images.train.shape[1])
     ours, trained = _train("loss-scaled", network, images, sizes, context)
     reference, by_descent = _train("gradient-descent", network, images, sizes, context)
     reached = _first_below(trained, sizes.reference_goal)
-    second = _faded(1, network, trained, images)
+    second = _faded(1, network, trained)
     metrics = Metrics(
         n_train=sizes.n_train,
-        width=sizes.width,
-        steps=sizes.steps,
-        **{"loss-scaled": ours},
-        **{"gradient-descent": reference},
-        alpha=sizes.alpha,
+        **{"loss-scaled": ours, "gradient-descent": reference},
         steps_to_reference_loss=reached,
         at_reference_loss=_after(reached, network, images, sizes, context) if reached > 0 else None,
-        first_layer=_faded(0, network, trained, images),
+        first_layer=_faded(0, network, trained),
         second_layer=second,
-        needed=_needed(sizes.faded, second.start_norm, ours),
-        weight_decay=_regression(sizes, context, images),
+        needed=_needed(sizes.faded, second.start_norm, ours.min_normalised_margin),
     )
-    arrays = {"history_loss-scaled": trained.history, "history_gradient-descent": by_descent.history}
-    return Outcome(metrics, arrays | _final_arrays(network, trained, images))
+    found = certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
+    arrays: Tensors = {
+        "history_loss-scaled": trained.history,
+        "history_gradient-descent": by_descent.history,
+        "multipliers": found.multipliers,
+        "x_train": images.train,
+        "mean": images.mean,
+        "train_index": images.train_index,
+    }
+    return Outcome(metrics, arrays)
 
 
 def observation_steps(steps: int, points: int = 14) -> tuple[int, ...]:
@@ -119,13 +103,11 @@ def _train(method: str, network: MLP, images: Bundle, sizes: Sizes, context: Con
         observation_steps(settings.steps),
         lambda k, theta: seen.append(observed(k, network, theta, images, sizes.alpha)),
     )
-    start = time.perf_counter()
     trained = train_to_kkt(network, images.train, images.y, _start(network, images, context), settings, None, observer)
-    seconds = time.perf_counter() - start
     if seen[-1].step < len(trained.history):  # the goal came between two looks
         seen.append(observed(len(trained.history), network, trained.theta_star, images, sizes.alpha))
     rows = [row.but(log_loss=trained.history[row.step - 1].item()) for row in seen]
-    return Record(seconds=round(seconds, 2), observed=rows, **flat(rows[-1])), trained
+    return rows[-1].but(observed=rows), trained
 
 
 def _start(network: MLP, images: Bundle, context: Context) -> Tensor:
@@ -157,75 +139,22 @@ def _after(steps: int, network: MLP, images: Bundle, sizes: Sizes, context: Cont
     return row.but(log_loss=trained.history[steps - 1].item())
 
 
-def _faded(layer: int, network: MLP, trained: Trained, images: Bundle) -> Record:
+def _faded(layer: int, network: MLP, trained: Trained) -> Record:
     """What is left of the start of W1 (layer 0) or W2 (layer 1)."""
-    only = tuple(float(k == layer) for k in range(network.depth))
-    found = certificate(network, trained.theta_star, images.train, images.y, layer_weights=only)
     start, end = (
         network.unflatten(theta.double())[f"w{layer + 1}"] for theta in (trained.theta_init, trained.theta_star)
     )
     left = ((start * end).sum() / start.square().sum()).item()
-    sizes = start.square().sum().item(), end.square().sum().item()
-    return Record(
-        start_norm=sizes[0],
-        end_norm=sizes[1],
-        start_left=left,
-        start_share=left**2 * sizes[0] / sizes[1],
-        left=found.residual_by_layer[layer].item() ** 2,
-    )
+    norm = start.square().sum().item()
+    return Record(start_norm=norm, start_share=left**2 * norm / end.square().sum().item())
 
 
-def _needed(share: float, start_norm: float, ours: Record) -> Record:
+def _needed(share: float, start_norm: float, margin: float) -> Record:
     """‖W2‖² = ‖W2(0)‖²/share: every ‖W_l‖² has then grown by that much less the start."""
     growth = start_norm * (1 / share - 1)
-    norm = math.sqrt(3 * growth + start_norm)
-    return Record(share=share, growth=growth, theta_norm=norm, log_loss=-ours.min_normalised_margin * norm**3)
+    return Record(share=share, growth=growth, log_loss=-margin * math.sqrt(3 * growth + start_norm) ** 3)
 
 
 def _first_below(trained: Trained, goal: float) -> int:
     below = (trained.history <= goal).nonzero()
     return int(below[0]) + 1 if len(below) else -1
-
-
-def _final_arrays(network: MLP, trained: Trained, images: Bundle) -> Tensors:
-    """Multipliers and margins at the end: who supports the margin."""
-    found = certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
-    return {
-        "multipliers": found.multipliers,
-        "normalised_margins": found.normalised_margins,
-        "x_train": images.train,
-        "mean": images.mean,
-        "singular_values": torch.linalg.svdvals(network.unflatten(trained.theta_star)["w1"]),
-        "train_index": images.train_index,
-    }
-
-
-def _regression(sizes: Sizes, context: Context, images: Bundle) -> Record:
-    """Buzaglo et al.'s variant: MSE to ±1 with weight decay.  There λ_i = −ℓ'_i/(n·wd), any sign, and the residual is
-    the training gradient: ‖θ − Σ λ_i ∇Φ_i‖ = ‖∇E‖/wd, an identity that checks all of the machinery.  Multipliers
-    fitted afterwards minimise that residual, so they leave no more."""
-    network = three_layer(sizes.width, images.train.shape[1])
-    weights = context.stream("kkt.weights")
-    theta = network.flatten(network.init(weights, "small", torch.float64)).to(images.train.device)
-    x, y = images.train.double(), images.y.double()
-    objective = Objective(network, y, sizes.weight_decay, "mse")
-    found = solve_lbfgs(objective, x[None], theta[None], replace(INNER, tol=1e-7, max_iter=sizes.decay_iterations))
-    theta = found.theta[0]
-    residuals = network(network.unflatten(theta), x) - (2 * y - 1)
-    implied = -residuals / (len(y) * sizes.weight_decay)
-    fitted = certificate(network, theta, x, y, unsigned=True)
-    params = network.unflatten(theta)
-    by_layer, products = gram(network, params, x)
-    norm2 = layer_norms(network, params).sum()
-    left = norm2 - 2 * products.sum(0) @ implied + implied @ by_layer.sum(0) @ implied
-    grad_norm = objective.grad(theta[None], x[None]).norm().item()
-    return Record(
-        weight_decay=sizes.weight_decay,
-        training_loss=objective.loss(theta[None], x[None]).item(),
-        grad_norm=grad_norm,
-        iterations=found.iterations,
-        kkt_residual=fitted.residual,
-        implied_residual=(left.clamp_min(0) / norm2).sqrt().item(),
-        gradient_over_decay=grad_norm / (sizes.weight_decay * theta.norm().item()),
-        multiplier_error=((fitted.multipliers - implied).norm() / implied.norm()).item(),
-    )

@@ -2,12 +2,10 @@
 
 from companion.chapters.base import Experiment
 from companion.chapters.linear import experiment, story
-from companion.chapters.linear.sizes import SIZES
 
 LINEAR = Experiment.of(
     experiment,
     story,
-    sizes=SIZES,
     name="linear",
     chapter="01-linear",
     section="3.1",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from companion.chapters.base import Context, Outcome
-from companion.chapters.linear.beyond import by_n, by_weight_decay, relabelled, twins
-from companion.chapters.linear.sizes import Sizes
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.linear.eight_bit import EightBitSettings, Twin, classifier, inputs, twin
+from companion.chapters.linear.others import others
 from companion.store.record import Record
 from recon.analysis.solution_set import Projection, ProjectionSettings, SolutionSet, jacobian_rank, residual
 from recon.nets.mlp import MLP, affine, one_hidden
@@ -16,46 +18,48 @@ from recon.training.inner_problem import Objective, solve_affine, with_ones
 
 
 class Metrics(Record):
-    """Three starts moved onto the solution set, three smaller points of §3.1, and what goes beyond it: distance against
-    n and weight decay, other labels, photographs of 8 bits.
+    """Other images with the classifier of the training images, and three smaller points of §3.1.
 
     counterfactual: One set of n images moved onto the solution set of θ*. relative_theta_error: ‖θ(x) − θ*‖ / ‖θ*‖
-    of the classifier retrained on them; unmoved: before the move; 8bit: after rounding · changes: of each image in
-    L2, its mean and maximum, and its mean in pixels · share_changed_8bit: of pixels that round to another value ·
+    of the classifier retrained on them; unmoved: before the move; 8bit: after rounding · mean_change_l2: of an image ·
     nn_train_l2: mean distance to the nearest training image, of held-out images the null · jacobian_rank,
-    solution_dim: of the N·K unknowns · residual_norm, iterations, converged: of the projection · nearest_point:
-    whether the result is a proven nearest point · lowest, highest pixel, share_at_the_box: of the box [0, 1].
+    solution_dim: of the N·K unknowns.
     counting: Unknowns N·K against equations for one network: perfect_fit L·N (L = 1) · stationarity: one a
     parameter.
     trivial: ‖(6)‖ at X̄ = 0, Y = 0: as the paper has it, and with the bias column of ones and weight decay kept.
     kernel: dim ker(X̄ᵀ) for photographs and for one image n times; of Anscombe's four sets the regression lines,
     the norms of the gradient, and the largest entries of its product with X̄ᵀ.
-    by_n: How far n other images moved for the same classifier, at one weight decay; the projection's ‖F‖ and
-    whether it converged · test_accuracy: of the classifier on images of neither set · majority: of always naming
-    the more frequent class, the null · nn_train_l2: of the moved images to their nearest training image.
-    relabelled: Other images that claim to have other labels: the share of them whose label is flipped, how far they
-    moved, and the relative error of the classifier retrained on them with those labels.
     twins: Two sets of n photographs with 8 bits a channel, and how many of the `numbers` float32 numbers of their
     classifiers are the same, bit by bit. agree_rounded: of the other photographs moved onto the solution set and
     rounded, the null · agree_unmoved: of the photographs that they were made from · largest_relative_difference:
-    |θ̂_j − θ_j|/|θ_j| at most, of the other set's float64 classifier from the float32 numbers wanted · mean,
-    max_change_levels: of the other photographs, in grey levels of 255, mean over all pixels and over those of the
-    image that moved most · nn_train_l2, held_out_nn_l2: mean distance to the nearest training image, of the twins
-    and of images of neither set, pixels in [0, 1] · same_images: in both sets.
+    |θ̂_j − θ_j|/|θ_j| at most, of the other set's float64 classifier from the float32 numbers wanted ·
+    mean_change_levels: of the other photographs, in grey levels of 255 · nn_train_l2, held_out_nn_l2: mean distance to
+    the nearest training image, of the twins and of images of neither set, pixels in [0, 1] · same_images: in both sets.
     """
 
-    def starts(self) -> dict[str, Record]:
-        """The three by name."""
-        return {"counterfactual": self.counterfactual, "noise": self.noise, "repeated": self.repeated}
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """n_train: images of the training and of the counterfactual set · iterations: of the projection, at most · twins:
+    images of each of the two sets of 8 bits, at weight decay `twins_decay`."""
+
+    n_train: int
+    twins: int
+    weight_decay: float = 1e-2
+    iterations: int = 80
+    tol: float = 1e-14
+    twins_decay: float = 3e-5
 
 
-SHOWN = 10  # images kept as examples
+SIZES = {
+    "smoke": Sizes(n_train=40, twins=80),
+    "laptop": Sizes(n_train=200, twins=100),
+    "paper": Sizes(n_train=500, twins=500),
+}
 
 
 #: Anscombe (1973): four data sets (x; y) of eleven points, one regression line
 ANSCOMBE_X = (10, 8, 13, 9, 11, 14, 6, 4, 12, 7, 5)
-
-
 ANSCOMBE_X4 = (8, 8, 8, 8, 8, 8, 8, 19, 8, 8, 8)
 
 
@@ -68,42 +72,29 @@ ANSCOMBE_Y = (
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Train θ*, project three starts onto its solution set, retrain on each from scratch, and compare."""
+    """Train θ*, project other images onto its solution set, retrain on them from scratch, and compare."""
     data = context.dataset(sizes.n_train)
     train, init, held_out = (
         part.flat.to(context.device, torch.float64) for part in (data.train, data.init, data.held_out)
     )
     y = data.train.y.to(context.device, torch.float64)
     mean = train.mean(0)
-    x_train = train - mean
+    x_train, x_init = train - mean, init - mean
     n, dim = x_train.shape
     objective = Objective(affine(dim), y, sizes.weight_decay)
     theta_star = _retrain(objective, x_train)
-    noise = torch.rand(n, dim, generator=context.stream("linear.start"), dtype=torch.float64).to(mean)
-    starts = {"counterfactual": init - mean, "noise": noise - mean, "repeated": (init[0] - mean).expand(n, -1).clone()}
-    columns = torch.linspace(0, n - 1, SHOWN).round().long()
-    arrays = {"mean": mean, "y": y, "theta_star": theta_star, "anscombe": anscombe()}
-    arrays |= {"example_index": columns, "example_train": x_train[columns]}
-    moved = {}
-    for name, x_init in starts.items():
-        found = _project(name, x_init, objective, theta_star, mean, sizes)
-        moved[name] = _measure(x_init, found, x_train, held_out - mean, mean, objective, theta_star)
-        arrays |= {f"example_init_{name}": x_init[columns], f"example_x_{name}": found.x[columns]}
-        if name == "counterfactual":
-            arrays["counterfactual_x"] = found.x
-    arrays |= {"counterfactual_index": data.init.index, "train_index": data.train.index}
+    found = project(x_init, y, theta_star, sizes.weight_decay, mean, sizes)
     pair, pictures = twins(context, sizes)
     metrics = Metrics(
         n_train=n,
-        **moved,
+        counterfactual=_measure(x_init, found, x_train, held_out - mean, mean, objective, theta_star),
         counting=counting(n, dim),
         trivial=_trivial(y, theta_star, sizes.weight_decay),
-        kernel=_kernel(x_train, starts["repeated"], arrays["anscombe"]),
-        by_n=by_n(context, sizes),
-        by_weight_decay=by_weight_decay(context, sizes),
-        relabelled=relabelled(init - mean, objective, theta_star, mean, sizes, context),
+        kernel=_kernel(x_train, x_init[0].expand(n, -1), anscombe()),
         twins=pair,
     )
+    arrays = {"mean": mean, "y": y, "theta_star": theta_star, "counterfactual_x": found.x}
+    arrays |= {"counterfactual_index": data.init.index, "train_index": data.train.index}
     return Outcome(metrics, arrays | pictures)
 
 
@@ -112,18 +103,16 @@ def _retrain(objective: Objective, x: Tensor) -> Tensor:
     return solve_affine(objective, x.unsqueeze(0)).theta[0]
 
 
-def _project(
-    name: str, x_init: Tensor, objective: Objective, theta_star: Tensor, mean: Tensor, sizes: Sizes
-) -> Projection:
-    """Onto the solution set inside the box 0 ≤ x + mean ≤ 1, with a progress bar on a terminal."""
-    with tqdm(total=sizes.iterations, desc=f"linear: {name}", disable=None, leave=False) as bar:
+def project(x: Tensor, y: Tensor, theta: Tensor, weight_decay: float, mean: Tensor, sizes: Sizes) -> Projection:
+    """Images x (n, d), minus the mean (d,), onto the solution set for labels y, every pixel in [0, 1]."""
+    with tqdm(total=sizes.iterations, desc="linear: projection", disable=None, leave=False) as bar:
 
         def progress(iteration: int, norm: float) -> None:
             bar.update(iteration - bar.n)
             bar.set_postfix(residual=f"{norm:.0e}")
 
-        solutions = SolutionSet(objective.y, theta_star, objective.weight_decay, -mean, 1 - mean)
-        return solutions.project(x_init, ProjectionSettings(sizes.tol, sizes.iterations), progress)
+        solutions = SolutionSet(y, theta, weight_decay, -mean, 1 - mean)
+        return solutions.project(x, ProjectionSettings(sizes.tol, sizes.iterations), progress)
 
 
 def _measure(
@@ -137,9 +126,7 @@ def _measure(
 ) -> Record:
     """How far the images moved, and how far their classifier is from θ*: exactly, unmoved, and after 8-bit rounding."""
     n, dim = x_init.shape
-    pixels = found.x + mean
-    rounded = (pixels * 255).round() / 255 - mean
-    change = (found.x - x_init).norm(dim=1)
+    rounded = ((found.x + mean) * 255).round() / 255 - mean
     rank = jacobian_rank(found.x, objective.y, theta_star)
 
     def theta_error(x: Tensor) -> float:
@@ -147,30 +134,20 @@ def _measure(
 
     return Record(
         n=n,
-        weight_decay=objective.weight_decay,
         relative_theta_error=theta_error(found.x),
         relative_theta_error_unmoved=theta_error(x_init),
         relative_theta_error_8bit=theta_error(rounded),
-        mean_change_l2=float(change.mean()),
-        max_change_l2=float(change.max()),
-        mean_change_pixel=float((found.x - x_init).abs().mean()),
-        share_changed_8bit=float(((rounded + mean - x_init - mean).abs() > 1e-9).double().mean()),
-        nn_train_l2=_nearest_l2(found.x, x_train),
-        held_out_nn_l2=_nearest_l2(x_held_out, x_train),
+        mean_change_l2=float((found.x - x_init).norm(dim=1).mean()),
+        nn_train_l2=nearest_l2(found.x, x_train),
+        held_out_nn_l2=nearest_l2(x_held_out, x_train),
         unknowns=n * dim,
         jacobian_rank=rank,
         solution_dim=n * dim - rank,
-        residual_norm=found.residual_norm,
-        iterations=found.iterations,
         converged=found.converged,
-        nearest_point=found.anchored and found.optimality <= 1e-6,
-        lowest_pixel=float(pixels.min()),
-        highest_pixel=float(pixels.max()),
-        share_at_the_box=float(((pixels == 0) | (pixels == 1)).double().mean()),
     )
 
 
-def _nearest_l2(x: Tensor, x_train: Tensor) -> float:
+def nearest_l2(x: Tensor, x_train: Tensor) -> float:
     """Mean L2 distance of a row of x to its nearest row of x_train."""
     return float(torch.cdist(x, x_train).min(1).values.mean())
 
@@ -223,4 +200,54 @@ def _kernel(x_train: Tensor, x_repeated: Tensor, quartet: Tensor) -> Record:
         anscombe_lines=lines,
         anscombe_gradient_norm=gradients,
         anscombe_product_max=products,
+    )
+
+
+def twins(context: Context, sizes: Sizes) -> tuple[Record, Tensors]:
+    """`twins` training images of this seed, and other photographs with the same float32 classifier."""
+    data = context.dataset(sizes.twins)
+    pixels, y = bytes_of(data.train.flat), data.train.y.double()
+    pool = others(context.pool, data.train.index)
+    with tqdm(total=len(y), desc="linear: 8 bits", disable=None, leave=False) as bar:
+        settings = EightBitSettings(weight_decay=sizes.twins_decay)
+        made = twin(pixels, y, pool.pixels, pool.y, settings, pool.apart, lambda done: bar.update(done - bar.n))
+    start = pool.pixels[made.chosen]
+    held_out = bytes_of(data.held_out.flat)
+    pictures = {"twin_train": pixels, "twin_start": start, "twin_other": made.pixels, "twin_y": y}
+    return compared(made, pixels, y, start, pool.y[made.chosen], held_out, settings, sizes), pictures
+
+
+def bytes_of(x: Tensor) -> Tensor:
+    """Pixels in [0, 1] as the bytes they were."""
+    return (x * 255).round().to(torch.uint8)
+
+
+def compared(
+    made: Twin,
+    pixels: Tensor,
+    y: Tensor,
+    start: Tensor,
+    start_y: Tensor,
+    held_out: Tensor,
+    settings: EightBitSettings,
+    sizes: Sizes,
+) -> Record:
+    """The twin beside two nulls: its photographs as they were, and projected and rounded."""
+    target = made.target.double()
+    half = torch.full((pixels.shape[1],), 0.5, dtype=torch.float64)
+    found = project(inputs(start), start_y.double(), target, settings.weight_decay, half, sizes)
+    rounded = bytes_of(found.x + 0.5)
+    by_rounding, unmoved = (classifier(x, start_y, settings.weight_decay) for x in (rounded, start))
+    both = torch.cat([pixels, made.pixels])
+    return Record(
+        n=len(pixels),
+        numbers=len(target),
+        agree=made.agree,
+        agree_rounded=int((by_rounding.float() == made.target).sum()),
+        agree_unmoved=int((unmoved.float() == made.target).sum()),
+        largest_relative_difference=made.largest_relative_difference,
+        mean_change_levels=float((made.pixels.double() - start.double()).abs().mean(1).mean()),
+        nn_train_l2=nearest_l2(inputs(made.pixels), inputs(pixels)),
+        held_out_nn_l2=nearest_l2(inputs(held_out), inputs(pixels)),
+        same_images=len(both) - len(torch.unique(both, dim=0)),
     )

@@ -8,8 +8,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
-from companion.chapters.linear.experiment import Metrics
-from companion.chapters.linear.sizes import Sizes
+from companion.chapters.linear.experiment import Metrics, Sizes
 from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows, note
 from companion.store.results import Claim, Result, verdict
 
