@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.landscape.distances import set_distances
 from companion.chapters.landscape.experiment_bilevel import bilevel_run
 from companion.chapters.landscape.shared import SETS, SeedImages, Sizes
 from companion.chapters.reference_common import row_before, shares
@@ -66,19 +65,11 @@ class RecipeSizes(Sizes):
 
 
 SIZES = {
-    "smoke": RecipeSizes(
-        n_train=10, seeds=1, steps=100, pairs=2, points=3, line_points=5, width=32, recipe_steps=60, scaled=True
-    ),
-    "laptop": RecipeSizes(
-        n_train=20, seeds=1, steps=1500, pairs=2, points=3, line_points=5, width=300, recipe_steps=500, scaled=True
-    ),
+    "smoke": RecipeSizes(n_train=10, steps=100, width=32, recipe_steps=60, scaled=True),
+    "laptop": RecipeSizes(n_train=20, steps=1500, width=300, recipe_steps=500, scaled=True),
     "paper": RecipeSizes(
         n_train=100,
-        seeds=1,
         steps=4000,
-        pairs=2,
-        points=3,
-        line_points=5,
         width=1000,
         recipe_steps=STEPS,
         scaled=True,
@@ -88,7 +79,7 @@ SIZES = {
 
 def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
     """One network, and the recipe from each of the starts; the bilevel attack from the same ones."""
-    images = SeedImages.of(context, sizes, 0, torch.float32)
+    images = SeedImages.of(context, sizes.n_train, torch.float32)
     theta = context.sweep(partial(_net, sizes, context), ["net"], label="network")["net"]["theta"]
     names = [f"cell-{k}" for k in range(len(sizes.cells))]
     found = context.sweep(partial(_cell, sizes, context, theta), names, label="recipe")
@@ -123,7 +114,7 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
 
 def _net(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
     """Trained on the truth as the reference did, with biases in all layers."""
-    images = SeedImages.of(context, sizes, 0, torch.float32)
+    images = SeedImages.of(context, sizes.n_train, torch.float32)
     network, x = _network(sizes, images), images.truth - images.truth.mean(0)
     theta_init = network.flatten(network.init(context.stream("landscape.weights"), "small")).to(x)
     return {"theta": train_to_kkt(network, x, images.y, theta_init, KKTSettings.gradient_flow()).theta_star}
@@ -135,7 +126,7 @@ def _network(sizes: RecipeSizes, images: SeedImages) -> MLP:
 
 def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Tensors:
     """Where the recipe ends from one start, in pixels, and how far it came."""
-    images = SeedImages.of(context, sizes, 0, torch.float32)
+    images = SeedImages.of(context, sizes.n_train, torch.float32)
     weights, mean = Weights(_network(sizes, images), theta), images.truth.mean(0)
     one, two = (torch.tensor([value]) for value in sizes.cells[int(name.removeprefix("cell-"))])
     start = mixed_starts(images.truth, images.partition, images.random, one, two)[0, 0] - mean
@@ -155,7 +146,7 @@ def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Ten
 
 
 def _bilevel(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
-    return bilevel_run(sizes, context, 0)
+    return bilevel_run(sizes, SeedImages.of(context, sizes.n_train, torch.float64))
 
 
 def _ncc(x: Tensor, images: SeedImages) -> Record:
@@ -168,5 +159,4 @@ def _ncc(x: Tensor, images: SeedImages) -> Record:
 
 def _distances(x: Tensor, images: SeedImages) -> Record:
     """Of images x (n, d) in pixels."""
-    found = set_distances(x[None], images.sets(), images.shape)
-    return Record(**{key: found[key].item() for key in SETS})
+    return Record(**{key: value.item() for key, value in images.distances(x[None]).items()})
