@@ -35,7 +35,9 @@ def test_distances_are_those_of_the_ends(smoke):
     for k, cell in enumerate(smoke.metrics.cells):
         assert cell.end == pytest.approx({name: found[name][k].item() for name in sets}, rel=1e-5)
         assert cell.moved > 0 and cell.energy_share[0] > 0
-    at_truth = smoke.metrics.at(1, 1)
+    at_truth, (truth, x_hat) = smoke.metrics.at(1, 1), (sets["truth"], smoke.array("x_hat")[0])
+    way = (x_hat - truth).norm(dim=1) / (truth - truth.mean(0)).norm(dim=1)
+    assert at_truth.moved == pytest.approx(way.mean().item(), rel=1e-4)
     assert at_truth.bilevel.truth < 1e-6  # the bilevel attack has nothing to do there
 
 

@@ -12,11 +12,11 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.landscape.experiment_bilevel import bilevel_run
 from companion.chapters.landscape.shared import SETS, SeedImages, Sizes
-from companion.chapters.reference_common import row_before, shares
+from companion.chapters.reference_common import fell_layer_1, shares
 from companion.chapters.rounded import RoundedProducts
 from companion.store.record import Record
 from recon.analysis.landscape import mixed_starts
-from recon.attacks.haim_recipe import STEPS, PublishedSettings, marks, recover_as_published
+from recon.attacks.haim_recipe import STEPS, PublishedSettings, recover_as_published
 from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import nearest
@@ -135,11 +135,10 @@ def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Ten
     with RoundedProducts() if sizes.rounded else nullcontext():
         found = recover_as_published(weights, settings, context.stream("kkt.attack"), place, start)
     x_hat, trace = found.x_hat[0], found.accepted["trace"]
-    before = row_before(trace, marks(sizes.recipe_steps), 0.9 * sizes.recipe_steps)
     return {
         "x_hat": x_hat + mean,
-        "share": torch.tensor(shares(weights, x_hat, found.accepted["multipliers"][0])[1], dtype=torch.float64),
-        "fell": 1 - trace[-1, 0] / before[0],
+        "share": torch.tensor(shares(weights, x_hat, found.accepted["multipliers"][0]), dtype=torch.float64),
+        "fell": fell_layer_1(trace, sizes.recipe_steps),
         "moved": trace[-1, -1].clone(),
         "trace": trace,
     }
