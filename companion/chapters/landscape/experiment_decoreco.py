@@ -190,9 +190,10 @@ def _measured(sizes: DecorecoSizes, context: Context, theta: Tensor, x_hat: Tens
     images = SeedImages.of(context, sizes.n_train, torch.float32 if method == "unprojected" else torch.float64)
     sets, starts = list(images.sets().values()), images.starts(sizes.lambdas)[different_starts(sizes.lambdas)]
     if method == "unprojected":
-        network, mean = three_layer(sizes.width, starts.shape[-1]), images.truth.mean(0)
+        network, layers = three_layer(sizes.width, starts.shape[-1]), sizes.attack.layer_weights
+        mean = images.truth.mean(0)
         return _around(
-            lambda x: stationarity_energy(network, theta, x, images.y, ALL),
+            lambda x: stationarity_energy(network, theta, x, images.y, layers),
             x_hat - mean,
             [each - mean for each in sets],
             sizes,

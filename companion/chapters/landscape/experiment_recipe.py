@@ -12,7 +12,7 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.landscape.experiment_bilevel import bilevel_run
 from companion.chapters.landscape.shared import SETS, SeedImages, Sizes
-from companion.chapters.reference_common import fell_layer_1, shares
+from companion.chapters.reference_common import fell_layer_1
 from companion.chapters.rounded import RoundedProducts
 from companion.store.record import Record
 from recon.analysis.landscape import mixed_starts
@@ -33,8 +33,8 @@ class Metrics(Record):
 
     cells: The published recipe from one start: where it begins and ends, and where the bilevel attack ends from
     there. ncc: mean NCC of what it ends at with the most alike of each set, which no norm of an image moves ·
-    energy_share: by layer, of ‖θ_l‖², what is left unexplained · fell_layer_1: share by which layer 1's energy fell
-    over the last tenth of the steps · moved: mean of ‖x − x_init‖ / ‖x_init‖.
+    fell_layer_1: share by which layer 1's energy fell over the last tenth of the steps · moved: mean of
+    ‖x − x_init‖ / ‖x_init‖.
     cells.start: Of a set of images to their neighbours in each set, by SSIM.
     """
 
@@ -95,7 +95,6 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
                 end=_distances(run["x_hat"], images),
                 ncc=_ncc(run["x_hat"], images),
                 bilevel=Record(**{key: bilevel[key][row].item() for key in SETS}),
-                energy_share=run["share"].tolist(),
                 fell_layer_1=run["fell"].item(),
                 moved=run["moved"].item(),
             )
@@ -137,7 +136,6 @@ def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Ten
     x_hat, trace = found.x_hat[0], found.accepted["trace"]
     return {
         "x_hat": x_hat + mean,
-        "share": torch.tensor(shares(weights, x_hat, found.accepted["multipliers"][0]), dtype=torch.float64),
         "fell": fell_layer_1(trace, sizes.recipe_steps),
         "moved": trace[-1, -1].clone(),
         "trace": trace,
