@@ -87,7 +87,7 @@ def kept(steps: int = 5) -> dict[str, dict]:
     with TemporaryDirectory() as folder:
         context = Context(load_pool("cifar10"), torch.device("cpu"), 0, Checkpoints(Path(folder)), one_by_one)
         images = context.images(500)
-        weights, net = train_reference(context, images, WIDTH, "all")
+        weights, net = train_reference(context, images, WIDTH)
     norms = layer_norms(weights.network, weights.params)
     for start, name in KEPT.items():
         metrics = json.loads((root / name / "result.json").read_text())["metrics"]
@@ -125,7 +125,7 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         context = Context(load_pool("cifar10"), torch.device("cpu"), 0, Checkpoints(Path(folder)), one_by_one)
         images = context.images(N)
-        weights, _ = train_reference(context, images, WIDTH, "all")
+        weights, _ = train_reference(context, images, WIDTH)
     left = leaving(weights, images)
     for start in STARTS:
         exact = None

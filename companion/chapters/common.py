@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
-from companion.chapters.tables import Attacked, MatchTable, Trained, flat
+from companion.chapters.tables import MatchTable, Trained, flat
 from companion.store.record import record
-from recon.attacks.recover import Recovered, RecoverSettings, recover
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, three_layer
 from recon.released import Weights
@@ -81,36 +80,6 @@ def train_released(context: Context, images: Bundle, width: int, steps: int, off
     seconds = time.perf_counter() - start
     certified = kkt.certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
     return ReleasedNet(network, trained, certified, round(seconds, 2))
-
-
-def timed_recover(
-    context: Context,
-    released: ReleasedNet | Weights,
-    settings: RecoverSettings,
-    name: str,
-    x_init: Tensor | None = None,
-) -> tuple[Recovered, Attacked]:
-    """`recover` with a checkpoint folder of its own; and what the adversary can say of it."""
-    weights = released if isinstance(released, Weights) else released.weights
-    start = time.perf_counter()
-    found = recover(weights, settings, context.stream("kkt.attack"), context.checkpoints.inside(name), x_init)
-    return found, attacked(found, time.perf_counter() - start)
-
-
-def attacked(found: Recovered, seconds: float) -> Attacked:
-    """What the adversary can say: energies, the scale they chose, the dimension they searched."""
-    best = int(found.energy.argmin())
-    lower = found.history[:, best].double()
-    fell = 1 - (lower[-1] / lower[max(int(0.9 * len(lower)) - 1, 0)]).item()
-    return Attacked(
-        recon_seconds=round(seconds, 2),
-        energy=found.energy.tolist(),
-        energy_by_layer=found.by_layer[best].tolist(),
-        multiplier_scale=found.multiplier_scale,
-        searched_dimensions=found.x_hat.shape[1] if found.basis is None else len(found.basis),
-        fell=fell,
-        converged=fell < FALL,
-    )
 
 
 def nulls_of(

@@ -3,8 +3,7 @@ run on it with its published step sizes from one of three starts."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,7 +23,6 @@ from recon.nets.gram import layer_norms
 from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import nearest
-from recon.scoring.nulls import HELD_OUT, NullTable
 from recon.training import kkt
 
 STARTS = {"random": 1.0, "tuned": TUNED_SCALE}  # name -> standard deviation; the third start is "partition"
@@ -33,10 +31,9 @@ UNDECIDED = "undecided"  # where a run was stopped before its end
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceSizes:
-    """biases: "all" layers have one, as §4.4 may be read, or the "first" only, as in Haim et al.'s code · steps: of
-    the recipe, 50,000 in the original · precision: of the products, see `recon.attacks.haim_recipe.products_in`."""
+    """steps: of the recipe, 50,000 in the original · precision: of the products, see
+    `recon.attacks.haim_recipe.products_in`."""
 
-    biases: str = "all"
     steps: int = STEPS
     precision: str = "float32"
 
@@ -44,18 +41,16 @@ class ReferenceSizes:
 class ReferenceNet(Record):
     """A network trained as the reference did.
 
-    n_train, width, biases · train_seconds, train_steps · log_loss: natural logarithm of the training loss ·
-    theta_norm: ‖θ*‖ · accuracy: share of held-out images classified rightly · truth_share: by layer, the share of
-    ‖θ_l‖² that the training images leave unexplained, with the attack's α and the λ ≥ 0 that fit all layers best.
+    log_loss: natural logarithm of the training loss · truth_share: by layer, the share of ‖θ_l‖² that the training
+    images leave unexplained, with the attack's α and the λ ≥ 0 that fit all layers best.
     """
 
 
 class Ended(Record):
-    """Where results ended: nearest, by NCC, to which set; and how many crossed over to a training image.
+    """Where results ended: nearest, by NCC, to which set; and how many crossed over to a training or held-out image.
 
-    "Crossed over" (moved): nearer to a training image than to any start, and above 0.6.  nulls_moved: as many cross so
-    of candidates that cost nothing, and of the results to held-out images; best_null_moved, best_null_moved_name: the
-    most, and whose that is · ncc_to: mean NCC to the nearest of a set.
+    "Crossed over" (moved): nearer to such an image than to any start, and above 0.6 · ncc_to: mean NCC to the nearest
+    of a set.
     """
 
 
@@ -63,51 +58,23 @@ class ReferenceArm(Record):
     """The published recipe from one start, and how far it came; with the fields of `MatchTable` and `Ended`.
 
     start: "random" (N(0, 1)), "tuned" (8.857e-4 · N(0, 1)) or "partition" (other images) · m: candidates · steps, of
-    published_steps · precision: of its products · energy: the lowest, with penalties · energy_by_layer: ‖·‖² there, in
-    float64, and energy_share: of ‖θ_l‖², at the start and at the end · moved, moved_least, moved_most: mean and the
-    5th and 95th percentile over the candidates of ‖x − x_init‖ / ‖x_init‖ · fell: share by which the energy fell over
-    the last tenth of the steps, and layer 1's · moved_last: how much `moved` grew over it · converged: all published
-    steps were taken and the energy fell by less than 1 % of itself over their last tenth.  No truth enters.
-
-    `converged` says little: most of that energy is the start of the second layer, which no image explains, so it can
-    hardly fall, while layer 1's still does.  No verdict rests on it; see `in_full`.
+    published_steps · precision: of its products · start_share, energy_share: by layer, what is left unexplained of
+    ‖θ_l‖², at the start and, in float64, at the end · moved: mean of ‖x − x_init‖ / ‖x_init‖ · fell_layer_1: share by
+    which layer 1's energy fell over the last tenth of the steps.  No truth enters.
     """
 
 
-def train_reference(context: Context, images: Bundle, width: int, biases: str) -> tuple[Weights, ReferenceNet]:
-    """Train on `images.train` along the gradient flow, to the reference's final loss."""
-    start = time.perf_counter()
-    network = MLP((images.dim, width, width, 1), None if biases == "all" else (True, False, False))
+def train_reference(context: Context, images: Bundle, width: int) -> tuple[Weights, ReferenceNet]:
+    """Train a network with biases in all layers on `images.train` along the gradient flow, to the reference's final
+    loss."""
+    network = MLP((images.dim, width, width, 1))
     theta_init = network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train.device)
-    checkpoint = context.checkpoints.at(f"training-reference-{biases}")
+    checkpoint = context.checkpoints.at("training-reference")
     trained = kkt.train_to_kkt(network, images.train, images.y, theta_init, kkt.KKTSettings.gradient_flow(), checkpoint)
-    seconds = time.perf_counter() - start
     theta = trained.theta_star
     fitted = kkt.certificate(network, theta, images.train, images.y, alpha=ALPHA)
-    said = network(network.unflatten(theta), images.held_out) > 0
-    return Weights(network, theta), ReferenceNet(
-        n_train=len(images),
-        width=width,
-        biases=biases,
-        train_seconds=round(seconds, 2),
-        train_steps=len(trained.history),
-        log_loss=trained.log_loss,
-        theta_norm=theta.norm().item(),
-        accuracy=(said == (images.held_out_y > 0.5)).float().mean().item(),
-        truth_share=fitted.residual_by_layer.square().tolist(),
-    )
-
-
-def matches_of(arm: ReferenceArm) -> dict[str, Any]:
-    """The fields of `MatchTable` of an arm."""
-    names = {"null", "competition", *(each.name for each in fields(NullTable))}
-    return {k: value for k, value in arm.items() if k in names or k.endswith(("top10_ncc", "_ncc_0.6"))}
-
-
-def ended_of(arm: ReferenceArm) -> dict[str, Any]:
-    """The fields of `Ended` of an arm."""
-    starts = ("nearest_is_", "moved_to_", "nulls_moved", "best_null_moved", "ncc_to_")
-    return {name: value for name, value in arm.items() if name.startswith(starts)}
+    truth_share = fitted.residual_by_layer.square().tolist()
+    return Weights(network, theta), ReferenceNet(log_loss=trained.log_loss, truth_share=truth_share)
 
 
 def run_arm(
@@ -116,29 +83,21 @@ def run_arm(
     """The published recipe from `start`, and its arrays: x_hat (m, d), x_init (m, d), trace and its steps."""
     x_init = start_images(context, images) if start == "partition" else None
     settings = PublishedSettings(2 * len(images), sizes.steps, STARTS.get(start, 0.0), sizes.precision)
-    began = time.perf_counter()
-    checkpoint = context.checkpoints.at(f"published-{start}-{sizes.biases}-{sizes.precision}")
+    checkpoint = context.checkpoints.at(f"published-{start}-{sizes.precision}")
     found = recover_as_published(weights, settings, context.stream("kkt.attack"), checkpoint, x_init)
-    seconds = time.perf_counter() - began
-    x_hat, trace = found.x_hat[0], found.accepted["trace"]
+    x_hat, x_init, trace = found.x_hat[0], found.accepted["x_init"][0], found.accepted["trace"]
     nulls = nulls_of(context, images, weights.network, weights.theta_star, len(x_hat))
-    x_init = found.accepted["x_init"][0]
-    table = flat(match_table(x_hat, images, nulls)) | flat(where_ended(x_hat, x_init, images, nulls))
-    arm = arm_of(found, weights, sizes, start, table, seconds)
-    arrays = {"x_hat": x_hat, "x_init": x_init, "trace": trace}
-    return arm, {**arrays, "trace_steps": torch.tensor(marks(sizes.steps))}
+    table = flat(match_table(x_hat, images, nulls)) | flat(where_ended(x_hat, x_init, images))
+    arrays = {"x_hat": x_hat, "x_init": x_init, "trace": trace, "trace_steps": torch.tensor(marks(sizes.steps))}
+    return arm_of(found, weights, sizes, start, table), arrays
 
 
 def arm_of(
-    found: Reconstruction, weights: Weights, sizes: ReferenceSizes, start: str, table: dict[str, Any], seconds: float
+    found: Reconstruction, weights: Weights, sizes: ReferenceSizes, start: str, table: dict[str, Any]
 ) -> ReferenceArm:
     """All that is said of an arm; table: the fields of its matches, and of where it ended."""
-    x_hat, x_init, trace = found.x_hat[0], found.accepted["x_init"][0], found.accepted["trace"].double()
-    far = moved(x_hat, x_init).double()
-    by_layer, share = shares(weights, x_hat, found.accepted["multipliers"][0])
-    lower = found.history[:, 0].double()
-    at_nine_tenths = row_before(trace, marks(sizes.steps), 0.9 * sizes.steps)
-    fell = 1 - (lower[-1] / lower[int(0.9 * len(lower)) - 1]).item()
+    x_hat, trace = found.x_hat[0], found.accepted["trace"].double()
+    share = shares(weights, x_hat, found.accepted["multipliers"][0])
     return ReferenceArm(
         **table,
         start=start,
@@ -146,60 +105,42 @@ def arm_of(
         steps=found.steps,
         published_steps=STEPS,
         precision=sizes.precision,
-        recon_seconds=round(seconds, 2),
-        energy=found.energy.item(),
-        energy_by_layer=by_layer,
         start_share=(trace[0, : len(share)] / layer_norms(weights.network, weights.params).double()).tolist(),
         energy_share=share,
-        moved=far.mean().item(),
-        moved_least=far.quantile(0.05).item(),
-        moved_most=far.quantile(0.95).item(),
-        fell=fell,
-        fell_layer_1=1 - (trace[-1, 0] / at_nine_tenths[0]).item(),
-        moved_last=(trace[-1, -1] - at_nine_tenths[-1]).item(),
-        converged=found.steps >= STEPS and fell < FALL,
+        moved=moved(x_hat, found.accepted["x_init"][0]).double().mean().item(),
+        fell_layer_1=fell_layer_1(trace, sizes.steps).item(),
     )
 
 
-def where_ended(x_hat: Tensor, x_init: Tensor, images: Bundle, nulls: dict[str, Tensor]) -> Ended:
+def fell_layer_1(trace: Tensor, steps: int) -> Tensor:
+    """Share () by which layer 1's energy fell over the last tenth of the steps; trace (len(marks), L + 2)."""
+    before = max(k for k, mark in enumerate(marks(steps)) if mark <= max(0.9 * steps, 1))
+    return 1 - trace[-1, 0] / trace[before, 0]
+
+
+def where_ended(x_hat: Tensor, x_init: Tensor, images: Bundle) -> Ended:
     """Of results x_hat (m, d), and row by row where each began, x_init (m, d)."""
     to_any = nearest(x_hat, torch.cat([x_init, images.train]), "ncc").index
-    to_init, to_train = nearest(x_hat, x_init, "ncc"), nearest(x_hat, images.train, "ncc")
-    to_held_out = nearest(x_hat, images.held_out, "ncc")
-
-    def moved(x: Tensor) -> int:
-        near, start = nearest(x, images.train, "ncc").score, nearest(x, x_init, "ncc").score
-        return int(((near > start) & (near > 0.6)).sum())
-
-    held_out = int(((to_held_out.score > to_init.score) & (to_held_out.score > 0.6)).sum())
-    nulls_moved = {**{name: moved(x) for name, x in nulls.items()}, HELD_OUT: held_out}
-    best = max(nulls_moved, key=lambda name: nulls_moved[name])
+    to_init, to_train, to_held_out = (nearest(x_hat, x, "ncc").score for x in (x_init, images.train, images.held_out))
     return Ended(
         nearest_is_own_start=int((to_any == torch.arange(len(x_hat), device=to_any.device)).sum()),
-        nearest_is_start_partition=int((to_init.score > to_train.score).sum()),
-        moved_to_training=moved(x_hat),
-        moved_to_held_out=held_out,
-        nulls_moved=nulls_moved,
-        best_null_moved=nulls_moved[best],
-        best_null_moved_name=best,
-        ncc_to_start_partition=to_init.score.mean().item(),
-        ncc_to_training=to_train.score.mean().item(),
-        ncc_to_held_out=to_held_out.score.mean().item(),
+        nearest_is_start_partition=int((to_init > to_train).sum()),
+        moved_to_training=int(((to_train > to_init) & (to_train > 0.6)).sum()),
+        moved_to_held_out=int(((to_held_out > to_init) & (to_held_out > 0.6)).sum()),
+        ncc_to_start_partition=to_init.mean().item(),
+        ncc_to_training=to_train.mean().item(),
+        ncc_to_held_out=to_held_out.mean().item(),
     )
 
 
-def row_before(trace: Tensor, at: tuple[int, ...], step: float) -> Tensor:
-    """The row (L + 2,) of the last mark not after `step`."""
-    return trace[max(k for k, mark in enumerate(at) if mark <= max(step, at[0]))]
-
-
-def shares(weights: Weights, x: Tensor, multipliers: Tensor) -> tuple[list[float], list[float]]:
-    """Of candidates x (m, d), −1 labels first, with λ (m,): ‖θ_l − (1/m) Σ λ_i y_i ∇_l Φ(x_i)‖² in float64, by layer,
-    and the same as a share of ‖θ_l‖²."""
+def shares(weights: Weights, x: Tensor, multipliers: Tensor) -> list[float]:
+    """‖θ_l − (1/m) Σ λ_i y_i ∇_l Φ(x_i)‖² / ‖θ_l‖² by layer, in float64, of candidates x (m, d), −1 labels first, with
+    λ (m,)."""
     exact, m = weights.to(dtype=torch.float64), len(x)
     c = multipliers.double() * half_and_half(m, x.device, torch.float64) / m
     by_layer = stationarity(exact, x.double(), c, alpha=ALPHA).by_layer
-    return by_layer.tolist(), (by_layer / layer_norms(exact.network, exact.params)).tolist()
+    share: list[float] = (by_layer / layer_norms(exact.network, exact.params)).tolist()
+    return share
 
 
 def start_images(context: Context, images: Bundle) -> Tensor:

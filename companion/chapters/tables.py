@@ -34,15 +34,6 @@ class Trained(Record):
     """
 
 
-class Attacked(Record):
-    """What the adversary can say of an attack by `recon.attacks.recover`.
-
-    energy: of every restart · energy_by_layer: of the best one · multiplier_scale: the one they chose ·
-    searched_dimensions: of the space that was searched · fell: share by which the best one's energy fell over the last
-    tenth of the steps, and converged: by less than 1 %; not there in a run that did not note it · recon_seconds.
-    """
-
-
 NULL_NAMES = {
     "span": "mixtures of the searched span",
     "mixtures": "mixtures of the training images",
@@ -95,7 +86,6 @@ def flat(table: Any) -> dict[str, Any]:
 __all__ = [
     "NULL_NAMES",
     "OTHER_NULLS",
-    "Attacked",
     "ByYardstick",
     "Counts",
     "MatchTable",

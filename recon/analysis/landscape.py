@@ -106,10 +106,10 @@ def in_chunks(run: Callable[[slice], Reconstruction], rows: int, row_bytes: int,
 class StationarityAttack:
     """DecoReco's energy as a function of the images alone, descended like the bilevel one.
 
-        f(x) = min_{λ≥0} Σ_l ω_l ‖θ_l − Σ_i λ_i y_i ∇_{θ_l} Φ(x_i; θ*)‖²,   ∇f = ∂R/∂x at the minimising λ
+        f(x) = min_{λ≥0} ‖θ_1 − Σ_i λ_i y_i ∇_{θ_1} Φ(x_i; θ*)‖²,   ∇f = ∂R/∂x at the minimising λ
 
     (envelope theorem).  λ(x) takes the place of θ(x) in eq. (7): fitted before the first step, then refined `refits`
-    times a step from where it was.  weights: θ* (p,) · labels (n,) in {−1, 1} · layers: ω, default the first alone.
+    times a step from where it was.  weights: θ* (p,) · labels (n,) in {−1, 1}.
     """
 
     weights: Weights
@@ -117,12 +117,6 @@ class StationarityAttack:
     descent: HeavyBall
     alpha: float = 100.0
     refits: int = 20
-    layers: tuple[float, ...] | None = None
-
-    @property
-    def layer_weights(self) -> tuple[float, ...]:
-        """ω (L,)."""
-        return self.layers or first_layer(self.weights.network)
 
     def init(self, x_init: Tensor) -> State:
         """State at x_init (S, n, d)."""
@@ -132,9 +126,8 @@ class StationarityAttack:
     def fit(self, x: Tensor, multipliers: Tensor, iterations: int) -> Tensor:
         """λ ≥ 0 (S, n) by accelerated projected gradient descent (Beck & Teboulle 2009) from `multipliers`."""
         matrices, products = gram(self.weights.network, self.weights.params, x, alpha=self.alpha)
-        omega = torch.tensor(self.layer_weights).to(x)
-        k = self.labels[:, None] * torch.einsum("l,l...->...", omega, matrices) * self.labels
-        b = self.labels * torch.einsum("l,l...->...", omega, products)
+        k = self.labels[:, None] * matrices[0] * self.labels
+        b = self.labels * products[0]
         size = torch.linalg.matrix_norm(k, ord=torch.inf)[:, None].clamp_min(torch.finfo(x.dtype).tiny)
         point, previous, momentum = multipliers, multipliers, 1.0
         for _ in range(iterations):
@@ -149,7 +142,8 @@ class StationarityAttack:
         x = state["x"]
         multipliers = self.fit(x, state["multipliers"], self.refits)
         coefficients = multipliers * self.labels
-        found = stationarity(self.weights, x, coefficients, alpha=self.alpha, layer_weights=self.layer_weights)
+        layers = first_layer(self.weights.network)
+        found = stationarity(self.weights, x, coefficients, alpha=self.alpha, layer_weights=layers)
         better = found.energy < state["accepted"]["energy"]
         kept = keep(better, {"multipliers": multipliers}, state)
         return {**self.descent.step(state, found.energy, found.grad_x), **kept}
@@ -195,12 +189,10 @@ def barrier(energy: Tensor) -> Tensor:
     return (energy.amax(-1) - ends).clamp_min(0)
 
 
-def roughness(energy: Tensor) -> tuple[Tensor, Tensor]:
-    """Of energies along paths (..., points): total variation over range (1 if monotone), and inner local minima."""
+def inner_minima(energy: Tensor) -> Tensor:
+    """How many local minima energies along paths (..., points) have between their ends; (...,)."""
     steps = energy.diff(dim=-1)
-    spread = (energy.amax(-1) - energy.amin(-1)).clamp_min(torch.finfo(energy.dtype).tiny)
-    minima = (steps[..., :-1] < 0) & (steps[..., 1:] > 0)
-    return steps.abs().sum(-1) / spread, minima.sum(-1)
+    return ((steps[..., :-1] < 0) & (steps[..., 1:] > 0)).sum(-1)
 
 
 def curvature(
@@ -221,8 +213,8 @@ __all__ = [
     "StationarityAttack",
     "in_chunks",
     "in_span",
+    "inner_minima",
     "mixed_starts",
-    "roughness",
     "segment",
     "stationarity_energy",
     "sweep_bilevel",

@@ -269,8 +269,8 @@ class Walk:
 
     frames (points, k, d): the rows asked for · error (points,): ‖θ(X_t) − θ*‖ / ‖θ*‖ after training on each frame from
     scratch; straight (points,): the same at equidistant places of the straight segment · step: the longest between
-    neighbouring frames, relative to the segment's; coarse: between every other frame: a jump would halve it · length:
-    relative to the segment · lowest, highest: value of any pixel · solved: whether every projection converged.
+    neighbouring frames, relative to the segment's; coarse: between every other frame: a jump would halve it · solved:
+    whether every projection converged.
     """
 
     frames: Tensor
@@ -278,9 +278,6 @@ class Walk:
     straight: Tensor
     step: float
     coarse: float
-    length: float
-    lowest: float
-    highest: float
     solved: bool
 
 
@@ -310,7 +307,6 @@ def walk(
         torch.tensor(measured.errors, dtype=start.dtype),
         torch.tensor(straight, dtype=start.dtype),
         *measured.steps(),
-        *measured.range,
         solved,
     )
 
@@ -337,17 +333,15 @@ class _Measured:
         self.errors: list[float] = []
         self.single: list[float] = []
         self.double: list[float] = []
-        self.range = (torch.inf, -torch.inf)
         self._last: list[Tensor] = []
 
     def add(self, x: Tensor) -> None:
         self.errors.append(retraining_error(self.released, x))
-        self.range = (min(self.range[0], float(x.min())), max(self.range[1], float(x.max())))
         for gone, found in zip(reversed(self._last), (self.single, self.double), strict=False):
             found.append(float((x - gone).norm()))
         self._last = [*self._last[-1:], x]
 
-    def steps(self) -> tuple[float, float, float]:
-        """Longest step, longest double step, length: relative to those of the straight segment."""
+    def steps(self) -> tuple[float, float]:
+        """Longest step and longest double step, relative to those of the straight segment."""
         step = self.straight / (self.points - 1)
-        return max(self.single) / step, max(self.double) / (2 * step), sum(self.single) / self.straight
+        return max(self.single) / step, max(self.double) / (2 * step)

@@ -16,7 +16,7 @@ from torch.nn.functional import normalize
 
 from recon.errors import ReconError
 from recon.optim.spectrum import right_singular
-from recon.scoring.matching import ByYardstick, Counts, match_counts, one_to_one, padded
+from recon.scoring.matching import ByYardstick, Counts, match_counts, padded
 from recon.scoring.metrics import Shape
 
 NULLS = ("span", "mixtures", "rows", "directions", "means")
@@ -120,14 +120,6 @@ def null_table(
     best = first.map(lambda *counts: max(counts), *others)
     names = first.map(lambda *counts: list(nulls)[counts.index(max(counts))], *others)
     return NullTable(matches, nulls, best, names, matches.map(operator.sub, best))
-
-
-def null_curves(candidates: dict[str, Tensor], train: Tensor) -> dict[str, Tensor]:
-    """Per set, the one-to-one NCC of every training image (n,), largest first; 0 where no candidate is left."""
-    return {
-        name: one_to_one(train, padded(x, len(train))).score.sort(descending=True).values
-        for name, x in candidates.items()
-    }
 
 
 def clears(found: int, null: int) -> bool:

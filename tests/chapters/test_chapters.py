@@ -83,7 +83,7 @@ def test_sizes_are_checked(name):
 
 
 def test_fields_of_fields_are_replaced():
-    chosen = registry()["decoreco-random"]
+    chosen = registry()["decoreco-truth"]
     found = sizes_of(chosen, "smoke", {"attack.restarts": "7"})
     assert found == replace(chosen.sizes["smoke"], attack=replace(chosen.sizes["smoke"].attack, restarts=7))
     with pytest.raises(ReconError, match="is a value without fields"):

@@ -6,10 +6,12 @@ import sys
 
 import matplotlib.pyplot as plt
 import pytest
+import torch
 
 from companion.chapters.decoreco_truth import DECORECO_TRUTH
-from companion.chapters.decoreco_truth.experiment import PARTS
+from companion.chapters.decoreco_truth.experiment import PARTS, converged
 from companion.chapters.run import run
+from recon.scoring.matching import one_to_one
 
 
 @pytest.fixture(scope="module")
@@ -38,18 +40,17 @@ def test_energies_before_are_those_of_the_images_that_they_name(tmp_path, monkey
     assert abs(before.partition) > 1 > abs(before.truth)  # the training mean is subtracted
 
 
-def test_columns_belong_to_their_start(smoke):
-    metrics = smoke.metrics
-    assert metrics.matches_after_attack.truth.ncc_06 == metrics.n_train  # it starts there
-    for start, null in metrics.null_after_attack.only(*PARTS).items():
-        assert metrics.nulls_after_attack.only(*PARTS)[start]["held_out"] == null
-        best, found = (
-            metrics.best_null_after_attack.only(*PARTS)[start],
-            metrics.matches_after_attack.only(*PARTS)[start],
-        )
-        assert metrics.excess_after_attack.only(*PARTS)[start].ncc_06 == found.ncc_06 - best.ncc_06
-        name = metrics.best_null_name_after_attack.only(*PARTS)[start].ncc_06
-        assert metrics.nulls_after_attack.only(*PARTS)[start][name].ncc_06 == best.ncc_06
+def test_the_table_is_of_what_the_partition_became(smoke):
+    def found(name):
+        return int((one_to_one(smoke.array("x_train"), smoke.array(f"x_hat_{name}")).score > 0.6).sum())
+
+    assert found("partition") == smoke.metrics.matches_after_attack.partition.ncc_06
+    assert found("truth") == smoke.metrics.n_train  # it starts there
+
+
+def test_converged_is_a_fall_below_one_percent_over_the_last_tenth():
+    history = torch.cat([torch.linspace(9.0, 1.0, 90), torch.linspace(1.0, 0.995, 11)[1:]])
+    assert converged(history) and not converged(torch.cat([history[:-1], torch.tensor([0.985])]))
 
 
 def test_figures_draw(smoke):

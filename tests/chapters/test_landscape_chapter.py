@@ -6,16 +6,24 @@ import pytest
 import torch
 
 from companion.chapters.base import Context
+from companion.chapters.landscape.distances import different_starts
+from companion.chapters.landscape.experiment_bilevel import BOXED, FREE, _crossing
 from companion.chapters.landscape.experiment_bilevel import SIZES as BILEVEL_SIZES
-from companion.chapters.landscape.experiment_bilevel import boxed, routes
-from companion.chapters.landscape.experiment_decoreco import CONVERGED, DEEP, methods
+from companion.chapters.landscape.experiment_decoreco import CONVERGED, METHODS, _around, _geometry, further_fall
 from companion.chapters.landscape.experiment_decoreco import SIZES as DECORECO_SIZES
-from companion.chapters.landscape.shared import SeedImages, different, summarise
+from companion.chapters.landscape.shared import SeedImages, affine_released, bilevel_ends, every_cell
 from companion.chapters.landscape.story_bilevel import claims as bilevel_claims
 from companion.chapters.landscape.story_bilevel import crossing_text
 from companion.chapters.landscape.story_decoreco import claims as decoreco_claims
 from companion.store.record import Record
+from recon.attacks.decoreco import half_and_half
+from recon.attacks.reconstruct import reconstruct
+from recon.attacks.recover import RecoverSettings, tuned_attack
+from recon.attacks.stationarity import stationarity
 from recon.images.registry import load_pool
+from recon.nets.mlp import three_layer
+from recon.released import Weights
+from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 from tests.records import replace
 
 SIZES = BILEVEL_SIZES
@@ -39,18 +47,18 @@ def verdicts(claims):
 
 
 def test_every_seed_has_images_of_its_own(context):
-    sizes = replace(SIZES["smoke"], seeds=2)
-    drawn = [SeedImages.of(replace(context, seed=0), sizes, k, torch.float32) for k in range(sizes.seeds)]
+    n = SIZES["smoke"].n_train
+    drawn = [SeedImages.of(context, n, torch.float32, k, seeds=2) for k in range(2)]
     indices = [set(images.train_index.tolist()) for images in drawn]
-    assert all(len(each) == sizes.n_train for each in indices) and not indices[0] & indices[1]
+    assert all(len(each) == n for each in indices) and not indices[0] & indices[1]
     for images in drawn:
-        half = sizes.n_train // 2
+        half = n // 2
         assert images.y.tolist() == [0.0] * half + [1.0] * half
     assert not torch.equal(drawn[0].random, drawn[1].random)
 
 
 def test_starts_are_on_the_grid_with_lambda_1_the_slower_index(context):
-    images = SeedImages.of(context, SIZES["smoke"], 0, torch.float64)
+    images = SeedImages.of(context, SIZES["smoke"].n_train, torch.float64)
     starts = images.starts(LAMBDAS)
     torch.testing.assert_close(starts[-1], images.truth)
     torch.testing.assert_close(starts[4], images.partition)
@@ -59,78 +67,69 @@ def test_starts_are_on_the_grid_with_lambda_1_the_slower_index(context):
     torch.testing.assert_close(starts[1 * 5 + 2], half_way)
 
 
-def test_summary_by_hand():
+def test_crossings_by_hand():
     """Two seeds, λ₁ and λ₂ in {0, 1}: rows are (0, 0), (0, 1), (1, 0), (1, 1)."""
-    names = [f"{prefix}{name}" for prefix in ("", "start_") for name in ("truth", "partition", "random")]
-    names += ["truth_l2", "partition_l2", "random_l2", "energy", "start_energy"]
-    base = {name: torch.tensor([1.0, 2.0, 3.0, 4.0]) for name in names}
-    base["truth"] = torch.tensor([8.0, 6.0, 0.0, 1.0])
-    base["partition"] = torch.tensor([0.0, 2.0, 0.0, 5.0])
-    base["random"] = torch.tensor([0.0, 0.0, 3.0, 4.0])
-    base |= {"converged": torch.tensor([True, False, True, True])}
-    base |= {"barrier": torch.tensor([0.0, 0.02]), "curvature": torch.tensor([1.0, 2.0, 3.0])}
-    base |= {"line_partition": torch.tensor([0.0, 2.0, 1.0, 3.0]), "line_random": torch.tensor([0.0, 1.0, 2.0, 4.0])}
-    other = base | {
-        "converged": torch.tensor([True, True, True, False]),
-        "energy": base["energy"] + 2,
-        "truth": torch.tensor([8.0, 6.0, 0.0, 6.0]),
-    }
-    found = summarise([base, other], (0.0, 1.0))
-    assert found.energy == [[2.0, 3.0], [4.0, 5.0]] and found.cells_converged == [[1.0, 0.5], [1.0, 0.5]]
-    assert found.energy_sd[0][0] == pytest.approx(2**0.5)
-    assert found.distance.truth == [[8.0, 6.0], [0.0, 3.5]]
+    base = {"truth": torch.tensor([8.0, 6.0, 0.0, 1.0]), "partition": torch.tensor([0.0, 2.0, 0.0, 5.0])}
+    found = _crossing([base, {**base, "truth": torch.tensor([8.0, 6.0, 0.0, 6.0])}], (0.0, 1.0))
     # along λ₁ at λ₂ = 1: truth 6 → 1 against 2 → 5 swaps at a half; 6 → 6 against 2 → 5 does not
-    assert found.crossing.truth_partition.per_seed == [pytest.approx(0.5), None]
-    assert found.crossing.truth_partition.mean is None and found.crossing.truth_partition.sd is None
-    # along λ₂ at λ₁ = 1: truth 0 → 1 is below noise 3 → 4 from the outset
-    assert found.crossing.truth_random.per_seed == [None, None]
-    shape = found.geometry
-    assert shape.barrier_mean == pytest.approx(0.01) and shape.barrier_share_above_1_percent == 0.5
-    assert (shape.curvature.truth, shape.curvature.partition, shape.curvature.random) == (1.0, 2.0, 3.0)
-    assert shape.variation_to_partition == pytest.approx(5 / 3) and shape.minima_to_partition == 1.0
-    assert shape.variation_to_random == 1.0 and shape.minima_to_random == 0.0
+    assert found.per_seed == [pytest.approx(0.5), None] and found.mean is found.sd is None
+    assert _crossing([base, base], (0.0, 1.0)) == {"per_seed": [0.5, 0.5], "mean": 0.5, "sd": 0.0}
 
 
-def test_bilevel_sweep(runs):
-    result = runs("landscape-bilevel")
-    found = result.metrics
-    assert found.distance.truth[-1][-1] < 1e-6 and found.start_distance.truth[-1][-1] < 1e-6
-    assert found.energy[-1][-1] < 1e-20 and found.steps == [SIZES["smoke"].steps] * SIZES["smoke"].seeds
-    for mine, starts in zip(found.energy, found.start_energy, strict=True):
-        assert all(a <= b + 1e-12 for a, b in zip(mine, starts, strict=True))
-    for rows in (found.distance.truth, found.energy):
-        assert all(row[0] == pytest.approx(rows[0][0], rel=1e-6) for row in rows)  # λ₂ = 0: noise, whatever λ₁
-    assert result.array("truth").shape == (SIZES["smoke"].seeds, 25) and result.array("fine_energy").shape == (
-        SIZES["smoke"].fine ** 2,
+def test_geometry_by_hand():
+    found = _geometry(
+        {
+            "barrier": torch.tensor([0.0, 0.02]),
+            "curvature": torch.tensor([1.0, 2.0, 3.0]),
+            "line": torch.tensor([0.0, 2.0, 1.0, 3.0]),
+        }
     )
-    for route in routes(found.connection).values():
-        assert route.solved and route.error < 1e-10 < 1e-3 < route.straight_error and route.frames == 5
-    assert all(0 <= route.lowest_pixel <= route.highest_pixel <= 1 for route in boxed(found.connection))
-    assert found.connection.level > found.connection.sufficient > 0.55
-    first, second = (result.array(f"walk_{name}_frames") for name in ("box_partition", "box_random"))
-    assert first.shape == second.shape and first.shape[0] == 5 and torch.equal(first[-1], second[0])
-    assert result.array("truth").mean(0)[-2].item() == pytest.approx(found.distance.truth[-1][-2], rel=1e-6)
+    assert found.barrier_mean == pytest.approx(0.01) and found.minima_to_partition == 1.0
+    assert found.curvature == {"truth": 1.0, "partition": 2.0, "random": 3.0}
+
+
+def test_energies_are_relative_to_that_of_noise():
+    """E = ‖x‖² bends by 2 r² everywhere, and is convex: no barriers."""
+    truth, ends = torch.zeros(4, 6, dtype=torch.float64), torch.rand(21, 4, 6, dtype=torch.float64)
+    sets = [truth, truth + 1, truth + 3]
+    found = _around(lambda x: x.square().sum((1, 2)), ends, sets, replace(DECORECO_SIZES["smoke"], line_points=3))
+    torch.testing.assert_close(found["curvature"], torch.full((3,), 2 * 0.5**2 * 4 / (9 * 24), dtype=torch.float64))
+    assert found["barrier"].max() == 0 and found["line"].tolist() == [0.0, 6.0, 24.0]
+
+
+def test_bilevel_sweep(runs, context):
+    result = runs("landscape-bilevel")
+    found, sizes = result.metrics, SIZES["smoke"]
+    assert found.distance.truth[-1][-1] < 1e-6 and found.start_distance.truth[-1][-1] < 1e-6
+    assert all(row[0] == pytest.approx(found.distance.truth[0][0], rel=1e-6) for row in found.distance.truth)  # noise
     assert found.start_distance.partition[0][-1] == 0.0 == found.start_distance.random[2][0]
+    seeds = [SeedImages.of(context, sizes.n_train, torch.float64, k, seeds=2) for k in range(2)]
+    ends = [bilevel_ends(affine_released(images, 1e-2), images.starts(LAMBDAS)[[-2]], sizes).x_hat for images in seeds]
+    by_seed = [images.distances(x_hat)["truth"].item() for images, x_hat in zip(seeds, ends, strict=True)]
+    assert found.distance.truth[-1][-2] == pytest.approx(sum(by_seed) / 2, rel=1e-5)
+    assert found.null_distance_to_truth == pytest.approx(sum(each.null_distance().item() for each in seeds) / 2)
+
+
+def test_walks(runs):
+    result = runs("landscape-bilevel")
+    found = result.metrics.connection
+    for route in found.only(*FREE, *BOXED).values():
+        assert route.solved and route.error < 1e-10 < 1e-3 < route.straight_error
+    assert found.level > found.sufficient > 0.55
+    first, second = (result.array(f"walk_{name}_frames") for name in BOXED)
+    assert first.shape == second.shape and first.shape[0] == 5 and torch.equal(first[-1], second[0])
+    assert 0 <= min(first.min(), second.min()) < max(first.max(), second.max()) <= 1
 
 
 def test_comparison_of_searches(runs):
     result = runs("landscape-decoreco")
-    found, searches = result.metrics, methods(result.metrics.variants)
-    assert set(DEEP) < set(searches) and list(searches)[0] == "bilevel"
-    for name in DEEP:
-        ended = [[fall < CONVERGED for fall in row] for row in searches[name].further_fall]
-        alike = [share in (0, 1) for row in searches[name].cells_converged for share in row]
-        assert not all(alike) or ended == [[share == 1 for share in row] for row in searches[name].cells_converged]
-    assert found.distance == searches["pixels"].distance and found.ncc == searches["pixels"].ncc
-    assert searches["span"].start_ncc and searches["bilevel"].ncc is searches["affine"].null_ncc is None
-    assert searches["pixels"].null_ncc == searches["span"].null_ncc == searches["recipe"].null_ncc
-    for each in searches.values():
-        assert all(row[0] == each.distance.truth[0][0] for row in each.distance.truth)  # λ₂ = 0: noise, whatever λ₁
-    for name, each in searches.items():
-        own = each.start_distance == searches["bilevel"].start_distance
-        assert own == (name != "span")  # our attack begins at the projected start
-        assert [row[-1] for row in each.noise_line_per_seed] == result.array(f"{name}_truth")[:, -1].tolist()
-    assert searches["affine"].distance.truth[-1][-1] < 0.1 < searches["affine"].distance.truth[-1][-2]
+    searches, fall = result.metrics.variants, result.array("further_fall")
+    assert set(searches) == set(METHODS)
+    ended = (fall < CONVERGED).double()[every_cell(LAMBDAS)].unflatten(0, (5, 5)).tolist()
+    assert searches.unprojected.cells_converged == ended
+    for found in searches.values():
+        shape = found.geometry
+        assert shape.barrier_mean >= 0 and shape.curvature.truth > 0 and shape.minima_to_partition >= 0
 
 
 # ---------------------------------------------------------------------------------------------------- the verdicts
@@ -217,7 +216,7 @@ def judged(compared, **methods):
 
 def test_smoothing_is_judged_on_five_counts(compared):
     def shape(barrier, curvature, minima=1.0):
-        g = compared.geometry
+        g = compared.variants.bilevel.geometry
         bent = replace(g.curvature, random=curvature)
         return {"geometry": replace(g, barrier_mean=barrier, curvature=bent, minima_to_partition=minima)}
 
@@ -236,8 +235,31 @@ def test_smoothing_is_judged_on_five_counts(compared):
 
 
 def test_equal_starts_are_searched_once(context):
-    images = SeedImages.of(context, SIZES["smoke"], 0, torch.float64)
+    images = SeedImages.of(context, SIZES["smoke"].n_train, torch.float64)
     starts = images.starts(LAMBDAS)
-    few, every = different(starts, LAMBDAS)
-    assert len(few) == 21 and torch.equal(few[every], starts)
+    few = starts[different_starts(LAMBDAS)]
+    assert len(few) == 21 and torch.equal(few[every_cell(LAMBDAS)], starts)
     assert len({tuple(row) for row in few.flatten(1)[:, :50].tolist()}) == 21
+
+
+# ---------------------------------------------------------------------------------------------------- the ends
+
+
+def test_a_search_has_ended_when_little_of_the_first_layer_can_still_be_removed():
+    """Against R at the best multipliers by SciPy's NNLS; large at noise, small after a long search."""
+    network, generator = three_layer(20, 30), torch.Generator().manual_seed(1)
+    truth, noise = torch.randn(2, 4, 30, generator=generator, dtype=torch.float64)
+    labels = half_and_half(4, dtype=torch.float64)
+    theta = network.flatten(network.init(generator, "small", dtype=torch.float64))
+    theta = train_to_kkt(network, truth, (labels + 1) / 2, theta, KKTSettings(300)).theta_star
+    weights, settings = Weights(network, theta), RecoverSettings(m=4, layer_weights=(1.0, 1.0, 1.0))
+    at_noise = further_fall(weights, noise[None], settings, 60)
+    assert at_noise.shape == (1,) and at_noise.item() > 0.2
+    fitted = certificate(network, theta, noise, (labels + 1) / 2, alpha=100.0, layer_weights=(1.0, 1.0, 1.0))
+    attack = tuned_attack(weights, labels, fitted.multipliers.clamp_min(1e-9)[None], 60, settings)
+    before = stationarity(weights, noise[None], fitted.multipliers[None] * labels)
+    after = reconstruct(attack, noise[None], 60).energy
+    torch.testing.assert_close(at_noise, (before.energy - after) / before.by_layer[:, 0], rtol=1e-2, atol=0)
+    attack = tuned_attack(weights, labels, torch.full((1, 4), 0.1, dtype=torch.float64), 4000, settings)
+    ended = reconstruct(attack, noise[None], 4000).x_hat
+    assert further_fall(weights, ended, settings, 60).item() < 0.2 * at_noise.item()

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from companion.chapters import kept, kept_sets, load, published, registry, sizes_at
-from companion.chapters.landscape.experiment_bilevel import boxed, routes
-from companion.chapters.landscape.experiment_decoreco import methods
+from companion.chapters.landscape.experiment_bilevel import BOXED, FREE
 from companion.chapters.leakage_attacks.story import as_published
 
 PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results"
@@ -58,11 +57,10 @@ def test_bilevel(metrics, sets):
 
 
 def test_decoreco(metrics):
-    random, partition = metrics("decoreco-random"), metrics("decoreco-partition")
+    random, partition = (metrics(f"decoreco-{name}").variants.reference for name in ("random", "partition"))
     assert random.matches.ncc_06 - random.null.ncc_06 <= 3
     assert partition.nearest_is_start_partition > partition.m / 2
-    pixels = partition.variants.pixels
-    assert pixels.moved_to_training > 5 * pixels.moved_to_held_out
+    assert partition.moved_to_training > 3 * partition.moved_to_held_out
     assert metrics("decoreco-adversary").networks >= 3
 
 
@@ -73,16 +71,12 @@ def test_separation(metrics):
 
 def test_landscapes(metrics, sets):
     assert all(found.converged == 1.0 for found in sets("landscape-bilevel"))
-    bilevel, compared = metrics("landscape-bilevel"), methods(metrics("landscape-decoreco").variants)
+    bilevel = metrics("landscape-bilevel")
     to_truth, ways = bilevel.distance.truth, bilevel.connection
-    assert bilevel.converged == 1.0
     assert to_truth[-1][-1] < 1e-6 < to_truth[-1][-2]
-    for way in routes(ways).values():
+    for way in ways.only(*FREE, *BOXED).values():
         assert way.error < 1e-10 < 1e-2 < way.straight_error and way.largest_step < 1.5 and way.solved
-    assert ways.level > ways.sufficient and all(0 <= way.lowest_pixel <= way.highest_pixel <= 1 for way in boxed(ways))
-    for found in compared.values():
-        rows = found.distance.truth
-        assert all(row[0] == pytest.approx(rows[0][0], rel=1e-3) for row in rows)  # λ₂ = 0: noise, whatever λ₁
+    assert ways.level > ways.sufficient
 
 
 def test_leakage(metrics):

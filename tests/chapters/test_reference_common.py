@@ -1,17 +1,15 @@
-"""What is said of an arm of the published recipe: shares, movement, and when it counts as converged."""
+"""What is said of an arm of the published recipe: shares, movement, and how far it came."""
 
 from __future__ import annotations
-
-from types import SimpleNamespace
 
 import pytest
 import torch
 
-from companion.chapters import reference_common as module
 from companion.chapters.reference_common import ReferenceArm, ReferenceSizes, arm_of, came_text, if_in_full, shares
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.haim_recipe import marks
 from recon.attacks.reconstruct import Reconstruction
+from recon.nets.gram import layer_norms
 from recon.nets.mlp import MLP
 from recon.released import Weights
 
@@ -27,7 +25,7 @@ def weights():
 def test_shares_are_what_is_left_of_every_layer(weights):
     generator = torch.Generator().manual_seed(1)
     x, multipliers = torch.randn(M, D, generator=generator), torch.rand(M, generator=generator)
-    by_layer, share = shares(weights, x, multipliers)
+    share = shares(weights, x, multipliers)
     theta = {name: value.double().requires_grad_() for name, value in weights.params.items()}
     c = multipliers.double() * half_and_half(M, dtype=torch.float64) / M
     passes = weights.network.passes(
@@ -39,42 +37,30 @@ def test_shares_are_what_is_left_of_every_layer(weights):
     )
     expected = sum(part.square().sum() for part in left)
     norm = theta["w1"].square().sum() + theta["b1"].square().sum()
-    assert by_layer[0] == pytest.approx(expected.item()) and share[0] == pytest.approx((expected / norm).item())
-    assert len(share) == 3
+    assert share[0] == pytest.approx((expected / norm).item()) and len(share) == 3
 
 
-def arm(weights, history, steps, published=None, monkeypatch=None):
-    at = marks(steps)
-    x_init = torch.ones(1, M, D)
+def test_an_arm_says_how_far_it_came(weights):
+    at = marks(100)
     trace = torch.zeros(len(at), 5)
-    trace[:, 0] = torch.linspace(2.0, 1.0, len(at))
-    trace[:, -1] = torch.linspace(0.0, 0.5, len(at))
-    accepted = {"multipliers": torch.ones(1, M), "x_init": x_init, "trace": trace}
-    found = Reconstruction(1.5 * x_init, history[-1:], history[:, None], steps, history[-1:] < 0, accepted)
-    monkeypatch.setattr(module, "ReferenceArm", SimpleNamespace)
-    monkeypatch.setattr(module, "STEPS", published)
-    return arm_of(found, weights, ReferenceSizes(steps=steps), "random", {}, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("published", "last", "converged"), [(100, 0.995, True), (100, 0.985, False), (101, 0.995, False)]
-)
-def test_converged_means_the_whole_budget_and_a_small_fall_at_its_end(weights, monkeypatch, published, last, converged):
-    history = torch.cat([torch.linspace(9.0, 1.0, 90), torch.linspace(1.0, last, 11)[1:]])
-    found = arm(weights, history, 100, published, monkeypatch)
-    assert found.converged is converged and found.fell == pytest.approx(1 - last, abs=1e-6)
-    assert found.moved == pytest.approx(0.5) and found.moved_least == pytest.approx(0.5)
-    assert 0 < found.fell_layer_1 < 0.2 and 0 < found.moved_last < 0.2
+    trace[:, 0] = torch.tensor([2.0 if mark <= 90 else 1.5 for mark in at])
+    accepted = {"multipliers": torch.ones(1, M), "x_init": torch.ones(1, M, D), "trace": trace}
+    found = Reconstruction(
+        1.5 * torch.ones(1, M, D), torch.ones(1), torch.ones(100, 1), 100, torch.ones(1) < 0, accepted
+    )
+    arm = arm_of(found, weights, ReferenceSizes(steps=100), "random", {"nearest_is_own_start": 3})
+    assert (arm.steps, arm.published_steps, arm.m, arm.nearest_is_own_start) == (100, 50_000, M, 3)
+    assert arm.moved == pytest.approx(0.5) and arm.fell_layer_1 == pytest.approx(0.25)
+    assert arm.start_share[0] == pytest.approx(2 / layer_norms(weights.network, weights.params)[0].item())
 
 
 def an_arm(**values):
-    whole = {"converged": True, "steps": 50_000, "published_steps": 50_000, "moved": 0.5, "fell_layer_1": 0.043}
+    whole = {"steps": 50_000, "published_steps": 50_000, "moved": 0.5, "fell_layer_1": 0.043}
     return ReferenceArm({**whole, "energy_share": [0.031, 0.9, 0.1], **values})
 
 
-@pytest.mark.parametrize("converged", [True, False])
-def test_a_verdict_comes_from_the_published_budget_whether_it_converged_or_not(converged):
-    whole, stopped = an_arm(converged=converged), an_arm(converged=converged, steps=49_999)
+def test_a_verdict_comes_from_the_published_budget():
+    whole, stopped = an_arm(), an_arm(steps=49_999)
     assert (if_in_full(whole, "partly"), if_in_full(stopped, "partly")) == ("partly", "undecided")
 
 

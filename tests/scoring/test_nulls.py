@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from recon.errors import ReconError
 from recon.scoring.matching import Counts, match_counts
-from recon.scoring.nulls import NULLS, NullTable, clears, means, null_candidates, null_curves, null_table
+from recon.scoring.nulls import NULLS, NullTable, clears, means, null_candidates, null_table
 
 SHAPE = (3, 32, 32)
 DIM = 3072
@@ -111,7 +111,6 @@ def test_degenerate_weights(w1):
         for name in ("span", "rows", "directions"):
             assert table.nulls[name] == Counts(0, 0, 0, 0, 0, 0)
             assert bool(found[name].any()) == bool(w1.any())
-        assert not any(null_curves(found, train)["span"] > 0.1)
 
 
 def test_excess_is_matches_minus_the_best_null():
@@ -171,15 +170,6 @@ def test_of_equal_nulls_the_first_is_named():
     table = null_table({"one": train[:2], "two": train[2:]}, train, held_out, mean, held_out[:2], SHAPE)
     assert [table.nulls[name].ncc_06 for name in ("one", "two", "held_out")] == [2, 2, 2]
     assert table.best_null_name.ncc_06 == "one"
-
-
-def test_curves_are_one_to_one_and_sorted():
-    train = noise(4, 1)
-    curve = null_curves({"two": torch.cat([train[2:3], train[2:3], train[:1] + noise(1, 7)])}, train)["two"]
-    best = torch.corrcoef(torch.cat([train[:1], train[:1] + noise(1, 7)]))[0, 1]
-    assert torch.allclose(curve[:2], torch.stack([torch.tensor(1.0), best]), atol=1e-5)
-    assert curve.shape == (4,) and (curve[2:].abs() < 0.1).all() and (curve.diff() <= 0).all()
-    assert null_curves({"one": train[:1]}, train)["one"][1:].abs().max() == 0  # nothing is left for the others
 
 
 def test_other_shapes():

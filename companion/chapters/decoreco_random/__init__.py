@@ -9,7 +9,7 @@ DECORECO_RANDOM = Experiment.of(
     name="decoreco-random",
     chapter="04-decoreco",
     section="4.4",
-    summary="DecoReco from an untuned N(0, 1) start fails, and why that is no protection",
+    summary="DecoReco from an untuned N(0, 1) start fails",
     cost="5 s, 1 min, five hours",
     paper_size={"n_train": 500, "width": 1000},
 )

@@ -34,7 +34,6 @@ class ReferenceTable:
         ("tuned", "float32"),
         ("random", "bfloat16"),
     )
-    biases: str = "all"
 
 
 SIZES = {
@@ -52,10 +51,10 @@ SIZES = {
 def compute(sizes: ReferenceTable, context: Context) -> Outcome[Metrics]:
     """One network, one run of the recipe after the other."""
     images = context.images(sizes.n_train)
-    weights, net = train_reference(context, images, sizes.width, sizes.biases)
+    weights, net = train_reference(context, images, sizes.width)
     arms, arrays = [], Tensors()
     for start, precision in sizes.arms:
-        recipe = ReferenceSizes(biases=sizes.biases, steps=sizes.steps, precision=precision)
+        recipe = ReferenceSizes(steps=sizes.steps, precision=precision)
         arm, own = run_arm(context, images, weights, recipe, start)
         arms.append(arm)
         arrays |= {f"{name}_{start}_{precision}": tensor for name, tensor in own.items()}

@@ -4,41 +4,34 @@ each."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.common import LAYER_1, ReleasedNet, attacked, match_table, nulls_of, train_released
-from companion.chapters.tables import MatchTable, flat
+from companion.chapters.base import Context, Outcome
+from companion.chapters.common import FALL, LAYER_1, ReleasedNet, match_table, nulls_of, train_released
 from companion.store.record import Record
-from recon.attacks.recover import WIDE, RecoverSettings, recover
-from recon.images.bundle import Bundle
+from recon.attacks.recover import WIDE, Recovered, RecoverSettings, recover
 from recon.training.kkt import certificate
-
-T = TypeVar("T")
-
 
 PARTS = ("truth", "partition", "random")
 
 
 class Metrics(Record):
-    """Energies are the share of layer 1 left unexplained with fitted multipliers, relative to ‖θ₁‖²: of the images as
-    they are, and after the attack from them · converged: whether the attack's own energy had, as
-    `companion.chapters.common.FALL` has it; None in a run made before this was measured. The rest are the fields
-    of `companion.chapters.tables.MatchTable`. With the fields of `Trained`.
+    """Energies are the share of layer 1 left unexplained with fitted multipliers, relative to ‖θ₁‖² · converged: of
+    the attack's own energy, see `companion.chapters.common.FALL`.
 
-    energy_fitted: One value for n images each: the training images, those of the partition, noise.
-    energy_after_attack: Of what the attack makes of each start; and of its usual run from noise, with twice as many
-    candidates.
+    energy_fitted: Of n images each, as they are: the training images, those of the partition, noise.
+    energy_after_attack: Of what the attack makes of each.
+    matches_after_attack, best_null_after_attack, best_null_name_after_attack: Of what it makes of the partition, see
+    `recon.scoring.nulls.NullTable`.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Equal footing: a net trained for `train_steps` into the KKT regime, and the attack's settings; it is also run
-    with as many candidates as images."""
+    """Equal footing: a net trained for `train_steps` into the KKT regime, and the attack's settings, but for as many
+    candidates as images."""
 
     n_train: int
     width: int
@@ -65,19 +58,8 @@ SIZES = {
 }
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """The attack from one start: its energy with fitted multipliers, what it found, whether it had converged, and
-    arrays."""
-
-    energy: float
-    table: MatchTable
-    converged: bool
-    arrays: Tensors
-
-
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Three sets of images at equal number and budget; and the attack as it is usually run."""
+    """Three sets of images at equal number and budget, as they are and as starts of the attack."""
     images = context.images(sizes.n_train)
     released = train_released(context, images, sizes.width, sizes.train_steps)
     alpha = sizes.attack.alpha
@@ -87,25 +69,32 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         partition=fitted_energy(released, images.init, images.init_y, alpha),
         random=fitted_energy(released, noise, images.y, alpha),
     )
-    truth_order, start_order = images.y.argsort(stable=True), images.init_y.argsort(stable=True)
-    x_train, x_init = images.train[truth_order], images.init[start_order]
+    order = images.y.argsort(stable=True)  # the attack's labels: −1 first
+    x_train, x_init = images.train[order], images.init[images.init_y.argsort(stable=True)]
     settings = replace(sizes.attack, m=sizes.n_train, restarts=1, distinct=1.0)
-    truth = _attempt("truth", settings, context, images, released, x_train)
-    partition = _attempt("partition", settings, context, images, released, x_init)
-    random = _attempt("random", settings, context, images, released, None)
-    full = recover(released.weights, sizes.attack, context.stream("kkt.attack"), context.checkpoints.inside("full"))
-    after = Record(
-        truth=truth.energy,
-        partition=partition.energy,
-        random=random.energy,
-        **{"random, 2n candidates": fitted_energy(released, full.x_hat, (full.labels + 1) / 2, alpha)},
+
+    def attacked(name: str, start: Tensor | None) -> Recovered:
+        checkpoints = context.checkpoints.inside(name)
+        return recover(released.weights, settings, context.stream("kkt.attack"), checkpoints, start)
+
+    found = {name: attacked(name, start) for name, start in zip(PARTS, (x_train, x_init, None), strict=True)}
+    end = found["partition"]
+    nulls = nulls_of(context, images, released.network, released.theta_star, len(end.x_hat), end.basis)
+    table = match_table(end.x_hat, images, nulls)
+    metrics = Metrics(
+        n_train=sizes.n_train,
+        energy_fitted=before,
+        energy_after_attack=Record(
+            **{k: fitted_energy(released, each.x_hat, (each.labels + 1) / 2, alpha) for k, each in found.items()}
+        ),
+        matches_after_attack=Record(partition=table.matches),
+        best_null_after_attack=Record(partition=table.best_null),
+        best_null_name_after_attack=Record(partition=table.best_null_name),
+        converged=Record(**{name: converged(each.history[:, 0]) for name, each in found.items()}),
     )
-    tables = Record(truth=truth.table, partition=partition.table, random=random.table)
-    converged = Record(truth=truth.converged, partition=partition.converged, random=random.converged)
-    arrays = {"x_train": x_train, "mean": images.mean, "y": images.y[truth_order], "x_init": x_init}
-    for attempt in (truth, partition, random):
-        arrays |= attempt.arrays
-    return Outcome(_metrics(sizes, released, before, after, tables).but(converged=converged), arrays)
+    arrays = {"x_train": x_train, "mean": images.mean, "y": images.y[order], "x_init": x_init}
+    arrays |= {f"x_hat_{name}": each.x_hat for name, each in found.items()}
+    return Outcome(metrics, arrays | {f"history_{name}": each.history[:, 0] for name, each in found.items()})
 
 
 def fitted_energy(released: ReleasedNet, x: Tensor, y: Tensor, alpha: float) -> float:
@@ -114,31 +103,6 @@ def fitted_energy(released: ReleasedNet, x: Tensor, y: Tensor, alpha: float) -> 
     return found.residual_by_layer[0].item() ** 2
 
 
-def _attempt(
-    name: str, settings: RecoverSettings, context: Context, images: Bundle, released: ReleasedNet, start: Tensor | None
-) -> Attempt:
-    found = recover(released.weights, settings, context.stream("kkt.attack"), context.checkpoints.inside(name), start)
-    energy = fitted_energy(released, found.x_hat, (found.labels + 1) / 2, settings.alpha)
-    nulls = nulls_of(context, images, released.network, released.theta_star, len(found.x_hat), found.basis)
-    table = match_table(found.x_hat, images, nulls)
-    converged = bool(attacked(found, 0.0).converged)
-    return Attempt(energy, table, converged, {f"x_hat_{name}": found.x_hat, f"history_{name}": found.history[:, 0]})
-
-
-def _metrics(sizes: Sizes, released: ReleasedNet, before: Record, after: Record, tables: Record) -> Metrics:
-    """One column of the tables a field."""
-    truth, partition, random = tables.truth, tables.partition, tables.random
-    return Metrics(
-        n_train=sizes.n_train,
-        **flat(released.metrics()),
-        energy_fitted=before,
-        energy_after_attack=after,
-        matches_after_attack=Record(truth=truth.matches, partition=partition.matches, random=random.matches),
-        null_after_attack=Record(truth=truth.null, partition=partition.null, random=random.null),
-        nulls_after_attack=Record(truth=truth.nulls, partition=partition.nulls, random=random.nulls),
-        best_null_after_attack=Record(truth=truth.best_null, partition=partition.best_null, random=random.best_null),
-        best_null_name_after_attack=Record(
-            truth=truth.best_null_name, partition=partition.best_null_name, random=random.best_null_name
-        ),
-        excess_after_attack=Record(truth=truth.excess, partition=partition.excess, random=random.excess),
-    )
+def converged(history: Tensor) -> bool:
+    """Whether an energy (steps,) fell by less than `FALL` of itself over the last tenth of the steps."""
+    return 1 - (history[-1].double() / history[max(int(0.9 * len(history)) - 1, 0)].double()).item() < FALL

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -11,16 +10,10 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.common import kept_arrays, match_table, nulls_of
-from companion.chapters.decoreco_tuned.ranking import ranking, shown_ranks
-from companion.chapters.reference_common import (
-    STARTS,
-    ReferenceSizes,
-    arm_of,
-    train_reference,
-    where_ended,
-)
+from companion.chapters.decoreco_tuned.ranking import ranking
+from companion.chapters.reference_common import STARTS, ReferenceSizes, arm_of, train_reference
 from companion.chapters.rounded import RoundedProducts, product_error
-from companion.chapters.tables import Counts, flat
+from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.attacks.haim_recipe import ALPHA, STEPS, PublishedSettings, recover_as_published
 from recon.errors import ReconError
@@ -29,30 +22,17 @@ from recon.images.pool import ImagePool
 from recon.nets.gram import gram
 from recon.released import Weights
 from recon.scoring.matching import one_to_one, padded
-from recon.scoring.nulls import null_curves
 
 
 class Metrics(Record):
-    """The published recipe from the tuned scale of its start: the network that it attacks, how far it came and what it
-    matched, and Figs. 6 to 8 of its m results.
+    """arm: the published recipe from the tuned scale of its start, a `ReferenceArm` without the fields of `Ended`.
 
-    shown: The natural-looking reconstructions that contribute most, in that order, in the list of all
-    `reconstructions` by similarity to the nearest training image. natural: of all, how many look so · rank,
-    rank_ssim: in the list by NCC, by SSIM, 1 is the most similar · ncc: to the nearest training image · true: more
-    like it than chance explains · held_out_rank: median rank in the lists made with images that nobody trained on ·
-    count: how many are true; high: how many rank among the first ten; held_out_: the same on average with such
-    images · p_value: share of those lists with as many true · top40_true: of the `top40` that contribute most, with
-    held-out images held_out_top40_true · blends: NCC that 1 % of the blends exceed, or the least that any
-    reconstruction has to, if that is more · similar: in the paper's order; None in runs before it.
+    shown: Of the `top40` of its m results that contribute most, top40_true are more like a training image than chance
+    explains.
     shown.similar: The paper's order: natural-looking reconstructions by SSIM with the nearest training image, the
-    first `top`. true: of these, more like it than chance and blends explain · held_out_true: the same on average
-    with images that nobody trained on · p_value: share of the lists of such images with as many.
+    first `top`; None in runs before it. true: of these, more like it than chance and blends explain · held_out_true:
+    the same on average with images that nobody trained on · p_value: share of the lists of such images with as many.
     """
-
-    @property
-    def nulls(self) -> dict[str, Counts]:
-        """Those of `arm`."""
-        return self.arm.nulls
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,23 +61,19 @@ def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
 
 
 def null_arrays(nulls: Tensors, images: Bundle, shown: int = 10) -> Tensors:
-    """Per null the sorted NCC (n,) of the training images; and of each its best candidates (≤ shown, d) with the rows
-    of the training images they match."""
-    arrays = {f"null_ncc_{name}": curve for name, curve in null_curves(nulls, images.train).items()}
+    """Per null its best candidates (≤ shown, d), the rows of the training images they match, and their NCC."""
+    arrays = Tensors()
     for name, x in nulls.items():
         candidates = padded(x, len(images.train))
         match = one_to_one(images.train, candidates)
         best = match.score.argsort(descending=True)[:shown]
         arrays |= {f"null_best_{name}": candidates[match.index[best]], f"null_best_row_{name}": best}
+        arrays[f"null_ncc_{name}"] = match.score[best]
     return arrays
 
 
 START = "tuned"
-
-
 EXACT = 1e-5  # a relative error of a product above which its operands were rounded
-
-
 ROUNDED = "bfloat16 operands"  # unlike "bfloat16", which is a wish: see `recon.attacks.haim_recipe.products_in`
 
 
@@ -107,24 +83,21 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     said = ReferenceSizes(steps=sizes.steps, precision=ROUNDED if sizes.rounded else "float32")
     if not sizes.rounded and context.device.type == "cpu" and (error := product_error()) > EXACT:
         raise ReconError(f"products are to be float32, and this processor rounds them: a relative error of {error:.0e}")
-    weights, net = train_reference(context, images, sizes.width, said.biases)
-    began, m = time.perf_counter(), 2 * sizes.n_train
-    checkpoint = context.checkpoints.at(f"published-{START}")
+    weights, _ = train_reference(context, images, sizes.width)
     with RoundedProducts() if sizes.rounded else nullcontext():
-        settings = PublishedSettings(m, sizes.steps, STARTS[START])
+        settings = PublishedSettings(2 * sizes.n_train, sizes.steps, STARTS[START])
+        checkpoint = context.checkpoints.at(f"published-{START}")
         found = recover_as_published(weights, settings, context.stream("kkt.attack"), checkpoint)
-    seconds = time.perf_counter() - began
-    x_hat, x_init, multipliers = found.x_hat[0], found.accepted["x_init"][0], found.accepted["multipliers"][0]
-    nulls = nulls_of(context, images, weights.network, weights.theta_star, m)
-    table = flat(match_table(x_hat, images, nulls)) | flat(where_ended(x_hat, x_init, images, nulls))
-    share = contribution(weights, x_hat, multipliers)
+    x_hat = found.x_hat[0]
+    nulls = nulls_of(context, images, weights.network, weights.theta_star, len(x_hat))
+    arm = arm_of(found, weights, said, START, flat(match_table(x_hat, images, nulls)))
+    share = contribution(weights, x_hat, found.accepted["multipliers"][0])
     order = share.argsort(descending=True, stable=True)
     blends, stream = torch.cat([nulls["span"], nulls["mixtures"]]), context.stream("separation.others")
     others = gallery(context.pool, images.train_index, images.mean)
     listed = ranking(x_hat[order], images.train, others, blends, images.mean, images.shape, stream)
-    arm = arm_of(found, weights, said, START, table, seconds)
-    metrics = Metrics(n_train=sizes.n_train, m=m, net=net, arm=arm, shown=shown_ranks(listed))
-    arrays = {"x_hat": x_hat[order], "contribution": share[order], "trace": found.accepted["trace"]}
+    arrays = {"x_hat": x_hat[order], "contribution": share[order]}
+    metrics = Metrics(n_train=sizes.n_train, arm=arm, shown=listed)
     return Outcome(metrics, {**arrays, **kept_arrays(images), **null_arrays(nulls, images)})
 
 

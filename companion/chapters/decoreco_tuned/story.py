@@ -77,7 +77,7 @@ def plot_best(result: Result[PublishedMetrics], n: int = 7) -> Figure:
     train, x_hat = result.array("x_train"), result.array("x_hat")
     match = one_to_one(train, x_hat)
     picked = match.score.argsort(descending=True)[:n]
-    nulls = result.metrics.nulls
+    nulls = result.metrics.arm.nulls
     name = max(FREE_NULLS, key=lambda each: nulls[each].ncc_06)
     free = train.norm(dim=1).median() * normalize(result.array(f"null_best_{name}")[:n], dim=1)
     words = FREE_NULLS[name].replace(" of ", "\nof ").replace("of training images", "of training\nimages")

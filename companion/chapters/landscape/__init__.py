@@ -17,7 +17,7 @@ BILEVEL = Experiment.of(
     name="landscape-bilevel",
     chapter="05-landscape",
     section="4.5",
-    summary="25 starts between truth, partition and noise for the affine bilevel problem, and a fine map",
+    summary="25 starts between truth, partition and noise for the affine bilevel problem, and walks between solutions",
     cost="10 s, 1 min, 5 min",
 )
 DECORECO = Experiment.of(
@@ -26,7 +26,7 @@ DECORECO = Experiment.of(
     name="landscape-decoreco",
     chapter="05-landscape",
     section="4.5",
-    summary="the same starts for DecoReco, on its own net and on the bilevel problem's",
+    summary="energies between the ends of DecoReco and of the bilevel attack, on the same net and on a deeper one",
     cost="15 s, 1 min, hours",
     paper_size={"width": 1000},
 )

@@ -15,8 +15,7 @@ from recon.scoring.metrics import Shape
 def set_distances(x_hat: Tensor, sets: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
     """Mean L2 distance of images x_hat (S, n, d) in [0, 1] to their neighbours in each set (k, d); (S,) each.
 
-    The neighbour is the most alike by SSIM, as in Runkel et al. (2024), §4.5, or the nearest by L2: keys "NAME" and
-    "NAME_l2".  shape: (C, H, W).
+    The neighbour is the most alike by SSIM, as in Runkel et al. (2024), §4.5.  shape: (C, H, W).
     """
     rows, starts = x_hat.flatten(0, 1), x_hat.shape[:2]
     found = {}
@@ -24,7 +23,6 @@ def set_distances(x_hat: Tensor, sets: Mapping[str, Tensor], shape: Shape) -> di
         members = members.to(rows)
         neighbour = members[nearest(rows, members, "ssim", shape).index]
         found[name] = (rows - neighbour).norm(dim=-1).unflatten(0, starts).mean(-1)
-        found[f"{name}_l2"] = nearest(rows, members, "l2").score.unflatten(0, starts).mean(-1)
     return found
 
 

@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.landscape.distances import set_distances
 from companion.chapters.landscape.experiment_bilevel import bilevel_run
 from companion.chapters.landscape.shared import SETS, SeedImages, Sizes
-from companion.chapters.reference_common import row_before, shares
+from companion.chapters.reference_common import fell_layer_1
 from companion.chapters.rounded import RoundedProducts
 from companion.store.record import Record
 from recon.analysis.landscape import mixed_starts
-from recon.attacks.haim_recipe import STEPS, PublishedSettings, marks, recover_as_published
+from recon.attacks.haim_recipe import STEPS, PublishedSettings, recover_as_published
 from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import nearest
@@ -34,8 +33,8 @@ class Metrics(Record):
 
     cells: The published recipe from one start: where it begins and ends, and where the bilevel attack ends from
     there. ncc: mean NCC of what it ends at with the most alike of each set, which no norm of an image moves ·
-    energy_share: by layer, of ‖θ_l‖², what is left unexplained · fell_layer_1: share by which layer 1's energy fell
-    over the last tenth of the steps · moved: mean of ‖x − x_init‖ / ‖x_init‖.
+    fell_layer_1: share by which layer 1's energy fell over the last tenth of the steps · moved: mean of
+    ‖x − x_init‖ / ‖x_init‖.
     cells.start: Of a set of images to their neighbours in each set, by SSIM.
     """
 
@@ -66,19 +65,11 @@ class RecipeSizes(Sizes):
 
 
 SIZES = {
-    "smoke": RecipeSizes(
-        n_train=10, seeds=1, steps=100, pairs=2, points=3, line_points=5, width=32, recipe_steps=60, scaled=True
-    ),
-    "laptop": RecipeSizes(
-        n_train=20, seeds=1, steps=1500, pairs=2, points=3, line_points=5, width=300, recipe_steps=500, scaled=True
-    ),
+    "smoke": RecipeSizes(n_train=10, steps=100, width=32, recipe_steps=60, scaled=True),
+    "laptop": RecipeSizes(n_train=20, steps=1500, width=300, recipe_steps=500, scaled=True),
     "paper": RecipeSizes(
         n_train=100,
-        seeds=1,
         steps=4000,
-        pairs=2,
-        points=3,
-        line_points=5,
         width=1000,
         recipe_steps=STEPS,
         scaled=True,
@@ -88,7 +79,7 @@ SIZES = {
 
 def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
     """One network, and the recipe from each of the starts; the bilevel attack from the same ones."""
-    images = SeedImages.of(context, sizes, 0, torch.float32)
+    images = SeedImages.of(context, sizes.n_train, torch.float32)
     theta = context.sweep(partial(_net, sizes, context), ["net"], label="network")["net"]["theta"]
     names = [f"cell-{k}" for k in range(len(sizes.cells))]
     found = context.sweep(partial(_cell, sizes, context, theta), names, label="recipe")
@@ -104,7 +95,6 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
                 end=_distances(run["x_hat"], images),
                 ncc=_ncc(run["x_hat"], images),
                 bilevel=Record(**{key: bilevel[key][row].item() for key in SETS}),
-                energy_share=run["share"].tolist(),
                 fell_layer_1=run["fell"].item(),
                 moved=run["moved"].item(),
             )
@@ -123,7 +113,7 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
 
 def _net(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
     """Trained on the truth as the reference did, with biases in all layers."""
-    images = SeedImages.of(context, sizes, 0, torch.float32)
+    images = SeedImages.of(context, sizes.n_train, torch.float32)
     network, x = _network(sizes, images), images.truth - images.truth.mean(0)
     theta_init = network.flatten(network.init(context.stream("landscape.weights"), "small")).to(x)
     return {"theta": train_to_kkt(network, x, images.y, theta_init, KKTSettings.gradient_flow()).theta_star}
@@ -135,7 +125,7 @@ def _network(sizes: RecipeSizes, images: SeedImages) -> MLP:
 
 def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Tensors:
     """Where the recipe ends from one start, in pixels, and how far it came."""
-    images = SeedImages.of(context, sizes, 0, torch.float32)
+    images = SeedImages.of(context, sizes.n_train, torch.float32)
     weights, mean = Weights(_network(sizes, images), theta), images.truth.mean(0)
     one, two = (torch.tensor([value]) for value in sizes.cells[int(name.removeprefix("cell-"))])
     start = mixed_starts(images.truth, images.partition, images.random, one, two)[0, 0] - mean
@@ -144,18 +134,16 @@ def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Ten
     with RoundedProducts() if sizes.rounded else nullcontext():
         found = recover_as_published(weights, settings, context.stream("kkt.attack"), place, start)
     x_hat, trace = found.x_hat[0], found.accepted["trace"]
-    before = row_before(trace, marks(sizes.recipe_steps), 0.9 * sizes.recipe_steps)
     return {
         "x_hat": x_hat + mean,
-        "share": torch.tensor(shares(weights, x_hat, found.accepted["multipliers"][0])[1], dtype=torch.float64),
-        "fell": 1 - trace[-1, 0] / before[0],
+        "fell": fell_layer_1(trace, sizes.recipe_steps),
         "moved": trace[-1, -1].clone(),
         "trace": trace,
     }
 
 
 def _bilevel(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
-    return bilevel_run(sizes, context, 0)
+    return bilevel_run(sizes, SeedImages.of(context, sizes.n_train, torch.float64))
 
 
 def _ncc(x: Tensor, images: SeedImages) -> Record:
@@ -168,5 +156,4 @@ def _ncc(x: Tensor, images: SeedImages) -> Record:
 
 def _distances(x: Tensor, images: SeedImages) -> Record:
     """Of images x (n, d) in pixels."""
-    found = set_distances(x[None], images.sets(), images.shape)
-    return Record(**{key: found[key].item() for key in SETS})
+    return Record(**{key: value.item() for key, value in images.distances(x[None]).items()})

@@ -1,8 +1,8 @@
-"""§4.5's sentences on the bilevel landscape, and its conjecture; those on DecoReco are in `claims_recipe`."""
+"""§4.5's sentences on the bilevel landscape, and whether its solutions are connected."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from companion.chapters.landscape.experiment_bilevel import BilevelSizes, free
+from companion.chapters.landscape.experiment_bilevel import BOXED, BilevelSizes, free
 from companion.chapters.landscape.experiment_bilevel import Metrics as BilevelMetrics
 from companion.chapters.landscape.shared import Grid
 from companion.chapters.pictures import PAGE, heatmap, letters_on
@@ -19,8 +19,6 @@ from companion.store.record import Record
 from companion.store.results import Claim, Result, verdict
 
 ROUNDING = 1e-10  # relative error of a classifier below which it counts as the same, in float64
-
-
 STRIDE = 1.5  # longest step of a curve, relative to the straight segment's, below which neighbours stay neighbours
 
 CALLED = {"truth": "training", "partition": "partition", "random": "noise"}
@@ -165,28 +163,21 @@ def heatmaps(
     axes[0].set_ylabel(f"{label}\nλ₂ (noise → image)")
 
 
-def highest(distances: Iterable[Record]) -> float:
-    """Of all, for a shared scale."""
-    return max(float(np.max(values)) for distance in distances for values in distance.only(*CALLED).values())
-
-
 @heatmap
 def plot_maps(result: Result[BilevelMetrics]) -> Figure:
     """Fig. 10a: the bilevel end points; below, the starts themselves."""
     metrics = result.metrics
     figure, axes = plt.subplots(2, 3, figsize=(PAGE, 5.5))
-    top = highest([metrics.distance, metrics.start_distance])
+    both = (metrics.distance, metrics.start_distance)
+    top = max(float(np.max(values)) for distance in both for values in distance.only(*CALLED).values())
     heatmaps(axes[0], metrics.distance, metrics.lambda1, top, "end point", metrics.cells_converged)
     heatmaps(axes[1], metrics.start_distance, metrics.lambda1, top, "start")
     return figure
 
 
-LEGS = ("box_partition", "box_random")  # of the walk, with pixels in [0, 1]
-
-
 def walk_frames(result: Result[BilevelMetrics]) -> tuple[Tensor, list[float]]:
     """Both legs with pixels in [0, 1] as one: images (frames, k, d), and the error of every frame."""
-    legs = [(result.array(f"walk_{name}_frames"), result.array(f"walk_{name}_error")) for name in LEGS]
+    legs = [(result.array(f"walk_{name}_frames"), result.array(f"walk_{name}_error")) for name in BOXED]
     (first, first_error), (second, second_error) = legs
     return torch.cat([first, second[1:]]), [*first_error.tolist(), *second_error[1:].tolist()]
 

@@ -1,4 +1,4 @@
-"""§4.5's sentences on the bilevel landscape, and its conjecture; those on DecoReco are in `claims_recipe`."""
+"""§4.5's conjecture."""
 
 from __future__ import annotations
 
