@@ -38,7 +38,7 @@ class Metrics(Record):
     random order have a correlation as large.
 
     networks: One network, layer by layer from the image on. rd: rank deficiency of each layer's system ·
-    generic_rd: by the formula in the layer's shape · condition: condition number · unknowns: dim x_{i−1} · c: the
+    generic_rd: by the formula in the layer's shape · unknowns: dim x_{i−1} · c: the
     security metric c(M) · published_…: in Table 1.
     """
 
@@ -96,12 +96,12 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 def ranks(name: str, attacked: Attacked, found: Victims) -> Record:
     """One row of Table 1, at the first victim."""
     network = attacked.network
-    each = [numerical_rank(u) for u in systems(network, attacked.theta, found.x[:1], found.labels[:1])]
-    deficiencies = [rank.deficiency for rank in each]
+    deficiencies = [
+        numerical_rank(u).deficiency for u in systems(network, attacked.theta, found.x[:1], found.labels[:1])
+    ]
     return Record(
         rd=deficiencies,
         generic_rd=generic_deficiencies(network),
-        condition=[rank.condition for rank in each],
         unknowns=[math.prod(shape) for shape in network.image_shapes()[:-1]],
         c=security_metric(deficiencies),
         published_rd=list(PUBLISHED_RANK[name][0]),
