@@ -167,9 +167,9 @@ def test_an_image_is_hidden_from_the_noise_after_which_nothing_is_better_than_gr
     def rows(*errors):
         return [Record(z=10.0**k, mse=[error] * 2, predicted=[error] * 2, rgap=None) for k, error in enumerate(errors)]
 
-    assert hidden_from(rows(0.001, 0.09, 0.1), [0.1, 0.1]) == 10.0
-    assert hidden_from(rows(0.1, 0.001, 0.1), [0.1, 0.1]) == 100.0  # not from 1: it comes back
-    assert hidden_from(rows(0.1, 0.1, 0.001), [0.1, 0.1]) is None
+    assert hidden_from(rows(0.001, 0.09, 0.1), 0.1) == 10.0
+    assert hidden_from(rows(0.1, 0.001, 0.1), 0.1) == 100.0  # not from 1: it comes back
+    assert hidden_from(rows(0.1, 0.1, 0.001), 0.1) is None
 
 
 def test_every_attack_runs_once_and_serves_the_sweeps_too():

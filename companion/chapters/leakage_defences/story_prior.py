@@ -14,15 +14,11 @@ from torch import Tensor
 from companion.chapters.leakage_defences.experiment import SMALL
 from companion.chapters.leakage_defences.experiment_prior import Metrics as PriorMetrics
 from companion.chapters.leakage_defences.experiment_prior import PriorSizes
-from companion.chapters.leakage_defences.story import COLOURS, _private
+from companion.chapters.leakage_defences.story import COLOURS, NO_BETTER, hidden_from, private_band
 from companion.chapters.pictures import FREE, PAGE, REFERENCE, chart, image_rows
-from companion.store.record import Record
 from companion.store.results import Claim, Result
 
 TENTH = 0.1  # of the gradient's norm on every entry
-
-
-NO_BETTER = 0.8  # of the better null's error: what counts as nothing left
 
 
 WHOLE = "photographs' mean and covariance"
@@ -36,16 +32,6 @@ def claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
 def null_of(metrics: PriorMetrics, name: str) -> float:
     """The lower typical error of two guesses that see no gradient: a grey image, and the mean of public ones."""
     return min(mean(metrics.grey[name]), mean(metrics.mean[name]))
-
-
-def hidden_from(rows: list[Record], null: float) -> float | None:
-    """The least z from which on the most probable image's error stays above `NO_BETTER` of the null's."""
-    hides = None
-    for row in reversed(rows):
-        if mean(row.mse) < NO_BETTER * null:
-            break
-        hides = row.z
-    return hides
 
 
 def in_words(z: float | None) -> str:
@@ -112,7 +98,7 @@ def plot_prior(result: Result[PriorMetrics]) -> Figure:
     ax.plot([], [], "--", color=REFERENCE, label="knows single\npixels")
     ax.set_ylim(bottom=0)
     ax.axhline(mean, color=FREE, linestyle=":", label="mean public\nimage (null)")
-    _private(ax, metrics.privacy)
+    private_band(ax, metrics.privacy)
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 
