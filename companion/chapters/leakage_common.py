@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -76,9 +75,9 @@ class Victims:
         return Victims.of(pool, tuple(pool.index[np.resize(first, CLASSES)].tolist())[:count])
 
 
-def beside(table: Record, *names: str) -> dict[str, Any]:
-    """The rows of a table, by name, that lie beside what has these names."""
-    return {name: row for name, row in table.items() if name not in names}
+def networks_in(table: Record) -> dict[str, Record]:
+    """The rows of networks of Table 1, by name."""
+    return {name: row for name, row in table.items() if name.removesuffix(PRE_TRAINED) in TABLE_1}
 
 
 def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:

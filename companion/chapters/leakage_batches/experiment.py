@@ -35,8 +35,8 @@ class Metrics(Record):
     images within half a grey level, of the best start by residual · mse: mean over images, each with its own ·
     residual: ‖h(x) − h*‖/‖h*‖ · certified: whether the adversary may be sure: the residual is rounding, and at x̂
     nothing is missing.
-    clients: A client's k local steps. found: by Gauss–Newton through the steps · naive_found: by taking the update
-    for one mean gradient.
+    clients: A client's k local steps. found, mse: by Gauss–Newton through the steps · naive_found: by taking the
+    update for one mean gradient.
     labels: Share of wrong labels by `label_counts`, mean over draws: at the start, after training, and for equal
     counts.
     separated: The first layer's gradient of n images unmixed. within: images to which the nearest source, scaled by
@@ -174,7 +174,12 @@ def solve_client(sizes: Sizes, context: Context, k: int) -> Tensors:
 def client(k: int, found: Tensors) -> Record:
     """One client against the truth."""
     truth = found["truth"]
-    return Record(k=k, found=count_found(found["x_hat"], truth), naive_found=count_found(found["naive"], truth))
+    return Record(
+        k=k,
+        found=count_found(found["x_hat"], truth),
+        mse=mse(found["x_hat"], truth).mean().item(),
+        naive_found=count_found(found["naive"], truth),
+    )
 
 
 # --------------------------------------------------------------------------------------------------- labels

@@ -40,7 +40,7 @@ SMALL = ("one convolution", "fully connected")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attacked:
+class AttackSizes:
     """networks: of Table 1, or `SMALL` on images averaged down to 16 × 16 · images: attacked, of all classes ·
     table_images: attacked on networks of Table 1, where one takes minutes."""
 
@@ -54,7 +54,7 @@ class Attacked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes(Attacked):
+class Sizes(AttackSizes):
     """noise: multipliers z, N(0, z² C²) on every entry of a gradient that is clipped to the norm C · deficient:
     networks whose c(M) is computed under noise."""
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import PRIOR, Victims, inputs, pixels
-from companion.chapters.leakage_defences.experiment import SMALL, Attacked, averaged, privacy, released
+from companion.chapters.leakage_defences.experiment import SMALL, AttackSizes, averaged, privacy, released
 from companion.chapters.leakage_defences.map_estimate import GaussianPrior, map_estimate
 from companion.store.record import Record
 from recon.images.pool import ImagePool
@@ -31,7 +31,7 @@ class Metrics(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PriorSizes(Attacked):
+class PriorSizes(AttackSizes):
     """noise: multipliers z on `SMALL` · table_noise: on networks of Table 1."""
 
     table_images: int = 3

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import CERTAIN, FOUND, Attacked, Victims, beside, pixels
+from companion.chapters.leakage_common import CERTAIN, FOUND, Attacked, Victims, networks_in, pixels
 from companion.chapters.leakage_networks import TABLE_1
 from companion.store.record import Record
 from recon.analysis.identifiability import determined, security_metric
@@ -36,7 +36,7 @@ class Metrics(Record):
     @property
     def networks(self) -> dict[str, Record]:
         """Each by name."""
-        return beside(self, "n_images", "grey_mse")
+        return networks_in(self)
 
 
 @dataclass(frozen=True, kw_only=True)
