@@ -54,8 +54,10 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Five questions, one after the other."""
     units = [f"batch {k}" for k in range(len(sizes.batches))] + [f"client {k}" for k in sizes.local_steps]
     runs = context.sweep(partial(unit_of, sizes, context), units, "batches")
-    shown = runs[f"batch {sizes.batches.index(sizes.shown)}"]
-    arrays: Tensors = {name: pixels(shown[name]) for name in ("truth", "x_hat")}
+    arrays: Tensors = {}
+    if sizes.shown in sizes.batches:
+        shown = runs[f"batch {sizes.batches.index(sizes.shown)}"]
+        arrays = {name: pixels(shown[name]) for name in ("truth", "x_hat")}
     unmixed, pictures = separations(sizes, context)
     mixed, by_row = mixtures_of_rows(sizes, context)
     metrics = Metrics(

@@ -37,8 +37,8 @@ class Metrics(Record):
     random order have a correlation as large.
 
     networks: One network, layer by layer from the image on. rd: rank deficiency of each layer's system ·
-    generic_rd: by the formula in the layer's shape · unknowns: dim x_{i−1} · c: the
-    security metric c(M) · published_…: in Table 1.
+    generic_rd: by the formula in the layer's shape · unknowns: dim x_{i−1} · c: the security metric c(M) ·
+    published_…: in Table 1.
     """
 
     @property
