@@ -136,12 +136,6 @@ def count_found(x_hat: Tensor, truth: Tensor) -> int:
     return int(((x_hat - truth).abs().flatten(1).amax(1) <= FOUND).sum())
 
 
-def interval(values: np.ndarray) -> tuple[float, float]:
-    """Central 95 % of Student's t for the mean of values (images,): honest for few images, where a bootstrap is not."""
-    half = float(student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
-    return float(values.mean()) - half, float(values.mean()) + half
-
-
 def spearman(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
     """Spearman's ρ along an axis: the correlation of ranks, ties at their mean; 0 where one side does not vary.
 
@@ -169,7 +163,8 @@ def more_than_half(successes: int, trials: int) -> bool:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Geometric mean over images, and its central 95 % by Student's t over images; one image has no interval."""
+    """Geometric mean over images, and its central 95 % by Student's t over images, honest for few of them, where a
+    bootstrap is not; one image has no interval."""
 
     mean: float
     low: float
@@ -180,8 +175,8 @@ class Ratio:
         """From log10 of each image's ratio, (images,)."""
         if len(logs) < 2:
             return Ratio(float(10 ** logs.mean()), 0.0, math.inf)
-        low, high = interval(logs)
-        return Ratio(float(10 ** logs.mean()), 10**low, 10**high)
+        half = float(student.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs)))
+        return Ratio(float(10 ** logs.mean()), float(10 ** (logs.mean() - half)), float(10 ** (logs.mean() + half)))
 
     @property
     def lower(self) -> bool | None:

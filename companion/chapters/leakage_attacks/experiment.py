@@ -21,7 +21,7 @@ from recon.scoring.metrics import mse, psnr
 
 
 class Metrics(Record):
-    """networks: by name · share_of_published_steps: of Hybrid and CosineTV.
+    """networks: by name.
 
     networks: One network: methods by name, and its pre-training where it had one.
     networks.methods: One method on one network: means over the images of the squared error (pixels in [0, 1]) and of
@@ -87,7 +87,6 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     metrics = Metrics(
         **{name: scored(name, tensors, found, sizes) for name, tensors in runs.items()},
         images=Record(grey_mse=found.x.square().mean().item(), the_papers=found.exact),
-        share_of_published_steps=sizes.share,
     )
     return Outcome(metrics, arrays)
 
@@ -123,7 +122,7 @@ def attacks(gradient: Gradient, sizes: Sizes, context: Context, name: str) -> di
 
 
 def by_rgap(gradient: Gradient) -> Tensor:
-    """Record (B, c, h, w), one after the other."""
+    """Images (B, c, h, w), one after the other."""
     return torch.cat([rgap(victim) for victim in gradient.split()])
 
 

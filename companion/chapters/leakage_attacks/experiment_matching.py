@@ -52,8 +52,7 @@ def missing(row: Record) -> int:
 
 
 class Metrics(Record):
-    """networks: by name · index: of the images in CIFAR-10 · grey: error of a grey image, for each of them ·
-    cosine_steps: of CosineTV · hybrid_share: of Hybrid's published steps.
+    """networks: by name · index: of the images in CIFAR-10 · grey: error of a grey image, for each of them.
 
     networks: joint: rank of all layers together minus unknowns, at the first image · unread: entries of the image
     that no equation reads · methods: by name · tv: CosineTV as its authors run it, by weight of the total variation.
@@ -153,8 +152,6 @@ def compute(sizes: MatchingSizes, context: Context) -> Outcome[Metrics]:
         **networks,
         index=victims.index,
         grey=victims.x.square().flatten(1).mean(1).tolist(),
-        cosine_steps=sizes.cosine_steps,
-        hybrid_share=sizes.hybrid_share,
     )
     arrays = {"truth": pixels(victims.x)}
     for name in sizes.networks:

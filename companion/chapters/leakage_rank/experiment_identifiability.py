@@ -20,7 +20,7 @@ from recon.released import Gradient
 
 
 class Metrics(Record):
-    """networks: by name · n_images · grey_mse: of a grey image.
+    """networks: by name · n_images.
 
     networks: One network. c: the security metric, from the layers' shapes · joint_deficiency: rank of the joint
     Jacobian minus unknowns, at the first victim · unread_pixels: entries of the image that no equation reads ·
@@ -65,7 +65,7 @@ def compute(sizes: IdentifiabilitySizes, context: Context) -> Outcome[Metrics]:
     rows = {name: [found[f"{name} {k}"] for k in range(len(victims.x))] for name in sizes.networks}
     other = Victims.of(context.pool).x[1].flatten()
     networks = {name: identified(name, each, victims, other) for name, each in rows.items()}
-    metrics = Metrics(**networks, n_images=len(victims.x), grey_mse=victims.x.square().mean().item())
+    metrics = Metrics(**networks, n_images=len(victims.x))
     arrays = {"truth": pixels(victims.x[:2])}
     for name, each in rows.items():
         for kind in ("x_hat", "rgap", "counterfactual"):
