@@ -149,28 +149,10 @@ class Gradient(Generic[G]):
         return _of_module(network, loss, {name: gradients[name].detach() for name in names}, y)
 
     @staticmethod
-    def each(
-        network: ConvNet,
-        theta: Params,
-        x: Tensor,
-        labels: Tensor,
-        noise: float = 0.0,
-        generator: torch.Generator | None = None,
-    ) -> Gradient:
-        """The gradients of images x (B, c, h, w), each by itself, in closed form.
-
-        noise: σ of N(0, σ²) on every entry, relative to the root mean square of its tensor; drawn from `generator`,
-        without which ReconError.
-        """
+    def each(network: ConvNet, theta: Params, x: Tensor, labels: Tensor) -> Gradient:
+        """The gradients of images x (B, c, h, w), each by itself, in closed form."""
         check_labels(labels, network.classes)
-        if noise and generator is None:
-            raise ReconError("noise is drawn from a generator: pass one")
-        gradients = network.gradients(theta, x, labels)
-        if noise:
-            for name, g in gradients.items():
-                drawn = torch.randn(g.shape, generator=generator, dtype=g.dtype)
-                gradients[name] = g + noise * g.square().mean().sqrt() * drawn.to(g)
-        return Gradient(network, theta, labels, gradients)
+        return Gradient(network, theta, labels, network.gradients(theta, x, labels))
 
     @staticmethod
     def averaged(network: ConvNet, theta: Params, x: Tensor, labels: Tensor) -> Gradient:

@@ -20,16 +20,6 @@ def test_gradients_are_each_images_own_and_split():
             torch.testing.assert_close(alone.gradients[name], g, rtol=1e-9, atol=1e-14)
 
 
-def test_noise_is_relative_to_each_tensors_root_mean_square_and_drawn_from_the_generator():
-    theta, x, labels = theta_of(SMALL), some_images(SMALL, 200), torch.zeros(200, dtype=torch.int64)
-    clean = Gradient.each(SMALL, theta, x, labels)
-    first, again = (Gradient.each(SMALL, theta, x, labels, 0.3, torch.Generator().manual_seed(5)) for _ in range(2))
-    for name, g in clean.gradients.items():
-        change = first.gradients[name] - g
-        assert change.square().mean().sqrt() / g.square().mean().sqrt() == pytest.approx(0.3, rel=0.1)
-        assert torch.equal(first.gradients[name], again.gradients[name])
-
-
 def test_an_averaged_gradient_is_that_of_the_mean_loss():
     theta, x, labels = theta_of(SMALL), some_images(SMALL, 3), torch.tensor([2, 0, 1])
     leaves = {name: tensor.clone().requires_grad_() for name, tensor in theta.items()}
@@ -68,8 +58,6 @@ def broken(change: str):
         theta["w2"] = theta["w2"].mT[:, :, :2]
     if change == "missing":
         del gradients["b3"]
-    if change == "noise":
-        return lambda: Gradient.each(SMALL, theta, x, labels, 0.1)
     return lambda: Gradient(SMALL, theta, labels, gradients)
 
 
@@ -85,7 +73,6 @@ def broken(change: str):
         ("count", "the gradient of w1 must have shape"),
         ("theta", "w2 must have shape"),
         ("missing", "one tensor per parameter: w1, w2, w3, b3"),
-        ("noise", "pass one"),
     ],
 )
 def test_bad_input_is_one_sentence(change, sentence):

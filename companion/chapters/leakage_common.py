@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -76,9 +75,9 @@ class Victims:
         return Victims.of(pool, tuple(pool.index[np.resize(first, CLASSES)].tolist())[:count])
 
 
-def beside(table: Record, *names: str) -> dict[str, Any]:
-    """The rows of a table, by name, that lie beside what has these names."""
-    return {name: row for name, row in table.items() if name not in names}
+def networks_in(table: Record) -> dict[str, Record]:
+    """The rows of networks of Table 1, by name."""
+    return {name: row for name, row in table.items() if name.removesuffix(PRE_TRAINED) in TABLE_1}
 
 
 def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:
@@ -137,12 +136,6 @@ def count_found(x_hat: Tensor, truth: Tensor) -> int:
     return int(((x_hat - truth).abs().flatten(1).amax(1) <= FOUND).sum())
 
 
-def interval(values: np.ndarray) -> tuple[float, float]:
-    """Central 95 % of Student's t for the mean of values (images,): honest for few images, where a bootstrap is not."""
-    half = float(student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
-    return float(values.mean()) - half, float(values.mean()) + half
-
-
 def spearman(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
     """Spearman's ρ along an axis: the correlation of ranks, ties at their mean; 0 where one side does not vary.
 
@@ -170,7 +163,8 @@ def more_than_half(successes: int, trials: int) -> bool:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Geometric mean over images, and its central 95 % by Student's t over images; one image has no interval."""
+    """Geometric mean over images, and its central 95 % by Student's t over images, honest for few of them, where a
+    bootstrap is not; one image has no interval."""
 
     mean: float
     low: float
@@ -181,8 +175,8 @@ class Ratio:
         """From log10 of each image's ratio, (images,)."""
         if len(logs) < 2:
             return Ratio(float(10 ** logs.mean()), 0.0, math.inf)
-        low, high = interval(logs)
-        return Ratio(float(10 ** logs.mean()), 10**low, 10**high)
+        half = float(student.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs)))
+        return Ratio(float(10 ** logs.mean()), float(10 ** (logs.mean() - half)), float(10 ** (logs.mean() + half)))
 
     @property
     def lower(self) -> bool | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -32,31 +30,14 @@ SEED = 10  # of the published networks, and of the starts of their attacks
 
 
 def pretrain(
-    network: ConvNet,
-    theta: Params,
-    x: Tensor,
-    labels: Tensor,
-    epochs: int,
-    generator: torch.Generator,
-    observe: Callable[[Params], None] | None = None,
+    network: ConvNet, theta: Params, x: Tensor, labels: Tensor, epochs: int, generator: torch.Generator
 ) -> Params:
-    """θ after `epochs` of Adam on the mean cross-entropy of images x (n, c, h, w), reshuffled every epoch.
-
-    observe: is called with θ at the start and after every epoch.
-    """
+    """θ after `epochs` of Adam on the mean cross-entropy of images x (n, c, h, w), reshuffled every epoch."""
     leaves = {name: tensor.clone().requires_grad_() for name, tensor in theta.items()}
     adam = torch.optim.Adam(leaves.values(), lr=STEP_SIZE)
-
-    def now() -> Params:
-        return {name: leaf.detach() for name, leaf in leaves.items()}
-
     for _ in range(epochs):
-        if observe is not None:
-            observe(now())
         for rows in torch.randperm(len(x), generator=generator).split(BATCH):
             adam.zero_grad()
             F.cross_entropy(network(leaves, x[rows]), labels[rows]).backward()
             adam.step()
-    if observe is not None:
-        observe(now())
-    return now()
+    return {name: leaf.detach() for name, leaf in leaves.items()}

@@ -1,7 +1,7 @@
 """What one gradient determines: layer by layer, as Chen & Campbell (2022) have it, and of the image itself.
 
 Layer by layer: the rank of each system U x = V (7), and the security metric c(M) (12), §3.3.  Together: the rank of the
-joint Jacobian ∂h/∂x of `recon.attacks.gradient_system`, the entries of the image that it fixes, and how well each is
+joint Jacobian ∂h/∂x of `recon.attacks.gradient_system`, the entries of the image that it reads, and how well each is
 known under noise.  An adversary can compute all of it at an image of their own that has the gradient.
 """
 
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 import torch
-from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
 from recon.attacks.batches import gradient_gram
@@ -24,36 +23,26 @@ from recon.released import Gradient
 
 @dataclass(frozen=True)
 class Rank:
-    """rank: numerical · deficiency: rank − unknowns ≤ 0, "rd" of Table 1 · condition: σ_max/σ_rank of U."""
+    """rank: numerical · deficiency: rank − unknowns ≤ 0, "rd" of Table 1."""
 
     rank: int
     deficiency: int
-    condition: float
 
 
 def numerical_rank(system: Stacked) -> Rank:
     """Eigenvalues of the smaller Gram matrix above τ = ε · trace, ε = 2.2e-16.
 
-    So singular values count down to √τ, about 1e-6 of the largest.  If Gram − τI has a Cholesky factor they all do,
-    and only the extreme ones are computed; else all, by a dense eigensolver on at most min(rows, unknowns).
+    So singular values count down to √τ, about 1e-6 of the largest.  If Gram − τI has a Cholesky factor they all do;
+    else they are computed, by a dense eigensolver on at most min(rows, unknowns).
     """
     gram = system.gram()
-    size = len(gram)
     threshold = np.finfo(np.float64).eps * np.trace(gram)
     try:
-        factor = scipy.linalg.cho_factor(gram - threshold * np.eye(size), overwrite_a=True)
+        scipy.linalg.cholesky(gram - threshold * np.eye(len(gram)), overwrite_a=True)
+        rank = len(gram)
     except np.linalg.LinAlgError:
-        values = scipy.linalg.eigvalsh(gram)
-        rank = int((values > threshold).sum())
-        condition = np.sqrt(values[-1] / values[size - rank])
-    else:
-        rank = size
-        inverse = LinearOperator((size, size), matvec=lambda v: scipy.linalg.cho_solve(factor, v), dtype=gram.dtype)
-        start = np.ones(size)
-        largest = eigsh(gram, k=1, which="LA", v0=start, return_eigenvectors=False, tol=1e-4)[0]
-        smallest = 1 / eigsh(inverse, k=1, which="LA", v0=start, return_eigenvectors=False, tol=1e-4)[0]
-        condition = np.sqrt(largest / smallest)
-    return Rank(rank, rank - system.shape[1], float(condition))
+        rank = int((scipy.linalg.eigvalsh(gram) > threshold).sum())
+    return Rank(rank, rank - system.shape[1])
 
 
 def security_metric(deficiencies: list[int]) -> int:
@@ -70,16 +59,13 @@ def security_metric(deficiencies: list[int]) -> int:
 class Determined:
     """What a gradient fixes of an image, to first order, at that image.
 
-    rank: of the joint Jacobian · deficiency: rank − unknowns ≤ 0 · unread: entries (c·h·w,) that no equation reads ·
-    fixed: entries (c·h·w,) whose unit vector lies in the row space: every image near this one with the same gradient
-    has the same value there · values: singular values, from greatest to least.
+    rank: of the joint Jacobian, as `RowSpace` counts it · deficiency: rank − unknowns ≤ 0 · unread: entries (c·h·w,)
+    that no equation reads.
     """
 
     rank: int
     deficiency: int
     unread: Tensor
-    fixed: Tensor
-    values: Tensor
 
     @property
     def whole(self) -> bool:
@@ -87,24 +73,13 @@ class Determined:
         return self.deficiency == -int(self.unread.sum())
 
 
-def determined(system: JointSystem, x: Tensor, tol: float = 1e-6) -> Determined:
-    """At an image x (c·h·w,) that solves the system.
-
-    Rank as `RowSpace` counts it.  fixed: where the projection of the unit vector
-    onto the row space has a squared length above 1 − tol.  A system of depth 0 fixes everything.
-    """
+def determined(system: JointSystem, x: Tensor) -> Determined:
+    """At an image x (c·h·w,) that solves the system.  One of depth 0 fixes everything."""
     if system.depth == 0:
-        everything = torch.ones(system.unknowns, dtype=torch.bool)
-        return Determined(system.unknowns, 0, ~everything, everything, torch.ones(system.unknowns, dtype=torch.float64))
+        return Determined(system.unknowns, 0, torch.zeros(system.unknowns, dtype=torch.bool))
     jacobian = system.jacobian(x.double())
-    rows = RowSpace.of(jacobian)
-    return Determined(
-        rank=rows.basis.shape[1],
-        deficiency=rows.basis.shape[1] - jacobian.shape[1],
-        unread=(jacobian == 0).all(0),
-        fixed=rows.basis.square().sum(1) > 1 - tol,
-        values=rows.values,
-    )
+    rank = RowSpace.of(jacobian).basis.shape[1]
+    return Determined(rank, rank - jacobian.shape[1], (jacobian == 0).all(0))
 
 
 def posterior_variance(gradient: Gradient, x: Tensor, sigma: float, prior: float = 1.0) -> Tensor:

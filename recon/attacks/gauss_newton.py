@@ -139,11 +139,9 @@ def gauss_newton(
 
 @dataclass(frozen=True)
 class RowSpace:
-    """Of a Jacobian J (rows, unknowns).  basis (unknowns, rank): orthonormal, of what J sees · values: all singular
-    values that can be other than 0, from greatest to least."""
+    """Of a Jacobian J (rows, unknowns).  basis (unknowns, rank): orthonormal, of what J sees."""
 
     basis: Tensor
-    values: Tensor
 
     @staticmethod
     def of(jacobian: Tensor) -> RowSpace:
@@ -156,7 +154,7 @@ class RowSpace:
         basis = vectors[:, counted]
         if wide:
             basis = jacobian.mT @ (basis / squares[counted].sqrt())
-        return RowSpace(basis, squares.clamp_min(0).sqrt().flip(0))
+        return RowSpace(basis)
 
     def unseen(self, x: Tensor) -> Tensor:
         """Projection of x (unknowns,) onto the kernel of J."""

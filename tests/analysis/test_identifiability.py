@@ -36,7 +36,6 @@ def test_rank_is_that_of_a_dense_svd_and_of_the_formula(conv):
     unused = math.prod(SHAPE) - len(np.unique(taps(conv, SHAPE)[taps(conv, SHAPE) >= 0]))
     bound = min(generic_rank(conv, SHAPE), system.shape[1] - unused)  # pixels that no tap reads are lost
     assert found.rank <= bound if conv.stride == 3 else found.rank == bound
-    assert found.condition == pytest.approx(values[0] / values[expected - 1], rel=1e-2)
 
 
 @pytest.mark.parametrize(("smallest", "rank"), [(1e-6, 6), (1e-9, 5), (0.0, 5)])
@@ -47,7 +46,6 @@ def test_singular_values_count_down_to_the_root_of_the_trace_times_epsilon(small
     dense = u * np.array([1.0, 1, 1, 1, 1, smallest])
     found = numerical_rank(Stacked(sparse.csr_array(dense[:3]), sparse.csr_array(dense[3:])))
     assert (found.rank, found.deficiency) == (rank, rank - 6)
-    assert found.condition == pytest.approx(1e6 if rank == 6 else 1.0, rel=1e-2)
 
 
 def test_security_metric_is_the_printed_integer():
@@ -81,35 +79,32 @@ def test_pixels_that_no_layer_reads_are_all_that_is_missing(peel):
     found = determined(JointSystem.of(gradient.split()[0], peel), x[0].flatten())
     row = torch.zeros(UNREAD.shape, dtype=torch.bool)
     row[:, 8] = True
-    assert torch.equal(found.unread, row.flatten()) and torch.equal(found.fixed, ~row.flatten())
+    assert torch.equal(found.unread, row.flatten())
     assert found.deficiency == -16 and found.rank == 128 and found.whole
 
 
-def test_a_lossy_layer_fixes_fewer_pixels_than_it_has_equations():
-    """Against the kernel of the whole gradient's Jacobian."""
+def test_a_lossy_layer_lacks_what_the_whole_jacobian_lacks():
     gradient, x = some_gradient(LOSSY)
     gradient = gradient.split()[0]
     found = determined(JointSystem.of(gradient), x[0].flatten())
-    kernel = torch.linalg.svd(whole_jacobian(gradient, x[0].flatten())).Vh[found.rank :]
-    assert len(kernel) == -found.deficiency > 0 and not found.whole and not found.unread.any()
-    assert torch.equal(found.fixed, kernel.square().sum(0) < 1e-6)
-    assert found.values[found.rank - 1] > 1e3 * found.values[found.rank :].max()
+    assert found.rank == torch.linalg.matrix_rank(whole_jacobian(gradient, x[0].flatten()))
+    assert found.deficiency < 0 and not found.whole and not found.unread.any()
 
 
-def test_pixels_that_are_read_one_by_one_are_fixed_and_the_others_are_not_read():
-    """A kernel of one pixel with stride two: fewer equations than unknowns, and some entries fixed all the same."""
+def test_where_pixels_are_read_one_by_one_nothing_but_the_others_is_missing():
+    """A kernel of one pixel with stride two: fewer equations than unknowns, and all that is read is fixed."""
     network = ConvNet((Conv(1, 3, 2),), shape=(2, 9, 9), classes=4)
     gradient, x = some_gradient(network)
     found = determined(JointSystem.of(gradient.split()[0]), x[0].flatten())
     read = torch.zeros(network.shape, dtype=torch.bool)
     read[:, ::2, ::2] = True
-    assert torch.equal(found.fixed, read.flatten()) and torch.equal(found.unread, ~read.flatten()) and found.whole
+    assert torch.equal(found.unread, ~read.flatten()) and found.whole
 
 
 def test_a_network_that_is_peeled_fixes_everything():
     gradient, x = some_gradient(SMALL)
     found = determined(JointSystem.of(gradient.split()[0]), x[0].flatten())
-    assert found.whole and found.fixed.all() and found.deficiency == 0
+    assert found.whole and not found.unread.any() and found.deficiency == 0
 
 
 @pytest.mark.parametrize("network", [LOSSY, UNREAD])

@@ -24,11 +24,10 @@ def problem():
 def test_the_energy_falls_while_the_constraint_is_kept(solver, steps):
     posed = problem()
     course = solver(posed, steps)
-    assert len(course.energy) == len(course.x) == steps + 1
-    assert course.energy[0] == pytest.approx(posed.value_and_grad(posed.start)[0])
-    assert course.energy[-1] < 0.97 * course.energy[0]
-    assert (course.energy.diff() <= 0).all() and (course.seconds.diff() >= 0).all()
-    assert posed.value_and_grad(course.x[-1])[0] == pytest.approx(course.energy[-1].item())
+    energy = torch.tensor([posed.value_and_grad(x)[0] for x in course.x])
+    assert len(course.x) == len(course.seconds) == steps + 1 and torch.equal(course.x[0], posed.start)
+    assert energy[-1] < 0.97 * energy[0]
+    assert (energy.diff() <= 1e-6 * energy[0]).all() and (course.seconds.diff() >= 0).all()
     assert posed.violation(course.x[-1]) < 1e-9
     assert (course.x[-1] - posed.start).norm() > 1e-3
 

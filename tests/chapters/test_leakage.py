@@ -16,27 +16,22 @@ from companion.chapters.base import Context
 from companion.chapters.leakage_appendix.story import hard_constraint
 from companion.chapters.leakage_attacks import ATTACKS, MATCHING
 from companion.chapters.leakage_attacks.experiment import Metrics
-from companion.chapters.leakage_attacks.experiment_matching import start_units, tv_units
+from companion.chapters.leakage_attacks.experiment_matching import tv_units
 from companion.chapters.leakage_attacks.story import PRINTED, as_published, at_least_as_good, claims, deviation
-from companion.chapters.leakage_common import PRIOR, Ratio, Victims, averaged_victims, count_found
+from companion.chapters.leakage_common import Ratio, Victims, averaged_victims, count_found
 from companion.chapters.leakage_defences.story import hidden_from
 from companion.chapters.leakage_defences.story_prior import in_words, null_of
 from companion.chapters.leakage_rank.experiment import correlations as rank_correlations
 from companion.chapters.leakage_rank.experiment_identifiability import (
-    NOISE,
     IdentifiabilitySizes,
     identified,
     image_unit,
-    under_noise,
 )
 from companion.chapters.leakage_rank.story import claims as rank_claims
 from companion.chapters.published import METHODS, PUBLISHED, PUBLISHED_RANK
 from companion.store.record import Record
-from recon.analysis.identifiability import posterior_variance
 from recon.errors import ReconError
 from recon.images.registry import load_pool
-from recon.nets.conv import Conv, ConvNet
-from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
 from recon.store.checkpoints import Checkpoints
 from tests.records import replace
@@ -110,7 +105,7 @@ def test_correlations_leave_out_diverged_runs_and_few_networks():
 
 
 def test_a_row_is_near_by_error_by_decibels_or_by_the_last_digit():
-    row = Record(mse=0.0205, psnr_255=60.0, psnr_1=12.0, diverged=False, per_image={}, seconds=0.0)
+    row = Record(mse=0.0205, psnr_255=60.0, diverged=False)
     assert deviation(row, (0.0202, 70.0)) == (True, pytest.approx(0.0205 / 0.0202 - 1))
     assert not deviation(row, (0.0200, 70.0))[0] and not deviation(row, (0.0210, 70.0))[0]
     assert deviation(row, (0.0300, 60.1))[0] and not deviation(row, (0.0300, 60.2))[0]
@@ -172,16 +167,15 @@ def test_an_image_is_hidden_from_the_noise_after_which_nothing_is_better_than_gr
     def rows(*errors):
         return [Record(z=10.0**k, mse=[error] * 2, predicted=[error] * 2, rgap=None) for k, error in enumerate(errors)]
 
-    assert hidden_from(rows(0.001, 0.09, 0.1), [0.1, 0.1]) == 10.0
-    assert hidden_from(rows(0.1, 0.001, 0.1), [0.1, 0.1]) == 100.0  # not from 1: it comes back
-    assert hidden_from(rows(0.1, 0.1, 0.001), [0.1, 0.1]) is None
+    assert hidden_from(rows(0.001, 0.09, 0.1), 0.1) == 10.0
+    assert hidden_from(rows(0.1, 0.001, 0.1), 0.1) == 100.0  # not from 1: it comes back
+    assert hidden_from(rows(0.1, 0.1, 0.001), 0.1) is None
 
 
-def test_every_attack_runs_once_and_serves_the_sweeps_too():
+def test_every_attack_runs_once_and_serves_the_sweep_too():
     sizes = MATCHING.sizes["paper"]
-    assert "cosine_tv_both" in tv_units(sizes) and start_units(sizes)[0] == "cosine_tv_both"
-    assert len(tv_units(sizes)) == len(sizes.tv) and len(start_units(sizes)) == sizes.starts
-    assert not {"tv 0.01", "start 0"} & {*tv_units(sizes), *start_units(sizes)}
+    assert "cosine_tv_both" in tv_units(sizes) and "tv 0.01" not in tv_units(sizes)
+    assert len(tv_units(sizes)) == len(sizes.tv)
 
 
 def test_whoever_knows_photographs_is_judged_by_the_better_null():
@@ -229,53 +223,30 @@ def test_victims_of_all_classes_are_the_papers_two_and_then_each_class_in_turn()
     assert Victims.of_all_classes(pool, 2).index == [1, 3] and Victims.of_all_classes(pool, 1).index == [1]
 
 
-def test_noise_grows_by_the_singular_values_of_the_whole_jacobian():
-    network = ConvNet((Conv(3, 2, 2),), shape=(1, 6, 6), classes=3)
-    own = torch.Generator().manual_seed(0)
-    theta = network.init(own, torch.float64)
-    image = torch.rand(1, 1, 6, 6, generator=own).double() - 0.5
-    gradient = Gradient.each(network, theta, image, torch.tensor([1]))
-
-    def whole(x):
-        parts = network.gradients(theta, x.view(1, 1, 6, 6), gradient.labels).values()
-        return torch.cat([part.flatten() for part in parts])
-
-    x = image.flatten()
-    values = torch.linalg.svdvals(torch.func.jacrev(whole)(x))
-    singular, deviations = under_noise(gradient, x)
-    assert len(singular) < len(x)  # it never reads a row and a column
-    assert torch.allclose(singular, values[: len(singular)]) and values[len(singular)] < 1e-7 * values[0]
-    sigma = NOISE * whole(x).norm().item()
-    assert torch.allclose(deviations.square(), posterior_variance(gradient, x, sigma, PRIOR), rtol=1e-4)
-
-
 def test_what_is_found_known_and_certified_falsely():
     """By hand: two images of four entries, one entry unread."""
     row = {
         "x_hat": torch.tensor([0.1, 0.2, 0.3, 9.0]),
         "rgap": torch.tensor([0.1, 0.2, 0.4, 0.0]),
         "residual": torch.tensor(1e-15),
-        "iterations": torch.tensor(4),
-        "seconds": torch.tensor(1.0),
         "whole_at_end": torch.tensor(True),
         "whole_at_truth": torch.tensor(True),
         "deficiency": torch.tensor(-1),
         "unread": torch.tensor([False, False, False, True]),
-        "fixed": torch.tensor([True, True, True, False]),
         "counterfactual": torch.zeros(4),
         "counterfactual_residual": torch.tensor(1e-15),
-        "singular": torch.tensor([2.0, 0.5]),
     }
     truth = torch.tensor([0.1, 0.2, 0.3, 0.0])
     wrong = {**row, "x_hat": torch.tensor([0.1, 0.2, 0.31, 0.0]), "deficiency": torch.tensor(-2)}
     victims = Victims(torch.stack([truth, truth]).view(2, 1, 2, 2), torch.tensor([0, 0]), [1, 3], True)
     found = identified("CNN4 V2", [row, wrong], victims, torch.ones(4))
     assert found.counts == Record(determined=2, found=1, known=2, falsely_known=1)
-    assert (found.c, found.joint_deficiency, found.joint_deficiencies) == (-6211, -1, [-2, -1])
-    assert found.gauss_newton.mse_read == pytest.approx(0.01**2 / 6, rel=1e-4) and found.gauss_newton.certified
-    assert found.singular == Record(least=0.5, greatest=2.0)
+    assert (found.c, found.joint_deficiency, found.unread_pixels, found.rgap_found) == (-6211, -1, 1, 0)
+    moved = found.counterfactual
+    assert (moved.mse_to_victim, moved.mse_to_start) == (pytest.approx(0.14 / 4), 1.0)
+    assert moved.start_mse == pytest.approx((0.81 + 0.64 + 0.49 + 1) / 4)
     unsure = identified("CNN4 V2", [row, {**wrong, "residual": torch.tensor(1e-3)}], victims, torch.ones(4))
-    assert unsure.counts.known == 1 and not unsure.gauss_newton.certified and unsure.counts.falsely_known == 0
+    assert unsure.counts.known == 1 and unsure.counts.falsely_known == 0
     singular = identified("CNN4 V2", [{**row, "whole_at_end": torch.tensor(False)}] * 2, victims, torch.ones(4))
     assert singular.counts.known == 0 and singular.counts.found == 2
 

@@ -1,4 +1,4 @@
-"""The adversary who knows photographs: its posterior by dense matrices, and no prior as that of a flat one."""
+"""The most probable image of an adversary who knows photographs, or single pixels, and is sent a noisy gradient."""
 
 from __future__ import annotations
 
@@ -42,8 +42,6 @@ def test_the_prior_is_mean_and_ledoit_wolfs_covariance():
     x = drawn(30, 12)
     prior, theirs = GaussianPrior.of(x.view(30, 3, 2, 2)), LedoitWolf().fit(x.numpy())
     assert np.allclose(prior.covariance, theirs.covariance_) and np.allclose(prior.mean, theirs.location_)
-    assert prior.shrinkage == pytest.approx(theirs.shrinkage_) and prior.n == 30
-    assert GaussianPrior.of(drawn(3000, 12)).shrinkage < prior.shrinkage
     assert torch.linalg.eigvalsh(GaussianPrior.of(drawn(3, 12)).covariance).min() > 0  # fewer images than pixels
     with pytest.raises(ReconError, match="two images or more"):
         GaussianPrior.of(x[:1])
@@ -51,8 +49,7 @@ def test_the_prior_is_mean_and_ledoit_wolfs_covariance():
 
 @pytest.mark.parametrize("convs", [(), (Conv(3, 2),)])
 def test_it_is_where_the_posterior_is_flat(convs):
-    """The gradient of ‖g(x) − g‖²/σ² + (x − m)ᵀS⁻¹(x − m) vanishes, and the variance is that of its Hessian as Gauss
-    and Newton have it, by an autograd Jacobian."""
+    """The gradient of ‖g(x) − g‖²/σ² + (x − m)ᵀS⁻¹(x − m) vanishes, by an autograd Jacobian."""
     gradient, _ = noisy(ConvNet(convs, shape=(1, 4, 4), classes=3))
     prior = GaussianPrior.of(drawn(200, 16))
     guess = map_estimate(gradient, SIGMA, prior, steps=40)
@@ -66,13 +63,11 @@ def test_it_is_where_the_posterior_is_flat(convs):
     precision = torch.linalg.inv(prior.covariance)
     slope = jacobian.mT @ (sent(guess.x) - target) / SIGMA**2 + precision @ (guess.x - prior.mean)
     assert slope.abs().max() < 1e-3 * (precision @ (guess.x - prior.mean)).abs().max()
-    spread = torch.linalg.inv(jacobian.mT @ jacobian / SIGMA**2 + precision).diagonal()
-    assert torch.allclose(guess.variance, spread, rtol=1e-6)
 
 
 def test_without_correlations_it_is_the_most_probable_image():
     gradient, _ = noisy(ConvNet((), shape=(1, 4, 4), classes=3))
-    flat = GaussianPrior(torch.zeros(16).double(), torch.eye(16).double() / 12, 2, 1.0)
+    flat = GaussianPrior(torch.zeros(16).double(), torch.eye(16).double() / 12)
     with_flat = map_estimate(gradient, SIGMA, flat).x
     assert torch.allclose(with_flat, map_estimate(gradient, SIGMA, 1 / 12).x, atol=1e-7)
 
@@ -81,9 +76,7 @@ def test_much_noise_leaves_the_mean_and_little_the_image():
     prior = GaussianPrior.of(drawn(200, 16))
     network = ConvNet((), shape=(1, 4, 4), classes=3)
     gradient, x = noisy(network, 1e3)
-    blind = map_estimate(gradient, 1e3, prior)
-    assert (blind.x - prior.mean).abs().max() < 1e-2
-    assert torch.allclose(blind.variance, prior.covariance.diagonal(), rtol=1e-3)
+    assert (map_estimate(gradient, 1e3, prior).x - prior.mean).abs().max() < 1e-2
     gradient, x = noisy(network, 1e-7)
     assert (map_estimate(gradient, 1e-7, prior).x - x).abs().max() < 1e-4
     for sigma, other in ((0.0, prior), (math.nan, prior), (0.1, 0.0)):

@@ -40,22 +40,3 @@ def test_batches_of_64_in_the_generators_order_by_adam():
         adam.step()
     for name, leaf in leaves.items():
         torch.testing.assert_close(found[name], leaf.detach())
-
-
-def test_an_observer_sees_the_start_and_every_epoch_and_changes_nothing():
-    x, labels = two_kinds()
-    theta = SMALL.init(torch.Generator().manual_seed(SEED))
-    seen: list[float] = []
-    watched = pretrain(
-        SMALL,
-        theta,
-        x,
-        labels,
-        3,
-        torch.Generator().manual_seed(1),
-        lambda now: seen.append(F.cross_entropy(SMALL(now, x), labels).item()),
-    )
-    alone = pretrain(SMALL, theta, x, labels, 3, torch.Generator().manual_seed(1))
-    assert len(seen) == 4 and seen[-1] < seen[0]
-    assert seen[0] == F.cross_entropy(SMALL(theta, x), labels).item()
-    assert all(torch.equal(watched[name], alone[name]) for name in theta)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
@@ -44,16 +43,13 @@ class Metrics(Record):
 
     without_bias: R-GAP with eq. (4), and with eq. (5) where the gradient of the bias is withheld: errors of both
     images.
-    constrained: From the same start, with its energy and error: a soft constraint, and two ways to keep it, which
-    need a basis of the kernel of U first (kernel_seconds).
-    constrained.soft: One way to minimise Hybrid's energy on the truck. energy: α D + β TV, without the constraint's
-    term · violation: the part of the way from the start that U sees, over ‖x_0‖ · seconds: of the processor, with
-    those for a basis of the kernel · reached: those after which the error was no more than the soft constraint's in
-    the end, None for never.
-    trained: One network. train, test: mean cross-entropy at the start and after every epoch · seen: images it
-    trained on · unseen: others of the two classes · other: of the other classes, seen by neither · n_train, n_test:
-    of the two classes.
-    trained.seen: Of the gradient of each image, before and after training.
+    constrained: From the same start, with its error: a soft constraint, and two ways to keep it, which need a basis
+    of the kernel of U first (kernel_seconds).
+    constrained.soft: One way to minimise Hybrid's energy on the truck. violation: the part of the way from the start
+    that U sees, over ‖x_0‖ · seconds: of the processor, with those for a basis of the kernel · reached: those after
+    which the error was no more than the soft constraint's in the end, None for never.
+    trained: One network, norms of the gradients of images before and after training. seen: it trained on them ·
+    unseen: others of the two classes · other: of the other classes.
     """
 
 
@@ -147,7 +143,6 @@ def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Record
     def solver(x: Tensor, steps: int, seconds: float, reached: float | None) -> Record:
         return Record(
             steps=steps,
-            energy=problem.value_and_grad(x)[0],
             violation=problem.violation(x),
             mse=error(x),
             seconds=round(seconds, 2),
@@ -161,7 +156,6 @@ def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Record
 
     lbfgs, trust_region = by_lbfgs(problem, sizes.lbfgs), by_trust_region(problem, sizes.trust_region)
     found = Record(
-        start_energy=problem.value_and_grad(problem.start)[0],
         start_mse=error(problem.start),
         kernel_seconds=round(kernel_seconds, 2),
         soft=solver(soft, max(1, round(sizes.share * steps)), seconds, seconds),
@@ -176,7 +170,7 @@ def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Record
 
 
 def trained(name: str, sizes: Sizes, context: Context) -> Record:
-    """Appendix F's two losses, and the gradients of three groups of images, before and after."""
+    """Norms of the gradients of three groups of images, before and after training."""
     network, pool = TABLE_1[name], context.pool
     cifar = pool.name == "cifar10"
     rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
@@ -185,15 +179,8 @@ def trained(name: str, sizes: Sizes, context: Context) -> Record:
         kind: (inputs(pool, rows[chosen]).float(), torch.from_numpy(pool.labels[rows[chosen]]))
         for kind, chosen in (("train", ~held_out), ("test", held_out))
     }
-    losses: dict[str, list[float]] = {kind: [] for kind in parts}
-
-    def observe(theta: Params) -> None:
-        with torch.no_grad():
-            for kind, (x, labels) in parts.items():
-                losses[kind].append(F.cross_entropy(network(theta, x), labels).item())
-
     theta = network.init(torch.Generator().manual_seed(SEED))
-    after = pretrain(network, theta, *parts["train"], sizes.epochs, torch.Generator().manual_seed(SEED), observe)
+    after = pretrain(network, theta, *parts["train"], sizes.epochs, torch.Generator().manual_seed(SEED))
     images = Victims.of_all_classes(pool, sizes.images)
     others = ~torch.isin(torch.tensor(images.index), torch.from_numpy(pool.index[rows]))
     groups = {
@@ -201,22 +188,15 @@ def trained(name: str, sizes: Sizes, context: Context) -> Record:
         "unseen": tuple(each[: sizes.images] for each in parts["test"]),
         "other": (images.x[others].float(), images.labels[others]),
     }
-    norms = {
-        name: Record(
-            before=sizes_of(network.gradients(theta, x, labels)).tolist(),
-            after=sizes_of(network.gradients(after, x, labels)).tolist(),
-        )
-        for name, (x, labels) in groups.items()
-    }
     return Record(
-        train=losses["train"],
-        test=losses["test"],
-        n_train=int((~held_out).sum()),
-        n_test=int(held_out.sum()),
-        **norms,
+        (
+            name,
+            Record(before=sizes_of(network.gradients(theta, *part)), after=sizes_of(network.gradients(after, *part))),
+        )
+        for name, part in groups.items()
     )
 
 
-def sizes_of(gradients: Params) -> Tensor:
-    """Norm of each image's whole gradient, (B,)."""
-    return torch.stack([each.flatten(1).square().sum(1) for each in gradients.values()]).sum(0).sqrt()
+def sizes_of(gradients: Params) -> list[float]:
+    """Norm of each image's whole gradient."""
+    return torch.stack([each.flatten(1).square().sum(1) for each in gradients.values()]).sum(0).sqrt().tolist()

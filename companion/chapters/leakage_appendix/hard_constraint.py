@@ -27,11 +27,10 @@ from recon.nets.conv import ConvNet
 
 @dataclass(frozen=True)
 class Course:
-    """After every step, the start's first: the image of lowest energy so far (steps + 1, c·h·w), that energy, and the
-    processor's seconds since the start (steps + 1,)."""
+    """After every step, the start's first: the image of lowest energy so far (steps + 1, c·h·w), and the processor's
+    seconds since the start (steps + 1,)."""
 
     x: Tensor
-    energy: Tensor
     seconds: Tensor
 
 
@@ -96,7 +95,7 @@ def by_lbfgs(problem: HardConstraint, steps: int) -> Course:
 
 def _minimised(problem: HardConstraint, method: str, options: dict[str, float]) -> Course:
     began, lowest = time.process_time(), problem.value_and_grad(problem.start)[0]
-    images, energies, seconds = [problem.start], [lowest], [0.0]
+    images, seconds = [problem.start], [0.0]
     best = problem.start
 
     def value(c: np.ndarray) -> tuple[float, np.ndarray]:
@@ -109,13 +108,9 @@ def _minimised(problem: HardConstraint, method: str, options: dict[str, float]) 
 
     def note(*_: object) -> None:
         images.append(best)
-        energies.append(lowest)
         seconds.append(time.process_time() - began)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of a step so short that float32 sees no change of the gradient
         minimize(value, np.zeros(problem.kernel.shape[1]), jac=True, method=method, callback=note, options=options)
-    return Course(torch.stack(images), torch.tensor(energies), torch.tensor(seconds))
-
-
-__all__ = ["Course", "HardConstraint", "by_lbfgs", "by_trust_region"]
+    return Course(torch.stack(images), torch.tensor(seconds))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import Attacked, Victims, beside, pixels
+from companion.chapters.leakage_common import Attacked, Victims, networks_in, pixels
 from companion.chapters.leakage_networks import SEED, TABLE_1
 from companion.chapters.published import DIVERGED, LABELS, PRE_TRAINED
 from companion.store.record import Record
@@ -22,25 +21,25 @@ from recon.scoring.metrics import mse, psnr
 
 
 class Metrics(Record):
-    """networks: by name · share_of_published_steps: of Hybrid and CosineTV.
+    """networks: by name.
 
     networks: One network: methods by name, and its pre-training where it had one.
-    networks.methods: One method on one network: means over the images, None where not finite; PSNR also with peak
-    1. diverged: whether the mean error is beyond `companion.chapters.published.DIVERGED` · per_image: by CIFAR-10
-    index.
-    networks.methods.per_image: Of one image: mean squared error, pixels in [0, 1], and PSNR with peak 255 as
-    published.
+    networks.methods: One method on one network: means over the images of the squared error (pixels in [0, 1]) and of
+    PSNR (peak 255, as published), None where not finite. diverged: whether the mean error is beyond
+    `companion.chapters.published.DIVERGED` · per_image: errors of the images, by CIFAR-10 index.
     networks.pre_training: Of a pre-trained network: epochs, images, and its accuracy on these.
-    images: The victims: error of a grey image, CIFAR-10 indices, labels, and whether they are the paper's.
+    images: The victims: error of a grey image, and whether they are the paper's.
     """
 
     @property
     def networks(self) -> dict[str, Record]:
         """Each by name: its methods, and its pre-training or None."""
-        rows = beside(self, "images", "share_of_published_steps")
         return {
-            name: Record(methods=beside(row, "pre_training"), pre_training=row.get("pre_training"))
-            for name, row in rows.items()
+            name: Record(
+                methods={method: found for method, found in row.items() if method != "pre_training"},
+                pre_training=row.get("pre_training"),
+            )
+            for name, row in networks_in(self).items()
         }
 
     def mse(self, name: str, method: str) -> float | None:
@@ -87,27 +86,19 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
             arrays[f"x_hat {name} {method}"] = pixels(shown)
     metrics = Metrics(
         **{name: scored(name, tensors, found, sizes) for name, tensors in runs.items()},
-        images=Record(
-            grey_mse=found.x.square().mean().item(),
-            index=found.index,
-            labels=found.labels.tolist(),
-            the_papers=found.exact,
-        ),
-        share_of_published_steps=sizes.share,
+        images=Record(grey_mse=found.x.square().mean().item(), the_papers=found.exact),
     )
     return Outcome(metrics, arrays)
 
 
 def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
-    """One unit of the sweep: every attack on one network; images "x_hat METHOD" (B, 3, 32, 32), "seconds METHOD"."""
+    """One unit of the sweep: every attack on one network; images "x_hat METHOD" (B, 3, 32, 32)."""
     images = Victims.of(context.pool)
     attacked = Attacked.of(name, context.pool, sizes.epochs)
     gradient = Gradient.each(attacked.network, attacked.theta, images.x, images.labels)
     found = {"accuracy": torch.tensor(attacked.accuracy), "n_train": torch.tensor(attacked.n_train)}
     for method, attack in attacks(gradient, sizes, context, name).items():
-        start = time.perf_counter()
         found[f"x_hat {method}"] = attack().double()
-        found[f"seconds {method}"] = torch.tensor(time.perf_counter() - start)
     return found
 
 
@@ -131,7 +122,7 @@ def attacks(gradient: Gradient, sizes: Sizes, context: Context, name: str) -> di
 
 
 def by_rgap(gradient: Gradient) -> Tensor:
-    """Record (B, c, h, w), one after the other."""
+    """Images (B, c, h, w), one after the other."""
     return torch.cat([rgap(victim) for victim in gradient.split()])
 
 
@@ -144,26 +135,20 @@ def methods_of(tensors: Tensors) -> list[str]:
 def scored(name: str, tensors: Tensors, found: Victims, sizes: Sizes) -> Record:
     """One unit of the sweep against the truth."""
     pre_training = Record(epochs=sizes.epochs, n_train=int(tensors["n_train"]), accuracy=tensors["accuracy"].item())
-    methods = {
-        method: scores(tensors[f"x_hat {method}"], found, tensors[f"seconds {method}"].item())
-        for method in methods_of(tensors)
-    }
+    methods = {method: scores(tensors[f"x_hat {method}"], found) for method in methods_of(tensors)}
     return Record(**methods, **({"pre_training": pre_training} if name.endswith(PRE_TRAINED) else {}))
 
 
-def scores(x_hat: Tensor, found: Victims, seconds: float) -> Record:
-    """Mean over images of MSE and PSNR, the latter with peak 255 as published and with peak 1; and each image's."""
+def scores(x_hat: Tensor, found: Victims) -> Record:
+    """Mean over images of MSE and PSNR, the latter with peak 255 as published; and each image's error."""
     error = mse(x_hat, found.x)
-    decibels = psnr(error, 255.0)
     finite = bool(torch.isfinite(error).all())
     return Record(
         mse=error.mean().item() if finite else None,
-        psnr_255=decibels.mean().item() if finite else None,
-        psnr_1=psnr(error).mean().item() if finite else None,
+        psnr_255=psnr(error, 255.0).mean().item() if finite else None,
         diverged=not finite or error.mean().item() > DIVERGED,
         per_image={
-            str(i): Record(mse=error[k].item(), psnr_255=decibels[k].item()) if torch.isfinite(error[k]) else None
-            for k, i in enumerate(found.index)
+            str(i): Record(mse=each.item()) if torch.isfinite(each) else None
+            for i, each in zip(found.index, error, strict=True)
         },
-        seconds=round(seconds, 2),
     )

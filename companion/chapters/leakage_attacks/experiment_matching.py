@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,11 +12,11 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_attacks.experiment import by_rgap
-from companion.chapters.leakage_common import LEAST, Attacked, Ratio, Victims, beside, pixels
+from companion.chapters.leakage_common import LEAST, Attacked, Ratio, Victims, networks_in, pixels
 from companion.chapters.leakage_networks import SEED, TABLE_1
 from companion.chapters.published import DIVERGED
 from companion.store.record import Record
-from recon.analysis.identifiability import determined, security_metric
+from recon.analysis.identifiability import determined
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import (
     COSINE_STEPS,
@@ -30,7 +30,6 @@ from recon.attacks.gradient_matching import (
     seeded_start,
 )
 from recon.attacks.gradient_system import JointSystem
-from recon.attacks.rgap import generic_deficiencies
 from recon.attacks.tv_min import tv_min
 from recon.optim.loop import Checkpoints
 from recon.released import Gradient
@@ -53,12 +52,10 @@ def missing(row: Record) -> int:
 
 
 class Metrics(Record):
-    """networks: by name · index: of the images in CIFAR-10 · grey: error of a grey image, for each of them ·
-    cosine_steps: of CosineTV · hybrid_share: of Hybrid's published steps.
+    """networks: by name · index: of the images in CIFAR-10 · grey: error of a grey image, for each of them.
 
-    networks: c: the security metric · joint: rank of all layers together minus unknowns, at the first image ·
-    unread: entries of the image that no equation reads · methods: by name · tv: CosineTV as its authors run it, by
-    weight of the total variation · starts: the same, by start.
+    networks: joint: rank of all layers together minus unknowns, at the first image · unread: entries of the image
+    that no equation reads · methods: by name · tv: CosineTV as its authors run it, by weight of the total variation.
     networks.methods: One attack on one network: mean squared error of each image, pixels in [0, 1], None where not
     finite.
     """
@@ -66,7 +63,7 @@ class Metrics(Record):
     @property
     def networks(self) -> dict[str, Record]:
         """Each by name."""
-        return beside(self, "index", "grey", "cosine_steps", "hybrid_share")
+        return networks_in(self)
 
     @property
     def open(self) -> list[str]:
@@ -84,7 +81,7 @@ class Metrics(Record):
 class MatchingSizes:
     """networks: of Table 1 · images: the paper's two, and beyond them as many of every class · cosine_steps: of
     CosineTV, 4800 as published · hybrid_share: of the published steps · dlg_steps: 300 as published, 0 for none ·
-    swept: networks on which the weight of the total variation takes the values tv, and CosineTV `starts` starts."""
+    swept: networks on which the weight of the total variation takes the values tv."""
 
     networks: tuple[str, ...] = tuple(TABLE_1)
     images: int = 20
@@ -93,7 +90,6 @@ class MatchingSizes:
     dlg_steps: int = DLG_STEPS
     swept: tuple[str, ...] = ("CNN2 V2",)
     tv: tuple[float, ...] = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
-    starts: int = 3
 
 
 SIZES = {
@@ -105,7 +101,6 @@ SIZES = {
         dlg_steps=2,
         swept=("CNN3 V4",),
         tv=(0.01, 0.1),
-        starts=2,
     ),
     "laptop": MatchingSizes(
         networks=("CNN2 V2", "CNN3 V2"),
@@ -114,7 +109,6 @@ SIZES = {
         hybrid_share=0.05,
         dlg_steps=0,
         tv=(0.0, 1e-3, 1e-2, 1e-1),
-        starts=2,
     ),
     "paper": MatchingSizes(swept=("CNN2 V1", "CNN2 V2", "CNN4 V2")),
 }
@@ -136,28 +130,21 @@ def compute(sizes: MatchingSizes, context: Context) -> Outcome[Metrics]:
     """Every attack by every network, on all images at once, each stored when it is done."""
     victims = Victims.of_all_classes(context.pool, sizes.images)
     units = [f"{name}--{method}" for name in sizes.networks for method in methods(sizes)]
-    units += [f"{name}--{each}" for name in sizes.swept for each in (*tv_units(sizes), *start_units(sizes))]
+    units += [f"{name}--{each}" for name in sizes.swept for each in tv_units(sizes)]
     runs = context.sweep(partial(matching_unit, sizes, context), list(dict.fromkeys(units)), "attacks")
 
     def of(name: str, unit: str) -> Record:
-        found = runs[f"{name}--{unit}"]
-        errors = mse(found["x_hat"], victims.x)
-        finite = torch.isfinite(errors)
-        return Record(
-            mse=[error if ok else None for error, ok in zip(errors.tolist(), finite.tolist(), strict=True)],
-            seconds=round(found["seconds"].item(), 2),
-        )
+        errors = mse(runs[f"{name}--{unit}"]["x_hat"], victims.x).tolist()
+        return Record(mse=[error if math.isfinite(error) else None for error in errors])
 
     networks = {
         name: Record(
-            c=security_metric(generic_deficiencies(TABLE_1[name])),
             joint=int(runs[f"{name}--gauss_newton"]["deficiency"]),
             unread=int(runs[f"{name}--gauss_newton"]["unread"]),
             methods={method: of(name, method) for method in methods(sizes)},
             tv={f"{weight:g}": of(name, unit) for weight, unit in zip(sizes.tv, tv_units(sizes), strict=True)}
             if name in sizes.swept
             else {},
-            starts=[of(name, unit) for unit in start_units(sizes)] if name in sizes.swept else [],
         )
         for name in sizes.networks
     }
@@ -165,8 +152,6 @@ def compute(sizes: MatchingSizes, context: Context) -> Outcome[Metrics]:
         **networks,
         index=victims.index,
         grey=victims.x.square().flatten(1).mean(1).tolist(),
-        cosine_steps=sizes.cosine_steps,
-        hybrid_share=sizes.hybrid_share,
     )
     arrays = {"truth": pixels(victims.x)}
     for name in sizes.networks:
@@ -187,21 +172,14 @@ def tv_units(sizes: MatchingSizes) -> list[str]:
     return [BOTH if weight == TV else f"tv {weight:g}" for weight in sizes.tv]
 
 
-def start_units(sizes: MatchingSizes) -> list[str]:
-    """The same, by start; the first runs anyway."""
-    return [f"start {k}" if k else BOTH for k in range(sizes.starts)]
-
-
 def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
-    """One attack by one network: images "x_hat" (B, 3, 32, 32) and "seconds"; of Gauss–Newton also what is missing."""
+    """One attack by one network: images "x_hat" (B, 3, 32, 32); of Gauss–Newton also what is missing."""
     name, method = unit.split("--")
     victims = Victims.of_all_classes(context.pool, sizes.images)
     attacked = Attacked.of(name, context.pool)
     gradient = Gradient.each(attacked.network, attacked.theta, victims.x, victims.labels)
-    began = time.perf_counter()
     kept = context.checkpoints.inside(unit.replace(" ", "-"))
     found: Tensors = {"x_hat": attack(method, gradient, sizes, kept).double()}
-    found["seconds"] = torch.tensor(time.perf_counter() - began)
     if method == "gauss_newton":
         first = JointSystem.of(gradient.split()[0])
         there = determined(first, victims.x[0].flatten())
@@ -213,8 +191,8 @@ def attack(method: str, gradient: Gradient, sizes: MatchingSizes, kept: Checkpoi
     """The images (B, c, h, w).  Matching runs in float32, as published."""
     single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
 
-    def cosine(seed: int, tv: float, whole: bool, descent: Descent) -> Tensor:
-        start = seeded_start(single, seed)
+    def cosine(tv: float, whole: bool, descent: Descent) -> Tensor:
+        start = seeded_start(single, SEED)
         run = cosine_tv(single, start, sizes.cosine_steps, kept.at("cosine"), whole=whole, descent=descent, tv=tv)
         return run.x_hat.view(shape)
 
@@ -230,11 +208,9 @@ def attack(method: str, gradient: Gradient, sizes: MatchingSizes, kept: Checkpoi
     if kind == "dlg":
         return dlg(single, seeded_start(single, SEED), sizes.dlg_steps)[0]
     if kind == "tv":
-        return cosine(SEED, float(value), *CHOICES["_both"])
-    if kind == "start":
-        return cosine(SEED + int(value), TV, *CHOICES["_both"])
+        return cosine(float(value), *CHOICES["_both"])
     base = "hybrid" if kind.startswith("hybrid") else "cosine_tv"
     whole, descent = CHOICES[kind.removeprefix(base)]
     if base == "hybrid":
         return hybrid(single, sizes.hybrid_share, kept, whole=whole, descent=descent)
-    return cosine(SEED, TV, whole, descent)
+    return cosine(TV, whole, descent)

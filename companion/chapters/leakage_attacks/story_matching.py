@@ -10,8 +10,7 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from companion.chapters.leakage_attacks.experiment_matching import MatchingSizes, logs, typical
-from companion.chapters.leakage_attacks.experiment_matching import Metrics as MatchingMetrics
+from companion.chapters.leakage_attacks.experiment_matching import MatchingSizes, Metrics, logs, typical
 from companion.chapters.leakage_common import Ratio
 from companion.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows
 from companion.chapters.published import DIVERGED
@@ -20,12 +19,12 @@ from companion.store.results import Claim, Result
 SUFFIXES = {"": "as the paper has them", "_whole": "whole gradient", "_steps": "Geiping's steps", "_both": "both"}
 
 
-def claims(metrics: MatchingMetrics, _: MatchingSizes) -> list[Claim]:
+def claims(metrics: Metrics, _: MatchingSizes) -> list[Claim]:
     """On all networks and images together."""
     return [authors(metrics), equal_footing(metrics)]
 
 
-def authors(metrics: MatchingMetrics) -> Claim:
+def authors(metrics: Metrics) -> Claim:
     """Against Hybrid as published."""
     ratio = metrics.ratio("cosine_tv_both", "hybrid")
     each = {name: row.methods for name, row in metrics.networks.items()}
@@ -44,7 +43,7 @@ def authors(metrics: MatchingMetrics) -> Claim:
     )
 
 
-def equal_footing(metrics: MatchingMetrics) -> Claim:
+def equal_footing(metrics: Metrics) -> Claim:
     """The paper's comparison with the energy and the steps held; judged where both are at their best."""
     ratios = {SUFFIXES[suffix]: metrics.ratio("hybrid" + suffix, "cosine_tv" + suffix) for suffix in SUFFIXES}
     last = ratios[SUFFIXES["_both"]]
@@ -62,7 +61,7 @@ def equal_footing(metrics: MatchingMetrics) -> Claim:
     )
 
 
-def extent(metrics: MatchingMetrics) -> str:
+def extent(metrics: Metrics) -> str:
     """Of networks and images."""
     return f"geometric mean over {len(metrics.networks)} networks and {len(metrics.index)} images"
 
@@ -77,7 +76,7 @@ def judged(ratios: list[Ratio]) -> str:
 
 # ------------------------------------------------------------------------------------------- twenty images
 @chart
-def plot_choices(result: Result[MatchingMetrics]) -> Figure:
+def plot_choices(result: Result[Metrics]) -> Figure:
     """Error of CosineTV and of Hybrid, as the paper runs them and as CosineTV's authors do, network by network; every
     image a dot, their geometric mean a bar."""
     networks = result.metrics.networks
@@ -98,7 +97,7 @@ def plot_choices(result: Result[MatchingMetrics]) -> Figure:
 
 
 @chart
-def plot_tv(result: Result[MatchingMetrics]) -> Figure:
+def plot_tv(result: Result[Metrics]) -> Figure:
     """Error of CosineTV, as its authors run it, against the weight of the total variation; 0 at the left edge."""
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
     swept = {name: row.tv for name, row in result.metrics.networks.items() if row.tv}
@@ -122,7 +121,7 @@ def plot_tv(result: Result[MatchingMetrics]) -> Figure:
     return figure
 
 
-def classes_network(metrics: MatchingMetrics) -> str:
+def classes_network(metrics: Metrics) -> str:
     """The network of `plot_classes`: of those that leave something open, the one on which attacks differ most; DLG,
     which runs away, has no say in that.  Where none does, the first."""
     spread = {
@@ -133,7 +132,7 @@ def classes_network(metrics: MatchingMetrics) -> str:
     return max(left, key=spread.__getitem__) if left else next(iter(metrics.networks))
 
 
-def plot_classes(result: Result[MatchingMetrics]) -> Figure:
+def plot_classes(result: Result[Metrics]) -> Figure:
     """Three images by every attack on one network, one image a row, the errors above; last the null, a grey image."""
     metrics = result.metrics
     name = classes_network(metrics)
@@ -175,7 +174,7 @@ SHOWN = {
 }
 
 
-FIGURES: dict[str, Callable[[Result[MatchingMetrics]], Figure]] = {
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
     "choices": plot_choices,
     "tv": plot_tv,
     "classes": plot_classes,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 
 import torch
@@ -13,19 +12,19 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_batches.local_steps import LocalSteps, scaled_by_bias
 from companion.chapters.leakage_batches.sizes import Batch, Sizes
-from companion.chapters.leakage_common import CLASSES, Attacked, Victims, count_found, inputs, pixels
+from companion.chapters.leakage_common import CERTAIN, CLASSES, Attacked, Victims, count_found, inputs, pixels
 from companion.chapters.leakage_networks import SEED, TABLE_1, pretrain
 from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.attacks.batches import BatchSystem, label_counts
-from recon.attacks.gauss_newton import RowSpace, System, gauss_newton
+from recon.attacks.gauss_newton import System, gauss_newton
 from recon.attacks.rgap import rgap
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
 from recon.nets.conv import Conv, ConvNet
 from recon.optim.rng import named
 from recon.released import Gradient
-from recon.scoring.metrics import mse, ncc
+from recon.scoring.metrics import mse
 from recon.scoring.nulls import null_candidates, null_table
 
 
@@ -33,23 +32,19 @@ class Metrics(Record):
     """classes: of the networks.
 
     batches: One batch. unknowns, equations, missing: rank of the Jacobian at the truth minus unknowns, ≤ 0 · found:
-    images within half a grey level, of the best start by residual · mse, ncc: means over images, each with its own
-    · residual: ‖h(x) − h*‖/‖h*‖ · certified: whether the adversary may be sure: the residual is rounding, and at x̂
-    nothing is missing · grey_mse: of a grey image.
-    clients: A client's k local steps. found, mse, residual: by Gauss–Newton through the steps · naive_found,
-    naive_mse: by taking the update for one mean gradient.
+    images within half a grey level, of the best start by residual · mse: mean over images, each with its own ·
+    residual: ‖h(x) − h*‖/‖h*‖ · certified: whether the adversary may be sure: the residual is rounding, and at x̂
+    nothing is missing.
+    clients: A client's k local steps. found, mse: by Gauss–Newton through the steps · naive_found: by taking the
+    update for one mean gradient.
     labels: Share of wrong labels by `label_counts`, mean over draws: at the start, after training, and for equal
     counts.
-    separated: The first layer's gradient of n images unmixed. mse: of each image with the source nearest to it,
-    scaled by the bias, median · within: images with an MSE below a tenth of a grey image's · grey_mse.
-    mixtures: Eq. (4) on batches of these sizes. mse_to_own_image: of the row of a label to that label's image ·
-    share_of_own: |w_ki| over Σ_j |w_kj| for the label k = y_i of image i · mixture_error: largest difference of a
-    pixel from Σ_i w_ki x_i · rgap_mse: through a convolutional network, and grey_mse of a grey image there.
-    mixtures.rgap_mse: R-GAP's mean squared error to the nearer of two images whose gradients were averaged.
+    separated: The first layer's gradient of n images unmixed. within: images to which the nearest source, scaled by
+    the bias, has an MSE below a tenth of a grey image's.
+    mixtures: Eq. (4) on batches of these sizes. share_of_own: |w_ki| over Σ_j |w_kj| for the label k = y_i of image i
+    · mixture_error: largest difference of a pixel from Σ_i w_ki x_i · rgap_mse: R-GAP's mean squared error, through a
+    convolutional network, to the nearer of two images whose gradients were averaged, and grey_mse of a grey image.
     """
-
-
-CERTAIN = 1e-8  # relative residual that counts as rounding
 
 
 SHOWN = 8
@@ -60,20 +55,15 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     units = [f"batch {k}" for k in range(len(sizes.batches))] + [f"client {k}" for k in sizes.local_steps]
     runs = context.sweep(partial(unit_of, sizes, context), units, "batches")
     arrays: Tensors = {}
-    batches = []
-    for k, batch in enumerate(sizes.batches):
-        found = runs[f"batch {k}"]
-        batches.append(solved(batch, found))
-        if batch == sizes.shown:
-            found["x_hat"] = assigned(found["x_hat"], found["truth"])
-            arrays |= {name: pixels(found[name]) for name in ("truth", "x_hat", "mixed")}
-    clients = [client(sizes, k, runs[f"client {k}"]) for k in sizes.local_steps]
+    if sizes.shown in sizes.batches:
+        shown = runs[f"batch {sizes.batches.index(sizes.shown)}"]
+        arrays = {name: pixels(shown[name]) for name in ("truth", "x_hat")}
     unmixed, pictures = separations(sizes, context)
     mixed, by_row = mixtures_of_rows(sizes, context)
     metrics = Metrics(
         classes=CLASSES,
-        batches=batches,
-        clients=clients,
+        batches=[solved(batch, runs[f"batch {k}"]) for k, batch in enumerate(sizes.batches)],
+        clients=[client(k, runs[f"client {k}"]) for k in sizes.local_steps],
         labels=counted(sizes, context),
         separated=unmixed,
         mixtures=mixed,
@@ -112,7 +102,7 @@ def solve_batch(sizes: Sizes, context: Context, k: int) -> Tensors:
     """Gauss–Newton from several starts; the one with the least residual counts, and the adversary can see which."""
     network, theta, x, labels = victims(sizes.batches[k], context)
     mean = Gradient.averaged(network, theta, x, labels)
-    began, best = time.perf_counter(), None
+    best = None
     for start in range(sizes.starts):
         system = BatchSystem.of(mean, labels, seed=start)
         found = gauss_newton(system, steps=sizes.iterations, tol=1e-26 * system.target.square().sum().item())
@@ -121,18 +111,14 @@ def solve_batch(sizes: Sizes, context: Context, k: int) -> Tensors:
         if relative(system, best.x) <= CERTAIN:
             break
     assert best is not None
-    seconds = time.perf_counter() - began
     return {
         "truth": x,
-        "x_hat": system.images(best.x),
-        "mixed": x.mean(0, keepdim=True),
+        "x_hat": assigned(system.images(best.x), x),
         "labels": labels,
         "residual": torch.tensor(relative(system, best.x)),
         "missing": torch.tensor(missing(system, x.flatten())),
         "missing_there": torch.tensor(missing(system, best.x)),
-        "iterations": torch.tensor(len(best.energy) - 1),
         "equations": torch.tensor(len(system.target)),
-        "seconds": torch.tensor(seconds),
     }
 
 
@@ -155,8 +141,7 @@ def assigned(x_hat: Tensor, truth: Tensor) -> Tensor:
 
 def solved(batch: Batch, found: Tensors) -> Record:
     """One batch against the truth."""
-    truth = found["truth"]
-    x_hat = assigned(found["x_hat"], truth)
+    truth, x_hat = found["truth"], found["x_hat"]
     return Record(
         n=batch.n,
         side=batch.side,
@@ -168,12 +153,8 @@ def solved(batch: Batch, found: Tensors) -> Record:
         missing=int(found["missing"]),
         found=count_found(x_hat, truth),
         mse=mse(x_hat, truth).mean().item(),
-        ncc=ncc(x_hat.flatten(1), truth.flatten(1)).diagonal().mean().item(),
         residual=found["residual"].item(),
         certified=found["residual"].item() <= CERTAIN and int(found["missing_there"]) == 0,
-        iterations=int(found["iterations"]),
-        seconds=round(found["seconds"].item(), 2),
-        grey_mse=truth.square().mean().item(),
     )
 
 
@@ -185,30 +166,21 @@ def solve_client(sizes: Sizes, context: Context, k: int) -> Tensors:
     tol = 1e-26 * sent.target.square().sum().item()
     through = gauss_newton(sent, steps=sizes.iterations, tol=tol)
     naive = gauss_newton(BatchSystem(network, theta, labels, sent.target), steps=sizes.iterations, tol=tol)
-    rows = RowSpace.of(sent.linear(x.flatten()).jacobian)
     return {
         "truth": x,
-        "x_hat": batch.images(through.x),
-        "naive": batch.images(naive.x),
-        "residual": torch.tensor(relative(sent, through.x)),
-        "missing": torch.tensor(rows.basis.shape[1] - x.numel()),
+        "x_hat": assigned(batch.images(through.x), x),
+        "naive": assigned(batch.images(naive.x), x),
     }
 
 
-def client(sizes: Sizes, k: int, found: Tensors) -> Record:
+def client(k: int, found: Tensors) -> Record:
     """One client against the truth."""
     truth = found["truth"]
-    through, naive = (assigned(found[name], truth) for name in ("x_hat", "naive"))
     return Record(
         k=k,
-        n=sizes.client.n,
-        missing=int(found["missing"]),
-        found=count_found(through, truth),
-        mse=mse(through, truth).mean().item(),
-        residual=found["residual"].item(),
-        naive_found=count_found(naive, truth),
-        naive_mse=mse(naive, truth).mean().item(),
-        grey_mse=truth.square().mean().item(),
+        found=count_found(found["x_hat"], truth),
+        mse=mse(found["x_hat"], truth).mean().item(),
+        naive_found=count_found(found["naive"], truth),
     )
 
 
@@ -262,11 +234,9 @@ def separations(sizes: Sizes, context: Context) -> tuple[list[Record], Tensors]:
         data = Bundle.of(context.dataset(n, n), torch.device("cpu"), centred=False)
         train, held_out, others = (part - 0.5 for part in (data.train, data.held_out, data.init))
         weight, bias = first_layer_gradient(train, data.train_labels, sizes.width, context)
-        began = time.perf_counter()
         found = separate(
             FirstLayer(weight), data.shape, SeparationSettings(), named(context.seed, "batches.separation")
         )
-        seconds = time.perf_counter() - began
         nulls = null_candidates(
             weight, train, others, len(found.x_hat), named(context.seed, "batches.nulls"), found.basis, data.init_y
         )
@@ -274,17 +244,7 @@ def separations(sizes: Sizes, context: Context) -> tuple[list[Record], Tensors]:
         scaled = scaled_by_bias(found.sources, weight, bias)
         nearest = torch.cdist(train, scaled).square().div(train.shape[1]).min(1)
         grey = train.square().mean().item()
-        rows.append(
-            Record(
-                **flat(table),
-                n=n,
-                rank=len(found.basis),
-                mse=nearest.values.median().item(),
-                within=int((nearest.values < 0.1 * grey).sum()),
-                grey_mse=grey,
-                seconds=round(seconds, 2),
-            )
-        )
+        rows.append(Record(**flat(table), n=n, within=int((nearest.values < 0.1 * grey).sum())))
         shown = torch.linspace(0, n - 1, min(SHOWN, n)).round().long()
         arrays[f"separated truth {n}"] = train[shown] + 0.5
         arrays[f"separated {n}"] = (scaled[nearest.indices[shown]] + 0.5).clamp(0, 1)
@@ -312,20 +272,17 @@ def mixtures_of_rows(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
     """
     found = Victims.of_each_class(context.pool, max(sizes.mixed))
     arrays = {"mixture truth": pixels(found.x)}
-    errors, mixture_errors, own = [], [], []
+    mixture_errors, own = [], []
     for size in sizes.mixed:
         x, labels = found.x[:size], found.labels[:size]
         recovered, shares = mixtures(x, labels)
         mixture_errors.append((recovered - shares @ x.flatten(1)).abs().max().item())
-        images = recovered.view(-1, *x.shape[1:])
-        errors.append(mse(images, x[: len(images)]).mean().item())
         own.append((shares.diagonal().abs() / shares.abs().sum(1)).mean().item())
-        arrays[f"mixture {size}"] = pixels(images)
+        arrays[f"mixture {size}"] = pixels(recovered)
     attacked, pair = Attacked.of("CNN2 V1", context.pool), found.x[:2]
     alike, labels = drawn(context, 2, same=True)
     table = Record(
         sizes=list(sizes.mixed),
-        mse_to_own_image=errors,
         share_of_own=own,
         mixture_error=mixture_errors,
         rgap_mse=Record(

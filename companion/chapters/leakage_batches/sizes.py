@@ -15,11 +15,6 @@ class Batch:
     n: int
     same: bool = False
 
-    @property
-    def name(self) -> str:
-        """Of its run."""
-        return f"{self.side}x{self.side}, {self.channels} channels, {self.n} images" + (", one label" * self.same)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:

@@ -96,7 +96,7 @@ def plot_batches(result: Result[Metrics]) -> Figure:
 def plot_images(result: Result[Metrics]) -> Figure:
     """One batch: the images, their mean, and Gauss–Newton's."""
     truth = result.array("truth")
-    mean = result.array("mixed").expand(len(truth), -1)
+    mean = truth.mean(0).expand(len(truth), -1)
     found = [("their mean", mean), ("from the mean\ngradient", result.array("x_hat"))]
     return beside_grey(truth, found, "images")
 

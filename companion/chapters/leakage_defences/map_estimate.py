@@ -30,13 +30,10 @@ GAIN = 1e-8  # it stops once a step lowers the energy by less than this share
 
 @dataclass(frozen=True)
 class GaussianPrior:
-    """x ~ N(mean, covariance).  mean (d,) · covariance (d, d), positive definite · n: images it was estimated from ·
-    shrinkage: share of a multiple of the identity in it, in [0, 1]."""
+    """x ~ N(mean, covariance).  mean (d,) · covariance (d, d), positive definite."""
 
     mean: Tensor
     covariance: Tensor
-    n: int
-    shrinkage: float
 
     @staticmethod
     def of(x: Tensor) -> GaussianPrior:
@@ -49,8 +46,7 @@ class GaussianPrior:
         if len(x) < 2:
             raise ReconError(f"a prior needs two images or more, not {len(x)}")
         flat = x.flatten(1).double()
-        covariance, shrinkage = ledoit_wolf(flat.numpy())
-        return GaussianPrior(flat.mean(0), torch.from_numpy(covariance), len(flat), float(shrinkage))
+        return GaussianPrior(flat.mean(0), torch.from_numpy(ledoit_wolf(flat.numpy())[0]))
 
 
 @dataclass(frozen=True)
@@ -100,44 +96,16 @@ class NoisySystem:
         """S⁻¹ (d, d), or its diagonal (d,)."""
         return self.factor.square() if self.factor.dim() == 1 else self.factor @ self.factor.mT
 
-    def known(self, x: Tensor) -> Tensor:
-        """JᵀJ/σ² + S⁻¹, (c·h·w, c·h·w)."""
-        gram = self.of.gram(x) / self.sigma**2
-        target = gram.diagonal() if self._precision.dim() == 1 else gram
-        target.add_(self._precision)
-        return gram
-
     def linear(self, x: Tensor) -> Normal:
-        """By that matrix."""
+        """By JᵀJ/σ² + S⁻¹, (c·h·w, c·h·w)."""
+        gram = self.of.gram(x) / self.sigma**2
+        (gram.diagonal() if self._precision.dim() == 1 else gram).add_(self._precision)
         _, pull, *_ = vjp(self, x)
-        return Normal(self.known(x), lambda residual: pull(residual)[0])
+        return Normal(gram, lambda residual: pull(residual)[0])
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """x (c·h·w,): the image of maximum posterior probability · system · energy: ‖·‖² after every iteration."""
-
-    x: Tensor
-    system: NoisySystem
-    energy: Tensor
-
-    @cached_property
-    def variance(self) -> Tensor:
-        """Of each of its entries, by the adversary: the diagonal of (JᵀJ/σ² + S⁻¹)⁻¹ at x, (c·h·w,)."""
-        return torch.cholesky_inverse(torch.linalg.cholesky(self.system.known(self.x))).diagonal()
-
-
-def map_estimate(
-    gradient: Gradient,
-    sigma: float,
-    prior: GaussianPrior | float = 1.0,
-    x_init: Tensor | None = None,
-    steps: int = 15,
-) -> Estimate:
-    """By Gauss–Newton on `NoisySystem`, from x_init (c·h·w,), default the prior's mean.  ReconError as there."""
+def map_estimate(gradient: Gradient, sigma: float, prior: GaussianPrior | float, steps: int = 15) -> Solved:
+    """The image of maximum posterior probability (c·h·w,), by Gauss–Newton on `NoisySystem` from the prior's mean.
+    ReconError as there."""
     system = NoisySystem.made(gradient, sigma, prior)
-    found: Solved = gauss_newton(system, x_init, steps, tol=0.0, damping=UNDAMPED, gain=GAIN)
-    return Estimate(found.x, system, found.energy)
-
-
-__all__ = ["Estimate", "GaussianPrior", "NoisySystem", "map_estimate"]
+    return gauss_newton(system, steps=steps, tol=0.0, damping=UNDAMPED, gain=GAIN)

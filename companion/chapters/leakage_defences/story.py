@@ -19,21 +19,17 @@ from companion.store.results import Claim, Result, verdict
 WITHIN = 2.0  # factor between predicted and found error
 
 
-NO_BETTER = 0.8  # of grey's error: what counts as nothing left
+NO_BETTER = 0.8  # of the null's error: what counts as nothing left
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """Noise, its prediction, and c(M)."""
-    return [
-        noise_claim(metrics),
-        predicted_claim(metrics),
-        metric_claim(metrics),
-    ]
+    return [noise_claim(metrics), predicted_claim(metrics), metric_claim(metrics)]
 
 
 def noise_claim(metrics: Metrics) -> Claim:
     """The least noise that leaves nothing, by network."""
-    hides = {name: hidden_from(rows, metrics.grey[name]) for name, rows in metrics.noise.items()}
+    hides = {name: hidden_from(rows, mean(metrics.grey[name])) for name, rows in metrics.noise.items()}
     said = ", ".join(
         f"{name} ({len(metrics.grey[name])} images) {'none tried' if z is None else f'z = {z:g}'}"
         for name, z in hides.items()
@@ -57,11 +53,11 @@ def noise_claim(metrics: Metrics) -> Claim:
     )
 
 
-def hidden_from(rows: list[Record], grey: list[float]) -> float | None:
-    """The least z from which on the most probable image's error stays above `NO_BETTER` of a grey image's."""
+def hidden_from(rows: list[Record], null: float) -> float | None:
+    """The least z from which on the most probable image's error stays above `NO_BETTER` of the null's."""
     hides = None
     for row in reversed(rows):
-        if mean(row.mse) < NO_BETTER * mean(grey):
+        if mean(row.mse) < NO_BETTER * null:
             break
         hides = row.z
     return hides
@@ -132,12 +128,12 @@ def plot_noise(result: Result[Metrics]) -> Figure:
     grey = float(np.mean(metrics.grey[SMALL[0]]))
     ax.set(xscale="log", yscale="log", ylim=(None, 1), xlabel="noise multiplier z", ylabel="mean squared error")
     ax.axhline(grey, color=REFERENCE, linestyle="--", label="a grey image\n(null)")
-    _private(ax, metrics.privacy)
+    private_band(ax, metrics.privacy)
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 
 
-def _private(ax: Axes, privacy: list[Record]) -> None:
+def private_band(ax: Axes, privacy: list[Record]) -> None:
     """A band over the noise that a usual training is called private with."""
     private = [row.z for row in privacy if row.training <= USUAL]
     if private:

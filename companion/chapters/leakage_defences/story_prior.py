@@ -12,40 +12,25 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from companion.chapters.leakage_defences.experiment import SMALL
-from companion.chapters.leakage_defences.experiment_prior import Metrics as PriorMetrics
-from companion.chapters.leakage_defences.experiment_prior import PriorSizes
-from companion.chapters.leakage_defences.story import COLOURS, _private
+from companion.chapters.leakage_defences.experiment_prior import Metrics, PriorSizes
+from companion.chapters.leakage_defences.story import COLOURS, NO_BETTER, hidden_from, private_band
 from companion.chapters.pictures import FREE, PAGE, REFERENCE, chart, image_rows
-from companion.store.record import Record
 from companion.store.results import Claim, Result
 
 TENTH = 0.1  # of the gradient's norm on every entry
 
 
-NO_BETTER = 0.8  # of the better null's error: what counts as nothing left
-
-
 WHOLE = "photographs' mean and covariance"
 
 
-def claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
+def claims(metrics: Metrics, _: PriorSizes) -> list[Claim]:
     """Whether a tenth of the norm hides an image."""
     return [tenth_claim(metrics)]
 
 
-def null_of(metrics: PriorMetrics, name: str) -> float:
+def null_of(metrics: Metrics, name: str) -> float:
     """The lower typical error of two guesses that see no gradient: a grey image, and the mean of public ones."""
     return min(mean(metrics.grey[name]), mean(metrics.mean[name]))
-
-
-def hidden_from(rows: list[Record], null: float) -> float | None:
-    """The least z from which on the most probable image's error stays above `NO_BETTER` of the null's."""
-    hides = None
-    for row in reversed(rows):
-        if mean(row.mse) < NO_BETTER * null:
-            break
-        hides = row.z
-    return hides
 
 
 def in_words(z: float | None) -> str:
@@ -53,7 +38,7 @@ def in_words(z: float | None) -> str:
     return "no z that was tried" if z is None or math.isinf(z) else f"z = {z:g}"
 
 
-def tenth_claim(metrics: PriorMetrics) -> Claim:
+def tenth_claim(metrics: Metrics) -> Claim:
     """What the weaker adversary is hidden from."""
     hides = {name: hidden_from(rows, null_of(metrics, name)) for name, rows in metrics.noise.items()}
     at = {name: next((row for row in rows if row.z == TENTH), None) for name, rows in metrics.noise.items()}
@@ -94,7 +79,7 @@ STEPS = (0.01, 0.03, 0.1, 0.3, 1.0)  # of noise, in strips
 
 
 @chart
-def plot_prior(result: Result[PriorMetrics]) -> Figure:
+def plot_prior(result: Result[Metrics]) -> Figure:
     """Error over a grey image's against z: with the prior of public photographs, every image a dot, and without."""
     metrics = result.metrics
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
@@ -112,12 +97,12 @@ def plot_prior(result: Result[PriorMetrics]) -> Figure:
     ax.plot([], [], "--", color=REFERENCE, label="knows single\npixels")
     ax.set_ylim(bottom=0)
     ax.axhline(mean, color=FREE, linestyle=":", label="mean public\nimage (null)")
-    _private(ax, metrics.privacy)
+    private_band(ax, metrics.privacy)
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 
 
-def plot_photographs(result: Result[PriorMetrics]) -> Figure:
+def plot_photographs(result: Result[Metrics]) -> Figure:
     """Images of the fully connected network, two rows each: under more and more noise without the prior, and with."""
     name = SMALL[1]
     steps = [row.z for row in result.metrics.noise[name] if row.z in STEPS]
@@ -138,7 +123,7 @@ def plot_photographs(result: Result[PriorMetrics]) -> Figure:
     return image_rows(rows, titles)
 
 
-FIGURES: dict[str, Callable[[Result[PriorMetrics]], Figure]] = {
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
     "prior": plot_prior,
     "photographs": plot_photographs,
 }

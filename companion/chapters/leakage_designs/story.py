@@ -24,7 +24,6 @@ def correlation(x: list[float], y: list[float]) -> tuple[float, float, float] | 
     """Spearman's ρ and the central 95 % of its bootstrap; None where there are too few, or no two different ones."""
     if len(x) < FEW or len(set(x)) < 2 or len(set(y)) < 2:
         return None
-
     drawn = bootstrap(
         (x, y), spearman, paired=True, n_resamples=1000, method="percentile", rng=np.random.default_rng(0)
     )
@@ -45,7 +44,7 @@ def chance(count: int) -> str:
 def recommendation(metrics: Metrics, sizes: Sizes) -> Claim:
     """A small c(M) as advice."""
     rows = metrics.designs
-    psnr = [decibels(row, "cosine") for row in rows]
+    psnr = [decibels(row) for row in rows]
     by_c, by_rank = correlation([row.c for row in rows], psnr), correlation([min(row.missing) for row in rows], psnr)
     low = [row for row in rows if row.c < 0]
     given = [row for row in low if all(row.found)]
@@ -68,7 +67,7 @@ def recommendation(metrics: Metrics, sizes: Sizes) -> Claim:
 def wide_claim(metrics: Metrics) -> Claim:
     """Wide layers at the beginning."""
     rows = metrics.designs
-    found = correlation([row.width for row in rows], [decibels(row, "cosine") for row in rows])
+    found = correlation([row.width for row in rows], [decibels(row) for row in rows])
     return Claim(
         "designs-wide",
         "C&C 3.3",
@@ -94,7 +93,7 @@ def plot_designs(result: Result[Metrics]) -> Figure:
     for ax, x, label in panels:
         for at, row in zip(x, rows, strict=True):
             given = all(row.found)
-            ax.plot(at, decibels(row, "cosine"), "o", color=SERIES[0], fillstyle="full" if given else "none")
+            ax.plot(at, decibels(row), "o", color=SERIES[0], fillstyle="full" if given else "none")
         ax.set(xscale="symlog", xlabel=f"{label} (equations)")
         ax.set_xlim(left=-0.3)
         ax.set_xticks([0, *ax.get_xticks()[ax.get_xticks() >= 10][::2]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,15 +29,15 @@ from recon.attacks.imprint import Imprint, edges_of, row_by_row
 from recon.nets.module import default_start
 from recon.optim.rng import named
 from recon.released import Gradient
+from recon.scoring.metrics import mse
 
 
 class Metrics(Record):
     """blocks: by network · grey: error of a grey image, for each image · imprint: by batch and bins.
 
-    blocks: One network with a residual block. equations: entries of its gradient · unknowns: of an image · rank: of
-    the Jacobian at the first image · counts of images: found to half a grey level, known to be found by the
-    adversary, and known but not found · mse, residual: of each image · matched: error of Adam on the cosine, of
-    each image; matched_found: images that it finds.
+    blocks: One network with a residual block. Counts of images: determined (the Jacobian has full rank), found to
+    half a grey level, known to be found by the adversary, and known but not found · mse: of each image · matched:
+    error of Adam on the cosine, of each image; matched_found: images that it finds.
     imprint: One batch of n images through a layer with so many bins. alone: images that share their bin with no
     other · expected: of them, if all bins were equally likely · found: images within half a grey level · known:
     candidates that the server holds to be one image · falsely_known: of these, the ones that are none · honest:
@@ -151,7 +150,6 @@ def block_unit(sizes: Sizes, context: Context, name: str) -> Tensors:
     public, _ = images_of_server_and_clients(sizes, context)
     normed_on = F.avg_pool2d(inputs(context.pool, public), 32 // sizes.side)
     network = residual_network(residual.channels, residual.activation, residual.pooled, normed_on, SEED)
-    began = time.perf_counter()
     rows = []
     for image, label in zip(x, labels, strict=True):
         system = ModuleSystem.of(
@@ -169,8 +167,6 @@ def block_unit(sizes: Sizes, context: Context, name: str) -> Tensors:
         "residual": torch.stack(residuals),
         "rank": torch.tensor(ranks),
         "rank_at_truth": torch.tensor(ranks_there),
-        "equations": torch.tensor(len(system.released)),
-        "seconds": torch.tensor(time.perf_counter() - began),
     }
 
 
@@ -186,18 +182,13 @@ def block(name: str, found: Tensors, x: Tensor) -> Record:
     known = (found["residual"] <= CERTAIN) & (found["rank"] == unknowns)
     return Record(
         name=name,
-        equations=int(found["equations"]),
-        unknowns=unknowns,
-        rank=int(found["rank_at_truth"][0]),
         determined=int((found["rank_at_truth"] == unknowns).sum()),
         found=count_found(found["x_hat"], x),
         known=int(known.sum()),
         falsely_known=int((known & ~near).sum()),
-        mse=(found["x_hat"] - x).square().flatten(1).mean(1).tolist(),
-        matched=(found["matched"] - x).square().flatten(1).mean(1).tolist(),
+        mse=mse(found["x_hat"], x).tolist(),
+        matched=mse(found["matched"], x).tolist(),
         matched_found=count_found(found["matched"], x),
-        residual=found["residual"].tolist(),
-        seconds=round(float(found["seconds"]) / len(x), 2),
     )
 
 

@@ -31,39 +31,24 @@ class ResidualBlock(nn.Module):
 def residual_network(
     channels: int, activation: str, pooled: bool, public: Tensor, seed: int, classes: int = 10
 ) -> ModuleNetwork:
-    """`residual_module` from this seed, in evaluation mode, float64."""
-    return ModuleNetwork(
-        residual_module(channels, activation, pooled, public.double(), torch.Generator().manual_seed(seed), classes)
-    )
-
-
-def residual_module(
-    channels: int, activation: str, pooled: bool, public: Tensor, generator: torch.Generator, classes: int = 10
-) -> nn.Sequential:
     """Convolution, batch norm, activation, `ResidualBlock`, then the mean over positions (pooled) or none, then a fully
-    connected layer; in evaluation mode, in the dtype of `public`.
+    connected layer; in evaluation mode, float64.
 
-    PyTorch's default initialisation; running means and variances from images `public` (n, 3, h, w) · activation: a name
-    of `ACTIVATIONS`, else ReconError.
+    PyTorch's default initialisation from this seed; running means and variances from images `public` (n, 3, h, w) ·
+    activation: a name of `ACTIVATIONS`, else ReconError.
     """
-    make = activation_of(activation)
-    stem = (nn.Conv2d(3, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), make())
+    if activation not in ACTIVATIONS:
+        raise ReconError(f"unknown activation '{activation}': choose one of {', '.join(ACTIVATIONS)}")
+    stem = (nn.Conv2d(3, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), ACTIVATIONS[activation]())
     block = ResidualBlock(channels, activation)
     features = channels if pooled else channels * public.shape[-2] * public.shape[-1]
     head = (nn.AdaptiveAvgPool2d(1), nn.Flatten()) if pooled else (nn.Flatten(),)
     module = nn.Sequential(*stem, block, *head, nn.Linear(features, classes))
-    default_start(module, generator)
-    module.to(public)
+    default_start(module, torch.Generator().manual_seed(seed))
+    module.double()
     for norm in module.modules():
         if isinstance(norm, nn.BatchNorm2d):
             norm.momentum = None  # a plain mean over what it has seen
     with torch.no_grad():
-        module.train()(public)
-    return module.eval()
-
-
-def activation_of(name: str) -> type[nn.Module]:
-    """The module of a name of `ACTIVATIONS`; ReconError for another."""
-    if name not in ACTIVATIONS:
-        raise ReconError(f"unknown activation '{name}': choose one of {', '.join(ACTIVATIONS)}")
-    return ACTIVATIONS[name]
+        module.train()(public.double())
+    return ModuleNetwork(module.eval())

@@ -1,4 +1,4 @@
-"""Chapter 10's sentences: Table 1, the generic rank, and what c(M) predicts."""
+"""What all layers together determine, and what else has the same gradient."""
 
 from __future__ import annotations
 
@@ -6,17 +6,10 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
-from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilitySizes
-from companion.chapters.leakage_rank.experiment_identifiability import Metrics as IdentifiabilityMetrics
+from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilitySizes, Metrics
 from companion.chapters.pictures import PAGE, SERIES, chart, image_rows, note
 from companion.store.record import Record
 from companion.store.results import Claim, Result
-
-
-# ----------------------------------------------------------------------------------------------- identifiability
-def claims(metrics: IdentifiabilityMetrics, _: IdentifiabilitySizes) -> list[Claim]:
-    """What else has the same gradient."""
-    return counterfactual(metrics)
 
 
 def whole(row: Record) -> bool:
@@ -24,7 +17,7 @@ def whole(row: Record) -> bool:
     return row.joint_deficiency == -row.unread_pixels
 
 
-def counterfactual(metrics: IdentifiabilityMetrics) -> list[Claim]:
+def claims(metrics: Metrics, _: IdentifiabilitySizes) -> list[Claim]:
     """Another photograph with the same gradient, on the networks where there is room for it."""
     rows = {name: row.counterfactual for name, row in metrics.networks.items() if not whole(row)}
     if not rows:
@@ -55,7 +48,7 @@ def counterfactual(metrics: IdentifiabilityMetrics) -> list[Claim]:
 
 
 @chart
-def plot_identified(result: Result[IdentifiabilityMetrics]) -> Figure:
+def plot_identified(result: Result[Metrics]) -> Figure:
     """Every network: what single layers lack, what all of them together do, and what the network never reads."""
     networks = result.metrics.networks
     figure, ax = plt.subplots(figsize=(PAGE, 0.42 * len(networks) + 1.0), layout="constrained")
@@ -80,7 +73,7 @@ def plot_identified(result: Result[IdentifiabilityMetrics]) -> Figure:
     return figure
 
 
-def plot_found(result: Result[IdentifiabilityMetrics]) -> Figure:
+def plot_found(result: Result[Metrics]) -> Figure:
     """The first victim, and what R-GAP and all layers together find of it by every network; above R-GAP's the security
     metric, above the others what the gradient leaves open of the entries that are read."""
     networks = result.metrics.networks
@@ -95,7 +88,7 @@ def plot_found(result: Result[IdentifiabilityMetrics]) -> Figure:
     )
 
 
-def plot_moved(result: Result[IdentifiabilityMetrics]) -> Figure:
+def plot_moved(result: Result[Metrics]) -> Figure:
     """The first victim, another photograph, and that photograph moved until it has the victim's gradient, by every
     network; above each its errors to the victim and to what it was."""
     moved = [row.counterfactual for row in result.metrics.networks.values()]
@@ -110,7 +103,7 @@ def plot_moved(result: Result[IdentifiabilityMetrics]) -> Figure:
     )
 
 
-def first_by(result: Result[IdentifiabilityMetrics], kind: str) -> torch.Tensor:
+def first_by(result: Result[Metrics], kind: str) -> torch.Tensor:
     """What was found of the first victim, (networks, d)."""
     return torch.stack([result.array(f"{kind} {name}")[0] for name in result.metrics.networks])
 
