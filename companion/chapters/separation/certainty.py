@@ -29,7 +29,7 @@ def certainty(sizes: Sizes, context: Context, images: Bundle, released: Released
     judged = {sizes.n_train: (found, truth(context, images, found))}
     judged |= {n: attacked(sizes, context, n) for n in sizes.harder_n}
     said = {n: (probability(model, each), true) for n, (each, true) in judged.items()}
-    pooled = assessed(*map(torch.cat, zip(*said.values(), strict=True)))
+    pooled = assessed(*(torch.cat(parts) for parts in zip(*said.values(), strict=True)))
     return Record(**pooled, networks={f"n = {n}": Record(assessed(p, true)) for n, (p, true) in said.items()})
 
 
