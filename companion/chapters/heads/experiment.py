@@ -271,11 +271,6 @@ def _attacked(
     first = released.module[0]
     assert isinstance(first, nn.Linear)
     w = first.weight.detach() if known is None else update
-    scores = {
-        "span": span_test(layer, asked, public, max(rank, 1), bent),
-        "filter": matched_filter(w, first.bias.detach(), asked, public),
-        "margin": _margin(released.module, asked),
-    }
     others = task.others
     ica = _fast_ica(found.basis, public, context.seed) if cell.recipe == SGD else None
     row = Record(
@@ -294,12 +289,10 @@ def _attacked(
         projected_null=cosines(projected, task.train, public),
         certified=int(sure.sum()),
         certified_true=int((sure & true).sum()),
-        span=told(scores["span"], member),
-        filter=told(scores["filter"], member),
-        margin=told(scores["margin"], member),
-        fast_ica=cosines(_fast_ica(found.basis, public, context.seed), task.train, public)
-        if cell.recipe == SGD
-        else None,
+        span=told(span_test(layer, asked, public, max(rank, 1), bent), member),
+        filter=told(matched_filter(w, first.bias.detach(), asked, public), member),
+        margin=told(_margin(released.module, asked), member),
+        fast_ica=None if ica is None else cosines(ica, task.train, public),
     )
     return row, {"w1": released.w1, "x_hat": found.x_hat, "zeros": found.zeros}
 

@@ -29,8 +29,11 @@ def certainty(sizes: Sizes, context: Context, images: Bundle, released: Released
     judged = {sizes.n_train: (found, truth(context, images, found))}
     judged |= {n: attacked(sizes, context, n) for n in sizes.harder_n}
     said = {n: (probability(model, each), true) for n, (each, true) in judged.items()}
-    pooled = assessed(*(torch.cat(parts) for parts in zip(*said.values(), strict=True)))
-    return Record(**pooled, networks={f"n = {n}": Record(assessed(p, true)) for n, (p, true) in said.items()})
+    probabilities, true = (torch.cat([pair[k] for pair in said.values()]) for k in (0, 1))
+    return Record(
+        **assessed(probabilities, true),
+        networks={f"n = {n}": Record(assessed(p, true)) for n, (p, true) in said.items()},
+    )
 
 
 def attacked(sizes: Sizes, context: Context, n: int, shadow: bool = False) -> tuple[Separated, Tensor]:
