@@ -4,14 +4,13 @@ Decoders learnt on public images and their mirror images, for a head trained on 
 run attacks: ridge regression of three strengths, kernel ridge regression, and a network of three convolutions with
 PixelShuffle, trained for minutes.  Medians of NCC and SSIM of pictures decoded from the features that the linear
 programmes find, from the true features (the ceiling), and from found ones in the place of held-out ones (the null).
-Below, what else features give away: `companion.chapters.heads.given`.
+Below, what else features give away.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 
 import torch
 from heads_tuning import SEED, heads
@@ -19,8 +18,10 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from timing import write
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
-from companion.chapters.heads.given import Images, assigned, given
+from companion.chapters.heads.experiment import Task
+from companion.chapters.heads.given import RIDGE, assigned, similarity
 from companion.chapters.heads.sizes import Cell
 from recon.attacks.heads import sparsest
 from recon.attacks.separation import FirstLayer
@@ -71,6 +72,37 @@ def network(epochs: int, width: int = 64, noise: float = 0.3) -> Callable[[Tenso
     return fit
 
 
+def given(x_hat: Tensor, task: Task, flipped: Tensor) -> dict[str, dict[str, float]]:
+    """What candidates (m, d) tell of the training images, beside the true features and the null: the candidates in the
+    place of as many held-out images.  flipped (2 n, d): features of both sets' mirror images.
+
+    colours: correlation of the mean colours of a decoded picture and its image, less those of the mean image ·
+    classes: share told by ridge regression · duplicates: share whose mirror image is nearest in a gallery with all
+    other held-out images.
+    """
+    public, pixels, n = task.public, task.pixels["public"], len(task.train)
+    z, mean = public.standardised(public.features), pixels.mean(0)
+    wanted = torch.cat([pixels, one_hot(task.public_labels).to(pixels)], dim=1)
+    model = Ridge(alpha=RIDGE * len(z)).fit(z.numpy(), wanted.numpy())
+    train, others = (
+        (task.pixels[name][:n], y[:n]) for name, y in (("train", task.labels), ("others", task.other_labels))
+    )
+    cases = {
+        "found": (assigned(x_hat, task.train, public), *train, flipped[:n]),
+        "ceiling": (task.train, *train, flipped[:n]),
+        "null": (assigned(x_hat, task.others[:n], public), *others, flipped[n:]),
+    }
+    told: dict[str, dict[str, float]] = {"colours": {}, "classes": {}, "duplicates": {}}
+    for name, (x, images, labels, mirrored) in cases.items():
+        read = torch.from_numpy(model.predict(public.standardised(x).numpy())).float()
+        both = torch.stack([read[:, : pixels.shape[1]].clamp(0, 1), images]) - mean
+        told["colours"][name] = torch.corrcoef(both.unflatten(2, SHAPE).mean((3, 4)).flatten(1))[0, 1].item()
+        told["classes"][name] = (read[:, pixels.shape[1] :].argmax(1) == labels).float().mean().item()
+        nearest = similarity(x, torch.cat([mirrored, task.others[n:]]), public).argmax(1)
+        told["duplicates"][name] = (nearest == torch.arange(n)).float().mean().item()
+    return told
+
+
 def main() -> None:
     ((task, released),) = heads([Cell()])
     public, n = task.public, len(task.train)
@@ -102,16 +134,10 @@ def main() -> None:
         seconds = round(time.process_time() - start, 1)
         found = {case: likeness(decode(public.standardised(x)).clamp(0, 1), y) for case, (x, y) in cases.items()}
         rows[name] = found | {"cpu_seconds": seconds}
-    told, _ = given(
-        x_hat,
-        Images(task.train, train, task.labels),
-        Images(task.others, task.pixels["others"], task.other_labels),
-        Images(public.features, task.pixels["public"], task.public_labels),
-        features(torch.cat([train, others]).unflatten(1, SHAPE).flip(-1), backbone()),
-        SHAPE,
-    )
-    also = {name: asdict(getattr(told, name)) for name in ("nearest_public", "colours", "classes", "duplicates")}
-    write({"seed": SEED, "decoders": rows, "given": also}, __file__)
+    told = given(x_hat, task, features(torch.cat([train, others]).unflatten(1, SHAPE).flip(-1), backbone()))
+    near = similarity(cases["found"][0], public.features, public).argmax(1)
+    told |= {"nearest_public": likeness(task.pixels["public"][near], train)}
+    write({"seed": SEED, "decoders": rows, "given": told}, __file__)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from recon.scoring.roc import true_rate
 from recon.store.checkpoints import Checkpoints
 from recon.training.recipes import Trained
 
-compute = import_module("companion.chapters.heads.compute")
+compute = import_module("companion.chapters.heads.experiment")
 SEED = 9
 TRIED = {
     "chosen": {},
@@ -46,7 +46,7 @@ def heads(cells: Iterable[Cell]) -> Iterator[tuple[compute.Task, Trained]]:
         context = Context(load_pool("cifar10"), torch.device("cpu"), SEED, Checkpoints(Path(folder)), one_by_one)
         for cell in cells:
             task = compute._task(SIZES["laptop"], context, cell)
-            yield task, compute._head(SIZES["laptop"], context, cell, task)[0]
+            yield task, compute._head(SIZES["laptop"], context, cell, task)
 
 
 def main(ns: tuple[int, ...] = (100, 300)) -> None:
@@ -72,7 +72,7 @@ def main(ns: tuple[int, ...] = (100, 300)) -> None:
         for name, searched in (("mean put back", layer), ("as it is", FirstLayer(released.w1))):
             settings = replace(base, rank=rank if searched is layer else None)
             x_hat = sparsest(searched, task.public, settings).x_hat
-            found[f"{recipe}, {name}"] = vars(compute.cosines(x_hat, task.train, task.public))
+            found[f"{recipe}, {name}"] = compute.cosines(x_hat, task.train, task.public)
     ((task, released),) = heads([Cell(recipe="AdamW, default")])
     asked = torch.cat([task.train, task.others])
     member = np.arange(len(asked)) < len(task.train)

@@ -38,7 +38,7 @@ def attacks(context: Context, released: ReleasedNet, shape: tuple[int, ...]) -> 
     weights, w1 = released.weights, first_layer(released)
 
     def ica() -> Tensor:
-        sources, _ = fast_ica(signal_span(w1), shape, context.seed)
+        sources = fast_ica(signal_span(w1), shape, context.seed)
         return torch.cat([sources, -sources])
 
     def reference() -> Tensor:

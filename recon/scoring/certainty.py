@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from recon.errors import ReconError
-from recon.released import Weights
 from recon.scoring.roc import auc, true_rate
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import
     from sklearn.pipeline import Pipeline
 
 EVIDENCE = ("sparsity", "stability", "share")
-SIZES = (2.0, 5.0, 10.0, 20.0, 40.0)  # norms of a centred photograph that are tried
 SURE = 0.95  # the probability from which the adversary says "this one"
 
 
@@ -108,21 +105,3 @@ def assessed(probability: Tensor, true: Tensor, bins: int = 5) -> dict:
         "true": int(t.sum()),
         "reliability": [[float(p[rows].mean()), float(t[rows].mean()), int(rows.sum())] for rows in used],
     }
-
-
-def gate_agreement(weights: Weights, sources: Tensor, mixing: Tensor) -> Tensor:
-    """(r,) in [0, 1]: |cos| of each source's mixing column with what the network would send back for that image.
-
-    sources (r, d), mixing (h, r).  A gradient step adds a_i ∝ ∂Φ(x_i)/∂z_1 to the rows, z_1 the first layer's output:
-    zero at units that are silent.  The image's sign and size are unknown, so the best of both signs and `SIZES` counts.
-    ReconError for a network without a hidden layer.
-    """
-    if weights.network.depth < 2:
-        raise ReconError("a network without a hidden layer has no gates")
-    unit = normalize(sources, dim=1)
-    best = torch.zeros_like(mixing[0])
-    for size in SIZES:
-        for sign in (1, -1):
-            sent = weights.network.layers(weights.params, sign * size * unit, torch.ones_like)[0].delta
-            best = torch.maximum(best, torch.cosine_similarity(sent, mixing.mT, dim=1).abs())
-    return best

@@ -29,8 +29,8 @@ def test_squared_errors_are_minimised_in_closed_form():
 
 def test_what_is_known_and_what_is_taken_for_known():
     x, y = torch.arange(12.0).view(4, 3), torch.tensor([0.0, 1, 0, 1])
-    kept, labels = without(x, y, 1, 3)
-    assert torch.equal(kept, x[[0, 2]]) and torch.equal(labels, y[[0, 2]])
+    kept, labels = without(x, y, 1)
+    assert torch.equal(kept, x[[0, 2, 3]]) and torch.equal(labels, y[[0, 2, 3]])
     wrong, labels = with_another(x, y, 0, torch.full((2, 3), 9.0))
     assert torch.equal(wrong[0], torch.full((3,), 9.0)) and torch.equal(wrong[1:], x[2:]) and torch.equal(labels, y[1:])
     assert torch.equal(x[1], torch.tensor([3.0, 4, 5]))  # nothing was written into it

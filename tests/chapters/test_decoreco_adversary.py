@@ -15,16 +15,17 @@ from companion.chapters.decoreco_adversary import DECORECO_ADVERSARY
 from companion.chapters.decoreco_adversary.discrimination import Scored
 from companion.chapters.decoreco_adversary.evidence import EVIDENCE
 from companion.chapters.decoreco_adversary.experiment import (
+    KINDS,
     PRACTISED,
     attainable,
     candidates,
-    judgement,
     kinds,
     median_of,
     practised,
     scores,
     trusted,
 )
+from companion.chapters.decoreco_adversary.experiment import judged as judged_of
 from companion.chapters.decoreco_adversary.networks import Outside, described, is_true
 from companion.chapters.decoreco_adversary.story import first_false
 from recon.images.bundle import Bundle
@@ -201,6 +202,8 @@ def network(seed, m=60):
         "either_image": torch.randint(20, (m,), generator=generator),
         "image": torch.randint(20, (m,), generator=generator),
         "x_hat": torch.randn(m, 3072, generator=generator),
+        "x_train": torch.randn(20, 3072, generator=generator),
+        "mean": torch.zeros(3072),
     }
 
 
@@ -209,29 +212,24 @@ def test_negatives_and_doubtful_are_not_true():
     noise = torch.randn(4, 3072, generator=torch.Generator().manual_seed(1))
     x = torch.stack([x_train[0], -x_train[1], x_train[2] + 1.3 * noise[2], -x_train[3] - 1.3 * noise[3], noise[0]])
     about = {"x_hat": x, "ncc": torch.tensor([1.0, 0.1, 0.6, 0.1, 0.0]), "other": torch.zeros(5)}
-    network = {"x_train": x_train, **{f"{arm}.{key}": v for arm in ("decoreco", "more") for key, v in about.items()}}
-    part = candidates(network, "decoreco")
+    part = candidates({"x_train": x_train, **about})
     assert part["true"].tolist() == [True, False, False, False, False]
     assert part["either_image"][:4].tolist() == [0, 1, 2, 3] and part["either"][1] == pytest.approx(-1)
     negative, doubtful = kinds("decoreco", part)
     assert negative.tolist() == [False, True, False, False, False]
     assert doubtful.tolist() == [False, False, True, True, False]
-    negative, doubtful = kinds("more", candidates(network, "more"))
+    negative, doubtful = kinds("more", part)
     assert not negative.any() and doubtful.tolist() == [False, True, True, True, False]
 
 
-def test_negatives_are_left_out_or_count():
-    one = network(0)
-    found = Scored(*(one[name].numpy() for name in ("agreement", "true", "ncc", "image")))
-    told = kinds("decoreco", one)
-    judged = judgement(
-        [found], [told], lambda measure, networks: measure(networks[0], np.ones((1, len(networks[0].true))))[0]
-    )
-    keep, either = ~(told[0] | told[1]), found.true | told[0]
-    assert judged.auc == pytest.approx(roc_auc_score(found.true, found.score))
-    assert judged.auc_clear == pytest.approx(roc_auc_score(found.true[keep], found.score[keep]))
-    assert judged.auc_either == pytest.approx(roc_auc_score(either, found.score))
-    assert len({judged.auc, judged.auc_clear, judged.auc_either}) == 3
+def test_negatives_count_as_true_if_the_sign_is_left_out():
+    one = network(0) | {"natural": torch.ones(60, dtype=torch.bool)}
+    negative, _ = kinds("decoreco", one)
+    _, found = judged_of("decoreco", [one], replace(SMOKE, draws=2), context(0))
+    true, score = one["true"].numpy(), one["agreement"].numpy()
+    assert found.negative == negative.sum() > 0
+    assert found.evidence["agreement"].auc.mean == pytest.approx(roc_auc_score(true, score))
+    assert found.evidence["agreement"].auc_either.mean == pytest.approx(roc_auc_score(true | negative, score))
 
 
 def test_what_is_attainable():
@@ -245,27 +243,23 @@ def test_what_is_attainable():
 @pytest.mark.parametrize("arm", PRACTISED)
 def test_practice_is_on_the_other_networks_only(arm):
     parts = [network(seed) for seed in range(3)]
-    name, natural = PRACTISED[arm], True
-    found = scores(arm, parts, natural)[name]
+    name = PRACTISED[arm]
+    found = scores(arm, parts)[name]
     swapped = [{**parts[0], "true": ~parts[0]["true"]}, *parts[1:]]
-    again = scores(arm, swapped, natural)[name]
+    again = scores(arm, swapped)[name]
     assert np.array_equal(found[0], again[0]) and not np.allclose(found[1], again[1])
     for score, part in zip(found, parts, strict=True):
         assert roc_auc_score(part["true"], score) > 0.9
     lonely = [{**part, "true": torch.ones(60, dtype=torch.bool)} for part in parts]
-    assert practised(arm, lonely[:2], parts[2], natural) is None and name not in scores(arm, lonely, natural)
+    assert practised(arm, lonely[:2], parts[2]) is None and name not in scores(arm, lonely)
 
 
 def test_practice_on_what_looks_natural_leaves_the_rest_out():
     parts = [network(seed) for seed in range(2)]
     rest = ~parts[1]["natural"]
     changed = {**parts[1], "true": torch.where(rest, ~parts[1]["true"], parts[1]["true"])}
-    assert np.array_equal(
-        practised("decoreco", parts[1:], parts[0], True), practised("decoreco", [changed], parts[0], True)
-    )
-    assert not np.allclose(
-        practised("decoreco", parts[1:], parts[0], False), practised("decoreco", [changed], parts[0], False)
-    )
+    found, again = (practised("decoreco", shadows, parts[0]) for shadows in (parts[1:], [changed]))
+    assert np.array_equal(found, again)
 
 
 def test_the_network_shown_is_the_median_one():
@@ -276,15 +270,14 @@ def test_the_network_shown_is_the_median_one():
 
 def test_the_most_trusted_are_natural_looking_and_in_order(smoke):
     parts = [network(seed) for seed in range(3)]
-    networks = [{"x_train": torch.randn(20, 3072), "mean": torch.zeros(3072)}] * 3
     judged = smoke.metrics.arms["more"].natural.evidence["stability"]
     judged = replace(judged, auc=replace(judged.auc, values=[0.9, 0.2, 0.5]))
     group = replace(smoke.metrics.arms["decoreco"].natural, evidence={"combined": judged})
-    found = trusted("decoreco", group, parts, networks)
+    found = trusted("decoreco", group, parts)
     k = int(found["trusted_decoreco_network"])
     assert k == 2  # the median one
     natural = parts[k]["natural"]
-    score = torch.from_numpy(scores("decoreco", parts, natural=True)["combined"][k])
+    score = torch.from_numpy(scores("decoreco", parts)["combined"][k])
     rows = natural.nonzero()[:, 0][score[natural].argsort(descending=True)][:20]
     assert torch.equal(found["trusted_decoreco_ncc"], parts[k]["either"][rows])
     assert torch.equal(found["trusted_decoreco_true"], parts[k]["true"][rows])
@@ -294,9 +287,8 @@ def test_the_most_trusted_are_natural_looking_and_in_order(smoke):
 def test_a_separated_image_is_shown_with_the_sign_of_its_nearest(smoke):
     parts, x_train = [network(seed) for seed in range(2)], torch.randn(20, 3072)
     for part in parts:
-        part |= {"x_hat": -x_train[part["either_image"]], "either": -torch.ones(60)}
-    networks = [{"x_train": x_train, "mean": torch.zeros(3072)}] * 2
-    found = trusted("more", replace(smoke.metrics.arms["more"].natural, evidence={}), parts, networks)
+        part |= {"x_train": x_train, "x_hat": -x_train[part["either_image"]], "either": -torch.ones(60)}
+    found = trusted("more", replace(smoke.metrics.arms["more"].natural, evidence={}), parts)
     torch.testing.assert_close(found["trusted_more"], found["trusted_more_nearest"])
     assert (found["trusted_more_ncc"] == 1).all()
 
@@ -321,15 +313,12 @@ def test_anyone_can_judge_again_from_the_arrays(smoke):
 
 
 def test_all_kinds_of_evidence_and_bounds(smoke):
-    every = smoke.metrics.arms["decoreco"].every
-    assert set(every.evidence) >= {*EVIDENCE, "combined", "separated", "smoothness", "edges"}
+    assert set(smoke.metrics.arms["decoreco"].natural.evidence) == {*KINDS["decoreco"], "combined"}
     for arm in smoke.metrics.arms.values():
-        for group in (arm.every, arm.natural):
-            for found in group.evidence.values():
-                for number in (found.auc, found.precision_at_20, found.tpr_at_1pct_fpr):
-                    assert number.mean is None or 0 <= number.low <= number.high <= 1
-    assert len(smoke.metrics.kkt_residual) == smoke.metrics.networks == 2
-    assert set(smoke.metrics.free) == {"span", "mixtures", "rows", "directions", "means"}
+        for found in arm.natural.evidence.values():
+            for number in (found.auc, found.precision_at_20, found.tpr_at_1pct_fpr):
+                assert number.mean is None or 0 <= number.low <= number.high <= 1
+    assert smoke.metrics.networks == 2
 
 
 def test_figures_draw(smoke):

@@ -6,13 +6,11 @@ import pytest
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.seed.experiment import known_of, nearest_of, noise_edge
+from companion.chapters.seed.experiment import known_of, nearest_of
 from companion.chapters.seed.story import by_size, only
 from companion.chapters.seed.training import trained_from
 from companion.store.record import Record
 from recon.images.registry import load_pool
-from recon.nets.mlp import MLP
-from recon.optim.rng import named
 from recon.store.checkpoints import Checkpoints
 
 
@@ -26,11 +24,6 @@ def small(tmp_path):
     """Six photographs of 4 × 4 pixels, and where they come from."""
     context = Context(load_pool("photos"), torch.device("cpu"), 0, Checkpoints(tmp_path), no_sweep)
     return context, context.images(6).at_side(4)
-
-
-def test_the_noise_of_a_default_start_ends_at_its_edge():
-    theta = MLP((3072, 500, 1)).init(named(0, "edge"))
-    assert torch.linalg.svdvals(theta["w1"])[0].item() == pytest.approx(noise_edge(500, 3072), rel=0.02)
 
 
 def test_what_is_known_has_an_error_of_the_size_that_is_said(small):
@@ -54,7 +47,7 @@ def test_the_nearest_candidate_has_the_images_sign_and_size():
 
 def test_networks_of_one_size_are_told_together():
     def net(n_train, width, optimiser):
-        numbers = {"loss": 0.0, "accuracy": 1.0, "moved": 0.1, "directions": 1, "directions_by_distribution": 1}
+        numbers = {"loss": 0.0, "accuracy": 1.0, "moved": 0.1}
         return Record(n_train=n_train, width=width, optimiser=optimiser, rungs=[], **numbers)
 
     rows = [

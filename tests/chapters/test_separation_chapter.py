@@ -10,9 +10,7 @@ import pytest
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.separation.experiment import Metrics, best_null_images, smears
-from companion.chapters.separation.sizes import SIZES
-from companion.chapters.separation.story import claims
+from companion.chapters.separation.experiment import best_null_images, smears
 from companion.chapters.separation_common import (
     OTHERS,
     THRESHOLDS,
@@ -23,11 +21,9 @@ from companion.chapters.separation_common import (
     other_rows,
     others_of,
 )
-from companion.chapters.tables import Counts, Names
-from companion.store.record import Record
 from recon.attacks.separation import Separated
 from recon.images.pool import ImagePool
-from recon.scoring.matching import Competition, one_to_one
+from recon.scoring.matching import one_to_one
 from recon.scoring.metrics import ncc
 
 
@@ -143,81 +139,3 @@ def test_strangers_are_not_too_many(monkeypatch):
 def test_smears_are_the_largest_rows():
     w1 = torch.diag(torch.tensor([1.0, -5.0, 2.0, 3.0]))
     assert torch.allclose(smears(w1, 2), torch.tensor([[0.0, -1, 0, 0], [0, 0, 0, 1]]))
-
-
-# ------------------------------------------------------------------------------------------------------------- claims
-
-
-def yardsticks(n7, n8=None):
-    return Counts(ncc_05=n7, ncc_06=n7, ncc_07=n7, ncc_08=n7 if n8 is None else n8, ncc_channel_06=n7, ssim_04=n7)
-
-
-def counted(n7, n8):
-    return Record(matches=yardsticks(n7, n8), null=yardsticks(0), excess=yardsticks(0))
-
-
-def assessed(**change):
-    found = {
-        "auc": 0.98,
-        "tpr_at_1pct_fpr": 0.9,
-        "precision_top50": 1.0,
-        "sure": 50,
-        "precision_sure": 0.99,
-        "recall_sure": 0.6,
-        "brier": 0.1,
-        "candidates": 100,
-        "true": 80,
-        "reliability": [],
-    }
-    return Record(**{**found, **change})
-
-
-def chapter_6(found=(90, 80), null=(10, 2), one_stage=50, **certainty):
-    same = Names(ncc_05="span", ncc_06="span", ncc_07="span", ncc_08="span", ncc_channel_06="span", ssim_04="span")
-    chance = Competition(0, 0, 1.0, 1.0)
-    return Metrics(
-        train_seconds=1.0,
-        log_loss=-9.0,
-        min_normalised_margin=0.1,
-        kkt_residual=0.1,
-        kkt_residual_by_layer=[0.1],
-        theta_norm=1.0,
-        matches=yardsticks(*found),
-        nulls={},
-        null=yardsticks(0),
-        best_null=yardsticks(*null),
-        best_null_name=same,
-        excess=yardsticks(found[0] - null[0], found[1] - null[1]),
-        top10_ncc=0.9,
-        null_top10_ncc=0.5,
-        per_image_ncc_06=9,
-        null_per_image_ncc_06=0,
-        per_candidate_ncc_06=9,
-        null_per_candidate_ncc_06=0,
-        competition=Record({f"ncc_{t}": chance for t in (0.5, 0.6, 0.7)}),
-        n_train=100,
-        width=10,
-        recon_seconds=1.0,
-        rank=99,
-        restarts_agree=0.9,
-        span_null=yardsticks(0),
-        simpler=Record(
-            **{"FastICA": Record(**(counted(30, 20)), seconds=1.0)}, **{"one stage": counted(60, one_stage)}
-        ),
-        refined=Record(
-            seconds=1.0,
-            **{"separated, then DecoReco": counted(0, 0)},
-            **{"DecoReco": counted(0, 0)},
-            **{"DecoReco, then separated": counted(0, 0)},
-        ),
-        certainty=Record(
-            **(assessed(**certainty)),
-            networks={},
-            single=Record(sparsity=0.9, stability=0.9, share=0.9, gates=None),
-            shadows=[100],
-        ),
-    )
-
-
-def said(metrics):
-    return {claim.id: claim for claim in claims(metrics, SIZES["smoke"])}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,18 +17,15 @@ from companion.chapters.weights_leak import story_recipes as figures
 from companion.chapters.weights_leak.attack import (
     attacked,
     count_table,
-    evidence_of,
     patch_table,
-    separated_of,
 )
-from companion.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, cell_of, file_name, recipe_of
+from companion.chapters.weights_leak.cells import CHANGES, KNOWN_FOR, cell_of, file_name, recipe_of
 from companion.chapters.weights_leak.experiment_recipes import SIZES as RECIPE_SIZES
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
 from companion.chapters.weights_leak.experiment_recipes import compute as compute_recipes
 from companion.chapters.weights_leak.experiment_recipes import recipe_unit
 from companion.chapters.weights_leak.experiment_size import SIZES as MAP_SIZES
 from companion.chapters.weights_leak.experiment_size import Metrics as SizeMetrics
-from companion.chapters.weights_leak.experiment_size import by_sparsity
 from companion.chapters.weights_leak.images import Task, photograph_images
 from companion.chapters.weights_leak.story_recipes import claims as recipe_claims
 from companion.chapters.weights_leak.story_size import claims as size_claims
@@ -90,7 +86,6 @@ def test_count_table():
     for key in NCC:
         each = {name: getattr(counts(x, sets.train), key) for name, x in sets_of_nulls.items()}
         null, best = getattr(table.null, key), getattr(table.best_null, key)
-        assert getattr(table.span_null, key) == max(each["span"], each["mixtures"])
         assert best == max(null, *each.values())
         assert getattr(table.excess, key) == getattr(table.matches, key) - best
 
@@ -113,16 +108,6 @@ def test_any_null_can_be_the_best(name):
     expected = 4 if name in ("rows", "held_out") else 1
     assert table.best_null.ncc_07 >= expected and table.excess.ncc_07 <= -expected
     assert (table.null.ncc_07 == 4) == (name == "held_out")
-    assert table.span_null.ncc_07 == (1 if name == "span" else table.span_null.ncc_07)
-
-
-def test_null_of_the_span_is_the_larger_of_two():
-    """Mixtures of two images are near them, whatever the layer; a layer of one image's span is near it, of many."""
-    few = bundle(normal(2, 60, seed=1), normal(2, 60, seed=2), normal(9, 60, seed=3), (60,))
-    assert count_table(normal(8, 60, seed=5), few, normal(5, 60, seed=4), seeded()).span_null.ncc_07 >= 1
-    many = bundle(normal(30, 200, seed=1), normal(30, 200, seed=2), normal(9, 200, seed=3), (200,))
-    w1 = normal(5, 1, seed=6) @ many.train[:1]
-    assert count_table(normal(8, 200, seed=5), many, w1, seeded()).span_null.ncc_08 == 1
 
 
 def test_as_many_nulls_as_candidates(monkeypatch):
@@ -178,13 +163,6 @@ def test_patch_table_is_symmetric():
     assert table.excess == NCCCounts(1, 1, 1)
 
 
-@pytest.mark.parametrize(("true", "auc"), [([1, 0, 1, 0], 0.625), ([1, 1, 1, 1], None), ([0, 0, 0, 0], None)])
-def test_sparsity_alone(true, auc):
-    found = replace(found_at(torch.eye(4)), sparsity=torch.tensor([3.0, 1.0, 1.0, 2.0]))
-    table = by_sparsity(found, torch.tensor(true).bool())
-    assert table == Record(candidates=4, true=sum(true), auc_of_sparsity=auc)
-
-
 # ----------------------------------------------------------------------------------------------- images and cells
 
 
@@ -203,7 +181,7 @@ def test_photographs_for_training_alternate_and_are_not_held_out():
 
 
 def test_file_names_and_back():
-    cells = [f"{family}/{name}" for family, names in CHANGES.items() for name in names] + ["shadow/100"]
+    cells = [f"{family}/{name}" for family, names in CHANGES.items() for name in names]
     stems = [file_name(cell) for cell in cells]
     assert len(set(stems)) == len(cells) and all(set(stem) <= set("abcdefghijklmnopqrstuvwxyz-0123456789")
                                                  for stem in stems)  # fmt: skip
@@ -215,7 +193,6 @@ def test_every_cell_is_a_recipe():
         for name, change in names.items():
             recipe = recipe_of(Recipe(steps=1500), family, name)
             assert recipe.steps == 1500 * change.get("steps", 1)
-    assert recipe_of(Recipe(), "shadow", "100") == Recipe()
     assert set(KNOWN_FOR) <= set(CHANGES["decay"])
 
 
@@ -240,16 +217,6 @@ def test_packed_and_back():
     assert b'"ncc_0.7"' in bytes(tensors["json"].tolist())
 
 
-def test_stored_evidence():
-    found = replace(
-        found_at(torch.eye(2)), sparsity=torch.ones(2), stability=torch.tensor([3.0, 4]), share=torch.tensor([5.0, 6])
-    )
-    stored = evidence_of(found, torch.tensor([True, False]), KNOWN[1])
-    back, true = separated_of(stored, "known")
-    assert back.sparsity.tolist() == [1, 1] and back.stability.tolist() == [3, 4] and back.share.tolist() == [5, 6]
-    assert true.tolist() == [True, False]
-
-
 # ------------------------------------------------------------------------------------------------------------- claims
 
 
@@ -258,15 +225,14 @@ def ncc_row(n):
 
 
 def table_of(found, null=2, excess=None):
-    row = {"matches": found, "null": 0, "span_null": 0, "best_null": null}
+    row = {"matches": found, "null": 0, "best_null": null}
     row["excess"] = found - null if excess is None else excess
     return {"rank": 9, **{name: ncc_row(count) for name, count in row.items()}}
 
 
 def size_cell(n, width, excess, side=32, source="cifar"):
-    certainty = Record(candidates=n, true=0, auc_of_sparsity=None)
-    about = {"source": source, "side": side, "pixels": side**2, "n_train": n, "width": width, "log_loss": -9.0}
-    return Record(**table_of(n, 1, excess), **about, certainty=certainty)
+    about = {"source": source, "side": side, "n_train": n, "width": width, "log_loss": -9.0}
+    return Record(**table_of(n, 1, excess), **about)
 
 
 def size_metrics(shares, width=100):
@@ -308,19 +274,17 @@ def cell(name, erased, found, family="decay", known="unknown", null=2):
         known=known,
         n_train=100,
         erased=erased,
-        moved=1.0,
         start_left=-left,
         added=1.0,
         loss=0.1,
         steps=9,
         train_accuracy=1.0,
         test_accuracy=0.5,
-        certainty=Record(sure=0, true_among_sure=0, true=0),
     )
 
 
 def recipes(cells):
-    return RecipeMetrics(n_train=100, cells=cells, base=Recipe())
+    return RecipeMetrics(n_train=100, cells=cells)
 
 
 def chapter_8():
@@ -406,19 +370,13 @@ def test_a_network_that_diverged_is_not_attacked(family, name, monkeypatch):
     assert unpacked(recipe_unit(sizes, photos, file_name(f"{family}/{name}"))) == []
 
 
-def test_a_cell_that_diverged_does_not_end_the_sweep(monkeypatch):
+def test_a_cell_that_diverged_does_not_end_the_sweep():
     """Of two cells one diverged: the other has its row, and the name of the first is kept."""
     row = cell("SGD, decay 0.02", 7.5, 80)
-    row = Record(**{name: value for name, value in row.items() if name != "certainty"})
-    evidence = evidence_of(found_at(torch.zeros(2, 3)), torch.tensor([True, False]), row.known)
-    stored = {"decay-0": packed([]), "decay-1": {**packed([row]), **evidence}}
-    module = import_module(compute_recipes.__module__)
-    monkeypatch.setattr(module, "calibrated", lambda found: None)
-    monkeypatch.setattr(module, "probability", lambda model, unmixed: torch.tensor([0.99, 0.99]))
-    sizes = replace(RECIPE_SIZES["smoke"], families=("decay",), limit=2, shadow_n=())
+    stored = {"decay-0": packed([]), "decay-1": packed([row])}
+    sizes = replace(RECIPE_SIZES["smoke"], families=("decay",), limit=2)
     metrics = compute_recipes(sizes, replace(context(), sweep=lambda unit, stems, name: stored)).metrics
     assert [each.cell for each in metrics.cells] == ["SGD, decay 0.02"] and metrics.diverged == ["decay/SGD, decay 0"]
-    assert metrics.cells[0].certainty == Record(sure=2, true_among_sure=1, true=1)
 
 
 def test_what_is_drawn_of_several_sets_is_a_mark_a_network():

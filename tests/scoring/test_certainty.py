@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 import torch
-from torch.nn.functional import normalize
 
-from recon.attacks.separation import PIXEL_STD, Separated
+from recon.attacks.separation import Separated
 from recon.errors import ReconError
-from recon.nets.mlp import MLP, three_layer
-from recon.released import Weights
-from recon.scoring.certainty import SIZES, SURE, assessed, calibrated, evidence, gate_agreement, probability
+from recon.scoring.certainty import SURE, assessed, calibrated, evidence, probability
 
 
 def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def separated(sparsity, stability, share, sources=None, mixing=None):
-    sources = torch.empty(len(sparsity), 0) if sources is None else sources
-    mixing = torch.empty(0, len(sparsity)) if mixing is None else mixing
-    x_hat = torch.cat([sources, -sources])
-    return Separated(x_hat, mixing, torch.empty_like(sources), sparsity, stability, share, torch.zeros(2))
+def separated(sparsity, stability, share):
+    none = torch.empty(len(sparsity), 0)
+    return Separated(none, none.mT, none, sparsity, stability, share, torch.zeros(2))
 
 
 def shadow(r=200, seed=0):
@@ -163,52 +156,3 @@ def test_shadows_of_one_kind_teach_nothing(true):
 def test_one_shadow_may_be_of_one_kind_if_another_is_not():
     found, truth = shadow()
     calibrated([(found, torch.zeros_like(truth)), (found, truth)])
-
-
-# -------------------------------------------------------------------------------------------------------------- gates
-
-
-def sent_back(theta, x, depth):
-    """∂Φ/∂z1 (h,) at one image x (d,), by autograd through a network written out."""
-    z = x @ theta["w1"].mT + theta.get("b1", torch.zeros(len(theta["w1"])))
-    z1 = z.detach().requires_grad_()
-    out = z1
-    for layer in range(2, depth + 1):
-        out = torch.where(out > 0, out, torch.zeros_like(out)) @ theta[f"w{layer}"].mT
-        out = out + theta.get(f"b{layer}", torch.zeros(out.shape[-1]))
-    return torch.autograd.grad(out.sum(), z1)[0]
-
-
-@pytest.mark.parametrize(
-    "network", [three_layer(60, 30), MLP((30, 60, 1)), MLP((30, 60, 20, 20, 1)), MLP((30, 60, 1), bias=(False, False))]
-)
-@pytest.mark.parametrize(("size", "sign"), list(product((SIZES[0], SIZES[2], SIZES[-1]), (1, -1))))
-def test_gates_agree_for_what_the_network_sends_back(network, size, sign):
-    theta = network.init(seeded(3))
-    theta = {name: 5 * value if name == "b1" else value for name, value in theta.items()}  # so that the size matters
-    unit = normalize(torch.randn(2, network.dim, generator=seeded(4)), dim=1)
-    column = -0.3 * sent_back(theta, sign * size * unit[0], network.depth)
-    random = torch.randn(60, generator=seeded(5))
-    found = separated(
-        *torch.ones(3, 2), sources=PIXEL_STD * network.dim**0.5 * unit, mixing=torch.stack([column, random], dim=1)
-    )
-    weights = Weights(network, network.flatten(theta))
-    agree = gate_agreement(weights, found.sources, found.mixing)
-    assert agree.shape == (2,) and (agree >= 0).all() and (agree <= 1 + 1e-6).all()
-    assert agree[0].item() == pytest.approx(1.0, abs=1e-5) and agree[1] < 0.6
-    assert gate_agreement(weights, found.sources, found.mixing.flip(1))[0] < 0.6
-
-
-def test_no_gates_without_a_hidden_layer():
-    weights = Weights(MLP((5, 1)), torch.ones(6))
-    with pytest.raises(ReconError, match="hidden layer"):
-        gate_agreement(weights, torch.ones(2, 5), torch.ones(1, 2))
-
-
-def test_gates_of_several_outputs_are_those_of_their_sum():
-    network = MLP((30, 60, 3))
-    theta = network.init(seeded(3))
-    unit = normalize(torch.randn(1, 30, generator=seeded(4)), dim=1)
-    column = sent_back(theta, SIZES[1] * unit[0], 2)
-    agree = gate_agreement(Weights(network, network.flatten(theta)), unit, column[:, None])
-    assert agree.item() == pytest.approx(1.0, abs=1e-5)

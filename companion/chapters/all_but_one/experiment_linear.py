@@ -20,13 +20,10 @@ class Metrics(Record):
     """n_train: the largest n.
 
     rows: One loss and one n: every image was once the missing one. exact, single: from weights in float64, and
-    rounded to float32 · least_slope: the smallest |p_t|, 1 for the largest that the logistic loss can have · wrong,
-    two: doubts where one known image is another one, and where two are missing, median and smallest; wrong_l2:
-    median distance to the image then · nearest_known, nearest_other, mean: what costs nothing, mean distance of an
-    image to its nearest known one, to the nearest that nobody trained on, and to the mean of the known.
+    rounded to float32 · nearest_known, nearest_other, mean: what costs nothing, mean distance of an image to its
+    nearest known one, to the nearest that nobody trained on, and to the mean of the known.
     rows.exact: The closed form on weights of one precision, over all images. found: images of which every pixel is
-    within half a grey level · labels: that come out right, rounded · median_l2, worst_l2: distance to the image ·
-    doubt: the largest distance of a label from 0 or 1.
+    within half a grey level · labels: that come out right, rounded · worst_l2: distance to the image.
     """
 
 
@@ -76,27 +73,20 @@ def closed(loss: str, n: int, weight_decay: float, context: Context) -> tuple[Re
     every = range(len(x))
     exact = [missing_image(weights, *without(x, y, t), loss) for t in every]
     single = [missing_image(rounded, *without(x, y, t), loss) for t in every]
-    swapped = [missing_image(weights, *with_another(x, y, t, others), loss) for t in every]
-    two = [missing_image(weights, *without(x, y, t, (t + 1) % len(x)), loss) for t in every]
     row = Record(
         loss=loss,
         n=len(x),
         exact=precision(exact, x, y),
         single=precision(single, x, y),
-        least_slope=min(abs(found.slope) for found in exact),
-        wrong_doubt=middle([found.doubt for found in swapped]),
-        least_wrong_doubt=min(found.doubt for found in swapped),
-        wrong_l2=middle((stacked(swapped) - x).norm(dim=1).tolist()),
-        two_doubt=middle([found.doubt for found in two]),
-        least_two_doubt=min(found.doubt for found in two),
         nearest_known=nearest_known(x),
         nearest_other=nearest(x, torch.cat([others, free])).score.mean().item(),
         mean=((x - (x.sum(0) - x) / (len(x) - 1)).norm(dim=1)).mean().item(),
     )
     chosen = torch.linspace(0, len(x) - 1, SHOWN).round().long()
     known = x[[int(torch.cdist(x[t : t + 1], x)[0].topk(2, largest=False).indices[1]) for t in chosen]]
+    wrong = stacked([missing_image(weights, *with_another(x, y, int(t), others), loss) for t in chosen])
     pictures = {"truth": x[chosen], "exact": stacked(exact)[chosen], "single": stacked(single)[chosen]}
-    pictures |= {"wrong": stacked(swapped)[chosen], "two": stacked(two)[chosen], "known": known}
+    pictures |= {"wrong": wrong, "known": known}
     return row, {name: (rows + mean).float() for name, rows in pictures.items()}
 
 
@@ -109,17 +99,14 @@ def trained(loss: str, x: Tensor, y: Tensor, weight_decay: float) -> Tensor:
     return x_bar.mT @ torch.linalg.solve(kernel, 2 * y - 1)
 
 
-def without(x: Tensor, y: Tensor, *missing: int) -> tuple[Tensor, Tensor]:
-    """What is known: all rows but these."""
-    kept = torch.ones(len(x), dtype=torch.bool)
-    kept[list(missing)] = False
-    return x[kept], y[kept]
+def without(x: Tensor, y: Tensor, t: int) -> tuple[Tensor, Tensor]:
+    """What is known: all rows but this one."""
+    return torch.cat([x[:t], x[t + 1 :]]), torch.cat([y[:t], y[t + 1 :]])
 
 
 def with_another(x: Tensor, y: Tensor, t: int, others: Tensor) -> tuple[Tensor, Tensor]:
     """What somebody takes for known who is wrong about the first image, and believes another one in its place."""
     known, labels = without(x, y, t)
-    known = known.clone()
     known[0] = others[t % len(others)]
     return known, labels
 
@@ -136,9 +123,7 @@ def precision(found: list[Missing], x: Tensor, y: Tensor) -> Record:
     return Record(
         found=int((off.abs().amax(1) < HALF_A_LEVEL).sum()),
         labels=int((labels == y).sum()),
-        median_l2=off.norm(dim=1).median().item(),
         worst_l2=off.norm(dim=1).max().item(),
-        doubt=max(each.doubt for each in found),
     )
 
 
@@ -146,8 +131,3 @@ def nearest_known(x: Tensor) -> float:
     """Mean distance of an image to the nearest of the others."""
     distances = torch.cdist(x, x).fill_diagonal_(torch.inf)
     return distances.amin(1).mean().item()
-
-
-def middle(values: list[float]) -> float:
-    """The median."""
-    return torch.tensor(values, dtype=torch.float64).median().item()

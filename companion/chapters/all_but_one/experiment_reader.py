@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.stats import spearmanr
 from torch import Tensor
 
 from companion.chapters.all_but_one.reconstructor import ReaderSettings, linear_reader, network_reader
@@ -24,8 +23,7 @@ from recon.scoring.metrics import mse
 class Metrics(Record):
     """n_train: of every network · network, linear: the reconstructor and ridge regression · nearest_known,
     nearest_prior, class_mean, mean: mse of what costs nothing: nearest known image, nearest image of the shadow
-    networks, mean of the known images of its class, mean of all · knows: rank correlation, over the victims
-    asked, of the reconstruction's error with the residual after retraining on it · accuracy: of the networks ·
+    networks, mean of the known images of its class, mean of all · accuracy: of the networks ·
     inversions: one a victim that is attacked by retraining.
 
     network: One way to the image, over the victims: mean squared and mean absolute error of pixels in [0, 1];
@@ -40,7 +38,7 @@ class Metrics(Record):
 class ReaderSizes:
     """On scikit-learn's digits whatever the pool.  n_known: images that every network shares · shadows: networks to
     practise on · victims: networks under attack · width: of the networks · recipe · reader: of the reconstructor ·
-    inverted: victims that are attacked by retraining · asked: victims whose reconstruction is retrained on."""
+    inverted: victims that are attacked by retraining."""
 
     n_known: int = 100
     shadows: int = 2000
@@ -49,7 +47,6 @@ class ReaderSizes:
     recipe: Recipe = Recipe()
     reader: ReaderSettings = ReaderSettings(width=500, epochs=50)
     inverted: int = 4
-    asked: int = 50
 
 
 SIZES = {
@@ -60,7 +57,6 @@ SIZES = {
         recipe=Recipe(steps=20),
         reader=ReaderSettings(width=32, epochs=5),
         inverted=1,
-        asked=10,
     ),
     "laptop": ReaderSizes(),
     "paper": ReaderSizes(n_known=300, shadows=10_000, reader=ReaderSettings(width=500, epochs=60), inverted=6),
@@ -122,17 +118,12 @@ def compute(sizes: ReaderSizes, context: Context) -> Outcome[Metrics]:
     found = {name: reader(released).clamp(0, 1) for name, reader in read.items()}
     doubles = AllButOne(network, start, digits.known[0].double(), digits.known[1], sizes.recipe)
     inverted = [inversion(doubles, digits, k) for k in range(sizes.inverted)]
-    free = costs_nothing(digits)
     metrics = Metrics(
         n_train=sizes.n_known + 1,
         shadows=sizes.shadows,
         network=reading(found["network"], digits.victims[0]),
         linear=reading(found["linear"], digits.victims[0]),
-        nearest_known=free["nearest_known"],
-        nearest_prior=free["nearest_prior"],
-        class_mean=free["class_mean"],
-        mean=free["mean"],
-        knows=knows(world, found["network"][: sizes.asked], released[: sizes.asked], digits),
+        **costs_nothing(digits),
         accuracy=accuracy(network, released, digits.practice),
         inversions=[each for each, _ in inverted],
     )
@@ -163,16 +154,6 @@ def costs_nothing(digits: Digits) -> dict[str, float]:
     }
 
 
-def knows(world: AllButOne, x_hat: Tensor, released: Tensor, digits: Digits) -> float:
-    """Rank correlation of a reconstruction's error with what the adversary sees: train on it, with the label that fits
-    best, and measure how far the weights are from those released."""
-    labels = torch.arange(10).repeat(len(x_hat))
-    theta = world.train(x_hat.repeat_interleave(10, 0), labels).view(len(x_hat), 10, -1)
-    residual = (theta - released[:, None]).norm(dim=2).amin(1)
-    error = mse(x_hat, digits.victims[0][: len(x_hat)])
-    return float(spearmanr(residual.numpy(), error.numpy()).statistic)
-
-
 def accuracy(network: MLP, theta: Tensor, others: tuple[Tensor, Tensor]) -> float:
     """Of the networks (S, p), on images that they were not trained on."""
     out = network(network.unflatten(theta), others[0][:500])
@@ -193,7 +174,6 @@ def inversion(world: AllButOne, digits: Digits, k: int) -> tuple[Record, Tensor]
         single_mse=mse(single.x_hat[None], x[None]).item(),
         label_right=exact.label == int(label),
         residual=exact.residual,
-        single_residual=single.residual,
         steps=len(exact.history) - 1,
         start=mse(guesses[int(label)][None], x[None]).item(),
         wrong=lost.residual,

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome
-from companion.chapters.separation_common import TRUE_NCC
 from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.attacks.decoreco import DecoReco, half_and_half, image_span
@@ -20,7 +18,6 @@ from recon.nets.mlp import MLP
 from recon.optim.descent import Adam
 from recon.optim.rng import named
 from recon.released import Weights
-from recon.scoring.metrics import ncc
 from recon.scoring.nulls import null_candidates, null_table
 from recon.training.kkt import KKTSettings, train_to_kkt
 from recon.training.recipes import Recipe, train
@@ -48,10 +45,7 @@ class Metrics(Record):
     who knows the start; and from a small start to the margin regime, for the one who knows nothing. depth: linear
     layers · classes · loss, accuracy: of the first training · log_loss: natural logarithm of the loss of the second
     · attacks.
-    nets.attacks: One attack on one network. attack · known: `START` or `NOTHING` · candidates: how many it returns
-    · sources: of separation, each once, and true: those that are training images above NCC 0.7, of either sign ·
-    auc: how well the adversary's evidence, sparsity, tells them from the others; None where one kind is missing.
-    All three None where they were not asked.
+    nets.attacks: One attack on one network. attack · known: `START` or `NOTHING` · candidates: how many it returns.
     """
 
 
@@ -164,23 +158,11 @@ def _first_only(depth: int) -> tuple[bool, ...]:
 def by_separation(
     sizes: DenseSizes, context: Context, images: Bundle, released: FirstLayer, known: str, attack: str = SEPARATION
 ) -> Record:
-    """In at most twice as many directions as there are images; how sparse a source is, is the adversary's evidence."""
+    """In at most twice as many directions as there are images."""
     update = released.update
     settings = replace(sizes.separation, rank=AMPLE * len(images))
     found = separate(FirstLayer(update), images.shape, settings, named(context.seed, "architectures.separation"))
-    table = counted(context, images, update, found.x_hat, attack, known)
-    true, auc = told_apart(images.train, found.sources, found.sparsity)
-    return table.but(sources=len(found.sources), true=true, auc=auc)
-
-
-def told_apart(images: Tensor, sources: Tensor, evidence: Tensor) -> tuple[int, float | None]:
-    """How many of the sources (r, d) are training images (n, d), of either sign; and how well the adversary's evidence
-    (r,) tells them from the others, as an area under the ROC curve; None where one kind is missing."""
-    if not len(sources):
-        return 0, None
-    true = ncc(sources, images).abs().amax(1) > TRUE_NCC
-    both = bool(true.any() and not true.all())
-    return int(true.sum()), float(roc_auc_score(true.cpu().numpy(), evidence.cpu().numpy())) if both else None
+    return counted(context, images, update, found.x_hat, attack, known)
 
 
 def by_decoreco(sizes: DenseSizes, context: Context, images: Bundle, weights: Weights) -> Record:
@@ -228,5 +210,4 @@ def counted(context: Context, images: Bundle, layer: Tensor, x_hat: Tensor, atta
     m = max(len(x_hat), len(images))
     free = null_candidates(layer, images.train, images.init, m, stream, others_labels=images.init_y)
     table = null_table(free, images.train, images.held_out, images.mean, x_hat, images.shape)
-    said = {"attack": attack, "known": known, "candidates": len(x_hat)}
-    return Record(**flat(table), **said, sources=None, true=None, auc=None)
+    return Record(**flat(table), attack=attack, known=known, candidates=len(x_hat))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from companion.store.record import Record
 from recon.scoring import roc
 from recon.scoring.roc import groups, ratio, summed
 
@@ -78,12 +79,12 @@ MEASURES: dict[str, Measure] = {
     "auc": auc,
     "tpr_at_1pct_fpr": true_rate,
     "precision_at_20": precision,
-    "rank_correlation": rank_correlation,
 }
 
 
-def guess(networks: Sequence[Scored]) -> dict[str, float]:
-    """What scores drawn at random have on average: the null of each of `MEASURES`.  NaN for no networks.
+def guess(networks: Sequence[Scored]) -> Record:
+    """What scores drawn at random have on average, where an AUC has ½: the null of the other `MEASURES`.  None for no
+    networks.
 
     With F false candidates, k = ⌊F · FALSE_RATE⌋ may be accepted; a random order has (k + 1)/(F + 1) of the true ones
     before the next.  Only networks with true and false candidates count there.
@@ -91,27 +92,15 @@ def guess(networks: Sequence[Scored]) -> dict[str, float]:
     false = [int((~each.true).sum()) for each in networks if each.both]
     rates = [(int(FALSE_RATE * number) + 1) / (number + 1) for number in false]
     shares = [float(each.true.mean()) for each in networks if len(each.true)]
-    return {
-        "auc": 0.5,
-        "tpr_at_1pct_fpr": float(np.mean(rates)) if rates else float("nan"),
-        "precision_at_20": float(np.mean(shares)) if shares else float("nan"),
-        "rank_correlation": 0.0,
-    }
+    return Record(
+        tpr_at_1pct_fpr=float(np.mean(rates)) if rates else None,
+        precision_at_20=float(np.mean(shares)) if shares else None,
+    )
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """mean over the networks where it is defined · low, high: central 95 % of the bootstrap · values: of each network,
-    NaN where it is not defined."""
-
-    mean: float
-    low: float
-    high: float
-    values: Array
-
-
-def estimate(measure: Measure, networks: Sequence[Scored], draws: int, generator: np.random.Generator) -> Estimate:
-    """A measure of `MEASURES`, averaged over networks, with its interval.
+def estimate(measure: Measure, networks: Sequence[Scored], draws: int, generator: np.random.Generator) -> Record:
+    """A measure of `MEASURES`: mean over the networks where it is defined · low, high: central 95 % of the bootstrap ·
+    values: of each network.  None where it is not defined.
 
     Every draw takes as many networks as there are, with replacement, and of each as many of its images as it has, with
     replacement.  The same generator state gives the same images for every measure: differences are paired.
@@ -123,7 +112,8 @@ def estimate(measure: Measure, networks: Sequence[Scored], draws: int, generator
     means = _nanmean(resampled[network, draw], axis=0)
     known = means[~np.isnan(means)]
     low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (np.nan, np.nan)
-    return Estimate(float(_nanmean(values)), float(low), float(high), values)
+    mean, low, high, *each = (float(v) if np.isfinite(v) else None for v in (_nanmean(values), low, high, *values))
+    return Record(mean=mean, low=low, high=high, values=each)
 
 
 def image_weights(image: Array, draws: int, generator: np.random.Generator) -> Array:

@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from recon.attacks.recover import Recovered
+
 EVIDENCE = ("contribution", "multiplier", "norm", "margin", "agreement", "sharpness")
 
 
-class Candidates(Protocol):
-    """What an attack keeps of its m candidates: images and three numbers each, as in `recon.attacks.recover`."""
-
-    @property
-    def x_hat(self) -> Tensor:
-        """(m, d)."""
-        ...
-
-    @property
-    def multipliers(self) -> Tensor:
-        """λ_i (m,)."""
-        ...
-
-    @property
-    def contribution(self) -> Tensor:
-        """‖λ_i ∇_θ Φ(x_i)‖ (m,)."""
-        ...
-
-    @property
-    def agreement(self) -> Tensor:
-        """With the other restarts, (m,) in [0, 1]."""
-        ...
-
-
-def evidence(found: Candidates, margins: Tensor, curvature: Tensor) -> dict[str, Tensor]:
+def evidence(found: Recovered, margins: Tensor, curvature: Tensor) -> dict[str, Tensor]:
     """Six numbers per candidate, each (m,), larger meaning "rather true".
 
     contribution ‖λ_i ∇Φ_i‖ · multiplier λ_i · norm ‖x_i‖ · margin: −|log(m_i / median)| of the margins m_i = y_i Φ_i,

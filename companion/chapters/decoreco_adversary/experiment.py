@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,7 +14,6 @@ from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.decoreco_adversary.discrimination import (
     MEASURES,
     TRUSTED,
-    Estimate,
     Measure,
     Scored,
     auc,
@@ -23,58 +21,47 @@ from companion.chapters.decoreco_adversary.discrimination import (
     guess,
     share_true,
 )
-from companion.chapters.decoreco_adversary.evidence import EVIDENCE, features
-from companion.chapters.decoreco_adversary.networks import Outside, attack_network, is_true
+from companion.chapters.decoreco_adversary.evidence import features
+from companion.chapters.decoreco_adversary.networks import attack_network, is_true
 from companion.chapters.decoreco_adversary.sizes import Sizes
 from companion.chapters.separation_common import TRUE_NCC
 from companion.store.record import Record
-from recon.images.partitions import centre
 from recon.scoring.certainty import calibrated, probability, shadow_classifier
 from recon.scoring.matching import rescale
 from recon.scoring.metrics import ncc
-from recon.scoring.nulls import NULLS
 
 
 class Metrics(Record):
-    """arms: "decoreco", "separated", and "more", separated from networks of more_n images · photographs: how many set
-    the range of "looks natural", and photographs_natural: the share of other photographs within it · others:
-    images that nobody trained on, to which a true candidate is less alike · kkt_residual: of layer 1 of every
-    network of n_train images · free: by null.
+    """arms: "decoreco", on networks of n_train images, and "more", separation of networks of more_n images.
 
-    free: Of as many candidates as DecoReco has, made without an attack: shares that count as true, and look
-    natural.
-    arms: One attack on networks of n_train images each: all its candidates, and those that look natural.
-    arms.every: Some candidates of all networks together: how many there are, true, negatives of training images
-    (not true, NCC below −`TRUE_NCC`), doubtful (neither, but |NCC| above `DOUBTFUL`) and false beyond doubt ·
-    networks: with true and other ones · share_true: of a network's · attainable: share of true ones among the 20
-    most trusted if they knew all, less than 1 where a network has fewer true ones · guess: the null · evidence: by
-    kind, none where no network has true and other candidates.
-    arms.every.share_true: Mean over networks, central 95 % of the bootstrap over images and networks, and each
+    arms: One attack on its networks. every.share_true: of all candidates · natural: those that look natural.
+    arms.natural: How many there are, true, negatives of training images (not true, NCC below −`TRUE_NCC`), doubtful
+    (neither, but |NCC| above `DOUBTFUL`) and false beyond doubt · networks: with true and other ones · share_true: of a
+    network's · attainable: share of true ones among the 20 most trusted if they knew all, less than 1 where a network
+    has fewer true ones · guess: the null, what random scores have on average · evidence: by kind, none where no network
+    has true and other candidates.
+    arms.natural.share_true: Mean over networks, central 95 % of the bootstrap over images and networks, and each
     network's; None where it is not defined.
-    arms.every.guess: The null: what random scores have on average.
-    arms.every.evidence: How well one kind of evidence tells true from false, see `discrimination`: area under the
-    ROC curve; the same without doubtful candidates and negatives; the same if a negative counts as true; share of
-    the true accepted with at most 1 % of the false; share of true ones among the 20 most trusted; rank correlation
-    with the NCC to the nearest training image.
+    arms.natural.evidence: How well one kind of evidence tells true from false, see `discrimination`: area under the
+    ROC curve; the same if a negative counts as true; share of the true accepted with at most 1 % of the false; share
+    of true ones among the 20 most trusted.
     """
 
 
-ARMS = ("decoreco", "separated", "more")
+ARMS = ("decoreco", "more")
 
 
-BASELINES = ("smoothness", "edges")  # signs of a photograph, without any look at the weights
+#: kinds of evidence: what the attack says of a candidate, and signs of a photograph, without any look at the weights
+KINDS = {"decoreco": ("agreement", "separated", "smoothness", "edges"), "more": ("stability", "smoothness", "edges")}
 
 
-SEPARATED = ("sparsity", "stability", "share")
+PRACTISED = {"decoreco": "combined", "more": "certainty"}  # what practice makes of all that the attack says
 
 
 BOOTSTRAP = 2000  # number of its draw
 
 
 DOUBTFUL = 0.45  # |NCC| above which a candidate that is not true may still be a bad copy of a training image
-
-
-PRACTISED = {"decoreco": "combined", "separated": "certainty", "more": "certainty"}  # what practice makes of it
 
 
 @dataclass(frozen=True)
@@ -90,71 +77,49 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every network in a run of its own, then the judging."""
     names = [f"{kind}-{k}" for k in range(sizes.networks) for kind in ("few", "more")]
     found = context.sweep(partial(attack_network, sizes, context), names, "networks")
-    few, more = ([found[f"{kind}-{k}"] for k in range(sizes.networks)] for kind in ("few", "more"))
-    parts = {arm: [candidates(each, arm) for each in (more if arm == "more" else few)] for arm in ARMS}
-    outside = Outside.of(context, sizes)
-    looked = outside.photographs(context.pool.shape)
-    metrics = Metrics(
-        n_train=sizes.n_train,
-        more_n=sizes.more_n,
-        width=sizes.width,
-        networks=sizes.networks,
-        photographs=len(outside.own),
-        photographs_natural=looked.look_like(centre(outside.others, outside.own.mean(0))).double().mean().item(),
-        others=len(outside.others),
-        kkt_residual=[each["kkt_residual"].item() for each in few],
-        free={name: _free([each[f"free.{name}"] for each in few]) for name in NULLS},
-        arms={
-            arm: Record(
-                n_train=sizes.more_n if arm == "more" else sizes.n_train,
-                every=judged(arm, parts[arm], sizes, context, natural=False),
-                natural=judged(arm, parts[arm], sizes, context, natural=True),
-            )
-            for arm in ARMS
-        },
-    )
+    metrics = Metrics(n_train=sizes.n_train, more_n=sizes.more_n, width=sizes.width, networks=sizes.networks, arms={})
     arrays: Tensors = {}
-    for arm in ARMS:
-        arrays |= kept(arm, parts[arm], scores(arm, parts[arm], natural=True))
-        arrays |= trusted(arm, metrics.arms[arm].natural, parts[arm], more if arm == "more" else few)
+    for arm, kind, n in zip(ARMS, ("few", "more"), (sizes.n_train, sizes.more_n), strict=True):
+        parts = [candidates(found[f"{kind}-{k}"]) for k in range(sizes.networks)]
+        everything, natural = judged(arm, parts, sizes, context)
+        metrics.arms[arm] = Record(n_train=n, every=Record(share_true=everything), natural=natural)
+        arrays |= kept(arm, parts) | trusted(arm, natural, parts)
     return Outcome(metrics, arrays)
 
 
-def candidates(network: Tensors, arm: str) -> Tensors:
-    """One attack's part of what `attack_network` returns, with `true` (m,); and the training image of the largest
-    |NCC|, `either_image` (m,), with that NCC, `either` (m,), which is below 0 for a negative."""
-    part = {key.split(".", 1)[1]: value for key, value in network.items() if key.startswith(f"{arm}.")}
-    to_train = ncc(part["x_hat"], network["x_train"])
+def candidates(network: Tensors) -> Tensors:
+    """What `attack_network` returns, with `true` (m,); and the training image of the largest |NCC|, `either_image`
+    (m,), with that NCC, `either` (m,), which is below 0 for a negative."""
+    to_train = ncc(network["x_hat"], network["x_train"])
     image = to_train.abs().argmax(1)
     either = to_train.gather(1, image[:, None])[:, 0]
-    return {**part, "true": is_true(part), "either": either, "either_image": image}
+    return {**network, "true": is_true(network), "either": either, "either_image": image}
 
 
 def kinds(arm: str, part: Tensors) -> tuple[np.ndarray, np.ndarray]:
-    """Which candidates are negatives of training images, and which are doubtful, (m,) bool each; see `Group`.  Of what
-    is separated the sign is unknown, so nothing is a negative there."""
+    """Which candidates are negatives of training images, and which are doubtful, (m,) bool each; see `Metrics`.  Of
+    what is separated the sign is unknown, so nothing is a negative there."""
     true, either = _array(part["true"]), _array(part["either"])
     negative = ~true & (either < -TRUE_NCC) & (arm == "decoreco")
     return negative, ~true & ~negative & (np.abs(either) > DOUBTFUL)
 
 
-def scores(arm: str, parts: Sequence[Tensors], natural: bool) -> dict[str, list[np.ndarray]]:
+def scores(arm: str, parts: Sequence[Tensors]) -> dict[str, list[np.ndarray]]:
     """Every kind of evidence, network by network, (m,) each, for all candidates; larger means "rather true".
 
-    What is learned (`PRACTISED`) is learned on all networks but the one that is judged: on all their candidates, or on
-    those that look natural.  It is left out where some network cannot be judged, for want of true or of false ones.
+    What is learned (`PRACTISED`) is learned on all networks but the one that is judged.  It is left out where some
+    network cannot be judged, for want of true or of false ones.
     """
-    own = EVIDENCE + ("separated",) if arm == "decoreco" else SEPARATED
-    found = {name: [_array(part[name]) for part in parts] for name in (*own, *BASELINES)}
-    learned = [practised(arm, [*parts[:k], *parts[k + 1 :]], part, natural) for k, part in enumerate(parts)]
+    found = {name: [_array(part[name]) for part in parts] for name in KINDS[arm]}
+    learned = [practised(arm, [*parts[:k], *parts[k + 1 :]], part) for k, part in enumerate(parts)]
     known = [each for each in learned if each is not None]
     return found | ({PRACTISED[arm]: known} if len(known) == len(parts) else {})
 
 
-def practised(arm: str, shadows: Sequence[Tensors], part: Tensors, natural: bool) -> np.ndarray | None:
-    """The probability (m,) that each candidate of `part` is true, learned on the shadows; None where these have not
-    both true and false ones."""
-    rows = [_array(shadow["natural"]).astype(bool) | (not natural) for shadow in shadows]
+def practised(arm: str, shadows: Sequence[Tensors], part: Tensors) -> np.ndarray | None:
+    """The probability (m,) that each candidate of `part` is true, learned on those of the shadows that look natural;
+    None where these are not both true and false."""
+    rows = [_array(shadow["natural"]).astype(bool) for shadow in shadows]
     true = [_array(shadow["true"])[row] for shadow, row in zip(shadows, rows, strict=True)]
     if not 0 < sum(each.sum() for each in true) < sum(map(len, true)):
         return None
@@ -166,25 +131,36 @@ def practised(arm: str, shadows: Sequence[Tensors], part: Tensors, natural: bool
     return probability(calibrated(pairs), _signs(part)).numpy()
 
 
-def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context, natural: bool) -> Record:
-    """Counts, the null, and every kind of evidence with its intervals; of all candidates, or of those that look
-    natural.  The same draws of the bootstrap serve every kind and measure."""
-    rows = [_array(part["natural"]).astype(bool) | (not natural) for part in parts]
+def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context) -> tuple[Record, Record]:
+    """The share of true ones among all candidates; and of those that look natural counts, the null, and every kind of
+    evidence with its intervals.  The same draws of the bootstrap serve every kind and measure."""
+    rows = [_array(part["natural"]).astype(bool) for part in parts]
     seed = context.stream("kkt.attack_again", BOOTSTRAP).initial_seed()
 
     def scored(score: Sequence[np.ndarray]) -> list[Scored]:
-        every = zip(score, parts, rows, strict=True)
-        return [Scored(s, *(_array(p[key]) for key in ("true", "ncc", "image"))).only(row) for s, p, row in every]
+        every = zip(score, parts, strict=True)
+        return [Scored(s, *(_array(p[key]) for key in ("true", "ncc", "image"))) for s, p in every]
+
+    def natural(score: Sequence[np.ndarray]) -> list[Scored]:
+        return [each.only(row) for each, row in zip(scored(score), rows, strict=True)]
 
     def number(measure: Measure, networks: Sequence[Scored]) -> Record:
-        return as_number(estimate(measure, networks, sizes.draws, np.random.default_rng(seed)))
+        return estimate(measure, networks, sizes.draws, np.random.default_rng(seed))
 
-    plain = scored([_array(part["ncc"]) for part in parts])
+    likeness = [_array(part["ncc"]) for part in parts]
+    plain = natural(likeness)
     told = [tuple(kind[row] for kind in kinds(arm, part)) for part, row in zip(parts, rows, strict=True)]
-    found = scores(arm, parts, natural) if any(each.both for each in plain) else {}
+    negatives = [negative for negative, _ in told]
+
+    def judgement(networks: Sequence[Scored]) -> Record:
+        either = [replace(each, true=each.true | negative) for each, negative in zip(networks, negatives, strict=True)]
+        measured = {name: number(measure, networks) for name, measure in MEASURES.items()}
+        return Record(**measured, auc_either=number(auc, either))
+
+    found = scores(arm, parts) if any(each.both for each in plain) else {}
     total, true = sum(len(each.true) for each in plain), sum(int(each.true.sum()) for each in plain)
     negative, doubtful = (sum(int(each[k].sum()) for each in told) for k in (0, 1))
-    return Record(
+    return number(share_true, scored(likeness)), Record(
         candidates=total,
         true=true,
         negative=negative,
@@ -193,23 +169,8 @@ def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context, n
         networks=sum(each.both for each in plain),
         share_true=number(share_true, plain),
         attainable=attainable(plain),
-        guess=as_guess(plain),
-        evidence={name: judgement(scored(score), told, number) for name, score in found.items()},
-    )
-
-
-def judgement(
-    networks: Sequence[Scored],
-    told: Sequence[tuple[np.ndarray, ...]],
-    number: Callable[[Measure, Sequence[Scored]], Record],
-) -> Record:
-    """All measures of one kind of evidence; told: of every network which are negatives, and which are doubtful."""
-    clear = [each.only(~(negative | doubtful)) for each, (negative, doubtful) in zip(networks, told, strict=True)]
-    either = [replace(each, true=each.true | negative) for each, (negative, _) in zip(networks, told, strict=True)]
-    return Record(
-        **{name: number(measure, networks) for name, measure in MEASURES.items()},
-        auc_clear=number(auc, clear),
-        auc_either=number(auc, either),
+        guess=guess(plain),
+        evidence={name: judgement(natural(score)) for name, score in found.items()},
     )
 
 
@@ -220,24 +181,7 @@ def attainable(networks: Sequence[Scored]) -> float | None:
     return float(np.mean(best)) if best else None
 
 
-def as_number(found: Estimate) -> Record:
-    """For `result.json`, which knows no NaN."""
-    mean, low, high = (_or_none(value) for value in (found.mean, found.low, found.high))
-    return Record(mean=mean, low=low, high=high, values=[_or_none(value) for value in found.values])
-
-
-def as_guess(networks: Sequence[Scored]) -> Record:
-    """The null of every measure."""
-    found = guess(networks)
-    return Record(
-        auc=found["auc"],
-        tpr_at_1pct_fpr=_or_none(found["tpr_at_1pct_fpr"]),
-        precision_at_20=_or_none(found["precision_at_20"]),
-        rank_correlation=found["rank_correlation"],
-    )
-
-
-def trusted(arm: str, group: Record, parts: Sequence[Tensors], networks: Sequence[Tensors], n: int = 20) -> Tensors:
+def trusted(arm: str, group: Record, parts: Sequence[Tensors], n: int = TRUSTED) -> Tensors:
     """The n natural-looking candidates that a practised adversary trusts most in one network, most trusted first.
 
     The network is that with the median AUC (the lower of two); the first where none has one.  Pictures are x + mean,
@@ -247,15 +191,15 @@ def trusted(arm: str, group: Record, parts: Sequence[Tensors], networks: Sequenc
     name = PRACTISED[arm] if PRACTISED[arm] in group.evidence else next(iter(group.evidence), "ncc")
     values = group.evidence[name].auc["values"] if name in group.evidence else []
     k = median_of(values)
-    part, network = parts[k], networks[k]
-    score = torch.from_numpy(scores(arm, parts, natural=True)[name][k]) if group.evidence else part["ncc"]
+    part = parts[k]
+    score = torch.from_numpy(scores(arm, parts)[name][k]) if group.evidence else part["ncc"]
     rows = part["natural"].bool().nonzero()[:, 0]
     rows = rows[score[rows].argsort(descending=True, stable=True)][:n]
-    x, image = part["x_hat"][rows], network["x_train"][part["either_image"][rows]]
+    x, image = part["x_hat"][rows], part["x_train"][part["either_image"][rows]]
     sign = part["either"][rows, None].sign() if arm != "decoreco" else torch.ones_like(x[:, :1])
     return {
-        f"trusted_{arm}": rescale(sign * x + network["mean"]),
-        f"trusted_{arm}_nearest": rescale(image + network["mean"]),
+        f"trusted_{arm}": rescale(sign * x + part["mean"]),
+        f"trusted_{arm}_nearest": rescale(image + part["mean"]),
         f"trusted_{arm}_ncc": part["either"][rows] * sign[:, 0],
         f"trusted_{arm}_true": part["true"][rows],
         f"trusted_{arm}_network": torch.tensor(k),
@@ -268,11 +212,11 @@ def median_of(values: Sequence[float | None]) -> int:
     return known[(len(known) - 1) // 2][1] if known else 0
 
 
-def kept(arm: str, parts: Sequence[Tensors], found: dict[str, list[np.ndarray]]) -> Tensors:
-    """What anyone needs to judge again, (networks, m) each, short rows filled with NaN, or 0 where not a float: scores
-    for those that look natural, truth, looks, NCC, the NCC of the largest size, and which image the former is with."""
+def kept(arm: str, parts: Sequence[Tensors]) -> Tensors:
+    """What anyone needs to judge again, (networks, m) each, short rows filled with NaN, or 0 where not a float: scores,
+    truth, looks, NCC, the NCC of the largest size, and which image the former is with."""
     length = max(len(part["ncc"]) for part in parts)
-    arrays = {f"{arm}_score_{name}": _stacked(values, length) for name, values in found.items()}
+    arrays = {f"{arm}_score_{name}": _stacked(values, length) for name, values in scores(arm, parts).items()}
     for key in ("true", "natural", "ncc", "either", "image"):
         arrays[f"{arm}_{key}"] = _stacked([_array(part[key]) for part in parts], length)
     arrays[f"{arm}_candidates"] = torch.tensor([len(part["ncc"]) for part in parts])
@@ -284,19 +228,10 @@ def _stacked(rows: Sequence[np.ndarray], length: int) -> Tensor:
     return torch.from_numpy(np.stack([np.pad(row, (0, length - len(row)), constant_values=fill) for row in rows]))
 
 
-def _free(shares: Sequence[Tensor]) -> Record:
-    true, natural = torch.stack(list(shares)).double().mean(0).tolist()
-    return Record(true=true, natural=natural)
-
-
 def _signs(part: Tensors, rows: np.ndarray | None = None) -> Signs:
     keep = torch.ones(len(part["share"]), dtype=torch.bool) if rows is None else torch.from_numpy(rows)
-    return Signs(*(part[name].cpu()[keep] for name in SEPARATED))
+    return Signs(*(part[name].cpu()[keep] for name in ("sparsity", "stability", "share")))
 
 
 def _array(values: Tensor) -> np.ndarray:
     return values.cpu().numpy()
-
-
-def _or_none(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
-from companion.chapters.common import ReleasedNet, nulls_of, train_released
+from companion.chapters.common import train_released
 from companion.chapters.decoreco_adversary.evidence import evidence, sharpness
 from companion.chapters.decoreco_adversary.sizes import Sizes
 from companion.chapters.separation_common import TRUE_NCC
@@ -20,6 +20,7 @@ from recon.attacks.recover import energy_gradient, recover
 from recon.attacks.separation import FirstLayer, separate
 from recon.images.bundle import Bundle
 from recon.images.partitions import centre
+from recon.released import Weights
 from recon.scoring.metrics import ncc
 from recon.scoring.naturalness import Photographs, signs
 
@@ -54,7 +55,7 @@ class Outside:
 
 
 def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
-    """Network "few-K", on n_train images: DecoReco and separation; or "more-K", on more_n: separation alone."""
+    """Candidates of network "few-K", on n_train images, by DecoReco; or "more-K", on more_n, by separation."""
     kind, number = name.split("-")
     k, n = int(number) + MORE * (kind == "more"), sizes.n_train if kind == "few" else sizes.more_n
     images = Bundle.of(context.datasets(n, sizes.networks, n)[int(number)], context.device)
@@ -62,43 +63,30 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     released = train_released(context, images, sizes.width, sizes.steps(n), k)
     stream = context.stream("kkt.attack_again", SEPARATION + k)
     found = separate(FirstLayer.of(released.weights), images.shape, sizes.separation, stream)
-    separated = {
-        "sparsity": found.sparsity,
-        "stability": found.stability,
-        "share": found.share,
-        **described(found.sources, images, outside, either_sign=True),
-    }
-    arms = {"separated" if kind == "few" else "more": separated}
-    free: Tensors = {}
     if kind == "few":
-        arms["decoreco"], free = decoreco(sizes, context, images, outside, released, found.sources, k)
-    tensors = {f"{arm}.{key}": value for arm, values in arms.items() for key, value in values.items()}
-    residual = released.certificate.residual_by_layer[:1]
-    return {**tensors, **free, "mean": images.mean, "x_train": images.train, "kkt_residual": residual}
+        part = decoreco(sizes, context, images, outside, released.weights, found.sources, k)
+    else:
+        said = {"sparsity": found.sparsity, "stability": found.stability, "share": found.share}
+        part = {**said, **described(found.sources, images, outside, either_sign=True)}
+    return {**part, "mean": images.mean, "x_train": images.train}
 
 
 def decoreco(
-    sizes: Sizes, context: Context, images: Bundle, outside: Outside, released: ReleasedNet, sources: Tensor, k: int
-) -> tuple[Tensors, Tensors]:
-    """DecoReco's candidates with all evidence; and per null that needs no attack the shares true and natural (2,).
+    sizes: Sizes, context: Context, images: Bundle, outside: Outside, weights: Weights, sources: Tensor, k: int
+) -> Tensors:
+    """DecoReco's candidates with all evidence.
 
     separated: the largest |NCC| with an image that separation finds in the same weights, `sources` (r, d).
     """
-    weights, stream = released.weights, context.stream("kkt.attack_again", k)
+    stream = context.stream("kkt.attack_again", k)
     found = recover(weights, sizes.attack, stream, context.checkpoints.inside(f"attack-{k}"))
     margins = found.labels * weights.network(weights.params, found.x_hat)
     curvature = sharpness(energy_gradient(weights, found, sizes.attack), found.x_hat)
-    measured = {
+    return {
         **evidence(found, margins, curvature),
         "separated": _likeness(found.x_hat, sources, either_sign=True).amax(1),
         **described(found.x_hat, images, outside, either_sign=False),
     }
-    free = {}
-    nulls = nulls_of(context, images, released.network, released.theta_star, len(found.x_hat), found.basis)
-    for name, x in nulls.items():
-        about = described(x, images, outside, either_sign=False)
-        free[f"free.{name}"] = torch.stack([is_true(about).float().mean(), about["natural"].float().mean()])
-    return measured, free
 
 
 def described(x: Tensor, images: Bundle, outside: Outside, either_sign: bool) -> Tensors:

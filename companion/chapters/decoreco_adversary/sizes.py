@@ -10,9 +10,9 @@ from recon.attacks.separation import SeparationSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """`networks` released nets, each on n_train images of its own, attacked by DecoReco and by separation; and as many
-    on more_n images each, attacked by separation alone, which begins to fail there.  Each is judged by what the others
-    teach.  train_steps: for n_train images, more for more · draws: of the bootstrap."""
+    """`networks` released nets, each on n_train images of its own, attacked by DecoReco; and as many on more_n images
+    each, attacked by separation, which begins to fail there.  Each is judged by what the others teach.  train_steps:
+    for n_train images, more for more · draws: of the bootstrap."""
 
     n_train: int
     more_n: int

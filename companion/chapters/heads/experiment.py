@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,12 +15,12 @@ from torch.nn.functional import normalize
 from torch.nn.utils.fusion import fuse_linear_bn_eval
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.heads.given import Images, given, similarity
+from companion.chapters.heads.given import pictures, similarity
 from companion.chapters.heads.sizes import RECIPES, SGD, Cell, Sizes
 from companion.chapters.packing import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.heads import Public, matched_filter, span_test, sparsest, uncentred
-from recon.attacks.separation import FirstLayer, start_left
+from recon.attacks.separation import FirstLayer
 from recon.images.features import backbone, features
 from recon.images.partitions import partition
 from recon.optim.rng import named
@@ -37,30 +36,18 @@ def best_null(cell: Record) -> Record:
 
 
 class Metrics(Record):
-    """All cells; given: what the features of the first one give away, where that was measured.
+    """All cells.
 
-    cells: A head and an attack on it. start: what is known of it · kappa: share of it that is left (by the truth) ·
-    sigma: Σ lr · decay / (1 − momentum); None for Adam · rank: of the span searched · matches: training features
-    with a candidate of their own · null: held-out features in their place · span_null: mixtures of the span as
+    cells: A head and an attack on it. start: what is known of it · rank: of the span searched · matches: training
+    features with a candidate of their own · null: held-out features in their place · span_null: mixtures of the span as
     candidates · public_null: public features, and projected: those projected on the span · certified: candidates
     with too many zeros for chance, and certified_true: those above cosine 0.8 of a training feature · span:
     membership by the distance to the span · filter: by the matched filter · margin: by the head's own confidence ·
-    seconds: of a processor, for the unmixing · fast_ica: matches by scikit-learn's FastICA on the same span, where
-    it was tried.
+    fast_ica: matches by scikit-learn's FastICA on the same span, where it was tried.
     cells.matches: Features with a partner of their own above these cosines, both standardised by public mean and
     deviation.
     cells.span: How well a score tells n members from other images: area under the ROC curve, and the share of
     members found at 1 % and 0.1 % of false alarms.
-    cells.retrieval: Training images that are the nearest in a gallery to some candidate, and to some of as many
-    random mixtures.
-    given: Pictures beside the training images: decoded from the attack's features, from the true ones (the
-    ceiling), from the attack's beside held-out images, the mean public image, and the public image nearest to each.
-    colours: correlation of the mean colours of a decoded picture and its image, less those of the mean image ·
-    classes: share told · duplicates: share whose mirror image is nearest in a gallery with all other held-out
-    images.
-    given.decoded: Medians, over pictures and their images, of normalised cross-correlation and structural
-    similarity.
-    given.colours: By the attack's features, by the true ones, and by the attack's in the place of held-out ones.
     """
 
     def at(self, start: str = "unknown", **of: object) -> Record | None:
@@ -117,8 +104,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     found = context.sweep(partial(_unit, sizes, context), names, label="heads")
     cells = [cell for name in names for cell in unpacked(found[name])]
     task, first = _task(sizes, context, sizes.cells[0]), found[names[0]]
-    told_of, shown = _given(first["x_hat"], task, sizes, context)
-    metrics = Metrics(n_train=len(task.train), cells=cells, given=told_of)
+    metrics = Metrics(n_train=len(task.train), cells=cells)
     arrays = {
         "w1": first["w1"],
         "features_train": task.train,
@@ -129,34 +115,20 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         "zeros": first["zeros"],
         "train_index": task.train_index,
         "heldout_index": task.other_index,
-        **shown,
+        **pictures(first["x_hat"], task.train, task.pixels["train"], task.public, task.pixels["public"]),
     }
     return Outcome(metrics, arrays)
-
-
-def _given(x_hat: Tensor, task: Task, sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
-    """What the first cell's candidates (m, d) tell of the training images."""
-    n, shape, pixels = len(task.train), context.pool.shape, task.pixels
-    both = torch.cat([pixels["train"], pixels["others"][:n]]).unflatten(1, shape)
-    return given(
-        x_hat,
-        Images(task.train, pixels["train"], task.labels[:n]),
-        Images(task.others, pixels["others"], task.other_labels),
-        Images(task.public.features, pixels["public"], task.public_labels),
-        features(both.flip(-1), backbone(sizes.cells[0].backbone, sizes.side)),
-        shape,
-    )
 
 
 def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
     """One head, and an attack for each of its starts; w1 and x_hat of the first."""
     cell = sizes.cells[int(name.removeprefix("cell-"))]
     task = _task(sizes, context, cell)
-    released, sigma = _head(sizes, context, cell, task)
+    released = _head(sizes, context, cell, task)
     rows: list[Record] = []
     kept: Tensors = {}
     for start in cell.starts:
-        row, found = _attacked(sizes, context, cell, task, released, start, sigma)
+        row, found = _attacked(sizes, context, cell, task, released, start)
         rows.append(row)
         kept = kept or found
     return {**packed(rows), **kept}
@@ -196,8 +168,8 @@ def _views(x: Tensor) -> list[Tensor]:
 
 
 # ------------------------------------------------------------------------------------------------------ training
-def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> tuple[Trained, float]:
-    """The released head and Σ lr · decay / (1 − momentum).
+def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Trained:
+    """The released head.
 
     module: takes features as they are, with a standardiser or batch norm put into its first layer · w1: as trained."""
     change = dict(RECIPES[cell.recipe])
@@ -229,7 +201,7 @@ def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> tuple[Train
         with torch.no_grad():
             first.weight.div_(std)
             first.bias.sub_(first.weight @ mean)
-    return replace(trained, module=_without_norm(trained.module)), recipe.erased
+    return replace(trained, module=_without_norm(trained.module))
 
 
 def _standard(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -281,16 +253,14 @@ def _harmed(recipe: str, module: nn.Sequential, generator: torch.Generator) -> N
 
 # ------------------------------------------------------------------------------------------------------ attacks
 def _attacked(
-    sizes: Sizes, context: Context, cell: Cell, task: Task, released: Trained, start: str, sigma: float
+    sizes: Sizes, context: Context, cell: Cell, task: Task, released: Trained, start: str
 ) -> tuple[Record, Tensors]:
     generator, public = named(context.seed, f"heads nulls {cell.name} {start}"), task.public
     bent = cell.recipe.startswith("Adam")
     known = _known(start, released.w1_init, generator)
     update = FirstLayer(released.w1, known).update
     layer, rank = _searched(cell, task, update)
-    began = time.process_time()
     found = sparsest(layer, public, replace(sizes.attack, rank=rank or sizes.attack.rank), bent)
-    seconds = time.process_time() - began
     rank = found.rank
     mixtures = torch.randn(rank, rank, generator=generator) @ found.basis * public.units if rank else found.x_hat
     projected = (public.features / public.units) @ found.basis.mT @ found.basis * public.units
@@ -301,12 +271,8 @@ def _attacked(
     first = released.module[0]
     assert isinstance(first, nn.Linear)
     w = first.weight.detach() if known is None else update
-    scores = {
-        "span": span_test(layer, asked, public, max(rank, 1), bent),
-        "filter": matched_filter(w, first.bias.detach(), asked, public),
-        "margin": _margin(released.module, asked),
-    }
     others = task.others
+    ica = _fast_ica(found.basis, public, context.seed) if cell.recipe == SGD else None
     row = Record(
         backbone=cell.backbone,
         n_train=len(task.train),
@@ -314,10 +280,7 @@ def _attacked(
         classes=cell.classes,
         recipe=cell.recipe,
         start=start,
-        kappa=start_left(released.w1, released.w1_init),
-        sigma=None if math.isnan(sigma) else sigma,
         test_accuracy=accuracy(released.module, others, task.other_labels),
-        train_accuracy=accuracy(released.module, task.train, task.labels[: len(task.train)]),
         rank=rank,
         matches=cosines(found.x_hat, task.train, public),
         null=cosines(found.x_hat, others[torch.randperm(len(others), generator=generator)[: len(task.train)]], public),
@@ -326,18 +289,11 @@ def _attacked(
         projected_null=cosines(projected, task.train, public),
         certified=int(sure.sum()),
         certified_true=int((sure & true).sum()),
-        span=told(scores["span"], member),
-        filter=told(scores["filter"], member),
-        margin=told(scores["margin"], member),
-        retrieval=_retrieval(found.x_hat, mixtures, task),
-        seconds=round(seconds, 2),
-        fast_ica=None,
-        fast_ica_seconds=None,
+        span=told(span_test(layer, asked, public, max(rank, 1), bent), member),
+        filter=told(matched_filter(w, first.bias.detach(), asked, public), member),
+        margin=told(_margin(released.module, asked), member),
+        fast_ica=None if ica is None else cosines(ica, task.train, public),
     )
-    if cell.recipe == SGD:
-        began = time.process_time()
-        ica = cosines(_fast_ica(found.basis, public, context.seed), task.train, public)
-        row = row.but(fast_ica=ica, fast_ica_seconds=round(time.process_time() - began, 2))
     return row, {"w1": released.w1, "x_hat": found.x_hat, "zeros": found.zeros}
 
 
@@ -397,13 +353,3 @@ def told(score: Tensor, member: np.ndarray) -> Record:
     return Record(
         auc=auc(s, member), tpr_at_1pct=true_rate(s, member, 0.01), **{"tpr_at_0.1pct": true_rate(s, member, 0.001)}
     )
-
-
-def _retrieval(x_hat: Tensor, mixtures: Tensor, task: Task) -> Record:
-    gallery = torch.cat([task.train, task.others])
-
-    def count(x: Tensor) -> int:
-        near = similarity(x, gallery, task.public).argmax(1).unique() if len(x) else torch.empty(0)
-        return int((near < len(task.train)).sum())
-
-    return Record(found=count(x_hat), mixtures=count(mixtures), gallery=len(gallery))

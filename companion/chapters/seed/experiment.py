@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.packing import packed, unpacked
 from companion.chapters.seed.ntk import AMPLE, TangentMatching, random_candidates, unit_of
 from companion.chapters.seed.training import nearly, trained_from
-from companion.chapters.separation_common import TRUE_NCC
 from companion.chapters.tables import flat
 from companion.store.record import Record
-from recon.attacks.reconstruct import Reconstruction, reconstruct
+from recon.attacks.reconstruct import reconstruct
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
 from recon.optim.rng import named
-from recon.optim.spectrum import signal_rank
 from recon.released import Weights
 from recon.scoring.metrics import ncc
 from recon.scoring.nulls import null_candidates, null_table
@@ -43,15 +39,12 @@ def share(net: Record, rung: Record) -> float:
 class Metrics(Record):
     """All networks.
 
-    nets: One network. optimiser · loss, accuracy: at the end of training · moved: ‖W1 − W1(0)‖ / ‖W1(0)‖ ·
-    directions: that stand out of W1's singular values if nothing is known, and if the distribution of the start is
-    · rungs: from nothing to θ⁰ itself.
+    nets: One network. optimiser · loss, accuracy: at the end of training · moved: ‖W1 − W1(0)‖ / ‖W1(0)‖ · rungs: from
+    nothing to θ⁰ itself.
     nets.rungs: One attack with one amount of knowledge of the start θ⁰. attack: `SEPARATION` or `TANGENT` · noise:
     the size of the error in what the adversary takes for θ⁰, over that of θ⁰; None where they have nothing to
-    subtract · candidates: how many the attack returns · left: share of ‖θ* − θ⁰‖² that the candidates do not
-    explain, which the adversary sees; None for separation · true, auc: of the candidates, those that are training
-    images, and how well the attack's own evidence (sparsity; the size of the coefficient) tells them from the
-    others; None where one kind is missing.
+    subtract · left: share of ‖θ* − θ⁰‖² that the candidates do not explain, which the adversary sees; None for
+    separation.
     """
 
 
@@ -157,7 +150,6 @@ def attacked_net(sizes: Sizes, size: NetSizes, context: Context) -> tuple[Record
         rungs.append(rung)
         shown[f"{TANGENT} {noise}"] = nearest_of(images.train[:SHOWN], x_hat)
     shown["null"] = nearest_of(images.train[:SHOWN], images.held_out)
-    values = torch.linalg.svdvals(trained.w1.double())
     net = Record(
         n_train=len(images),
         width=size.width,
@@ -165,17 +157,9 @@ def attacked_net(sizes: Sizes, size: NetSizes, context: Context) -> tuple[Record
         loss=trained.loss,
         accuracy=trained.accuracy,
         moved=((trained.w1 - trained.w1_init).norm() / trained.w1_init.norm()).item(),
-        directions=signal_rank(values, (size.width, images.dim)),
-        directions_by_distribution=int((values > noise_edge(size.width, images.dim)).sum()),
         rungs=rungs,
     )
     return net, shown
-
-
-def noise_edge(width: int, dim: int) -> float:
-    """The largest singular value of a start (width, dim) of U(±1/√dim), as if it were infinite: σ (√width + √dim) with
-    σ = 1/√(3 dim) (Marchenko & Pastur 1967)."""
-    return (math.sqrt(width) + math.sqrt(dim)) / math.sqrt(3 * dim)
 
 
 def known_of(weights: Weights, noise: float | None, context: Context) -> Weights:
@@ -192,69 +176,28 @@ def by_separation(
     images: Adam's update stands out of nothing in all of them."""
     update, attack = FirstLayer.of(known).update, replace(sizes.attack, rank=AMPLE * len(images))
     found = separate(FirstLayer(update), images.shape, attack, named(context.seed, "seed.separation"))
-    return scored(found.x_hat, found.sources, found.sparsity, images, update, context, SEPARATION, noise), found.x_hat
+    return scored(found.x_hat, images, update, context, SEPARATION, noise), found.x_hat
 
 
 def by_tangent(sizes: Sizes, images: Bundle, known: Weights, noise: float, context: Context) -> tuple[Record, Tensor]:
-    """The attack of Loo et al.; both signs of every candidate count, as for separation."""
-    found, left = tangent(known, AMPLE * len(images), sizes.tangent_steps, context, f"tangent-{noise}")
-    x = found.x_hat[0]
-    weight = found.accepted["multipliers"][0].abs() * x.norm(dim=1)
-    update = FirstLayer.of(known).update
-    rung = scored(torch.cat([x, -x]), x, weight, images, update, context, TANGENT, noise)
-    return rung.but(left=left), torch.cat([x, -x])
-
-
-def tangent(
-    known: Weights,
-    m: int,
-    steps: int,
-    context: Context,
-    name: str,
-    index: int = 0,
-    layer_weights: tuple[float, ...] | None = None,
-) -> tuple[Reconstruction, float]:
-    """One run from a random start with m candidates; and the share of ‖θ* − θ⁰‖² that it leaves unexplained."""
-    x, multipliers = (
-        each.to(known.theta_star)
-        for each in random_candidates(m, known.network.dim, named(context.seed, "seed.tangent", index))
-    )
-    unit = unit_of(known, x[0], layer_weights)
-    attack = TangentMatching(known, multipliers, steps, layer_weights=layer_weights, unit=unit)
-    found = reconstruct(attack, x, steps, checkpoint=context.checkpoints.at(name), label=name)
+    """The attack of Loo et al., one run from a random start; both signs of every candidate count, as for separation."""
+    m, draws, name = AMPLE * len(images), named(context.seed, "seed.tangent", 0), f"tangent-{noise}"
+    x, multipliers = (each.to(known.theta_star) for each in random_candidates(m, known.network.dim, draws))
+    attack = TangentMatching(known, multipliers, sizes.tangent_steps, unit=unit_of(known, x[0]))
+    found = reconstruct(attack, x, sizes.tangent_steps, checkpoint=context.checkpoints.at(name), label=name)
     assert known.theta_init is not None
     whole = (known.theta_star - known.theta_init).square().sum()
-    return found, (found.energy[0] / whole).item()
+    x_hat = torch.cat([found.x_hat[0], -found.x_hat[0]])
+    rung = scored(x_hat, images, FirstLayer.of(known).update, context, TANGENT, noise)
+    return rung.but(left=(found.energy[0] / whole).item()), x_hat
 
 
-def scored(
-    x_hat: Tensor,
-    single: Tensor,
-    evidence: Tensor,
-    images: Bundle,
-    update: Tensor,
-    context: Context,
-    attack: str,
-    noise: float | None,
-) -> Record:
-    """x_hat (m, d): both signs · single (r, d): once, with the adversary's evidence (r,) · update (h, d): the layer
-    that null candidates are made of."""
-    m = max(len(x_hat), len(images))
-    free = null_candidates(
-        update, images.train, images.init, m, named(context.seed, "seed.nulls"), others_labels=images.init_y
-    )
+def scored(x_hat: Tensor, images: Bundle, update: Tensor, context: Context, attack: str, noise: float | None) -> Record:
+    """x_hat (m, d): both signs · update (h, d): the layer that null candidates are made of."""
+    m, draws = max(len(x_hat), len(images)), named(context.seed, "seed.nulls")
+    free = null_candidates(update, images.train, images.init, m, draws, others_labels=images.init_y)
     table = null_table(free, images.train, images.held_out, images.mean, x_hat, images.shape)
-    true = ncc(single, images.train).abs().amax(1) > TRUE_NCC if len(single) else torch.zeros(0, dtype=torch.bool)
-    both = bool(true.any() and not true.all())
-    return Record(
-        **flat(table),
-        attack=attack,
-        noise=noise,
-        candidates=len(single),
-        left=None,
-        true=int(true.sum()),
-        auc=float(roc_auc_score(true.cpu().numpy(), evidence.cpu().numpy())) if both else None,
-    )
+    return Record(**flat(table), attack=attack, noise=noise, left=None)
 
 
 def nearest_of(images: Tensor, candidates: Tensor) -> Tensor:

@@ -46,9 +46,8 @@ class TangentMatching:
     """Minimise the energy above over S restarts at once, with m candidates each.
 
     weights: θ* (p,) and θ⁰ (p,) · multipliers_init (S, m): at which to start, c in units of `unit` · steps: of the
-    whole search · optimiser: of both · box_weight: ω_box · layer_weights: how much each layer counts, default 1; 0 for
-    one that was not trained · unit: of the coefficients, 1 as in their code, or what `unit_of` says.  ReconError for
-    weights without a start, or more than one θ*.
+    whole search · optimiser: of both · box_weight: ω_box · unit: of the coefficients, 1 as in their code, or what
+    `unit_of` says.  ReconError for weights without a start, or more than one θ*.
     """
 
     weights: Weights
@@ -56,7 +55,6 @@ class TangentMatching:
     steps: int
     optimiser: Adam = Adam(0.02, (0.9, 0.999), 1e-8)
     box_weight: float = 0.1
-    layer_weights: tuple[float, ...] | None = None
     unit: float = 1.0
 
     def __post_init__(self) -> None:
@@ -97,16 +95,13 @@ class TangentMatching:
         p = network.passes(self.weights.params, x, torch.ones_like)
         outside = (x - 1).clamp_min(0).square() + (-1 - x).clamp_min(0).square()
         total = self.box_weight * outside.mean(-1).sum(-1)
-        counts = self.layer_weights or (1.0,) * network.depth
         for layer, (weight, bias) in enumerate(network.names, start=1):
-            if counts[layer - 1] == 0:
-                continue
             sent = self.unit * multipliers.unsqueeze(-1) * p.delta[layer]
             residual = torch.baddbmm(update[weight].expand(len(x), -1, -1), sent.mT, p.h[layer - 1], alpha=-1)
             rest = dot(residual, residual)
             if bias:
                 rest = rest + (update[bias] - sent.sum(-2)).square().sum(-1)
-            total = total + counts[layer - 1] * rest
+            total = total + rest
         return total
 
     def step(self, state: State) -> State:
@@ -123,8 +118,8 @@ class TangentMatching:
         }
 
 
-def unit_of(weights: Weights, x: Tensor, layer_weights: tuple[float, ...] | None = None) -> float:
-    """‖θ* − θ⁰‖ / (√m · root mean square of ‖∇_θ Φ(x_i; θ*)‖) for images x (m, d), over the layers that count.
+def unit_of(weights: Weights, x: Tensor) -> float:
+    """‖θ* − θ⁰‖ / (√m · root mean square of ‖∇_θ Φ(x_i; θ*)‖) for images x (m, d).
 
     The size of m equal coefficients of tangents at right angles to each other that would make the whole update: Adam's
     step is a sensible share of that, and of nothing else that the adversary sees.
@@ -133,11 +128,10 @@ def unit_of(weights: Weights, x: Tensor, layer_weights: tuple[float, ...] | None
     network, update, gradient = weights.network, 0.0, 0.0
     p = network.passes(weights.params, x, torch.ones_like)
     for layer, (weight, bias) in enumerate(network.names, start=1):
-        count = layer_weights[layer - 1] if layer_weights else 1.0
         h2 = p.h[layer - 1].square().sum(-1) + (1 if bias else 0)
-        gradient += count * (h2 * p.delta[layer].square().sum(-1)).sum().item()
+        gradient += (h2 * p.delta[layer].square().sum(-1)).sum().item()
         for name in filter(None, (weight, bias)):
-            update += count * (weights.params[name] - weights.params_init[name]).square().sum().item()
+            update += (weights.params[name] - weights.params_init[name]).square().sum().item()
     return (update / gradient) ** 0.5
 
 

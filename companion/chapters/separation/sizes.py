@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recon.attacks.recover import RecoverSettings
 from recon.attacks.separation import SeparationSettings
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """A net trained for `train_steps` into the KKT regime · attack: of the separation · refine: DecoReco in small
-    steps, begun at its result, each source with both signs and labels, and at noise · shadow_n, harder_n: images in
-    the adversary's own networks, on which certainty is calibrated, and in those, beside the first, on which it is
-    assessed; steps grow with them."""
+    """A net trained for `train_steps` into the KKT regime · attack: of the separation · shadow_n, harder_n:
+    images in the adversary's own networks, on which certainty is calibrated, and in those, beside the first, on which
+    it is assessed; steps grow with them."""
 
     n_train: int
     width: int
     train_steps: int
     attack: SeparationSettings
-    refine: RecoverSettings
     shadow_n: tuple[int, ...]
     harder_n: tuple[int, ...]
 
@@ -34,7 +31,6 @@ SIZES = {
         width=64,
         train_steps=150,
         attack=SeparationSettings(first_rank=8, iterations=40, restarts=2),
-        refine=RecoverSettings(m=80, restarts=1, steps=60, step_x=2e-3, scale_steps=20, multiplier_scales=(1e-2,)),
         shadow_n=(20, 40),
         harder_n=(40,),
     ),
@@ -43,7 +39,6 @@ SIZES = {
         width=1000,
         train_steps=600,
         attack=SeparationSettings(restarts=4),
-        refine=RecoverSettings(m=400, restarts=1, steps=150, step_x=2e-3, scale_steps=30),
         shadow_n=(100, 150),
         harder_n=(150,),
     ),
@@ -52,7 +47,6 @@ SIZES = {
         width=1000,
         train_steps=3000,
         attack=SeparationSettings(growth=1.05, restarts=4),
-        refine=RecoverSettings(m=2000, restarts=1, steps=300, step_x=2e-3, scale_steps=30),
         shadow_n=(200, 500),
         harder_n=(200,),
     ),

@@ -1,11 +1,11 @@
-"""One attack on one first layer: what it finds, what costs nothing, and how a cell of a sweep is stored."""
+"""One attack on one first layer: what it finds, and what costs nothing."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from companion.chapters.base import Context, Tensors
+from companion.chapters.base import Context
 from companion.chapters.separation_common import NCCCounts, above, counts, each
 from companion.chapters.tables import flat
 from companion.store.record import Record
@@ -32,13 +32,7 @@ def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, generator: torch.Gene
     free = {name: counts(x, images.train) for name, x in candidates.items()}
     matches, null = counts(x_hat, images.train), counts(x_hat, images.held_out)
     best = each(max, null, *free.values())
-    return Record(
-        matches=matches,
-        null=null,
-        span_null=each(max, free["span"], free["mixtures"]),
-        best_null=best,
-        excess=_excess(matches, best),
-    )
+    return Record(matches=matches, null=null, best_null=best, excess=_excess(matches, best))
 
 
 def patch_table(found: Separated, images: Bundle) -> Record:
@@ -47,23 +41,8 @@ def patch_table(found: Separated, images: Bundle) -> Record:
     k = min(len(images.train), len(images.held_out))
     train, held_out = (ncc(found.sources, x[:k]).abs().amax(1) for x in (images.train, images.held_out))
     matches, null = above(train[train > held_out]), above(held_out[held_out >= train])
-    return Record(matches=matches, null=null, span_null=null, best_null=null, excess=_excess(matches, null))
+    return Record(matches=matches, null=null, best_null=null, excess=_excess(matches, null))
 
 
 def _excess(matches: NCCCounts, null: NCCCounts) -> NCCCounts:
     return each(lambda found, free: found - free, matches, null)
-
-
-# -------------------------------------------------------------------------------------------------- cells of a sweep
-
-
-def evidence_of(found: Separated, true: Tensor, known: str) -> Tensors:
-    """What `recon.scoring.certainty` needs of an attack and its truth (r,), by what was `known` of the start."""
-    return {f"evidence {known}": torch.stack([found.sparsity, found.stability, found.share, true.to(found.share)])}
-
-
-def separated_of(stored: Tensors, known: str) -> tuple[Separated, Tensor]:
-    """Inverse of `evidence_of`: evidence and truth."""
-    sparsity, stability, share, true = stored[f"evidence {known}"]
-    empty = torch.empty(len(sparsity), 0)
-    return Separated(empty, empty, empty, sparsity, stability, share, torch.empty(0)), true.bool()

@@ -7,8 +7,6 @@ from typing import Any
 
 from recon.training.recipes import Recipe
 
-SHADOW = "shadow"  # the adversary's own networks
-
 #: family -> cell -> what it changes in the base recipe
 CHANGES: dict[str, dict[str, dict[str, Any]]] = {
     "decay": {
@@ -67,13 +65,13 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
     "convolution": {"dense after a fixed convolution": {}, "first layer convolutional": {}},
 }
 #: what is known of W1(0), tried for these cells, whose start is not gone
-KNOWN = ("unknown", "known", "known up to 10 %")
+KNOWN = ("unknown", "known")
 KNOWN_FOR = ("SGD, decay 0", "SGD, decay 0.001", "Adam, decay 0")
 
 
 def recipe_of(base: Recipe, family: str, cell: str) -> Recipe:
     """The base recipe as a cell changes it; "steps" in `CHANGES` is a multiple of the base recipe's."""
-    change = {} if family == SHADOW else CHANGES[family][cell]
+    change = CHANGES[family][cell]
     if "steps" in change:
         change = {**change, "steps": round(change["steps"] * base.steps)}
     return replace(base, **change)
@@ -82,10 +80,10 @@ def recipe_of(base: Recipe, family: str, cell: str) -> Recipe:
 def file_name(cell: str) -> str:
     """A cell's name, FAMILY/CELL, as a file's: family and number within it."""
     family, name = cell.split("/", 1)
-    return f"{family}-{name}" if family == SHADOW else f"{family}-{list(CHANGES[family]).index(name)}"
+    return f"{family}-{list(CHANGES[family]).index(name)}"
 
 
 def cell_of(stem: str) -> tuple[str, str]:
     """Inverse of `file_name`: (family, cell)."""
     family, number = stem.split("-")
-    return (family, number) if family == SHADOW else (family, list(CHANGES[family])[int(number)])
+    return family, list(CHANGES[family])[int(number)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome
@@ -34,16 +33,15 @@ from recon.training.weight_decay import DecaySettings, train_with_decay
 class Metrics(Record):
     """One network, by three attacks: `components`, separation by independent components; `orthogonal`, the prior with
     all candidates orthogonal, begun there; `found`, the same with each on its own in the end. n_train images of
-    side × side, width, loss: mean logistic loss at the end of training · rank: directions searched · public:
-    photographs that the prior was learned from · levels: what it learned · blends: name of a null -> its matches
-    above NCC 0.6 in one competition of training with held-out images; none in a run that did not note it.
+    side × side, width · rank: directions searched · public: photographs that the prior was learned from · levels: what
+    it learned · blends: name of a null -> its matches above NCC 0.6 in one competition of training with held-out
+    images; none in a run that did not note it.
 
     levels: tau: noise over image, root mean squares · error: of the denoiser, over the image's mean square, on
     images that it was not trained on · linear: the least that a linear denoiser has, τ² / (1 + τ²), whatever the
     images are.
-    trusted: How well `stayed` tells true candidates from false ones. candidates; true: those with |NCC| above 0.7
-    to a training image, and more than to any image of as many others · auc: None where one kind is missing · top: k
-    -> the share of true ones among the k that moved least · last: the same among the k that moved most.
+    trusted: Whether those that stay are true. candidates; true: those with |NCC| above 0.7 to a training image, and
+    more than to any image of as many others · top: k -> the share of true ones among the k that moved least.
     """
 
 
@@ -113,7 +111,7 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
     public = at_side(context.pool.pixels(public_rows(everything, context)), sizes.side).to(images.train)
     mean = public.mean(0)  # theirs, since nobody releases that of the training images
     seen, others = public - mean, images.pixels(images.init) - mean
-    weights, loss = _released(sizes, context, images)
+    weights = _released(sizes, context, images)
     sources = separate(FirstLayer.of(weights), images.shape, sizes.separation, context.stream("separation.attack"))
     checkpoint = context.checkpoints.at("denoiser")
     prior = Prior.of(seen, sizes.denoiser, context.stream("separation.noise"), checkpoint)
@@ -130,7 +128,6 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
         n_train=len(images),
         side=sizes.side,
         width=sizes.width,
-        loss=loss,
         rank=len(basis),
         public=len(public),
         levels=levels(prior, seen, others, context.stream("kkt.attack")),
@@ -146,7 +143,6 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
         "matched": match.index[order],
         "ncc": match.score[order],
         "mean": images.mean,
-        "stayed": found.stayed,
         "train_index": images.train_index[order.cpu()],
         "heldout_index": images.held_out_index,
     }
@@ -163,12 +159,12 @@ def photographs(public: Tensor, basis: Tensor) -> dict[str, Tensor]:
     return {"others": public, "projected": public @ basis.mT @ basis}
 
 
-def _released(sizes: PriorSizes, context: Context, images: Bundle) -> tuple[Weights, float]:
+def _released(sizes: PriorSizes, context: Context, images: Bundle) -> Weights:
     network = MLP((images.dim, sizes.width, sizes.width, 1))
     theta = network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train)
     settings = DecaySettings(sizes.weight_decay, sizes.steps)
     found = train_with_decay(network, images.train, images.y, theta, settings, context.checkpoints.at("training"))
-    return Weights(network, found.theta_star), found.loss
+    return Weights(network, found.theta_star)
 
 
 def _mlp(weights: Weights) -> MLP:
@@ -196,13 +192,9 @@ def levels(prior: Prior, public: Tensor, others: Tensor, generator: torch.Genera
 
 
 def trusted(found: PriorSeparated, images: Bundle) -> Record:
-    """What an adversary learns from which candidates stay."""
+    """Which candidates are true, those that stayed first."""
     others = torch.cat([images.init, images.held_out])
     to_train, to_others = (ncc(found.sources, x).abs().amax(1) for x in (images.train, others))
     true = (to_train > TRUE_NCC) & (to_train > to_others)
-    both = bool(true.any() and not true.all())
-    auc = float(roc_auc_score(true.cpu().numpy(), found.stayed.cpu().numpy())) if both else None
-    kept = [k for k in TOP if k <= len(true)]
-    top = {str(k): true[:k].double().mean().item() for k in kept}
-    last = {str(k): true[-k:].double().mean().item() for k in kept}
-    return Record(candidates=len(true), true=int(true.sum()), auc=auc, top=top, last=last)
+    top = {str(k): true[:k].double().mean().item() for k in TOP if k <= len(true)}
+    return Record(candidates=len(true), true=int(true.sum()), top=top)

@@ -11,17 +11,14 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.packing import packed, unpacked
-from companion.chapters.separation_common import is_true
 from companion.chapters.tables import flat
-from companion.chapters.weights_leak.attack import attacked, evidence_of, patch_table, separated_of
-from companion.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, SHADOW, cell_of, file_name, recipe_of
+from companion.chapters.weights_leak.attack import attacked, patch_table
+from companion.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, cell_of, file_name, recipe_of
 from companion.chapters.weights_leak.convolution import KERNEL, patches_of, random_features, small_cnn
-from companion.chapters.weights_leak.displacement import Displacement, disturbed
 from companion.chapters.weights_leak.images import Task, data_task, pool_task
 from companion.store.record import Record
-from recon.attacks.separation import FirstLayer, SeparationSettings
+from recon.attacks.separation import FirstLayer, SeparationSettings, start_left
 from recon.images.bundle import Bundle
-from recon.scoring.certainty import SURE, calibrated, probability
 from recon.training.recipes import Recipe, Trained, accuracy, early_stopping, first_weight, train
 
 
@@ -31,20 +28,17 @@ def start_over_update(cell: Record) -> float:
 
 
 class Metrics(Record):
-    """All cells, each of n_train images where its family does not say otherwise, and the recipe that they change ·
-    diverged: cells, FAMILY/CELL, whose training left numbers that are not finite, so that there was nothing to
-    attack.
+    """All cells, each of n_train images where its family does not say otherwise · diverged: cells, FAMILY/CELL, whose
+    training left numbers that are not finite, so that there was nothing to attack.
 
-    cells: A row of the table, with the adversary's certainty.
     cells: One network of a recipe, `cell`, attacked with what is `known` of its start; test_accuracy: on images
     that nobody trained on, with the layer as it is released; None where it was not measured.
-    cells: The same, and rank: directions that stood out of the layer and were searched.
-    cells: What an attack finds and what costs nothing, one-to-one. matches: of the candidates with the training
-    images · null: with held-out images · span_null: the larger of mixtures of the layer's span and of the training
-    images · best_null: the largest of all that costs nothing · excess: matches minus best_null.
-    cells: How a training ended. erased: Σ lr · decay / (1 − momentum), None where that is not defined · moved,
-    start_left κ, added: see `Displacement` · loss, steps, train_accuracy: see `recon.training.recipes.Trained`.
-    cells.certainty: Candidates of which the adversary is sure, those that are true among them, and all true ones.
+    cells: rank: directions that stood out of the layer and were searched · matches: of the candidates with the training
+    images, one-to-one · null: with held-out images · best_null: the largest of all that costs nothing · excess: matches
+    minus best_null.
+    cells: How a training ended. erased: Σ lr · decay / (1 − momentum), None where that is not defined · start_left: κ,
+    see `recon.attacks.separation.start_left` · added: ‖W1 − κ W1(0)‖ / ‖W1(0)‖, what training added · loss, steps,
+    train_accuracy: see `recon.training.recipes.Trained`.
     """
 
     def of(self, *families: str) -> list[Record]:
@@ -55,14 +49,12 @@ class Metrics(Record):
 @dataclass(frozen=True, kw_only=True)
 class RecipeSizes:
     """The recipes: `n_train` images; every cell changes `base`, see `companion.chapters.weights_leak.cells` · families
-    of cells that run, and how many of each · shadow_n: images of the adversary's networks, trained by `base` on the
-    other partition."""
+    of cells that run, and how many of each."""
 
     n_train: int
     base: Recipe
     attack: SeparationSettings
     families: tuple[str, ...]
-    shadow_n: tuple[int, ...]
     limit: int | None = None
 
 
@@ -75,7 +67,6 @@ SIZES = {
         base=Recipe(width=64, steps=150),
         attack=SeparationSettings(first_rank=8, iterations=40, restarts=2),
         families=("decay", "convolution"),
-        shadow_n=(20, 40),
         limit=2,
     ),
     "laptop": RecipeSizes(
@@ -83,37 +74,23 @@ SIZES = {
         base=Recipe(),
         attack=SeparationSettings(restarts=2),
         families=("decay", "start"),
-        shadow_n=(100, 200),
         limit=2,
     ),
-    "paper": RecipeSizes(
-        n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=FAMILIES, shadow_n=(100, 200)
-    ),
+    "paper": RecipeSizes(n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=FAMILIES),
 }
 
 
 def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
-    """Shadow networks first, for the adversary's certainty; then every cell of the families."""
+    """Every cell of the families."""
     names = [f"{family}/{name}" for family in sizes.families for name in list(CHANGES[family])[: sizes.limit]]
-    shadows = [f"{SHADOW}/{n}" for n in sizes.shadow_n]
-    stems = [file_name(name) for name in shadows + names]
-    found = context.sweep(partial(recipe_unit, sizes, context), stems, "recipes")
-    model = calibrated([separated_of(found[file_name(name)], KNOWN[0]) for name in shadows])
-    cells, diverged = [], []
-    for name in names:
-        stored = found[file_name(name)]
-        rows = unpacked(stored)
-        diverged += [] if rows else [name]
-        for row in rows:
-            unmixed, true = separated_of(stored, row.known)
-            said = probability(model, unmixed) >= SURE
-            certainty = Record(sure=int(said.sum()), true_among_sure=int((said & true).sum()), true=int(true.sum()))
-            cells.append(Record(**flat(row), certainty=certainty))
-    return Outcome(Metrics(n_train=sizes.n_train, cells=cells, base=sizes.base, diverged=diverged), {})
+    found = context.sweep(partial(recipe_unit, sizes, context), [file_name(name) for name in names], "recipes")
+    rows = {name: unpacked(found[file_name(name)]) for name in names}
+    cells = [row for each in rows.values() for row in each]
+    return Outcome(Metrics(n_train=sizes.n_train, cells=cells, diverged=[n for n in names if not rows[n]]), {})
 
 
 def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
-    """One cell: train, release, attack with all that may be known of the start; rows of the table and the evidence.
+    """One cell: train, release, attack with all that may be known of the start; rows of the table.
 
     No rows where training diverged: nobody releases such a network.
     """
@@ -121,8 +98,9 @@ def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
     recipe = recipe_of(sizes.base, family, name)
     if family == "convolution":
         return convolution_unit(sizes, context, name)
-    task = task_of(sizes, context, family, name)
-    recipe = replace(recipe, classes=task.classes) if family == "data" else recipe
+    data = family == "data"
+    task = data_task(name, sizes.n_train, context) if data else pool_task(context, sizes.n_train, recipe.classes)
+    recipe = replace(recipe, classes=task.classes) if data else recipe
     stop = early_stopping(*task.validation) if name.startswith("early stopping") else None
     trained = train(recipe, task.images.train, task.y, context.stream("separation.weights"), task.images.shape, stop)
     w1 = trained.w1
@@ -130,44 +108,39 @@ def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
         return packed([])
     if name.startswith("noise"):
         w1 = disturbed(w1, float(name.split()[1]), context.stream("separation.noise"))
-    noisy = disturbed(trained.w1_init, 0.1, context.stream("separation.noise"))
-    start = dict(zip(KNOWN, (None, trained.w1_init, noisy), strict=True))
-    ended, test_accuracy = ending(recipe, trained), released_accuracy(trained, w1, task)
-    rows, evidence = [], Tensors()
+    about = {**ending(recipe, trained), "family": family, "cell": name, "n_train": len(task.y)}
+    about["test_accuracy"] = released_accuracy(trained, w1, task)
+    rows = []
     for known in KNOWN if name in KNOWN_FOR else KNOWN[:1]:
-        found, table = attacked(task.images, FirstLayer(w1, start[known]), context, sizes.attack)
-        row = Record(
-            **flat(table),
-            **flat(ended),
-            family=family,
-            cell=name,
-            known=known,
-            n_train=len(task.y),
-            test_accuracy=test_accuracy,
-        )
-        rows.append(row)
-        evidence |= evidence_of(found, is_true(found, task.images.train, task.images.init), known)
-    return {**packed(rows), **evidence}
-
-
-def task_of(sizes: RecipeSizes, context: Context, family: str, name: str) -> Task:
-    """What the network of a cell learns."""
-    if family == "data":
-        return data_task(name, sizes.n_train, context)
-    if family == SHADOW:
-        return pool_task(context, int(name), sizes.base.classes, swapped=True)
-    return pool_task(context, sizes.n_train, recipe_of(sizes.base, family, name).classes)
+        start = trained.w1_init if known == "known" else None
+        _, table = attacked(task.images, FirstLayer(w1, start), context, sizes.attack)
+        rows.append(Record(**flat(table), **about, known=known))
+    return packed(rows)
 
 
 def ending(recipe: Recipe, trained: Trained) -> Record:
     """How a training ended."""
+    left, added = displacement(trained.w1, trained.w1_init)
     return Record(
         erased=None if math.isnan(recipe.erased) else recipe.erased,
-        **flat(Displacement.of(trained.w1, trained.w1_init)),
+        start_left=left,
+        added=added,
         loss=trained.loss,
         steps=trained.steps,
         train_accuracy=trained.accuracy,
     )
+
+
+def displacement(w1: Tensor, w1_init: Tensor) -> tuple[float, float]:
+    """κ and ‖W1 − κ W1(0)‖ / ‖W1(0)‖ of a layer (h, d) and its start (h, d); ReconError for a start of zeros."""
+    left = start_left(w1, w1_init)
+    return left, ((w1 - left * w1_init).norm() / w1_init.norm()).item()
+
+
+def disturbed(w: Tensor, sigma: float, generator: torch.Generator) -> Tensor:
+    """w plus Gaussian noise of σ times its root mean square; generator: on the CPU."""
+    noise = torch.randn(w.shape, generator=generator).to(w)
+    return w + sigma * w.square().mean().sqrt() * noise
 
 
 def released_accuracy(trained: Trained, w1: Tensor, task: Task) -> float:
@@ -203,8 +176,7 @@ def convolution_unit(sizes: RecipeSizes, context: Context, name: str) -> Tensors
         n_train=sizes.n_train,
         test_accuracy=None,
     )
-    true = is_true(found, images.train, images.init)
-    return {**packed([row]), **evidence_of(found, true, KNOWN[0])}
+    return packed([row])
 
 
 def mapped(images: Bundle, generator: torch.Generator) -> Bundle:

@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-import torch
-from sklearn.metrics import roc_auc_score
-from torch import Tensor
-
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.packing import packed, unpacked
-from companion.chapters.separation_common import is_true
 from companion.chapters.tables import flat
 from companion.chapters.weights_leak.attack import attacked
 from companion.chapters.weights_leak.images import photograph_images
 from companion.store.record import Record
-from recon.attacks.separation import FirstLayer, Separated, SeparationSettings
+from recon.attacks.separation import FirstLayer, SeparationSettings
 from recon.nets.mlp import three_layer
 from recon.training.kkt import KKTSettings, train_to_kkt
 
@@ -25,13 +20,9 @@ class Metrics(Record):
     """The map; n_train: the largest number of images in it.
 
     cells: One network of the map: source "cifar" or "photographs", images side × side, n_train of them, width of
-    the layers, log of the loss at the end of training.
-    cells: The same, and rank: directions that stood out of the layer and were searched.
-    cells: What an attack finds and what costs nothing, one-to-one. matches: of the candidates with the training
-    images · null: with held-out images · span_null: the larger of mixtures of the layer's span and of the training
-    images · best_null: the largest of all that costs nothing · excess: matches minus best_null.
-    cells.certainty: How well sparsity alone tells true candidates from false ones; None for an AUC where one kind
-    is missing.
+    the layers, log of the loss at the end of training, rank: directions that stood out of the layer and were searched ·
+    matches: of the candidates with the training images, one-to-one · null: with held-out images · best_null: the
+    largest of all that costs nothing · excess: matches minus best_null.
     """
 
     def of(self, source: str) -> list[Record]:
@@ -99,7 +90,7 @@ def compute(sizes: MapSizes, context: Context) -> Outcome[Metrics]:
     names += [f"photographs-{side}-{sizes.photograph_n}-{widest}" for side in sizes.photograph_sides]
     found = context.sweep(partial(size_unit, sizes, context), names, "sizes")
     cells = [unpacked(found[name]) for name in names]
-    return Outcome(Metrics(n_train=max(sizes.ns), cells=cells), {"widths": torch.tensor(sizes.widths)})
+    return Outcome(Metrics(n_train=max(sizes.ns), cells=cells), {})
 
 
 def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:
@@ -112,22 +103,13 @@ def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:
     theta_init = network.flatten(network.init(context.stream("separation.weights"), "small")).to(images.train)
     trained = train_to_kkt(network, images.train, images.y, theta_init, KKTSettings(sizes.steps_per_image * n))
     w1 = network.unflatten(trained.theta_star)["w1"]
-    found, table = attacked(images, FirstLayer(w1), context, sizes.attack)
+    _, table = attacked(images, FirstLayer(w1), context, sizes.attack)
     cell = Record(
         **flat(table),
         source=source,
         side=side,
-        pixels=side * side,
         n_train=len(images),
         width=width,
         log_loss=trained.log_loss,
-        certainty=by_sparsity(found, is_true(found, images.train, images.init)),
     )
     return packed(cell)
-
-
-def by_sparsity(found: Separated, true: Tensor) -> Record:
-    """How well sparsity alone tells true candidates (r,) from false ones."""
-    both = bool(true.any() and not true.all())
-    auc = float(roc_auc_score(true.cpu().numpy(), found.sparsity.cpu().numpy())) if both else None
-    return Record(candidates=len(true), true=int(true.sum()), auc_of_sparsity=auc)

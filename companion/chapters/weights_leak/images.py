@@ -60,9 +60,9 @@ def photograph_images(n: int, side: int, device: torch.device) -> Bundle:
     return Bundle.of_tensors(train, others, others, shape, (y[rows], y[held_out], y[held_out]), mean.to(device))
 
 
-def pool_task(context: Context, n: int, classes: int, swapped: bool = False) -> Task:
-    """The pool's images in two classes, or in all that it has; swapped: see `Context.images`."""
-    images = context.images(n, swapped)
+def pool_task(context: Context, n: int, classes: int) -> Task:
+    """The pool's images in two classes, or in all that it has."""
+    images = context.images(n)
     images = images.with_others(context.pool, other_rows(context, images.train_index))
     if classes == 2:
         return Task(images, images.y.long().cpu(), images.init_y.long().cpu())

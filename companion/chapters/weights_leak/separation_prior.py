@@ -44,11 +44,10 @@ class Whitening:
     """Makes photographs white: at every frequency (u, v) of the discrete cosine transform the C colours are multiplied
     by S_uv^(−½), S_uv (C, C) their mean product over public images, of which (u, v) and (v, u) share one.
 
-    forward, backward: S^(−½) and S^(½), (h w, C, C) · transform: (h, h), orthonormal.  Images are square.
+    matrices: S^(−½), (h w, C, C) · transform: (h, h), orthonormal.  Images are square.
     """
 
-    forward: Tensor
-    backward: Tensor
+    matrices: Tensor
     transform: Tensor
 
     @staticmethod
@@ -66,21 +65,12 @@ class Whitening:
         scale = products.diagonal(dim1=1, dim2=2).mean(1).clamp_min(1e-12)[:, None, None]
         eye = torch.eye(colours, dtype=torch.float64, device=public.device)
         values, vectors = torch.linalg.eigh(products + floor * scale * eye)
-        forward = (vectors * values.rsqrt()[:, None]) @ vectors.mT
-        backward = (vectors * values.sqrt()[:, None]) @ vectors.mT
-        return Whitening(forward.to(public), backward.to(public), transform)
+        return Whitening(((vectors * values.rsqrt()[:, None]) @ vectors.mT).to(public), transform)
 
     def white(self, x: Tensor) -> Tensor:
         """Images (n, c, h, h), white."""
-        return self._each(self.forward, x)
-
-    def coloured(self, x: Tensor) -> Tensor:
-        """Inverse of `white`."""
-        return self._each(self.backward, x)
-
-    def _each(self, matrices: Tensor, x: Tensor) -> Tensor:
         side, waves = x.shape[-1], (self.transform @ x @ self.transform.mT).permute(2, 3, 1, 0).flatten(0, 1)
-        made = (matrices @ waves).unflatten(0, (side, side)).permute(3, 2, 0, 1)
+        made = (self.matrices @ waves).unflatten(0, (side, side)).permute(3, 2, 0, 1)
         return self.transform.mT @ made @ self.transform
 
 

@@ -99,7 +99,7 @@ DEFENCES = {
 def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
     """Images found against Σ, by which weight decay has erased the start; a mark is a network, of every result."""
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
-    cells = [c for each in results for c in each.metrics.of("decay") if c.erased is not None and c.known != KNOWN[2]]
+    cells = [c for each in results for c in each.metrics.of("decay") if c.erased is not None and c.known in KNOWN]
     groups = {
         "gradient descent": (TRAIN, [c for c in cells if not _bent(c) and c.known == KNOWN[0]]),
         "gradient descent, start known": (TRAIN, [c for c in cells if not _bent(c) and c.known == KNOWN[1]]),
