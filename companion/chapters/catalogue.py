@@ -25,8 +25,6 @@ from recon.errors import ReconError
 
 PAPERS = {"runkel2024": "Runkel et al.", "chen2022": "Chen & Campbell", "others": "other papers", "ours": "ours"}
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
-
-
 UNDECIDED, MIXED, CHECK = "undecided", "mixed", "check"
 NOT_TESTED = "not tested at the paper's size"  # why a paper's sentence is undecided
 #: identities, theorems, and starts that solve the problem already: they check the code, and cannot fail otherwise
@@ -103,7 +101,6 @@ class Row:
         the pool held fewer than were asked for."""
         config = self.result.made.config
         pairs = [(net["n_train"], net["width"]) for net in config.get("nets") or ()]
-        pairs = config["networks"] if {"networks", "shadow_n"} <= config.keys() else pairs
         if pairs:  # several networks
             both = dict(zip(("n", "width"), zip(*pairs, strict=True), strict=True))
             ranges = {name: f"{min(v)} to {max(v)}" if min(v) < max(v) else f"{v[0]}" for name, v in both.items()}

@@ -30,7 +30,6 @@ from recon.scoring.matching import rescale
 
 P = ParamSpec("P")
 Colour = str | tuple[float, float, float]
-
 #: what a curve or a dot is of, in every chapter: training images that are found, held-out images, the best without an
 #: attack; colour-blind safe, and the orange a little darker than seaborn's, to stand out from white
 TRAIN, _, FREE = sns.color_palette("colorblind", 3)

@@ -10,8 +10,6 @@ from recon.scoring.matching import ByYardstick, Counts
 from recon.scoring.nulls import NullTable
 
 T = TypeVar("T")
-
-
 Names = ByYardstick[str]
 
 

@@ -20,7 +20,6 @@ from recon.store.tensors import find_tensors, save_tensors
 
 ATTEMPTS = 3  # at tasks whose worker died
 CONNECT_TIMEOUT_S = 10
-
 Tensors = dict[str, Tensor]
 
 

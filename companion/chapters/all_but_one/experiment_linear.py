@@ -43,8 +43,6 @@ SIZES = {
 
 
 HALF_A_LEVEL = 1 / 510
-
-
 SHOWN = 8
 
 

@@ -64,11 +64,7 @@ SIZES = {
 
 
 SMOOTHING = 1.0  # softplus for their ELU: as smooth, and a network of this package
-
-
 SHOWN = 8
-
-
 TURN, ZOOM, SHIFT, SHEAR = 0.25, 0.15, 0.175, 0.2  # at most: radians, share, half widths
 
 

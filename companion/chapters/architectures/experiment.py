@@ -23,8 +23,6 @@ from recon.training.kkt import KKTSettings, train_to_kkt
 from recon.training.recipes import Recipe, train
 
 SEPARATION, SAME_NETWORK, DECORECO = "separation", "separation, default start", "DecoReco"
-
-
 START, NOTHING = "the start is known", "nothing is known"
 
 
@@ -98,14 +96,8 @@ SIZES = {
 
 
 STEP_SIZE, STOP_LOSS = 0.03, 0.01
-
-
 FAINT = 1e-2  # standard deviation of DecoReco's start
-
-
 SCALES = (1e-3, 1e-2, 1e-1)  # of its multipliers
-
-
 AMPLE = 2  # directions searched and candidates, for each training image
 
 

@@ -13,8 +13,6 @@ from companion.store.record import Record
 from companion.store.results import Claim, orders_below, verdict
 
 SMALL = 0.1  # of what two seeds are apart
-
-
 #: where the inner training begins, as sentences have it
 INNER = {"uniform": "uniform", "other_seed": "another seed", "theta_star": "θ*"}
 

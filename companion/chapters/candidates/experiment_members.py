@@ -34,7 +34,7 @@ class Metrics(Record):
 
     def cell(self, recipe: str) -> Record:
         """The network of a recipe that has shadow networks."""
-        return next(each for each in self.cells if each.recipe == recipe and each.shadows)
+        return next(each for each in self.cells if each.recipe == recipe)
 
 
 @dataclass(frozen=True, kw_only=True)

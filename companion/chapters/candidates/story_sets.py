@@ -22,8 +22,6 @@ from recon.scoring.metrics import ncc
 from recon.scoring.nulls import clears
 
 NO = "not reproduced"
-
-
 ROUNDING = 1e-10  # a relative difference below this is rounding in float64
 
 

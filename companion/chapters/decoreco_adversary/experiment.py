@@ -49,18 +49,10 @@ class Metrics(Record):
 
 
 ARMS = ("decoreco", "more")
-
-
 #: kinds of evidence: what the attack says of a candidate, and signs of a photograph, without any look at the weights
 KINDS = {"decoreco": ("agreement", "separated", "smoothness", "edges"), "more": ("stability", "smoothness", "edges")}
-
-
 PRACTISED = {"decoreco": "combined", "more": "certainty"}  # what practice makes of all that the attack says
-
-
 BOOTSTRAP = 2000  # number of its draw
-
-
 DOUBTFUL = 0.45  # |NCC| above which a candidate that is not true may still be a bad copy of a training image
 
 

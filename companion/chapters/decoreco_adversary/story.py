@@ -24,14 +24,8 @@ from companion.store.record import Record
 from companion.store.results import Claim, Result, by_another_attack
 
 SURE = 0.9  # share of true ones among the most trusted, from which on the adversary is said to know
-
-
 BY_STATIONARITY = ("combined", "agreement")  # the second, where there is nothing to practise on
-
-
 BY_SEPARATION = ("certainty", "stability")
-
-
 THESIS = "An adversary without the training data cannot tell true from false reconstructions"
 
 

@@ -49,8 +49,6 @@ def claims(metrics: ReferenceMetrics, _: ReferenceTable) -> list[Claim]:
 
 
 START_LABELS = {"random": "N(0, 1)", "tuned": "tuned scale", "partition": "other images"}
-
-
 START_COLOURS = {"random": STARTS["random"], "tuned": SERIES[0], "partition": STARTS["partition"]}
 
 

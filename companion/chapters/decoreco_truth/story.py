@@ -14,8 +14,6 @@ from companion.store.results import Claim, Result
 from recon.scoring.nulls import clears
 
 NO = "not reproduced"
-
-
 AS_GOOD = 1.1  # energies within a tenth of each other count as equal
 
 

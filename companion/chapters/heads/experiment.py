@@ -76,8 +76,6 @@ class Metrics(Record):
 
 
 TRUE = 0.8  # a candidate is true above this cosine with a training feature
-
-
 VIEWS = 4  # of each image: as it is, flipped, shifted, both
 
 

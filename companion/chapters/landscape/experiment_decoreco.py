@@ -34,7 +34,6 @@ from recon.released import Weights
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 
 Energy = Callable[[Tensor], Tensor]  # of images (S, n, d), relative; (S,)
-
 METHODS = ("bilevel", "affine", "unprojected")
 ALL = (1.0, 1.0, 1.0)  # layers: all count, as in the setting of Haim et al.
 CONVERGED = 0.1  # share of what layer 1 has left that `further_fall` may still remove

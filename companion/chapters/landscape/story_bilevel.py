@@ -20,7 +20,6 @@ from companion.store.results import Claim, Result, verdict
 
 ROUNDING = 1e-10  # relative error of a classifier below which it counts as the same, in float64
 STRIDE = 1.5  # longest step of a curve, relative to the straight segment's, below which neighbours stay neighbours
-
 CALLED = {"truth": "training", "partition": "partition", "random": "noise"}
 
 

@@ -17,14 +17,8 @@ from companion.store.record import Record
 from companion.store.results import Claim, Result, verdict
 
 SAME = 1e-6  # relative, of two errors; absolute below which both are rounding
-
-
 MUCH = 2.0  # times as long
-
-
 SPREAD = 2.5  # the same code at laptop took 1.3 to 3.0 times as long as the soft constraint, by processor and its load
-
-
 MOST = 0.9  # of the images
 
 
@@ -167,8 +161,6 @@ def plot_training(result: Result[Metrics]) -> Figure:
 
 
 MARKERS = {"seen": "x", "unseen": "o", "other": "^"}
-
-
 WORDS = {"seen": "seen", "unseen": "unseen,\nof the two classes", "other": "of other\nclasses"}
 
 

@@ -19,11 +19,7 @@ from companion.store.record import Record
 from companion.store.results import Claim, Result, verdict
 
 WITHIN_MSE, WITHIN_DB = 0.02, 0.15  # of the published mean
-
-
 PRE_TRAINED_ON = 10_000  # images, Appendix F
-
-
 PRINTED = 5e-5  # half of the last digit that Appendix E prints
 
 

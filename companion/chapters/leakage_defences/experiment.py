@@ -76,8 +76,6 @@ def network_of(name: str) -> ConvNet:
 
 
 DELTA, BATCH, TRAINED_ON, STEPS = 1e-5, 256, 50_000, 10_000
-
-
 SIGMAS = (0.0, 0.1, 1.0)
 
 

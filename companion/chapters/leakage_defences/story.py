@@ -17,8 +17,6 @@ from companion.store.record import Record
 from companion.store.results import Claim, Result, verdict
 
 WITHIN = 2.0  # factor between predicted and found error
-
-
 NO_BETTER = 0.8  # of the null's error: what counts as nothing left
 
 
@@ -110,8 +108,6 @@ def metric_claim(metrics: Metrics) -> Claim:
 
 
 COLOURS: dict[str, Colour] = dict(zip((*SMALL, "CNN2 V1", "CNN3 V2"), SERIES, strict=False))
-
-
 USUAL = 8.0  # an ε of training that is called private in practice
 
 

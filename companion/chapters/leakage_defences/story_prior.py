@@ -18,8 +18,6 @@ from companion.chapters.pictures import FREE, PAGE, REFERENCE, chart, image_rows
 from companion.store.results import Claim, Result
 
 TENTH = 0.1  # of the gradient's norm on every entry
-
-
 WHOLE = "photographs' mean and covariance"
 
 
@@ -73,8 +71,6 @@ def tenth_claim(metrics: Metrics) -> Claim:
 
 
 STRIPS = (0, 3)  # of the images attacked, those that strips show
-
-
 STEPS = (0.01, 0.03, 0.1, 0.3, 1.0)  # of noise, in strips
 
 

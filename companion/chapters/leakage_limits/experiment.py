@@ -108,8 +108,6 @@ SIZES = {
 
 
 SHOWN = 8
-
-
 TAKEN = 100  # images that are victims elsewhere, and so none of the server's
 
 

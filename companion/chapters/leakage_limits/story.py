@@ -26,8 +26,6 @@ from companion.store.record import Record
 from companion.store.results import Claim, Result
 
 NEAR = 0.9  # of the images that are alone in their bin
-
-
 FEW = 0.1  # of the candidates that the server holds to be images
 
 
@@ -99,8 +97,6 @@ def imprint_claim(metrics: Metrics) -> Claim:
 
 
 FOUND: dict[str, Any] = {"color": TRAIN, "mec": "none"}
-
-
 BY_ADAM: dict[str, Any] = {"mfc": "none", "mec": SERIES[1]}
 
 

@@ -26,8 +26,6 @@ def as_published(ranks: Record) -> bool:
 
 
 OURS = "R-GAP, ours"
-
-
 WITHOUT = ", without CNN4 V2"
 
 

@@ -144,8 +144,6 @@ def best(rungs: list[Record]) -> str:
 
 
 OPTIMISERS = {"gd": "gradient descent", "adam": "Adam"}
-
-
 SHOWN = 5  # images of a strip
 
 

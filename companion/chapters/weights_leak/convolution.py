@@ -11,7 +11,6 @@ KERNEL = 5
 STRIDE = 2
 MAPS = 8  # of the fixed convolution
 KERNELS = 64  # of the trained one
-
 Shape = tuple[int, ...]
 
 

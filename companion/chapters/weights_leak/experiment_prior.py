@@ -96,11 +96,7 @@ SIZES = {
 
 
 TAUS = (0.5, 1.0, 2.0, 3.0)
-
-
 TOP = (20, 50, 100)
-
-
 BLENDS = ("mixtures", "denoised", "others", "projected")  # nulls whose preference for training images is measured
 
 

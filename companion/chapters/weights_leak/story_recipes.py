@@ -80,8 +80,6 @@ def _null(cells: list[Record]) -> str:
 
 
 AUGMENTED = ("flips", "shifts", "flips and shifts")
-
-
 NAMED = {"tabular": "a table of numbers"}
 
 
