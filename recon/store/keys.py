@@ -101,7 +101,7 @@ class _Module:
         """Where to look for what is asked of this module and not defined in it."""
         if name == "":
             return [(self.dotted, each) for each in self.definitions]
-        if name in self.imports:
+        if name in self.imports and self.imports[name] != (self.dotted, name):  # a package that imports its modules
             return [self.imports[name]]
         inner = f"{self.dotted}.{name}".strip(".")
         return [(inner, "")] if _is_module(inner, self.root) else []

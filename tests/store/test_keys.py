@@ -160,6 +160,14 @@ def test_a_name_that_is_nowhere_is_no_endless_search(toy):
     assert keys.reached([("recon.attack", "nothing")], toy) == set()
 
 
+def test_a_package_that_imports_a_module_of_its_own_is_no_endless_search(toy):
+    """`from recon.chapter import attack` in recon/chapter/__init__.py stands for the module, not for itself."""
+    (toy / "recon" / "chapter").mkdir()
+    (toy / "recon" / "chapter" / "__init__.py").write_text("from recon.chapter import inner\n")
+    (toy / "recon" / "chapter" / "inner.py").write_text("def f():\n    return 1\n")
+    assert keys.reached([("recon.chapter", "inner")], toy) == {("recon.chapter.inner", "f")}
+
+
 # ----------------------------------------------------------------------------------- every experiment, on a copy
 
 
