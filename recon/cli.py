@@ -135,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="auto|image|channel|none|M,M,M/S,S,S",
         help="what training subtracted, divided by (default: inferred by the accuracy on training images)",
     )
-    option("--attacks", type=a_text, metavar="A,B", help="of separation, rows, decoreco, membership (default: all)")
+    option("--attacks", type=a_text, metavar="A,B", help="such as separation,membership (default: all)")
     option(
         "--fail-on",
         action="append",

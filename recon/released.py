@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Generic
 
@@ -59,12 +60,12 @@ class Weights(Generic[W]):
 
     @staticmethod
     def of(module: nn.Module, start: nn.Module | None = None, **known: Any) -> Weights[ModuleNetwork]:
-        """Of any module in evaluation mode.
+        """Of any module, as it is in evaluation mode.
 
         start: the module before it was trained · known: y, weight_decay, n_train.  ReconError where the start has other
         parameters.
         """
-        network = ModuleNetwork(module)
+        network = ModuleNetwork(deepcopy(module).eval() if module.training else module)
         before = None if start is None else {name: value.detach().clone() for name, value in start.named_parameters()}
         if before is not None and {n: tuple(v.shape) for n, v in before.items()} != network.shapes():
             raise ReconError("the start has parameters of other names or shapes than the network")

@@ -26,6 +26,7 @@ from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.errors import ReconError
 from recon.nets.gram import layer_norms
 from recon.nets.mlp import MLP
+from recon.optim.rng import named
 from recon.released import Weights
 from recon.store.checkpoints import Checkpoints
 from recon.store.keys import code_hash, result_key
@@ -150,9 +151,10 @@ def of_door(attack: Callable[..., Candidates]) -> Callable[[Task], Attempt]:
         given, start = task.released, time.perf_counter()
         assert given.network is not None and given.theta is not None
         weights = Weights(given.network, given.theta, n_train=task.n_train)
-        found = attack(weights, task.shape, None, torch.Generator().manual_seed(task.seed))
-        x_hat = found.images.flatten(1)[:MAX_CANDIDATES]
         name = attack.__name__.removeprefix("by_")
+        # a stream of its own: a reader's own images may have been drawn with the same seed
+        found = attack(weights, task.shape, None, named(task.seed, f"audit.{name}"))
+        x_hat = found.images.flatten(1)[:MAX_CANDIDATES]
         return Attempt(name, x_hat, f"{len(x_hat)} candidates", seconds=time.perf_counter() - start)
 
     return run

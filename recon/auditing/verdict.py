@@ -110,8 +110,8 @@ def _on_images(result: dict[str, Any] | None, n: int, power: Power | None) -> tu
         )
     if power.blind:
         return CANNOT_TELL, (
-            f"No evidence of leakage by {tried}, but {_blind_words(power)}: whether these weights leak training images "
-            "cannot be told."
+            f"No evidence of leakage by {tried}, but {_blind_words(power, len(ran))}: whether these weights leak "
+            "training images cannot be told."
         )
     return NOT_BY_THESE, (
         f"No evidence of leakage by {tried}, which would have found {power.found:.0f} of {power.n} images of a network "
@@ -119,11 +119,12 @@ def _on_images(result: dict[str, Any] | None, n: int, power: Power | None) -> tu
     )
 
 
-def _blind_words(power: Power) -> str:
+def _blind_words(power: Power, attacks: int) -> str:
+    who = "it" if attacks == 1 else "they"
     return (
-        f"they found images of only {power.leaking} of {power.canaries} networks trained in the same way"
+        f"{who} found images of only {power.leaking} of {power.canaries} networks trained in the same way"
         if power.leaking
-        else f"they found nothing in {power.canaries} network{'s' * (power.canaries > 1)} trained in the same way"
+        else f"{who} found nothing in {power.canaries} network{'s' * (power.canaries > 1)} trained in the same way"
     )
 
 

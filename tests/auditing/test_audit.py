@@ -230,7 +230,7 @@ def test_attacks_offer_two_candidates_per_image(network, trained, tmp_path, monk
     _, theta, _ = load_weights(trained, ARCH)
     released = Released(network.unflatten(theta)["w1"], network=network, theta=theta)
     found = attempts(Task(released, (3, SIDE, SIDE), N - 4, "smoke", 0, tmp_path))
-    assert [attempt.name for attempt in found] == ["separation", "rows", "decoreco"]
+    assert [attempt.name for attempt in found] == list(RECONSTRUCTIONS)
 
     def by_guess(weights, shape, settings, generator):
         assert weights.n_train == N - 4

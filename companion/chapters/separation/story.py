@@ -21,6 +21,7 @@ from recon.scoring.matching import one_to_one, padded
 from recon.scoring.nulls import clears
 
 LEVEL = 0.01
+RIGHT = 0.95  # share of the sure ones that must be true
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
@@ -78,7 +79,7 @@ def by_chance(found: Record) -> float:
 
 def knows(found: Record) -> bool:
     """Whether an adversary who says "sure" is right, says it of a fifth of the true ones, and beats the base rate."""
-    precise = found.precision_sure is not None and found.precision_sure >= 0.95
+    precise = found.precision_sure is not None and found.precision_sure >= RIGHT
     return precise and found.recall_sure > 0.2 and by_chance(found) < LEVEL
 
 
