@@ -239,3 +239,15 @@ def test_woodbury_is_the_dense_inverse(curvature):
 def test_the_accuracy_of_the_inner_problem_in_the_book():
     """What the stored results were computed with."""
     assert AffineInner().tol == 1e-10
+
+
+def test_the_residual_of_an_inverse_product_is_relative():
+    """‖Hp − v‖ / ‖v‖, here of H = 2I."""
+
+    class Twice:
+        def hvp(self, theta, x, p):
+            return 2 * p
+
+    v = torch.tensor([[3.0, 4.0]])
+    found = bilevel._residual(Twice(), v, v, torch.tensor([[1.5, 1.0]]), v)
+    assert found.tolist() == pytest.approx([2 / 5])

@@ -331,3 +331,10 @@ def test_merge_averages_only_what_is_alike():
     merged = merge(x, share, labels, restart, rows, alike=0.8)
     torch.testing.assert_close(merged, torch.stack([(image + 3 * near) / 4, other]))
     torch.testing.assert_close(merge(x, share, labels, restart, rows, alike=0.999), x[:2])
+
+
+def test_no_penalty_is_added_unless_asked_for():
+    fields = DecoReco.__dataclass_fields__
+    assert {name: fields[name].default for name in ("box_weight", "lambda_min", "lambda_weight")} == dict.fromkeys(
+        ("box_weight", "lambda_min", "lambda_weight"), 0.0
+    )

@@ -87,3 +87,8 @@ def test_an_ordinary_layer_gives_an_image_to_a_row_that_it_alone_activates():
 def test_bins_without_a_spread_are_refused(count, bins):
     with pytest.raises(ReconError, match="different brightness"):
         edges_of(images(count), bins)
+
+
+def test_a_layer_without_a_gradient_gives_nothing():
+    gradient = {"w1": torch.zeros(4, DIM), "b1": torch.zeros(4)}
+    assert row_by_row(gradient).shape == (0, DIM)

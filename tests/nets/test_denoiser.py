@@ -38,3 +38,8 @@ def test_the_start_is_the_generators():
 def test_sides_that_cannot_be_halved_twice_are_refused(shape):
     with pytest.raises(ReconError, match="multiples of four"):
         Denoiser(shape, 4, torch.Generator())
+
+
+def test_four_dimensions_are_no_image():
+    with pytest.raises(ReconError, match="multiples of four"):
+        Denoiser((3, 8, 8, 8), 2, torch.Generator().manual_seed(0))

@@ -254,3 +254,10 @@ def test_counts_are_combined_field_by_field():
     one, other, third = Counts(6, 5, 4, 3, 2, 1), Counts(1, 1, 2, 2, 3, 3), Counts(0, 0, 0, 0, 0, 9)
     assert one.map(lambda a, b, c: 100 * a + 10 * b + c, other, third) == Counts(610, 510, 420, 320, 230, 139)
     assert one.map(str) == ByYardstick("6", "5", "4", "3", "2", "1")
+
+
+def test_a_distance_counts_where_it_is_below_the_threshold():
+    train, held_out = torch.eye(8)[:4], torch.eye(8)[4:]
+    near, far = torch.eye(8)[:2] * 1.1, torch.eye(8)[2:4] * 4.0
+    found = target_decoy(torch.cat([near, far]), train, held_out, 0.5, metric="l2")
+    assert (found.targets, found.decoys) == (2, 0)
