@@ -144,8 +144,10 @@ def executed(
     when those under way are done, and no other is begun.  Experiments that two chapters share are not run by both at
     once: the store would refuse the second.
     """
-    jobs = max(1, min(settings.jobs or cpu_count(), len(sources)))
-    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cpu_count() // jobs))
+    at_once = settings.jobs or cpu_count()
+    jobs = max(1, min(at_once, len(sources)))
+    # by the number that was asked for: the threads decide how numbers round, and one chapter alone rounds as all do
+    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cpu_count() // max(1, at_once)))
     parameters = {name: getattr(settings, name) for name in runner.PARAMETERS}
     books = {source: read_notebook(source) for source in sources}
     needs = {source: [*stamps.experiments_in(nb), *stamps.shown_in(nb)] for source, nb in books.items()}

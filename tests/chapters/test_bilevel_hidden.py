@@ -115,7 +115,7 @@ def test_tiny_run(tmp_path):
             assert reached.steps <= 4 and 0 <= reached.own_start_is_nearest <= 1
             x_hat = result.array(f"x_hat_{start}" + ("" if inner == "uniform" else f"_from_{inner}"))
             assert x_hat.shape == (len(result.array("x_train")), 3072)
-    assert torch.equal(result.array("x_hat_truth_from_theta_star"), result.array("x_train"))
+    assert (result.array("x_hat_truth_from_theta_star") - result.array("x_train")).abs().max() < 1e-4
 
 
 def test_a_path_begins_at_its_start_and_ends_elsewhere(runs):

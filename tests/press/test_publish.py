@@ -439,6 +439,9 @@ def test_two_chapters_run_at_once(repo, tmp_path, monkeypatch):
     folder = build_edition(Edition(jobs=2), repo, ["01-one", "02-two"])
     pages = [read_notebook(folder / "executed" / f"{name}.ipynb") for name in ("01-one", "02-two")]
     assert [code_cells(nb)[-1].outputs[0].text for nb in pages] == ["2\n", "2\n"]
+    write(repo, "02-two", chapter("print(__import__('os').environ['OMP_NUM_THREADS'])"))
+    folder = build_edition(Edition(jobs=2), repo, ["02-two"])  # alone it rounds as beside others
+    assert code_cells(read_notebook(folder / "executed" / "02-two.ipynb"))[-1].outputs[0].text == "2\n"
 
 
 def test_experiments_that_chapters_share_are_run_by_one_after_the_other(repo, monkeypatch):
