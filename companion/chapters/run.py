@@ -55,7 +55,7 @@ def run(
 
     out: folder for `NAME/result.json`, default `$RECON_OUT`, else `build/results/<profile>-<data>` of the checkout ·
     workers, scheduler: of a sweep of independent runs, see `companion.store.sweep`; the result does not depend on them
-    · sizes: fields of the chapter's `sizes.py` to replace, such as n_train=50; the result then lies in `NAME-KEY/`.
+    · sizes: fields of the experiment's `Sizes` to replace, such as n_train=50; the result then lies in `NAME-KEY/`.
 
     The key covers sizes, seed, the kind of device that computes, the images' checksum and the code.  An interrupted run
     goes on from its last checkpoint.  Arrays come back on the CPU.  Raises ReconError for an unknown name, profile,

@@ -1,4 +1,4 @@
-"""Tables that chapters share, as typed metrics: their fields, or the aliases of those, are keys of `result.json`."""
+"""Tables that chapters share, as records: their names are those of `result.json`."""
 
 from __future__ import annotations
 

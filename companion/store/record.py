@@ -14,7 +14,8 @@ R = TypeVar("R", bound="Record")
 
 class Record(dict[str, Any]):
     """A table of metrics.  `metrics.matches.ncc_07` is `metrics["matches"]["ncc_0.7"]`: an attribute is a name in lower
-    case, without its dots, with "_" for what no name can have.  AttributeError lists the names that there are.
+    case, without its dots, with "_" for what no name can have.  What every dict has, such as `values`, is the dict's:
+    take such a name in brackets.  AttributeError lists the names that there are.
 
     >>> Record({"ncc_0.7": 3}).ncc_07
     3

@@ -122,7 +122,7 @@ def _attempt(name: str, task: Task) -> Attempt:
     if getattr(released, kind.needs) is None:
         why_not = getattr(released, f"{kind.needs}_why_not") or "It does not apply to this network."
         return Attempt(name, torch.empty(0, math.prod(task.shape)), why_not=why_not)
-    if released.public is not None:
+    if released.public is not None and name in ("separation", "rows"):
         return by_features(name, released, Public(released.public), task.n_train)
     return kind.run(task)
 
