@@ -165,7 +165,8 @@ def write(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[s
 
     report = HERE / "rounding.json"
     old = before(report)
-    made = old.get(profile, {}).get("experiments", {}) | {name: summary(runs) for name, runs in found.items()}
+    kept = {name: each for name, each in old.get(profile, {}).get("experiments", {}).items() if name in registry()}
+    made = kept | {name: summary(runs) for name, runs in found.items()}
     new: dict[str, Any] = {"arithmetics": list(arithmetics), "experiments": made}
     if profile == "laptop" and len(found) == len(registry()) and (other := processors(found)):
         new["processors"] = other

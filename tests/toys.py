@@ -28,6 +28,7 @@ import torch
 from companion.chapters import catalogue  # noqa: F401  (before `register` replaces what it imports)
 from companion.chapters import run as running
 from companion.chapters.base import Context, Experiment, Outcome
+from companion.store.record import Record
 from companion.store.results import Claim, load_result
 from recon import cli
 from recon.errors import ReconError
@@ -61,12 +62,8 @@ class Sizes:
     part: Part = Part()
 
 
-@dataclasses.dataclass(frozen=True)
-class Metrics:
-    n_train: int
-    sum: float
-    energies: list[float]
-    none: float | None = None
+class Metrics(Record):
+    """n_train, sum, energies (a list) and none."""
 
 
 def unit(name: str) -> dict:
@@ -90,7 +87,10 @@ def compute(sizes: Sizes, context: Context, at_step: Callable[[int], object]) ->
         observe=lambda k, state: at_step(k),
     )
     x = state["accepted"]["x"] + sum(run["x"].repeat(5) for run in runs.values())
-    return Outcome(Metrics(2, x.double().sum().item(), history.flatten().tolist()), {"x": x, "history": history})
+    return Outcome(
+        Metrics(n_train=2, sum=x.double().sum().item(), energies=history.flatten().tolist(), none=None),
+        {"x": x, "history": history},
+    )
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
@@ -209,7 +209,7 @@ def contents(out: Path, seed: int = 0) -> tuple[dict, dict]:
         "arrays.safetensors",
         "result.json",
     ]
-    return dataclasses.asdict(result.metrics), {name: array.tolist() for name, array in result.arrays.items()}
+    return dict(result.metrics), {name: array.tolist() for name, array in result.arrays.items()}
 
 
 # ------------------------------------------------------------------------------------------------ damage

@@ -1,4 +1,4 @@
-"""The map in seven bars: what the adversary has, and what share of the missing images comes out, beside its null."""
+"""The map in six bars: what the adversary has, and what share of the images comes out, beside its null."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ def bars(root: Path) -> list[Bar]:
 
     cells, heads = metrics("separation-recipes").cells, metrics("heads")
     size, prior = metrics("separation-size").of("cifar"), metrics("separation-prior")
-    last = [*metrics("informed-linear").rows][-1]
 
     def recipe(label: str, cell: str, known: str = "unknown") -> Bar:
         row = next(each for each in cells if (each.cell, each.known) == (cell, known))
@@ -60,7 +59,6 @@ def bars(root: Path) -> list[Bar]:
             0.01,
             f"{round(100 * head.filter.tpr_at_1pct)} % of the members",
         ),
-        counted("weights of a linear model, all images but one", last.single.found, 0, last.n),
     ]
 
 

@@ -34,7 +34,6 @@ CHECKS = (
     "linear-kernel",
     "affine-truth-perfect",
     "affine-distance-truth",
-    "informed-exact",
     "counterfactual-exact",
 )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import lru_cache
@@ -38,10 +39,10 @@ def code_hash(names: Iterable[Name], root: Path = ROOT) -> str:
 
 def reached(names: Iterable[Name], root: Path = ROOT) -> set[Name]:
     """All definitions of the packages that these use, directly or not, themselves included.  ValueError for a module
-    that there is not."""
+    that there is not; what is imported from elsewhere counts as nothing."""
     found: set[Name] = set()
     todo = list(names)
-    if missing := [module for module, _ in todo if not _is_module(module, root)]:
+    if missing := [module for module, _ in todo if not _is_module(module, root) and module not in sys.modules]:
         raise ValueError(f"there is no module {missing[0]}")
     while todo:
         module, name = todo.pop()

@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
-from torch.func import jacrev
+from torch import Tensor
+from torch.func import grad, jacrev, vmap
 
-from companion.chapters.all_but_one.shadows import AllButOne, Recipe
 from recon.attacks.training_inversion import Retraining, invert_training
 from recon.nets.mlp import MLP
 
 NET = MLP((9, 6, 4), smoothing=1.0)
 
 
-def world() -> tuple[AllButOne, torch.Tensor]:
+@dataclass(frozen=True)
+class AllButOne:
+    """What everybody knows but the last image: the start, and the other images with their labels."""
+
+    theta_init: Tensor
+    x: Tensor
+    labels: Tensor
+
+    def one(self, x: Tensor, label: Tensor) -> Tensor:
+        theta, speed = self.theta_init, torch.zeros_like(self.theta_init)
+        images, labels = torch.cat([self.x, x[None]]), torch.cat([self.labels, label[None]])
+        for _ in range(15):
+            speed = 0.9 * speed + grad(
+                lambda t: torch.nn.functional.cross_entropy(NET(NET.unflatten(t), images), labels)
+            )(theta)
+            theta = theta - 0.1 * speed
+        return theta
+
+    def train(self, x: Tensor, labels: Tensor) -> Tensor:
+        return vmap(self.one)(x, labels)
+
+
+def world() -> tuple[AllButOne, Tensor]:
     generator = torch.Generator().manual_seed(0)
     theta = NET.flatten(NET.init(generator, dtype=torch.float64))
     x = torch.rand(8, 9, generator=generator, dtype=torch.float64)
-    return AllButOne(NET, theta, x[:7], torch.arange(7) % 4, Recipe(steps=15)), x[7]
-
-
-def unrolled(everybody: AllButOne, x: torch.Tensor, label: int) -> torch.Tensor:
-    theta, speed = everybody.theta_init, torch.zeros_like(everybody.theta_init)
-    images, labels = torch.cat([everybody.x, x[None]]), torch.cat([everybody.labels, torch.tensor([label])])
-
-    def loss(t):
-        return torch.nn.functional.cross_entropy(NET(NET.unflatten(t), images), labels)
-
-    for _ in range(15):
-        speed = 0.9 * speed + torch.func.grad(loss)(theta)
-        theta = theta - 0.1 * speed
-    return theta
+    return AllButOne(theta, x[:7], torch.arange(7) % 4), x[7]
 
 
 def test_the_jacobian_is_that_of_unrolled_training():
     everybody, x = world()
     system = Retraining(everybody.train, everybody.theta_init, 2, x)
-    exact = jacrev(lambda image: unrolled(everybody, image, 2))(x)
-    assert torch.allclose(system(x), unrolled(everybody, x, 2), atol=1e-12)
+    exact = jacrev(lambda image: everybody.one(image, torch.tensor(2)))(x)
     assert torch.allclose(system.linear(x).jacobian, exact, atol=1e-6) and exact.abs().max() > 1e-3
 
 

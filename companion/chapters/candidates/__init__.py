@@ -3,7 +3,7 @@
 from companion.chapters.base import Experiment
 from companion.chapters.candidates import experiment_members, experiment_sets, story_members, story_sets
 
-CHAPTER = "i-candidates"
+CHAPTER = "h-candidates"
 SETS = Experiment.of(
     experiment_sets,
     story_sets,
