@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from timing import seconds, write
 
-from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
+from recon.attacks.bilevel import BilevelAttack
 from recon.attacks.reconstruct import reconstruct
 from recon.nets.mlp import affine, one_hidden
 from recon.optim.lbfgs import lbfgs
@@ -34,7 +34,7 @@ def toy(starts: int = 1):
 def batch_against_loop(starts: int = 25, steps: int = 20) -> dict:
     objective, x, theta_star = toy(starts)
     released = Weights(objective.network, theta_star, y=objective.y, weight_decay=WEIGHT_DECAY)
-    attack = BilevelAttack(released, AffineInner(), Woodbury())
+    attack = BilevelAttack(released)
     batch = seconds(lambda: reconstruct(attack, x, steps), repeat=2)
     loop = seconds(lambda: [reconstruct(attack, x[row : row + 1], steps) for row in range(starts)], repeat=2)
     return {"starts": starts, "seconds": {"batch": batch, "loop": loop}, "ratio_loop_over_batch": loop / batch}

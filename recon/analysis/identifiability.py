@@ -92,13 +92,3 @@ def posterior_variance(gradient: Gradient, x: Tensor, sigma: float, prior: float
     precision = gram / sigma**2
     precision.diagonal().add_(1 / prior)
     return torch.cholesky_inverse(torch.linalg.cholesky(precision)).diagonal()
-
-
-__all__ = [
-    "Determined",
-    "Rank",
-    "determined",
-    "numerical_rank",
-    "posterior_variance",
-    "security_metric",
-]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury, outer_energy
+from recon.attacks.bilevel import BilevelAttack, outer_energy
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.stationarity import stationarity
 from recon.errors import ReconError
@@ -75,7 +75,7 @@ def sweep_bilevel(
         if count + 1 < dim:
             space = Subspace.spanned_by(start, thetas[rows, None, :-1], dtype=start.dtype)
         small = in_span(replace(released, theta_star=thetas[rows], theta_init=None), space)
-        attack = BilevelAttack(small, AffineInner(), Woodbury(), descent)
+        attack = BilevelAttack(small, descent)
         found = reconstruct(attack, space.reduce(start), steps, descent.tol, label="landscape")
         return replace(found, x_hat=space.lift(found.x_hat))
 
@@ -203,19 +203,3 @@ def curvature(
     u = radius * u / u.flatten(1).norm(dim=1)[:, None, None]
     found = energy(torch.cat([x[None], x + u.to(x), x - u.to(x)]))
     return (found[1:].sum() - 2 * directions * found[0]) / directions
-
-
-__all__ = [
-    "barrier",
-    "bilevel_energy",
-    "curvature",
-    "first_layer",
-    "StationarityAttack",
-    "in_chunks",
-    "in_span",
-    "inner_minima",
-    "mixed_starts",
-    "segment",
-    "stationarity_energy",
-    "sweep_bilevel",
-]

@@ -16,14 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recon.attacks.door import Candidates
-    from recon.attacks.from_gradients import (
-        by_cosine_tv,
-        by_dlg,
-        by_gauss_newton,
-        by_hybrid,
-        by_imprint,
-        by_rgap,
-    )
+    from recon.attacks.from_gradients import by_cosine_tv, by_dlg, by_gauss_newton, by_hybrid, by_imprint, by_rgap
     from recon.attacks.from_weights import (
         by_bilevel,
         by_decoreco,

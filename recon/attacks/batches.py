@@ -215,6 +215,3 @@ def by_cosine(system: ModuleSystem, steps: int, step_size: float = 0.01) -> Tens
     attack = GradientMatching(system.gradient, steps, Descent(step_size), whole=True, image=system.shape)
     start = system.start.view(1, -1, math.prod(system.shape))
     return reconstruct(attack, start, steps, label="cosine").x_hat.flatten()
-
-
-__all__ = ["BatchSystem", "ModuleSystem", "by_cosine", "by_hopping", "gradient_gram", "label_counts"]

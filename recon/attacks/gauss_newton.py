@@ -167,6 +167,3 @@ def by_columns(function: Callable[[Tensor], Any], x: Tensor) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of torch's own, when forward mode is first used
         return vmap(lambda column: jvp(function, (x,), (column,))[1], chunk_size=CHUNK)(unit)
-
-
-__all__ = ["Dense", "Linear", "Normal", "RowSpace", "Solved", "System", "by_columns", "damped_solution", "gauss_newton"]

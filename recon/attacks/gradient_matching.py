@@ -283,18 +283,3 @@ def dlg(gradient: Gradient | Gradient[ModuleNetwork], x_init: Tensor, steps: int
         images.append(x.detach())
         histories.append(torch.stack(history))
     return torch.cat(images), torch.stack(histories, dim=1)
-
-
-__all__ = [
-    "GEIPINGS",
-    "PAPERS",
-    "Alignment",
-    "Descent",
-    "GradientMatching",
-    "cosine_tv",
-    "cosine_tv_authors",
-    "dlg",
-    "hybrid",
-    "seeded_start",
-    "total_variation",
-]

@@ -216,6 +216,3 @@ def _split(matrix: sparse.sparray, parts: int) -> list[sparse.csr_array]:
     """By rows, into as many of equal height."""
     rows, height = matrix.tocsr(), matrix.shape[0] // parts
     return [rows[k * height : (k + 1) * height] for k in range(parts)]
-
-
-__all__ = ["JointSystem", "Matrices", "chain_jacobian", "convolution_matrices", "relative_residual"]

@@ -104,6 +104,3 @@ def row_by_row(gradient: Params) -> Tensor:
     weight, bias = gradient["w1"].double(), gradient["b1"].double()
     used = bias.abs() > EMPTY * bias.abs().max()
     return weight[used] / bias[used, None]
-
-
-__all__ = ["Imprint", "ReadOut", "edges_of", "row_by_row"]

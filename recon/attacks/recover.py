@@ -233,9 +233,7 @@ def energy_gradient(weights: Weights, found: Recovered, settings: RecoverSetting
     def gradient(x: Tensor) -> Tensor:
         coefficients = found.multipliers * found.labels
         return stationarity(
-            *(weights, x, coefficients),
-            alpha=settings.alpha,
-            layer_weights=settings.layer_weights,
+            *(weights, x, coefficients), alpha=settings.alpha, layer_weights=settings.layer_weights
         ).grad_x
 
     return gradient

@@ -272,21 +272,3 @@ def rgap(gradient: Gradient, check: bool = True) -> Tensor:
     if not layers:
         raise ReconError("the network has no convolution: eq. (4) alone gives the image")
     return layers[-1].x
-
-
-__all__ = [
-    "LayerSystem",
-    "Stacked",
-    "convolution_matrix",
-    "features_from_fully_connected",
-    "generic_deficiencies",
-    "generic_rank",
-    "gradient_matrix",
-    "layer_by_layer",
-    "logit_gradients",
-    "minimum_norm",
-    "rgap",
-    "system_of",
-    "systems",
-    "taps",
-]

@@ -82,6 +82,3 @@ def invert_training(train: Train, theta_star: Tensor, guesses: Tensor, steps: in
     found = gauss_newton(system, steps=steps, tol=float((tol * size) ** 2), box=(0.0, 1.0), gain=GAIN)
     history = found.energy.sqrt() / size
     return Inverted(found.x, label, history[-1].item(), history)
-
-
-__all__ = ["Inverted", "Retraining", "Train", "invert_training"]

@@ -70,6 +70,3 @@ def _roughness(system: JointSystem, x: Tensor) -> Tensor:
     image = x.view(system.network.shape)
     sides = (image.diff(dim=dim).square().add(ROUNDED**2).sqrt().mean() for dim in (-1, -2))
     return sum(sides, OUTSIDE * (x - x.clamp(*BOX)).square().sum())
-
-
-__all__ = ["tv_min"]

@@ -10,10 +10,7 @@ from recon.images import files
 from recon.images.pool import ImagePool, thirds
 
 DIGITS = tuple("0123456789")
-GARMENTS = (
-    *("T-shirt", "trousers", "pullover", "dress", "coat"),
-    *("sandal", "shirt", "trainer", "bag", "ankle boot"),
-)
+GARMENTS = (*("T-shirt", "trousers", "pullover", "dress", "coat"), *("sandal", "shirt", "trainer", "bag", "ankle boot"))
 TITLES = {"digits": "scikit-learn's digits", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 ACCESSORIES = (5, 7, 8, 9)  # footwear and bags: y = 1; the six garments are y = 0
 

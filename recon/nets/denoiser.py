@@ -53,6 +53,3 @@ def _halved(inputs: int, outputs: int) -> nn.Sequential:
 
 def _doubled(inputs: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(inputs, 4 * outputs, 1), nn.PixelShuffle(2))
-
-
-__all__ = ["Denoiser"]

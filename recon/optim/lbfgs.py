@@ -102,10 +102,7 @@ class Point:
 
 
 def lbfgs(
-    value_and_grad: ValueAndGrad,
-    theta: Tensor,
-    settings: LBFGSSettings = LBFGSSettings(),
-    scale: Tensor | None = None,
+    value_and_grad: ValueAndGrad, theta: Tensor, settings: LBFGSSettings = LBFGSSettings(), scale: Tensor | None = None
 ) -> LBFGSResult:
     """Minimise S functions at once from theta (S, p), which is left as it is; each row with its own step.
 

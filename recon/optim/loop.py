@@ -112,11 +112,7 @@ def iterate(
     state = init() if state is None else state
     saved = time.monotonic()
     bar = tqdm(
-        total=settings.steps,
-        initial=len(history),
-        desc=settings.label,
-        disable=not sys.stderr.isatty(),
-        leave=False,
+        total=settings.steps, initial=len(history), desc=settings.label, disable=not sys.stderr.isatty(), leave=False
     )
     with bar:
         while not settings.finished(history):

@@ -92,12 +92,7 @@ class Competition:
 
 
 def target_decoy(
-    x_hat: Tensor,
-    train: Tensor,
-    held_out: Tensor,
-    threshold: float,
-    metric: str = "ncc",
-    shape: Shape = (),
+    x_hat: Tensor, train: Tensor, held_out: Tensor, threshold: float, metric: str = "ncc", shape: Shape = ()
 ) -> Competition:
     """Assign candidates (m, d) one-to-one over n training and n held-out images together; count pairs above threshold.
 

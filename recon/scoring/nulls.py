@@ -101,12 +101,7 @@ class NullTable:
 
 
 def null_table(
-    candidates: dict[str, Tensor],
-    train: Tensor,
-    held_out: Tensor,
-    mean: Tensor,
-    x_hat: Tensor,
-    shape: Shape,
+    candidates: dict[str, Tensor], train: Tensor, held_out: Tensor, mean: Tensor, x_hat: Tensor, shape: Shape
 ) -> NullTable:
     """What no attack scores by `match_counts`, and what the attack's x_hat (m, d) scores above it.
 

@@ -44,6 +44,3 @@ def print_page(html: str, path: Path) -> None:
         if done.returncode or not temporary.is_file():
             reason = " ".join(done.stderr.decode("utf-8", "replace").split())[-200:]
             raise ReconError(f"Chromium could not print {path}: {reason or f'exit code {done.returncode}'}")
-
-
-__all__ = ["find_browser", "print_page"]

@@ -56,10 +56,7 @@ def noisy(x: Tensor, tau: Tensor, noise: Tensor) -> Tensor:
 
 
 def train_denoiser(
-    public: Tensor,
-    settings: DenoiserSettings,
-    generator: torch.Generator,
-    checkpoint: Checkpoint | None = None,
+    public: Tensor, settings: DenoiserSettings, generator: torch.Generator, checkpoint: Checkpoint | None = None
 ) -> Denoiser:
     """The denoiser, trained on public images (k, c, h, w), whitened as appendix B's attack does, of unit
     mean square.
@@ -113,6 +110,3 @@ def _named(network: Denoiser, theta: Tensor) -> dict[str, Tensor]:
     """The vector of all parameters, by name."""
     parts = theta.split([each.numel() for each in network.parameters()])
     return {name: part.view_as(each) for (name, each), part in zip(network.named_parameters(), parts, strict=True)}
-
-
-__all__ = ["DenoiserSettings", "mixtures", "noisy", "train_denoiser", "unit"]

@@ -135,12 +135,7 @@ def solve_affine(
 INNER = LBFGSSettings(tol=1e-5, history=20)
 
 
-def solve_lbfgs(
-    objective: Objective,
-    x: Tensor,
-    theta: Tensor,
-    settings: LBFGSSettings = INNER,
-) -> InnerSolution:
+def solve_lbfgs(objective: Objective, x: Tensor, theta: Tensor, settings: LBFGSSettings = INNER) -> InnerSolution:
     """Minimise E over θ for any network, from `theta` (S, p), until ‖∇_θ E‖₂ ≤ tol or max_iter.
 
     With weight decay the minimiser's first layer lies in the span of the n images (the loss does not see the rest, the

@@ -240,17 +240,3 @@ def _check(network: MLP, x: Tensor, y: Tensor, theta_init: Tensor) -> None:
     classes = max(2, network.widths[-1])
     if not torch.isin(y, torch.arange(classes, dtype=y.dtype, device=y.device)).all():
         raise ReconError(f"labels must be 0 … {classes - 1}")
-
-
-__all__ = [
-    "FINAL_LOSS",
-    "METHODS",
-    "Certificate",
-    "KKTSettings",
-    "Observer",
-    "Trained",
-    "certificate",
-    "log_logistic_loss",
-    "margins",
-    "train_to_kkt",
-]
