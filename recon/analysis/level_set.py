@@ -58,6 +58,7 @@ LIMIT = 0.5569290855221476
 PEAK = 0.21781170571980387  # a* = W(1/e) / (1 + W(1/e)), where h'(a*) = 0
 HALVINGS = 200  # of a bracket: more than a float64 has digits
 DETOUR = 0.25  # share of a curve's parameter that a detour takes
+FINER = 4  # times as many points, of which even ones are chosen
 ROUNDING = 1e-6  # by how much of its length a ray may miss a point of A that it starts from
 
 
@@ -239,13 +240,13 @@ class ExplicitCurve:
         share = (t - from_start) / (1 - from_start - to_end)
         return outward((1 - share) * first.at(1) + share * last.at(1), self.y, first.c, first.wanted)
 
-    def even_times(self, points: int, rounds: int = 4, finer: int = 4) -> list[float]:
+    def even_times(self, points: int) -> list[float]:
         """`points` times from 0 to 1 between which the curve goes about equally far."""
-        fine = np.linspace(0, 1, finer * (points - 1) + 1)
-        for _ in range(rounds):
+        fine = np.linspace(0, 1, FINER * (points - 1) + 1)
+        for _ in range(4):
             along = np.cumsum([0.0, *steps(self.at(t) for t in fine)])
             fine = np.interp(np.linspace(0, along[-1], len(fine)), along, fine)
-        return [0.0, *fine[finer:-finer:finer].tolist(), 1.0]
+        return [0.0, *fine[FINER:-FINER:FINER].tolist(), 1.0]
 
 
 def steps(points: Iterable[Tensor]) -> Iterator[float]:
@@ -295,53 +296,31 @@ def walk(
     """From `start` (n, d) to `end` (n, d), two training sets of the classifier; `points` odd, so that every other frame
     includes the last.  shown: rows kept of each frame."""
     curve = ExplicitCurve(start, end, solution_set(released).y, released.theta_star, released.weight_decay)
-    measured = _Measured(released, (start, end), points)
-    frames, solved = [], True
-    for x, converged in _frames(curve, solution_set(released, box), points):
-        frames.append(x[shown].clone())
-        measured.add(x)
-        solved = solved and converged
-    straight = [retraining_error(released, start + t * (end - start)) for t in torch.linspace(0, 1, points).tolist()]
-    return Walk(
-        torch.stack(frames),
-        torch.tensor(measured.errors, dtype=start.dtype),
-        torch.tensor(straight, dtype=start.dtype),
-        *measured.steps(),
-        solved,
-    )
-
-
-def _frames(curve: ExplicitCurve, solutions: SolutionSet, points: int) -> Iterator[tuple[Tensor, bool]]:
-    """Frame after frame, at even distances along the explicit curve, and whether it was found."""
+    solutions = solution_set(released, box)
+    frames, errors, before, solved = [], [], [], True
+    single: list[float] = []  # steps
+    double: list[float] = []  # and those over every other frame
     for t in curve.even_times(points):
         found = solutions.project(curve.at(t))
-        yield found.x, found.converged
+        frames.append(found.x[shown].clone())
+        errors.append(retraining_error(released, found.x))
+        for gone, lengths in zip(reversed(before), (single, double), strict=False):
+            lengths.append(float((found.x - gone).norm()))
+        before = [*before[-1:], found.x]  # no more than three of them in memory
+        solved = solved and found.converged
+    straight = [retraining_error(released, start + t * (end - start)) for t in torch.linspace(0, 1, points).tolist()]
+    step = float((end - start).norm()) / (points - 1)
+    return Walk(
+        torch.stack(frames),
+        torch.tensor(errors, dtype=start.dtype),
+        torch.tensor(straight, dtype=start.dtype),
+        max(single) / step,
+        max(double) / (2 * step),
+        solved,
+    )
 
 
 def retraining_error(released: Weights, x: Tensor) -> float:
     """‖θ(x) − θ*‖ / ‖θ*‖ of the affine net trained on x (n, d) from scratch."""
     theta = solve_affine(Objective.of(released), x[None]).theta[0]
     return float((theta - released.theta_star).norm() / released.theta_star.norm())
-
-
-class _Measured:
-    """Of the frames so far, three of them in memory at a time."""
-
-    def __init__(self, released: Weights, ends: tuple[Tensor, Tensor], points: int) -> None:
-        self.released, self.straight = released, float((ends[1] - ends[0]).norm())
-        self.points = points
-        self.errors: list[float] = []
-        self.single: list[float] = []
-        self.double: list[float] = []
-        self._last: list[Tensor] = []
-
-    def add(self, x: Tensor) -> None:
-        self.errors.append(retraining_error(self.released, x))
-        for gone, found in zip(reversed(self._last), (self.single, self.double), strict=False):
-            found.append(float((x - gone).norm()))
-        self._last = [*self._last[-1:], x]
-
-    def steps(self) -> tuple[float, float]:
-        """Longest step and longest double step, relative to those of the straight segment."""
-        step = self.straight / (self.points - 1)
-        return max(self.single) / step, max(self.double) / (2 * step)

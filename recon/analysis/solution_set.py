@@ -114,17 +114,13 @@ class Projection:
     """A point of the solution set.
 
     x (n, d) · residual_norm: ‖F(x)‖₂ · iterations: linearisations · multipliers: u (d + 1,) with
-    x = clip(anchor + J(x)ᵀu) up to `optimality` (the largest deviation, in pixel units) · anchored: the anchor is
-    x_init, so x satisfies the conditions of a nearest point; False after a fallback, when x is feasible and near but
-    the last steps, not their sum, were minimal · converged: residual_norm ≤ tol · max(1, ‖θ*‖).
+    x = clip(anchor + J(x)ᵀu) · converged: residual_norm ≤ tol · max(1, ‖θ*‖).
     """
 
     x: Tensor
     residual_norm: float
     iterations: int
     multipliers: Tensor
-    optimality: float
-    anchored: bool
     converged: bool
 
 
@@ -169,8 +165,7 @@ class SolutionSet:
         anchor = x_init.clamp(self.lower, self.upper)
         state = self._at(anchor, torch.zeros_like(self.theta))
         enough = settings.tol * max(1.0, float(self.theta.norm()))
-        anchored, iteration = True, 0
-        moved = 0.0  # a start that solves the equations is returned as it is
+        iteration, moved = 0, 0.0  # a start that solves the equations is returned as it is
         while iteration < settings.max_iter and not (state.norm <= enough and moved <= 1e-9):
             iteration += 1
             try:
@@ -182,16 +177,14 @@ class SolutionSet:
             if trial is None:
                 if not state.u.any():  # even a fresh Gauss–Newton step cannot lower ‖F‖
                     break
-                anchor, anchored = state.x, False
+                anchor = state.x
                 state = self._at(anchor, torch.zeros_like(self.theta))
                 continue
             moved = float((trial.x - state.x).abs().max())
             state = trial
             if progress:
                 progress(iteration, state.norm)
-        deviation = state.x - self._clip(self._wanted(state, state.u, anchor))
-        optimality = float(deviation.abs().max())
-        return Projection(state.x, state.norm, iteration, state.u, optimality, anchored, state.norm <= enough)
+        return Projection(state.x, state.norm, iteration, state.u, state.norm <= enough)
 
     def _at(self, x: Tensor, u: Tensor) -> _State:
         f = residual(x, self.y, self.theta, self.weight_decay)
