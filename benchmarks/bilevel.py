@@ -47,7 +47,7 @@ def row_space_against_all_coordinates(width: int = 64, iterations: int = 30) -> 
     theta = objective.network.flatten(objective.network.init(torch.Generator().manual_seed(1)))[None]
     settings = replace(INNER, tol=0.0, max_iter=iterations)
     small = seconds(lambda: solve_lbfgs(objective, x, theta, settings))
-    full = seconds(lambda: lbfgs(lambda t: objective.value_and_grad(t, x), theta, settings))
+    full = seconds(lambda: lbfgs(lambda t: [v[0] for v in objective.value_and_grad(t[None], x)], theta[0], settings))
     return {"seconds": {"row_space": small, "all": full}, "ratio_all_over_row_space": full / small}
 
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
 from recon.optim.descent import HeavyBall
-from recon.optim.lbfgs import LBFGSResult, LBFGSSettings, lbfgs, one_row
+from recon.optim.lbfgs import LBFGSResult, LBFGSSettings, lbfgs
 from recon.optim.subspace import Subspace, lifted, reduced
 from recon.optim.tree import State
 from recon.training.one_hidden_layer import HiddenObjective, Pass
@@ -86,15 +86,6 @@ class Apart:
         return Apart(inside.dot(inside) + hidden, inside, outside)
 
 
-Inverse = Callable[[HiddenObjective, Pass, LBFGSResult], Callable[[Tensor], Tensor]]
-
-
-def gauss_newton_inverse(objective: HiddenObjective, now: Pass, _: LBFGSResult) -> Callable[[Tensor], Tensor]:
-    """[JᵀDJ/n + ω·I]⁻¹, the Gauss–Newton part of ∇²E: positive definite at every θ, also where ReLU minimisers sit on
-    kinks and ∇²E is indefinite."""
-    return objective.gauss_newton(now)
-
-
 def _mixed(objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor) -> tuple[Tensor, Tensor]:
     """∂_x ⟨∇_θ E, p⟩ in coordinates (n, r), for p (p',) inside the span; and r δ/n (n, m), for what is outside.
 
@@ -117,7 +108,7 @@ STALLED = 1e-7  # a proposal nearer than this to the accepted images, relatively
 
 def _carried(found: LBFGSResult, basis: Tensor) -> State:
     """What the inner solver takes to the next outer iteration."""
-    return {"theta": found.theta, "basis": basis[None], "scale": found.scale}
+    return {"theta": found.theta[None], "basis": basis[None], "scale": found.scale[None]}
 
 
 @dataclass(frozen=True)
@@ -125,15 +116,17 @@ class SpanAttack:
     """Eq. (7) for one start: L-BFGS warm-started in the row space of x, a hypergradient in closed form, a descent step.
 
     star: θ* · y: labels (n,) of the training images · weight_decay: of the training · theta_0: x's basis (n, d) ->
-    coordinates (p',) of the inner start θ⁰ in it · inverse: how [∇²E]⁻¹ is applied · first, next: of the inner solver
-    before and during the outer loop · descent: of x.  Sees its own x and the release, nothing else.
+    coordinates (p',) of the inner start θ⁰ in it · first, next: of the inner solver before and during the outer loop ·
+    descent: of x.  Sees its own x and the release, nothing else.
+
+    [∇²E]⁻¹ is that of its Gauss–Newton part: positive definite at every θ, also where ReLU minimisers sit on kinks and
+    ∇²E is indefinite.
     """
 
     star: SpanWeights
     y: Tensor
     weight_decay: float
     theta_0: Callable[[Tensor], Tensor]
-    inverse: Inverse = gauss_newton_inverse
     first: LBFGSSettings = LBFGSSettings(max_iter=600)
     next: LBFGSSettings = LBFGSSettings(max_iter=10, halvings=20)
     descent: HeavyBall = HeavyBall()
@@ -169,8 +162,8 @@ class SpanAttack:
         """The inner problem at x (n, d) from where `inner` is; energy (1,) and hypergradient (1, n, d)."""
         basis = self.basis_of(x)
         before = SpanWeights(self.star.network, inner["theta"][0], inner["basis"][0])
-        found = self.solved(x, basis, before.onto(basis), self.next, inner["scale"])
-        energy, grad = self.energy_and_grad(x, basis, found)
+        found = self.solved(x, basis, before.onto(basis), self.next, inner["scale"][0])
+        energy, grad = self.energy_and_grad(x, basis, found.theta)
         return _carried(found, basis), energy[None], grad[None]
 
     @staticmethod
@@ -186,14 +179,14 @@ class SpanAttack:
         self, x: Tensor, basis: Tensor, theta: Tensor, settings: LBFGSSettings, scale: Tensor | None = None
     ) -> LBFGSResult:
         """The inner problem at x (n, d), from coordinates theta (p',)."""
-        return lbfgs(one_row(self.objective(x, basis).value_and_grad), theta[None], settings, scale)
+        return lbfgs(self.objective(x, basis).value_and_grad, theta, settings, scale)
 
-    def energy_and_grad(self, x: Tensor, basis: Tensor, found: LBFGSResult) -> tuple[Tensor, Tensor]:
-        """‖θ* − θ(x)‖², a scalar, and its hypergradient (n, d), at an inner solution."""
-        objective, theta = self.objective(x, basis), found.theta[0]
+    def energy_and_grad(self, x: Tensor, basis: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """‖θ* − θ(x)‖², a scalar, and its hypergradient (n, d), at an inner solution (p',)."""
+        objective = self.objective(x, basis)
         now = objective.at(theta)
         apart = Apart.between(self.star.onto, self.star, theta, basis)
-        p = self.inverse(objective, now, found)(2 * apart.inside)
+        p = objective.gauss_newton(now)(2 * apart.inside)
         inside, weighted = _mixed(objective, theta, now, p)
         grad = -inside @ basis + (2 / self.weight_decay) * (weighted @ self.star.first) @ apart.outside
         return apart.energy, grad

@@ -136,7 +136,7 @@ INNER = LBFGSSettings(tol=1e-5, history=20)
 
 
 def solve_lbfgs(objective: Objective, x: Tensor, theta: Tensor, settings: LBFGSSettings = INNER) -> InnerSolution:
-    """Minimise E over θ for any network, from `theta` (S, p), until ‖∇_θ E‖₂ ≤ tol or max_iter.
+    """Minimise E over θ for any network, x (1, n, d), from `theta` (1, p), until ‖∇_θ E‖₂ ≤ tol or max_iter.
 
     With weight decay the minimiser's first layer lies in the span of the n images (the loss does not see the rest, the
     decay removes it): for n < d everything happens there, in n coordinates, exactly.
@@ -146,5 +146,10 @@ def solve_lbfgs(objective: Objective, x: Tensor, theta: Tensor, settings: LBFGSS
         network, start = reduced(objective.network, theta, space)
         inside = solve_lbfgs(replace(objective, network=network), space.reduce(x.detach()), start, settings)
         return replace(inside, theta=lifted(objective.network, inside.theta, space))
-    found = lbfgs(lambda t: objective.value_and_grad(t, x), theta, settings)
-    return InnerSolution(found.theta, found.grad_norm, found.iterations)
+
+    def one_row(t: Tensor) -> tuple[Tensor, Tensor]:
+        value, grad = objective.value_and_grad(t[None], x)
+        return value[0], grad[0]
+
+    found = lbfgs(one_row, theta[0], settings)
+    return InnerSolution(found.theta[None], found.grad_norm[None], found.iterations)
