@@ -30,13 +30,10 @@ G = TypeVar("G", bound=ConvNet | ModuleNetwork, default=ConvNet)
 
 @dataclass(frozen=True)
 class Weights(Generic[W]):
-    """A released network.
-
-    network · theta_star: θ* (p,), or one per row (S, p) · theta_init: θ⁰ of the same shape, where it is known · y:
-    labels (n,) of the training images, where they are known · weight_decay: of the training, 0 for none · n_train:
-    number of the training images, where it is known.
-    ReconError unless θ* and θ⁰ fit the network and are finite.
-    """
+    """A released network.  network · theta_star: θ* (p,), or one per row (S, p) · theta_init: θ⁰ of the same shape,
+    where it is known · y: labels (n,) of the training images, where they are known · weight_decay: of the training, 0
+    for none · n_train: number of the training images, where it is known.  ReconError unless θ* and θ⁰ fit the network
+    and are finite."""
 
     network: W
     theta_star: Tensor
@@ -60,11 +57,8 @@ class Weights(Generic[W]):
 
     @staticmethod
     def of(module: nn.Module, start: nn.Module | None = None, **known: Any) -> Weights[ModuleNetwork]:
-        """Of any module, as it is in evaluation mode.
-
-        start: the module before it was trained · known: y, weight_decay, n_train.  ReconError where the start has other
-        parameters.
-        """
+        """Of any module, as it is in evaluation mode.  start: the module before it was trained · known: y,
+        weight_decay, n_train.  ReconError where the start has other parameters."""
         network = ModuleNetwork(deepcopy(module).eval() if module.training else module)
         before = None if start is None else {name: value.detach().clone() for name, value in start.named_parameters()}
         if before is not None and {n: tuple(v.shape) for n, v in before.items()} != network.shapes():
@@ -133,12 +127,10 @@ class Gradient(Generic[G]):
     def received(
         module: nn.Module, loss: Loss, gradients: Mapping[str, Tensor] | Sequence[Tensor], y: Tensor | None = None
     ) -> Gradient[ModuleNetwork]:
-        """What came from somebody with the same module: by name, or in the order of `module.parameters()`.
-
-        y (n,): labels of the images; without them it is taken to be of one image, whose label is read off the last
-        bias, ∂ℓ/∂b = p − e_y (Zhao et al. 2020).  ReconError where that has not exactly one negative entry, and for
-        tensors that do not fit.
-        """
+        """What came from somebody with the same module: by name, or in the order of `module.parameters()`.  y (n,):
+        labels of the images; without them it is taken to be of one image, whose label is read off the last bias,
+        ∂ℓ/∂b = p − e_y (Zhao et al. 2020).  ReconError where that has not exactly one negative entry, and for tensors
+        that do not fit."""
         network = ModuleNetwork(module)
         names = list(network.shapes())
         if not isinstance(gradients, Mapping):

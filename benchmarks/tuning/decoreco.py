@@ -54,7 +54,7 @@ def trained(images: Bundle, decay: tuple[float, int] | None) -> Weights:
     if decay is None:
         return Weights(network, train_to_kkt(network, images.train, images.y, theta, KKTSettings(600)).theta_star)
     settings = DecaySettings(*decay)
-    return Weights(network, train_with_decay(network, images.train, images.y, theta, settings).theta_star)
+    return Weights(network, train_with_decay(network, images.train, images.y, theta, settings))
 
 
 def scale_for(weights: Weights, settings: RecoverSettings, seed: int, first: float = 1e-2, most: int = 12) -> float:

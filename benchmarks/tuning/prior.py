@@ -62,7 +62,7 @@ def main() -> None:
         public = at_side(context.pool.pixels(public_rows(everything, context)), SIDE).to(images.train)
         network = MLP((images.dim, WIDTH, WIDTH, 1))
         theta = network.flatten(network.init(context.stream("kkt.weights", 1), "small"))
-        theta = train_with_decay(network, images.train, images.y, theta, DecaySettings(1e-3, 600)).theta_star
+        theta = train_with_decay(network, images.train, images.y, theta, DecaySettings(1e-3, 600))
         layer = FirstLayer.of(Weights(network, theta))
         sources = separate(layer, images.shape, SeparationSettings(), context.stream("separation.attack"))
         for name, change in TRIED.items():

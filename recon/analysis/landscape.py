@@ -47,10 +47,8 @@ def mixed_starts(truth: Tensor, partition: Tensor, random: Tensor, lambda1: Tens
 
 
 def in_span(released: Weights, space: Subspace) -> Weights:
-    """The affine bilevel problem in coordinates of the subspace; exact if it holds start and θ*.
-
-    theta_star (p,) or (S, p), the subspace's basis (r, d) or (S, r, d).  ReconError for any other network.
-    """
+    """The affine bilevel problem in coordinates of the subspace; exact if it holds start and θ*.  theta_star (p,) or
+    (S, p), the subspace's basis (r, d) or (S, r, d).  ReconError for any other network."""
     if released.network.depth != 1:
         raise ReconError("only the affine net's bilevel problem stays in the span of its images and θ*")
     network, theta = reduced(released.network, released.theta_star, space)
@@ -60,10 +58,8 @@ def in_span(released: Weights, space: Subspace) -> Weights:
 def sweep_bilevel(
     released: Weights, x_init: Tensor, steps: int, descent: HeavyBall, limit_bytes: int = 2**30
 ) -> Reconstruction:
-    """All starts x_init (S, n, d) of an affine net at once, θ* (p,) or one per start (S, p).
-
-    Each start descends in its own n + 1 coordinates; as many at a time as stay below `limit_bytes`.
-    """
+    """All starts x_init (S, n, d) of an affine net at once, θ* (p,) or one per start (S, p).  Each start descends in
+    its own n + 1 coordinates; as many at a time as stay below `limit_bytes`."""
     if descent.box is not None:
         raise ReconError("a pixel box does not fit into the coordinates of the span: leave it out")
     thetas = released.theta_star.expand(len(x_init), -1)
@@ -167,10 +163,8 @@ def stationarity_energy(
     network: MLP, theta_star: Tensor, x: Tensor, y: Tensor, layers: tuple[float, ...] | None = None
 ) -> Tensor:
     """min_{λ≥0} Σ_l ω_l ‖θ_l − Σ_i λ_i y_i ∇_{θ_l} Φ(x_i; θ*)‖² / Σ_l ω_l ‖θ_l‖² for images x (S, n, d); (S,).
-
     DecoReco's energy as a function of the images alone, as `bilevel_energy` is: λ is fitted, like θ(x).  layers: ω,
-    default the first alone.
-    """
+    default the first alone."""
     omega = torch.tensor(layers or first_layer(network), dtype=torch.float64, device=x.device)
     whole = omega @ layer_norms(network, {k: v.double() for k, v in network.unflatten(theta_star).items()})
     found = [certificate(network, theta_star, images, y, layer_weights=tuple(omega.tolist())) for images in x]

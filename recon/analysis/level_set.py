@@ -142,12 +142,9 @@ def _sign_change(function: Callable[[float], float], low: float, high: float) ->
 
 @dataclass(frozen=True)
 class Detour:
-    """From a point a (n,) of A to its far side, in the quarter plane e + λ (a − e) + μ v.
-
-    v raises the images of each label with the largest a: half as many as the level allows, so that none comes near 1.
-    Of a point on the far side, the detour is that point.  ReconError where the arc meets λ = 0, which `sufficient`
-    excludes.
-    """
+    """From a point a (n,) of A to its far side, in the quarter plane e + λ (a − e) + μ v.  v raises the images of each
+    label with the largest a: half as many as the level allows, so that none comes near 1. Of a point on the far side,
+    the detour is that point.  ReconError where the arc meets λ = 0, which `sufficient` excludes."""
 
     a: Tensor
     y: Tensor
@@ -202,12 +199,10 @@ class Detour:
 
 @dataclass(frozen=True)
 class ExplicitCurve:
-    """A continuous curve of training sets of one classifier, from `start` (n, d) to `end`, two such sets.
-
-    For t ≤ DETOUR a(t) is the start's `Detour`, for t ≥ 1 − DETOUR the end's, and in between the `outward` image of the
+    """A continuous curve of training sets of one classifier, from `start` (n, d) to `end`, two such sets.  For
+    t ≤ DETOUR a(t) is the start's `Detour`, for t ≥ 1 − DETOUR the end's, and in between the `outward` image of the
     straight segment between theirs; u(t) is the projection of (1 − t) u_start + t u_end on the fibre over a(t): closed
-    forms but for one root at every t.  y (n,), theta (d + 1,).  ReconError where the level is too low.
-    """
+    forms but for one root at every t.  y (n,), theta (d + 1,).  ReconError where the level is too low."""
 
     start: Tensor
     end: Tensor
@@ -266,13 +261,10 @@ Box = tuple[float, float]
 
 @dataclass(frozen=True)
 class Walk:
-    """`points` frames from one training set to another.
-
-    frames (points, k, d): the rows asked for · error (points,): ‖θ(X_t) − θ*‖ / ‖θ*‖ after training on each frame from
-    scratch; straight (points,): the same at equidistant places of the straight segment · step: the longest between
-    neighbouring frames, relative to the segment's; coarse: between every other frame: a jump would halve it · solved:
-    whether every projection converged.
-    """
+    """`points` frames from one training set to another.  frames (points, k, d): the rows asked for · error (points,):
+    ‖θ(X_t) − θ*‖ / ‖θ*‖ after training on each frame from scratch; straight (points,): the same at equidistant places
+    of the straight segment · step: the longest between neighbouring frames, relative to the segment's; coarse: between
+    every other frame: a jump would halve it · solved: whether every projection converged."""
 
     frames: Tensor
     error: Tensor
@@ -297,7 +289,8 @@ def walk(
     includes the last.  shown: rows kept of each frame."""
     curve = ExplicitCurve(start, end, solution_set(released).y, released.theta_star, released.weight_decay)
     solutions = solution_set(released, box)
-    frames, errors, before, solved = [], [], [], True
+    frames, errors, solved = [], [], True
+    before: list[Tensor] = []
     single: list[float] = []  # steps
     double: list[float] = []  # and those over every other frame
     for t in curve.even_times(points):

@@ -27,11 +27,9 @@ def outer_energy(theta_star: Tensor, theta: Tensor) -> Tensor:
 
 def inverse_hessian(objective: Objective, x: Tensor, theta: Tensor, v: Tensor) -> Tensor:
     """[∇²_θ E]⁻¹ v (S, p) of the affine net at θ (S, p), exactly, by Woodbury's formula: n × n systems, not p × p.
-
     ∇²E = JᵀDJ/n + wd·I with J = X̄ (S, n, p) and D = diag σ'(z), so with A = D^½ J its inverse times v is
     (v − Aᵀ(n·wd·I + AAᵀ)⁻¹ A v) / wd.  The small system is formed and solved in float64: n·wd is often below the
-    float32 rounding of AAᵀ.
-    """
+    float32 rounding of AAᵀ."""
     s = torch.sigmoid(objective.logits(theta, x))
     n, weight_decay = x.shape[-2], objective.weight_decay
     scaled = ((s * (1 - s)).sqrt().unsqueeze(-1) * with_ones(x)).double()
@@ -41,10 +39,8 @@ def inverse_hessian(objective: Objective, x: Tensor, theta: Tensor, v: Tensor) -
 
 
 def hypergradient(objective: Objective, x: Tensor, theta: Tensor, p: Tensor) -> Tensor:
-    """dl/dx = −∂_x ⟨∇_θ E(x, y; θ), p⟩ (S, n, d) at θ = θ(x) (S, p), with p = [∇²_θ E]⁻¹ ∇_θ l (S, p).
-
-    Note the minus sign, which eq. (7) leaves to the reader.
-    """
+    """dl/dx = −∂_x ⟨∇_θ E(x, y; θ), p⟩ (S, n, d) at θ = θ(x) (S, p), with p = [∇²_θ E]⁻¹ ∇_θ l (S, p).  Note the minus
+    sign, which eq. (7) leaves to the reader."""
     x, theta = x.detach().requires_grad_(), theta.detach().requires_grad_()
     with torch.enable_grad():
         coupling = (objective.grad(theta, x, create_graph=True) * p).sum()
@@ -54,10 +50,8 @@ def hypergradient(objective: Objective, x: Tensor, theta: Tensor, p: Tensor) -> 
 @dataclass(frozen=True)
 class BilevelAttack:
     """Eq. (7): inner solve, inverse Hessian, hypergradient step.  Sees `released` and its own x, nothing else.
-
     released: of an affine net, with the labels of the training images, and θ* (p,) or one per start (S, p) · inner_tol:
-    of `solve_affine`, which goes on from the logits before; θ⁰ plays no part since the minimiser is unique.
-    """
+    of `solve_affine`, which goes on from the logits before; θ⁰ plays no part since the minimiser is unique."""
 
     released: Weights
     descent: HeavyBall = HeavyBall()

@@ -24,7 +24,7 @@ from recon.errors import ReconError
 from recon.nets.mlp import MLP
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSResult, LBFGSSettings, lbfgs
-from recon.optim.subspace import Subspace, lifted, reduced
+from recon.optim.subspace import Subspace, reduced
 from recon.optim.tree import State
 from recon.training.one_hidden_layer import HiddenObjective, Pass
 
@@ -59,10 +59,6 @@ class SpanWeights:
         params = dict(self.small.unflatten(self.theta))
         return self.small.flatten({**params, "w1": params["w1"] @ (self.basis @ basis.mT)})
 
-    def full(self) -> Tensor:
-        """θ (p,)."""
-        return lifted(self.network, self.theta, Subspace(self.basis))
-
     def distance(self, other: SpanWeights) -> float:
         """‖θ − θ'‖², summed over parameters."""
         return float(Apart.between(self.onto, self, other.theta, other.basis).energy)
@@ -87,10 +83,8 @@ class Apart:
 
 
 def _mixed(objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor) -> tuple[Tensor, Tensor]:
-    """∂_x ⟨∇_θ E, p⟩ in coordinates (n, r), for p (p',) inside the span; and r δ/n (n, m), for what is outside.
-
-    With t = C p_w1ᵀ + p_b1:  M = (1/n)[σ'(f) (Jp) δ + r (σ''(z) w2 t + σ'(z) p_w2)],  the result M A + (r δ/n) p_w1.
-    """
+    """∂_x ⟨∇_θ E, p⟩ in coordinates (n, r), for p (p',) inside the span; and r δ/n (n, m), for what is outside.  With
+    t = C p_w1ᵀ + p_b1:  M = (1/n)[σ'(f) (Jp) δ + r (σ''(z) w2 t + σ'(z) p_w2)],  the result M A + (r δ/n) p_w1."""
     n = len(objective.y)
     p1, pb, p2, _ = objective.parts(p)
     w1, b1, w2, _ = objective.parts(theta)

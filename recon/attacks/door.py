@@ -33,11 +33,9 @@ AnyGradient = Gradient | Gradient[ModuleNetwork]
 
 @dataclass(frozen=True)
 class Candidates:
-    """What an attack brings home.
-
-    images (m, *shape) · score (m,): of each, larger is better, by what the adversary sees · knows: what they used, in
-    words · diagnostics: what the attack says of itself, by name; never a measure against the truth.
-    """
+    """What an attack brings home.  images (m, *shape) · score (m,): of each, larger is better, by what the adversary
+    sees · knows: what they used, in words · diagnostics: what the attack says of itself, by name; never a measure
+    against the truth."""
 
     images: Tensor
     score: Tensor
@@ -50,11 +48,8 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Needs:
-    """What an attack asks for, in words.
-
-    title · released: the type · start, labels: whether θ⁰ and the labels are used · prior: what stands beside the
-    release · layers: of the network.
-    """
+    """What an attack asks for, in words.  title · released: the type · start, labels: whether θ⁰ and the labels are
+    used · prior: what stands beside the release · layers: of the network."""
 
     title: str
     released: type

@@ -124,11 +124,9 @@ def _of_module(gradient: AnyGradient) -> Gradient[ModuleNetwork]:
 def by_imprint(
     released: AnyGradient, shape_or_prior: Shape, settings: int | None = None, generator: Draws = None
 ) -> Candidates:
-    """A batch read off a first layer that was made for it; see `recon.attacks.imprint`.  Nothing is drawn.
-
-    settings: images in the batch, by default as many as there are labels · score: 1 for what is one image for certain,
-    0 for a mixture.  ReconError for a layer that was not made so.
-    """
+    """A batch read off a first layer that was made for it; see `recon.attacks.imprint`.  Nothing is drawn.  settings:
+    images in the batch, by default as many as there are labels · score: 1 for what is one image for certain, 0 for a
+    mixture.  ReconError for a layer that was not made so."""
     if not isinstance(released.network, ModuleNetwork):
         raise ReconError("imprint reads a network of two dense layers that the adversary made, not a ConvNet")
     names = _two_dense(released.network, shape_or_prior)

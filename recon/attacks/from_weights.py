@@ -110,11 +110,9 @@ RUNKEL = {1: BilevelSettings(500, 3.0, 0.9), 2: BilevelSettings(100, 10.0, 0.5, 
 def by_bilevel(
     released: AnyWeights, shape_or_prior: Shape, settings: BilevelSettings | None = None, generator: Draws = None
 ) -> Candidates:
-    """Images on which training ends at θ*, from U(box), one for each label; see `recon.attacks.bilevel`.
-
-    settings: default `RUNKEL`, by the network's depth · score: −‖θ* − θ(x)‖², one number for all.  ReconError without
-    labels in {0, 1}, without weight decay, and for deeper networks.
-    """
+    """Images on which training ends at θ*, from U(box), one for each label; see `recon.attacks.bilevel`.  settings:
+    default `RUNKEL`, by the network's depth · score: −‖θ* − θ(x)‖², one number for all.  ReconError without labels in
+    {0, 1}, without weight decay, and for deeper networks."""
     weights = dense_weights(released, shape_or_prior).to(dtype=torch.float64)
     network, depth, generator = weights.network, weights.network.depth, seeded(generator)
     if weights.y is None or weights.weight_decay <= 0 or depth > 2 or network.widths[-1] != 1:
@@ -211,7 +209,6 @@ def by_retraining(
     released: AnyWeights, shape_or_prior: AllButOne, settings: int | None = None, generator: Draws = None
 ) -> Candidates:
     """The one image that training would need to end at θ*; see `recon.attacks.training_inversion`.  Nothing is drawn.
-
     settings: iterations of Gauss–Newton, 25 by default · score: −‖θ(x̂) − θ*‖/‖θ*‖."""
     guesses = shape_or_prior.guesses
     found = invert_training(shape_or_prior.train, released.theta_star.double(), guesses.flatten(1), settings or 25)

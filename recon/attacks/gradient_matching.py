@@ -45,10 +45,8 @@ class Alignment:
 
     @staticmethod
     def of(layers: list[LayerPass], targets: Params) -> Alignment:
-        """Of these layers, the fully connected one last.
-
-        Its gradient δfᵀ is never formed: ⟨δfᵀ, G⟩ = δᵀ G f and ‖δfᵀ‖ = ‖δ‖ ‖f‖.
-        """
+        """Of these layers, the fully connected one last.  Its gradient δfᵀ is never formed: ⟨δfᵀ, G⟩ = δᵀ G f and
+        ‖δfᵀ‖ = ‖δ‖ ‖f‖."""
         *convolutions, last = layers
         matrix = targets[last.weight]
         rest = per_image_gradients(convolutions)
@@ -107,12 +105,10 @@ GEIPINGS = Descent(0.1, signed=True, boxed=True, milestones=(3 / 8, 5 / 8, 7 / 8
 
 @dataclass(frozen=True)
 class GradientMatching:
-    """α D + β TV(x) + γ ‖U x − V‖², B victims at once, each with its own Adam; x is x_{first−1}.
-
-    whole: one D of the whole gradient, else Σ_j D_j over its tensors j ≥ first · system: z (B, o, h', w') and δ of
-    layer `first`, needed for γ > 0 · image: shape of one image, where the gradient is a module's: x is then a set of n
-    images with one gradient.
-    """
+    """α D + β TV(x) + γ ‖U x − V‖², B victims at once, each with its own Adam; x is x_{first−1}.  whole: one D of the
+    whole gradient, else Σ_j D_j over its tensors j ≥ first · system: z (B, o, h', w') and δ of layer `first`, needed
+    for γ > 0 · image: shape of one image, where the gradient is a module's: x is then a set of n images with one
+    gradient."""
 
     gradient: Gradient | Gradient[ModuleNetwork]
     steps: int
@@ -204,11 +200,8 @@ def cosine_tv(
     tv: float = 0.01,
 ) -> Reconstruction:
     """CosineTV as the paper runs it, unless told otherwise, from x_init (B, c, h, w); x̂ (B, 1, d), or (1, n, d) of n
-    images with one gradient by a module.
-
-    whole: see `GradientMatching` · tv: weight of the total variation, once per cosine, so per parameter tensor unless
-    `whole`, as published.
-    """
+    images with one gradient by a module.  whole: see `GradientMatching` · tv: weight of the total variation, once per
+    cosine, so per parameter tensor unless `whole`, as published."""
     cosines = 1 if whole else len(gradient.gradients)
     attack = GradientMatching(gradient, steps, descent, whole=whole, beta=tv * cosines, image=tuple(x_init.shape[1:]))
     start = x_init.to(_dtype(gradient)).flatten(1).view(len(gradient.split()), -1, x_init[0].numel())
@@ -236,10 +229,8 @@ def hybrid(
 ) -> Tensor:
     """Hybrid, eq. (16): from the last layer to the first, each started from the minimum-norm solution of eq. (8) and
     improved by gradient matching; images (B, c, h, w).  share: of the published steps · whole: see `GradientMatching`.
-
-    The linear systems are solved victim by victim in float64, the matching runs on all victims at once in the
-    precision of `gradient`.
-    """
+    The linear systems are solved victim by victim in float64, the matching runs on all victims at once in the precision
+    of `gradient`."""
     if gradient.network.depth == 0:
         raise ReconError("the network has no convolution: eq. (4) alone gives the image")
     chains = [layer_by_layer(each) for each in gradient.split()]
@@ -262,10 +253,8 @@ def hybrid(
 
 def dlg(gradient: Gradient | Gradient[ModuleNetwork], x_init: Tensor, steps: int = DLG_STEPS) -> tuple[Tensor, Tensor]:
     """DLG: PyTorch's L-BFGS, learning rate 1, `steps` outer steps of up to 20 inner ones, from x_init (B, c, h, w).
-
     Returns the last images, as published, and the energies after each outer step (steps, B); of n images with one
-    gradient by a module (steps, 1).  It may diverge: numbers then grow without bound and stop being reproducible.
-    """
+    gradient by a module (steps, 1).  It may diverge: numbers then grow without bound and stop being reproducible."""
     images, histories = [], []
     victims = gradient.split()
     for victim, start in zip(victims, x_init.chunk(len(victims)), strict=True):

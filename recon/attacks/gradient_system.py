@@ -47,11 +47,8 @@ PEELED = 1e-9  # relative residual up to which a layer counts as solved
 
 @dataclass(frozen=True)
 class JointSystem:
-    """h(x) = h* for one image x (c·h·w,), float64.
-
-    depth: i, the number of convolutions that are left; 0: `output` is the image, and h the identity · output: x_i
-    (c, h, w) · back: ∂ℓ/∂x_i · targets: ∇_{W_1} ℓ … ∇_{W_i} ℓ by name.
-    """
+    """h(x) = h* for one image x (c·h·w,), float64.  depth: i, the number of convolutions that are left; 0: `output` is
+    the image, and h the identity · output: x_i (c, h, w) · back: ∂ℓ/∂x_i · targets: ∇_{W_1} ℓ … ∇_{W_i} ℓ by name."""
 
     network: ConvNet
     theta: Params
@@ -62,11 +59,8 @@ class JointSystem:
 
     @staticmethod
     def of(gradient: Gradient, peel: bool = True) -> JointSystem:
-        """From the gradient of one image (B = 1).
-
-        peel: whether layers with full rank are solved first · ReconError for several images, and for an activation
-        without an inverse.
-        """
+        """From the gradient of one image (B = 1).  peel: whether layers with full rank are solved first · ReconError
+        for several images, and for an activation without an inverse."""
         if len(gradient.labels) != 1:
             raise ReconError(f"one image at a time, not {len(gradient.labels)}")
         gradient = gradient.to(torch.float64)
@@ -151,10 +145,8 @@ class JointSystem:
 
 
 def relative_residual(gradient: Gradient | Gradient[ModuleNetwork], x: Tensor) -> float:
-    """‖g(x) − g‖ / ‖g‖ over all parameters, in float64: the certificate, which the adversary sees.
-
-    g: of one image (B = 1), x (c·h·w,), or of all images x (n, ...) that have one gradient by a module.
-    """
+    """‖g(x) − g‖ / ‖g‖ over all parameters, in float64: the certificate, which the adversary sees.  g: of one image
+    (B = 1), x (c·h·w,), or of all images x (n, ...) that have one gradient by a module."""
     exact: Any = gradient.to(torch.float64)
     if isinstance(exact.network, ConvNet):
         x = x.view(1, *exact.network.shape)

@@ -127,12 +127,10 @@ def from_module(
     answers: Callable[[nn.Module, Tensor], Tensor] | None = None,
     budget: int = BUDGET,
 ) -> KKTSystem:
-    """Of any module in evaluation mode on inputs x (N, ...) with classes y (N,), image by image by autograd.
-
-    start: the module before training · answers: logits (n, K) of a module and inputs, by default what it returns ·
-    budget: bytes of gradients that are held at once; more parameters take more passes.  Frozen parameters do not count,
-    unless all are frozen.
-    """
+    """Of any module in evaluation mode on inputs x (N, ...) with classes y (N,), image by image by autograd.  start:
+    the module before training · answers: logits (n, K) of a module and inputs, by default what it returns · budget:
+    bytes of gradients that are held at once; more parameters take more passes.  Frozen parameters do not count, unless
+    all are frozen."""
     learned = {name for name, p in module.named_parameters() if p.requires_grad}
     module = copy.deepcopy(module).requires_grad_(True)
     parameters = {name: p for name, p in module.named_parameters() if name in learned or not learned}

@@ -88,10 +88,8 @@ class Stacked:
         return np.vstack([self.w.toarray(), self.k.toarray()])
 
     def full_rank(self) -> bool:
-        """Whether U x = V has one solution at most: UᵀU − τI, τ = ε · trace, has a Cholesky factor.
-
-        `generic_rank` is an upper bound only: pixels that no position reads are missing from it.
-        """
+        """Whether U x = V has one solution at most: UᵀU − τI, τ = ε · trace, has a Cholesky factor.  `generic_rank` is
+        an upper bound only: pixels that no position reads are missing from it."""
         if self.shape[0] < self.shape[1]:
             return False
         gram = self.gram()
@@ -153,11 +151,9 @@ ONE_IMAGE = 1e-3  # a fully connected gradient of one image has rank 1 up to thi
 
 
 def features_from_fully_connected(gradient: Gradient, check: bool = True) -> Tensor:
-    """Eq. (4): x_j = (∂ℓ/∂W_kj)/(∂ℓ/∂b_k), (B, features), with the k of largest |∂ℓ/∂b_k|.
-
-    Raises ReconError if no bias has a gradient, or (check) if the gradient is not that of a single image: then eq. (4)
-    returns a mixture of the batch's features, weighted by their ∂ℓ/∂b_k.
-    """
+    """Eq. (4): x_j = (∂ℓ/∂W_kj)/(∂ℓ/∂b_k), (B, features), with the k of largest |∂ℓ/∂b_k|.  Raises ReconError if no
+    bias has a gradient, or (check) if the gradient is not that of a single image: then eq. (4) returns a mixture of the
+    batch's features, weighted by their ∂ℓ/∂b_k."""
     matrix, bias = (gradient.gradients[name] for name in gradient.network.last)
     row = bias.abs().argmax(-1)
     each = torch.arange(len(row))
@@ -203,11 +199,9 @@ RIDGE = 1e-12  # of the Gram matrix's mean diagonal, for its factorisation; refi
 
 
 def minimum_norm(system: Stacked, v: np.ndarray, tol: float = 1e-14, max_iter: int = 100) -> np.ndarray:
-    """The minimum-norm least-squares solution of U x = v, by iterated Tikhonov regularisation.
-
-    x ← x + (UᵀU + μI)⁻¹ Uᵀ (v − U x) from x = 0, or with Uᵀ(UUᵀ + μI)⁻¹ if that is smaller, converges to it for every
-    μ > 0, whatever the rank (Engl, Hanke & Neubauer 1996); with this tiny μ within a few steps.  One Cholesky factor.
-    """
+    """The minimum-norm least-squares solution of U x = v, by iterated Tikhonov regularisation.  x ← x + (UᵀU + μI)⁻¹ Uᵀ
+    (v − U x) from x = 0, or with Uᵀ(UUᵀ + μI)⁻¹ if that is smaller, converges to it for every μ > 0, whatever the rank
+    (Engl, Hanke & Neubauer 1996); with this tiny μ within a few steps.  One Cholesky factor."""
     gram = system.gram()
     ridge = RIDGE * np.trace(gram) / len(gram)
     gram[np.diag_indices(len(gram))] += ridge
@@ -243,11 +237,8 @@ class LayerSystem:
 
 
 def layer_by_layer(gradient: Gradient, check: bool = True) -> Generator[LayerSystem, Tensor | None, None]:
-    """The layers d … 1 of one image's gradient (B = 1), float64; each from the one before.
-
-    A caller may `send` a better x_{i−1}: the next layer goes on from that (`Hybrid`).  check: refuse gradients of more
-    than one image.
-    """
+    """The layers d … 1 of one image's gradient (B = 1), float64; each from the one before.  A caller may `send` a
+    better x_{i−1}: the next layer goes on from that (`Hybrid`).  check: refuse gradients of more than one image."""
     if len(gradient.labels) != 1:
         raise ReconError(f"layer by layer goes one image at a time, not {len(gradient.labels)}")
     gradient = gradient.to(torch.float64)

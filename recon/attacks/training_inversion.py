@@ -22,10 +22,8 @@ GAIN = 1e-3
 
 @dataclass(frozen=True)
 class Retraining:
-    """θ(x) = θ* for an image x (d,) of one label; a system of `recon.attacks.gauss_newton`.
-
-    guess (d,): where it starts · change: of one pixel, for a column of the Jacobian by forward differences.
-    """
+    """θ(x) = θ* for an image x (d,) of one label; a system of `recon.attacks.gauss_newton`.  guess (d,): where it
+    starts · change: of one pixel, for a column of the Jacobian by forward differences."""
 
     train: Train
     theta_star: Tensor
@@ -70,11 +68,9 @@ class Inverted:
 
 def invert_training(train: Train, theta_star: Tensor, guesses: Tensor, steps: int = 25, tol: float = 1e-13) -> Inverted:
     """The image that training on would give θ* (p,), which is computed with in its dtype: float64, for differences.
-
     guesses (K, d): one image for each label 0 … K − 1, such as the mean of the known ones.  The label whose guess
     trains to the nearest θ is tried.  Pixels are kept in [0, 1].  Stops at a residual of tol, relative to ‖θ*‖, or once
-    a step lowers its square by less than the share `GAIN`.
-    """
+    a step lowers its square by less than the share `GAIN`."""
     labels = torch.arange(len(guesses), device=guesses.device)
     label = int((train(guesses, labels) - theta_star).norm(dim=1).argmin())
     size = theta_star.norm()

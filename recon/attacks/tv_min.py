@@ -23,10 +23,8 @@ SETTLED = 0.01  # relative fall of the total variation in a round below which it
 
 
 def tv_min(system: JointSystem, x: Tensor, rounds: int = 5, steps: int = 300) -> Solved:
-    """From a solution x (c·h·w,); energy: ‖h(x) − h*‖² after every round, the start's first.
-
-    rounds: at most · steps: of L-BFGS in each.  A system of depth 0 has one solution, which is returned.
-    """
+    """From a solution x (c·h·w,); energy: ‖h(x) − h*‖² after every round, the start's first.  rounds: at most · steps:
+    of L-BFGS in each.  A system of depth 0 has one solution, which is returned."""
     if system.depth == 0:
         return Solved(x, torch.zeros(1, dtype=x.dtype))
     energies, best = [(system(x) - system.target).square().sum()], float(_roughness(system, x))

@@ -51,10 +51,8 @@ class Bundle:
 
     @staticmethod
     def of(data: Dataset, device: torch.device, dtype: torch.dtype = torch.float32, centred: bool = True) -> Bundle:
-        """The partitions of an experiment; for a shadow network those of `data.swapped()`.
-
-        centred: subtract the mean of `data.train`, in float32 on the CPU, so that devices and dtypes agree.
-        """
+        """The partitions of an experiment; for a shadow network those of `data.swapped()`.  centred: subtract the mean
+        of `data.train`, in float32 on the CPU, so that devices and dtypes agree."""
         mean = data.train.flat.mean(0) if centred else torch.zeros_like(data.train.flat[0])
 
         def place(part: Partition) -> Tensor:
@@ -88,10 +86,8 @@ class Bundle:
         mean: Tensor | None = None,
     ) -> Bundle:
         """Flat images from elsewhere than a pool (patches, feature maps, a reader's files), on their device, minus
-        `mean` (d,) already (default 0).
-
-        labels: of the three sets, in {0, 1} if y is used, which is their copy; default 0.  Indices are the row numbers.
-        """
+        `mean` (d,) already (default 0).  labels: of the three sets, in {0, 1} if y is used, which is their copy;
+        default 0.  Indices are the row numbers."""
         parts = (train, init, held_out)
         kinds = [x.new_zeros(len(x)) for x in parts] if labels is None else labels
         y = (kind.to(train) for kind in kinds)
@@ -114,9 +110,7 @@ class Bundle:
 
     def take(self, start: int, stop: int) -> Bundle:
         """Images start … stop − 1 of each class of every set, 2 (stop − start) a set; `mean` stays as it was.
-
-        ReconError where a set does not hold as many.
-        """
+        ReconError where a set does not hold as many."""
         half = min(map(len, (self.train, self.init, self.held_out))) // 2
         if not 0 <= start <= stop <= half:
             raise ReconError(f"images {start} … {stop - 1} of each class are wanted, and there are {half}")
@@ -129,9 +123,7 @@ class Bundle:
 
     def of_each_class(self, count: int) -> Bundle:
         """The first `count` images of every class 0 … K − 1 of `train`, in their order, from every set; `mean` stays.
-
-        ReconError where a set does not hold as many.
-        """
+        ReconError where a set does not hold as many."""
         classes = self.train_labels.unique()
 
         def rows(labels: Tensor) -> Tensor:

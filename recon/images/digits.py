@@ -38,12 +38,9 @@ def load_fashion_mnist(root: str | Path | None = None) -> ImagePool:
 
 
 def _idx_files(name: str, root: str | Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """Images (N, 28, 28) uint8 and labels (N,) of a torchvision data set.
-
-    root: a folder that holds torchvision's `MNIST/raw` or `FashionMNIST/raw`; default `$RECON_DATA`.  Where there is
-    none, the cache folder serves, into which the files are downloaded with their checksums.  ReconError if they cannot
-    be had or read.
-    """
+    """Images (N, 28, 28) uint8 and labels (N,) of a torchvision data set.  root: a folder that holds torchvision's
+    `MNIST/raw` or `FashionMNIST/raw`; default `$RECON_DATA`.  Where there is none, the cache folder serves, into which
+    the files are downloaded with their checksums.  ReconError if they cannot be had or read."""
     from torchvision.datasets import MNIST, FashionMNIST
 
     dataset = {"mnist": MNIST, "fashion-mnist": FashionMNIST}[name]

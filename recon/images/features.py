@@ -73,9 +73,7 @@ class _Pooled(nn.Module):
 @cache
 def backbone(name: str = "lite0", side: int = 128) -> Backbone:
     """EfficientNet-Lite with its ImageNet weights, up to the average over places: 1280 features, none negative.
-
-    ReconError for another name, and where the extra is not installed.
-    """
+    ReconError for another name, and where the extra is not installed."""
     if name not in LITE:
         raise ReconError(f"unknown backbone '{name}': choose one of {', '.join(LITE)}")
     try:

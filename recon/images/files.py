@@ -37,10 +37,8 @@ def reading(named: str | Path) -> Iterator[Path]:
 
 
 def from_torchvision(dataset: Any, root: Path, download: bool, title: str) -> Any:
-    """torchvision's training set `dataset` in `root`, downloaded with checksums if asked.
-
-    ReconError, in which the images are called `title`, for an unreachable download and for missing or damaged files.
-    """
+    """torchvision's training set `dataset` in `root`, downloaded with checksums if asked.  ReconError, in which the
+    images are called `title`, for an unreachable download and for missing or damaged files."""
     previous = socket.getdefaulttimeout()
     socket.setdefaulttimeout(DOWNLOAD_TIMEOUT_S)  # torchvision's downloader sets none of its own
     unreachable = f"{title} could not be downloaded to {root}"

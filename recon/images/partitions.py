@@ -37,12 +37,9 @@ class Partition:
 
 @dataclass(frozen=True)
 class Dataset:
-    """The three disjoint partitions of an experiment, balanced over the two classes.
-
-    train: what the network is trained on · init: the "CIFAR partition" of start (c), with the labels of `train` row
-    by row · held_out: never seen by training or attack, for null baselines only · y_names, class_names: what y and the
-    labels are.
-    """
+    """The three disjoint partitions of an experiment, balanced over the two classes.  train: what the network is
+    trained on · init: the "CIFAR partition" of start (c), with the labels of `train` row by row · held_out: never seen
+    by training or attack, for null baselines only · y_names, class_names: what y and the labels are."""
 
     name: str
     sha256: str
@@ -86,10 +83,9 @@ def partitions(
     pool: ImagePool, n_train: int, sets: int, n_init: int | None = None, n_held_out: int = 200, seed: int = 0
 ) -> list[Dataset]:
     """`sets` data sets as by `partition`, with training sets of their own; `init` and `held_out` are common to all.
-
     The training sets are disjoint from each other, and from those of other seeds, while images last: where the pool
-    does not hold `sets` of them, each is a block or a random subset of its own.  The first of seed 0 is `partition`'s.
-    """
+    does not hold `sets` of them, each is a block or a random subset of its own.  The first of seed 0 is
+    `partition`'s."""
     if seed < 0:
         raise ReconError(f"the seed must not be negative, not {seed}")
     counts = _counts(pool, n_train, n_init, n_held_out)

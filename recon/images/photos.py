@@ -33,11 +33,9 @@ MIN_CONTRAST = 12.0  # standard deviation of grey levels in 0..255 below which a
 
 
 def load() -> ImagePool:
-    """32 × 32 colour patches of the photographs, halved in size: built against living.
-
-    Non-overlapping patches; columns of patches are dealt to the partitions in three contiguous bands per photograph,
-    so that training, init and held-out patches are disjoint in space.
-    """
+    """32 × 32 colour patches of the photographs, halved in size: built against living.  Non-overlapping patches;
+    columns of patches are dealt to the partitions in three contiguous bands per photograph, so that training, init and
+    held-out patches are disjoint in space."""
     images, labels, parts = [], [], []
     for label, photo in photographs(halved=True):
         for band, patch in tiles(photo, PATCH):

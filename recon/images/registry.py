@@ -26,12 +26,10 @@ SOURCES = ("auto", *REGISTRY)
 
 
 def load_pool(source: str = "auto", root: str | Path | None = None) -> ImagePool:
-    """Find the images of `source`: a name of `REGISTRY`, in which PATH stands for a folder of images, or `auto`.
-
-    root: folder to look in; default `$RECON_DATA`, else the cache folder, which downloads go to.  `auto` is `cifar10`
-    if obtainable, else `photos` with a notice.  Raises ReconError for an unknown source, and for images that are
-    missing, damaged or out of reach: see the pool's own loader.
-    """
+    """Find the images of `source`: a name of `REGISTRY`, in which PATH stands for a folder of images, or `auto`.  root:
+    folder to look in; default `$RECON_DATA`, else the cache folder, which downloads go to.  `auto` is `cifar10` if
+    obtainable, else `photos` with a notice.  Raises ReconError for an unknown source, and for images that are missing,
+    damaged or out of reach: see the pool's own loader."""
     kind, _, path = source.partition(":")
     if kind == "folder" and path:
         return REGISTRY[FOLDER](path)

@@ -88,11 +88,8 @@ class Conv:
 
 @dataclass(frozen=True)
 class Chain:
-    """One forward and one backward pass of B images from layer `first` on.
-
-    layers: every layer's input and ∂Φ/∂z, in order, the fully connected one last · z: W_i x_{i−1} of each of the
-    convolutions, (B, o, positions).
-    """
+    """One forward and one backward pass of B images from layer `first` on.  layers: every layer's input and ∂Φ/∂z, in
+    order, the fully connected one last · z: W_i x_{i−1} of each of the convolutions, (B, o, positions)."""
 
     layers: list[LayerPass]
     z: list[Tensor]
@@ -100,10 +97,8 @@ class Chain:
 
 @dataclass(frozen=True)
 class ConvNet:
-    """d convolutions, an activation after each, and a fully connected layer to `classes` logits.
-
-    Parameters: `w1` (o, c, k, k), …, `wd`, then the fully connected `w{d+1}` (classes, features), `b{d+1}` (classes,).
-    """
+    """d convolutions, an activation after each, and a fully connected layer to `classes` logits.  Parameters: `w1` (o,
+    c, k, k), …, `wd`, then the fully connected `w{d+1}` (classes, features), `b{d+1}` (classes,)."""
 
     convs: tuple[Conv, ...]
     shape: tuple[int, int, int] = (3, 32, 32)
@@ -137,10 +132,8 @@ class ConvNet:
         return {**found, weight: (self.classes, math.prod(images[-1])), bias: (self.classes,)}
 
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Params:
-        """θ with PyTorch's default initialisation, the numbers its own layers draw from that generator.
-
-        Drawn in float32, as published, and then converted to `dtype`.
-        """
+        """θ with PyTorch's default initialisation, the numbers its own layers draw from that generator.  Drawn in
+        float32, as published, and then converted to `dtype`."""
         shapes, (weight, bias) = self.shapes(), self.last
         theta = {name: torch.empty(shape) for name, shape in shapes.items()}
         for name in shapes:
@@ -158,11 +151,9 @@ class ConvNet:
         return F.linear(x.flatten(1), theta[weight], theta[bias])
 
     def chain(self, theta: Params, x: Tensor, direction: Direction, first: int = 1) -> Chain:
-        """Layers `first` … d and the fully connected one, as functions of x_{first−1} (B, c, h, w).
-
-        Written out, so that one backward pass through it gives what gradient matching needs; each x_{i−1} is unfolded
-        once, for its convolution, its weight gradient and (`GradientMatching`) its linear system.
-        """
+        """Layers `first` … d and the fully connected one, as functions of x_{first−1} (B, c, h, w).  Written out, so
+        that one backward pass through it gives what gradient matching needs; each x_{i−1} is unfolded once, for its
+        convolution, its weight gradient and (`GradientMatching`) its linear system."""
         shapes, (weight, bias) = self.image_shapes(), self.last
         patches, z, outputs = [], [], []
         for i in range(first, self.depth + 1):

@@ -129,9 +129,7 @@ def as_mlp(network: ModuleNetwork, shape: Shape) -> tuple[MLP, Names]:
 
 def as_convnet(network: ModuleNetwork, shape: Shape) -> tuple[ConvNet, Names]:
     """Convolutions without bias, each followed by tanh, LeakyReLU(0.01) or ReLU, then one dense layer with a bias.
-
-    ReconError for any other module: the linear systems of a layer know no bias, no groups and no dilation.
-    """
+    ReconError for any other module: the linear systems of a layer know no bias, no groups and no dilation."""
     seen = Watched.of(network, shape)
     if not seen.layers:
         raise ReconError("the module has no layers")

@@ -10,12 +10,10 @@ from recon.nets.module import default_start
 
 
 class Denoiser(nn.Module):
-    """x̂ = D(z) for images (n, c, h, w): two convolutions at full size, two at half and two at a quarter of it, and back
-    up, each size added to what comes from below (Ronneberger et al. 2015).
-
-    channels: at full size; twice and three times as many below · generator: of the start (PyTorch's default).
-    ReconError for sides that are no multiples of four.
-    """
+    """x̂ = D(z) for images (n, c, h, w): two convolutions at full size, two at half and two at a quarter of it, and
+    back up, each size added to what comes from below (Ronneberger et al. 2015).  channels: at full size; twice and
+    three times as many below · generator: of the start (PyTorch's default).  ReconError for sides that are no multiples
+    of four."""
 
     def __init__(self, shape: tuple[int, ...], channels: int, generator: torch.Generator) -> None:
         super().__init__()

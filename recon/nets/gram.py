@@ -20,10 +20,8 @@ from recon.nets.network import LayerPass, Params
 
 
 def per_image_gradients(passes: list[LayerPass]) -> Params:
-    """∇_θ Φ(x_i) by name: of a weight (..., n, out, in), of a bias (..., n, out).
-
-    A convolution's `in` is channels · kernel height · kernel width, in the order of its weight's dimensions.
-    """
+    """∇_θ Φ(x_i) by name: of a weight (..., n, out, in), of a bias (..., n, out).  A convolution's `in` is channels ·
+    kernel height · kernel width, in the order of its weight's dimensions."""
     gradients: Params = {}
     for layer in passes:
         gradients[layer.weight] = _of_weight(layer)
@@ -43,10 +41,8 @@ def gram_matrix(layer: LayerPass) -> Tensor:
 
 
 def products_with_theta(theta: Params, layer: LayerPass) -> Tensor:
-    """b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ = ⟨δ_i, z_i⟩ (..., n) of one layer l, weights and bias together.
-
-    θ may have leading dimensions in a fully connected layer, but not in a convolution.
-    """
+    """b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ = ⟨δ_i, z_i⟩ (..., n) of one layer l, weights and bias together.  θ may have leading
+    dimensions in a fully connected layer, but not in a convolution."""
     weight, bias = theta[layer.weight], theta[layer.bias] if layer.bias else None
     if layer.shared:
         z = weight.flatten(1) @ layer.input
@@ -58,11 +54,9 @@ def products_with_theta(theta: Params, layer: LayerPass) -> Tensor:
 def gram(
     network: MLP, theta: Params, x: Tensor, *, alpha: float | None = None, labels: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Per layer, K_ij = ⟨∇_l Φ(x_i), ∇_l Φ(x_j)⟩ (L, ..., n, n) and b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ (L, ..., n).
-
-    So R(x, c) = Σ_l ‖θ_l‖² − 2 cᵀb_l + cᵀK_l c: all one needs to fit multipliers.  x (..., n, d) · alpha: slope of the
-    smoothed ReLU', None for the step itself · labels (n,): see `output_direction`.
-    """
+    """Per layer, K_ij = ⟨∇_l Φ(x_i), ∇_l Φ(x_j)⟩ (L, ..., n, n) and b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ (L, ..., n).  So
+    R(x, c) = Σ_l ‖θ_l‖² − 2 cᵀb_l + cᵀK_l c: all one needs to fit multipliers.  x (..., n, d) · alpha: slope of the
+    smoothed ReLU', None for the step itself · labels (n,): see `output_direction`."""
     passes = network.layers(theta, x, lambda outputs: output_direction(outputs, labels), alpha=alpha)
     products = [products_with_theta(theta, layer) for layer in passes]
     return torch.stack([gram_matrix(layer) for layer in passes]), torch.stack(products)
@@ -76,9 +70,7 @@ def layer_norms(network: MLP, theta: Params) -> Tensor:
 
 def output_direction(outputs: Tensor, labels: Tensor | None) -> Tensor:
     """∂Φ/∂outputs (..., n, K): ones for a single logit; e_y − e_j for the margin against the best other class j.
-
-    labels (n,): the classes y; ReconError where they are missing.
-    """
+    labels (n,): the classes y; ReconError where they are missing."""
     if outputs.shape[-1] == 1:
         return torch.ones_like(outputs)
     if labels is None:

@@ -20,10 +20,8 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 @dataclass(frozen=True)
 class ModuleNetwork(Flat):
     """A module in evaluation mode as a function of its parameters; its buffers, e.g. running means, stay as they are.
-
     Names in θ are those of `named_parameters`.  x (n, ...) is whatever the module takes; its outputs are (n, K).
-    ReconError for a module in training mode, where batch norm couples images and dropout draws.
-    """
+    ReconError for a module in training mode, where batch norm couples images and dropout draws."""
 
     module: nn.Module
 

@@ -21,12 +21,10 @@ Direction = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class LayerPass:
-    """One linear layer in one forward and one backward pass of n images.
-
-    weight, bias: its names in θ (no bias: None) · input: h (..., n, in), of a convolution its patches (..., n, in,
-    positions) · delta: ∂Φ/∂z (..., n, out), of a convolution (..., n, out, positions) · shared: whether the weights
-    are shared between positions, as in a convolution.
-    """
+    """One linear layer in one forward and one backward pass of n images.  weight, bias: its names in θ (no bias: None)
+    · input: h (..., n, in), of a convolution its patches (..., n, in, positions) · delta: ∂Φ/∂z (..., n, out), of a
+    convolution (..., n, out, positions) · shared: whether the weights are shared between positions, as in a
+    convolution."""
 
     weight: str
     bias: str | None

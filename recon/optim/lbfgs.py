@@ -85,16 +85,15 @@ class Point:
 def lbfgs(
     value_and_grad: ValueAndGrad, theta: Tensor, settings: LBFGSSettings = LBFGSSettings(), scale: Tensor | None = None
 ) -> LBFGSResult:
-    """Minimise a function from theta (p,), which is left as it is.
-
-    scale (): of the first step, −scale ∇E, as an earlier, nearby problem had it; by default that step has length 1.
-    Where a line search (Armijo backtracking) finds nothing, the pairs are forgotten; where it finds nothing along the
-    gradient either, the point counts as the minimum.
-    """
+    """Minimise a function from theta (p,), which is left as it is.  scale (): of the first step, −scale ∇E, as an
+    earlier, nearby problem had it; by default that step has length 1. Where a line search (Armijo backtracking) finds
+    nothing, the pairs are forgotten; where it finds nothing along the gradient either, the point counts as the
+    minimum."""
     at = Point(theta, *value_and_grad(theta))
     norm = at.grad.norm()
     scale = (1 / norm.clamp_min(1e-12) if scale is None else scale).double()
-    pairs = Pairs(*(theta.new_zeros(settings.history, len(theta)) for _ in range(2)), scale)
+    s, y = (theta.new_zeros(settings.history, len(theta)) for _ in range(2))
+    pairs = Pairs(s, y, scale)
     iteration = 0
     while iteration < settings.max_iter and norm > settings.tol:
         iteration += 1

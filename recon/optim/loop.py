@@ -52,12 +52,10 @@ def iterate(
     checkpoint: Checkpoint | None = None,
     observe: Callable[[int, State], None] | None = None,
 ) -> tuple[State, Tensor]:
-    """Apply `step` until every row's accepted energy is ≤ tol, or `steps` times; (last state, energies (steps, S)).
-
-    A state is a tree with at least "accepted", itself with at least "energy" (S,).  checkpoint: where state and
-    energies go every `every_s` seconds, and from which an interrupted run goes on to the same answer.
-    observe(k, state) is called after step k.
-    """
+    """Apply `step` until every row's accepted energy is ≤ tol, or `steps` times; (last state, energies (steps, S)).  A
+    state is a tree with at least "accepted", itself with at least "energy" (S,).  checkpoint: where state and energies
+    go every `every_s` seconds, and from which an interrupted run goes on to the same answer. observe(k, state) is
+    called after step k."""
     state, history = _resumed(checkpoint, settings.device) or (init(), torch.empty(0, 1))
     taken, saved = len(history), time.monotonic()
     show = sys.stderr.isatty()

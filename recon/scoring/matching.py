@@ -47,12 +47,10 @@ def _pairs(a: Tensor, b: Tensor, metric: str, shape: Shape) -> tuple[Tensor, boo
 
 
 def nearest(a: Tensor, b: Tensor, metric: str = "l2", shape: Shape = ()) -> Match:
-    """For each image of `a` (m, d) the most alike of `b` (n, d); one image of b may serve several of a.
-
-    metric: "l2" (smaller is nearer), "ncc", "ncc_channel" or "ssim" (larger is nearer); the last two
-    need the `shape` (C, H, W) of an image.  ReconError for another metric or for bad shapes.
-    Swap the arguments for the other direction (for each training image its best reconstruction).
-    """
+    """For each image of `a` (m, d) the most alike of `b` (n, d); one image of b may serve several of a.  metric: "l2"
+    (smaller is nearer), "ncc", "ncc_channel" or "ssim" (larger is nearer); the last two need the `shape` (C, H, W) of
+    an image.  ReconError for another metric or for bad shapes.  Swap the arguments for the other direction (for each
+    training image its best reconstruction)."""
     scores, larger = _pairs(a, b, metric, shape)
     best = scores.max(dim=1) if larger else scores.min(dim=1)
     return Match(best.indices, best.values)
@@ -78,12 +76,10 @@ def one_to_one(a: Tensor, b: Tensor, metric: str = "ncc", shape: Shape = ()) -> 
 
 @dataclass(frozen=True)
 class Competition:
-    """Candidates offered to training and held-out images at once: `targets` and `decoys` above the threshold.
-
-    fdr: (decoys + 1) / targets, at most 1, estimates the share of chance among the targets (target–decoy estimate with
-    the "+1" of Barber & Candès 2015) · p_value: probability of as many targets if membership were drawn at random.
-    Both assume what `target_decoy` says.
-    """
+    """Candidates offered to training and held-out images at once: `targets` and `decoys` above the threshold.  fdr:
+    (decoys + 1) / targets, at most 1, estimates the share of chance among the targets (target–decoy estimate with the
+    "+1" of Barber & Candès 2015) · p_value: probability of as many targets if membership were drawn at random.  Both
+    assume what `target_decoy` says."""
 
     targets: int
     decoys: int
@@ -128,10 +124,8 @@ SSIM_THRESHOLD = 0.4
 @dataclass(frozen=True)
 class ByYardstick(Generic[T]):
     """One value for each of the rules by which an image counts as matched: a metric and the threshold it must exceed.
-
     ncc_05 … ncc_08: NCC over the whole image · ncc_channel_06: mean NCC of the channels · ssim_04: SSIM.  In JSON the
-    fields are called by their labels, "ncc_0.5" … "ssim_0.4", which pydantic finds in their metadata.
-    """
+    fields are called by their labels, "ncc_0.5" … "ssim_0.4", which pydantic finds in their metadata."""
 
     ncc_05: T = field(metadata={"alias": "ncc_0.5"})
     ncc_06: T = field(metadata={"alias": "ncc_0.6"})

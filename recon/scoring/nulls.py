@@ -86,12 +86,10 @@ def means(x: Tensor, count: int, generator: torch.Generator, labels: Tensor | No
 
 @dataclass(frozen=True)
 class NullTable:
-    """What an attack finds above what finds itself.
-
-    matches: of the attack's candidates with the training images · nulls: name of a set of null candidates -> its
-    matches with the training images; "held_out": the attack's candidates' with as many held-out images · best_null: the
-    largest of the nulls · best_null_name: whose that is, the first of equals · excess: matches − best_null.
-    """
+    """What an attack finds above what finds itself.  matches: of the attack's candidates with the training images ·
+    nulls: name of a set of null candidates -> its matches with the training images; "held_out": the attack's
+    candidates' with as many held-out images · best_null: the largest of the nulls · best_null_name: whose that is, the
+    first of equals · excess: matches − best_null."""
 
     matches: Counts
     nulls: dict[str, Counts]
@@ -103,12 +101,9 @@ class NullTable:
 def null_table(
     candidates: dict[str, Tensor], train: Tensor, held_out: Tensor, mean: Tensor, x_hat: Tensor, shape: Shape
 ) -> NullTable:
-    """What no attack scores by `match_counts`, and what the attack's x_hat (m, d) scores above it.
-
-    candidates: null sets (k, d) by name, see `null_candidates` · train, held_out: (n, d) · all centred by `mean` (d,) ·
-    shape: (C, H, W).  Null candidates are stretched to the median norm of the training images first: SSIM sees their
-    contrast.
-    """
+    """What no attack scores by `match_counts`, and what the attack's x_hat (m, d) scores above it.  candidates: null
+    sets (k, d) by name, see `null_candidates` · train, held_out: (n, d) · all centred by `mean` (d,) · shape: (C, H,
+    W).  Null candidates are stretched to the median norm of the training images first: SSIM sees their contrast."""
     norm = train.norm(dim=1).median()
     nulls = {name: match_counts(norm * normalize(x, dim=1), train, mean, shape) for name, x in candidates.items()}
     nulls[HELD_OUT] = match_counts(x_hat, held_out, mean, shape)

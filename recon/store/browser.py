@@ -25,9 +25,7 @@ def find_browser() -> str:
 
 def print_page(html: str, path: Path) -> None:
     """Write a page that needs nothing from elsewhere to `path` as PDF; ReconError without Chromium, or where it fails.
-
-    The browser works on a profile of its own, which goes with it.
-    """
+    The browser works on a profile of its own, which goes with it."""
     command = [
         find_browser(),
         *OPTIONS,

@@ -58,12 +58,9 @@ def noisy(x: Tensor, tau: Tensor, noise: Tensor) -> Tensor:
 def train_denoiser(
     public: Tensor, settings: DenoiserSettings, generator: torch.Generator, checkpoint: Checkpoint | None = None
 ) -> Denoiser:
-    """The denoiser, trained on public images (k, c, h, w), whitened as appendix B's attack does, of unit
-    mean square.
-
+    """The denoiser, trained on public images (k, c, h, w), whitened as appendix B's attack does, of unit mean square.
     Every step draws images, sides, signs, τ and noise from a generator of its own: an interrupted run goes on to the
-    same answer.  ReconError for fewer than two images.
-    """
+    same answer.  ReconError for fewer than two images."""
     if len(public) < 2:
         raise ReconError("a prior needs at least two public images")
     network = Denoiser(tuple(public.shape[1:]), settings.channels, generator).to(public.device)

@@ -44,7 +44,7 @@ def attack_on(star, theta_0=None, **settings):
 def test_the_span_is_read_off_the_weights():
     full, star, _, _ = toy()
     assert star.basis.shape == (N, D) and star.theta.shape == (WIDTH * (N + 2) + 1,)
-    torch.testing.assert_close(star.full(), full, rtol=0, atol=1e-12)
+    torch.testing.assert_close(lifted(star.network, star.theta, Subspace(star.basis)), full, rtol=0, atol=1e-12)
     torch.testing.assert_close(star.basis @ star.basis.mT, torch.eye(N, dtype=torch.float64))
 
 

@@ -116,7 +116,7 @@ def trained(recipe: str, network: MLP, x: Tensor, y: Tensor, sizes: MemberSizes,
     """Into the KKT regime from a small or PyTorch's own start, or with weight decay from the latter."""
     start = network.flatten(network.init(generator, "small" if recipe == RECIPES[0] else "default"))
     if recipe == RECIPES[2]:
-        return Net(start, train_with_decay(network, x, y, start, sizes.decay).theta_star)
+        return Net(start, train_with_decay(network, x, y, start, sizes.decay))
     return Net(start, train_to_kkt(network, x, y, start, KKTSettings(sizes.steps)).theta_star)
 
 

@@ -160,7 +160,7 @@ def _released(sizes: PriorSizes, context: Context, images: Bundle) -> Weights:
     theta = network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train)
     settings = DecaySettings(sizes.weight_decay, sizes.steps)
     found = train_with_decay(network, images.train, images.y, theta, settings, context.checkpoints.at("training"))
-    return Weights(network, found.theta_star)
+    return Weights(network, found)
 
 
 def _mlp(weights: Weights) -> MLP:
