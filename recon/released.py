@@ -6,7 +6,6 @@ would send) and `Gradient.received` (what came).
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -166,7 +165,7 @@ class Gradient(Generic[G]):
         theta, gradients = ({k: v.to(dtype) for k, v in d.items()} for d in (self.theta, self.gradients))
         network: Any = self.network
         if isinstance(network, ModuleNetwork):  # its buffers go with it
-            network = ModuleNetwork(copy.deepcopy(network.module).to(dtype))
+            network = ModuleNetwork(deepcopy(network.module).to(dtype))
         return replace(self, network=network, theta=theta, gradients=gradients)
 
     def split(self) -> list[Gradient[G]]:

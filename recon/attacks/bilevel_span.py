@@ -59,27 +59,17 @@ class SpanWeights:
         params = dict(self.small.unflatten(self.theta))
         return self.small.flatten({**params, "w1": params["w1"] @ (self.basis @ basis.mT)})
 
+    def apart(self, theta: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """θ* = self held against θ in a basis Q: ‖θ* − θ‖² · θ − θ* in coordinates of Q (p',) · V⊥ (k, d), what of the
+        basis of θ* is outside Q."""
+        inside = theta - self.onto(basis)
+        outside = self.basis - (self.basis @ basis.mT) @ basis
+        hidden = (self.first.mT @ self.first * (outside @ outside.mT)).sum()  # ‖A*V⊥‖²
+        return inside.dot(inside) + hidden, inside, outside
+
     def distance(self, other: SpanWeights) -> float:
         """‖θ − θ'‖², summed over parameters."""
-        return float(Apart.between(self.onto, self, other.theta, other.basis).energy)
-
-
-@dataclass(frozen=True)
-class Apart:
-    """θ (in `basis` Q) held against θ*: energy ‖θ* − θ‖² · inside: θ − θ* in coordinates of Q (p',) · outside: V⊥
-    (k, d), what of the basis of θ* is outside Q."""
-
-    energy: Tensor
-    inside: Tensor
-    outside: Tensor
-
-    @staticmethod
-    def between(onto: Callable[[Tensor], Tensor], star: SpanWeights, theta: Tensor, basis: Tensor) -> Apart:
-        """star: θ* · onto: its coordinates in a basis · theta, basis: the other."""
-        inside = theta - onto(basis)
-        outside = star.basis - (star.basis @ basis.mT) @ basis
-        hidden = (star.first.mT @ star.first * (outside @ outside.mT)).sum()  # ‖A*V⊥‖²
-        return Apart(inside.dot(inside) + hidden, inside, outside)
+        return float(self.apart(other.theta, other.basis)[0])
 
 
 def _mixed(objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor) -> tuple[Tensor, Tensor]:
@@ -179,8 +169,8 @@ class SpanAttack:
         """‖θ* − θ(x)‖², a scalar, and its hypergradient (n, d), at an inner solution (p',)."""
         objective = self.objective(x, basis)
         now = objective.at(theta)
-        apart = Apart.between(self.star.onto, self.star, theta, basis)
-        p = objective.gauss_newton(now)(2 * apart.inside)
+        energy, apart, outside = self.star.apart(theta, basis)
+        p = objective.gauss_newton(now)(2 * apart)
         inside, weighted = _mixed(objective, theta, now, p)
-        grad = -inside @ basis + (2 / self.weight_decay) * (weighted @ self.star.first) @ apart.outside
-        return apart.energy, grad
+        grad = -inside @ basis + (2 / self.weight_decay) * (weighted @ self.star.first) @ outside
+        return energy, grad

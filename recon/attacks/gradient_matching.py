@@ -29,7 +29,6 @@ from recon.optim.loop import Checkpoint, Checkpoints
 from recon.optim.tree import State, keep, unevaluated
 from recon.released import Gradient
 
-BETAS, EPS = (0.9, 0.999), 1e-8  # PyTorch's defaults of Adam, which the paper uses
 COSINE_STEPS = 4800
 DLG_STEPS = 300
 
@@ -129,14 +128,8 @@ class GradientMatching:
 
     @property
     def optimiser(self) -> Adam:
-        """What moves x."""
-        return Adam(self.descent.step_size, BETAS, EPS)
-
-    @property
-    def box(self) -> tuple[float, float] | None:
-        """What x is clipped to."""
-        side = 0.5 if self.first == 1 else 1.0
-        return (-side, side) if self.descent.boxed else None
+        """What moves x, with PyTorch's defaults of Adam, which the paper uses."""
+        return Adam(self.descent.step_size, (0.9, 0.999), 1e-8)
 
     def init(self, x_init: Tensor) -> State:
         """State at x_init (B, 1, c·h·w): B sets of one flat image, as `reconstruct` has it; by a module one of n."""
@@ -144,20 +137,19 @@ class GradientMatching:
 
     def energy(self, x: Tensor) -> Tensor:
         """Of x (B, c, h, w); (B,).  Of n images of a module (1,), with the mean of their total variation."""
-        released, chain = self.gradient, None
+        released, passes = self.gradient, None
         if isinstance(released.network, ConvNet):
             direction = cross_entropy_direction(released.labels)
-            chain = released.network.chain(released.theta, x, direction, self.first)
-            alignment = Alignment.of(chain.layers, released.gradients)
+            passes = released.network.chain(released.theta, x, direction, self.first)
+            alignment = Alignment.of(passes[0], released.gradients)
         else:
             alignment = Alignment.between(released.at(x), released.gradients)
         value = self.alpha * (alignment.whole() if self.whole else alignment.by_tensor())
         if self.beta:
             value = value + self.beta * total_variation(x).view(len(value), -1).mean(1)
-        if self.gamma and self.system is not None and chain is not None:
-            z, delta = self.system
-            value = value + self.gamma * (chain.z[0] - z.flatten(2)).square().flatten(1).sum(1)
-            layer = chain.layers[0]
+        if self.gamma and self.system is not None and passes is not None:
+            (z, delta), ((layer, *_), (own, *_)) = self.system, passes
+            value = value + self.gamma * (own - z.flatten(2)).square().flatten(1).sum(1)
             rest = delta.flatten(2) @ layer.input.mT - released.gradients[layer.weight].flatten(2)
             value = value + self.gamma * rest.square().flatten(1).sum(1)
         return value
@@ -173,8 +165,9 @@ class GradientMatching:
         accepted = keep(energy < state["accepted"]["energy"], {"x": x, "energy": energy}, state["accepted"])
         factor = 0.1 ** sum(k > share * self.steps for share in self.descent.milestones)
         adam = self.optimiser.step(state["adam"], energy, grad, factor)
-        if self.box is not None:
-            adam["x"] = adam["x"].clamp(*self.box)
+        if self.descent.boxed:
+            side = 0.5 if self.first == 1 else 1.0
+            adam["x"] = adam["x"].clamp(-side, side)
         return {"adam": adam, "accepted": accepted}
 
 

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from recon.errors import ReconError
 from recon.nets.gram import gram_matrix, products_with_theta
-from recon.nets.network import Network, Params
+from recon.nets.mlp import MLP, Params
 
 RIDGE = 1e-6  # of the mean squared norm of a gradient: copies share a multiplier, and rounding is not fitted
 BUDGET = 2**30  # bytes of gradients held at once
@@ -108,7 +108,7 @@ def from_gradients(gradients: Tensor, target: Tensor) -> KKTSystem:
     return total
 
 
-def from_network(network: Network, theta: Params, x: Tensor, y: Tensor, theta_init: Params | None = None) -> KKTSystem:
+def from_network(network: MLP, theta: Params, x: Tensor, y: Tensor, theta_init: Params | None = None) -> KKTSystem:
     """Of one of the package's networks on images x (N, ...) with classes y (N,), by its layers, without forming a
     gradient where no weights are shared.  In the precision of θ."""
     moved = theta if theta_init is None else {name: theta[name] - theta_init[name] for name in theta}

@@ -226,7 +226,7 @@ def energy_gradient(weights: Weights, found: Recovered, settings: RecoverSetting
 
     def gradient(x: Tensor) -> Tensor:
         coefficients = found.multipliers * found.labels
-        found = stationarity(weights, x, coefficients, alpha=settings.alpha, layer_weights=settings.layer_weights)
-        return found.grad_x
+        there = stationarity(weights, x, coefficients, alpha=settings.alpha, layer_weights=settings.layer_weights)
+        return there.grad_x
 
     return gradient

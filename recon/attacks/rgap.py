@@ -198,7 +198,7 @@ def logit_gradients(weight: Tensor, gradient: Tensor, label: int, bias: Tensor |
 RIDGE = 1e-12  # of the Gram matrix's mean diagonal, for its factorisation; refinement takes its effect away
 
 
-def minimum_norm(system: Stacked, v: np.ndarray, tol: float = 1e-14, max_iter: int = 100) -> np.ndarray:
+def minimum_norm(system: Stacked, v: np.ndarray) -> np.ndarray:
     """The minimum-norm least-squares solution of U x = v, by iterated Tikhonov regularisation.  x ← x + (UᵀU + μI)⁻¹ Uᵀ
     (v − U x) from x = 0, or with Uᵀ(UUᵀ + μI)⁻¹ if that is smaller, converges to it for every μ > 0, whatever the rank
     (Engl, Hanke & Neubauer 1996); with this tiny μ within a few steps.  One Cholesky factor."""
@@ -209,7 +209,7 @@ def minimum_norm(system: Stacked, v: np.ndarray, tol: float = 1e-14, max_iter: i
     tall = system.shape[1] <= system.shape[0]
     x = np.zeros(system.shape[1])
     last = float("inf")
-    for _ in range(max_iter):
+    for _ in range(100):
         residual = v - system.apply(x)
         if tall:
             change = scipy.linalg.cho_solve(factor, system.adjoint(residual), check_finite=False)
@@ -221,7 +221,7 @@ def minimum_norm(system: Stacked, v: np.ndarray, tol: float = 1e-14, max_iter: i
         if size >= last:  # rounding has taken over
             break
         x, last = x + change, size
-        if size <= tol * np.linalg.norm(x):
+        if size <= 1e-14 * np.linalg.norm(x):
             break
     return x
 

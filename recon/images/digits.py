@@ -24,17 +24,13 @@ def load_digits() -> ImagePool:
     return _grey_pool("digits", images, found.target, found.target % 2, ("even", "odd"), DIGITS)
 
 
-def load_mnist(root: str | Path | None = None) -> ImagePool:
-    """MNIST's 60 000 training images, 28 × 28 grey, ten classes: even against odd; ReconError if it is nowhere."""
-    images, labels = _idx_files("mnist", root)
-    return _grey_pool("mnist", images, labels, labels % 2, ("even", "odd"), DIGITS)
-
-
-def load_fashion_mnist(root: str | Path | None = None) -> ImagePool:
-    """Fashion-MNIST's 60 000 training images, 28 × 28 grey, ten classes: garments against accessories."""
-    images, labels = _idx_files("fashion-mnist", root)
-    y = np.isin(labels, ACCESSORIES)
-    return _grey_pool("fashion-mnist", images, labels, y, ("garment", "accessory"), GARMENTS)
+def load_idx(name: str, root: str | Path | None = None) -> ImagePool:
+    """60 000 training images, 28 × 28 grey, ten classes: of MNIST even against odd, of Fashion-MNIST garments against
+    accessories; ReconError if they are nowhere."""
+    images, labels = _idx_files(name, root)
+    if name == "mnist":
+        return _grey_pool(name, images, labels, labels % 2, ("even", "odd"), DIGITS)
+    return _grey_pool(name, images, labels, np.isin(labels, ACCESSORIES), ("garment", "accessory"), GARMENTS)
 
 
 def _idx_files(name: str, root: str | Path | None) -> tuple[np.ndarray, np.ndarray]:

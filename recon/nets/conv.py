@@ -87,15 +87,6 @@ class Conv:
 
 
 @dataclass(frozen=True)
-class Chain:
-    """One forward and one backward pass of B images from layer `first` on.  layers: every layer's input and ∂Φ/∂z, in
-    order, the fully connected one last · z: W_i x_{i−1} of each of the convolutions, (B, o, positions)."""
-
-    layers: list[LayerPass]
-    z: list[Tensor]
-
-
-@dataclass(frozen=True)
 class ConvNet:
     """d convolutions, an activation after each, and a fully connected layer to `classes` logits.  Parameters: `w1` (o,
     c, k, k), …, `wd`, then the fully connected `w{d+1}` (classes, features), `b{d+1}` (classes,)."""
@@ -150,7 +141,9 @@ class ConvNet:
         weight, bias = self.last
         return F.linear(x.flatten(1), theta[weight], theta[bias])
 
-    def chain(self, theta: Params, x: Tensor, direction: Direction, first: int = 1) -> Chain:
+    def chain(
+        self, theta: Params, x: Tensor, direction: Direction, first: int = 1
+    ) -> tuple[list[LayerPass], list[Tensor]]:
         """Layers `first` … d and the fully connected one, as functions of x_{first−1} (B, c, h, w).  Written out, so
         that one backward pass through it gives what gradient matching needs; each x_{i−1} is unfolded once, for its
         convolution, its weight gradient and (`GradientMatching`) its linear system."""
@@ -170,12 +163,12 @@ class ConvNet:
             layers.insert(0, LayerPass(f"w{i}", None, patches[i - first], delta.flatten(2), shared=True))
             if i > first:
                 back = self.convs[i - 1].transpose(delta, theta[f"w{i}"], shapes[i - 1])
-        return Chain(layers, z)
+        return layers, z
 
     def layers(self, theta: Params, x: Tensor, direction: Direction) -> list[LayerPass]:
         """Every layer from the input to the output: input (B, c·k·k, positions) and delta (B, o, positions) of a
         convolution, (B, features) and (B, classes) of the last."""
-        return self.chain(theta, x, direction).layers
+        return self.chain(theta, x, direction)[0]
 
     def gradients(self, theta: Params, x: Tensor, labels: Tensor) -> Params:
         """∇_θ ℓ of each image's own cross-entropy: named as θ, each tensor with a leading dimension B."""

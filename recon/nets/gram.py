@@ -31,24 +31,15 @@ def per_image_gradients(passes: list[LayerPass]) -> Params:
 
 
 def gram_matrix(layer: LayerPass) -> Tensor:
-    """K_ij = ⟨∇_l Φ(x_i), ∇_l Φ(x_j)⟩ (..., n, n) of one layer l, weights and bias together."""
-    if not layer.shared:
-        h, delta = layer.input, layer.delta
-        return (delta @ delta.mT) * (h @ h.mT + (1 if layer.bias else 0))
-    weight = _of_weight(layer).flatten(-2)
-    matrix = weight @ weight.mT
-    return matrix + _of_bias(layer) @ _of_bias(layer).mT if layer.bias else matrix
+    """K_ij = ⟨∇_l Φ(x_i), ∇_l Φ(x_j)⟩ (..., n, n) of one fully connected layer l, weights and bias together."""
+    h, delta = layer.input, layer.delta
+    return (delta @ delta.mT) * (h @ h.mT + (1 if layer.bias else 0))
 
 
 def products_with_theta(theta: Params, layer: LayerPass) -> Tensor:
-    """b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ = ⟨δ_i, z_i⟩ (..., n) of one layer l, weights and bias together.  θ may have leading
-    dimensions in a fully connected layer, but not in a convolution."""
-    weight, bias = theta[layer.weight], theta[layer.bias] if layer.bias else None
-    if layer.shared:
-        z = weight.flatten(1) @ layer.input
-        return (layer.delta * (z if bias is None else z + bias[:, None])).sum((-2, -1))
-    z = layer.input @ weight.mT
-    return (layer.delta * (z if bias is None else z + bias.unsqueeze(-2))).sum(-1)
+    """b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ = ⟨δ_i, z_i⟩ (..., n) of one fully connected layer l, weights and bias together."""
+    z = layer.input @ theta[layer.weight].mT
+    return (layer.delta * (z if layer.bias is None else z + theta[layer.bias].unsqueeze(-2))).sum(-1)
 
 
 def gram(

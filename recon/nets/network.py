@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -31,22 +30,6 @@ class LayerPass:
     input: Tensor
     delta: Tensor
     shared: bool = False
-
-
-class Network(Protocol):
-    """A pure function of its parameters θ, a dict of tensors in a fixed order."""
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Name -> shape of every parameter tensor, in order."""
-        ...
-
-    def __call__(self, theta: Params, x: Tensor) -> Tensor:
-        """Outputs of images x."""
-        ...
-
-    def layers(self, theta: Params, x: Tensor, direction: Direction) -> list[LayerPass]:
-        """Every linear layer from the input to the output, for the scalar Φ of which `direction` is the gradient."""
-        ...
 
 
 class Flat:

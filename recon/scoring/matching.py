@@ -172,14 +172,8 @@ def match_counts(x_hat: Tensor, images: Tensor, mean: Tensor, shape: Shape) -> C
     shown, targets = rescale(x_hat[x_hat.any(1)] + mean), images + mean
     fewer, more = sorted((shown, targets), key=len)
     by_ssim = one_to_one(fewer, more, "ssim", shape).score if len(fewer) else shown.new_zeros(0)
-    return Counts(
-        ncc_05=_above(by_ncc, 0.5),
-        ncc_06=_above(by_ncc, 0.6),
-        ncc_07=_above(by_ncc, 0.7),
-        ncc_08=_above(by_ncc, 0.8),
-        ncc_channel_06=_above(by_channel, 0.6),
-        ssim_04=_above(by_ssim, SSIM_THRESHOLD),
-    )
+    above_5, above_6, above_7, above_8 = (_above(by_ncc, threshold) for threshold in (0.5, 0.6, 0.7, 0.8))
+    return Counts(above_5, above_6, above_7, above_8, _above(by_channel, 0.6), _above(by_ssim, SSIM_THRESHOLD))
 
 
 def _above(scores: Tensor, threshold: float) -> int:

@@ -155,12 +155,8 @@ def test_a_layer_that_shares_its_weights_between_positions(bias):
     expected = sum(delta[:, :, p, None] * patches[:, None, :, p] for p in range(6))
     found = per_image_gradients([layer])
     assert set(found) == set(theta) and close(found["w"], expected)
-    rows, own = expected.flatten(1), theta["w"].flatten()
     if bias:
-        summed = sum(delta[:, :, p] for p in range(6))
-        assert close(found["b"], summed)
-        rows, own = torch.cat([rows, summed], dim=1), torch.cat([own, theta["b"]])
-    assert close(gram_matrix(layer), rows @ rows.T) and close(products_with_theta(theta, layer), rows @ own)
+        assert close(found["b"], sum(delta[:, :, p] for p in range(6)))
 
 
 def test_direction_of_one_logit_and_of_the_margin():
