@@ -5,8 +5,6 @@ joint Jacobian ∂h/∂x of `recon.attacks.gradient_system`, the entries of the 
 known under noise.  An adversary can compute all of it at an image of their own that has the gradient.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -8,8 +8,6 @@ image.  In n + 1 coordinates instead of d = 3072 pixels the batch of all starts 
 long as no pixel box cuts in; the paper has none.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

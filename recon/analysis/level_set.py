@@ -37,8 +37,6 @@ is measured.  Without them the same projection removes rounding errors, of image
 Shapes: x, u (n, d), y (n,) in {0, 1}, a (n,), theta (d + 1,) with the bias last; float64.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -9,8 +9,6 @@
 What the functions need is a table of the reference.  The algorithms themselves are one a file.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -6,8 +6,6 @@ By the implicit function theorem dl/dx = −∂_x ⟨∇_θ E(x, y; θ), p⟩ at
 al. 2020).  Of the affine network both θ(x) and p are had exactly.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -6,8 +6,6 @@
 or refused in one sentence, or of this package's own networks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps

@@ -1,7 +1,5 @@
 """The doors of attacks on gradients; see `recon.attacks.door`.  score: −‖g(x̂) − g‖/‖g‖, unless it says otherwise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

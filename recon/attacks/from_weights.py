@@ -1,7 +1,5 @@
 """The doors of attacks on trained weights; see `recon.attacks.door`."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 

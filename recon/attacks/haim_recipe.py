@@ -8,8 +8,6 @@ reference's own: train with `recon.training.reference.FlowSettings`.  On weights
 diverge; `recipe_attack` has the step size in x as an argument.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -20,8 +20,6 @@ weight has a step size of its own and the span is bent; dividing the columns of 
 the start is unknown and not gone its noise fills the span: `matched_filter` looks for what a feature has of its own.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

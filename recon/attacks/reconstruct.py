@@ -1,7 +1,5 @@
 """From a start to a reconstruction: every attack runs here, and stops by its own energy and budget alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Protocol
 

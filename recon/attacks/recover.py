@@ -3,8 +3,6 @@
 Every decision is made by the attack's own energy or by what a candidate contributes to it.  No image enters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -15,8 +15,6 @@ W has n_out rows, K as many as the kernel has weights.  Everything is built from
 position p reads, any kernel, stride and padding.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Generator
 from dataclasses import dataclass

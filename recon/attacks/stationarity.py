@@ -14,8 +14,6 @@ Two forms of the same number, chosen layer by layer by their cost (m images, lay
     Gram     ‖W‖² − 2 Σ c_i ⟨δ_i, z_i⟩ + cᵀ (δδᵀ ⊙ hhᵀ) c: four of m²·(a or b), nothing of the size of W.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

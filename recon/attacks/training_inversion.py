@@ -5,8 +5,6 @@ unknowns, and Gauss–Newton solves them: a column of the Jacobian is one more n
 The adversary sees whether it worked: ‖θ(x̂) − θ*‖ is at rounding level, or it is not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

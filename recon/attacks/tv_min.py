@@ -7,8 +7,6 @@ kernel of the Jacobian to where its total variation is least, returns to h(x) = 
 gradient is explained to rounding throughout; everything that is chosen is chosen by the prior.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """CIFAR-10, from torchvision's files or from the pixel-exact subset file: the same images under the same indices."""
 
-from __future__ import annotations
-
 import hashlib
 import zipfile
 from pathlib import Path

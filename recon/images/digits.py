@@ -1,7 +1,5 @@
 """Handwritten digits: scikit-learn's small ones, which need no download, and MNIST with its fashionable twin."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

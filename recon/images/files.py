@@ -1,7 +1,5 @@
 """Where the files of a pool lie: the reader's data folder, the cache of downloads, torchvision's data sets."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import socket

@@ -1,8 +1,6 @@
 """Square patches of the photographs that scikit-learn and scikit-image ship: the pool that is always there, and the
 same scenes at full resolution, for images of several numbers of pixels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import as_file

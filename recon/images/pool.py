@@ -1,7 +1,5 @@
 """One pool of images, with everything an experiment may ask of it: its shape and classes travel with it."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence

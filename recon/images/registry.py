@@ -1,7 +1,5 @@
 """The pools of images by name: where `--data` and every experiment get theirs from."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

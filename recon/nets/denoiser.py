@@ -1,7 +1,5 @@
 """A small U-Net that takes noise off photographs: the prior of `companion.chapters.weights_leak.separation_prior`."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

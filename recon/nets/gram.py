@@ -9,8 +9,6 @@ with + 1 for the bias, where there is one.  A convolution sums over the position
 are small, and are formed.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

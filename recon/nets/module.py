@@ -1,7 +1,5 @@
 """Any `torch.nn.Module` as a function of its parameters, through torch.func."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

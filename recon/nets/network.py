@@ -4,8 +4,6 @@ A linear layer z = W h + b has ∇_W Φ(x_i) = δ_i h_iᵀ with h_i its input an
 come per-image gradients, their Gram matrices, the stationarity objective, and the linear systems of gradient attacks.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ step finds its own length: the outer iteration of eq. (7) and, on the logarithm 
 regime.  It keeps the best point as "accepted".  `SGD` and `Adam` take every step, whatever the energy: DecoReco's.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Protocol

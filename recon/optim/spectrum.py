@@ -1,7 +1,5 @@
 """What training wrote into a matrix of weights, and what is left of its random start: told apart by singular values."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -3,8 +3,6 @@
 A state is never changed in place: a step returns a new one, and whoever holds an older one may go on from there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

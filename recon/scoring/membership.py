@@ -13,8 +13,6 @@ exchangeable, every relabelling of them is as likely as the true one: shadows we
 of the area under the ROC curve is that of a permutation test.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

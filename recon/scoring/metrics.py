@@ -3,8 +3,6 @@
 Images are flat rows (m, d) in C H W order with values meant for [0, 1]; `shape` is (C, H, W), d = C H W.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -5,8 +5,6 @@ nearer to them than to images never seen.  An attack's number is therefore its e
 without any attack, and of the attack's own candidates against held-out images.
 """
 
-from __future__ import annotations
-
 import operator
 from dataclasses import dataclass
 

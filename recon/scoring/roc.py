@@ -3,8 +3,6 @@
 Weighted, so that a bootstrap is one call: weights (..., m) say how often each of the m scores counts.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

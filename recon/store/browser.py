@@ -1,7 +1,5 @@
 """Pages printed as PDF by the Chromium that a machine has."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Files that are whole or not there at all, and folders that one run has to itself."""
 
-from __future__ import annotations
-
 import glob
 import os
 import shutil

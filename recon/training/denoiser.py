@@ -9,8 +9,6 @@ for public images x_k and τ drawn evenly in its logarithm.  It minimises (1 + 1
 for all τ.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -9,8 +9,6 @@ coordinates in a subspace.  With δ_ik = σ'(z_ik) w2_k and h = σ(z) the Jacobi
 so that the Gauss–Newton matrix JᵀDJ/n + ω·I, D = diag σ'(f), is inverted by n × n systems (Woodbury).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Everything random comes from generators that are passed in.  Differentially private training is Opacus'.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

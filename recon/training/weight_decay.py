@@ -7,8 +7,6 @@ with logistic loss and margins m_i.  Unlike in the maximum-margin regime the ran
 minimiser's first layer lies in the span of the images, so for n < d everything happens there, in n coordinates.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor
