@@ -103,13 +103,15 @@ class Gradient(Generic[G]):
     loss: Loss = F.cross_entropy
 
     def __post_init__(self) -> None:
-        shapes, closed = self.network.shapes(), isinstance(self.network, ConvNet)
-        count = len(self.labels) if closed else 1
+        shapes = self.network.shapes()
+        count = len(self.labels) if isinstance(self.network, ConvNet) else 1
         if not (self.theta.keys() == self.gradients.keys() == shapes.keys()):
             raise ReconError(f"θ and its gradients must hold one tensor per parameter: {', '.join(shapes)}")
         for name, shape in shapes.items():
-            check_shape(name, self.theta[name], shape)
-            check_shape(f"the gradient of {name}", self.gradients[name], (count, *shape))
+            own, sent = (name, self.theta, shape), (f"the gradient of {name}", self.gradients, (count, *shape))
+            for what, tensors, wanted in (own, sent):
+                if tensors[name].shape != wanted:
+                    raise ReconError(f"{what} must have shape {wanted}, not {tuple(tensors[name].shape)}")
         if not all(torch.isfinite(tensor).all() for tensor in (*self.theta.values(), *self.gradients.values())):
             raise ReconError("θ and its gradients must be finite")
         if isinstance(self.network, ConvNet):
@@ -189,12 +191,6 @@ def _label_of(last: Tensor) -> Tensor:
     if len(negative) != 1 or not (last > 0).any():
         raise ReconError("the label cannot be read off the last bias: pass the labels of the images")
     return negative[0]
-
-
-def check_shape(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
-    """ReconError unless a tensor has this shape."""
-    if tensor.shape != shape:
-        raise ReconError(f"{name} must have shape {shape}, not {tuple(tensor.shape)}")
 
 
 def check_labels(labels: Tensor, classes: int) -> None:

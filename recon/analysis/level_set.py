@@ -14,21 +14,17 @@ The last is linear in u, with coefficients that are never 0: over every a lies a
 h″(a) = −1/(a(1 − a)²), with h(0) = 0 and h(1) = −∞.  So H = Σ h(a_i) ≥ C is convex.
 
 Rays.  For c ≥ 0 let e(a) have the entries c a_i / Σ_{y=1} a where y_i = 1, and 0 elsewhere (c < 0: labels swapped).
-Along e + λ (a − e), λ > 0, the first equation holds, and every entry grows with λ.  H is concave there, and −∞ in the
-end: from any point with H ≥ C, exactly one point further out is in A (`outward`), and it depends continuously on where
-one starts.  The points of A from which H falls outwards, its far side, are left where they are.  So the far side is the
-continuous image of a convex set: connected.
+From any point with H ≥ C, exactly one point further out on the ray e + λ (a − e) is in A (`outward`), and it depends
+continuously on where one starts: the far side of A, from which H falls outwards, is connected.
 
-Detours.  Let a in A be on the near side, and v = 1 at one image of each label, 0 elsewhere.  In the quarter plane
-e + λ (a − e) + μ v, λ, μ ≥ 0, where H ≥ C is convex, its border is an arc of A from a, λ = 1 and μ = 0, to the far
-side, unless it meets λ = 0.  There H = H(e + μ v) ≤ 2 max h + n_c h(t), n_c being the number of images with the label
-of c's sign, t = min(|c|/n_c, a*) and a* = `PEAK` where h is largest: by Jensen's inequality the n_c − 1 images that v
-leaves alone, with one at h(0) = 0, have at most n_c h(τ) at their mean τ ≤ |c|/n_c, and h rises up to a*.  So:
+Detours.  Let v = 1 at one image of each label, 0 elsewhere.  In the quarter plane e + λ (a − e) + μ v, λ, μ ≥ 0, the
+border of H ≥ C is an arc of A from a to the far side, unless it meets λ = 0.  There H ≤ 2 max h + n_c h(t), n_c being
+the number of images with the label of c's sign, t = min(|c|/n_c, a*) and a* = `PEAK` where h is largest.
 
-Theorem.  If both labels occur and C > 2 max h + n_c h(t) (`sufficient`), the set is connected.
-
-2 max h = 2 W(1/e) = `LIMIT` cannot be less: let c = 0 and one label have one image, a_1 = Σ_{i>1} a_i.  h is
-subadditive, so H ≥ 2h(a_1), and where 2h(a_1) > C there is no point of A, which lies on both sides of that.
+Theorem.  If both labels occur and C > 2 max h + n_c h(t) (`sufficient`), the set is connected.  Its proof is in the
+book's chapter on landscapes.  2 max h = 2 W(1/e) = `LIMIT` cannot be less: let c = 0 and one label have one image,
+a_1 = Σ_{i>1} a_i.  h is subadditive, so H ≥ 2h(a_1), and there is no point of A where 2h(a_1) > C, on both sides of
+which it lies.
 
 `walk` follows the curve frame by frame.  With bounds on the pixels, of which the curve knows nothing, each frame is
 moved to the nearest point of the solution set inside the box (`SolutionSet.project`), and what that costs in continuity

@@ -136,10 +136,18 @@ def from_module(
     parameters = {name: p for name, p in module.named_parameters() if name in learned or not learned}
     before = {} if start is None else dict(start.named_parameters())
     total = KKTSystem.empty(len(x), x.device)
+
+    def gradient(chosen: list[nn.Parameter], image: Tensor, label: Tensor) -> Tensor:
+        """∇ φ (p,) with respect to these parameters."""
+        with torch.enable_grad():
+            phi = confidence((module(image) if answers is None else answers(module, image)).reshape(1, -1), label).sum()
+            found = torch.autograd.grad(phi, chosen, allow_unused=True, materialize_grads=True)
+        return torch.cat([g.detach().flatten() for g in found])
+
     for part in _parts({name: p.numel() for name, p in parameters.items()}, len(x) * x.element_size(), budget):
         chosen = [parameters[name] for name in part]
         moved = [parameters[name].detach() - (before[name].detach().to(x) if before else 0) for name in part]
-        rows = [_gradient(module, chosen, x[i : i + 1], y[i : i + 1], answers) for i in range(len(x))]
+        rows = [gradient(chosen, x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
         total = total + from_gradients(torch.stack(rows), torch.cat([each.flatten() for each in moved]))
     return total
 
@@ -150,21 +158,6 @@ def _direction(outputs: Tensor, labels: Tensor) -> Tensor:
         return (2 * labels - 1).to(outputs)[:, None].expand_as(outputs)
     true = torch.nn.functional.one_hot(labels, outputs.shape[-1]).bool()
     return true.to(outputs) - outputs.masked_fill(true, -torch.inf).softmax(-1)
-
-
-def _gradient(
-    module: nn.Module,
-    parameters: list[nn.Parameter],
-    x: Tensor,
-    y: Tensor,
-    answers: Callable[[nn.Module, Tensor], Tensor] | None,
-) -> Tensor:
-    """∇ φ (p,) of one image, with respect to these parameters."""
-    with torch.enable_grad():
-        logits = (module(x) if answers is None else answers(module, x)).reshape(1, -1)
-        found = torch.autograd.grad(confidence(logits, y).sum(), parameters, allow_unused=True)
-    parts = zip(found, parameters, strict=True)
-    return torch.cat([(torch.zeros_like(p) if g is None else g).detach().flatten() for g, p in parts])
 
 
 def _parts(sizes: dict[str, int], bytes_each: int, budget: int) -> Iterator[list[str]]:

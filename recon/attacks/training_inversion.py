@@ -16,28 +16,18 @@ from recon.attacks.gauss_newton import Dense, gauss_newton
 #: (images (S, d), labels (S,)) -> θ (S, p)
 Train = Callable[[Tensor, Tensor], Tensor]
 GAIN = 1e-3
+CHANGE = 1e-6  # of one pixel, for a column of the Jacobian
 
 
 @dataclass(frozen=True)
 class Retraining:
-    """θ(x) = θ* for an image x (d,) of one label; a system of `recon.attacks.gauss_newton`.  guess (d,): where it
-    starts · change: of one pixel, for a column of the Jacobian by forward differences."""
+    """θ(x) = θ* for an image x (d,) of one label; a system of `recon.attacks.gauss_newton`.  target: θ* (p,) ·
+    start (d,): a guess."""
 
     train: Train
-    theta_star: Tensor
+    target: Tensor
     label: int
-    guess: Tensor
-    change: float = 1e-6
-
-    @property
-    def start(self) -> Tensor:
-        """(d,)."""
-        return self.guess
-
-    @property
-    def target(self) -> Tensor:
-        """θ* (p,)."""
-        return self.theta_star
+    start: Tensor
 
     def _trained(self, x: Tensor) -> Tensor:
         return self.train(x, torch.full((len(x),), self.label, device=x.device))
@@ -47,10 +37,10 @@ class Retraining:
         return self._trained(x[None])[0]
 
     def linear(self, x: Tensor) -> Dense:
-        """∂θ/∂x (p, d), from d + 1 trained networks."""
-        moved = x + self.change * torch.eye(len(x), dtype=x.dtype, device=x.device)
+        """∂θ/∂x (p, d) by forward differences, from d + 1 trained networks."""
+        moved = x + CHANGE * torch.eye(len(x), dtype=x.dtype, device=x.device)
         theta = self._trained(torch.cat([x[None], moved]))
-        return Dense(((theta[1:] - theta[0]) / self.change).mT)
+        return Dense(((theta[1:] - theta[0]) / CHANGE).mT)
 
 
 @dataclass(frozen=True)
