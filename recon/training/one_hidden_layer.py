@@ -77,15 +77,13 @@ class HiddenObjective:
 
     def transposed(self, now: Pass, u: Tensor, theta: Tensor | None = None) -> Tensor:
         """Jᵀu (p,) for u (n,), plus ω θ where θ is given."""
-        width, n = now.h.shape[1], self.network.n_params
-        out = now.h.new_zeros(n) if theta is None else self.weight_decay * theta
+        out = now.h.new_zeros(self.network.n_params) if theta is None else self.weight_decay * theta
         w1, b1, w2, b2 = self.parts(out)
         weighted = now.delta * u[:, None]
         w1.addmm_(weighted.mT, self.coordinates)
         b1.add_(weighted.sum(0))
         w2.addmv_(now.h.mT, u)
         b2.add_(u.sum())
-        assert len(w2) == width
         return out
 
     def times(self, now: Pass, v: Tensor) -> Tensor:
