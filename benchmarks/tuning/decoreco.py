@@ -23,8 +23,8 @@ from recon.images.registry import load_pool
 from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import one_to_one, padded
+from recon.training.inner_problem import DecaySettings, train_with_decay
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
-from recon.training.weight_decay import DecaySettings, train_with_decay
 
 WIDTH = 1000
 BASE = RecoverSettings(m=2, restarts=1, steps=600, scale_steps=60, layer_weights=(1.0, 1.0, 1.0))

@@ -32,7 +32,7 @@ from recon.released import Weights  # noqa: E402
 from recon.scoring.matching import match_counts  # noqa: E402
 from recon.store.checkpoints import Checkpoints  # noqa: E402
 from recon.training.denoiser import DenoiserSettings  # noqa: E402
-from recon.training.weight_decay import DecaySettings, train_with_decay  # noqa: E402
+from recon.training.inner_problem import DecaySettings, train_with_decay  # noqa: E402
 
 N, SIDE, WIDTH = 100, 16, 400
 DENOISER, ATTACK = DenoiserSettings(steps=500, step_size=2e-3), denoising.PriorSettings(orthogonal=15, free=45)

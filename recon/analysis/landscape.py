@@ -35,10 +35,8 @@ WORKING_COPIES = 24
 def mixed_starts(truth: Tensor, partition: Tensor, random: Tensor, lambda1: Tensor, lambda2: Tensor) -> Tensor:
     """Eq. (10) for all pairs of λ₁ (a,) and λ₂ (b,): images (..., n, d) -> starts (..., a, b, n, d)."""
     if not truth.shape == partition.shape == random.shape:
-        raise ReconError(
-            f"the three sets must have one shape, not {tuple(truth.shape)}, {tuple(partition.shape)}, "
-            f"{tuple(random.shape)}"
-        )
+        shapes = [tuple(images.shape) for images in (truth, partition, random)]
+        raise ReconError(f"the three sets must have one shape, not {shapes}")
     one, two = lambda1.to(truth)[:, None, None, None], lambda2.to(truth)[:, None, None]
     truth, partition, random = (images.unsqueeze(-3).unsqueeze(-3) for images in (truth, partition, random))
     return two * (one * truth + (1 - one) * partition) + (1 - two) * random

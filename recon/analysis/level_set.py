@@ -150,9 +150,7 @@ class Detour:
         """An angle soon after the far side begins; 0 for a point that lies on it."""
         if far_side(self.a, self.y, self.c):
             return 0.0
-        return 1.05 * _sign_change(
-            lambda angle: 1.0 - 2 * far_side(self._at(angle), self.y, self.c), 0.0, 0.95 * math.pi
-        )
+        return 1.05 * _sign_change(lambda t: 1.0 - 2 * far_side(self._at(t), self.y, self.c), 0.0, 0.95 * math.pi)
 
     def at(self, t: float) -> Tensor:
         """Of t in [0, 1]: a at 0, a point of the far side at 1; (n,)."""

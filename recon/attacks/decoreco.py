@@ -69,9 +69,7 @@ class DecoReco:
         if self.multipliers not in MULTIPLIERS:
             raise ReconError(f"unknown multipliers '{self.multipliers}': choose one of {', '.join(MULTIPLIERS)}")
         if self.multipliers_init.dim() != 2 or self.multipliers_init.shape[1] != m:
-            raise ReconError(
-                f"multipliers_init must have shape (starts, {m}), not {tuple(self.multipliers_init.shape)}"
-            )
+            raise ReconError(f"multipliers_init must have shape (S, {m}), not {tuple(self.multipliers_init.shape)}")
         if not (self.alpha > 0 and self.steps > 0):
             raise ReconError("alpha and steps must be positive")
         if self.multipliers == "log" and not (self.multipliers_init > 0).all():
@@ -81,10 +79,8 @@ class DecoReco:
         """State at x_init (S, m, d), with the restarts' multipliers."""
         start, m = x_init.shape[0], len(self.labels)
         if x_init.shape[1:] != (m, self.network.dim) or self.multipliers_init.shape[0] != start:
-            raise ReconError(
-                f"x_init {tuple(x_init.shape)} does not fit {len(self.multipliers_init)} starts of {m} candidates "
-                f"with {self.network.dim} numbers"
-            )
+            wanted = (len(self.multipliers_init), m, self.network.dim)
+            raise ReconError(f"x_init {tuple(x_init.shape)} does not fit starts, candidates and numbers {wanted}")
         raw = self.multipliers_init.log() if self.multipliers == "log" else self.multipliers_init
         accepted = unevaluated(x_init, multipliers=self.multipliers_init.clone())
         by_layer = accepted["energy"][:, None].repeat(1, self.network.depth)

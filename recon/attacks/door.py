@@ -132,9 +132,7 @@ def by_layers(gradient: AnyGradient, shape: Shape) -> Gradient:
         raise ReconError(f"layer by layer goes one image at a time, not {len(gradient.labels)}")
     found, names = as_convnet(network, shape)
     _check_loss(gradient, found.classes)
-    theta, gradients = (
-        {own: each[name] for own, name in names.items()} for each in (gradient.theta, gradient.gradients)
-    )
+    theta, gradients = ({own: d[name] for own, name in names.items()} for d in (gradient.theta, gradient.gradients))
     return Gradient(found, theta, gradient.labels, gradients)
 
 

@@ -115,7 +115,7 @@ def by_bilevel(
     network, depth, generator = weights.network, weights.network.depth, seeded(generator)
     if weights.y is None or weights.weight_decay <= 0 or depth > 2 or network.widths[-1] != 1:
         raise ReconError(
-            "the bilevel attack needs labels y in {0, 1}, the weight decay, and one logit with at most one hidden layer"
+            "the bilevel attack needs labels y, weight decay and one logit after at most one hidden layer"
         )
     settings = settings or RUNKEL[depth]
     low, high = settings.box

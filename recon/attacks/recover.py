@@ -101,9 +101,7 @@ def recover(
     scale = choose_scale(settings, lambda value: run(seeds[-1:], value, settings.scale_steps, None).energy.item())
     size = AT_ONCE_ON_CPU if theta_star.device.type == "cpu" else settings.restarts
     batches = [range(r, min(r + size, settings.restarts)) for r in range(0, settings.restarts, size)]
-    found = [
-        run([seeds[r] for r in batch], scale, settings.steps, f"restarts-{batch[0]}-{batch[-1]}") for batch in batches
-    ]
+    found = [run([seeds[r] for r in each], scale, settings.steps, f"restarts-{each[0]}-{each[-1]}") for each in batches]
     return pool(weights, found, None if space is None else space.basis, settings, scale)
 
 

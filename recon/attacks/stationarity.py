@@ -150,8 +150,6 @@ def _check(network: MLP, x: Tensor, c: Tensor, form: str, layer_weights: tuple[f
     if form not in FORMS:
         raise ReconError(f"unknown form '{form}': choose one of {', '.join(FORMS)}")
     if x.shape[-1] != network.dim or c.shape != x.shape[:-1]:
-        raise ReconError(
-            f"x {tuple(x.shape)} and coefficients {tuple(c.shape)} do not fit a net with {network.dim} inputs"
-        )
+        raise ReconError(f"x {tuple(x.shape)} and coefficients {tuple(c.shape)} do not fit {network.dim} inputs")
     if layer_weights is not None and len(layer_weights) != network.depth:
         raise ReconError(f"layer_weights must have {network.depth} numbers, not {len(layer_weights)}")

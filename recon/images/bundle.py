@@ -119,7 +119,7 @@ class Bundle:
             each = [(labels == label).nonzero().flatten()[:count] for label in classes]
             if any(len(found) < count for found in each):
                 raise ReconError(
-                    f"{count} images of every class are wanted, and there are {min(map(len, each))} of one"
+                    f"{count} images of every class are wanted; of one there are {min(map(len, each))}"
                 )
             return torch.cat(each).sort().values
 

@@ -112,15 +112,13 @@ def lbfgs(
     return LBFGSResult(at.theta, at.energy, norm, iteration, pairs.scale)
 
 
-def _backtrack(
-    value_and_grad: ValueAndGrad, at: Point, direction: Tensor, slope: Tensor, halvings: int
-) -> Point | None:
+def _backtrack(function: ValueAndGrad, at: Point, direction: Tensor, slope: Tensor, halvings: int) -> Point | None:
     """The first of η = 1, ½, ¼, … that lowers the energy enough; None without one."""
     least = at.energy.double() + 10 * torch.finfo(at.theta.dtype).eps * at.energy.double().abs()
     step = torch.ones_like(at.energy)
     for _ in range(halvings):
         theta = torch.addcmul(at.theta, step, direction)
-        energy, grad = value_and_grad(theta)
+        energy, grad = function(theta)
         if energy <= least + ARMIJO * step * slope:  # never where it is NaN
             return Point(theta, energy, grad)
         step = step / 2

@@ -44,9 +44,7 @@ def null_candidates(
     """
     if w1.dim() != 2 or any(x.dim() != 2 or x.shape[1] != w1.shape[1] for x in (train, others)) or m < 1:
         shapes = [tuple(x.shape) for x in (w1, train, others)]
-        raise ReconError(
-            f"w1, train and others must be rows of one length, not {shapes}, and {m} candidates are there to compare"
-        )
+        raise ReconError(f"w1, train and others must be rows of one length, not {shapes}, and m positive, not {m}")
     values, directions = right_singular(w1)
     directions = directions[values > 1e-6 * values.max().clamp_min(1e-30)].to(w1.dtype)
     basis = directions[: len(train)] if basis is None else basis

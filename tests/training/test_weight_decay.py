@@ -10,8 +10,7 @@ from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP
 from recon.optim.descent import Adam
 from recon.optim.subspace import Subspace, lifted, reduced
-from recon.training.inner_problem import Objective
-from recon.training.weight_decay import DecaySettings, train_with_decay
+from recon.training.inner_problem import DecaySettings, Objective, train_with_decay
 
 F64 = torch.float64
 

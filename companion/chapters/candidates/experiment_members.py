@@ -19,8 +19,8 @@ from recon.nets.mlp import MLP, three_layer
 from recon.optim.rng import named
 from recon.scoring.membership import intervals, lira, rmia
 from recon.scoring.roc import auc, true_rate
+from recon.training.inner_problem import DecaySettings, train_with_decay
 from recon.training.kkt import KKTSettings, train_to_kkt
-from recon.training.weight_decay import DecaySettings, train_with_decay
 
 
 class Metrics(Record):

@@ -27,7 +27,7 @@ from recon.released import Weights
 from recon.scoring.matching import one_to_one, target_decoy
 from recon.scoring.metrics import ncc
 from recon.training.denoiser import DenoiserSettings, mixtures, noisy, unit
-from recon.training.weight_decay import DecaySettings, train_with_decay
+from recon.training.inner_problem import DecaySettings, train_with_decay
 
 
 class Metrics(Record):
