@@ -87,14 +87,11 @@ class Weights(Generic[W]):
 
 @dataclass(frozen=True)
 class Gradient(Generic[G]):
-    """What an adversary of shared gradients sees: a network with its weights, and gradients.
-
-    network · theta: θ by name · labels: (B,) in 0 … classes − 1 · gradients: ∇_θ ℓ of *one* image each, named as θ,
-    each tensor with a leading dimension B · loss: ℓ.  Of a module it is one gradient, B = 1, that of the mean loss of
-    all images that `labels` (n,) belong to.
-    ReconError unless all tensors fit the network and are finite, and the labels of a `ConvNet` are whole numbers in
-    their range.
-    """
+    """What an adversary of shared gradients sees: a network with its weights, and gradients.  network · theta: θ by
+    name · labels: (B,) in 0 … classes − 1 · gradients: ∇_θ ℓ of *one* image each, named as θ, each tensor with a
+    leading dimension B · loss: ℓ.  Of a module it is one gradient, B = 1, that of the mean loss of all images that
+    `labels` (n,) belong to.  ReconError unless all tensors fit the network and are finite, and the labels of a
+    `ConvNet` are whole numbers in their range."""
 
     network: G
     theta: Params

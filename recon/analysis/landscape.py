@@ -141,9 +141,6 @@ class StationarityAttack:
         return {**self.descent.step(state, found.energy, found.grad_x), **kept}
 
 
-# ------------------------------------------------------------------------------- the landscape, without descending
-
-
 def bilevel_energy(released: Weights, x: Tensor) -> Tensor:
     """‖θ* − θ(x)‖² / ‖θ*‖² of affine nets retrained on x (S, n, r); (S,)."""
     theta = solve_affine(Objective.of(released), x).theta

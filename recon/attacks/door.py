@@ -85,9 +85,6 @@ def seeded(generator: Draws) -> torch.Generator:
     return generator or torch.Generator().manual_seed(0)
 
 
-# ---------------------------------------------------------------------------------------------- from any module
-
-
 def first_layer(weights: AnyWeights, shape: Shape) -> FirstLayer:
     """The dense layer that is given the whole image, and its start where that is known."""
     network, start = weights.network, weights.params_init

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -106,16 +106,12 @@ def by_gauss_newton(
         if isinstance(released.network, ConvNet):
             raise
         seed = int(torch.randint(2**31, (), generator=seeded(generator)))
-        solved = [by_hopping(ModuleSystem.of(_of_module(released), shape_or_prior, seed), settings or 0)]
+        system = ModuleSystem.of(cast(Gradient[ModuleNetwork], released), shape_or_prior, seed)
+        solved = [by_hopping(system, settings or 0)]
     else:
         solved = [gauss_newton(system) for system in systems]
     images = torch.cat([each.x for each in solved]).view(-1, *shape_or_prior)
     return _scored(released.to(torch.float64), images, {"energy": [each.energy for each in solved]})
-
-
-def _of_module(gradient: AnyGradient) -> Gradient[ModuleNetwork]:
-    assert isinstance(gradient.network, ModuleNetwork)
-    return Gradient(gradient.network, gradient.theta, gradient.labels, gradient.gradients, gradient.loss)
 
 
 @door(Needs("Imprint", Gradient, "no", "their number", "shape", "as the adversary made them: brightness in bins first"))

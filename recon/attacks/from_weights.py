@@ -114,9 +114,7 @@ def by_bilevel(
     weights = dense_weights(released, shape_or_prior).to(dtype=torch.float64)
     network, depth, generator = weights.network, weights.network.depth, seeded(generator)
     if weights.y is None or weights.weight_decay <= 0 or depth > 2 or network.widths[-1] != 1:
-        raise ReconError(
-            "the bilevel attack needs labels y, weight decay and one logit after at most one hidden layer"
-        )
+        raise ReconError("the bilevel attack needs labels y, weight decay and one logit after at most one hidden layer")
     settings = settings or RUNKEL[depth]
     low, high = settings.box
     drawn = torch.rand(len(weights.y), network.dim, generator=generator, dtype=torch.float64)

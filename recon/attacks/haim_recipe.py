@@ -27,7 +27,6 @@ from recon.released import Weights
 
 STEP_X, MOMENTUM, STEPS, CANDIDATES = 0.554917, 0.9, 50_000, 1000
 ALPHA, LAMBDA_MIN, STEP_MULTIPLIERS, TUNED_SCALE = 19.14455, 0.498303, 1e-4, 8.857493e-4
-STEP_SIZES = (0.5, 0.05, 0.005, 0.0005)  # tried on weights of another size
 PRECISIONS = {"float32": "highest", "bfloat16": "medium"}
 
 

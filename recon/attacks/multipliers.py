@@ -96,9 +96,6 @@ def multipliers(problem: KKTSystem, ridge: float = RIDGE) -> Multipliers:
     return Multipliers(values, score, (energy / problem.norm).clamp_min(0).sqrt().item())
 
 
-# ------------------------------------------------------------------------------------------------- the gradients
-
-
 def from_gradients(gradients: Tensor, target: Tensor) -> KKTSystem:
     """Of gradients g (N, p) and θ (p,)."""
     total = KKTSystem.empty(len(gradients), gradients.device)

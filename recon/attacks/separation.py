@@ -91,9 +91,7 @@ class SeparationSettings:
     first_rank, growth: of the stages, each `growth` times the one before; first_rank None for one stage · iterations:
     of a stage, at most (twice as many in the first) · exponent q, floor ε: of the contrast, for unit mean square ·
     restarts: from other rotations; the one with the lowest contrast is the answer, the others measure its stability.
-
-    Tuned on networks trained on other images than any that are reported: benchmarks/separation_tuning.py.
-    """
+    Tuned on networks trained on other images than any that are reported: benchmarks/separation_tuning.py."""
 
     rank: int | None = None
     first_rank: int | None = 20
@@ -113,14 +111,11 @@ class SeparationSettings:
 
 @dataclass(frozen=True)
 class Separated:
-    """r sources, most contributing first, each with both signs.
-
-    x_hat (2r, d): the sources, root mean square `PIXEL_STD`, then the same negated, since a mixture does not tell the
-    sign · mixing (h, r): W1 − W1(0) ≈ mixing @ x_hat[:r] · basis (r, d): orthonormal, the span searched ·
-    sparsity (r,): minus the contrast, larger is sparser · stability (r,) in [0, 1]: mean over the other restarts of
-    the largest |cos| with a source there, NaN for one restart · share (r,): ‖a_k‖ ‖x_k‖ / ‖W1 − W1(0)‖ ·
-    contrast (restarts,): mean over the sources.
-    """
+    """r sources, most contributing first, each with both signs.  x_hat (2r, d): the sources, root mean square
+    `PIXEL_STD`, then the same negated, since a mixture does not tell the sign · mixing (h, r): W1 − W1(0) ≈ mixing @
+    x_hat[:r] · basis (r, d): orthonormal, the span searched · sparsity (r,): minus the contrast, larger is sparser ·
+    stability (r,) in [0, 1]: mean over the other restarts of the largest |cos| with a source there, NaN for one restart
+    · share (r,): ‖a_k‖ ‖x_k‖ / ‖W1 − W1(0)‖ · contrast (restarts,): mean over the sources."""
 
     x_hat: Tensor
     mixing: Tensor

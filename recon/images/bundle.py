@@ -118,9 +118,7 @@ class Bundle:
         def rows(labels: Tensor) -> Tensor:
             each = [(labels == label).nonzero().flatten()[:count] for label in classes]
             if any(len(found) < count for found in each):
-                raise ReconError(
-                    f"{count} images of every class are wanted; of one there are {min(map(len, each))}"
-                )
+                raise ReconError(f"{count} images of every class are wanted; of one there are {min(map(len, each))}")
             return torch.cat(each).sort().values
 
         chosen = [rows(labels) for labels in (self.train_labels, self.init_labels, self.held_out_labels)]

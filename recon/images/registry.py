@@ -33,10 +33,8 @@ def load_pool(source: str = "auto", root: str | Path | None = None) -> ImagePool
         return REGISTRY[FOLDER](path)
     if source not in SOURCES or source == FOLDER:
         raise ReconError(f"unknown data source '{source}': choose one of {', '.join(SOURCES)}")
-    return _cifar10_or_photos(root) if source == "auto" else REGISTRY[source](root)
-
-
-def _cifar10_or_photos(root: str | Path | None) -> ImagePool:
+    if source != "auto":
+        return REGISTRY[source](root)
     try:
         return REGISTRY["cifar10"](root)
     except ReconError as unreachable:

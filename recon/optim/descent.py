@@ -8,20 +8,11 @@ regime.  It keeps the best point as "accepted".  `SGD` and `Adam` take every ste
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from recon.optim.tree import State, chosen, dot, keep, rows, unevaluated
-
-
-class Optimiser(Protocol):
-    """A descent scheme; see the module."""
-
-    def init(self, x: Tensor) -> State: ...
-
-    def step(self, state: State, energy: Tensor, grad: Tensor) -> State: ...
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,11 @@ from torch import Tensor
 
 
 def signal_rank(values: Tensor, shape: tuple[int, int]) -> int:
-    """How many singular values (k,), falling, of a matrix of this shape stand above the noise of its random start.
-
-    A matrix of independent entries of variance σ² with a rows and d columns, a ≤ d, r of whose directions are taken by
+    """How many singular values (k,), falling, of a matrix of this shape stand above the noise of its random start.  A
+    matrix of independent entries of variance σ² with a rows and d columns, a ≤ d, r of whose directions are taken by
     something else, has its other singular values in σ (√(d−r) ± √(a−r)) (Marchenko & Pastur 1967).  σ is read off the
     smallest one, and r is the number of singular values above the upper edge, found by iteration from r = 0.  0 for a
-    matrix of zeros.
-    """
+    matrix of zeros."""
     a, d = sorted(shape)
     largest, smallest = values[0].item(), values[-1].item()
     if largest == 0:

@@ -160,13 +160,11 @@ def padded(x: Tensor, n: int) -> Tensor:
 
 
 def match_counts(x_hat: Tensor, images: Tensor, mean: Tensor, shape: Shape) -> Counts:
-    """How many of `images` (n, d) have a candidate of their own in x_hat (m, d), by each of our yardsticks.
-
-    Both are centred by `mean` (d,); shape: (C, H, W).  NCC compares them so, over the whole image or per channel; SSIM
-    compares x + mean, stretched to [0, 1], with the image.  One-to-one throughout, so that no candidate is counted
-    twice.  Fewer candidates than images are padded with zero rows.  A zero row is no candidate: SSIM leaves it out, or
-    it would be the mean image.
-    """
+    """How many of `images` (n, d) have a candidate of their own in x_hat (m, d), by each of our yardsticks.  Both are
+    centred by `mean` (d,); shape: (C, H, W).  NCC compares them so, over the whole image or per channel; SSIM compares
+    x + mean, stretched to [0, 1], with the image.  One-to-one throughout, so that no candidate is counted twice.  Fewer
+    candidates than images are padded with zero rows.  A zero row is no candidate: SSIM leaves it out, or it would be
+    the mean image."""
     filled = padded(x_hat, len(images))
     by_ncc, by_channel = (one_to_one(images, filled, metric, shape).score for metric in ("ncc", "ncc_channel"))
     shown, targets = rescale(x_hat[x_hat.any(1)] + mean), images + mean

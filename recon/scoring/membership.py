@@ -52,9 +52,6 @@ def rmia(phi: Tensor, shadows: Tensor, gamma: float = GAMMA) -> Tensor:
     return below.double() / max(len(phi) - 1, 1)
 
 
-# ------------------------------------------------------------------------------------------------------ statistics
-
-
 def guessed(n: int, others: int, allowed: int, rare: float = RARE) -> tuple[float, int]:
     """What a score that knows nothing accepts of n members above all but `allowed` of the others: the mean, and the
     count that at most a share `rare` of such scores exceed.

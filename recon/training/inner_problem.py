@@ -134,9 +134,6 @@ def solve_lbfgs(objective: Objective, x: Tensor, theta: Tensor, settings: LBFGSS
     return lbfgs(one_row, theta[0], settings).theta[None]
 
 
-# ------------------------------------------------------------------------------- to near stationarity, by Adam
-
-
 @dataclass(frozen=True)
 class DecaySettings:
     """weight_decay wd > 0 · steps of Adam, of size `step_size` at first, falling to `final` of it along a cosine."""
@@ -159,12 +156,10 @@ def train_with_decay(
     settings: DecaySettings,
     checkpoint: Checkpoint | None = None,
 ) -> Tensor:
-    """θ* (p,) by full-batch Adam on E from theta_init (p,); x (n, d), y (n,) in {0, 1}.
-
-    Where it comes to rest, weights are a sum over training images: ∇E = 0 means θ = Σ_i λ_i y_i ∇_θ Φ(x_i; θ) with
-    λ_i = σ(−m_i)/(n·wd) and margins m_i.  Unlike in the maximum-margin regime the random start fades in every layer.
-    What of the first layer lies outside the span of the images is left out where n < d: the decay would remove it.
-    """
+    """θ* (p,) by full-batch Adam on E from theta_init (p,); x (n, d), y (n,) in {0, 1}.  Where it comes to rest,
+    weights are a sum over training images: ∇E = 0 means θ = Σ_i λ_i y_i ∇_θ Φ(x_i; θ) with λ_i = σ(−m_i)/(n·wd) and
+    margins m_i.  Unlike in the maximum-margin regime the random start fades in every layer.  What of the first layer
+    lies outside the span of the images is left out where n < d: the decay would remove it."""
     small, inputs, start, lift = in_span(network, theta_init, x, keep_outside=False)
     objective, adam = Objective(small, y, settings.weight_decay), Adam(settings.step_size)
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from recon.errors import ReconError
 from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP, Params
-from recon.optim.descent import SGD, HeavyBall, Optimiser
+from recon.optim.descent import SGD, HeavyBall
 from recon.optim.loop import Checkpoint, LoopSettings, iterate
 from recon.optim.subspace import in_span
 from recon.optim.tree import State, unevaluated
@@ -79,7 +79,7 @@ class KKTSettings:
             raise ReconError(f"unknown training method '{self.method}': choose one of {', '.join(METHODS)}")
 
     @property
-    def optimiser(self) -> Optimiser:
+    def optimiser(self) -> HeavyBall | SGD:
         """What moves θ."""
         if self.method == "loss-scaled":
             return HeavyBall(self.step_size or 1.0, self.momentum, tol=self.goal, max_relative_step=self.relative_step)

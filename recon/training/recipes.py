@@ -237,12 +237,9 @@ def _augmented(x: Tensor, recipe: Recipe, shape: tuple[int, ...] | None, generat
     return images.flatten(1)
 
 
-Update = Callable[[Tensor, Tensor], None]
-
-
 def _optimiser(
     recipe: Recipe, module: nn.Sequential, n: int, generator: torch.Generator
-) -> tuple[Update, Callable[[], None]]:
+) -> tuple[Callable[[Tensor, Tensor], None], Callable[[], None]]:
     """One training step on a batch, and one of the step size's schedule."""
     kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
     momentum = {"momentum": recipe.momentum} if recipe.optimiser == "sgd" else {}
@@ -265,7 +262,7 @@ def _optimiser(
 
 def _private(
     recipe: Recipe, module: nn.Sequential, optimiser: torch.optim.Optimizer, n: int, generator: torch.Generator
-) -> Update:
+) -> Callable[[Tensor, Tensor], None]:
     """Opacus' clipping and noise, full batch, so that (ε, 1/(10 n)) holds after all steps by its RDP accountant.  Ghost
     clipping (Li et al. 2022): each image's gradient norm from what enters and leaves every layer, then one backward
     pass of the weighted losses.  n gradients, each as large as the network, are never made."""
