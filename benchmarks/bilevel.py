@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from timing import seconds, write
 
-from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
+from recon.attacks.bilevel import BilevelAttack
 from recon.attacks.reconstruct import reconstruct
 from recon.nets.mlp import affine, one_hidden
 from recon.optim.lbfgs import lbfgs
@@ -34,7 +34,7 @@ def toy(starts: int = 1):
 def batch_against_loop(starts: int = 25, steps: int = 20) -> dict:
     objective, x, theta_star = toy(starts)
     released = Weights(objective.network, theta_star, y=objective.y, weight_decay=WEIGHT_DECAY)
-    attack = BilevelAttack(released, AffineInner(), Woodbury())
+    attack = BilevelAttack(released)
     batch = seconds(lambda: reconstruct(attack, x, steps), repeat=2)
     loop = seconds(lambda: [reconstruct(attack, x[row : row + 1], steps) for row in range(starts)], repeat=2)
     return {"starts": starts, "seconds": {"batch": batch, "loop": loop}, "ratio_loop_over_batch": loop / batch}
@@ -47,7 +47,7 @@ def row_space_against_all_coordinates(width: int = 64, iterations: int = 30) -> 
     theta = objective.network.flatten(objective.network.init(torch.Generator().manual_seed(1)))[None]
     settings = replace(INNER, tol=0.0, max_iter=iterations)
     small = seconds(lambda: solve_lbfgs(objective, x, theta, settings))
-    full = seconds(lambda: lbfgs(lambda t: objective.value_and_grad(t, x), theta, settings))
+    full = seconds(lambda: lbfgs(lambda t: [v[0] for v in objective.value_and_grad(t[None], x)], theta[0], settings))
     return {"seconds": {"row_space": small, "all": full}, "ratio_all_over_row_space": full / small}
 
 

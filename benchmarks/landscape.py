@@ -16,7 +16,7 @@ import torch
 from timing import side_by_side, write
 
 from recon.analysis.landscape import WORKING_COPIES, mixed_starts, sweep_bilevel
-from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
+from recon.attacks.bilevel import BilevelAttack
 from recon.attacks.reconstruct import reconstruct
 from recon.nets.mlp import affine
 from recon.optim.descent import HeavyBall
@@ -51,7 +51,7 @@ def main() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as child:  # a peak of its own
         grown, assumed = child.submit(memory_of_a_batch).result()
     released, starts = problem()
-    attack = BilevelAttack(released, AffineInner(), Woodbury(), DESCENT)
+    attack = BilevelAttack(released, DESCENT)
     seconds = side_by_side(
         {
             "batch": lambda: sweep_bilevel(released, starts, STEPS, DESCENT),

@@ -21,7 +21,7 @@ from companion.chapters.common import ReleasedNet, match_table, nulls_of, train_
 from companion.chapters.separation.certainty import first_layer
 from companion.chapters.separation.experiment import fast_ica
 from recon.attacks.decoreco import half_and_half
-from recon.attacks.haim_recipe import STEP_SIZES, TUNED_SCALE, recipe_attack
+from recon.attacks.haim_recipe import TUNED_SCALE, recipe_attack
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.recover import RecoverSettings as DecoReco
 from recon.attacks.recover import recover
@@ -31,6 +31,7 @@ from recon.optim.spectrum import signal_span
 from recon.store.checkpoints import Checkpoints
 
 N, WIDTH, STEPS = 100, 1000, 600
+STEP_SIZES = (0.5, 0.05, 0.005, 0.0005)  # of the published recipe, tried on weights of another size
 
 
 def attacks(context: Context, released: ReleasedNet, shape: tuple[int, ...]) -> dict[str, Callable[[], Tensor]]:

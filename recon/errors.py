@@ -2,8 +2,6 @@
 
 
 class ReconError(ValueError):
-    """Bad usage or bad input.
-
-    The message is one clear sentence that says what is wrong and, where there is one, the mend.  The command line
-    prints it on stderr without a traceback and exits with code 2; library callers may catch it as a `ValueError`.
-    """
+    """Bad usage or bad input.  The message is one clear sentence that says what is wrong and, where there is one, the
+    mend.  The command line prints it on stderr without a traceback and exits with code 2; library callers may catch it
+    as a `ValueError`."""

@@ -6,7 +6,6 @@ would send) and `Gradient.received` (what came).
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -30,13 +29,10 @@ G = TypeVar("G", bound=ConvNet | ModuleNetwork, default=ConvNet)
 
 @dataclass(frozen=True)
 class Weights(Generic[W]):
-    """A released network.
-
-    network · theta_star: θ* (p,), or one per row (S, p) · theta_init: θ⁰ of the same shape, where it is known · y:
-    labels (n,) of the training images, where they are known · weight_decay: of the training, 0 for none · n_train:
-    number of the training images, where it is known.
-    ReconError unless θ* and θ⁰ fit the network and are finite.
-    """
+    """A released network.  network · theta_star: θ* (p,), or one per row (S, p) · theta_init: θ⁰ of the same shape,
+    where it is known · y: labels (n,) of the training images, where they are known · weight_decay: of the training, 0
+    for none · n_train: number of the training images, where it is known.  ReconError unless θ* and θ⁰ fit the network
+    and are finite."""
 
     network: W
     theta_star: Tensor
@@ -60,11 +56,8 @@ class Weights(Generic[W]):
 
     @staticmethod
     def of(module: nn.Module, start: nn.Module | None = None, **known: Any) -> Weights[ModuleNetwork]:
-        """Of any module, as it is in evaluation mode.
-
-        start: the module before it was trained · known: y, weight_decay, n_train.  ReconError where the start has other
-        parameters.
-        """
+        """Of any module, as it is in evaluation mode.  start: the module before it was trained · known: y,
+        weight_decay, n_train.  ReconError where the start has other parameters."""
         network = ModuleNetwork(deepcopy(module).eval() if module.training else module)
         before = None if start is None else {name: value.detach().clone() for name, value in start.named_parameters()}
         if before is not None and {n: tuple(v.shape) for n, v in before.items()} != network.shapes():
@@ -94,14 +87,11 @@ class Weights(Generic[W]):
 
 @dataclass(frozen=True)
 class Gradient(Generic[G]):
-    """What an adversary of shared gradients sees: a network with its weights, and gradients.
-
-    network · theta: θ by name · labels: (B,) in 0 … classes − 1 · gradients: ∇_θ ℓ of *one* image each, named as θ,
-    each tensor with a leading dimension B · loss: ℓ.  Of a module it is one gradient, B = 1, that of the mean loss of
-    all images that `labels` (n,) belong to.
-    ReconError unless all tensors fit the network and are finite, and the labels of a `ConvNet` are whole numbers in
-    their range.
-    """
+    """What an adversary of shared gradients sees: a network with its weights, and gradients.  network · theta: θ by
+    name · labels: (B,) in 0 … classes − 1 · gradients: ∇_θ ℓ of *one* image each, named as θ, each tensor with a
+    leading dimension B · loss: ℓ.  Of a module it is one gradient, B = 1, that of the mean loss of all images that
+    `labels` (n,) belong to.  ReconError unless all tensors fit the network and are finite, and the labels of a
+    `ConvNet` are whole numbers in their range."""
 
     network: G
     theta: Params
@@ -110,13 +100,15 @@ class Gradient(Generic[G]):
     loss: Loss = F.cross_entropy
 
     def __post_init__(self) -> None:
-        shapes, closed = self.network.shapes(), isinstance(self.network, ConvNet)
-        count = len(self.labels) if closed else 1
+        shapes = self.network.shapes()
+        count = len(self.labels) if isinstance(self.network, ConvNet) else 1
         if not (self.theta.keys() == self.gradients.keys() == shapes.keys()):
             raise ReconError(f"θ and its gradients must hold one tensor per parameter: {', '.join(shapes)}")
         for name, shape in shapes.items():
-            check_shape(name, self.theta[name], shape)
-            check_shape(f"the gradient of {name}", self.gradients[name], (count, *shape))
+            own, sent = (name, self.theta, shape), (f"the gradient of {name}", self.gradients, (count, *shape))
+            for what, tensors, wanted in (own, sent):
+                if tensors[name].shape != wanted:
+                    raise ReconError(f"{what} must have shape {wanted}, not {tuple(tensors[name].shape)}")
         if not all(torch.isfinite(tensor).all() for tensor in (*self.theta.values(), *self.gradients.values())):
             raise ReconError("θ and its gradients must be finite")
         if isinstance(self.network, ConvNet):
@@ -133,12 +125,10 @@ class Gradient(Generic[G]):
     def received(
         module: nn.Module, loss: Loss, gradients: Mapping[str, Tensor] | Sequence[Tensor], y: Tensor | None = None
     ) -> Gradient[ModuleNetwork]:
-        """What came from somebody with the same module: by name, or in the order of `module.parameters()`.
-
-        y (n,): labels of the images; without them it is taken to be of one image, whose label is read off the last
-        bias, ∂ℓ/∂b = p − e_y (Zhao et al. 2020).  ReconError where that has not exactly one negative entry, and for
-        tensors that do not fit.
-        """
+        """What came from somebody with the same module: by name, or in the order of `module.parameters()`.  y (n,):
+        labels of the images; without them it is taken to be of one image, whose label is read off the last bias,
+        ∂ℓ/∂b = p − e_y (Zhao et al. 2020).  ReconError where that has not exactly one negative entry, and for tensors
+        that do not fit."""
         network = ModuleNetwork(module)
         names = list(network.shapes())
         if not isinstance(gradients, Mapping):
@@ -174,7 +164,7 @@ class Gradient(Generic[G]):
         theta, gradients = ({k: v.to(dtype) for k, v in d.items()} for d in (self.theta, self.gradients))
         network: Any = self.network
         if isinstance(network, ModuleNetwork):  # its buffers go with it
-            network = ModuleNetwork(copy.deepcopy(network.module).to(dtype))
+            network = ModuleNetwork(deepcopy(network.module).to(dtype))
         return replace(self, network=network, theta=theta, gradients=gradients)
 
     def split(self) -> list[Gradient[G]]:
@@ -198,12 +188,6 @@ def _label_of(last: Tensor) -> Tensor:
     if len(negative) != 1 or not (last > 0).any():
         raise ReconError("the label cannot be read off the last bias: pass the labels of the images")
     return negative[0]
-
-
-def check_shape(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
-    """ReconError unless a tensor has this shape."""
-    if tensor.shape != shape:
-        raise ReconError(f"{name} must have shape {shape}, not {tuple(tensor.shape)}")
 
 
 def check_labels(labels: Tensor, classes: int) -> None:

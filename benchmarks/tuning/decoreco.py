@@ -23,8 +23,8 @@ from recon.images.registry import load_pool
 from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import one_to_one, padded
+from recon.training.inner_problem import DecaySettings, train_with_decay
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
-from recon.training.weight_decay import DecaySettings, train_with_decay
 
 WIDTH = 1000
 BASE = RecoverSettings(m=2, restarts=1, steps=600, scale_steps=60, layer_weights=(1.0, 1.0, 1.0))
@@ -54,7 +54,7 @@ def trained(images: Bundle, decay: tuple[float, int] | None) -> Weights:
     if decay is None:
         return Weights(network, train_to_kkt(network, images.train, images.y, theta, KKTSettings(600)).theta_star)
     settings = DecaySettings(*decay)
-    return Weights(network, train_with_decay(network, images.train, images.y, theta, settings).theta_star)
+    return Weights(network, train_with_decay(network, images.train, images.y, theta, settings))
 
 
 def scale_for(weights: Weights, settings: RecoverSettings, seed: int, first: float = 1e-2, most: int = 12) -> float:

@@ -32,7 +32,7 @@ from recon.released import Weights  # noqa: E402
 from recon.scoring.matching import match_counts  # noqa: E402
 from recon.store.checkpoints import Checkpoints  # noqa: E402
 from recon.training.denoiser import DenoiserSettings  # noqa: E402
-from recon.training.weight_decay import DecaySettings, train_with_decay  # noqa: E402
+from recon.training.inner_problem import DecaySettings, train_with_decay  # noqa: E402
 
 N, SIDE, WIDTH = 100, 16, 400
 DENOISER, ATTACK = DenoiserSettings(steps=500, step_size=2e-3), denoising.PriorSettings(orthogonal=15, free=45)
@@ -62,7 +62,7 @@ def main() -> None:
         public = at_side(context.pool.pixels(public_rows(everything, context)), SIDE).to(images.train)
         network = MLP((images.dim, WIDTH, WIDTH, 1))
         theta = network.flatten(network.init(context.stream("kkt.weights", 1), "small"))
-        theta = train_with_decay(network, images.train, images.y, theta, DecaySettings(1e-3, 600)).theta_star
+        theta = train_with_decay(network, images.train, images.y, theta, DecaySettings(1e-3, 600))
         layer = FirstLayer.of(Weights(network, theta))
         sources = separate(layer, images.shape, SeparationSettings(), context.stream("separation.attack"))
         for name, change in TRIED.items():

@@ -5,8 +5,6 @@ joint Jacobian ∂h/∂x of `recon.attacks.gradient_system`, the entries of the 
 known under noise.  An adversary can compute all of it at an image of their own that has the gradient.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,11 +28,9 @@ class Rank:
 
 
 def numerical_rank(system: Stacked) -> Rank:
-    """Eigenvalues of the smaller Gram matrix above τ = ε · trace, ε = 2.2e-16.
-
-    So singular values count down to √τ, about 1e-6 of the largest.  If Gram − τI has a Cholesky factor they all do;
-    else they are computed, by a dense eigensolver on at most min(rows, unknowns).
-    """
+    """Eigenvalues of the smaller Gram matrix above τ = ε · trace, ε = 2.2e-16.  So singular values count down to √τ,
+    about 1e-6 of the largest.  If Gram − τI has a Cholesky factor they all do; else they are computed, by a dense
+    eigensolver on at most min(rows, unknowns)."""
     gram = system.gram()
     threshold = np.finfo(np.float64).eps * np.trace(gram)
     try:
@@ -57,11 +53,8 @@ def security_metric(deficiencies: list[int]) -> int:
 
 @dataclass(frozen=True)
 class Determined:
-    """What a gradient fixes of an image, to first order, at that image.
-
-    rank: of the joint Jacobian, as `RowSpace` counts it · deficiency: rank − unknowns ≤ 0 · unread: entries (c·h·w,)
-    that no equation reads.
-    """
+    """What a gradient fixes of an image, to first order, at that image.  rank: of the joint Jacobian, as `RowSpace`
+    counts it · deficiency: rank − unknowns ≤ 0 · unread: entries (c·h·w,) that no equation reads."""
 
     rank: int
     deficiency: int
@@ -83,22 +76,10 @@ def determined(system: JointSystem, x: Tensor) -> Determined:
 
 
 def posterior_variance(gradient: Gradient, x: Tensor, sigma: float, prior: float = 1.0) -> Tensor:
-    """Variance of each entry of the image (c·h·w,), given its gradient with noise N(0, σ²) on every entry.
-
-    By the linear model at x (c·h·w,): diag((JᵀJ/σ² + I/prior)⁻¹), J the Jacobian of the whole gradient, `gradient_gram`
-    · prior: variance of an entry before the gradient is seen, 1/12 for U(0, 1).
-    """
+    """Variance of each entry of the image (c·h·w,), given its gradient with noise N(0, σ²) on every entry.  By the
+    linear model at x (c·h·w,): diag((JᵀJ/σ² + I/prior)⁻¹), J the Jacobian of the whole gradient, `gradient_gram` ·
+    prior: variance of an entry before the gradient is seen, 1/12 for U(0, 1)."""
     gram = gradient_gram(gradient, x)
     precision = gram / sigma**2
     precision.diagonal().add_(1 / prior)
     return torch.cholesky_inverse(torch.linalg.cholesky(precision)).diagonal()
-
-
-__all__ = [
-    "Determined",
-    "Rank",
-    "determined",
-    "numerical_rank",
-    "posterior_variance",
-    "security_metric",
-]

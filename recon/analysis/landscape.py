@@ -8,8 +8,6 @@ image.  In n + 1 coordinates instead of d = 3072 pixels the batch of all starts 
 long as no pixel box cuts in; the paper has none.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,7 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury, outer_energy
+from recon.attacks.bilevel import BilevelAttack, outer_energy
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.stationarity import stationarity
 from recon.errors import ReconError
@@ -37,20 +35,16 @@ WORKING_COPIES = 24
 def mixed_starts(truth: Tensor, partition: Tensor, random: Tensor, lambda1: Tensor, lambda2: Tensor) -> Tensor:
     """Eq. (10) for all pairs of λ₁ (a,) and λ₂ (b,): images (..., n, d) -> starts (..., a, b, n, d)."""
     if not truth.shape == partition.shape == random.shape:
-        raise ReconError(
-            f"the three sets must have one shape, not {tuple(truth.shape)}, {tuple(partition.shape)}, "
-            f"{tuple(random.shape)}"
-        )
+        shapes = [tuple(images.shape) for images in (truth, partition, random)]
+        raise ReconError(f"the three sets must have one shape, not {shapes}")
     one, two = lambda1.to(truth)[:, None, None, None], lambda2.to(truth)[:, None, None]
     truth, partition, random = (images.unsqueeze(-3).unsqueeze(-3) for images in (truth, partition, random))
     return two * (one * truth + (1 - one) * partition) + (1 - two) * random
 
 
 def in_span(released: Weights, space: Subspace) -> Weights:
-    """The affine bilevel problem in coordinates of the subspace; exact if it holds start and θ*.
-
-    theta_star (p,) or (S, p), the subspace's basis (r, d) or (S, r, d).  ReconError for any other network.
-    """
+    """The affine bilevel problem in coordinates of the subspace; exact if it holds start and θ*.  theta_star (p,) or
+    (S, p), the subspace's basis (r, d) or (S, r, d).  ReconError for any other network."""
     if released.network.depth != 1:
         raise ReconError("only the affine net's bilevel problem stays in the span of its images and θ*")
     network, theta = reduced(released.network, released.theta_star, space)
@@ -60,10 +54,8 @@ def in_span(released: Weights, space: Subspace) -> Weights:
 def sweep_bilevel(
     released: Weights, x_init: Tensor, steps: int, descent: HeavyBall, limit_bytes: int = 2**30
 ) -> Reconstruction:
-    """All starts x_init (S, n, d) of an affine net at once, θ* (p,) or one per start (S, p).
-
-    Each start descends in its own n + 1 coordinates; as many at a time as stay below `limit_bytes`.
-    """
+    """All starts x_init (S, n, d) of an affine net at once, θ* (p,) or one per start (S, p).  Each start descends in
+    its own n + 1 coordinates; as many at a time as stay below `limit_bytes`."""
     if descent.box is not None:
         raise ReconError("a pixel box does not fit into the coordinates of the span: leave it out")
     thetas = released.theta_star.expand(len(x_init), -1)
@@ -75,7 +67,7 @@ def sweep_bilevel(
         if count + 1 < dim:
             space = Subspace.spanned_by(start, thetas[rows, None, :-1], dtype=start.dtype)
         small = in_span(replace(released, theta_star=thetas[rows], theta_init=None), space)
-        attack = BilevelAttack(small, AffineInner(), Woodbury(), descent)
+        attack = BilevelAttack(small, descent)
         found = reconstruct(attack, space.reduce(start), steps, descent.tol, label="landscape")
         return replace(found, x_hat=space.lift(found.x_hat))
 
@@ -149,9 +141,6 @@ class StationarityAttack:
         return {**self.descent.step(state, found.energy, found.grad_x), **kept}
 
 
-# ------------------------------------------------------------------------------- the landscape, without descending
-
-
 def bilevel_energy(released: Weights, x: Tensor) -> Tensor:
     """‖θ* − θ(x)‖² / ‖θ*‖² of affine nets retrained on x (S, n, r); (S,)."""
     theta = solve_affine(Objective.of(released), x).theta
@@ -167,10 +156,8 @@ def stationarity_energy(
     network: MLP, theta_star: Tensor, x: Tensor, y: Tensor, layers: tuple[float, ...] | None = None
 ) -> Tensor:
     """min_{λ≥0} Σ_l ω_l ‖θ_l − Σ_i λ_i y_i ∇_{θ_l} Φ(x_i; θ*)‖² / Σ_l ω_l ‖θ_l‖² for images x (S, n, d); (S,).
-
     DecoReco's energy as a function of the images alone, as `bilevel_energy` is: λ is fitted, like θ(x).  layers: ω,
-    default the first alone.
-    """
+    default the first alone."""
     omega = torch.tensor(layers or first_layer(network), dtype=torch.float64, device=x.device)
     whole = omega @ layer_norms(network, {k: v.double() for k, v in network.unflatten(theta_star).items()})
     found = [certificate(network, theta_star, images, y, layer_weights=tuple(omega.tolist())) for images in x]
@@ -203,19 +190,3 @@ def curvature(
     u = radius * u / u.flatten(1).norm(dim=1)[:, None, None]
     found = energy(torch.cat([x[None], x + u.to(x), x - u.to(x)]))
     return (found[1:].sum() - 2 * directions * found[0]) / directions
-
-
-__all__ = [
-    "barrier",
-    "bilevel_energy",
-    "curvature",
-    "first_layer",
-    "StationarityAttack",
-    "in_chunks",
-    "in_span",
-    "inner_minima",
-    "mixed_starts",
-    "segment",
-    "stationarity_energy",
-    "sweep_bilevel",
-]

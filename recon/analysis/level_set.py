@@ -14,21 +14,17 @@ The last is linear in u, with coefficients that are never 0: over every a lies a
 h″(a) = −1/(a(1 − a)²), with h(0) = 0 and h(1) = −∞.  So H = Σ h(a_i) ≥ C is convex.
 
 Rays.  For c ≥ 0 let e(a) have the entries c a_i / Σ_{y=1} a where y_i = 1, and 0 elsewhere (c < 0: labels swapped).
-Along e + λ (a − e), λ > 0, the first equation holds, and every entry grows with λ.  H is concave there, and −∞ in the
-end: from any point with H ≥ C, exactly one point further out is in A (`outward`), and it depends continuously on where
-one starts.  The points of A from which H falls outwards, its far side, are left where they are.  So the far side is the
-continuous image of a convex set: connected.
+From any point with H ≥ C, exactly one point further out on the ray e + λ (a − e) is in A (`outward`), and it depends
+continuously on where one starts: the far side of A, from which H falls outwards, is connected.
 
-Detours.  Let a in A be on the near side, and v = 1 at one image of each label, 0 elsewhere.  In the quarter plane
-e + λ (a − e) + μ v, λ, μ ≥ 0, where H ≥ C is convex, its border is an arc of A from a, λ = 1 and μ = 0, to the far
-side, unless it meets λ = 0.  There H = H(e + μ v) ≤ 2 max h + n_c h(t), n_c being the number of images with the label
-of c's sign, t = min(|c|/n_c, a*) and a* = `PEAK` where h is largest: by Jensen's inequality the n_c − 1 images that v
-leaves alone, with one at h(0) = 0, have at most n_c h(τ) at their mean τ ≤ |c|/n_c, and h rises up to a*.  So:
+Detours.  Let v = 1 at one image of each label, 0 elsewhere.  In the quarter plane e + λ (a − e) + μ v, λ, μ ≥ 0, the
+border of H ≥ C is an arc of A from a to the far side, unless it meets λ = 0.  There H ≤ 2 max h + n_c h(t), n_c being
+the number of images with the label of c's sign, t = min(|c|/n_c, a*) and a* = `PEAK` where h is largest.
 
-Theorem.  If both labels occur and C > 2 max h + n_c h(t) (`sufficient`), the set is connected.
-
-2 max h = 2 W(1/e) = `LIMIT` cannot be less: let c = 0 and one label have one image, a_1 = Σ_{i>1} a_i.  h is
-subadditive, so H ≥ 2h(a_1), and where 2h(a_1) > C there is no point of A, which lies on both sides of that.
+Theorem.  If both labels occur and C > 2 max h + n_c h(t) (`sufficient`), the set is connected.  Its proof is in the
+book's chapter on landscapes.  2 max h = 2 W(1/e) = `LIMIT` cannot be less: let c = 0 and one label have one image,
+a_1 = Σ_{i>1} a_i.  h is subadditive, so H ≥ 2h(a_1), and there is no point of A where 2h(a_1) > C, on both sides of
+which it lies.
 
 `walk` follows the curve frame by frame.  With bounds on the pixels, of which the curve knows nothing, each frame is
 moved to the nearest point of the solution set inside the box (`SolutionSet.project`), and what that costs in continuity
@@ -36,8 +32,6 @@ is measured.  Without them the same projection removes rounding errors, of image
 
 Shapes: x, u (n, d), y (n,) in {0, 1}, a (n,), theta (d + 1,) with the bias last; float64.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -58,6 +52,7 @@ LIMIT = 0.5569290855221476
 PEAK = 0.21781170571980387  # a* = W(1/e) / (1 + W(1/e)), where h'(a*) = 0
 HALVINGS = 200  # of a bracket: more than a float64 has digits
 DETOUR = 0.25  # share of a curve's parameter that a detour takes
+FINER = 4  # times as many points, of which even ones are chosen
 ROUNDING = 1e-6  # by how much of its length a ray may miss a point of A that it starts from
 
 
@@ -141,12 +136,9 @@ def _sign_change(function: Callable[[float], float], low: float, high: float) ->
 
 @dataclass(frozen=True)
 class Detour:
-    """From a point a (n,) of A to its far side, in the quarter plane e + λ (a − e) + μ v.
-
-    v raises the images of each label with the largest a: half as many as the level allows, so that none comes near 1.
-    Of a point on the far side, the detour is that point.  ReconError where the arc meets λ = 0, which `sufficient`
-    excludes.
-    """
+    """From a point a (n,) of A to its far side, in the quarter plane e + λ (a − e) + μ v.  v raises the images of each
+    label with the largest a: half as many as the level allows, so that none comes near 1. Of a point on the far side,
+    the detour is that point.  ReconError where the arc meets λ = 0, which `sufficient` excludes."""
 
     a: Tensor
     y: Tensor
@@ -158,9 +150,7 @@ class Detour:
         """An angle soon after the far side begins; 0 for a point that lies on it."""
         if far_side(self.a, self.y, self.c):
             return 0.0
-        return 1.05 * _sign_change(
-            lambda angle: 1.0 - 2 * far_side(self._at(angle), self.y, self.c), 0.0, 0.95 * math.pi
-        )
+        return 1.05 * _sign_change(lambda t: 1.0 - 2 * far_side(self._at(t), self.y, self.c), 0.0, 0.95 * math.pi)
 
     def at(self, t: float) -> Tensor:
         """Of t in [0, 1]: a at 0, a point of the far side at 1; (n,)."""
@@ -201,12 +191,10 @@ class Detour:
 
 @dataclass(frozen=True)
 class ExplicitCurve:
-    """A continuous curve of training sets of one classifier, from `start` (n, d) to `end`, two such sets.
-
-    For t ≤ DETOUR a(t) is the start's `Detour`, for t ≥ 1 − DETOUR the end's, and in between the `outward` image of the
+    """A continuous curve of training sets of one classifier, from `start` (n, d) to `end`, two such sets.  For
+    t ≤ DETOUR a(t) is the start's `Detour`, for t ≥ 1 − DETOUR the end's, and in between the `outward` image of the
     straight segment between theirs; u(t) is the projection of (1 − t) u_start + t u_end on the fibre over a(t): closed
-    forms but for one root at every t.  y (n,), theta (d + 1,).  ReconError where the level is too low.
-    """
+    forms but for one root at every t.  y (n,), theta (d + 1,).  ReconError where the level is too low."""
 
     start: Tensor
     end: Tensor
@@ -239,13 +227,13 @@ class ExplicitCurve:
         share = (t - from_start) / (1 - from_start - to_end)
         return outward((1 - share) * first.at(1) + share * last.at(1), self.y, first.c, first.wanted)
 
-    def even_times(self, points: int, rounds: int = 4, finer: int = 4) -> list[float]:
+    def even_times(self, points: int) -> list[float]:
         """`points` times from 0 to 1 between which the curve goes about equally far."""
-        fine = np.linspace(0, 1, finer * (points - 1) + 1)
-        for _ in range(rounds):
+        fine = np.linspace(0, 1, FINER * (points - 1) + 1)
+        for _ in range(4):
             along = np.cumsum([0.0, *steps(self.at(t) for t in fine)])
             fine = np.interp(np.linspace(0, along[-1], len(fine)), along, fine)
-        return [0.0, *fine[finer:-finer:finer].tolist(), 1.0]
+        return [0.0, *fine[FINER:-FINER:FINER].tolist(), 1.0]
 
 
 def steps(points: Iterable[Tensor]) -> Iterator[float]:
@@ -265,13 +253,10 @@ Box = tuple[float, float]
 
 @dataclass(frozen=True)
 class Walk:
-    """`points` frames from one training set to another.
-
-    frames (points, k, d): the rows asked for · error (points,): ‖θ(X_t) − θ*‖ / ‖θ*‖ after training on each frame from
-    scratch; straight (points,): the same at equidistant places of the straight segment · step: the longest between
-    neighbouring frames, relative to the segment's; coarse: between every other frame: a jump would halve it · solved:
-    whether every projection converged.
-    """
+    """`points` frames from one training set to another.  frames (points, k, d): the rows asked for · error (points,):
+    ‖θ(X_t) − θ*‖ / ‖θ*‖ after training on each frame from scratch; straight (points,): the same at equidistant places
+    of the straight segment · step: the longest between neighbouring frames, relative to the segment's; coarse: between
+    every other frame: a jump would halve it · solved: whether every projection converged."""
 
     frames: Tensor
     error: Tensor
@@ -295,53 +280,32 @@ def walk(
     """From `start` (n, d) to `end` (n, d), two training sets of the classifier; `points` odd, so that every other frame
     includes the last.  shown: rows kept of each frame."""
     curve = ExplicitCurve(start, end, solution_set(released).y, released.theta_star, released.weight_decay)
-    measured = _Measured(released, (start, end), points)
-    frames, solved = [], True
-    for x, converged in _frames(curve, solution_set(released, box), points):
-        frames.append(x[shown].clone())
-        measured.add(x)
-        solved = solved and converged
-    straight = [retraining_error(released, start + t * (end - start)) for t in torch.linspace(0, 1, points).tolist()]
-    return Walk(
-        torch.stack(frames),
-        torch.tensor(measured.errors, dtype=start.dtype),
-        torch.tensor(straight, dtype=start.dtype),
-        *measured.steps(),
-        solved,
-    )
-
-
-def _frames(curve: ExplicitCurve, solutions: SolutionSet, points: int) -> Iterator[tuple[Tensor, bool]]:
-    """Frame after frame, at even distances along the explicit curve, and whether it was found."""
+    solutions = solution_set(released, box)
+    frames, errors, solved = [], [], True
+    before: list[Tensor] = []
+    single: list[float] = []  # steps
+    double: list[float] = []  # and those over every other frame
     for t in curve.even_times(points):
         found = solutions.project(curve.at(t))
-        yield found.x, found.converged
+        frames.append(found.x[shown].clone())
+        errors.append(retraining_error(released, found.x))
+        for gone, lengths in zip(reversed(before), (single, double), strict=False):
+            lengths.append(float((found.x - gone).norm()))
+        before = [*before[-1:], found.x]  # no more than three of them in memory
+        solved = solved and found.converged
+    straight = [retraining_error(released, start + t * (end - start)) for t in torch.linspace(0, 1, points).tolist()]
+    step = float((end - start).norm()) / (points - 1)
+    return Walk(
+        torch.stack(frames),
+        torch.tensor(errors, dtype=start.dtype),
+        torch.tensor(straight, dtype=start.dtype),
+        max(single) / step,
+        max(double) / (2 * step),
+        solved,
+    )
 
 
 def retraining_error(released: Weights, x: Tensor) -> float:
     """‖θ(x) − θ*‖ / ‖θ*‖ of the affine net trained on x (n, d) from scratch."""
     theta = solve_affine(Objective.of(released), x[None]).theta[0]
     return float((theta - released.theta_star).norm() / released.theta_star.norm())
-
-
-class _Measured:
-    """Of the frames so far, three of them in memory at a time."""
-
-    def __init__(self, released: Weights, ends: tuple[Tensor, Tensor], points: int) -> None:
-        self.released, self.straight = released, float((ends[1] - ends[0]).norm())
-        self.points = points
-        self.errors: list[float] = []
-        self.single: list[float] = []
-        self.double: list[float] = []
-        self._last: list[Tensor] = []
-
-    def add(self, x: Tensor) -> None:
-        self.errors.append(retraining_error(self.released, x))
-        for gone, found in zip(reversed(self._last), (self.single, self.double), strict=False):
-            found.append(float((x - gone).norm()))
-        self._last = [*self._last[-1:], x]
-
-    def steps(self) -> tuple[float, float]:
-        """Longest step and longest double step, relative to those of the straight segment."""
-        step = self.straight / (self.points - 1)
-        return max(self.single) / step, max(self.double) / (2 * step)

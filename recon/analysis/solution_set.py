@@ -51,11 +51,9 @@ def normal_matrix(x: Tensor, y: Tensor, theta: Tensor, free: Tensor | None = Non
 
 
 def solve_normal(x: Tensor, y: Tensor, theta: Tensor, free: Tensor | None, b: Tensor) -> Tensor:
-    """(J M Jᵀ)⁻¹ b, (d + 1,).
-
-    For 2n < d by Woodbury's identity: J M Jᵀ is diagonal plus rank 2n, and δ on the empty diagonal entry of the bias is
-    taken off again as one more rank.  Else, or where a pixel is clipped in all images, by Cholesky.
-    """
+    """(J M Jᵀ)⁻¹ b, (d + 1,).  For 2n < d by Woodbury's identity: J M Jᵀ is diagonal plus rank 2n, and δ on the empty
+    diagonal entry of the bias is taken off again as one more rank.  Else, or where a pixel is clipped in all images, by
+    Cholesky."""
     diagonal, half, x_bar = _normal_factors(x, y, theta, free)
     n, delta = len(x), diagonal[:-1].mean()
     if 2 * n >= len(theta) or diagonal[:-1].min() <= 1e-6 * delta:
@@ -96,11 +94,9 @@ def jacobian_dense(x: Tensor, y: Tensor, theta: Tensor) -> Tensor:
 
 
 def jacobian_rank(x: Tensor, y: Tensor, theta: Tensor) -> int:
-    """Rank of J: eigenvalues of J Jᵀ above τ = (d + 1) · ε · ‖J Jᵀ‖_F with ε = 2.2e-16.
-
-    J Jᵀ − τI has a Cholesky factor exactly if they all are, so the full rank d + 1 is seen without computing them.
-    Where it is full, the implicit function theorem makes the solution set a manifold of dimension n·d − rank around x.
-    """
+    """Rank of J: eigenvalues of J Jᵀ above τ = (d + 1) · ε · ‖J Jᵀ‖_F with ε = 2.2e-16.  J Jᵀ − τI has a Cholesky
+    factor exactly if they all are, so the full rank d + 1 is seen without computing them.  Where it is full, the
+    implicit function theorem makes the solution set a manifold of dimension n·d − rank around x."""
     matrix = normal_matrix(x, y, theta)
     tolerance = len(matrix) * torch.finfo(matrix.dtype).eps * float(torch.linalg.matrix_norm(matrix))
     identity = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
@@ -111,20 +107,13 @@ def jacobian_rank(x: Tensor, y: Tensor, theta: Tensor) -> int:
 
 @dataclass(frozen=True)
 class Projection:
-    """A point of the solution set.
-
-    x (n, d) · residual_norm: ‖F(x)‖₂ · iterations: linearisations · multipliers: u (d + 1,) with
-    x = clip(anchor + J(x)ᵀu) up to `optimality` (the largest deviation, in pixel units) · anchored: the anchor is
-    x_init, so x satisfies the conditions of a nearest point; False after a fallback, when x is feasible and near but
-    the last steps, not their sum, were minimal · converged: residual_norm ≤ tol · max(1, ‖θ*‖).
-    """
+    """A point of the solution set.  x (n, d) · residual_norm: ‖F(x)‖₂ · iterations: linearisations · multipliers: u
+    (d + 1,) with x = clip(anchor + J(x)ᵀu) · converged: residual_norm ≤ tol · max(1, ‖θ*‖)."""
 
     x: Tensor
     residual_norm: float
     iterations: int
     multipliers: Tensor
-    optimality: float
-    anchored: bool
     converged: bool
 
 
@@ -169,8 +158,7 @@ class SolutionSet:
         anchor = x_init.clamp(self.lower, self.upper)
         state = self._at(anchor, torch.zeros_like(self.theta))
         enough = settings.tol * max(1.0, float(self.theta.norm()))
-        anchored, iteration = True, 0
-        moved = 0.0  # a start that solves the equations is returned as it is
+        iteration, moved = 0, 0.0  # a start that solves the equations is returned as it is
         while iteration < settings.max_iter and not (state.norm <= enough and moved <= 1e-9):
             iteration += 1
             try:
@@ -182,16 +170,14 @@ class SolutionSet:
             if trial is None:
                 if not state.u.any():  # even a fresh Gauss–Newton step cannot lower ‖F‖
                     break
-                anchor, anchored = state.x, False
+                anchor = state.x
                 state = self._at(anchor, torch.zeros_like(self.theta))
                 continue
             moved = float((trial.x - state.x).abs().max())
             state = trial
             if progress:
                 progress(iteration, state.norm)
-        deviation = state.x - self._clip(self._wanted(state, state.u, anchor))
-        optimality = float(deviation.abs().max())
-        return Projection(state.x, state.norm, iteration, state.u, optimality, anchored, state.norm <= enough)
+        return Projection(state.x, state.norm, iteration, state.u, state.norm <= enough)
 
     def _at(self, x: Tensor, u: Tensor) -> _State:
         f = residual(x, self.y, self.theta, self.weight_decay)
@@ -212,8 +198,8 @@ class SolutionSet:
         return state.u - solve_normal(state.x, self.y, self.theta, free, mismatch)
 
     def _line_search(self, state: _State, u: Tensor, enough: float, anchor: Tensor) -> _State | None:
-        """The first of the steps 1, ½, … 1/128 from state.u to u that lowers ‖F‖ enough (Armijo) or keeps it ≤
-        `enough`."""
+        """The first of the steps 1, ½, … 1/128 from state.u to u that lowers ‖F‖ enough (Armijo) or keeps
+        it ≤ `enough`."""
         wanted_now, wanted_new = self._wanted(state, state.u, anchor), self._wanted(state, u, anchor)
         for step in (0.5**k for k in range(8)):
             x = self._clip(wanted_now + step * (wanted_new - wanted_now))

@@ -9,21 +9,12 @@
 What the functions need is a table of the reference.  The algorithms themselves are one a file.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recon.attacks.door import Candidates
-    from recon.attacks.from_gradients import (
-        by_cosine_tv,
-        by_dlg,
-        by_gauss_newton,
-        by_hybrid,
-        by_imprint,
-        by_rgap,
-    )
+    from recon.attacks.from_gradients import by_cosine_tv, by_dlg, by_gauss_newton, by_hybrid, by_imprint, by_rgap
     from recon.attacks.from_weights import (
         by_bilevel,
         by_decoreco,

@@ -132,11 +132,9 @@ def gradient_gram(gradient: Gradient, x: Tensor) -> Tensor:
 
 
 def label_counts(gradient: Gradient, n: int) -> Tensor:
-    """How many of n images have each label, (classes,) int64, from a mean gradient (B = 1).
-
-    The bias of the last layer has ∂ℓ/∂b_k = mean_i p_k(x_i) − count_k/n.  The probabilities are unknown; those of a
-    grey image stand in for them.  Rounded to whole numbers ≥ 0 that sum to n, largest remainders first.
-    """
+    """How many of n images have each label, (classes,) int64, from a mean gradient (B = 1).  The bias of the last layer
+    has ∂ℓ/∂b_k = mean_i p_k(x_i) − count_k/n.  The probabilities are unknown; those of a grey image stand in for them.
+    Rounded to whole numbers ≥ 0 that sum to n, largest remainders first."""
     network, theta = gradient.network, gradient.theta
     grey = torch.zeros(1, *network.shape).to(theta[network.last[0]])
     share = network(theta, grey).softmax(-1)[0] - gradient.gradients[network.last[1]][0]
@@ -150,9 +148,7 @@ def label_counts(gradient: Gradient, n: int) -> Tensor:
 @dataclass(frozen=True)
 class ModuleSystem:
     """h(x) = ∇_θ ℓ(x; y)/‖∇_θ ℓ‖, all parameters as one vector, for the n images of one gradient, x (n·c·h·w,).
-
-    gradient: in float64 · shape: of one image as the module takes it · seed: of the start.
-    """
+    gradient: in float64 · shape: of one image as the module takes it · seed: of the start."""
 
     gradient: Gradient[ModuleNetwork]
     shape: tuple[int, ...]
@@ -192,10 +188,8 @@ class ModuleSystem:
 
 def by_hopping(system: ModuleSystem, rounds: int, enough: float = 1e-20) -> Solved:
     """Gauss–Newton, and up to `rounds` times again from its result with noise added: basin hopping (Wales & Doye 1997).
-
     A result of lower energy ‖h(x) − h*‖² is kept, and the noise grows; else it shrinks.  It stops at energy ≤ `enough`.
-    It goes by the energy alone, which the adversary sees.
-    """
+    It goes by the energy alone, which the adversary sees."""
     best, size = gauss_newton(system, steps=FIRST_STEPS), FAINT / 2
     generator = torch.Generator().manual_seed(system.seed + 1)
     for _ in range(rounds):
@@ -215,6 +209,3 @@ def by_cosine(system: ModuleSystem, steps: int, step_size: float = 0.01) -> Tens
     attack = GradientMatching(system.gradient, steps, Descent(step_size), whole=True, image=system.shape)
     start = system.start.view(1, -1, math.prod(system.shape))
     return reconstruct(attack, start, steps, label="cosine").x_hat.flatten()
-
-
-__all__ = ["BatchSystem", "ModuleSystem", "by_cosine", "by_hopping", "gradient_gram", "label_counts"]

@@ -23,8 +23,8 @@ from torch import Tensor
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
 from recon.optim.descent import HeavyBall
-from recon.optim.lbfgs import LBFGSResult, LBFGSSettings, lbfgs, one_row
-from recon.optim.subspace import Subspace, lifted, reduced
+from recon.optim.lbfgs import LBFGSResult, LBFGSSettings, lbfgs
+from recon.optim.subspace import Subspace, reduced
 from recon.optim.tree import State
 from recon.training.one_hidden_layer import HiddenObjective, Pass
 
@@ -59,47 +59,22 @@ class SpanWeights:
         params = dict(self.small.unflatten(self.theta))
         return self.small.flatten({**params, "w1": params["w1"] @ (self.basis @ basis.mT)})
 
-    def full(self) -> Tensor:
-        """θ (p,)."""
-        return lifted(self.network, self.theta, Subspace(self.basis))
+    def apart(self, theta: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """θ* = self held against θ in a basis Q: ‖θ* − θ‖² · θ − θ* in coordinates of Q (p',) · V⊥ (k, d), what of the
+        basis of θ* is outside Q."""
+        inside = theta - self.onto(basis)
+        outside = self.basis - (self.basis @ basis.mT) @ basis
+        hidden = (self.first.mT @ self.first * (outside @ outside.mT)).sum()  # ‖A*V⊥‖²
+        return inside.dot(inside) + hidden, inside, outside
 
     def distance(self, other: SpanWeights) -> float:
         """‖θ − θ'‖², summed over parameters."""
-        return float(Apart.between(self.onto, self, other.theta, other.basis).energy)
-
-
-@dataclass(frozen=True)
-class Apart:
-    """θ (in `basis` Q) held against θ*: energy ‖θ* − θ‖² · inside: θ − θ* in coordinates of Q (p',) · outside: V⊥
-    (k, d), what of the basis of θ* is outside Q."""
-
-    energy: Tensor
-    inside: Tensor
-    outside: Tensor
-
-    @staticmethod
-    def between(onto: Callable[[Tensor], Tensor], star: SpanWeights, theta: Tensor, basis: Tensor) -> Apart:
-        """star: θ* · onto: its coordinates in a basis · theta, basis: the other."""
-        inside = theta - onto(basis)
-        outside = star.basis - (star.basis @ basis.mT) @ basis
-        hidden = (star.first.mT @ star.first * (outside @ outside.mT)).sum()  # ‖A*V⊥‖²
-        return Apart(inside.dot(inside) + hidden, inside, outside)
-
-
-Inverse = Callable[[HiddenObjective, Pass, LBFGSResult], Callable[[Tensor], Tensor]]
-
-
-def gauss_newton_inverse(objective: HiddenObjective, now: Pass, _: LBFGSResult) -> Callable[[Tensor], Tensor]:
-    """[JᵀDJ/n + ω·I]⁻¹, the Gauss–Newton part of ∇²E: positive definite at every θ, also where ReLU minimisers sit on
-    kinks and ∇²E is indefinite."""
-    return objective.gauss_newton(now)
+        return float(self.apart(other.theta, other.basis)[0])
 
 
 def _mixed(objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor) -> tuple[Tensor, Tensor]:
-    """∂_x ⟨∇_θ E, p⟩ in coordinates (n, r), for p (p',) inside the span; and r δ/n (n, m), for what is outside.
-
-    With t = C p_w1ᵀ + p_b1:  M = (1/n)[σ'(f) (Jp) δ + r (σ''(z) w2 t + σ'(z) p_w2)],  the result M A + (r δ/n) p_w1.
-    """
+    """∂_x ⟨∇_θ E, p⟩ in coordinates (n, r), for p (p',) inside the span; and r δ/n (n, m), for what is outside.  With
+    t = C p_w1ᵀ + p_b1:  M = (1/n)[σ'(f) (Jp) δ + r (σ''(z) w2 t + σ'(z) p_w2)],  the result M A + (r δ/n) p_w1."""
     n = len(objective.y)
     p1, pb, p2, _ = objective.parts(p)
     w1, b1, w2, _ = objective.parts(theta)
@@ -117,7 +92,7 @@ STALLED = 1e-7  # a proposal nearer than this to the accepted images, relatively
 
 def _carried(found: LBFGSResult, basis: Tensor) -> State:
     """What the inner solver takes to the next outer iteration."""
-    return {"theta": found.theta, "basis": basis[None], "scale": found.scale}
+    return {"theta": found.theta[None], "basis": basis[None], "scale": found.scale[None]}
 
 
 @dataclass(frozen=True)
@@ -125,15 +100,17 @@ class SpanAttack:
     """Eq. (7) for one start: L-BFGS warm-started in the row space of x, a hypergradient in closed form, a descent step.
 
     star: θ* · y: labels (n,) of the training images · weight_decay: of the training · theta_0: x's basis (n, d) ->
-    coordinates (p',) of the inner start θ⁰ in it · inverse: how [∇²E]⁻¹ is applied · first, next: of the inner solver
-    before and during the outer loop · descent: of x.  Sees its own x and the release, nothing else.
+    coordinates (p',) of the inner start θ⁰ in it · first, next: of the inner solver before and during the outer loop ·
+    descent: of x.  Sees its own x and the release, nothing else.
+
+    [∇²E]⁻¹ is that of its Gauss–Newton part: positive definite at every θ, also where ReLU minimisers sit on kinks and
+    ∇²E is indefinite.
     """
 
     star: SpanWeights
     y: Tensor
     weight_decay: float
     theta_0: Callable[[Tensor], Tensor]
-    inverse: Inverse = gauss_newton_inverse
     first: LBFGSSettings = LBFGSSettings(max_iter=600)
     next: LBFGSSettings = LBFGSSettings(max_iter=10, halvings=20)
     descent: HeavyBall = HeavyBall()
@@ -169,8 +146,8 @@ class SpanAttack:
         """The inner problem at x (n, d) from where `inner` is; energy (1,) and hypergradient (1, n, d)."""
         basis = self.basis_of(x)
         before = SpanWeights(self.star.network, inner["theta"][0], inner["basis"][0])
-        found = self.solved(x, basis, before.onto(basis), self.next, inner["scale"])
-        energy, grad = self.energy_and_grad(x, basis, found)
+        found = self.solved(x, basis, before.onto(basis), self.next, inner["scale"][0])
+        energy, grad = self.energy_and_grad(x, basis, found.theta)
         return _carried(found, basis), energy[None], grad[None]
 
     @staticmethod
@@ -186,14 +163,14 @@ class SpanAttack:
         self, x: Tensor, basis: Tensor, theta: Tensor, settings: LBFGSSettings, scale: Tensor | None = None
     ) -> LBFGSResult:
         """The inner problem at x (n, d), from coordinates theta (p',)."""
-        return lbfgs(one_row(self.objective(x, basis).value_and_grad), theta[None], settings, scale)
+        return lbfgs(self.objective(x, basis).value_and_grad, theta, settings, scale)
 
-    def energy_and_grad(self, x: Tensor, basis: Tensor, found: LBFGSResult) -> tuple[Tensor, Tensor]:
-        """‖θ* − θ(x)‖², a scalar, and its hypergradient (n, d), at an inner solution."""
-        objective, theta = self.objective(x, basis), found.theta[0]
+    def energy_and_grad(self, x: Tensor, basis: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """‖θ* − θ(x)‖², a scalar, and its hypergradient (n, d), at an inner solution (p',)."""
+        objective = self.objective(x, basis)
         now = objective.at(theta)
-        apart = Apart.between(self.star.onto, self.star, theta, basis)
-        p = self.inverse(objective, now, found)(2 * apart.inside)
+        energy, apart, outside = self.star.apart(theta, basis)
+        p = objective.gauss_newton(now)(2 * apart)
         inside, weighted = _mixed(objective, theta, now, p)
-        grad = -inside @ basis + (2 / self.weight_decay) * (weighted @ self.star.first) @ apart.outside
-        return apart.energy, grad
+        grad = -inside @ basis + (2 / self.weight_decay) * (weighted @ self.star.first) @ outside
+        return energy, grad

@@ -24,7 +24,7 @@ from recon.optim.subspace import Subspace, reduced
 from recon.optim.tree import State, keep, unevaluated
 from recon.released import Weights
 
-MULTIPLIERS = ("log", "free", "unsigned")
+MULTIPLIERS = ("log", "free")
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class DecoReco:
     """Minimise the energy above over S restarts at once, each with m candidates.
 
     weights: θ* (p,) · labels (m,) in {−1, 1}, or class numbers for a net with K outputs · multipliers_init (S, m), in
-    units of λ · steps: length of the cosine schedule · multipliers: "log" (λ = e^ν, positive by itself), "free" (λ with
-    the penalty; the reference recipe) or "unsigned" (c itself, for regression with weight decay) · optimiser_x,
-    optimiser_multipliers: `Adam` or `SGD` · alpha: slope of the smoothed ReLU' · layer_weights: ω of `stationarity` ·
-    final: factor of both step sizes at the end, 1 for none · space: set where x are coordinates of images
+    units of λ · steps: length of the cosine schedule · multipliers: "log" (λ = e^ν, positive by itself) or "free" (λ
+    with the penalty; the reference recipe) · optimiser_x, optimiser_multipliers: `Adam` or `SGD` · alpha: slope of the
+    smoothed ReLU' · layer_weights: ω of `stationarity` · final: factor of both step sizes at the end, 1 for none ·
+    box_weight, lambda_min, lambda_weight: ω_box, λ_min, ω_λ · space: set where x are coordinates of images
     space.lift(x), so that the box means pixels.
     """
 
@@ -59,24 +59,17 @@ class DecoReco:
         """That of `weights`."""
         return self.weights.network
 
-    @property
-    def theta_star(self) -> Tensor:
-        """That of `weights`, (p,)."""
-        return self.weights.theta_star
-
     def __post_init__(self) -> None:
         check_released(self.weights)
-        m = len(self.labels)
-        if m == 0 or (self.network.widths[-1] == 1 and m % 2):
+        m, binary = len(self.labels), self.network.widths[-1] == 1
+        if m == 0 or (binary and m % 2):
             raise ReconError(f"the number of candidates must be even and positive, not {m}")
-        if self.network.widths[-1] == 1 and not torch.isin(self.labels, self.labels.new_tensor([-1, 1])).all():
+        if binary and not torch.isin(self.labels, self.labels.new_tensor([-1, 1])).all():
             raise ReconError("the candidates' labels must be −1 or 1")
         if self.multipliers not in MULTIPLIERS:
             raise ReconError(f"unknown multipliers '{self.multipliers}': choose one of {', '.join(MULTIPLIERS)}")
         if self.multipliers_init.dim() != 2 or self.multipliers_init.shape[1] != m:
-            raise ReconError(
-                f"multipliers_init must have shape (starts, {m}), not {tuple(self.multipliers_init.shape)}"
-            )
+            raise ReconError(f"multipliers_init must have shape (S, {m}), not {tuple(self.multipliers_init.shape)}")
         if not (self.alpha > 0 and self.steps > 0):
             raise ReconError("alpha and steps must be positive")
         if self.multipliers == "log" and not (self.multipliers_init > 0).all():
@@ -86,10 +79,8 @@ class DecoReco:
         """State at x_init (S, m, d), with the restarts' multipliers."""
         start, m = x_init.shape[0], len(self.labels)
         if x_init.shape[1:] != (m, self.network.dim) or self.multipliers_init.shape[0] != start:
-            raise ReconError(
-                f"x_init {tuple(x_init.shape)} does not fit {len(self.multipliers_init)} starts of {m} candidates "
-                f"with {self.network.dim} numbers"
-            )
+            wanted = (len(self.multipliers_init), m, self.network.dim)
+            raise ReconError(f"x_init {tuple(x_init.shape)} does not fit starts, candidates and numbers {wanted}")
         raw = self.multipliers_init.log() if self.multipliers == "log" else self.multipliers_init
         accepted = unevaluated(x_init, multipliers=self.multipliers_init.clone())
         by_layer = accepted["energy"][:, None].repeat(1, self.network.depth)
@@ -118,7 +109,7 @@ class DecoReco:
     def value_and_grad(self, x: Tensor, multipliers: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """(R by layer (S, L), energy (S,), ∂energy/∂x (S, m, d), ∂energy/∂λ (S, m))."""
         several = self.network.widths[-1] > 1
-        sign = torch.ones_like(multipliers) if several or self.multipliers == "unsigned" else self.labels
+        sign = torch.ones_like(multipliers) if several else self.labels
         found = stationarity(
             self.weights,
             x,
@@ -140,11 +131,9 @@ class DecoReco:
         return found.by_layer, energy, grad_x, grad_multipliers
 
     def restricted(self, space: Subspace) -> DecoReco:
-        """The same attack on coordinates (r,) in a subspace of the images.
-
-        R differs by the constant ‖w1 − w1 BᵀB‖², what no image in the span of B can explain.
-        """
-        network, theta_star = reduced(self.network, self.theta_star, space)
+        """The same attack on coordinates (r,) in a subspace of the images.  R differs by the constant ‖w1 − w1 BᵀB‖²,
+        what no image in the span of B can explain."""
+        network, theta_star = reduced(self.network, self.weights.theta_star, space)
         weights = replace(self.weights, network=network, theta_star=theta_star, theta_init=None)
         return replace(self, weights=weights, space=space)
 
@@ -163,10 +152,8 @@ def half_and_half(m: int, device: torch.device | str = "cpu", dtype: torch.dtype
 
 
 def image_span(weights: Weights) -> Subspace:
-    """What training added to the first layer, r ≥ 1 dimensions: nearly the span of the images.
-
-    `signal_span` of its weights; their first direction where nothing stands out.  Needs no image: θ* alone.
-    """
+    """What training added to the first layer, r ≥ 1 dimensions: nearly the span of the images.  `signal_span` of its
+    weights; their first direction where nothing stands out.  Needs no image: θ* alone."""
     check_released(weights)
     w = weights.params[weights.network.names[0][0]]
     span = signal_span(w)

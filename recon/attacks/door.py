@@ -6,13 +6,10 @@
 or refused in one sentence, or of this package's own networks.
 """
 
-from __future__ import annotations
-
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -22,22 +19,21 @@ from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet
 from recon.nets.converted import as_convnet, as_mlp, first_dense
-from recon.nets.mlp import MLP
+from recon.nets.mlp import MLP, Params
 from recon.nets.module import ModuleNetwork
 from recon.released import Gradient, Weights
 
 Shape = tuple[int, ...]
+Draws = torch.Generator | None
 AnyWeights = Weights | Weights[ModuleNetwork]
 AnyGradient = Gradient | Gradient[ModuleNetwork]
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """What an attack brings home.
-
-    images (m, *shape) · score (m,): of each, larger is better, by what the adversary sees · knows: what they used, in
-    words · diagnostics: what the attack says of itself, by name; never a measure against the truth.
-    """
+    """What an attack brings home.  images (m, *shape) · score (m,): of each, larger is better, by what the adversary
+    sees · knows: what they used, in words · diagnostics: what the attack says of itself, by name; never a measure
+    against the truth."""
 
     images: Tensor
     score: Tensor
@@ -50,11 +46,8 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Needs:
-    """What an attack asks for, in words.
-
-    title · released: the type · start, labels: whether θ⁰ and the labels are used · prior: what stands beside the
-    release · layers: of the network.
-    """
+    """What an attack asks for, in words.  title · released: the type · start, labels: whether θ⁰ and the labels are
+    used · prior: what stands beside the release · layers: of the network."""
 
     title: str
     released: type
@@ -66,36 +59,30 @@ class Needs:
 
 #: name of the function -> what it needs, in the order of the table
 NEEDS: dict[str, Needs] = {}
-P = ParamSpec("P")
+Attack = TypeVar("Attack", bound=Callable[..., Candidates])
 
 
-def door(needs: Needs) -> Callable[[Callable[P, Candidates]], Callable[P, Candidates]]:
+def door(needs: Needs) -> Callable[[Attack], Attack]:
     """Registers an attack with what it needs, and has it refuse another kind of release: ReconError."""
 
-    def registered(attack: Callable[P, Candidates]) -> Callable[P, Candidates]:
+    def registered(attack: Attack) -> Attack:
         NEEDS[attack.__name__] = needs
 
         @wraps(attack)
-        def checked(*args: P.args, **kwargs: P.kwargs) -> Candidates:
-            given = inspect.signature(attack).bind(*args, **kwargs).arguments["released"]
-            if not isinstance(given, needs.released):
-                wanted = needs.released.__name__
-                raise ReconError(
-                    f"{attack.__name__} takes {wanted}, such as {wanted}.of(module, …), not a {type(given).__name__}"
-                )
-            return attack(*args, **kwargs)
+        def checked(released: Any, *args: Any, **kwargs: Any) -> Candidates:
+            if not isinstance(released, needs.released):
+                name, wanted, given = attack.__name__, needs.released.__name__, type(released).__name__
+                raise ReconError(f"{name} takes {wanted}, such as {wanted}.of(module, …), not a {given}")
+            return attack(released, *args, **kwargs)
 
-        return checked
+        return checked  # type: ignore[return-value]
 
     return registered
 
 
-def seeded(generator: torch.Generator | None) -> torch.Generator:
+def seeded(generator: Draws) -> torch.Generator:
     """The generator, or one with seed 0."""
     return generator or torch.Generator().manual_seed(0)
-
-
-# ---------------------------------------------------------------------------------------------- from any module
 
 
 def first_layer(weights: AnyWeights, shape: Shape) -> FirstLayer:
@@ -109,44 +96,28 @@ def dense_weights(weights: AnyWeights, shape: Shape) -> Weights:
     """Of dense layers with ReLU between them, in the package's own order."""
     network = weights.network
     if isinstance(network, MLP):
-        return Weights(network, *_known(weights, weights.theta_star, weights.theta_init))
+        return _changed(weights, network, lambda theta: theta)
     dense, names = as_mlp(network, shape)
-
-    def in_order(vector: Tensor | None) -> Tensor | None:
-        if vector is None:
-            return None
-        theta = network.unflatten(vector)
-        return dense.flatten({own: theta[name] for own, name in names.items()})
-
-    star = in_order(weights.theta_star)
-    assert star is not None
-    return Weights(dense, *_known(weights, star, in_order(weights.theta_init)))
-
-
-def _known(weights: AnyWeights, star: Tensor, start: Tensor | None) -> tuple[Any, ...]:
-    return star, start, weights.y, weights.weight_decay, weights.n_train
+    return _changed(weights, dense, lambda theta: {own: theta[name] for own, name in names.items()})
 
 
 def one_logit(weights: AnyWeights, shape: Shape) -> Weights:
     """`dense_weights` of a binary classifier; of two outputs the second minus the first.  ReconError for more."""
     found = dense_weights(weights, shape)
-    widths, bias = found.network.widths, found.network.bias
+    widths, last = found.network.widths, [name for name in found.network.names[-1] if name]
     if widths[-1] > 2:
         raise ReconError(f"the attack inverts binary classifiers, and this network has {widths[-1]} outputs")
     if widths[-1] == 1:
         return found
-    network = MLP((*widths[:-1], 1), bias)
+    network = MLP((*widths[:-1], 1), found.network.bias)
+    return _changed(found, network, lambda theta: theta | {name: theta[name][1:] - theta[name][:1] for name in last})
 
-    def folded(vector: Tensor | None) -> Tensor | None:
-        if vector is None:
-            return None
-        theta = found.network.unflatten(vector)
-        last = filter(None, found.network.names[-1])
-        return network.flatten({**theta, **{name: theta[name][1:] - theta[name][:1] for name in last}})
 
-    star = folded(found.theta_star)
-    assert star is not None
-    return Weights(network, *_known(found, star, folded(found.theta_init)))
+def _changed(weights: AnyWeights, network: MLP, change: Callable[[Params], Params]) -> Weights:
+    """The weights of another network, whose θ* and θ⁰ are those of this one after a `change`."""
+    start = weights.params_init
+    theta = network.flatten(change(weights.params)), None if start is None else network.flatten(change(start))
+    return Weights(network, *theta, weights.y, weights.weight_decay, weights.n_train)
 
 
 def by_layers(gradient: AnyGradient, shape: Shape) -> Gradient:
@@ -158,9 +129,7 @@ def by_layers(gradient: AnyGradient, shape: Shape) -> Gradient:
         raise ReconError(f"layer by layer goes one image at a time, not {len(gradient.labels)}")
     found, names = as_convnet(network, shape)
     _check_loss(gradient, found.classes)
-    theta, gradients = (
-        {own: each[name] for own, name in names.items()} for each in (gradient.theta, gradient.gradients)
-    )
+    theta, gradients = ({own: d[name] for own, name in names.items()} for d in (gradient.theta, gradient.gradients))
     return Gradient(found, theta, gradient.labels, gradients)
 
 
@@ -174,18 +143,3 @@ def _check_loss(gradient: AnyGradient, classes: int) -> None:
         same = False
     if not same:
         raise ReconError("layer by layer, the loss must be the cross-entropy of whole labels")
-
-
-__all__ = [
-    "NEEDS",
-    "AnyGradient",
-    "AnyWeights",
-    "Candidates",
-    "Needs",
-    "by_layers",
-    "dense_weights",
-    "door",
-    "first_layer",
-    "one_logit",
-    "seeded",
-]

@@ -1,28 +1,17 @@
 """The doors of attacks on gradients; see `recon.attacks.door`.  score: −‖g(x̂) − g‖/‖g‖, unless it says otherwise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from recon.attacks.batches import ModuleSystem, by_hopping
-from recon.attacks.door import AnyGradient, Candidates, Needs, Shape, by_layers, door, seeded
+from recon.attacks.door import AnyGradient, Candidates, Draws, Needs, Shape, by_layers, door, seeded
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import (
-    COSINE_STEPS,
-    DLG_STEPS,
-    GEIPINGS,
-    PAPERS,
-    Descent,
-    cosine_tv,
-    dlg,
-    hybrid,
-)
+from recon.attacks.gradient_matching import COSINE_STEPS, DLG_STEPS, GEIPINGS, PAPERS, Descent, cosine_tv, dlg, hybrid
 from recon.attacks.gradient_system import JointSystem, relative_residual
 from recon.attacks.imprint import Imprint
 from recon.attacks.rgap import rgap
@@ -44,50 +33,27 @@ def _scored(gradient: AnyGradient, images: Tensor, about: Mapping[str, Any], kno
     return Candidates(images, score, knows, about)
 
 
-def _start(gradient: AnyGradient, shape: Shape, generator: torch.Generator | None) -> Tensor:
+def _start(gradient: AnyGradient, shape: Shape, generator: Draws) -> Tensor:
     """N(0, 1), (n, *shape)."""
     drawn = torch.randn(len(gradient.labels), *shape, generator=seeded(generator))
     return drawn.to(next(iter(gradient.theta.values())))
 
 
-@dataclass(frozen=True)
-class RGAPSettings:
-    """check: whether gradients of several images are refused."""
-
-    check: bool = True
-
-
 @door(Needs("R-GAP", Gradient, "no", "no", "shape", f"{CLOSED}; invertible activation"))
-def by_rgap(
-    released: AnyGradient,
-    shape_or_prior: Shape,
-    settings: RGAPSettings | None = None,
-    generator: torch.Generator | None = None,
-) -> Candidates:
-    """Layer by layer, the minimum-norm solution; see `recon.attacks.rgap`.  Nothing is drawn."""
+def by_rgap(released: AnyGradient, shape_or_prior: Shape, settings: None = None, generator: Draws = None) -> Candidates:
+    """Layer by layer, the minimum-norm solution; see `recon.attacks.rgap`.  Nothing is drawn, nothing to be set."""
     gradient = by_layers(released, shape_or_prior)
-    check = (settings or RGAPSettings()).check
-    images = torch.cat([rgap(each, check) for each in gradient.split()])
+    images = torch.cat([rgap(each) for each in gradient.split()])
     return _scored(released, images, {}, "the gradient and the weights")
-
-
-@dataclass(frozen=True)
-class DLGSettings:
-    """steps: outer ones of L-BFGS."""
-
-    steps: int = DLG_STEPS
 
 
 @door(Needs("DLG", Gradient, "no", "needed", "shape", "any, smooth"))
 def by_dlg(
-    released: AnyGradient,
-    shape_or_prior: Shape,
-    settings: DLGSettings | None = None,
-    generator: torch.Generator | None = None,
+    released: AnyGradient, shape_or_prior: Shape, settings: int | None = None, generator: Draws = None
 ) -> Candidates:
-    """Squared differences by L-BFGS from N(0, 1); see `recon.attacks.gradient_matching`."""
-    start = _start(released, shape_or_prior, generator)
-    images, history = dlg(released, start, (settings or DLGSettings()).steps)
+    """Squared differences by L-BFGS from N(0, 1), `DLG_STEPS` outer steps or as many as `settings` says; see
+    `recon.attacks.gradient_matching`."""
+    images, history = dlg(released, _start(released, shape_or_prior, generator), settings or DLG_STEPS)
     return _scored(released, images, {"history": history})
 
 
@@ -108,10 +74,7 @@ GEIPING = CosineSettings(whole=True, descent=GEIPINGS)  # as its authors do; pix
 
 @door(Needs("CosineTV", Gradient, "no", "needed", "shape", "any"))
 def by_cosine_tv(
-    released: AnyGradient,
-    shape_or_prior: Shape,
-    settings: CosineSettings | None = None,
-    generator: torch.Generator | None = None,
+    released: AnyGradient, shape_or_prior: Shape, settings: CosineSettings | None = None, generator: Draws = None
 ) -> Candidates:
     """Angles between gradients and total variation, by Adam from N(0, 1); see `recon.attacks.gradient_matching`.
     settings: `CHEN`, the default, or `GEIPING`."""
@@ -121,86 +84,43 @@ def by_cosine_tv(
     return _scored(released, found.x_hat.view_as(start), {"energy": found.energy, "history": found.history})
 
 
-@dataclass(frozen=True)
-class HybridSettings:
-    """share: of the published steps · whole, descent: as in `CosineSettings`."""
-
-    share: float = 1.0
-    whole: bool = False
-    descent: Descent = PAPERS
-
-
 @door(Needs("Hybrid", Gradient, "no", "needed", "shape", f"{CLOSED}; invertible activation"))
 def by_hybrid(
-    released: AnyGradient,
-    shape_or_prior: Shape,
-    settings: HybridSettings | None = None,
-    generator: torch.Generator | None = None,
+    released: AnyGradient, shape_or_prior: Shape, settings: float | None = None, generator: Draws = None
 ) -> Candidates:
-    """R-GAP, improved layer by layer by gradient matching; see `recon.attacks.gradient_matching`.  Nothing is drawn."""
-    s = settings or HybridSettings()
-    images = hybrid(by_layers(released, shape_or_prior), s.share, whole=s.whole, descent=s.descent)
-    return _scored(released, images, {})
-
-
-@dataclass(frozen=True)
-class GaussNewtonSettings:
-    """steps: linear systems, at most, of layers that have closed forms · hops: restarts with noise, of any other module
-    · peel: whether layers of full rank are solved first."""
-
-    steps: int = 30
-    hops: int = 0
-    peel: bool = True
+    """R-GAP, improved layer by layer by gradient matching; see `recon.attacks.gradient_matching`.  Nothing is drawn.
+    settings: share of the published steps, all of them by default."""
+    return _scored(released, hybrid(by_layers(released, shape_or_prior), settings or 1.0), {})
 
 
 @door(Needs("Gauss–Newton", Gradient, "no", "needed", "shape", "any, small; convolutions without bias in closed form"))
 def by_gauss_newton(
-    released: AnyGradient,
-    shape_or_prior: Shape,
-    settings: GaussNewtonSettings | None = None,
-    generator: torch.Generator | None = None,
+    released: AnyGradient, shape_or_prior: Shape, settings: int | None = None, generator: Draws = None
 ) -> Candidates:
     """All equations of all layers at once; see `recon.attacks.gradient_system` for one image of a network that has
-    closed forms, `recon.attacks.batches` for all else, from faint noise.  In float64."""
-    s, n = settings or GaussNewtonSettings(), len(released.labels)
+    closed forms, `recon.attacks.batches` for all else, from faint noise.  In float64.  settings: restarts of the latter
+    with noise, 0 by default."""
     try:
-        systems = [JointSystem.of(each, s.peel) for each in by_layers(released, shape_or_prior).split()]
+        systems = [JointSystem.of(each) for each in by_layers(released, shape_or_prior).split()]
     except ReconError:
         if isinstance(released.network, ConvNet):
             raise
         seed = int(torch.randint(2**31, (), generator=seeded(generator)))
-        solved = [by_hopping(ModuleSystem.of(_of_module(released), shape_or_prior, seed), s.hops)]
+        system = ModuleSystem.of(cast(Gradient[ModuleNetwork], released), shape_or_prior, seed)
+        solved = [by_hopping(system, settings or 0)]
     else:
-        solved = [gauss_newton(system, steps=s.steps) for system in systems]
-    images = torch.cat([each.x for each in solved]).view(n, *shape_or_prior)
+        solved = [gauss_newton(system) for system in systems]
+    images = torch.cat([each.x for each in solved]).view(-1, *shape_or_prior)
     return _scored(released.to(torch.float64), images, {"energy": [each.energy for each in solved]})
 
 
-def _of_module(gradient: AnyGradient) -> Gradient[ModuleNetwork]:
-    assert isinstance(gradient.network, ModuleNetwork)
-    return Gradient(gradient.network, gradient.theta, gradient.labels, gradient.gradients, gradient.loss)
-
-
-@dataclass(frozen=True)
-class ImprintSettings:
-    """n: images in the batch; None for as many as there are labels."""
-
-    n: int | None = None
-
-
-@door(
-    Needs("Imprint", Gradient, "no", "their number", "shape", "as the adversary made them: a brightness in bins first")
-)
+@door(Needs("Imprint", Gradient, "no", "their number", "shape", "as the adversary made them: brightness in bins first"))
 def by_imprint(
-    released: AnyGradient,
-    shape_or_prior: Shape,
-    settings: ImprintSettings | None = None,
-    generator: torch.Generator | None = None,
+    released: AnyGradient, shape_or_prior: Shape, settings: int | None = None, generator: Draws = None
 ) -> Candidates:
-    """A batch read off a first layer that was made for it; see `recon.attacks.imprint`.  Nothing is drawn.
-
-    score: 1 for what is one image for certain, 0 for a mixture.  ReconError for a layer that was not made so.
-    """
+    """A batch read off a first layer that was made for it; see `recon.attacks.imprint`.  Nothing is drawn.  settings:
+    images in the batch, by default as many as there are labels · score: 1 for what is one image for certain, 0 for a
+    mixture.  ReconError for a layer that was not made so."""
     if not isinstance(released.network, ModuleNetwork):
         raise ReconError("imprint reads a network of two dense layers that the adversary made, not a ConvNet")
     names = _two_dense(released.network, shape_or_prior)
@@ -210,8 +130,8 @@ def by_imprint(
     if not (made and torch.equal(theta["w2"], theta["w2"][:, :1].expand_as(theta["w2"]))):
         raise ReconError("the first layer is not made of brightness in bins, with one column behind every unit")
     server = Imprint(-theta["b1"], theta["w2"][:, 0], theta["b2"])
-    n = (settings or ImprintSettings()).n or len(released.labels)
-    found = server.read({own: released.gradients[name][0] for own, name in names.items()}, n)
+    gradient = {own: released.gradients[name][0] for own, name in names.items()}
+    found = server.read(gradient, settings or len(released.labels))
     knows = "the mean gradient, weights of their own making and the number of images"
     return Candidates(found.images.view(-1, *shape_or_prior), found.alone.double(), knows, {"alone": found.alone})
 
@@ -222,21 +142,3 @@ def _two_dense(network: ModuleNetwork, shape: Shape) -> dict[str, str]:
     if len(dense) != 2 or len(seen.layers) != 2:
         raise ReconError(f"imprint reads two dense layers with biases: it has {seen.parts}")
     return {f"{kind[0]}{k}": f"{stem}.{kind}" for k, stem in enumerate(dense, 1) for kind in ("weight", "bias")}
-
-
-__all__ = [
-    "CHEN",
-    "GEIPING",
-    "CosineSettings",
-    "DLGSettings",
-    "GaussNewtonSettings",
-    "HybridSettings",
-    "ImprintSettings",
-    "RGAPSettings",
-    "by_cosine_tv",
-    "by_dlg",
-    "by_gauss_newton",
-    "by_hybrid",
-    "by_imprint",
-    "by_rgap",
-]

@@ -1,18 +1,17 @@
 """The doors of attacks on trained weights; see `recon.attacks.door`."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
+from recon.attacks.bilevel import BilevelAttack
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.door import (
     AnyWeights,
     Candidates,
+    Draws,
     Needs,
     Shape,
     dense_weights,
@@ -40,10 +39,7 @@ START = "; W1(0)"
 
 @door(Needs("Separation", Weights, "helps", "no", "shape", "a dense layer that is given the image"))
 def by_separation(
-    released: AnyWeights,
-    shape_or_prior: Shape,
-    settings: SeparationSettings | None = None,
-    generator: torch.Generator | None = None,
+    released: AnyWeights, shape_or_prior: Shape, settings: SeparationSettings | None = None, generator: Draws = None
 ) -> Candidates:
     """Sources of the first layer, each with both signs; see `recon.attacks.separation`.  score: of a source, its share
     in what training has written."""
@@ -56,27 +52,20 @@ def by_separation(
 
 @door(Needs("DecoReco", Weights, "no", "no", "shape", "dense with ReLU, one or two outputs"))
 def by_decoreco(
-    released: AnyWeights,
-    shape_or_prior: Shape,
-    settings: RecoverSettings | None = None,
-    generator: torch.Generator | None = None,
+    released: AnyWeights, shape_or_prior: Shape, settings: RecoverSettings | None = None, generator: Draws = None
 ) -> Candidates:
     """Candidates that make θ* stationary; see `recon.attacks.recover`.  settings: by default two candidates a training
     image; ReconError where their number is not known.  score: ‖λ_i ∇Φ(x_i)‖, the share in θ*."""
     weights = one_logit(released, shape_or_prior)
     depth = weights.network.depth
     if settings is None:
-        settings = RecoverSettings(_candidates(weights), layer_weights=(1.0,) + (0.0,) * (depth - 1))
+        if weights.n_train is None:
+            raise ReconError("say how many training images there are, Weights.of(module, n_train=…), or pass settings")
+        settings = RecoverSettings(2 * weights.n_train, layer_weights=(1.0,) + (0.0,) * (depth - 1))
     found = recover(weights, settings, seeded(generator))
     names = ("multipliers", "labels", "agreement", "energy", "by_layer", "multiplier_scale")
     about = {name: getattr(found, name) for name in names}
     return Candidates(found.x_hat.unflatten(1, shape_or_prior), found.contribution, "θ* and the images' shape", about)
-
-
-def _candidates(weights: Weights) -> int:
-    if weights.n_train is None:
-        raise ReconError("say how many training images there are, Weights.of(module, n_train=…), or pass settings")
-    return 2 * weights.n_train
 
 
 HAIM = PublishedSettings(m=1000)  # of Haim et al. (2022) and Buzaglo et al. (2023), CIFAR-10
@@ -84,10 +73,7 @@ HAIM = PublishedSettings(m=1000)  # of Haim et al. (2022) and Buzaglo et al. (20
 
 @door(Needs("Published recipe", Weights, "no", "no", "shape", "dense with ReLU, one or two outputs"))
 def by_published_recipe(
-    released: AnyWeights,
-    shape_or_prior: Shape,
-    settings: PublishedSettings | None = None,
-    generator: torch.Generator | None = None,
+    released: AnyWeights, shape_or_prior: Shape, settings: PublishedSettings | None = None, generator: Draws = None
 ) -> Candidates:
     """DecoReco with the published step sizes, nothing searched; see `recon.attacks.haim_recipe`.  settings: default
     `HAIM`.  score: λ_i."""
@@ -120,22 +106,15 @@ RUNKEL = {1: BilevelSettings(500, 3.0, 0.9), 2: BilevelSettings(100, 10.0, 0.5, 
 
 @door(Needs("Bilevel", Weights, "helps", "needed", "shape", "dense with ReLU, at most one hidden, weight decay"))
 def by_bilevel(
-    released: AnyWeights,
-    shape_or_prior: Shape,
-    settings: BilevelSettings | None = None,
-    generator: torch.Generator | None = None,
+    released: AnyWeights, shape_or_prior: Shape, settings: BilevelSettings | None = None, generator: Draws = None
 ) -> Candidates:
-    """Images on which training ends at θ*, from U(box), one for each label; see `recon.attacks.bilevel`.
-
-    settings: default `RUNKEL`, by the network's depth · score: −‖θ* − θ(x)‖², one number for all.  ReconError without
-    labels in {0, 1}, without weight decay, and for deeper networks.
-    """
+    """Images on which training ends at θ*, from U(box), one for each label; see `recon.attacks.bilevel`.  settings:
+    default `RUNKEL`, by the network's depth · score: −‖θ* − θ(x)‖², one number for all.  ReconError without labels in
+    {0, 1}, without weight decay, and for deeper networks."""
     weights = dense_weights(released, shape_or_prior).to(dtype=torch.float64)
     network, depth, generator = weights.network, weights.network.depth, seeded(generator)
     if weights.y is None or weights.weight_decay <= 0 or depth > 2 or network.widths[-1] != 1:
-        raise ReconError(
-            "the bilevel attack needs labels y in {0, 1}, the weight decay, and one logit with at most one hidden layer"
-        )
+        raise ReconError("the bilevel attack needs labels y, weight decay and one logit after at most one hidden layer")
     settings = settings or RUNKEL[depth]
     low, high = settings.box
     drawn = torch.rand(len(weights.y), network.dim, generator=generator, dtype=torch.float64)
@@ -153,7 +132,7 @@ def _descent(settings: BilevelSettings) -> HeavyBall:
 
 
 def _affine(weights: Weights, x_init: Tensor, settings: BilevelSettings, _: torch.Generator) -> Reconstruction:
-    attack = BilevelAttack(weights, AffineInner(), Woodbury(), _descent(settings))
+    attack = BilevelAttack(weights, _descent(settings))
     return reconstruct(attack, x_init, settings.steps, settings.tol)
 
 
@@ -187,28 +166,18 @@ class Pool:
     y: Tensor
 
 
-@dataclass(frozen=True)
-class MultiplierSettings:
-    """ridge: of the least squares, relative to the mean squared norm of a gradient."""
-
-    ridge: float = RIDGE
-
-
 @door(Needs("KKT multipliers", Weights, "helps", "needed", "candidates", "any"))
 def by_multipliers(
-    released: AnyWeights,
-    shape_or_prior: Pool,
-    settings: MultiplierSettings | None = None,
-    generator: torch.Generator | None = None,
+    released: AnyWeights, shape_or_prior: Pool, settings: float | None = None, generator: Draws = None
 ) -> Candidates:
     """The pool's own images, by how much of the weights each accounts for; see `recon.attacks.multipliers`.  Nothing is
-    drawn.  score: λ_i, or by how much i is refused."""
+    drawn.  settings: ridge of the least squares, `RIDGE` by default · score: λ_i, or by how much i is refused."""
     x, y, network = shape_or_prior.x, shape_or_prior.y, released.network
     if isinstance(network, MLP):
         problem = from_network(network, released.params, x.flatten(1), y, released.params_init)
     else:
         problem = from_module(network.module, x, y, _module_at(network, released.theta_init))
-    found = multipliers(problem, (settings or MultiplierSettings()).ridge)
+    found = multipliers(problem, RIDGE if settings is None else settings)
     knows = "θ* and candidates with their classes" + ("; θ⁰" if released.theta_init is not None else "")
     return Candidates(x, found.score, knows, {"multipliers": found.values, "residual": found.residual})
 
@@ -231,45 +200,14 @@ class AllButOne:
     guesses: Tensor
 
 
-@dataclass(frozen=True)
-class InversionSettings:
-    """steps: of Gauss–Newton, at most · tol: relative residual at which it stops."""
-
-    steps: int = 25
-    tol: float = 1e-13
-
-
 @door(Needs("Training inversion", Weights, "needed", "found", "all other images and the recipe", "any, small"))
 def by_retraining(
-    released: AnyWeights,
-    shape_or_prior: AllButOne,
-    settings: InversionSettings | None = None,
-    generator: torch.Generator | None = None,
+    released: AnyWeights, shape_or_prior: AllButOne, settings: int | None = None, generator: Draws = None
 ) -> Candidates:
     """The one image that training would need to end at θ*; see `recon.attacks.training_inversion`.  Nothing is drawn.
-
-    score: −‖θ(x̂) − θ*‖/‖θ*‖."""
-    settings, guesses = settings or InversionSettings(), shape_or_prior.guesses
-    found = invert_training(
-        shape_or_prior.train, released.theta_star.double(), guesses.flatten(1), settings.steps, settings.tol
-    )
+    settings: iterations of Gauss–Newton, 25 by default · score: −‖θ(x̂) − θ*‖/‖θ*‖."""
+    guesses = shape_or_prior.guesses
+    found = invert_training(shape_or_prior.train, released.theta_star.double(), guesses.flatten(1), settings or 25)
     about = {"label": found.label, "history": found.history}
     knows = "θ*, θ⁰, the recipe and all other images"
     return Candidates(found.x_hat.view_as(guesses[:1]), guesses.new_tensor([-found.residual]), knows, about)
-
-
-__all__ = [
-    "HAIM",
-    "RUNKEL",
-    "AllButOne",
-    "BilevelSettings",
-    "InversionSettings",
-    "MultiplierSettings",
-    "Pool",
-    "by_bilevel",
-    "by_decoreco",
-    "by_multipliers",
-    "by_published_recipe",
-    "by_retraining",
-    "by_separation",
-]

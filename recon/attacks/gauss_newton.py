@@ -15,16 +15,8 @@ from torch.func import jvp, vmap
 CHUNK = 128  # columns or rows of a Jacobian at a time
 
 
-class Linear(Protocol):
-    """A system at one point: what a damped step needs of its Jacobian J."""
-
-    def step(self, residual: Tensor, damping: float, free: Tensor | None = None) -> Tensor:
-        """(JᵀJ + μI)⁻¹ Jᵀ r, μ being `damping` times the mean diagonal; free: entries of x that may move."""
-        ...
-
-
 class System(Protocol):
-    """h(x) = h* for x (unknowns,); start: of what nothing else is known."""
+    """h(x) = h* for x (unknowns,).  start: of what nothing else is known · linear: its Jacobian J at one point."""
 
     @property
     def start(self) -> Tensor: ...
@@ -34,7 +26,7 @@ class System(Protocol):
 
     def __call__(self, x: Tensor) -> Tensor: ...
 
-    def linear(self, x: Tensor) -> Linear: ...
+    def linear(self, x: Tensor) -> Dense | Normal: ...
 
 
 @dataclass(frozen=True)
@@ -44,7 +36,8 @@ class Dense:
     jacobian: Tensor
 
     def step(self, residual: Tensor, damping: float, free: Tensor | None = None) -> Tensor:
-        """By the smaller of JᵀJ and JJᵀ."""
+        """(JᵀJ + μI)⁻¹ Jᵀ r by the smaller of JᵀJ and JJᵀ, μ being `damping` times the mean diagonal; free: entries of
+        x that may move."""
         if self._by_columns:
             return Normal(self._gram, lambda r: self.jacobian.mT @ r).step(residual, damping, free)
         if free is not None:
@@ -69,7 +62,7 @@ class Normal:
     pull: Callable[[Tensor], Tensor]
 
     def step(self, residual: Tensor, damping: float, free: Tensor | None = None) -> Tensor:
-        """By JᵀJ."""
+        """As `Dense.step`, by JᵀJ."""
         right, gram = self.pull(residual), self.gram.clone()
         if free is not None:
             right, gram = right * free, gram * free * free[:, None]
@@ -102,13 +95,11 @@ def gauss_newton(
     box: tuple[float, float] | None = None,
     gain: float = 0.0,
 ) -> Solved:
-    """Levenberg–Marquardt: x ← x − (JᵀJ + μI)⁻¹ Jᵀ (h(x) − h*), from x_init (unknowns,), default `system.start`.
-
-    μ is `damping` times the mean diagonal, a tenth after a step that lowered the energy, ten times as much after one
-    that did not.  It stops at ‖h(x) − h*‖² ≤ tol, after `steps` linear systems, or once a step lowers the energy by
-    less than the share `gain` of it; it never sees the image.  box: bounds that every iterate keeps; entries at a bound
-    that a step would cross stay there, and the others do their part.
-    """
+    """Levenberg–Marquardt: x ← x − (JᵀJ + μI)⁻¹ Jᵀ (h(x) − h*), from x_init (unknowns,), default `system.start`.  μ is
+    `damping` times the mean diagonal, a tenth after a step that lowered the energy, ten times as much after one that
+    did not.  It stops at ‖h(x) − h*‖² ≤ tol, after `steps` linear systems, or once a step lowers the energy by less
+    than the share `gain` of it; it never sees the image.  box: bounds that every iterate keeps; entries at a bound that
+    a step would cross stay there, and the others do their part."""
     target, x = system.target, (system.start if x_init is None else x_init.double().flatten())
     residual = system(x) - target
     energies = [residual.square().sum()]
@@ -167,6 +158,3 @@ def by_columns(function: Callable[[Tensor], Any], x: Tensor) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of torch's own, when forward mode is first used
         return vmap(lambda column: jvp(function, (x,), (column,))[1], chunk_size=CHUNK)(unit)
-
-
-__all__ = ["Dense", "Linear", "Normal", "RowSpace", "Solved", "System", "by_columns", "damped_solution", "gauss_newton"]

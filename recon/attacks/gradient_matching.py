@@ -29,7 +29,6 @@ from recon.optim.loop import Checkpoint, Checkpoints
 from recon.optim.tree import State, keep, unevaluated
 from recon.released import Gradient
 
-BETAS, EPS = (0.9, 0.999), 1e-8  # PyTorch's defaults of Adam, which the paper uses
 COSINE_STEPS = 4800
 DLG_STEPS = 300
 
@@ -45,10 +44,8 @@ class Alignment:
 
     @staticmethod
     def of(layers: list[LayerPass], targets: Params) -> Alignment:
-        """Of these layers, the fully connected one last.
-
-        Its gradient δfᵀ is never formed: ⟨δfᵀ, G⟩ = δᵀ G f and ‖δfᵀ‖ = ‖δ‖ ‖f‖.
-        """
+        """Of these layers, the fully connected one last.  Its gradient δfᵀ is never formed: ⟨δfᵀ, G⟩ = δᵀ G f and
+        ‖δfᵀ‖ = ‖δ‖ ‖f‖."""
         *convolutions, last = layers
         matrix = targets[last.weight]
         rest = per_image_gradients(convolutions)
@@ -107,12 +104,10 @@ GEIPINGS = Descent(0.1, signed=True, boxed=True, milestones=(3 / 8, 5 / 8, 7 / 8
 
 @dataclass(frozen=True)
 class GradientMatching:
-    """α D + β TV(x) + γ ‖U x − V‖², B victims at once, each with its own Adam; x is x_{first−1}.
-
-    whole: one D of the whole gradient, else Σ_j D_j over its tensors j ≥ first · system: z (B, o, h', w') and δ of
-    layer `first`, needed for γ > 0 · image: shape of one image, where the gradient is a module's: x is then a set of n
-    images with one gradient.
-    """
+    """α D + β TV(x) + γ ‖U x − V‖², B victims at once, each with its own Adam; x is x_{first−1}.  whole: one D of the
+    whole gradient, else Σ_j D_j over its tensors j ≥ first · system: z (B, o, h', w') and δ of layer `first`, needed
+    for γ > 0 · image: shape of one image, where the gradient is a module's: x is then a set of n images with one
+    gradient."""
 
     gradient: Gradient | Gradient[ModuleNetwork]
     steps: int
@@ -133,14 +128,8 @@ class GradientMatching:
 
     @property
     def optimiser(self) -> Adam:
-        """What moves x."""
-        return Adam(self.descent.step_size, BETAS, EPS)
-
-    @property
-    def box(self) -> tuple[float, float] | None:
-        """What x is clipped to."""
-        side = 0.5 if self.first == 1 else 1.0
-        return (-side, side) if self.descent.boxed else None
+        """What moves x, with PyTorch's defaults of Adam, which the paper uses."""
+        return Adam(self.descent.step_size, (0.9, 0.999), 1e-8)
 
     def init(self, x_init: Tensor) -> State:
         """State at x_init (B, 1, c·h·w): B sets of one flat image, as `reconstruct` has it; by a module one of n."""
@@ -148,20 +137,19 @@ class GradientMatching:
 
     def energy(self, x: Tensor) -> Tensor:
         """Of x (B, c, h, w); (B,).  Of n images of a module (1,), with the mean of their total variation."""
-        released, chain = self.gradient, None
+        released, passes = self.gradient, None
         if isinstance(released.network, ConvNet):
             direction = cross_entropy_direction(released.labels)
-            chain = released.network.chain(released.theta, x, direction, self.first)
-            alignment = Alignment.of(chain.layers, released.gradients)
+            passes = released.network.chain(released.theta, x, direction, self.first)
+            alignment = Alignment.of(passes[0], released.gradients)
         else:
             alignment = Alignment.between(released.at(x), released.gradients)
         value = self.alpha * (alignment.whole() if self.whole else alignment.by_tensor())
         if self.beta:
             value = value + self.beta * total_variation(x).view(len(value), -1).mean(1)
-        if self.gamma and self.system is not None and chain is not None:
-            z, delta = self.system
-            value = value + self.gamma * (chain.z[0] - z.flatten(2)).square().flatten(1).sum(1)
-            layer = chain.layers[0]
+        if self.gamma and self.system is not None and passes is not None:
+            (z, delta), ((layer, *_), (own, *_)) = self.system, passes
+            value = value + self.gamma * (own - z.flatten(2)).square().flatten(1).sum(1)
             rest = delta.flatten(2) @ layer.input.mT - released.gradients[layer.weight].flatten(2)
             value = value + self.gamma * rest.square().flatten(1).sum(1)
         return value
@@ -177,8 +165,9 @@ class GradientMatching:
         accepted = keep(energy < state["accepted"]["energy"], {"x": x, "energy": energy}, state["accepted"])
         factor = 0.1 ** sum(k > share * self.steps for share in self.descent.milestones)
         adam = self.optimiser.step(state["adam"], energy, grad, factor)
-        if self.box is not None:
-            adam["x"] = adam["x"].clamp(*self.box)
+        if self.descent.boxed:
+            side = 0.5 if self.first == 1 else 1.0
+            adam["x"] = adam["x"].clamp(-side, side)
         return {"adam": adam, "accepted": accepted}
 
 
@@ -204,11 +193,8 @@ def cosine_tv(
     tv: float = 0.01,
 ) -> Reconstruction:
     """CosineTV as the paper runs it, unless told otherwise, from x_init (B, c, h, w); x̂ (B, 1, d), or (1, n, d) of n
-    images with one gradient by a module.
-
-    whole: see `GradientMatching` · tv: weight of the total variation, once per cosine, so per parameter tensor unless
-    `whole`, as published.
-    """
+    images with one gradient by a module.  whole: see `GradientMatching` · tv: weight of the total variation, once per
+    cosine, so per parameter tensor unless `whole`, as published."""
     cosines = 1 if whole else len(gradient.gradients)
     attack = GradientMatching(gradient, steps, descent, whole=whole, beta=tv * cosines, image=tuple(x_init.shape[1:]))
     start = x_init.to(_dtype(gradient)).flatten(1).view(len(gradient.split()), -1, x_init[0].numel())
@@ -236,10 +222,8 @@ def hybrid(
 ) -> Tensor:
     """Hybrid, eq. (16): from the last layer to the first, each started from the minimum-norm solution of eq. (8) and
     improved by gradient matching; images (B, c, h, w).  share: of the published steps · whole: see `GradientMatching`.
-
-    The linear systems are solved victim by victim in float64, the matching runs on all victims at once in the
-    precision of `gradient`.
-    """
+    The linear systems are solved victim by victim in float64, the matching runs on all victims at once in the precision
+    of `gradient`."""
     if gradient.network.depth == 0:
         raise ReconError("the network has no convolution: eq. (4) alone gives the image")
     chains = [layer_by_layer(each) for each in gradient.split()]
@@ -262,10 +246,8 @@ def hybrid(
 
 def dlg(gradient: Gradient | Gradient[ModuleNetwork], x_init: Tensor, steps: int = DLG_STEPS) -> tuple[Tensor, Tensor]:
     """DLG: PyTorch's L-BFGS, learning rate 1, `steps` outer steps of up to 20 inner ones, from x_init (B, c, h, w).
-
     Returns the last images, as published, and the energies after each outer step (steps, B); of n images with one
-    gradient by a module (steps, 1).  It may diverge: numbers then grow without bound and stop being reproducible.
-    """
+    gradient by a module (steps, 1).  It may diverge: numbers then grow without bound and stop being reproducible."""
     images, histories = [], []
     victims = gradient.split()
     for victim, start in zip(victims, x_init.chunk(len(victims)), strict=True):
@@ -283,18 +265,3 @@ def dlg(gradient: Gradient | Gradient[ModuleNetwork], x_init: Tensor, steps: int
         images.append(x.detach())
         histories.append(torch.stack(history))
     return torch.cat(images), torch.stack(histories, dim=1)
-
-
-__all__ = [
-    "GEIPINGS",
-    "PAPERS",
-    "Alignment",
-    "Descent",
-    "GradientMatching",
-    "cosine_tv",
-    "cosine_tv_authors",
-    "dlg",
-    "hybrid",
-    "seeded_start",
-    "total_variation",
-]

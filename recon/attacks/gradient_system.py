@@ -47,11 +47,8 @@ PEELED = 1e-9  # relative residual up to which a layer counts as solved
 
 @dataclass(frozen=True)
 class JointSystem:
-    """h(x) = h* for one image x (c·h·w,), float64.
-
-    depth: i, the number of convolutions that are left; 0: `output` is the image, and h the identity · output: x_i
-    (c, h, w) · back: ∂ℓ/∂x_i · targets: ∇_{W_1} ℓ … ∇_{W_i} ℓ by name.
-    """
+    """h(x) = h* for one image x (c·h·w,), float64.  depth: i, the number of convolutions that are left; 0: `output` is
+    the image, and h the identity · output: x_i (c, h, w) · back: ∂ℓ/∂x_i · targets: ∇_{W_1} ℓ … ∇_{W_i} ℓ by name."""
 
     network: ConvNet
     theta: Params
@@ -62,11 +59,8 @@ class JointSystem:
 
     @staticmethod
     def of(gradient: Gradient, peel: bool = True) -> JointSystem:
-        """From the gradient of one image (B = 1).
-
-        peel: whether layers with full rank are solved first · ReconError for several images, and for an activation
-        without an inverse.
-        """
+        """From the gradient of one image (B = 1).  peel: whether layers with full rank are solved first · ReconError
+        for several images, and for an activation without an inverse."""
         if len(gradient.labels) != 1:
             raise ReconError(f"one image at a time, not {len(gradient.labels)}")
         gradient = gradient.to(torch.float64)
@@ -143,7 +137,10 @@ class JointSystem:
 
     @cached_property
     def _matrices(self) -> Matrices:
-        return convolution_matrices(self.network, self.theta, self.depth)
+        """A_j and A_jᵀ of the convolutions that are left, which do not depend on the image."""
+        shapes, layers = self.network.image_shapes(), range(1, self.depth + 1)
+        found = [convolution_matrix(self.network.convs[j - 1], self.theta[f"w{j}"], shapes[j - 1]) for j in layers]
+        return [(matrix.tocsr(), matrix.T.tocsr()) for matrix in found]
 
     def linear(self, x: Tensor) -> Dense:
         """With the whole Jacobian."""
@@ -151,10 +148,8 @@ class JointSystem:
 
 
 def relative_residual(gradient: Gradient | Gradient[ModuleNetwork], x: Tensor) -> float:
-    """‖g(x) − g‖ / ‖g‖ over all parameters, in float64: the certificate, which the adversary sees.
-
-    g: of one image (B = 1), x (c·h·w,), or of all images x (n, ...) that have one gradient by a module.
-    """
+    """‖g(x) − g‖ / ‖g‖ over all parameters, in float64: the certificate, which the adversary sees.  g: of one image
+    (B = 1), x (c·h·w,), or of all images x (n, ...) that have one gradient by a module."""
     exact: Any = gradient.to(torch.float64)
     if isinstance(exact.network, ConvNet):
         x = x.view(1, *exact.network.shape)
@@ -164,13 +159,6 @@ def relative_residual(gradient: Gradient | Gradient[ModuleNetwork], x: Tensor) -
 
 
 Matrices = list[tuple[sparse.csr_array, sparse.csr_array]]
-
-
-def convolution_matrices(network: ConvNet, theta: Params, depth: int) -> Matrices:
-    """A_j and A_jᵀ of the first `depth` convolutions, which do not depend on the image."""
-    shapes = network.image_shapes()
-    found = [convolution_matrix(network.convs[j], theta[f"w{j + 1}"], shapes[j]).tocsr() for j in range(depth)]
-    return [(matrix, matrix.T.tocsr()) for matrix in found]
 
 
 def chain_jacobian(network: ConvNet, theta: Params, x: Tensor, back: Tensor, matrices: Matrices) -> list[np.ndarray]:
@@ -198,7 +186,8 @@ def chain_jacobian(network: ConvNet, theta: Params, x: Tensor, back: Tensor, mat
         delta = back * slope
         ddelta = _scaled(slope, dback) + _scaled(back * activation.bend(image), dimage)
         taps = conv.patches(before[None])[0].numpy()
-        moved = [taps @ channel.toarray() for channel in _split(ddelta, conv.channels)]
+        height = ddelta.shape[0] // conv.channels
+        moved = [taps @ ddelta[k * height : (k + 1) * height].toarray() for k in range(conv.channels)]
         found.insert(0, np.concatenate(moved) + gradient_matrix(conv, delta, shapes[j - 1]) @ dbefore)
         if j > 1:
             back = conv.transpose(delta[None], theta[f"w{j}"], shapes[j - 1])[0]
@@ -210,12 +199,3 @@ def _scaled(values: Tensor, matrix: sparse.csr_array) -> sparse.csr_array:
     """Every row times its value: a diagonal matrix in front, without the product of two sparse matrices."""
     each = np.repeat(values.flatten().numpy(), np.diff(matrix.indptr))
     return sparse.csr_array((matrix.data * each, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _split(matrix: sparse.sparray, parts: int) -> list[sparse.csr_array]:
-    """By rows, into as many of equal height."""
-    rows, height = matrix.tocsr(), matrix.shape[0] // parts
-    return [rows[k * height : (k + 1) * height] for k in range(parts)]
-
-
-__all__ = ["JointSystem", "Matrices", "chain_jacobian", "convolution_matrices", "relative_residual"]

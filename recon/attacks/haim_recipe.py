@@ -8,8 +8,6 @@ reference's own: train with `recon.training.reference.FlowSettings`.  On weights
 diverge; `recipe_attack` has the step size in x as an argument.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +27,6 @@ from recon.released import Weights
 
 STEP_X, MOMENTUM, STEPS, CANDIDATES = 0.554917, 0.9, 50_000, 1000
 ALPHA, LAMBDA_MIN, STEP_MULTIPLIERS, TUNED_SCALE = 19.14455, 0.498303, 1e-4, 8.857493e-4
-STEP_SIZES = (0.5, 0.05, 0.005, 0.0005)  # tried on weights of another size
 PRECISIONS = {"float32": "highest", "bfloat16": "medium"}
 
 
@@ -141,10 +138,8 @@ def recover_as_published(
     checkpoint: Checkpoint | None = None,
     x_init: Tensor | None = None,
 ) -> Reconstruction:
-    """x ~ init_scale · N(0, 1) or x_init (m, d), labels −1 first; λ ~ U[0, 1).
-
-    `accepted` holds λ (1, m) at the lowest energy, x_init (1, m, d) and the trace of `Observed`.
-    """
+    """x ~ init_scale · N(0, 1) or x_init (m, d), labels −1 first; λ ~ U[0, 1).  `accepted` holds λ (1, m) at the lowest
+    energy, x_init (1, m, d) and the trace of `Observed`."""
     theta_star = weights.theta_star
     m = settings.m if x_init is None else len(x_init)
     unit = torch.rand(1, m, generator=generator).to(theta_star)

@@ -20,8 +20,6 @@ weight has a step size of its own and the span is bent; dividing the columns of 
 the start is unknown and not gone its noise fills the span: `matched_filter` looks for what a feature has of its own.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -40,11 +38,9 @@ ALIKE = 0.9  # |cos| above which two vectors are one
 
 @dataclass(frozen=True)
 class Public:
-    """What anybody knows of a backbone: its features (k, d) of public images.
-
-    mean, scale (d,): of each feature, scale at least a hundredth of the median one, so that a feature that is constant
-    in public does not dominate · ReconError for fewer than two rows, other than finite numbers, or all rows alike.
-    """
+    """What anybody knows of a backbone: its features (k, d) of public images.  mean, scale (d,): of each feature, scale
+    at least a hundredth of the median one, so that a feature that is constant in public does not dominate · ReconError
+    for fewer than two rows, other than finite numbers, or all rows alike."""
 
     features: Tensor
 
@@ -81,9 +77,8 @@ class Public:
 class SparseSettings:
     """rank: dimensions of the span, by default those that stand out of the spectrum · anchors: public features used in
     a round, at most · rounds, at most: they end when one finds nothing new · restarts: of each programme from its own
-    answer · iterations: of the splitting each time · excess: of zeros over rank − 1, see `by_chance`.
-
-    Tuned on heads trained on other images than any that are reported (benchmarks/heads_tuning.py)."""
+    answer · iterations: of the splitting each time · excess: of zeros over rank − 1, see `by_chance`.  Tuned on heads
+    trained on other images than any that are reported (benchmarks/heads_tuning.py)."""
 
     rank: int | None = None
     anchors: int = 400
@@ -118,11 +113,9 @@ class SparseFeatures:
 def sparsest(
     layer: FirstLayer, public: Public, settings: SparseSettings | None = None, bent: bool = False
 ) -> SparseFeatures:
-    """The attack: sparse vectors in the span of the layer's rows that are not negative.
-
-    bent: the head was trained with Adam or AdamW.  ReconError where the widths of layer and features differ; an empty
-    result where nothing stands out of the spectrum.
-    """
+    """The attack: sparse vectors in the span of the layer's rows that are not negative.  bent: the head was trained
+    with Adam or AdamW.  ReconError where the widths of layer and features differ; an empty result where nothing stands
+    out of the spectrum."""
     settings = settings or SparseSettings()
     basis = span_of(layer, public, settings.rank, bent)
     rank, units = len(basis), public.units
@@ -152,11 +145,9 @@ def by_chance(basis: Tensor, settings: SparseSettings) -> float:
 
 
 def span_of(layer: FirstLayer, public: Public, rank: int | None = None, bent: bool = False) -> Tensor:
-    """Orthonormal rows (r, d) of what training wrote into the layer, in the public `units`; see `sparsest`.
-
-    The rank is told where what is left of the start has entries alike (`signal_rank`): in the weights as they are, or
-    over column norms where bent.  ReconError for a rank above the number of rows.
-    """
+    """Orthonormal rows (r, d) of what training wrote into the layer, in the public `units`; see `sparsest`.  The rank
+    is told where what is left of the start has entries alike (`signal_rank`): in the weights as they are, or over
+    column norms where bent.  ReconError for a rank above the number of rows."""
     w = layer.update.detach()
     if w.shape[1] != public.features.shape[1]:
         raise ReconError(f"a layer of {w.shape[1]} inputs does not take {public.features.shape[1]} features")
@@ -169,12 +160,10 @@ def span_of(layer: FirstLayer, public: Public, rank: int | None = None, bent: bo
 
 
 def uncentred(update: Tensor, mean: Tensor, deviation: Tensor | None = None) -> Tensor:
-    """Rows (h + 1, d) that mix features, of a layer (h, d) that was trained on z = (f − mean) / deviation.
-
-    Σ_i a_i z_i · deviation = Σ_i a_i f_i − (Σ_i a_i) mean: with the mean as one more row, as long as all others
-    together, features are in their span.  So it is under batch norm, after which the a_i of a row sum to zero in every
-    batch; there the public mean stands in for theirs.
-    """
+    """Rows (h + 1, d) that mix features, of a layer (h, d) that was trained on z = (f − mean) / deviation.  Σ_i a_i z_i
+    · deviation = Σ_i a_i f_i − (Σ_i a_i) mean: with the mean as one more row, as long as all others together, features
+    are in their span.  So it is under batch norm, after which the a_i of a row sum to zero in every batch; there the
+    public mean stands in for theirs."""
     rows = update if deviation is None else update * deviation
     return torch.cat([rows, mean[None] * rows.norm() / mean.norm()])
 
@@ -186,11 +175,9 @@ def column_norms(w: Tensor) -> Tensor:
 
 
 def programmes(anchors: Tensor, basis: Tensor, settings: SparseSettings) -> Tensor:
-    """Answers x (k, d) of the linear programmes of `anchors` (k, d), in the span of `basis` (r, d).
-
-    Douglas–Rachford: with P the projection onto all x of the span with ⟨x, a⟩ = 1, for ‖a‖ = 1, and t the step,
-    z ← z + max(2 P(z) − z − t, 0) − P(z).
-    """
+    """Answers x (k, d) of the linear programmes of `anchors` (k, d), in the span of `basis` (r, d).  Douglas–Rachford:
+    with P the projection onto all x of the span with ⟨x, a⟩ = 1, for ‖a‖ = 1, and t the step, z ← z + max(2
+    P(z) − z − t, 0) − P(z)."""
     a = normalize(anchors[anchors.norm(dim=1) > 1e-6 * anchors.norm(dim=1).max()], dim=1)
     z, t = a, STEP / a.shape[1] ** 0.5
     for _ in range(settings.restarts):
@@ -229,11 +216,9 @@ def span_test(layer: FirstLayer, features: Tensor, public: Public, rank: int, be
 
 def matched_filter(w: Tensor, bias: Tensor, features: Tensor, public: Public, ridge: float = 3.0) -> Tensor:
     """Response of the layer w (h, d), bias (h,) to what each of features (k, d) has of its own, (k,).
-
     u = (C + ridge)⁻¹ (f − mean) / scale, C the public correlation: what other images share is filtered out, as radar
     filters clutter (the matched filter of Reed, Mallett & Brennan 1974, loaded diagonally).  The score is the root mean
-    square of ⟨ŵ_j, u⟩ / ‖u‖ over the units j that f activates, ŵ being w with columns of unit norm.
-    """
+    square of ⟨ŵ_j, u⟩ / ‖u‖ over the units j that f activates, ŵ being w with columns of unit norm."""
     z = public.standardised(features)
     clutter = torch.cov(public.standardised(public.features).mT)
     u = torch.linalg.solve(clutter + ridge * torch.eye(len(clutter)).to(clutter), z.mT).mT

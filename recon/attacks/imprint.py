@@ -27,10 +27,8 @@ CERTAIN = 1e-3  # relative; of what a candidate alone would send
 
 def edges_of(public: Tensor, bins: int) -> Tensor:
     """K edges between which images are equally frequent, by a normal distribution fitted to the brightness of images
-    `public` (m, d); the lowest is so low that every image lies above it.
-
-    ReconError for fewer than two bins, and for public images that are all as bright.
-    """
+    `public` (m, d); the lowest is so low that every image lies above it.  ReconError for fewer than two bins, and for
+    public images that are all as bright."""
     brightness = public.double().mean(1)
     if bins < 2 or len(public) < 2 or not brightness.std() > 0:
         raise ReconError("bins need at least two edges, and public images of different brightness")
@@ -79,10 +77,8 @@ class Imprint:
         return ReadOut(images, self._alone(images, bias[used] * n))
 
     def _alone(self, images: Tensor, delta: Tensor) -> Tensor:
-        """Whether δ is that of the image by itself, for one of the labels (r,).
-
-        A mixture is one of a bin by chance only: δ is a real number, and every label gives one value.
-        """
+        """Whether δ is that of the image by itself, for one of the labels (r,).  A mixture is one of a bin by chance
+        only: δ is a real number, and every label gives one value."""
         brightness = images.mean(1)
         sums = F.relu(brightness[:, None] - self.edges.double()).sum(1)
         logits = sums[:, None] * self.v.double() + self.c.double()
@@ -104,6 +100,3 @@ def row_by_row(gradient: Params) -> Tensor:
     weight, bias = gradient["w1"].double(), gradient["b1"].double()
     used = bias.abs() > EMPTY * bias.abs().max()
     return weight[used] / bias[used, None]
-
-
-__all__ = ["Imprint", "ReadOut", "edges_of", "row_by_row"]

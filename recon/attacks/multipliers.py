@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from recon.errors import ReconError
 from recon.nets.gram import gram_matrix, products_with_theta
-from recon.nets.network import Network, Params
+from recon.nets.mlp import MLP, Params
 
 RIDGE = 1e-6  # of the mean squared norm of a gradient: copies share a multiplier, and rounding is not fitted
 BUDGET = 2**30  # bytes of gradients held at once
@@ -96,9 +96,6 @@ def multipliers(problem: KKTSystem, ridge: float = RIDGE) -> Multipliers:
     return Multipliers(values, score, (energy / problem.norm).clamp_min(0).sqrt().item())
 
 
-# ------------------------------------------------------------------------------------------------- the gradients
-
-
 def from_gradients(gradients: Tensor, target: Tensor) -> KKTSystem:
     """Of gradients g (N, p) and θ (p,)."""
     total = KKTSystem.empty(len(gradients), gradients.device)
@@ -108,7 +105,7 @@ def from_gradients(gradients: Tensor, target: Tensor) -> KKTSystem:
     return total
 
 
-def from_network(network: Network, theta: Params, x: Tensor, y: Tensor, theta_init: Params | None = None) -> KKTSystem:
+def from_network(network: MLP, theta: Params, x: Tensor, y: Tensor, theta_init: Params | None = None) -> KKTSystem:
     """Of one of the package's networks on images x (N, ...) with classes y (N,), by its layers, without forming a
     gradient where no weights are shared.  In the precision of θ."""
     moved = theta if theta_init is None else {name: theta[name] - theta_init[name] for name in theta}
@@ -127,21 +124,27 @@ def from_module(
     answers: Callable[[nn.Module, Tensor], Tensor] | None = None,
     budget: int = BUDGET,
 ) -> KKTSystem:
-    """Of any module in evaluation mode on inputs x (N, ...) with classes y (N,), image by image by autograd.
-
-    start: the module before training · answers: logits (n, K) of a module and inputs, by default what it returns ·
-    budget: bytes of gradients that are held at once; more parameters take more passes.  Frozen parameters do not count,
-    unless all are frozen.
-    """
+    """Of any module in evaluation mode on inputs x (N, ...) with classes y (N,), image by image by autograd.  start:
+    the module before training · answers: logits (n, K) of a module and inputs, by default what it returns · budget:
+    bytes of gradients that are held at once; more parameters take more passes.  Frozen parameters do not count, unless
+    all are frozen."""
     learned = {name for name, p in module.named_parameters() if p.requires_grad}
     module = copy.deepcopy(module).requires_grad_(True)
     parameters = {name: p for name, p in module.named_parameters() if name in learned or not learned}
     before = {} if start is None else dict(start.named_parameters())
     total = KKTSystem.empty(len(x), x.device)
+
+    def gradient(chosen: list[nn.Parameter], image: Tensor, label: Tensor) -> Tensor:
+        """∇ φ (p,) with respect to these parameters."""
+        with torch.enable_grad():
+            phi = confidence((module(image) if answers is None else answers(module, image)).reshape(1, -1), label).sum()
+            found = torch.autograd.grad(phi, chosen, allow_unused=True, materialize_grads=True)
+        return torch.cat([g.detach().flatten() for g in found])
+
     for part in _parts({name: p.numel() for name, p in parameters.items()}, len(x) * x.element_size(), budget):
         chosen = [parameters[name] for name in part]
         moved = [parameters[name].detach() - (before[name].detach().to(x) if before else 0) for name in part]
-        rows = [_gradient(module, chosen, x[i : i + 1], y[i : i + 1], answers) for i in range(len(x))]
+        rows = [gradient(chosen, x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
         total = total + from_gradients(torch.stack(rows), torch.cat([each.flatten() for each in moved]))
     return total
 
@@ -152,21 +155,6 @@ def _direction(outputs: Tensor, labels: Tensor) -> Tensor:
         return (2 * labels - 1).to(outputs)[:, None].expand_as(outputs)
     true = torch.nn.functional.one_hot(labels, outputs.shape[-1]).bool()
     return true.to(outputs) - outputs.masked_fill(true, -torch.inf).softmax(-1)
-
-
-def _gradient(
-    module: nn.Module,
-    parameters: list[nn.Parameter],
-    x: Tensor,
-    y: Tensor,
-    answers: Callable[[nn.Module, Tensor], Tensor] | None,
-) -> Tensor:
-    """∇ φ (p,) of one image, with respect to these parameters."""
-    with torch.enable_grad():
-        logits = (module(x) if answers is None else answers(module, x)).reshape(1, -1)
-        found = torch.autograd.grad(confidence(logits, y).sum(), parameters, allow_unused=True)
-    parts = zip(found, parameters, strict=True)
-    return torch.cat([(torch.zeros_like(p) if g is None else g).detach().flatten() for g, p in parts])
 
 
 def _parts(sizes: dict[str, int], bytes_each: int, budget: int) -> Iterator[list[str]]:

@@ -1,7 +1,5 @@
 """From a start to a reconstruction: every attack runs here, and stops by its own energy and budget alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -43,11 +41,9 @@ def reconstruct(
     every_s: float = 20.0,
     label: str = "reconstruct",
 ) -> Reconstruction:
-    """Run `attack` from x_init (S, n, d) until every row's energy is ≤ tol, or for `steps` iterations.
-
-    checkpoint: where the state goes every `every_s` seconds, and from which an interrupted run goes on to the same
-    answer.  Raises ReconError for non-finite or wrongly shaped starts.
-    """
+    """Run `attack` from x_init (S, n, d) until every row's energy is ≤ tol, or for `steps` iterations.  checkpoint:
+    where the state goes every `every_s` seconds, and from which an interrupted run goes on to the same answer.  Raises
+    ReconError for non-finite or wrongly shaped starts."""
     if x_init.dim() != 3 or 0 in x_init.shape:
         raise ReconError(f"x_init must have shape (starts, n, d), not {tuple(x_init.shape)}")
     if not torch.isfinite(x_init).all():

@@ -3,8 +3,6 @@
 Every decision is made by the attack's own energy or by what a candidate contributes to it.  No image enters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -57,11 +55,9 @@ class RecoverSettings:
 @dataclass(frozen=True)
 class Recovered:
     """The m candidates chosen, most contributing first: x_hat (m, d), multipliers, labels, restart, row in it (m,).
-
     contribution (m,): ‖λ_i ∇_θ Φ(x_i)‖ · agreement (m,): mean over the other restarts of the best correlation there ·
     energy (restarts,) · by_layer (restarts, L): R with every layer counted once · history (steps, restarts) ·
-    multiplier_scale: the one used · basis (r, d): of the span searched, None for all of pixel space.
-    """
+    multiplier_scale: the one used · basis (r, d): of the span searched, None for all of pixel space."""
 
     x_hat: Tensor
     multipliers: Tensor
@@ -84,11 +80,9 @@ def recover(
     checkpoints: Checkpoints | None = None,
     x_init: Tensor | None = None,
 ) -> Recovered:
-    """The whole attack on a binary classifier θ* (p,).  Unfinished restarts go on from `checkpoints`.
-
-    x_init (m, d): start of every restart, −1 labels first; default noise, `random_start`.  Uses θ* alone of the
-    weights; ReconError for more than one θ*.
-    """
+    """The whole attack on a binary classifier θ* (p,).  Unfinished restarts go on from `checkpoints`.  x_init (m, d):
+    start of every restart, −1 labels first; default noise, `random_start`.  Uses θ* alone of the weights; ReconError
+    for more than one θ*."""
     network, theta_star = weights.network, weights.theta_star
     labels = half_and_half(settings.per_restart, theta_star.device, theta_star.dtype)
     check_released(weights)
@@ -107,9 +101,7 @@ def recover(
     scale = choose_scale(settings, lambda value: run(seeds[-1:], value, settings.scale_steps, None).energy.item())
     size = AT_ONCE_ON_CPU if theta_star.device.type == "cpu" else settings.restarts
     batches = [range(r, min(r + size, settings.restarts)) for r in range(0, settings.restarts, size)]
-    found = [
-        run([seeds[r] for r in batch], scale, settings.steps, f"restarts-{batch[0]}-{batch[-1]}") for batch in batches
-    ]
+    found = [run([seeds[r] for r in each], scale, settings.steps, f"restarts-{each[0]}-{each[-1]}") for each in batches]
     return pool(weights, found, None if space is None else space.basis, settings, scale)
 
 
@@ -146,7 +138,7 @@ def choose_scale(settings: RecoverSettings, energy_of: Callable[[float], float])
 def contribution(attack: DecoReco, x: Tensor, multipliers: Tensor) -> Tensor:
     """‖λ_i ∇_θ Φ(x_i)‖ over the layers that count, (..., m): each candidate's share in explaining θ*."""
     weights = attack.layer_weights or (1.0,) * attack.network.depth
-    theta = attack.network.unflatten(attack.theta_star)
+    theta = attack.weights.params
     matrices, _ = gram(attack.network, theta, x, alpha=attack.alpha)
     squares = sum(w * k.diagonal(dim1=-2, dim2=-1) for w, k in zip(weights, matrices, strict=True))
     return multipliers * torch.as_tensor(squares).sqrt()
@@ -177,11 +169,9 @@ def select(x: Tensor, score: Tensor, m: int, distinct: float) -> Tensor:
 
 
 def merge(x: Tensor, share: Tensor, labels: Tensor, restart: Tensor, rows: Tensor, alike: float) -> Tensor:
-    """The chosen `rows` of x (P, d), each averaged with its counterparts in the other restarts; (len(rows), d).
-
-    A counterpart is the most correlated candidate of a restart, with the same label, if correlated above `alike`.
-    Weights are the contributions `share`.  Errors of independent restarts average out.
-    """
+    """The chosen `rows` of x (P, d), each averaged with its counterparts in the other restarts; (len(rows), d).  A
+    counterpart is the most correlated candidate of a restart, with the same label, if correlated above `alike`. Weights
+    are the contributions `share`.  Errors of independent restarts average out."""
     standard = torch.nn.functional.normalize(x - x.mean(1, keepdim=True), dim=1)
     total, weight = x[rows] * share[rows, None], share[rows]
     for r in range(int(restart.max()) + 1):
@@ -232,10 +222,7 @@ def energy_gradient(weights: Weights, found: Recovered, settings: RecoverSetting
 
     def gradient(x: Tensor) -> Tensor:
         coefficients = found.multipliers * found.labels
-        return stationarity(
-            *(weights, x, coefficients),
-            alpha=settings.alpha,
-            layer_weights=settings.layer_weights,
-        ).grad_x
+        there = stationarity(weights, x, coefficients, alpha=settings.alpha, layer_weights=settings.layer_weights)
+        return there.grad_x
 
     return gradient

@@ -15,8 +15,6 @@ W has n_out rows, K as many as the kernel has weights.  Everything is built from
 position p reads, any kernel, stride and padding.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -88,10 +86,8 @@ class Stacked:
         return np.vstack([self.w.toarray(), self.k.toarray()])
 
     def full_rank(self) -> bool:
-        """Whether U x = V has one solution at most: UᵀU − τI, τ = ε · trace, has a Cholesky factor.
-
-        `generic_rank` is an upper bound only: pixels that no position reads are missing from it.
-        """
+        """Whether U x = V has one solution at most: UᵀU − τI, τ = ε · trace, has a Cholesky factor.  `generic_rank` is
+        an upper bound only: pixels that no position reads are missing from it."""
         if self.shape[0] < self.shape[1]:
             return False
         gram = self.gram()
@@ -153,11 +149,9 @@ ONE_IMAGE = 1e-3  # a fully connected gradient of one image has rank 1 up to thi
 
 
 def features_from_fully_connected(gradient: Gradient, check: bool = True) -> Tensor:
-    """Eq. (4): x_j = (∂ℓ/∂W_kj)/(∂ℓ/∂b_k), (B, features), with the k of largest |∂ℓ/∂b_k|.
-
-    Raises ReconError if no bias has a gradient, or (check) if the gradient is not that of a single image: then eq. (4)
-    returns a mixture of the batch's features, weighted by their ∂ℓ/∂b_k.
-    """
+    """Eq. (4): x_j = (∂ℓ/∂W_kj)/(∂ℓ/∂b_k), (B, features), with the k of largest |∂ℓ/∂b_k|.  Raises ReconError if no
+    bias has a gradient, or (check) if the gradient is not that of a single image: then eq. (4) returns a mixture of the
+    batch's features, weighted by their ∂ℓ/∂b_k."""
     matrix, bias = (gradient.gradients[name] for name in gradient.network.last)
     row = bias.abs().argmax(-1)
     each = torch.arange(len(row))
@@ -202,12 +196,10 @@ def logit_gradients(weight: Tensor, gradient: Tensor, label: int, bias: Tensor |
 RIDGE = 1e-12  # of the Gram matrix's mean diagonal, for its factorisation; refinement takes its effect away
 
 
-def minimum_norm(system: Stacked, v: np.ndarray, tol: float = 1e-14, max_iter: int = 100) -> np.ndarray:
-    """The minimum-norm least-squares solution of U x = v, by iterated Tikhonov regularisation.
-
-    x ← x + (UᵀU + μI)⁻¹ Uᵀ (v − U x) from x = 0, or with Uᵀ(UUᵀ + μI)⁻¹ if that is smaller, converges to it for every
-    μ > 0, whatever the rank (Engl, Hanke & Neubauer 1996); with this tiny μ within a few steps.  One Cholesky factor.
-    """
+def minimum_norm(system: Stacked, v: np.ndarray) -> np.ndarray:
+    """The minimum-norm least-squares solution of U x = v, by iterated Tikhonov regularisation.  x ← x + (UᵀU + μI)⁻¹ Uᵀ
+    (v − U x) from x = 0, or with Uᵀ(UUᵀ + μI)⁻¹ if that is smaller, converges to it for every μ > 0, whatever the rank
+    (Engl, Hanke & Neubauer 1996); with this tiny μ within a few steps.  One Cholesky factor."""
     gram = system.gram()
     ridge = RIDGE * np.trace(gram) / len(gram)
     gram[np.diag_indices(len(gram))] += ridge
@@ -215,7 +207,7 @@ def minimum_norm(system: Stacked, v: np.ndarray, tol: float = 1e-14, max_iter: i
     tall = system.shape[1] <= system.shape[0]
     x = np.zeros(system.shape[1])
     last = float("inf")
-    for _ in range(max_iter):
+    for _ in range(100):
         residual = v - system.apply(x)
         if tall:
             change = scipy.linalg.cho_solve(factor, system.adjoint(residual), check_finite=False)
@@ -227,7 +219,7 @@ def minimum_norm(system: Stacked, v: np.ndarray, tol: float = 1e-14, max_iter: i
         if size >= last:  # rounding has taken over
             break
         x, last = x + change, size
-        if size <= tol * np.linalg.norm(x):
+        if size <= 1e-14 * np.linalg.norm(x):
             break
     return x
 
@@ -243,11 +235,8 @@ class LayerSystem:
 
 
 def layer_by_layer(gradient: Gradient, check: bool = True) -> Generator[LayerSystem, Tensor | None, None]:
-    """The layers d … 1 of one image's gradient (B = 1), float64; each from the one before.
-
-    A caller may `send` a better x_{i−1}: the next layer goes on from that (`Hybrid`).  check: refuse gradients of more
-    than one image.
-    """
+    """The layers d … 1 of one image's gradient (B = 1), float64; each from the one before.  A caller may `send` a
+    better x_{i−1}: the next layer goes on from that (`Hybrid`).  check: refuse gradients of more than one image."""
     if len(gradient.labels) != 1:
         raise ReconError(f"layer by layer goes one image at a time, not {len(gradient.labels)}")
     gradient = gradient.to(torch.float64)
@@ -272,21 +261,3 @@ def rgap(gradient: Gradient, check: bool = True) -> Tensor:
     if not layers:
         raise ReconError("the network has no convolution: eq. (4) alone gives the image")
     return layers[-1].x
-
-
-__all__ = [
-    "LayerSystem",
-    "Stacked",
-    "convolution_matrix",
-    "features_from_fully_connected",
-    "generic_deficiencies",
-    "generic_rank",
-    "gradient_matrix",
-    "layer_by_layer",
-    "logit_gradients",
-    "minimum_norm",
-    "rgap",
-    "system_of",
-    "systems",
-    "taps",
-]

@@ -41,9 +41,7 @@ Shape = tuple[int, ...]
 @dataclass(frozen=True)
 class FirstLayer:
     """All that the adversary is given: w1 (h, d), the first layer · w1_init (h, d): its start, where that is known.
-
-    ReconError unless both are finite matrices of one shape that are not empty.
-    """
+    ReconError unless both are finite matrices of one shape that are not empty."""
 
     w1: Tensor
     w1_init: Tensor | None = None
@@ -73,10 +71,8 @@ class FirstLayer:
 
 def start_left(w1: Tensor, w1_init: Tensor) -> float:
     """κ: how much of its start (h, d) is still in the layer (h, d); 1 without weight decay, about e^(−Σ lr · decay).
-
     First ⟨W1, W1(0)⟩ / ‖W1(0)‖²; then the same outside the span of W1 − κ W1(0), where the images have added nothing.
-    The first alone for a start within that span; ReconError for one of zeros, of which nothing can be left.
-    """
+    The first alone for a start within that span; ReconError for one of zeros, of which nothing can be left."""
     if not w1_init.any():
         raise ReconError("the start of the layer is zero: leave it out")
     w1, w1_init = w1.double(), w1_init.double()  # for squares of any scale
@@ -95,9 +91,7 @@ class SeparationSettings:
     first_rank, growth: of the stages, each `growth` times the one before; first_rank None for one stage · iterations:
     of a stage, at most (twice as many in the first) · exponent q, floor ε: of the contrast, for unit mean square ·
     restarts: from other rotations; the one with the lowest contrast is the answer, the others measure its stability.
-
-    Tuned on networks trained on other images than any that are reported: benchmarks/separation_tuning.py.
-    """
+    Tuned on networks trained on other images than any that are reported: benchmarks/separation_tuning.py."""
 
     rank: int | None = None
     first_rank: int | None = 20
@@ -117,14 +111,11 @@ class SeparationSettings:
 
 @dataclass(frozen=True)
 class Separated:
-    """r sources, most contributing first, each with both signs.
-
-    x_hat (2r, d): the sources, root mean square `PIXEL_STD`, then the same negated, since a mixture does not tell the
-    sign · mixing (h, r): W1 − W1(0) ≈ mixing @ x_hat[:r] · basis (r, d): orthonormal, the span searched ·
-    sparsity (r,): minus the contrast, larger is sparser · stability (r,) in [0, 1]: mean over the other restarts of
-    the largest |cos| with a source there, NaN for one restart · share (r,): ‖a_k‖ ‖x_k‖ / ‖W1 − W1(0)‖ ·
-    contrast (restarts,): mean over the sources.
-    """
+    """r sources, most contributing first, each with both signs.  x_hat (2r, d): the sources, root mean square
+    `PIXEL_STD`, then the same negated, since a mixture does not tell the sign · mixing (h, r): W1 − W1(0) ≈ mixing @
+    x_hat[:r] · basis (r, d): orthonormal, the span searched · sparsity (r,): minus the contrast, larger is sparser ·
+    stability (r,) in [0, 1]: mean over the other restarts of the largest |cos| with a source there, NaN for one restart
+    · share (r,): ‖a_k‖ ‖x_k‖ / ‖W1 − W1(0)‖ · contrast (restarts,): mean over the sources."""
 
     x_hat: Tensor
     mixing: Tensor
@@ -151,10 +142,8 @@ def separate(
     generator: torch.Generator | None = None,
 ) -> Separated:
     """The attack: sources of the first layer for images of `shape`, (C, H, W), or (d,) for data that are no images.
-
     generator: of the starting rotations, default seed 0.  An empty result where nothing stands out of the spectrum.
-    ReconError for a shape that does not have d numbers.
-    """
+    ReconError for a shape that does not have d numbers."""
     settings = settings or SeparationSettings()
     update = weights.update.detach().float()
     if min(shape, default=0) < 1 or torch.Size(shape).numel() != update.shape[1]:
@@ -197,10 +186,8 @@ def derivatives(x: Tensor, shape: Shape) -> Tensor:
 
 def varying(basis: Tensor, update: Tensor, shape: Shape) -> Tensor:
     """`basis` (r, d) without the directions that are one constant over the image, strongest in `update` (h, d) first.
-
     They have no derivatives to make sparse, and whitening would blow them up until every source is one of them.  An
-    image that is constant is therefore not found, and the others are found minus a constant.
-    """
+    image that is constant is therefore not found, and the others are found minus a constant."""
     flat = derivatives(basis, shape).flatten(1).double()
     values, vectors = torch.linalg.eigh(flat @ flat.mT)
     kept = vectors[:, values > FLAT**2].to(basis)
@@ -252,11 +239,9 @@ def whitened(basis: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:
 
 
 def rotate(w: Tensor, z: Tensor, settings: SeparationSettings, iterations: int) -> tuple[Tensor, Tensor]:
-    """Rows w (S, r, r), orthonormal, after at most `iterations` fixed-point steps, and their contrasts (S, r).
-
-    With s = w z, e(p) = Σ_c s_c(p)² over the G = 2C numbers at pixel p, and g(e) = q (e + ε)^(q−1):
-    w ← E[g s z] − E[g + 2 g' e / G] w, then orthogonalised symmetrically, w ← (w wᵀ)^(−½) w.
-    """
+    """Rows w (S, r, r), orthonormal, after at most `iterations` fixed-point steps, and their contrasts (S, r).  With
+    s = w z, e(p) = Σ_c s_c(p)² over the G = 2C numbers at pixel p, and g(e) = q (e + ε)^(q−1): w ← E[g s z] − E[g + 2
+    g' e / G] w, then orthogonalised symmetrically, w ← (w wᵀ)^(−½) w."""
     group, q, eps = z.shape[1], settings.exponent, settings.floor
     flat = z.flatten(1)
     for k in range(iterations):
@@ -292,10 +277,8 @@ def extended(w: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def stability(found: Tensor, best: int) -> Tensor:
-    """For each source of restart `best` of found (S, r, d): mean over the others of its largest |cos| there, (r,).
-
-    The idea of ICASSO (Himberg & Hyvärinen 2003): what depends on the start is not a property of the weights.
-    """
+    """For each source of restart `best` of found (S, r, d): mean over the others of its largest |cos| there, (r,).  The
+    idea of ICASSO (Himberg & Hyvärinen 2003): what depends on the start is not a property of the weights."""
     unit = normalize(found, dim=-1)
     others = [unit[k] for k in range(len(unit)) if k != best]
     if not others:

@@ -14,8 +14,6 @@ Two forms of the same number, chosen layer by layer by their cost (m images, lay
     Gram     ‖W‖² − 2 Σ c_i ⟨δ_i, z_i⟩ + cᵀ (δδᵀ ⊙ hhᵀ) c: four of m²·(a or b), nothing of the size of W.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -53,13 +51,11 @@ def stationarity(
     form: str = "auto",
     labels: Tensor | None = None,
 ) -> Stationarity:
-    """R(x, c) of the module's head and its gradient, without a graph and without double backward.
-
-    x (..., m, d), c (..., m) signed coefficients, alpha > 0: slope of the smoothed ReLU' (ignored for a net that is
-    smooth itself) · layer_weights ω (L,), default ones; a layer of weight 0 is skipped · form: "auto", "direct" or
-    "gram" · labels (m,) of a net with several outputs: Φ is then the margin Φ_y − max_{j≠y} Φ_j (Buzaglo et al.).
-    Raises ReconError for shapes that do not fit.
-    """
+    """R(x, c) of the module's head and its gradient, without a graph and without double backward.  x (..., m, d), c
+    (..., m) signed coefficients, alpha > 0: slope of the smoothed ReLU' (ignored for a net that is smooth itself) ·
+    layer_weights ω (L,), default ones; a layer of weight 0 is skipped · form: "auto", "direct" or "gram" · labels (m,)
+    of a net with several outputs: Φ is then the margin Φ_y − max_{j≠y} Φ_j (Buzaglo et al.).  Raises ReconError for
+    shapes that do not fit."""
     network, theta = weights.network, weights.params
     _check(network, x, c, form, layer_weights)
     omega = layer_weights or (1.0,) * network.depth
@@ -74,7 +70,8 @@ def stationarity(
             by_layer.append(torch.zeros_like(c[..., 0]))
             continue
         w, b = theta[weight], theta[bias] if bias else None
-        by_gram = _by_gram(form, x.shape[-2], *w.shape[-2:])
+        m, (outputs, inputs) = x.shape[-2], w.shape[-2:]
+        by_gram = form == "gram" or (form == "auto" and 2 * m * (outputs + inputs) < 3 * outputs * inputs)
         term = (_gram_term if by_gram else _direct_term)(p, layer, w, b, c)
         by_layer.append(omega[layer - 1] * term.norm2)
         grad_c = grad_c - 2 * omega[layer - 1] * term.grad_c
@@ -144,16 +141,10 @@ def _to_images(
     return h_bar[0]
 
 
-def _by_gram(form: str, m: int, a: int, b: int) -> bool:
-    return form == "gram" or (form == "auto" and 2 * m * (a + b) < 3 * a * b)
-
-
 def _check(network: MLP, x: Tensor, c: Tensor, form: str, layer_weights: tuple[float, ...] | None) -> None:
     if form not in FORMS:
         raise ReconError(f"unknown form '{form}': choose one of {', '.join(FORMS)}")
     if x.shape[-1] != network.dim or c.shape != x.shape[:-1]:
-        raise ReconError(
-            f"x {tuple(x.shape)} and coefficients {tuple(c.shape)} do not fit a net with {network.dim} inputs"
-        )
+        raise ReconError(f"x {tuple(x.shape)} and coefficients {tuple(c.shape)} do not fit {network.dim} inputs")
     if layer_weights is not None and len(layer_weights) != network.depth:
         raise ReconError(f"layer_weights must have {network.depth} numbers, not {len(layer_weights)}")

@@ -5,8 +5,6 @@ unknowns, and Gauss–Newton solves them: a column of the Jacobian is one more n
 The adversary sees whether it worked: ‖θ(x̂) − θ*‖ is at rounding level, or it is not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,30 +16,18 @@ from recon.attacks.gauss_newton import Dense, gauss_newton
 #: (images (S, d), labels (S,)) -> θ (S, p)
 Train = Callable[[Tensor, Tensor], Tensor]
 GAIN = 1e-3
+CHANGE = 1e-6  # of one pixel, for a column of the Jacobian
 
 
 @dataclass(frozen=True)
 class Retraining:
-    """θ(x) = θ* for an image x (d,) of one label; a system of `recon.attacks.gauss_newton`.
-
-    guess (d,): where it starts · change: of one pixel, for a column of the Jacobian by forward differences.
-    """
+    """θ(x) = θ* for an image x (d,) of one label; a system of `recon.attacks.gauss_newton`.  target: θ* (p,) ·
+    start (d,): a guess."""
 
     train: Train
-    theta_star: Tensor
+    target: Tensor
     label: int
-    guess: Tensor
-    change: float = 1e-6
-
-    @property
-    def start(self) -> Tensor:
-        """(d,)."""
-        return self.guess
-
-    @property
-    def target(self) -> Tensor:
-        """θ* (p,)."""
-        return self.theta_star
+    start: Tensor
 
     def _trained(self, x: Tensor) -> Tensor:
         return self.train(x, torch.full((len(x),), self.label, device=x.device))
@@ -51,10 +37,10 @@ class Retraining:
         return self._trained(x[None])[0]
 
     def linear(self, x: Tensor) -> Dense:
-        """∂θ/∂x (p, d), from d + 1 trained networks."""
-        moved = x + self.change * torch.eye(len(x), dtype=x.dtype, device=x.device)
+        """∂θ/∂x (p, d) by forward differences, from d + 1 trained networks."""
+        moved = x + CHANGE * torch.eye(len(x), dtype=x.dtype, device=x.device)
         theta = self._trained(torch.cat([x[None], moved]))
-        return Dense(((theta[1:] - theta[0]) / self.change).mT)
+        return Dense(((theta[1:] - theta[0]) / CHANGE).mT)
 
 
 @dataclass(frozen=True)
@@ -70,11 +56,9 @@ class Inverted:
 
 def invert_training(train: Train, theta_star: Tensor, guesses: Tensor, steps: int = 25, tol: float = 1e-13) -> Inverted:
     """The image that training on would give θ* (p,), which is computed with in its dtype: float64, for differences.
-
     guesses (K, d): one image for each label 0 … K − 1, such as the mean of the known ones.  The label whose guess
     trains to the nearest θ is tried.  Pixels are kept in [0, 1].  Stops at a residual of tol, relative to ‖θ*‖, or once
-    a step lowers its square by less than the share `GAIN`.
-    """
+    a step lowers its square by less than the share `GAIN`."""
     labels = torch.arange(len(guesses), device=guesses.device)
     label = int((train(guesses, labels) - theta_star).norm(dim=1).argmin())
     size = theta_star.norm()
@@ -82,6 +66,3 @@ def invert_training(train: Train, theta_star: Tensor, guesses: Tensor, steps: in
     found = gauss_newton(system, steps=steps, tol=float((tol * size) ** 2), box=(0.0, 1.0), gain=GAIN)
     history = found.energy.sqrt() / size
     return Inverted(found.x, label, history[-1].item(), history)
-
-
-__all__ = ["Inverted", "Retraining", "Train", "invert_training"]

@@ -7,8 +7,6 @@ kernel of the Jacobian to where its total variation is least, returns to h(x) = 
 gradient is explained to rounding throughout; everything that is chosen is chosen by the prior.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -23,10 +21,8 @@ SETTLED = 0.01  # relative fall of the total variation in a round below which it
 
 
 def tv_min(system: JointSystem, x: Tensor, rounds: int = 5, steps: int = 300) -> Solved:
-    """From a solution x (c·h·w,); energy: ‖h(x) − h*‖² after every round, the start's first.
-
-    rounds: at most · steps: of L-BFGS in each.  A system of depth 0 has one solution, which is returned.
-    """
+    """From a solution x (c·h·w,); energy: ‖h(x) − h*‖² after every round, the start's first.  rounds: at most · steps:
+    of L-BFGS in each.  A system of depth 0 has one solution, which is returned."""
     if system.depth == 0:
         return Solved(x, torch.zeros(1, dtype=x.dtype))
     energies, best = [(system(x) - system.target).square().sum()], float(_roughness(system, x))
@@ -70,6 +66,3 @@ def _roughness(system: JointSystem, x: Tensor) -> Tensor:
     image = x.view(system.network.shape)
     sides = (image.diff(dim=dim).square().add(ROUNDED**2).sqrt().mean() for dim in (-1, -2))
     return sum(sides, OUTSIDE * (x - x.clamp(*BOX)).square().sum())
-
-
-__all__ = ["tv_min"]

@@ -6,6 +6,7 @@ One noun for all chapters and the audit.  Truth: attacks never get it.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -51,32 +52,18 @@ class Bundle:
 
     @staticmethod
     def of(data: Dataset, device: torch.device, dtype: torch.dtype = torch.float32, centred: bool = True) -> Bundle:
-        """The partitions of an experiment; for a shadow network those of `data.swapped()`.
-
-        centred: subtract the mean of `data.train`, in float32 on the CPU, so that devices and dtypes agree.
-        """
+        """The partitions of an experiment; for a shadow network those of `data.swapped()`.  centred: subtract the mean
+        of `data.train`, in float32 on the CPU, so that devices and dtypes agree."""
         mean = data.train.flat.mean(0) if centred else torch.zeros_like(data.train.flat[0])
 
         def place(part: Partition) -> Tensor:
             return (centre(part.flat, mean) if centred else part.flat).to(device, dtype)
 
-        train, init, held_out = data.train, data.init, data.held_out
-        return Bundle(
-            train=place(train),
-            init=place(init),
-            held_out=place(held_out),
-            y=train.y.to(device, dtype),
-            init_y=init.y.to(device, dtype),
-            held_out_y=held_out.y.to(device, dtype),
-            train_labels=train.labels,
-            init_labels=init.labels,
-            held_out_labels=held_out.labels,
-            train_index=train.index,
-            init_index=init.index,
-            held_out_index=held_out.index,
-            mean=mean.to(device, dtype),
-            shape=data.shape,
-        )
+        parts = (data.train, data.init, data.held_out)
+        columns = (map(place, parts), (part.y.to(device, dtype) for part in parts))
+        whole = ((part.labels for part in parts), (part.index for part in parts))
+        values: dict[str, Any] = dict(zip(PER_IMAGE, chain(*columns, *whole), strict=True))
+        return Bundle(**values, mean=mean.to(device, dtype), shape=data.shape)
 
     @staticmethod
     def of_tensors(
@@ -88,15 +75,13 @@ class Bundle:
         mean: Tensor | None = None,
     ) -> Bundle:
         """Flat images from elsewhere than a pool (patches, feature maps, a reader's files), on their device, minus
-        `mean` (d,) already (default 0).
-
-        labels: of the three sets, in {0, 1} if y is used, which is their copy; default 0.  Indices are the row numbers.
-        """
+        `mean` (d,) already (default 0).  labels: of the three sets, in {0, 1} if y is used, which is their copy;
+        default 0.  Indices are the row numbers."""
         parts = (train, init, held_out)
         kinds = [x.new_zeros(len(x)) for x in parts] if labels is None else labels
-        y = (kind.to(train) for kind in kinds)
-        whole = (kind.to("cpu", torch.int64) for kind in kinds)
-        values: dict[str, Any] = dict(zip(PER_IMAGE, (*parts, *y, *whole, *map(_numbers, parts)), strict=True))
+        y, whole = (kind.to(train) for kind in kinds), (kind.to("cpu", torch.int64) for kind in kinds)
+        numbers = (torch.arange(len(x)) for x in parts)
+        values: dict[str, Any] = dict(zip(PER_IMAGE, (*parts, *y, *whole, *numbers), strict=True))
         return Bundle(**values, mean=torch.zeros_like(train[0]) if mean is None else mean, shape=shape)
 
     def __len__(self) -> int:
@@ -114,9 +99,7 @@ class Bundle:
 
     def take(self, start: int, stop: int) -> Bundle:
         """Images start … stop − 1 of each class of every set, 2 (stop − start) a set; `mean` stays as it was.
-
-        ReconError where a set does not hold as many.
-        """
+        ReconError where a set does not hold as many."""
         half = min(map(len, (self.train, self.init, self.held_out))) // 2
         if not 0 <= start <= stop <= half:
             raise ReconError(f"images {start} … {stop - 1} of each class are wanted, and there are {half}")
@@ -129,26 +112,18 @@ class Bundle:
 
     def of_each_class(self, count: int) -> Bundle:
         """The first `count` images of every class 0 … K − 1 of `train`, in their order, from every set; `mean` stays.
-
-        ReconError where a set does not hold as many.
-        """
+        ReconError where a set does not hold as many."""
         classes = self.train_labels.unique()
 
         def rows(labels: Tensor) -> Tensor:
             each = [(labels == label).nonzero().flatten()[:count] for label in classes]
             if any(len(found) < count for found in each):
-                raise ReconError(
-                    f"{count} images of every class are wanted, and there are {min(map(len, each))} of one"
-                )
+                raise ReconError(f"{count} images of every class are wanted; of one there are {min(map(len, each))}")
             return torch.cat(each).sort().values
 
-        sets = {"train": self.train_labels, "init": self.init_labels, "held_out": self.held_out_labels}
-        taken: dict[str, Any] = {}
-        for part, labels in sets.items():
-            chosen = rows(labels)
-            names = [part, *(name for name in PER_IMAGE if name.startswith(f"{part}_"))]
-            names += ["y"] if part == "train" else []
-            taken |= {name: getattr(self, name)[chosen.to(getattr(self, name).device)] for name in names}
+        chosen = [rows(labels) for labels in (self.train_labels, self.init_labels, self.held_out_labels)]
+        columns = {name: getattr(self, name) for name in PER_IMAGE}
+        taken: dict[str, Any] = {name: x[chosen[k % 3].to(x.device)] for k, (name, x) in enumerate(columns.items())}
         return replace(self, **taken)
 
     def at_side(self, side: int) -> Bundle:
@@ -165,10 +140,6 @@ class Bundle:
         x = centre(pool.pixels(rows).flatten(1), self.mean.cpu()).to(self.train)
         y, labels, index = (torch.from_numpy(array[np.asarray(rows)]) for array in (pool.y, pool.labels, pool.index))
         return replace(self, init=x, init_y=y.to(self.y), init_labels=labels, init_index=index)
-
-
-def _numbers(x: Tensor) -> Tensor:
-    return torch.arange(len(x))
 
 
 #: the fields of a `Bundle` with a row an image, in order

@@ -1,7 +1,5 @@
 """CIFAR-10, from torchvision's files or from the pixel-exact subset file: the same images under the same indices."""
 
-from __future__ import annotations
-
 import hashlib
 import zipfile
 from pathlib import Path
@@ -28,11 +26,9 @@ VEHICLES = (0, 1, 8, 9)  # y = 0; the six animals are y = 1
 
 
 def load(root: str | Path | None = None) -> ImagePool:
-    """CIFAR-10: vehicles against animals.
-
-    root: folder (or the subset file itself) to look in; default `$RECON_DATA`, else the cache folder, into which it is
-    downloaded.  ReconError for a folder that is named but holds no CIFAR-10, a damaged file, an unreachable download.
-    """
+    """CIFAR-10: vehicles against animals.  root: folder (or the subset file itself) to look in; default `$RECON_DATA`,
+    else the cache folder, into which it is downloaded.  ReconError for a folder that is named but holds no CIFAR-10, a
+    damaged file, an unreachable download."""
     named = files.named_root(root)
     if not named:
         return _from_torchvision(files.cache_folder(), download=True)

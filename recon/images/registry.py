@@ -1,7 +1,5 @@
 """The pools of images by name: where `--data` and every experiment get theirs from."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,29 +16,25 @@ REGISTRY: dict[str, Callable[[str | Path | None], ImagePool]] = {
     "cifar10": cifar.load,
     "photos": lambda _: photos.load(),
     "digits": lambda _: digits.load_digits(),
-    "mnist": digits.load_mnist,
-    "fashion-mnist": digits.load_fashion_mnist,
+    "mnist": lambda root: digits.load_idx("mnist", root),
+    "fashion-mnist": lambda root: digits.load_idx("fashion-mnist", root),
     FOLDER: lambda path: folder.load(path or "."),
 }
 SOURCES = ("auto", *REGISTRY)
 
 
 def load_pool(source: str = "auto", root: str | Path | None = None) -> ImagePool:
-    """Find the images of `source`: a name of `REGISTRY`, in which PATH stands for a folder of images, or `auto`.
-
-    root: folder to look in; default `$RECON_DATA`, else the cache folder, which downloads go to.  `auto` is `cifar10`
-    if obtainable, else `photos` with a notice.  Raises ReconError for an unknown source, and for images that are
-    missing, damaged or out of reach: see the pool's own loader.
-    """
+    """Find the images of `source`: a name of `REGISTRY`, in which PATH stands for a folder of images, or `auto`.  root:
+    folder to look in; default `$RECON_DATA`, else the cache folder, which downloads go to.  `auto` is `cifar10` if
+    obtainable, else `photos` with a notice.  Raises ReconError for an unknown source, and for images that are missing,
+    damaged or out of reach: see the pool's own loader."""
     kind, _, path = source.partition(":")
     if kind == "folder" and path:
         return REGISTRY[FOLDER](path)
     if source not in SOURCES or source == FOLDER:
         raise ReconError(f"unknown data source '{source}': choose one of {', '.join(SOURCES)}")
-    return _cifar10_or_photos(root) if source == "auto" else REGISTRY[source](root)
-
-
-def _cifar10_or_photos(root: str | Path | None) -> ImagePool:
+    if source != "auto":
+        return REGISTRY[source](root)
     try:
         return REGISTRY["cifar10"](root)
     except ReconError as unreachable:

@@ -87,23 +87,9 @@ class Conv:
 
 
 @dataclass(frozen=True)
-class Chain:
-    """One forward and one backward pass of B images from layer `first` on.
-
-    layers: every layer's input and ∂Φ/∂z, in order, the fully connected one last · z: W_i x_{i−1} of each of the
-    convolutions, (B, o, positions).
-    """
-
-    layers: list[LayerPass]
-    z: list[Tensor]
-
-
-@dataclass(frozen=True)
 class ConvNet:
-    """d convolutions, an activation after each, and a fully connected layer to `classes` logits.
-
-    Parameters: `w1` (o, c, k, k), …, `wd`, then the fully connected `w{d+1}` (classes, features), `b{d+1}` (classes,).
-    """
+    """d convolutions, an activation after each, and a fully connected layer to `classes` logits.  Parameters: `w1` (o,
+    c, k, k), …, `wd`, then the fully connected `w{d+1}` (classes, features), `b{d+1}` (classes,)."""
 
     convs: tuple[Conv, ...]
     shape: tuple[int, int, int] = (3, 32, 32)
@@ -137,10 +123,8 @@ class ConvNet:
         return {**found, weight: (self.classes, math.prod(images[-1])), bias: (self.classes,)}
 
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Params:
-        """θ with PyTorch's default initialisation, the numbers its own layers draw from that generator.
-
-        Drawn in float32, as published, and then converted to `dtype`.
-        """
+        """θ with PyTorch's default initialisation, the numbers its own layers draw from that generator.  Drawn in
+        float32, as published, and then converted to `dtype`."""
         shapes, (weight, bias) = self.shapes(), self.last
         theta = {name: torch.empty(shape) for name, shape in shapes.items()}
         for name in shapes:
@@ -157,12 +141,12 @@ class ConvNet:
         weight, bias = self.last
         return F.linear(x.flatten(1), theta[weight], theta[bias])
 
-    def chain(self, theta: Params, x: Tensor, direction: Direction, first: int = 1) -> Chain:
-        """Layers `first` … d and the fully connected one, as functions of x_{first−1} (B, c, h, w).
-
-        Written out, so that one backward pass through it gives what gradient matching needs; each x_{i−1} is unfolded
-        once, for its convolution, its weight gradient and (`GradientMatching`) its linear system.
-        """
+    def chain(
+        self, theta: Params, x: Tensor, direction: Direction, first: int = 1
+    ) -> tuple[list[LayerPass], list[Tensor]]:
+        """Layers `first` … d and the fully connected one, as functions of x_{first−1} (B, c, h, w).  Written out, so
+        that one backward pass through it gives what gradient matching needs; each x_{i−1} is unfolded once, for its
+        convolution, its weight gradient and (`GradientMatching`) its linear system."""
         shapes, (weight, bias) = self.image_shapes(), self.last
         patches, z, outputs = [], [], []
         for i in range(first, self.depth + 1):
@@ -179,12 +163,12 @@ class ConvNet:
             layers.insert(0, LayerPass(f"w{i}", None, patches[i - first], delta.flatten(2), shared=True))
             if i > first:
                 back = self.convs[i - 1].transpose(delta, theta[f"w{i}"], shapes[i - 1])
-        return Chain(layers, z)
+        return layers, z
 
     def layers(self, theta: Params, x: Tensor, direction: Direction) -> list[LayerPass]:
         """Every layer from the input to the output: input (B, c·k·k, positions) and delta (B, o, positions) of a
         convolution, (B, features) and (B, classes) of the last."""
-        return self.chain(theta, x, direction).layers
+        return self.chain(theta, x, direction)[0]
 
     def gradients(self, theta: Params, x: Tensor, labels: Tensor) -> Params:
         """∇_θ ℓ of each image's own cross-entropy: named as θ, each tensor with a leading dimension B."""

@@ -129,9 +129,7 @@ def as_mlp(network: ModuleNetwork, shape: Shape) -> tuple[MLP, Names]:
 
 def as_convnet(network: ModuleNetwork, shape: Shape) -> tuple[ConvNet, Names]:
     """Convolutions without bias, each followed by tanh, LeakyReLU(0.01) or ReLU, then one dense layer with a bias.
-
-    ReconError for any other module: the linear systems of a layer know no bias, no groups and no dilation.
-    """
+    ReconError for any other module: the linear systems of a layer know no bias, no groups and no dilation."""
     seen = Watched.of(network, shape)
     if not seen.layers:
         raise ReconError("the module has no layers")
@@ -147,9 +145,7 @@ def as_convnet(network: ModuleNetwork, shape: Shape) -> tuple[ConvNet, Names]:
     for name in ("tanh", "leaky_relu", "relu"):
         found = ConvNet(convs, (shape[0], shape[1], shape[2]), last.layer.out_features, Activation(name))
         theta = {own: seen.theta[n] for own, n in names.items()}
-        if found.shapes() == {own: tuple(value.shape) for own, value in theta.items()} and seen.agree(
-            found(theta, seen.x)
-        ):
+        if found.shapes() == {own: tuple(t.shape) for own, t in theta.items()} and seen.agree(found(theta, seen.x)):
             return found, names
     raise ReconError(
         f"its answers are not those of convolutions, each with tanh, LeakyReLU({SLOPE}) or ReLU, and a dense layer: "

@@ -9,8 +9,6 @@ with + 1 for the bias, where there is one.  A convolution sums over the position
 are small, and are formed.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -20,10 +18,8 @@ from recon.nets.network import LayerPass, Params
 
 
 def per_image_gradients(passes: list[LayerPass]) -> Params:
-    """∇_θ Φ(x_i) by name: of a weight (..., n, out, in), of a bias (..., n, out).
-
-    A convolution's `in` is channels · kernel height · kernel width, in the order of its weight's dimensions.
-    """
+    """∇_θ Φ(x_i) by name: of a weight (..., n, out, in), of a bias (..., n, out).  A convolution's `in` is channels ·
+    kernel height · kernel width, in the order of its weight's dimensions."""
     gradients: Params = {}
     for layer in passes:
         gradients[layer.weight] = _of_weight(layer)
@@ -33,36 +29,23 @@ def per_image_gradients(passes: list[LayerPass]) -> Params:
 
 
 def gram_matrix(layer: LayerPass) -> Tensor:
-    """K_ij = ⟨∇_l Φ(x_i), ∇_l Φ(x_j)⟩ (..., n, n) of one layer l, weights and bias together."""
-    if not layer.shared:
-        h, delta = layer.input, layer.delta
-        return (delta @ delta.mT) * (h @ h.mT + (1 if layer.bias else 0))
-    weight = _of_weight(layer).flatten(-2)
-    matrix = weight @ weight.mT
-    return matrix + _of_bias(layer) @ _of_bias(layer).mT if layer.bias else matrix
+    """K_ij = ⟨∇_l Φ(x_i), ∇_l Φ(x_j)⟩ (..., n, n) of one fully connected layer l, weights and bias together."""
+    h, delta = layer.input, layer.delta
+    return (delta @ delta.mT) * (h @ h.mT + (1 if layer.bias else 0))
 
 
 def products_with_theta(theta: Params, layer: LayerPass) -> Tensor:
-    """b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ = ⟨δ_i, z_i⟩ (..., n) of one layer l, weights and bias together.
-
-    θ may have leading dimensions in a fully connected layer, but not in a convolution.
-    """
-    weight, bias = theta[layer.weight], theta[layer.bias] if layer.bias else None
-    if layer.shared:
-        z = weight.flatten(1) @ layer.input
-        return (layer.delta * (z if bias is None else z + bias[:, None])).sum((-2, -1))
-    z = layer.input @ weight.mT
-    return (layer.delta * (z if bias is None else z + bias.unsqueeze(-2))).sum(-1)
+    """b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ = ⟨δ_i, z_i⟩ (..., n) of one fully connected layer l, weights and bias together."""
+    z = layer.input @ theta[layer.weight].mT
+    return (layer.delta * (z if layer.bias is None else z + theta[layer.bias].unsqueeze(-2))).sum(-1)
 
 
 def gram(
     network: MLP, theta: Params, x: Tensor, *, alpha: float | None = None, labels: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Per layer, K_ij = ⟨∇_l Φ(x_i), ∇_l Φ(x_j)⟩ (L, ..., n, n) and b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ (L, ..., n).
-
-    So R(x, c) = Σ_l ‖θ_l‖² − 2 cᵀb_l + cᵀK_l c: all one needs to fit multipliers.  x (..., n, d) · alpha: slope of the
-    smoothed ReLU', None for the step itself · labels (n,): see `output_direction`.
-    """
+    """Per layer, K_ij = ⟨∇_l Φ(x_i), ∇_l Φ(x_j)⟩ (L, ..., n, n) and b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ (L, ..., n).  So
+    R(x, c) = Σ_l ‖θ_l‖² − 2 cᵀb_l + cᵀK_l c: all one needs to fit multipliers.  x (..., n, d) · alpha: slope of the
+    smoothed ReLU', None for the step itself · labels (n,): see `output_direction`."""
     passes = network.layers(theta, x, lambda outputs: output_direction(outputs, labels), alpha=alpha)
     products = [products_with_theta(theta, layer) for layer in passes]
     return torch.stack([gram_matrix(layer) for layer in passes]), torch.stack(products)
@@ -76,9 +59,7 @@ def layer_norms(network: MLP, theta: Params) -> Tensor:
 
 def output_direction(outputs: Tensor, labels: Tensor | None) -> Tensor:
     """∂Φ/∂outputs (..., n, K): ones for a single logit; e_y − e_j for the margin against the best other class j.
-
-    labels (n,): the classes y; ReconError where they are missing.
-    """
+    labels (n,): the classes y; ReconError where they are missing."""
     if outputs.shape[-1] == 1:
         return torch.ones_like(outputs)
     if labels is None:

@@ -19,11 +19,9 @@ from recon.nets.network import Direction, Flat, LayerPass, Params
 
 @dataclass(frozen=True)
 class Passes:
-    """One forward and one backward pass of an `MLP`: lists over l = 0 … L, where entry 0 is the input's.
-
-    z: z_l = W_l h_{l−1} + b_l · h: h_l = σ(z_l), h_0 = x, up to L − 1 · slope: σ'(z_l), up to L − 1 ·
-    reached: δ_{l+1} W_{l+1}, what reaches h_l, up to L − 1 · delta: δ_l = ∂Φ/∂z_l.  None where there is nothing.
-    """
+    """One forward and one backward pass of an `MLP`: lists over l = 0 … L, where entry 0 is the input's.  z: z_l = W_l
+    h_{l−1} + b_l · h: h_l = σ(z_l), h_0 = x, up to L − 1 · slope: σ'(z_l), up to L − 1 · reached: δ_{l+1} W_{l+1}, what
+    reaches h_l, up to L − 1 · delta: δ_l = ∂Φ/∂z_l.  None where there is nothing."""
 
     z: list
     h: list
@@ -83,12 +81,9 @@ class MLP(Flat):
         return shapes
 
     def init(self, generator: torch.Generator, scheme: str = "default", dtype: torch.dtype = torch.float32) -> Params:
-        """Draw θ⁰.
-
-        scheme: "default" is PyTorch's U(±1/√fan_in); "uniform" draws every weight from U(0, 1) independently, as §4.3
-        of Runkel et al. does for the inner problem; "small" is "default" but for the first layer, 1e-4 · N(0, 1), as in
-        Haim et al. (2022).  Raises ReconError for another name.
-        """
+        """Draw θ⁰.  scheme: "default" is PyTorch's U(±1/√fan_in); "uniform" draws every weight from U(0, 1)
+        independently, as §4.3 of Runkel et al. does for the inner problem; "small" is "default" but for the first
+        layer, 1e-4 · N(0, 1), as in Haim et al. (2022).  Raises ReconError for another name."""
         if scheme not in ("default", "uniform", "small"):
             raise ReconError(f"unknown weight initialisation '{scheme}': choose default, uniform or small")
         shapes, theta = self.shapes(), {}
@@ -113,10 +108,8 @@ class MLP(Flat):
         return x.squeeze(-1) if self.widths[-1] == 1 else x
 
     def layers(self, theta: Params, x: Tensor, direction: Direction, *, alpha: float | None = None) -> list[LayerPass]:
-        """Input h_{l−1} and gradient δ_l = ∂Φ/∂z_l of every linear layer, from the input to the output.
-
-        x (..., n, d) · direction: outputs (..., n, K), also for K = 1, -> ∂Φ/∂outputs · alpha: see `passes`.
-        """
+        """Input h_{l−1} and gradient δ_l = ∂Φ/∂z_l of every linear layer, from the input to the output.  x (..., n, d)
+        · direction: outputs (..., n, K), also for K = 1, -> ∂Φ/∂outputs · alpha: see `passes`."""
         p = self.passes(theta, x, direction, alpha=alpha)
         return [
             LayerPass(weight, bias, h, delta)
@@ -124,11 +117,9 @@ class MLP(Flat):
         ]
 
     def passes(self, theta: Params, x: Tensor, direction: Direction, *, alpha: float | None = None) -> Passes:
-        """Both passes of images x (..., n, d): δ_L = direction(z_L), δ_l = (δ_{l+1} W_{l+1}) ⊙ σ'(z_l).
-
-        alpha: the derivative of ReLU is taken to be sigmoid(alpha · z); None: the step itself.  A net with `smoothing`
-        has a derivative of its own, and alpha does not count.
-        """
+        """Both passes of images x (..., n, d): δ_L = direction(z_L), δ_l = (δ_{l+1} W_{l+1}) ⊙ σ'(z_l).  alpha: the
+        derivative of ReLU is taken to be sigmoid(alpha · z); None: the step itself.  A net with `smoothing` has a
+        derivative of its own, and alpha does not count."""
         z: list = [None]
         slope: list = [None]
         h = [x]

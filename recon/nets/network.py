@@ -4,12 +4,9 @@ A linear layer z = W h + b has ∇_W Φ(x_i) = δ_i h_iᵀ with h_i its input an
 come per-image gradients, their Gram matrices, the stationarity objective, and the linear systems of gradient attacks.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -21,34 +18,16 @@ Direction = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class LayerPass:
-    """One linear layer in one forward and one backward pass of n images.
-
-    weight, bias: its names in θ (no bias: None) · input: h (..., n, in), of a convolution its patches (..., n, in,
-    positions) · delta: ∂Φ/∂z (..., n, out), of a convolution (..., n, out, positions) · shared: whether the weights
-    are shared between positions, as in a convolution.
-    """
+    """One linear layer in one forward and one backward pass of n images.  weight, bias: its names in θ (no bias: None)
+    · input: h (..., n, in), of a convolution its patches (..., n, in, positions) · delta: ∂Φ/∂z (..., n, out), of a
+    convolution (..., n, out, positions) · shared: whether the weights are shared between positions, as in a
+    convolution."""
 
     weight: str
     bias: str | None
     input: Tensor
     delta: Tensor
     shared: bool = False
-
-
-class Network(Protocol):
-    """A pure function of its parameters θ, a dict of tensors in a fixed order."""
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Name -> shape of every parameter tensor, in order."""
-        ...
-
-    def __call__(self, theta: Params, x: Tensor) -> Tensor:
-        """Outputs of images x."""
-        ...
-
-    def layers(self, theta: Params, x: Tensor, direction: Direction) -> list[LayerPass]:
-        """Every linear layer from the input to the output, for the scalar Φ of which `direction` is the gradient."""
-        ...
 
 
 class Flat:

@@ -6,24 +6,13 @@ step finds its own length: the outer iteration of eq. (7) and, on the logarithm 
 regime.  It keeps the best point as "accepted".  `SGD` and `Adam` take every step, whatever the energy: DecoReco's.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from recon.optim.tree import State, chosen, dot, keep, rows, unevaluated
-
-
-class Optimiser(Protocol):
-    """A descent scheme; see the module."""
-
-    def init(self, x: Tensor) -> State: ...
-
-    def step(self, state: State, energy: Tensor, grad: Tensor) -> State: ...
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Random numbers by name: every draw has a generator of its own, which no other draw can move."""
 
-from __future__ import annotations
-
 import hashlib
 
 import torch

@@ -3,8 +3,6 @@
 A state is never changed in place: a step returns a new one, and whoever holds an older one may go on from there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -35,10 +33,8 @@ def mapped(function: Callable[..., Tensor], tree: State, *others: State) -> Stat
 
 
 def chosen(better: Tensor, new: Tensor, old: Tensor | float) -> Tensor:
-    """Row by row `new` (S, …) where `better` (S,), else `old`.
-
-    On a CPU, where a look costs nothing, `new` is handed on without a copy where all rows have it.
-    """
+    """Row by row `new` (S, …) where `better` (S,), else `old`.  On a CPU, where a look costs nothing, `new` is handed
+    on without a copy where all rows have it."""
     if better.device.type == "cpu" and bool(better.all()):
         return new
     return torch.where(rows(better, new), new, old)

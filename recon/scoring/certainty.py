@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # scikit-learn takes seconds to import
     from sklearn.pipeline import Pipeline
 
 EVIDENCE = ("sparsity", "stability", "share")
+BINS = 5  # of probability
 SURE = 0.95  # the probability from which the adversary says "this one"
 
 
@@ -27,26 +28,18 @@ class Signs(Protocol):
     """What a separation measures of its r sources, (r,) each; meaning and range as in `recon.attacks.separation`."""
 
     @property
-    def sparsity(self) -> Tensor:
-        """Larger is sparser."""
-        ...
+    def sparsity(self) -> Tensor: ...
 
     @property
-    def stability(self) -> Tensor:
-        """In [0, 1]; NaN for a single restart."""
-        ...
+    def stability(self) -> Tensor: ...
 
     @property
-    def share(self) -> Tensor:
-        """Of the weights explained, in [0, 1]."""
-        ...
+    def share(self) -> Tensor: ...
 
 
 def evidence(found: Signs) -> np.ndarray:
     """(r, 3): sparsity; stability over restarts, as log(1 − stability); log of the share of the weights explained.
-
-    ReconError where only one restart was made: it has no stability.
-    """
+    ReconError where only one restart was made: it has no stability."""
     if len(found.stability) and found.stability.isnan().any():
         raise ReconError("stability needs at least two restarts of the separation")
     columns = (found.sparsity, -(1 - found.stability).clamp_min(1e-6).log(), found.share.clamp_min(1e-9).log())
@@ -55,9 +48,7 @@ def evidence(found: Signs) -> np.ndarray:
 
 def calibrated(shadows: Sequence[tuple[Signs, Tensor]]) -> Pipeline:
     """Logistic regression from the evidence of shadow networks to their truth (r,), bool: evidence -> probability.
-
-    ReconError unless both true and false candidates occur.
-    """
+    ReconError unless both true and false candidates occur."""
     truth = torch.cat([true for _, true in shadows]).cpu().numpy()
     if truth.all() or not truth.any():
         raise ReconError("the shadow networks have only true or only false candidates: nothing can be learned")
@@ -80,19 +71,17 @@ def probability(model: Pipeline, found: Signs) -> Tensor:
     return torch.from_numpy(model.predict_proba(evidence(found))[:, 1])
 
 
-def assessed(probability: Tensor, true: Tensor, bins: int = 5) -> dict:
-    """How good probabilities (m,) are, given the truth (m,), bool.
-
-    auc · tpr_at_1pct_fpr: share of the true ones found before more than 1 % of the false ones are · precision_top50 ·
-    sure, precision_sure, recall_sure: of what is rated at least `SURE` · brier: mean squared error · reliability: per
-    bin of probability its mean, the share that is true, and the number.  None where one kind is missing.
-    """
+def assessed(probability: Tensor, true: Tensor) -> dict:
+    """How good probabilities (m,) are, given the truth (m,), bool.  auc · tpr_at_1pct_fpr: share of the true ones found
+    before more than 1 % of the false ones are · precision_top50 · sure, precision_sure, recall_sure: of what is rated
+    at least `SURE` · brier: mean squared error · reliability: per bin of probability its mean, the share that is true,
+    and the number.  None where one kind is missing."""
     p, t = probability.double().cpu().numpy(), true.cpu().numpy().astype(bool)
     both = bool(t.any() and not t.all())
     order = np.argsort(-p, kind="stable")
     sure = p >= SURE
-    bin_of = np.clip((p * bins).astype(int), 0, bins - 1)
-    used = [bin_of == b for b in range(bins) if (bin_of == b).any()]
+    bin_of = np.clip((p * BINS).astype(int), 0, BINS - 1)
+    used = [bin_of == b for b in range(BINS) if (bin_of == b).any()]
     return {
         "auc": auc(p, t) if both else None,
         "tpr_at_1pct_fpr": true_rate(p, t, 0.01) if both else None,

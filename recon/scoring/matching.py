@@ -47,12 +47,10 @@ def _pairs(a: Tensor, b: Tensor, metric: str, shape: Shape) -> tuple[Tensor, boo
 
 
 def nearest(a: Tensor, b: Tensor, metric: str = "l2", shape: Shape = ()) -> Match:
-    """For each image of `a` (m, d) the most alike of `b` (n, d); one image of b may serve several of a.
-
-    metric: "l2" (smaller is nearer), "ncc", "ncc_channel" or "ssim" (larger is nearer); the last two
-    need the `shape` (C, H, W) of an image.  ReconError for another metric or for bad shapes.
-    Swap the arguments for the other direction (for each training image its best reconstruction).
-    """
+    """For each image of `a` (m, d) the most alike of `b` (n, d); one image of b may serve several of a.  metric: "l2"
+    (smaller is nearer), "ncc", "ncc_channel" or "ssim" (larger is nearer); the last two need the `shape` (C, H, W) of
+    an image.  ReconError for another metric or for bad shapes.  Swap the arguments for the other direction (for each
+    training image its best reconstruction)."""
     scores, larger = _pairs(a, b, metric, shape)
     best = scores.max(dim=1) if larger else scores.min(dim=1)
     return Match(best.indices, best.values)
@@ -78,12 +76,10 @@ def one_to_one(a: Tensor, b: Tensor, metric: str = "ncc", shape: Shape = ()) -> 
 
 @dataclass(frozen=True)
 class Competition:
-    """Candidates offered to training and held-out images at once: `targets` and `decoys` above the threshold.
-
-    fdr: (decoys + 1) / targets, at most 1, estimates the share of chance among the targets (target–decoy estimate with
-    the "+1" of Barber & Candès 2015) · p_value: probability of as many targets if membership were drawn at random.
-    Both assume what `target_decoy` says.
-    """
+    """Candidates offered to training and held-out images at once: `targets` and `decoys` above the threshold.  fdr:
+    (decoys + 1) / targets, at most 1, estimates the share of chance among the targets (target–decoy estimate with the
+    "+1" of Barber & Candès 2015) · p_value: probability of as many targets if membership were drawn at random.  Both
+    assume what `target_decoy` says."""
 
     targets: int
     decoys: int
@@ -92,12 +88,7 @@ class Competition:
 
 
 def target_decoy(
-    x_hat: Tensor,
-    train: Tensor,
-    held_out: Tensor,
-    threshold: float,
-    metric: str = "ncc",
-    shape: Shape = (),
+    x_hat: Tensor, train: Tensor, held_out: Tensor, threshold: float, metric: str = "ncc", shape: Shape = ()
 ) -> Competition:
     """Assign candidates (m, d) one-to-one over n training and n held-out images together; count pairs above threshold.
 
@@ -133,10 +124,8 @@ SSIM_THRESHOLD = 0.4
 @dataclass(frozen=True)
 class ByYardstick(Generic[T]):
     """One value for each of the rules by which an image counts as matched: a metric and the threshold it must exceed.
-
     ncc_05 … ncc_08: NCC over the whole image · ncc_channel_06: mean NCC of the channels · ssim_04: SSIM.  In JSON the
-    fields are called by their labels, "ncc_0.5" … "ssim_0.4", which pydantic finds in their metadata.
-    """
+    fields are called by their labels, "ncc_0.5" … "ssim_0.4", which pydantic finds in their metadata."""
 
     ncc_05: T = field(metadata={"alias": "ncc_0.5"})
     ncc_06: T = field(metadata={"alias": "ncc_0.6"})
@@ -171,26 +160,18 @@ def padded(x: Tensor, n: int) -> Tensor:
 
 
 def match_counts(x_hat: Tensor, images: Tensor, mean: Tensor, shape: Shape) -> Counts:
-    """How many of `images` (n, d) have a candidate of their own in x_hat (m, d), by each of our yardsticks.
-
-    Both are centred by `mean` (d,); shape: (C, H, W).  NCC compares them so, over the whole image or per channel; SSIM
-    compares x + mean, stretched to [0, 1], with the image.  One-to-one throughout, so that no candidate is counted
-    twice.  Fewer candidates than images are padded with zero rows.  A zero row is no candidate: SSIM leaves it out, or
-    it would be the mean image.
-    """
+    """How many of `images` (n, d) have a candidate of their own in x_hat (m, d), by each of our yardsticks.  Both are
+    centred by `mean` (d,); shape: (C, H, W).  NCC compares them so, over the whole image or per channel; SSIM compares
+    x + mean, stretched to [0, 1], with the image.  One-to-one throughout, so that no candidate is counted twice.  Fewer
+    candidates than images are padded with zero rows.  A zero row is no candidate: SSIM leaves it out, or it would be
+    the mean image."""
     filled = padded(x_hat, len(images))
     by_ncc, by_channel = (one_to_one(images, filled, metric, shape).score for metric in ("ncc", "ncc_channel"))
     shown, targets = rescale(x_hat[x_hat.any(1)] + mean), images + mean
     fewer, more = sorted((shown, targets), key=len)
     by_ssim = one_to_one(fewer, more, "ssim", shape).score if len(fewer) else shown.new_zeros(0)
-    return Counts(
-        ncc_05=_above(by_ncc, 0.5),
-        ncc_06=_above(by_ncc, 0.6),
-        ncc_07=_above(by_ncc, 0.7),
-        ncc_08=_above(by_ncc, 0.8),
-        ncc_channel_06=_above(by_channel, 0.6),
-        ssim_04=_above(by_ssim, SSIM_THRESHOLD),
-    )
+    above_5, above_6, above_7, above_8 = (_above(by_ncc, threshold) for threshold in (0.5, 0.6, 0.7, 0.8))
+    return Counts(above_5, above_6, above_7, above_8, _above(by_channel, 0.6), _above(by_ssim, SSIM_THRESHOLD))
 
 
 def _above(scores: Tensor, threshold: float) -> int:

@@ -13,8 +13,6 @@ exchangeable, every relabelling of them is as likely as the true one: shadows we
 of the area under the ROC curve is that of a permutation test.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -54,9 +52,6 @@ def rmia(phi: Tensor, shadows: Tensor, gamma: float = GAMMA) -> Tensor:
     return below.double() / max(len(phi) - 1, 1)
 
 
-# ------------------------------------------------------------------------------------------------------ statistics
-
-
 def guessed(n: int, others: int, allowed: int, rare: float = RARE) -> tuple[float, int]:
     """What a score that knows nothing accepts of n members above all but `allowed` of the others: the mean, and the
     count that at most a share `rare` of such scores exceed.
@@ -76,12 +71,10 @@ def guessed(n: int, others: int, allowed: int, rare: float = RARE) -> tuple[floa
 
 
 def named(row: dict[str, Any], n: int, others: int, choices: int = 1) -> dict[str, dict[str, Any]]:
-    """Rates as counts of the n members, by false rate: what a score names, and what a guess would.
-
-    row: "tpr_…" of FALSE_RATES and "intervals" of one score · choices: scores of which this is the best, for which
-    `guess_most` pays.  false_alarms: others accepted · resolved: whether there are as many others as the rate needs;
-    where there are not, none of them is accepted.
-    """
+    """Rates as counts of the n members, by false rate: what a score names, and what a guess would.  row: "tpr_…" of
+    FALSE_RATES and "intervals" of one score · choices: scores of which this is the best, for which `guess_most` pays.
+    false_alarms: others accepted · resolved: whether there are as many others as the rate needs; where there are not,
+    none of them is accepted."""
     found = {}
     for rate in FALSE_RATES:
         name, allowed = f"tpr_{rate:g}", int(rate * others + 1e-9)
@@ -122,10 +115,8 @@ def intervals(score: np.ndarray, member: np.ndarray, seed: int, draws: int = DRA
 
 
 def probability(score: np.ndarray, member: np.ndarray) -> np.ndarray:
-    """For every member (n,): 1 − the estimated share of chance among the members that score as high.
-
-    (others as high + 1) / (others + 1) · members / (members as high), at most 1, made to rise with the score.
-    """
+    """For every member (n,): 1 − the estimated share of chance among the members that score as high.  (others as
+    high + 1) / (others + 1) · members / (members as high), at most 1, made to rise with the score."""
     inner, outer = score[member], np.sort(score[~member])
     order = np.argsort(-inner, kind="stable")
     above_out = len(outer) - np.searchsorted(outer, inner[order], side="left")

@@ -3,8 +3,6 @@
 Images are flat rows (m, d) in C H W order with values meant for [0, 1]; `shape` is (C, H, W), d = C H W.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -41,11 +39,9 @@ def ncc(a: Tensor, b: Tensor) -> Tensor:
 
 
 def ncc_channel(a: Tensor, b: Tensor, shape: Shape) -> Tensor:
-    """The mean over the C channels of their normalised cross-correlations, (m, n) in [−1, 1].
-
-    Blind to brightness and contrast of each channel.  The distance of Haim et al. (2022), the squared L2 between images
-    standardised per channel, is 2 d (1 − this).  ReconError for images that are not of `shape`.
-    """
+    """The mean over the C channels of their normalised cross-correlations, (m, n) in [−1, 1].  Blind to brightness and
+    contrast of each channel.  The distance of Haim et al. (2022), the squared L2 between images standardised per
+    channel, is 2 d (1 − this).  ReconError for images that are not of `shape`."""
 
     def flat(x: Tensor) -> Tensor:
         return _standardise(_as_images(x, shape).flatten(2)).flatten(1)
@@ -67,13 +63,10 @@ def _window_means(side: int, like: Tensor) -> Tensor:
 
 
 def ssim(a: Tensor, b: Tensor, shape: Shape, tile: int = 64) -> Tensor:
-    """Mean structural similarity (Wang et al. 2004), (m, n) in [−1, 1], for data range 1.
-
-    scikit-image's `structural_similarity(..., data_range=1, channel_axis=0)`: uniform 7 × 7 window, sample
-    covariances, windows inside the image only, mean over pixels and channels.  One row of `a` and `tile` rows of `b` at
-    a time, which stay in a processor's cache.  ReconError for images that are not of `shape` or have no room for a
-    window.
-    """
+    """Mean structural similarity (Wang et al. 2004), (m, n) in [−1, 1], for data range 1.  scikit-image's
+    `structural_similarity(..., data_range=1, channel_axis=0)`: uniform 7 × 7 window, sample covariances, windows inside
+    the image only, mean over pixels and channels.  One row of `a` and `tile` rows of `b` at a time, which stay in a
+    processor's cache.  ReconError for images that are not of `shape` or have no room for a window."""
     if min(shape[1:]) < WINDOW:
         raise ReconError(f"SSIM needs images of {WINDOW} × {WINDOW} pixels or more, not {shape[1]} × {shape[2]}")
     k1, k2 = 0.01**2, 0.03**2

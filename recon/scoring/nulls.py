@@ -5,8 +5,6 @@ nearer to them than to images never seen.  An attack's number is therefore its e
 without any attack, and of the attack's own candidates against held-out images.
 """
 
-from __future__ import annotations
-
 import operator
 from dataclasses import dataclass
 
@@ -46,9 +44,7 @@ def null_candidates(
     """
     if w1.dim() != 2 or any(x.dim() != 2 or x.shape[1] != w1.shape[1] for x in (train, others)) or m < 1:
         shapes = [tuple(x.shape) for x in (w1, train, others)]
-        raise ReconError(
-            f"w1, train and others must be rows of one length, not {shapes}, and {m} candidates are there to compare"
-        )
+        raise ReconError(f"w1, train and others must be rows of one length, not {shapes}, and m positive, not {m}")
     values, directions = right_singular(w1)
     directions = directions[values > 1e-6 * values.max().clamp_min(1e-30)].to(w1.dtype)
     basis = directions[: len(train)] if basis is None else basis
@@ -86,12 +82,10 @@ def means(x: Tensor, count: int, generator: torch.Generator, labels: Tensor | No
 
 @dataclass(frozen=True)
 class NullTable:
-    """What an attack finds above what finds itself.
-
-    matches: of the attack's candidates with the training images · nulls: name of a set of null candidates -> its
-    matches with the training images; "held_out": the attack's candidates' with as many held-out images · best_null: the
-    largest of the nulls · best_null_name: whose that is, the first of equals · excess: matches − best_null.
-    """
+    """What an attack finds above what finds itself.  matches: of the attack's candidates with the training images ·
+    nulls: name of a set of null candidates -> its matches with the training images; "held_out": the attack's
+    candidates' with as many held-out images · best_null: the largest of the nulls · best_null_name: whose that is, the
+    first of equals · excess: matches − best_null."""
 
     matches: Counts
     nulls: dict[str, Counts]
@@ -101,19 +95,11 @@ class NullTable:
 
 
 def null_table(
-    candidates: dict[str, Tensor],
-    train: Tensor,
-    held_out: Tensor,
-    mean: Tensor,
-    x_hat: Tensor,
-    shape: Shape,
+    candidates: dict[str, Tensor], train: Tensor, held_out: Tensor, mean: Tensor, x_hat: Tensor, shape: Shape
 ) -> NullTable:
-    """What no attack scores by `match_counts`, and what the attack's x_hat (m, d) scores above it.
-
-    candidates: null sets (k, d) by name, see `null_candidates` · train, held_out: (n, d) · all centred by `mean` (d,) ·
-    shape: (C, H, W).  Null candidates are stretched to the median norm of the training images first: SSIM sees their
-    contrast.
-    """
+    """What no attack scores by `match_counts`, and what the attack's x_hat (m, d) scores above it.  candidates: null
+    sets (k, d) by name, see `null_candidates` · train, held_out: (n, d) · all centred by `mean` (d,) · shape: (C, H,
+    W).  Null candidates are stretched to the median norm of the training images first: SSIM sees their contrast."""
     norm = train.norm(dim=1).median()
     nulls = {name: match_counts(norm * normalize(x, dim=1), train, mean, shape) for name, x in candidates.items()}
     nulls[HELD_OUT] = match_counts(x_hat, held_out, mean, shape)

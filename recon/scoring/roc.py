@@ -3,8 +3,6 @@
 Weighted, so that a bootstrap is one call: weights (..., m) say how often each of the m scores counts.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -27,11 +25,9 @@ def auc(score: Array, true: Array, weights: Array | None = None) -> Any:
 
 
 def true_rate(score: Array, true: Array, false_rate: float, weights: Array | None = None) -> Any:
-    """Largest share of the true ones accepted while at most `false_rate` of the others are: a float, or (...,).
-
-    In steps from the highest score down, equal scores together; of fewer than 1/`false_rate` others none may be
-    accepted.  NaN where one kind has no weight.
-    """
+    """Largest share of the true ones accepted while at most `false_rate` of the others are: a float, or (...,).  In
+    steps from the highest score down, equal scores together; of fewer than 1/`false_rate` others none may be accepted.
+    NaN where one kind has no weight."""
     order, first = groups(-score)
     found, false = (summed(part[..., order], first).cumsum(-1) for part in _of_each_kind(true, weights))
     all_true, all_false = (part.sum(-1) for part in _of_each_kind(true, weights))

@@ -1,7 +1,5 @@
 """Pages printed as PDF by the Chromium that a machine has."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -25,9 +23,7 @@ def find_browser() -> str:
 
 def print_page(html: str, path: Path) -> None:
     """Write a page that needs nothing from elsewhere to `path` as PDF; ReconError without Chromium, or where it fails.
-
-    The browser works on a profile of its own, which goes with it.
-    """
+    The browser works on a profile of its own, which goes with it."""
     command = [
         find_browser(),
         *OPTIONS,
@@ -44,6 +40,3 @@ def print_page(html: str, path: Path) -> None:
         if done.returncode or not temporary.is_file():
             reason = " ".join(done.stderr.decode("utf-8", "replace").split())[-200:]
             raise ReconError(f"Chromium could not print {path}: {reason or f'exit code {done.returncode}'}")
-
-
-__all__ = ["find_browser", "print_page"]

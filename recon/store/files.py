@@ -1,7 +1,5 @@
 """Files that are whole or not there at all, and folders that one run has to itself."""
 
-from __future__ import annotations
-
 import glob
 import os
 import shutil
@@ -28,11 +26,9 @@ def one_sentence(what: str) -> Iterator[None]:
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Write to the path given by `with`; it replaces `path` only if the block succeeds.
-
-    It lies in a `scratch` folder, as does whatever else its writer puts beside it: a kill leaves nothing for good.
-    ReconError where `path` cannot be written: a full or read-only disk, a file in the way of its folder.
-    """
+    """Write to the path given by `with`; it replaces `path` only if the block succeeds.  It lies in a `scratch` folder,
+    as does whatever else its writer puts beside it: a kill leaves nothing for good.  ReconError where `path` cannot be
+    written: a full or read-only disk, a file in the way of its folder."""
     with one_sentence(f"{path} cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with scratch(path.parent, f".{path.name}.") as folder:
@@ -43,10 +39,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def scratch(parent: Path, prefix: str) -> Iterator[Path]:
-    """A folder of this block's own in `parent`, named `prefix` and something; it goes with the block.
-
-    Those of the same prefix whose makers were killed go first.  Makers hold a lock on theirs as long as they live.
-    """
+    """A folder of this block's own in `parent`, named `prefix` and something; it goes with the block.  Those of the
+    same prefix whose makers were killed go first.  Makers hold a lock on theirs as long as they live."""
     for left in parent.glob(f"{glob.escape(prefix)}????????{UNFINISHED}"):
         with _locked(left) as ours:
             if ours:
@@ -78,11 +72,9 @@ def _locked(folder: Path) -> Iterator[bool | None]:
 
 @contextmanager
 def only_one(folder: Path, *leftovers: str) -> Iterator[None]:
-    """Hold `folder`, made if need be; ReconError if another process holds it, or it cannot be made.
-
-    leftovers: patterns of what killed runs left in it, removed first.  The lock is on the folder itself: nothing lies
-    about.  Where there are no locks, atomic writes have to do.
-    """
+    """Hold `folder`, made if need be; ReconError if another process holds it, or it cannot be made.  leftovers:
+    patterns of what killed runs left in it, removed first.  The lock is on the folder itself: nothing lies about.
+    Where there are no locks, atomic writes have to do."""
     unwritable = f"results cannot be written to {folder}"
     with one_sentence(unwritable):
         folder.mkdir(parents=True, exist_ok=True)

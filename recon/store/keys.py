@@ -4,8 +4,6 @@ From an experiment's `compute` the hash follows every name that is used, in what
 reached does not count, nor do docstrings, comments and the words of errors in what is.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What a result says of the machine and the checkout that made it."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 import sys

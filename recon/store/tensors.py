@@ -1,7 +1,5 @@
 """Tensors on disk: safetensors with a checksum of what they say, written atomically; no pickle."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Training of the denoiser that a blind separation uses as its prior: photographs against mixtures of photographs.
+"""A small U-Net that takes noise off photographs, the prior of a blind separation: photographs against their mixtures.
 
 What stands in the way of one image x in a mixture is a sum of many others, which is nearly Gaussian and has their
 spectrum.  So the denoiser learns to find x in
@@ -9,20 +9,62 @@ for public images x_k and τ drawn evenly in its logarithm.  It minimises (1 + 1
 for all τ.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call
 
 from recon.errors import ReconError
-from recon.nets.denoiser import Denoiser
+from recon.nets.module import default_start
 from recon.optim.descent import Adam, cosine
 from recon.optim.loop import Checkpoint, LoopSettings, iterate
 from recon.optim.tree import State
+
+
+class Denoiser(nn.Module):
+    """x̂ = D(z) for images (n, c, h, w): two convolutions at full size, two at half and two at a quarter of it, and
+    back up, each size added to what comes from below (Ronneberger et al. 2015).  channels: at full size; twice and
+    three times as many below · generator: of the start (PyTorch's default).  ReconError for sides that are no multiples
+    of four."""
+
+    def __init__(self, shape: tuple[int, ...], channels: int, generator: torch.Generator) -> None:
+        super().__init__()
+        if len(shape) != 3 or shape[1] % 4 or shape[2] % 4:
+            raise ReconError(f"the denoiser takes images whose sides are multiples of four, not {tuple(shape)}")
+        full, half, quarter = channels, 2 * channels, 3 * channels
+        self.down = nn.ModuleList([_convolutions(shape[0], full), _halved(full, half), _halved(half, quarter)])
+        self.up = nn.ModuleList([_doubled(quarter, half), _doubled(half, full)])
+        self.after = nn.ModuleList([nn.Sequential(nn.ReLU(), _convolution(size, size)) for size in (half, full)])
+        self.last = nn.Conv2d(full, shape[0], 3, padding=1)
+        default_start(self, generator)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """(n, c, h, w) -> the same."""
+        levels = []
+        for part in self.down:
+            z = part(z)
+            levels.append(z)
+        for up, after, beside in zip(self.up, self.after, levels[-2::-1], strict=True):
+            z = after(up(z) + beside)
+        return self.last(z)
+
+
+def _convolution(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU())
+
+
+def _convolutions(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(_convolution(inputs, outputs), _convolution(outputs, outputs))
+
+
+def _halved(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 2, 2), nn.ReLU(), _convolutions(outputs, outputs))
+
+
+def _doubled(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(inputs, 4 * outputs, 1), nn.PixelShuffle(2))
 
 
 @dataclass(frozen=True)
@@ -56,17 +98,11 @@ def noisy(x: Tensor, tau: Tensor, noise: Tensor) -> Tensor:
 
 
 def train_denoiser(
-    public: Tensor,
-    settings: DenoiserSettings,
-    generator: torch.Generator,
-    checkpoint: Checkpoint | None = None,
+    public: Tensor, settings: DenoiserSettings, generator: torch.Generator, checkpoint: Checkpoint | None = None
 ) -> Denoiser:
-    """The denoiser, trained on public images (k, c, h, w), whitened as appendix B's attack does, of unit
-    mean square.
-
+    """The denoiser, trained on public images (k, c, h, w), whitened as appendix B's attack does, of unit mean square.
     Every step draws images, sides, signs, τ and noise from a generator of its own: an interrupted run goes on to the
-    same answer.  ReconError for fewer than two images.
-    """
+    same answer.  ReconError for fewer than two images."""
     if len(public) < 2:
         raise ReconError("a prior needs at least two public images")
     network = Denoiser(tuple(public.shape[1:]), settings.channels, generator).to(public.device)
@@ -113,6 +149,3 @@ def _named(network: Denoiser, theta: Tensor) -> dict[str, Tensor]:
     """The vector of all parameters, by name."""
     parts = theta.split([each.numel() for each in network.parameters()])
     return {name: part.view_as(each) for (name, each), part in zip(network.named_parameters(), parts, strict=True)}
-
-
-__all__ = ["DenoiserSettings", "mixtures", "noisy", "train_denoiser", "unit"]

@@ -14,26 +14,23 @@ from torch import Tensor
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
+from recon.optim.descent import Adam, cosine
 from recon.optim.lbfgs import LBFGSSettings, lbfgs
-from recon.optim.subspace import Subspace, lifted, reduced
+from recon.optim.loop import Checkpoint, LoopSettings, iterate
+from recon.optim.subspace import Subspace, in_span, lifted, reduced
+from recon.optim.tree import State, unevaluated
 from recon.released import Weights
 
 
 @dataclass(frozen=True)
 class Objective:
-    """E of eq. (4) for a network, labels y (n,) in {0, 1} and weight decay; a function of θ (S, p) and x (S, n, d).
-
-    loss_name: "logistic", or "mse" = ½ (Φ − (2y − 1))², the regression of Buzaglo et al. (2023).
-    """
+    """E of eq. (4) for a network, labels y (n,) in {0, 1} and weight decay; a function of θ (S, p) and x (S, n, d)."""
 
     network: MLP
     y: Tensor
     weight_decay: float
-    loss_name: str = "logistic"
 
     def __post_init__(self) -> None:
-        if self.loss_name not in ("logistic", "mse"):
-            raise ReconError(f"unknown loss '{self.loss_name}': choose logistic or mse")
         if not torch.isin(self.y, self.y.new_tensor([0.0, 1.0])).all():
             raise ReconError("labels must be 0 or 1")
         if self.weight_decay < 0:
@@ -53,8 +50,6 @@ class Objective:
     def loss(self, theta: Tensor, x: Tensor) -> Tensor:
         """Mean loss, (S,)."""
         logits = self.logits(theta, x)
-        if self.loss_name == "mse":
-            return 0.5 * (logits - (2 * self.y - 1)).square().mean(-1)
         return F.binary_cross_entropy_with_logits(logits, self.y.expand_as(logits), reduction="none").mean(-1)
 
     def value(self, theta: Tensor, x: Tensor) -> Tensor:
@@ -77,21 +72,14 @@ class Objective:
             value = self.value(theta, x)
         return value.detach(), torch.autograd.grad(value.sum(), theta)[0]
 
-    def hvp(self, theta: Tensor, x: Tensor, v: Tensor) -> Tensor:
-        """Hessian-vector product ∇²_θ E · v, (S, p), by double backward."""
-        theta = theta.detach().requires_grad_()
-        grad = self.grad(theta, x.detach(), create_graph=True)
-        return torch.autograd.grad((grad * v).sum(), theta)[0]
-
 
 @dataclass(frozen=True)
 class InnerSolution:
-    """θ(x) (S, p) with its accuracy ‖∇_θ E‖₂ (S,) and iterations · logits (S, n): of Newton's method, for the next."""
+    """theta: θ(x) (S, p) · logits (S, n): where Newton's method can go on from · iterations of it."""
 
     theta: Tensor
-    grad_norm: Tensor
+    logits: Tensor
     iterations: int
-    logits: Tensor | None = None
 
 
 def with_ones(x: Tensor) -> Tensor:
@@ -102,25 +90,19 @@ def with_ones(x: Tensor) -> Tensor:
 def solve_affine(
     objective: Objective, x: Tensor, logits: Tensor | None = None, tol: float = 1e-10, max_iter: int = 50
 ) -> InnerSolution:
-    """Minimise E over θ exactly for the affine network, by Newton's method in the n logits.
-
-    Stationarity is θ = X̄ᵀ(y − σ(z))/(n·wd) with z = X̄θ, hence z = K(y − σ(z))/(n·wd) with the Gram matrix K = X̄X̄ᵀ:
-    n unknowns instead of d + 1.  E is strongly convex, so the answer does not depend on any start θ⁰; `logits` only
-    saves iterations.  x (S, n, d); stops when no logit changes by more than `tol`.  Raises ReconError without decay.
-    """
+    """Minimise E over θ exactly for the affine network, by Newton's method in the n logits.  Stationarity is
+    θ = X̄ᵀ(y − σ(z))/(n·wd) with z = X̄θ, hence z = K(y − σ(z))/(n·wd) with the Gram matrix K = X̄X̄ᵀ: n unknowns
+    instead of d + 1.  E is strongly convex, so the answer does not depend on any start θ⁰; `logits` only saves
+    iterations.  x (S, n, d); stops when no logit changes by more than `tol`.  Raises ReconError without decay."""
     if objective.network.depth != 1:
         raise ReconError("solve_affine needs the affine network")
-    if objective.loss_name != "logistic":
-        raise ReconError("solve_affine needs the logistic loss")
     if objective.weight_decay <= 0:
         raise ReconError("the affine inner problem needs a positive weight decay to have one solution")
     xb, y = with_ones(x), objective.y
     gram = xb @ xb.mT / (len(y) * objective.weight_decay)
     z = torch.zeros_like(gram[..., 0]) if logits is None else logits
     identity = torch.eye(len(y), dtype=x.dtype, device=x.device)
-    iteration = 0
-    while iteration < max_iter:
-        iteration += 1
+    for iteration in range(1, max_iter + 1):  # noqa: B007
         s = torch.sigmoid(z)
         mismatch = z + (gram @ (s - y).unsqueeze(-1)).squeeze(-1)
         step = torch.linalg.solve(identity + gram * (s * (1 - s)).unsqueeze(-2), mismatch.unsqueeze(-1)).squeeze(-1)
@@ -128,28 +110,66 @@ def solve_affine(
         if step.abs().max() <= tol:
             break
     theta = ((y - torch.sigmoid(z)).unsqueeze(-2) @ xb).squeeze(-2) / (len(y) * objective.weight_decay)
-    return InnerSolution(theta, objective.grad(theta, x).norm(dim=-1), iteration, logits=z)
+    return InnerSolution(theta, z, iteration)
 
 
 #: of `solve_lbfgs`
 INNER = LBFGSSettings(tol=1e-5, history=20)
 
 
-def solve_lbfgs(
-    objective: Objective,
-    x: Tensor,
-    theta: Tensor,
-    settings: LBFGSSettings = INNER,
-) -> InnerSolution:
-    """Minimise E over θ for any network, from `theta` (S, p), until ‖∇_θ E‖₂ ≤ tol or max_iter.
-
-    With weight decay the minimiser's first layer lies in the span of the n images (the loss does not see the rest, the
-    decay removes it): for n < d everything happens there, in n coordinates, exactly.
-    """
+def solve_lbfgs(objective: Objective, x: Tensor, theta: Tensor, settings: LBFGSSettings = INNER) -> Tensor:
+    """θ(x) (1, p) for any network, x (1, n, d), from `theta` (1, p), until ‖∇_θ E‖₂ ≤ tol or max_iter.  With weight
+    decay the minimiser's first layer lies in the span of the n images (the loss does not see the rest, the decay
+    removes it): for n < d everything happens there, in n coordinates, exactly."""
     if objective.weight_decay > 0 and x.shape[-2] < x.shape[-1]:
         space = Subspace.spanned_by(x, dtype=x.dtype)
         network, start = reduced(objective.network, theta, space)
         inside = solve_lbfgs(replace(objective, network=network), space.reduce(x.detach()), start, settings)
-        return replace(inside, theta=lifted(objective.network, inside.theta, space))
-    found = lbfgs(lambda t: objective.value_and_grad(t, x), theta, settings)
-    return InnerSolution(found.theta, found.grad_norm, found.iterations)
+        return lifted(objective.network, inside, space)
+
+    def one_row(t: Tensor) -> tuple[Tensor, Tensor]:
+        value, grad = objective.value_and_grad(t[None], x)
+        return value[0], grad[0]
+
+    return lbfgs(one_row, theta[0], settings).theta[None]
+
+
+@dataclass(frozen=True)
+class DecaySettings:
+    """weight_decay wd > 0 · steps of Adam, of size `step_size` at first, falling to `final` of it along a cosine."""
+
+    weight_decay: float = 1e-3
+    steps: int = 600
+    step_size: float = 2e-3
+    final: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if not (self.weight_decay > 0 and self.steps > 0 and self.step_size > 0):
+            raise ReconError("weight decay, steps and step size must be positive")
+
+
+def train_with_decay(
+    network: MLP,
+    x: Tensor,
+    y: Tensor,
+    theta_init: Tensor,
+    settings: DecaySettings,
+    checkpoint: Checkpoint | None = None,
+) -> Tensor:
+    """θ* (p,) by full-batch Adam on E from theta_init (p,); x (n, d), y (n,) in {0, 1}.  Where it comes to rest,
+    weights are a sum over training images: ∇E = 0 means θ = Σ_i λ_i y_i ∇_θ Φ(x_i; θ) with λ_i = σ(−m_i)/(n·wd) and
+    margins m_i.  Unlike in the maximum-margin regime the random start fades in every layer.  What of the first layer
+    lies outside the span of the images is left out where n < d: the decay would remove it."""
+    small, inputs, start, lift = in_span(network, theta_init, x, keep_outside=False)
+    objective, adam = Objective(small, y, settings.weight_decay), Adam(settings.step_size)
+
+    def step(state: State) -> State:
+        theta, k = state["adam"]["x"], int(state["adam"]["taken"])
+        value, grad = objective.value_and_grad(theta, inputs[None])
+        moved = adam.step(state["adam"], value, grad, cosine(k, settings.steps, settings.final))
+        return {"adam": moved, "accepted": {"x": theta, "energy": value}}
+
+    loop = LoopSettings(settings.steps, device=x.device, label="training")
+    begin: State = {"adam": adam.init(start[None]), "accepted": unevaluated(start[None])}
+    state, _ = iterate(lambda: begin, step, loop, checkpoint)
+    return lift(state["adam"]["x"][0])

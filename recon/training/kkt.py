@@ -22,7 +22,7 @@ from torch import Tensor
 from recon.errors import ReconError
 from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP, Params
-from recon.optim.descent import SGD, HeavyBall, Optimiser
+from recon.optim.descent import SGD, HeavyBall
 from recon.optim.loop import Checkpoint, LoopSettings, iterate
 from recon.optim.subspace import in_span
 from recon.optim.tree import State, unevaluated
@@ -33,15 +33,12 @@ METHODS = ("loss-scaled", "gradient-descent")
 
 @dataclass(frozen=True)
 class Trained:
-    """A training run: theta_init, theta_star (p,) · grad_norm ‖∇E‖₂ · log_loss = log E · history (steps,) of log E at
-    accepted points · converged: whether `log_loss` reached the goal."""
+    """theta_init, theta_star (p,) · log_loss = log E · history (steps,) of log E at accepted points."""
 
     theta_init: Tensor
     theta_star: Tensor
-    grad_norm: float
     log_loss: float
     history: Tensor
-    converged: bool
 
 
 def margins(network: MLP, theta: Params, x: Tensor, y: Tensor) -> Tensor:
@@ -55,10 +52,8 @@ def margins(network: MLP, theta: Params, x: Tensor, y: Tensor) -> Tensor:
 
 
 def log_logistic_loss(margins: Tensor) -> Tensor:
-    """log of the mean logistic loss, log((1/n) Σ_i log(1 + e^{−m_i})), of margins m (..., n), without underflow.
-
-    For large m, log log(1 + e^{−m}) → −m: the loss itself may be below the smallest float, its logarithm is not.
-    """
+    """log of the mean logistic loss, log((1/n) Σ_i log(1 + e^{−m_i})), of margins m (..., n), without underflow.  For
+    large m, log log(1 + e^{−m}) → −m: the loss itself may be below the smallest float, its logarithm is not."""
     small = margins.clamp_max(20.0)  # keeps the unused branch finite in the backward pass
     log_losses = torch.where(margins > 20.0, -margins, F.softplus(-small).log())
     return torch.logsumexp(log_losses, dim=-1) - math.log(margins.shape[-1])
@@ -84,20 +79,18 @@ class KKTSettings:
             raise ReconError(f"unknown training method '{self.method}': choose one of {', '.join(METHODS)}")
 
     @property
-    def optimiser(self) -> Optimiser:
+    def optimiser(self) -> HeavyBall | SGD:
         """What moves θ."""
         if self.method == "loss-scaled":
             return HeavyBall(self.step_size or 1.0, self.momentum, tol=self.goal, max_relative_step=self.relative_step)
         return SGD(self.step_size or 0.01)
 
     @staticmethod
-    def gradient_flow(steps: int = 5000, goal: float = math.log(FINAL_LOSS)) -> KKTSettings:
+    def gradient_flow() -> KKTSettings:
         """Along the curve that many small steps of gradient descent follow, to the reference's final loss, no further.
-
-        dθ/ds = −∇E/E instead of −∇E runs through the same curve without slowing down: no momentum, steps of at most
-        0.3 % of ‖θ‖.  So ‖θ‖ is the reference's, which its published attack fits: train on, and it grows.
-        """
-        return KKTSettings(steps, goal, momentum=0.0, relative_step=3e-3)
+        dθ/ds = −∇E/E instead of −∇E runs through the same curve without slowing down: no momentum, steps of at most 0.3
+        % of ‖θ‖.  So ‖θ‖ is the reference's, which its published attack fits: train on, and it grows."""
+        return KKTSettings(5000, math.log(FINAL_LOSS), momentum=0.0, relative_step=3e-3)
 
 
 @dataclass(frozen=True)
@@ -117,16 +110,14 @@ def train_to_kkt(
     checkpoint: Checkpoint | None = None,
     observer: Observer | None = None,
 ) -> Trained:
-    """Full-batch training without weight decay, until log E ≤ goal (‖θ‖ grows without bound) or for `steps`.
-
-    x (n, d), y (n,) in {0, 1}, or classes 0 … K−1 for a net with K outputs; theta_init (p,).  For n < d the first layer
-    moves within the span of the n images alone, so everything is computed, exactly, in n coordinates instead of d (only
-    the 3 % rule does not see what lies outside).  Raises ReconError for shapes or labels that do not fit.
-    """
+    """Full-batch training without weight decay, until log E ≤ goal (‖θ‖ grows without bound) or for `steps`.  x (n, d),
+    y (n,) in {0, 1}, or classes 0 … K−1 for a net with K outputs; theta_init (p,).  For n < d the first layer moves
+    within the span of the n images alone, so everything is computed, exactly, in n coordinates instead of d (only the 3
+    % rule does not see what lies outside).  Raises ReconError for shapes or labels that do not fit."""
     _check(network, x, y, theta_init)
     small, inputs, start, lift = in_span(network, theta_init, x, keep_outside=True)
     step = _descent(small, inputs, y, settings)
-    first = {"accepted": unevaluated(start[None], grad=torch.zeros_like(start[None]))}
+    first = {"accepted": unevaluated(start[None])}
 
     def watch(k: int, state: State) -> None:
         if observer is not None and k in observer.at:
@@ -137,9 +128,7 @@ def train_to_kkt(
         lambda: {**first, **settings.optimiser.init(start[None])}, step, loop, checkpoint, watch if observer else None
     )
     found = state["accepted"]
-    final = found["energy"][0].item()
-    grad_norm = (found["grad"][0].double().norm() * math.exp(final)).item()
-    return Trained(theta_init, lift(found["x"][0]), grad_norm, final, history[:, 0], final <= settings.goal)
+    return Trained(theta_init, lift(found["x"][0]), found["energy"][0].item(), history[:, 0])
 
 
 def _descent(network: MLP, x: Tensor, y: Tensor, settings: KKTSettings) -> Callable[[State], State]:
@@ -154,18 +143,16 @@ def _descent(network: MLP, x: Tensor, y: Tensor, settings: KKTSettings) -> Calla
         value = log_loss.detach()
         moved = optimiser.step(state, value, grad if scaled else value.exp() * grad)
         # an optimiser that does not choose what to accept accepts every point
-        return {"accepted": {"x": state["x"], "energy": value, "grad": grad}, **moved}
+        return {"accepted": {"x": state["x"], "energy": value}, **moved}
 
     return step
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """How near θ is to a KKT point with given data: multipliers λ (n,) fitted by non-negative least squares.
-
-    residual: ‖θ − Σ λ_i y_i ∇Φ_i‖ / ‖θ‖ in [0, 1] · residual_by_layer: each layer relative to its own norm (L,) ·
-    normalised_margins: y_i Φ_i / ‖θ‖^L (n,), L the number of layers · energy_by_layer (L,): ‖·‖² not relative.
-    """
+    """How near θ is to a KKT point with given data: multipliers λ (n,) fitted by non-negative least squares.  residual:
+    ‖θ − Σ λ_i y_i ∇Φ_i‖ / ‖θ‖ in [0, 1] · residual_by_layer: each layer relative to its own norm (L,) ·
+    normalised_margins: y_i Φ_i / ‖θ‖^L (n,), L the number of layers · energy_by_layer (L,): ‖·‖² not relative."""
 
     multipliers: Tensor
     residual: float
@@ -184,12 +171,10 @@ def certificate(
     layer_weights: tuple[float, ...] | None = None,
     unsigned: bool = False,
 ) -> Certificate:
-    """Fit λ ≥ 0 in min_λ Σ_l ω_l ‖θ_l − Σ_i λ_i y_i ∇_{θ_l} Φ(x_i; θ)‖² and report what remains.
-
-    theta (p,), x (n, d), y (n,) in {0, 1} or classes · alpha: of the smoothed ReLU', None for the step itself ·
-    layer_weights ω: default ones · unsigned: coefficients of any sign, as for regression with weight decay.
-    Computed in float64 by SciPy's NNLS on the Cholesky factor of the n × n Gram matrix.
-    """
+    """Fit λ ≥ 0 in min_λ Σ_l ω_l ‖θ_l − Σ_i λ_i y_i ∇_{θ_l} Φ(x_i; θ)‖² and report what remains.  theta (p,), x (n, d),
+    y (n,) in {0, 1} or classes · alpha: of the smoothed ReLU', None for the step itself · layer_weights ω: default ones
+    · unsigned: coefficients of any sign, as for regression with weight decay.  Computed in float64 by SciPy's NNLS on
+    the Cholesky factor of the n × n Gram matrix."""
     params = {name: value.double() for name, value in network.unflatten(theta).items()}
     x = x.double()
     labels = y if network.widths[-1] > 1 else None
@@ -240,17 +225,3 @@ def _check(network: MLP, x: Tensor, y: Tensor, theta_init: Tensor) -> None:
     classes = max(2, network.widths[-1])
     if not torch.isin(y, torch.arange(classes, dtype=y.dtype, device=y.device)).all():
         raise ReconError(f"labels must be 0 … {classes - 1}")
-
-
-__all__ = [
-    "FINAL_LOSS",
-    "METHODS",
-    "Certificate",
-    "KKTSettings",
-    "Observer",
-    "Trained",
-    "certificate",
-    "log_logistic_loss",
-    "margins",
-    "train_to_kkt",
-]

@@ -9,8 +9,6 @@ coordinates in a subspace.  With δ_ik = σ'(z_ik) w2_k and h = σ(z) the Jacobi
 so that the Gauss–Newton matrix JᵀDJ/n + ω·I, D = diag σ'(f), is inverted by n × n systems (Woodbury).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -79,15 +77,13 @@ class HiddenObjective:
 
     def transposed(self, now: Pass, u: Tensor, theta: Tensor | None = None) -> Tensor:
         """Jᵀu (p,) for u (n,), plus ω θ where θ is given."""
-        width, n = now.h.shape[1], self.network.n_params
-        out = now.h.new_zeros(n) if theta is None else self.weight_decay * theta
+        out = now.h.new_zeros(self.network.n_params) if theta is None else self.weight_decay * theta
         w1, b1, w2, b2 = self.parts(out)
         weighted = now.delta * u[:, None]
         w1.addmm_(weighted.mT, self.coordinates)
         b1.add_(weighted.sum(0))
         w2.addmv_(now.h.mT, u)
         b2.add_(u.sum())
-        assert len(w2) == width
         return out
 
     def times(self, now: Pass, v: Tensor) -> Tensor:

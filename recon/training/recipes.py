@@ -3,8 +3,6 @@
 Everything random comes from generators that are passed in.  Differentially private training is Opacus'.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable
@@ -66,11 +64,9 @@ class Recipe:
 
     @property
     def erased(self) -> float:
-        """Σ_t lr_t · weight_decay / (1 − momentum): the start is multiplied by about e to the minus this.
-
-        For adamw without the momentum, which its decay does not pass through; not defined for adam, whose coupled decay
-        is rescaled entry by entry (NaN).
-        """
+        """Σ_t lr_t · weight_decay / (1 − momentum): the start is multiplied by about e to the minus this.  For adamw
+        without the momentum, which its decay does not pass through; not defined for adam, whose coupled decay is
+        rescaled entry by entry (NaN)."""
         if self.weight_decay == 0:
             return 0.0
         if self.optimiser == "adam":
@@ -143,9 +139,7 @@ class Dropout(nn.Module):
 
 def loss_of(outputs: Tensor, y: Tensor, classes: int, reduction: str = "mean") -> Tensor:
     """Mean logistic loss of one logit (n, 1) for y in {0, 1}, or cross-entropy of (n, K) for classes y (n,).
-
-    reduction: "none" for the loss of each image (n,).
-    """
+    reduction: "none" for the loss of each image (n,)."""
     if classes == 2:
         return F.binary_cross_entropy_with_logits(outputs[:, 0], y.to(outputs), reduction=reduction)
     return F.cross_entropy(outputs, y.long(), reduction=reduction)
@@ -161,10 +155,8 @@ def accuracy(module: nn.Module, x: Tensor, y: Tensor) -> float:
 
 
 def early_stopping(x: Tensor, y: Tensor, patience: int = PATIENCE) -> Callable[[nn.Module], bool]:
-    """True once the accuracy on images x (n, d) with classes y (n,) has not risen for `patience` checks.
-
-    For `stop` of `train`.  It remembers, so every training needs one of its own.
-    """
+    """True once the accuracy on images x (n, d) with classes y (n,) has not risen for `patience` checks.  For `stop` of
+    `train`.  It remembers, so every training needs one of its own."""
     seen = [0.0]
 
     def stop(module: nn.Module) -> bool:
@@ -184,12 +176,9 @@ def train(
     stop: Callable[[nn.Module], bool] | None = None,
     module: nn.Sequential | None = None,
 ) -> Trained:
-    """Train on images x (n, d) with classes y (n,) in 0 … K−1.
-
-    shape: (C, H, W) of an image, needed to augment · stop: asked after every 25 steps whether to end · module: trained
-    instead of the one that the recipe describes.  ReconError for labels that do not fit or an augmentation without a
-    shape.
-    """
+    """Train on images x (n, d) with classes y (n,) in 0 … K−1.  shape: (C, H, W) of an image, needed to augment · stop:
+    asked after every 25 steps whether to end · module: trained instead of the one that the recipe describes.
+    ReconError for labels that do not fit or an augmentation without a shape."""
     y = y.to(x.device)
     if x.dim() != 2 or y.shape != x.shape[:1] or not ((y.long() >= 0) & (y.long() < recipe.classes)).all():
         raise ReconError(f"images {tuple(x.shape)} and labels {tuple(y.shape)} do not fit {recipe.classes} classes")
@@ -199,29 +188,24 @@ def train(
     w1_init = first_weight(module).detach().clone()
     y = _noisy(y, recipe, generator)
     update, schedule = _optimiser(recipe, module, len(x), generator)
-    done = 0
     for done in range(1, recipe.steps + 1):
         rows = _batch(recipe, len(x), generator)
-        part = _augmented(x[rows], recipe, shape, generator)
-        update(part, y[rows])
+        update(_augmented(x[rows], recipe, shape, generator), y[rows])
         schedule()
-        if done % 25 == 0 and (_low(recipe, module, x, y) or (stop is not None and stop(module))):
+        if done % 25:
+            continue
+        if recipe.stop_loss is not None and _loss(recipe, module, x, y) < recipe.stop_loss:
             break
-    module.eval()
-    with torch.no_grad():
-        loss = loss_of(module(x), y, recipe.classes).item()
-    w1 = first_weight(module).detach().clone()
+        if stop is not None and stop(module):
+            break
+    loss, w1 = _loss(recipe, module, x, y), first_weight(module).detach().clone()
     return Trained(module, w1_init, w1, loss, accuracy(module, x, y), done)
 
 
-def _low(recipe: Recipe, module: nn.Module, x: Tensor, y: Tensor) -> bool:
-    if recipe.stop_loss is None:
-        return False
+def _loss(recipe: Recipe, module: nn.Module, x: Tensor, y: Tensor) -> float:
     module.eval()  # no dropout, which would draw from the generator of the steps
     with torch.no_grad():
-        low = loss_of(module(x), y, recipe.classes).item() < recipe.stop_loss
-    module.train()
-    return low
+        return loss_of(module(x), y, recipe.classes).item()
 
 
 def _noisy(y: Tensor, recipe: Recipe, generator: torch.Generator) -> Tensor:
@@ -253,22 +237,14 @@ def _augmented(x: Tensor, recipe: Recipe, shape: tuple[int, ...] | None, generat
     return images.flatten(1)
 
 
-Update = Callable[[Tensor, Tensor], None]
-
-
 def _optimiser(
     recipe: Recipe, module: nn.Sequential, n: int, generator: torch.Generator
-) -> tuple[Update, Callable[[], None]]:
+) -> tuple[Callable[[Tensor, Tensor], None], Callable[[], None]]:
     """One training step on a batch, and one of the step size's schedule."""
-    kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {
-        "gd": torch.optim.SGD,
-        "sgd": torch.optim.SGD,
-        "adam": torch.optim.Adam,
-        "adamw": torch.optim.AdamW,
-    }
+    kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
     momentum = {"momentum": recipe.momentum} if recipe.optimiser == "sgd" else {}
     fused = recipe.epsilon is None  # one pass over the weights instead of four: they are what takes time here
-    make = kinds[recipe.optimiser]
+    make = kinds.get(recipe.optimiser, torch.optim.SGD)
     optimiser = make(module.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=fused, **momentum)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, recipe.steps)
     follow = schedule.step if recipe.cosine else lambda: None
@@ -286,12 +262,10 @@ def _optimiser(
 
 def _private(
     recipe: Recipe, module: nn.Sequential, optimiser: torch.optim.Optimizer, n: int, generator: torch.Generator
-) -> Update:
-    """Opacus' clipping and noise, full batch, so that (ε, 1/(10 n)) holds after all steps by its RDP accountant.
-
-    Ghost clipping (Li et al. 2022): each image's gradient norm from what enters and leaves every layer, then one
-    backward pass of the weighted losses.  n gradients, each as large as the network, are never made.
-    """
+) -> Callable[[Tensor, Tensor], None]:
+    """Opacus' clipping and noise, full batch, so that (ε, 1/(10 n)) holds after all steps by its RDP accountant.  Ghost
+    clipping (Li et al. 2022): each image's gradient norm from what enters and leaves every layer, then one backward
+    pass of the weighted losses.  n gradients, each as large as the network, are never made."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Opacus warns of its own hooks
         from opacus.accountants.utils import get_noise_multiplier

@@ -22,7 +22,7 @@ from recon.analysis.landscape import (
     stationarity_energy,
     sweep_bilevel,
 )
-from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
+from recon.attacks.bilevel import BilevelAttack
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.errors import ReconError
@@ -65,7 +65,7 @@ def test_centre_of_the_batch_is_the_single_run_in_all_pixels(problem):
     """25 starts at once, each in its own n + 1 coordinates, against the attack of chapter 3 on one start."""
     released, _, starts = problem
     batch = sweep_bilevel(released, starts, 200, DESCENT)
-    attack = BilevelAttack(released, AffineInner(), Woodbury(), DESCENT)
+    attack = BilevelAttack(released, DESCENT)
     single = reconstruct(attack, starts[12:13], 200, DESCENT.tol)
     assert (batch.x_hat[12] - single.x_hat[0]).abs().max() < 1e-6
     assert (batch.x_hat[12] - starts[12]).abs().max() > 1e-3  # it did move

@@ -13,7 +13,7 @@ from small_networks import SMALL, some_gradient
 from torch.nn.functional import normalize
 
 from companion.chapters.leakage_networks import SEED
-from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury
+from recon.attacks.bilevel import BilevelAttack
 from recon.attacks.decoreco import DecoReco, half_and_half
 from recon.attacks.gradient_matching import cosine_tv, dlg, hybrid, seeded_start
 from recon.attacks.haim_recipe import PublishedSettings, recover_as_published
@@ -103,7 +103,7 @@ def test_bilevel_on_the_affine_net():
     theta = solve_affine(Objective(affine(30), y, 1e-2), x[:1]).theta[0]
 
     def attack(released):
-        chosen = BilevelAttack(released, AffineInner(), Woodbury(), HeavyBall(0.3, 0.9))
+        chosen = BilevelAttack(released, HeavyBall(0.3, 0.9))
         return reconstruct(chosen, x[1:].to(released.theta_star), 50).x_hat
 
     alike(attack, Weights(affine(30), theta, y=y, weight_decay=1e-2))

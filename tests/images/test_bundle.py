@@ -20,7 +20,7 @@ CLASSES = {"train": "y", "init": "init_y", "held_out": "held_out_y"}
 
 @pytest.fixture(scope="module")
 def data():
-    return partition(load_pool("photos"), 20, n_init=16, n_held_out=12, seed=1)
+    return partition(load_pool("photos"), 20, n_held_out=12, seed=1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

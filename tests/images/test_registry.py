@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from recon.errors import ReconError
 from recon.images.partitions import partition
 from recon.images.pool import PARTS, ImagePool, thirds
 from recon.images.registry import REGISTRY, SOURCES, load_pool
@@ -38,20 +37,17 @@ def test_bundled_pools(name, monkeypatch):
     assert drawn.shape == pool.shape and drawn.y_names == pool.y_names and drawn.class_names == pool.class_names
     for part in PARTS:
         found = getattr(drawn, part)
-        rows = pool.rows(found.index)
+        rows = np.array([np.flatnonzero(pool.index == int(i))[0] for i in found.index])
         assert torch.equal(found.x, pool.pixels(rows)) and found.labels.tolist() == pool.labels[rows].tolist()
         assert found.y.tolist() == pool.y[rows].tolist()
 
 
-def test_rows_and_pixels():
+def test_pixels():
     images = np.random.default_rng(0).integers(0, 256, (4, 1, 2, 3)).astype(np.uint8)
     label = np.array([2, 0, 1, 0])
     part = np.full(4, "train")
     pool = ImagePool("toy", images, label, label % 2, np.array([7, 3, 9, 5]), part, ("a", "b"), ("x", "y", "z"))
     assert pool.shape == (1, 2, 3) and len(pool) == 4
-    assert pool.rows([9, 7, 9]).tolist() == pool.rows(torch.tensor([9, 7, 9])).tolist() == [2, 0, 2]
-    with pytest.raises(ReconError, match="toy has no image with index 1"):
-        pool.rows([9, 1])
     for dtype in (torch.float32, torch.float64):
         expected = torch.tensor([[[[int(v) for v in row] for row in images[r, 0]]] for r in (2, 0)], dtype=dtype) / 255
         assert torch.equal(pool.pixels([2, 0], dtype), expected) and expected.dtype == dtype

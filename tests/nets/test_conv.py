@@ -92,15 +92,15 @@ def test_layers_are_inputs_and_output_gradients_of_every_layer(network):
 def test_a_chain_from_a_later_layer_is_the_rest_of_the_whole():
     theta, x = theta_of(STRIDED), some_images(STRIDED)
     direction = cross_entropy_direction(torch.tensor([0, 2]))
-    whole = STRIDED.chain(theta, x, direction)
+    whole, outputs = STRIDED.chain(theta, x, direction)
     hidden = STRIDED.activation(STRIDED.convs[0].apply(x, theta["w1"]))
-    rest = STRIDED.chain(theta, hidden, direction, first=2)
-    assert [layer.weight for layer in rest.layers] == ["w2", "w3"] and len(rest.z) == 1
-    torch.testing.assert_close(rest.z[0], whole.z[1])
-    for ours, theirs in zip(rest.layers, whole.layers[1:], strict=True):
+    rest, (later,) = STRIDED.chain(theta, hidden, direction, first=2)
+    assert [layer.weight for layer in rest] == ["w2", "w3"]
+    torch.testing.assert_close(later, outputs[1])
+    for ours, theirs in zip(rest, whole[1:], strict=True):
         torch.testing.assert_close(ours.input, theirs.input)
         torch.testing.assert_close(ours.delta, theirs.delta)
-    torch.testing.assert_close(whole.z[0], STRIDED.convs[0].apply(x, theta["w1"]).flatten(2))
+    torch.testing.assert_close(outputs[0], STRIDED.convs[0].apply(x, theta["w1"]).flatten(2))
 
 
 @pytest.mark.parametrize("conv", CONVS, ids=str)

@@ -29,7 +29,7 @@ def test_affine_newton_lbfgs_and_scikit_learn_agree():
     objective = Objective(affine(20), y, 0.03)
     newton = solve_affine(objective, x)
     quasi = solve_lbfgs(objective, x, torch.ones(1, 21, dtype=x.dtype), replace(INNER, tol=1e-10))
-    assert newton.grad_norm.item() < 1e-10 and (newton.theta - quasi.theta).norm() < 1e-6
+    assert objective.grad(newton.theta, x).norm() < 1e-10 and (newton.theta - quasi).norm() < 1e-6
     oracle = LogisticRegression(C=1 / (len(y) * 0.03), fit_intercept=False, tol=1e-12, max_iter=10000)
     oracle.fit(torch.cat([x[0], torch.ones(len(y), 1)], 1).numpy(), y.numpy())
     assert torch.allclose(newton.theta[0], torch.from_numpy(oracle.coef_[0]), atol=1e-5)
@@ -41,7 +41,7 @@ def test_minimiser_lies_in_the_row_space():
     objective = Objective(network, y, 0.05)
     start = 0.3 * torch.ones(1, network.n_params, dtype=x.dtype)
     theta = solve_lbfgs(objective, x, start, replace(INNER, tol=1e-9, max_iter=3000))
-    assert objective.grad(theta.theta, x).norm() < 1e-8  # stationary in the full space, found in the small one
+    assert objective.grad(theta, x).norm() < 1e-8  # stationary in the full space, found in the small one
 
 
 def test_log_loss_does_not_underflow():
@@ -70,7 +70,7 @@ def test_training_stops_at_its_goal():
     x, y = problem()
     network = affine(20)
     trained = train_to_kkt(network, x[0], y, torch.zeros(21, dtype=x.dtype), KKTSettings(500, -3.0))
-    assert trained.converged and trained.log_loss <= -3.0 and len(trained.history) < 500
+    assert trained.log_loss <= -3.0 and len(trained.history) < 500
 
 
 def test_the_objective_is_the_mean_loss_and_half_the_decay():
@@ -81,24 +81,19 @@ def test_the_objective_is_the_mean_loss_and_half_the_decay():
     )
     network = MLP((4, 3, 1), smoothing=2.0)
     theta = torch.randn(2, network.n_params, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
-    v = torch.randn(2, network.n_params, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    for name in ("logistic", "mse"):
-        objective = Objective(network, y, 0.3, name)
-        for row in range(2):
+    objective = Objective(network, y, 0.3)
+    value, grad = objective.value_and_grad(theta, x)
+    for row in range(2):
 
-            def by_hand(t, row=row, name=name):
-                phi, sign = network(network.unflatten(t), x[row]), 2 * y - 1
-                losses = (phi - sign).square() / 2 if name == "mse" else (1 + (-sign * phi).exp()).log()
-                return losses.sum() / 5 + 0.15 * (t @ t)
+        def by_hand(t, row=row):
+            phi = network(network.unflatten(t), x[row])
+            return (1 + ((1 - 2 * y) * phi).exp()).log().sum() / 5 + 0.15 * (t @ t)
 
-            value, grad = objective.value_and_grad(theta, x)
-            assert value[row].item() == pytest.approx(by_hand(theta[row]).item(), rel=1e-12)
-            assert objective.value(theta, x)[row].item() == pytest.approx(value[row].item(), rel=1e-14)
-            expected = torch.autograd.functional.jacobian(by_hand, theta[row])
-            torch.testing.assert_close(grad[row], expected)
-            torch.testing.assert_close(objective.grad(theta, x)[row], expected)
-            hessian = torch.autograd.functional.hessian(by_hand, theta[row])
-            torch.testing.assert_close(objective.hvp(theta, x, v)[row], hessian @ v[row])
+        assert value[row].item() == pytest.approx(by_hand(theta[row]).item(), rel=1e-12)
+        assert objective.value(theta, x)[row].item() == pytest.approx(value[row].item(), rel=1e-14)
+        expected = torch.autograd.functional.jacobian(by_hand, theta[row])
+        torch.testing.assert_close(grad[row], expected)
+        torch.testing.assert_close(objective.grad(theta, x)[row], expected)
 
 
 def test_newton_stops_by_its_own_step_and_a_warm_start_saves_iterations():
@@ -109,8 +104,8 @@ def test_newton_stops_by_its_own_step_and_a_warm_start_saves_iterations():
     assert warm.iterations == 1 < cold.iterations < 20
     torch.testing.assert_close(cold.logits, objective.logits(cold.theta, x))
     rough = solve_affine(objective, x, max_iter=2)
-    assert rough.iterations == 2 and rough.grad_norm > cold.grad_norm
-    assert rough.grad_norm.item() == pytest.approx(objective.grad(rough.theta, x).norm().item())
+    far, near = (objective.grad(each.theta, x).norm() for each in (rough, cold))
+    assert rough.iterations == 2 and far > near
 
 
 def test_the_objective_of_released_weights():
@@ -131,11 +126,11 @@ def test_outside_the_images_the_start_is_gone_with_decay_and_stays_without():
         return space.outside(network.unflatten(flat)["w1"])
 
     decayed, plain = (solve_lbfgs(Objective(network, y, decay), x, theta, settings) for decay in (0.05, 0.0))
-    assert decayed.iterations == 7 and outside(decayed.theta).abs().max() < 1e-12
-    assert not torch.allclose(plain.theta, theta)
-    torch.testing.assert_close(outside(plain.theta), outside(theta))
+    assert outside(decayed).abs().max() < 1e-12
+    assert not torch.allclose(plain, theta)
+    torch.testing.assert_close(outside(plain), outside(theta))
     many = solve_lbfgs(Objective(network, y.repeat(4), 0.05), x.repeat(1, 4, 1), theta, settings)
-    assert outside(many.theta).abs().max() > 1e-3  # more images than inputs: in all coordinates, and not there yet
+    assert outside(many).abs().max() > 1e-3  # more images than inputs: in all coordinates, and not there yet
 
 
 @pytest.mark.parametrize("y", [[0.0, 2.0], [0.5, 1.0], [-1.0, 1.0]])
@@ -150,9 +145,7 @@ def test_bad_objectives_are_one_sentence():
     assert Objective(affine(3), y, 0.0).weight_decay == 0  # allowed, but for Newton's method
     for make, sentence in (
         (lambda: Objective(affine(3), y, -0.1), "must not be negative"),
-        (lambda: Objective(affine(3), y, 0.1, "hinge"), "unknown loss"),
         (lambda: solve_affine(Objective(affine(3), y, 0.0), x), "positive weight decay"),
-        (lambda: solve_affine(Objective(affine(3), y, 0.1, "mse"), x), "logistic loss"),
         (lambda: solve_affine(Objective(MLP((3, 2, 1)), y, 0.1), x), "affine network"),
     ):
         with pytest.raises(ReconError, match=sentence):

@@ -1,6 +1,7 @@
 """Training to the KKT regime: exactness of the reduced coordinates, certificates, identities, resuming."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -84,17 +85,15 @@ def test_kkt_identity_with_weight_decay():
     network = MLP((12, 7, 1), smoothing=4.0)  # smooth, so that L-BFGS converges to the last digits
     _, x, y, _ = problem()
     theta = network.flatten(network.init(torch.Generator().manual_seed(0), dtype=F64))
-    for loss in ("mse", "logistic"):
-        objective = Objective(network, y, 0.02, loss)
-        theta = solve_lbfgs(objective, x[None], theta[None], LBFGSSettings(1e-11, 3000, history=20)).theta[0]
-        phi = network(network.unflatten(theta), x)
-        slope = phi - (2 * y - 1) if loss == "mse" else torch.sigmoid(phi) - y
-        found = certificate(network, theta, x, y, unsigned=True)
-        assert torch.allclose(found.multipliers, -slope / (len(y) * 0.02), rtol=1e-5, atol=1e-7)
-        assert found.residual < 1e-6
-        rough = theta + 1e-3 * torch.ones_like(theta)  # not stationary: the gradient bounds the residual
-        grad = objective.grad(rough[None], x[None]).norm()
-        assert certificate(network, rough, x, y, unsigned=True).residual <= grad / (0.02 * rough.norm()) * (1 + 1e-9)
+    objective = Objective(network, y, 0.02)
+    theta = solve_lbfgs(objective, x[None], theta[None], LBFGSSettings(1e-11, 3000, history=20))[0]
+    slope = torch.sigmoid(network(network.unflatten(theta), x)) - y
+    found = certificate(network, theta, x, y, unsigned=True)
+    assert torch.allclose(found.multipliers, -slope / (len(y) * 0.02), rtol=1e-5, atol=1e-7)
+    assert found.residual < 1e-6
+    rough = theta + 1e-3 * torch.ones_like(theta)  # not stationary: the gradient bounds the residual
+    grad = objective.grad(rough[None], x[None]).norm()
+    assert certificate(network, rough, x, y, unsigned=True).residual <= grad / (0.02 * rough.norm()) * (1 + 1e-9)
 
 
 def test_several_classes():
@@ -154,16 +153,13 @@ def test_the_certificate_is_least_squares_on_the_gradients(outputs, weights):
     torch.testing.assert_close(found.normalised_margins, margin / theta.norm() ** 3)
 
 
-def test_the_log_loss_and_its_gradient_norm_are_those_of_the_end():
+def test_the_log_loss_is_that_of_the_end():
     network, x, y, theta = problem()
     objective = Objective(network, y, 0.0)
     for method in ("loss-scaled", "gradient-descent"):
         trained = train_to_kkt(network, x, y, theta, KKTSettings(25, method=method, step_size=0.2))
-        value, grad = objective.value_and_grad(trained.theta_star[None], x[None])
+        value = objective.value(trained.theta_star[None], x[None])
         assert trained.log_loss == pytest.approx(value.log().item(), rel=1e-9) == trained.history[-1].item()
-        lies_in = x.mT @ torch.linalg.pinv(x.mT)  # the gradient does: in coordinates its norm is the same
-        assert torch.allclose(network.unflatten(grad[0])["w1"] @ lies_in, network.unflatten(grad[0])["w1"])
-        assert trained.grad_norm == pytest.approx(grad.norm().item(), rel=1e-6) and not trained.converged
 
 
 def test_no_step_is_longer_than_three_percent():
@@ -196,14 +192,14 @@ def test_bad_input_is_one_sentence(change, sentence):
 
 
 @pytest.mark.parametrize("method", ["loss-scaled", "gradient-descent"])
-def test_training_ends_at_its_goal_and_says_so(method):
+def test_training_ends_at_its_goal(method):
     network, x, y, theta = problem()
     settings = KKTSettings(3000, goal=-0.8, method=method, step_size=0.5)
     trained = train_to_kkt(network, x, y, theta, settings)
-    assert trained.converged is True and trained.log_loss <= -0.8 and len(trained.history) < 3000
+    assert trained.log_loss <= -0.8 and len(trained.history) < 3000
     assert (trained.history[:-1] > -0.8).all() and trained.history[-1] <= -0.8
     short = train_to_kkt(network, x, y, theta, KKTSettings(3, goal=-0.8, method=method, step_size=0.5))
-    assert short.converged is False and short.log_loss > -0.8 and len(short.history) == 3
+    assert short.log_loss > -0.8 and len(short.history) == 3
     assert torch.equal(trained.theta_init, theta)
 
 
@@ -280,10 +276,10 @@ def test_the_flow_ends_at_the_references_loss_and_follows_plain_descent():
     network = MLP((8, 16, 16, 1))
     theta = network.flatten(network.init(generator, dtype=torch.float64))
     goal = math.log(0.05)
-    flow = train_to_kkt(network, x, y, theta, KKTSettings.gradient_flow(goal=goal))
+    flow = train_to_kkt(network, x, y, theta, replace(KKTSettings.gradient_flow(), goal=goal))
     fast = train_to_kkt(network, x, y, theta, KKTSettings(5000, goal=goal))
     plain = train_to_kkt(network, x, y, theta, KKTSettings(100_000, goal=goal, method="gradient-descent"))
-    assert flow.converged and plain.converged and len(flow.history) < len(plain.history) / 3
+    assert max(flow.log_loss, plain.log_loss) <= goal and len(flow.history) < len(plain.history) / 3
 
     def away(trained):
         return ((trained.theta_star - plain.theta_star).norm() / (plain.theta_star - theta).norm()).item()

@@ -19,7 +19,7 @@ from companion.chapters.bilevel_common import (
     start_of,
 )
 from companion.store.record import Record
-from recon.attacks.bilevel import AffineInner, BilevelAttack, Woodbury, outer_energy
+from recon.attacks.bilevel import BilevelAttack, outer_energy
 from recon.attacks.reconstruct import reconstruct
 from recon.images.bundle import Bundle
 from recon.nets.mlp import affine
@@ -68,7 +68,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     x_init = torch.stack([start_of(images, name, context.stream("affine.start")) for name in STARTS])
     released = Weights(objective.network, theta_star, y=images.y, weight_decay=sizes.weight_decay)
     descent = HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX)
-    attack = BilevelAttack(released, AffineInner(), Woodbury(), descent)
+    attack = BilevelAttack(released, descent)
     found = reconstruct(attack, x_init, sizes.steps, sizes.tol, context.checkpoints.at("affine"))
     ends = {}
     for row, name in enumerate(STARTS):

@@ -17,7 +17,7 @@ from recon.attacks.reconstruct import reconstruct
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, one_hidden
 from recon.optim.descent import HeavyBall
-from recon.optim.lbfgs import LBFGSSettings, lbfgs, one_row
+from recon.optim.lbfgs import LBFGSSettings, lbfgs
 from recon.optim.subspace import Subspace, reduced
 from recon.training.one_hidden_layer import HiddenObjective
 
@@ -135,8 +135,7 @@ def train_unit(sizes: AttackSizes, context: Context, seed: str) -> Tensors:
     coordinates = images.train @ space.basis.mT
     objective = HiddenObjective(network.with_inputs(len(space.basis)), coordinates, images.y, sizes.weight_decay)
     settings = LBFGSSettings(tol=1e-6, max_iter=sizes.train_iterations, history=20)
-    found = lbfgs(one_row(objective.value_and_grad), theta_0[None], settings)
-    return {"theta": found.theta[0], "basis": space.basis}
+    return {"theta": lbfgs(objective.value_and_grad, theta_0, settings).theta, "basis": space.basis}
 
 
 def _drawn(network: MLP, scheme: str, context: Context, stream: str, seed: int) -> Tensor:
@@ -174,7 +173,7 @@ def settled_distance(attack: SpanAttack, x: Tensor, now: SpanWeights, sizes: Att
     """‖θ* − θ‖² after the inner solver has gone on from θ `now`, the images x (n, d) fixed."""
     settings = LBFGSSettings(tol=1e-6, max_iter=sizes.settle, history=20)
     settled = attack.solved(x, now.basis, now.theta, settings)
-    return torch.tensor(SpanWeights(now.network, settled.theta[0], now.basis).distance(attack.star))
+    return torch.tensor(SpanWeights(now.network, settled.theta, now.basis).distance(attack.star))
 
 
 def row_unit(sizes: Sizes, context: Context, nets: list[SpanWeights], name: str) -> Tensors:

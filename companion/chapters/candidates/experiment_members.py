@@ -19,8 +19,8 @@ from recon.nets.mlp import MLP, three_layer
 from recon.optim.rng import named
 from recon.scoring.membership import intervals, lira, rmia
 from recon.scoring.roc import auc, true_rate
+from recon.training.inner_problem import DecaySettings, train_with_decay
 from recon.training.kkt import KKTSettings, train_to_kkt
-from recon.training.weight_decay import DecaySettings, train_with_decay
 
 
 class Metrics(Record):
@@ -116,7 +116,7 @@ def trained(recipe: str, network: MLP, x: Tensor, y: Tensor, sizes: MemberSizes,
     """Into the KKT regime from a small or PyTorch's own start, or with weight decay from the latter."""
     start = network.flatten(network.init(generator, "small" if recipe == RECIPES[0] else "default"))
     if recipe == RECIPES[2]:
-        return Net(start, train_with_decay(network, x, y, start, sizes.decay).theta_star)
+        return Net(start, train_with_decay(network, x, y, start, sizes.decay))
     return Net(start, train_to_kkt(network, x, y, start, KKTSettings(sizes.steps)).theta_star)
 
 

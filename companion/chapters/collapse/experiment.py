@@ -163,7 +163,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 def _with_decay(objective: Objective, theta_init: Tensor, images: Kinds) -> Record:
     """The same for a network trained with weight decay, to its minimum."""
     train, m = images.train, len(images.train)
-    theta = solve_lbfgs(objective, train[None], theta_init.double()[None], replace(INNER, tol=1e-8)).theta[0]
+    theta = solve_lbfgs(objective, train[None], theta_init.double()[None], replace(INNER, tol=1e-8))[0]
     return Record(
         objective_true=stationarity(objective, theta, train, images.y),
         objective_repeated_train=repeated(objective, theta, train, m)[0],

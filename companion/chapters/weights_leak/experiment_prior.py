@@ -27,7 +27,7 @@ from recon.released import Weights
 from recon.scoring.matching import one_to_one, target_decoy
 from recon.scoring.metrics import ncc
 from recon.training.denoiser import DenoiserSettings, mixtures, noisy, unit
-from recon.training.weight_decay import DecaySettings, train_with_decay
+from recon.training.inner_problem import DecaySettings, train_with_decay
 
 
 class Metrics(Record):
@@ -160,7 +160,7 @@ def _released(sizes: PriorSizes, context: Context, images: Bundle) -> Weights:
     theta = network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train)
     settings = DecaySettings(sizes.weight_decay, sizes.steps)
     found = train_with_decay(network, images.train, images.y, theta, settings, context.checkpoints.at("training"))
-    return Weights(network, found.theta_star)
+    return Weights(network, found)
 
 
 def _mlp(weights: Weights) -> MLP:

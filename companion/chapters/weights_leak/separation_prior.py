@@ -28,10 +28,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from recon.attacks.separation import PIXEL_STD, Shape, orthogonalised
-from recon.nets.denoiser import Denoiser
 from recon.optim.loop import Checkpoint, LoopSettings, iterate
 from recon.optim.tree import State
-from recon.training.denoiser import DenoiserSettings, train_denoiser, unit
+from recon.training.denoiser import Denoiser, DenoiserSettings, train_denoiser, unit
 
 PROBE = 0.2  # length of the step along which the trace is measured, for unit w
 SAME = 0.85  # |cos| of two candidates from which on one of them begins anew

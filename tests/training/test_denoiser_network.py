@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from recon.errors import ReconError
-from recon.nets.denoiser import Denoiser
+from recon.training.denoiser import Denoiser
 
 
 def test_the_size_of_the_image_comes_back():
