@@ -198,6 +198,7 @@ PUBLISHED = {
 #: functions whose further arguments make another figure of the book
 MORE: dict[str, dict[str, list[tuple]]] = {
     "plot_starts": {"bilevel-affine": [()], "bilevel-hidden": [()]},
+    "plot_trusted": {"decoreco-adversary": [(), ("more",)]},
 }
 #: in a registry: other arguments for one of these functions
 LAMBDAS = {plot for each in registry().values() for plot in each.figures.values() if plot.__name__ == "<lambda>"}

@@ -6,6 +6,7 @@ those networks on which the adversary practises.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -13,11 +14,9 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
 from companion.chapters.common import train_released
-from companion.chapters.decoreco_adversary.evidence import evidence, sharpness
-from companion.chapters.decoreco_adversary.sizes import Sizes
 from companion.chapters.separation_common import TRUE_NCC
-from recon.attacks.recover import energy_gradient, recover
-from recon.attacks.separation import FirstLayer, separate
+from recon.attacks.recover import Recovered, RecoverSettings, energy_gradient, recover
+from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
 from recon.images.partitions import centre
 from recon.released import Weights
@@ -28,6 +27,58 @@ PHOTOGRAPHS = 500  # the adversary's, at most, and at most a third of what nobod
 OTHERS = 3000  # at most
 MORE = 100  # first number of the networks of more images
 SEPARATION = 1000  # first number of the draws of separation; DecoReco's are the network's
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """`networks` released nets, each on n_train images of its own, attacked by DecoReco; and as many on more_n images
+    each, attacked by separation, which begins to fail there.  Each is judged by what the others teach.  train_steps:
+    for n_train images, more for more · draws: of the bootstrap."""
+
+    n_train: int
+    more_n: int
+    width: int
+    train_steps: int
+    networks: int
+    attack: RecoverSettings
+    separation: SeparationSettings
+    draws: int = 1000
+
+    def steps(self, n: int) -> int:
+        """Training steps for n images."""
+        return self.train_steps * n // self.n_train
+
+
+SIZES = {
+    "smoke": Sizes(
+        n_train=20,
+        more_n=40,
+        width=64,
+        train_steps=150,
+        networks=2,
+        attack=RecoverSettings(m=40, restarts=2, steps=200, scale_steps=40),
+        separation=SeparationSettings(first_rank=8, iterations=40, restarts=2),
+        draws=100,
+    ),
+    "laptop": Sizes(
+        n_train=60,
+        more_n=120,
+        width=300,
+        train_steps=360,
+        networks=3,
+        attack=RecoverSettings(m=120, restarts=1, steps=500),
+        separation=SeparationSettings(restarts=2),
+    ),
+    "paper": Sizes(
+        n_train=100,
+        more_n=200,
+        width=1000,
+        train_steps=600,
+        networks=10,
+        attack=RecoverSettings(m=200, restarts=4),
+        separation=SeparationSettings(restarts=4),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -115,3 +166,36 @@ def _likeness(x: Tensor, images: Tensor, either_sign: bool) -> Tensor:
     if not len(images):
         return x.new_zeros(len(x), 1)
     return ncc(x, images).abs() if either_sign else ncc(x, images)
+
+
+def evidence(found: Recovered, margins: Tensor, curvature: Tensor) -> dict[str, Tensor]:
+    """Six numbers per candidate, each (m,), larger meaning "rather true".
+
+    contribution ‖λ_i ∇Φ_i‖ · multiplier λ_i · norm ‖x_i‖ · margin: −|log(m_i / median)| of the margins m_i = y_i Φ_i,
+    since at a KKT point all images with λ_i > 0 share one · agreement with the other restarts · sharpness: the
+    curvature of R in x_i, by `sharpness`.
+    """
+    margins = margins.clamp_min(1e-12)
+    return {
+        "contribution": found.contribution,
+        "multiplier": found.multipliers,
+        "norm": found.x_hat.norm(dim=-1),
+        "margin": -(margins / margins.median()).log().abs(),
+        "agreement": found.agreement,
+        "sharpness": curvature,
+    }
+
+
+def sharpness(gradient: Callable[[Tensor], Tensor], x: Tensor, probes: int = 8, step: float = 1e-3) -> Tensor:
+    """Mean second derivative of R in the pixels of each candidate of x (m, d), (m,), by Hutchinson's estimator.
+
+    gradient: x -> ∂R/∂x (m, d).  E[v_iᵀ(∇_i R(x + εv) − ∇_i R(x − εv))]/(2ε d) with signs v = ±1: other candidates'
+    share averages out.
+    """
+    generator = torch.Generator().manual_seed(0)
+    total = torch.zeros_like(x[:, 0])
+    for _ in range(probes):
+        v = (2.0 * torch.randint(0, 2, x.shape, generator=generator) - 1).to(x)
+        up, down = (gradient(x + sign * step * v) for sign in (1, -1))
+        total += (v * (up - down)).sum(-1) / (2 * step * x.shape[1])
+    return total / probes

@@ -12,8 +12,7 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.landscape.experiment_bilevel import bilevel_run
 from companion.chapters.landscape.shared import SETS, SeedImages, Sizes
-from companion.chapters.reference_common import fell_layer_1
-from companion.chapters.rounded import RoundedProducts
+from companion.chapters.reference_common import RoundedProducts, fell_layer_1
 from companion.store.record import Record
 from recon.analysis.landscape import mixed_starts
 from recon.attacks.haim_recipe import STEPS, PublishedSettings, recover_as_published
@@ -53,8 +52,8 @@ class Metrics(Record):
 @dataclass(frozen=True, kw_only=True)
 class RecipeSizes(Sizes):
     """width: of the three-layer net · steps: of the bilevel attack; recipe_steps: of the published recipe · cells:
-    (λ₁, λ₂) of its starts · rounded: whether it multiplies bfloat16 operands, see `companion.chapters.rounded` ·
-    scaled: whether its steps are m / 1000 of those published for m = 1000, see `recon.attacks.haim_recipe`."""
+    (λ₁, λ₂) of its starts · rounded: whether it multiplies bfloat16 operands, see `companion.chapters.reference_common`
+    · scaled: whether its steps are m / 1000 of those published for m = 1000, see `recon.attacks.haim_recipe`."""
 
     width: int
     recipe_steps: int
