@@ -221,11 +221,14 @@ def test_negatives_and_doubtful_are_not_true():
     assert not negative.any() and doubtful.tolist() == [False, True, True, True, False]
 
 
-def test_negatives_are_counted_and_are_not_true():
+def test_negatives_count_as_true_if_the_sign_is_left_out():
     one = network(0) | {"natural": torch.ones(60, dtype=torch.bool)}
-    found = judged_of("decoreco", [one], replace(SMOKE, draws=2), context(0))
-    assert found.negative == kinds("decoreco", one)[0].sum() > 0
-    assert found.evidence["agreement"].auc.mean == pytest.approx(roc_auc_score(one["true"], one["agreement"]))
+    negative, _ = kinds("decoreco", one)
+    _, found = judged_of("decoreco", [one], replace(SMOKE, draws=2), context(0))
+    true, score = one["true"].numpy(), one["agreement"].numpy()
+    assert found.negative == negative.sum() > 0
+    assert found.evidence["agreement"].auc.mean == pytest.approx(roc_auc_score(true, score))
+    assert found.evidence["agreement"].auc_either.mean == pytest.approx(roc_auc_score(true | negative, score))
 
 
 def test_what_is_attainable():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,7 @@ from companion.chapters.decoreco_adversary.discrimination import (
     Measure,
     Scored,
     attainable,
+    auc,
     estimate,
     guess,
     share_true,
@@ -32,7 +33,7 @@ from recon.scoring.metrics import ncc
 class Metrics(Record):
     """arms: "decoreco", on networks of n_train images, and "more", separation of networks of more_n images.
 
-    arms: One attack on its networks. natural: candidates that look natural.
+    arms: One attack on its networks. every.share_true: of all candidates · natural: those that look natural.
     arms.natural: How many there are, true, negatives of training images (not true, NCC below −`TRUE_NCC`), doubtful
     (neither, but |NCC| above `DOUBTFUL`) and false beyond doubt · networks: with true and other ones · share_true: of a
     network's · attainable: share of true ones among the 20 most trusted if they knew all, less than 1 where a network
@@ -41,7 +42,8 @@ class Metrics(Record):
     arms.natural.share_true: Mean over networks, central 95 % of the bootstrap over images and networks, and each
     network's; None where it is not defined.
     arms.natural.evidence: How well one kind of evidence tells true from false, see `discrimination`: area under the
-    ROC curve; share of the true accepted with at most 1 % of the false; share of true ones among the 20 most trusted.
+    ROC curve; the same if a negative counts as true; share of the true accepted with at most 1 % of the false; share
+    of true ones among the 20 most trusted.
     """
 
 
@@ -72,8 +74,9 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     arrays: Tensors = {}
     for arm, kind, n in zip(ARMS, ("few", "more"), (sizes.n_train, sizes.more_n), strict=True):
         parts = [candidates(found[f"{kind}-{k}"]) for k in range(sizes.networks)]
-        metrics.arms[arm] = Record(n_train=n, natural=judged(arm, parts, sizes, context))
-        arrays |= trusted(arm, metrics.arms[arm].natural, parts)
+        every, natural = judged(arm, parts, sizes, context)
+        metrics.arms[arm] = Record(n_train=n, every=Record(share_true=every), natural=natural)
+        arrays |= trusted(arm, natural, parts)
     return Outcome(metrics, arrays)
 
 
@@ -121,25 +124,32 @@ def practised(arm: str, shadows: Sequence[Tensors], part: Tensors) -> np.ndarray
     return probability(calibrated(pairs), _signs(part)).numpy()
 
 
-def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context) -> Record:
-    """Of the candidates that look natural counts, the null, and every kind of evidence with its intervals.  The same
-    draws of the bootstrap serve every kind and measure."""
+def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context) -> tuple[Record, Record]:
+    """The share of true ones among all candidates; and of those that look natural counts, the null, and every kind of
+    evidence with its intervals.  The same draws of the bootstrap serve every kind and measure."""
     rows = [_array(part["natural"]).astype(bool) for part in parts]
+    everything = [np.ones_like(row) for row in rows]
     seed = context.stream("kkt.attack_again", BOOTSTRAP).initial_seed()
 
-    def natural(score: Sequence[np.ndarray]) -> list[Scored]:
+    def scored(score: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> list[Scored]:
         every = zip(score, parts, rows, strict=True)
         return [Scored(s[row], *(_array(part[key])[row] for key in ("true", "image"))) for s, part, row in every]
 
     def number(measure: Measure, networks: Sequence[Scored]) -> Record:
         return estimate(measure, networks, sizes.draws, np.random.default_rng(seed))
 
-    plain = natural([_array(part["ncc"]) for part in parts])
-    found = scores(arm, parts) if any(each.both for each in plain) else {}
-    told = [[int(kind[row].sum()) for kind in kinds(arm, part)] for part, row in zip(parts, rows, strict=True)]
+    plain = scored(likeness := [_array(part["ncc"]) for part in parts], rows)
+    told = [[kind[row] for kind in kinds(arm, part)] for part, row in zip(parts, rows, strict=True)]
     total, true = sum(len(each.true) for each in plain), sum(int(each.true.sum()) for each in plain)
-    negative, doubtful = map(sum, zip(*told, strict=True))
-    return Record(
+    negative, doubtful = (sum(int(each[k].sum()) for each in told) for k in (0, 1))
+
+    def judgement(networks: Sequence[Scored]) -> Record:
+        either = [replace(each, true=each.true | own) for each, (own, _) in zip(networks, told, strict=True)]
+        measured = {name: number(measure, networks) for name, measure in MEASURES.items()}
+        return Record(**measured, auc_either=number(auc, either))
+
+    found = scores(arm, parts) if any(each.both for each in plain) else {}
+    return number(share_true, scored(likeness, everything)), Record(
         candidates=total,
         true=true,
         negative=negative,
@@ -149,10 +159,7 @@ def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context) -
         share_true=number(share_true, plain),
         attainable=attainable(plain),
         guess=guess(plain),
-        evidence={
-            kind: Record({name: number(measure, natural(score)) for name, measure in MEASURES.items()})
-            for kind, score in found.items()
-        },
+        evidence={kind: judgement(scored(score, rows)) for kind, score in found.items()},
     )
 
 
