@@ -34,7 +34,7 @@ from matplotlib.transforms import Bbox
 
 import companion.chapters
 from companion.chapters import load, registry
-from companion.chapters.bilevel_affine.story import plot_toy
+from companion.chapters.bilevel.story import plot_toy
 from companion.chapters.pictures import (
     CHART_GROUND,
     FREE,
@@ -209,7 +209,7 @@ TOYS = {"plot_toy"}
 def plots() -> Iterator[tuple[str, Callable[..., Figure]]]:
     """(name of an experiment, what draws a figure of its result), all that there are."""
     for info in walk_packages(companion.chapters.__path__, "companion.chapters."):
-        if not info.name.rpartition(".")[2].startswith(("story", "bilevel_pictures")):
+        if not info.name.rpartition(".")[2].startswith("story"):
             continue
         module = import_module(info.name)
         for name, plot in vars(module).items():
