@@ -63,25 +63,30 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     network = three_layer(sizes.width, images.train.shape[1])
     ours, trained = _train("loss-scaled", network, images, sizes, context)
     reference, by_descent = _train("gradient-descent", network, images, sizes, context)
-    reached = _first_below(trained, sizes.reference_goal)
-    second = _faded(1, network, trained)
+    below = (trained.history <= sizes.reference_goal).nonzero()
+    reached, at_reference = int(below[0]) + 1 if len(below) else -1, None
+    if reached > 0:  # loss-scaled descent once more, for that many steps
+        again = train_to_kkt(network, *_problem(network, images, context), KKTSettings(reached))
+        at_reference = observed(reached, network, again, images, sizes.alpha)
+    second, share = _faded(1, network, trained), sizes.faded
+    growth = second.start_norm * (1 / share - 1)  # of ‖W2‖² to start_norm / share
+    norm = math.sqrt(3 * growth + second.start_norm)
     metrics = Metrics(
         n_train=sizes.n_train,
         **{"loss-scaled": ours, "gradient-descent": reference},
         steps_to_reference_loss=reached,
-        at_reference_loss=_after(reached, network, images, sizes, context) if reached > 0 else None,
+        at_reference_loss=at_reference,
         first_layer=_faded(0, network, trained),
         second_layer=second,
-        needed=_needed(sizes.faded, second.start_norm, ours.min_normalised_margin),
+        needed=Record(share=share, growth=growth, log_loss=-ours.min_normalised_margin * norm**3),
     )
     found = certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
-    arrays: Tensors = {
+    arrays = {
         "history_loss-scaled": trained.history,
         "history_gradient-descent": by_descent.history,
         "multipliers": found.multipliers,
         "x_train": images.train,
         "mean": images.mean,
-        "train_index": images.train_index,
     }
     return Outcome(metrics, arrays)
 
