@@ -171,29 +171,14 @@ def if_in_full(arm: ReferenceArm, found: str) -> str:
 
 
 def came_text(arm: ReferenceArm) -> str:
-    """How far an arm came, in words."""
-    if in_full(arm):
-        said = f"all {arm.steps:,} published steps, the full budget; {falling_text(arm)}"
-    else:
-        said = f"{arm.steps:,} of {arm.published_steps:,} steps: undecided; layer 1"
-    left = f"at {arm.energy_share[0]:.1%} of its squared norm"
-    return f"{said} {left}, images moved by {distance_text(arm.moved)}"
-
-
-def falling_text(arm: ReferenceArm) -> str:
-    """By how much layer 1's energy fell at the end, in words."""
-    fell = arm.fell_layer_1
+    """How far an arm came, in words; how far its images moved, too, is relative to the size of their start."""
+    left, fell, moved = f"at {arm.energy_share[0]:.1%} of its squared norm", arm.fell_layer_1, arm.moved
+    far = f"images moved by {moved:.0%}" if moved < 10 else f"images moved by {moved:.0f} times their size"
+    if not in_full(arm):
+        return f"{arm.steps:,} of {arm.published_steps:,} steps: undecided; layer 1 {left}, {far}"
     how = "still falling by" if fell >= FALL else "fell by" if fell >= 0 else "rose by"
-    return f"layer 1 {how} {abs(fell):.1%} over the last tenth,"
-
-
-def distance_text(moved: float) -> str:
-    """A distance relative to the size of the start, in words: of a start that was small it is many times that.
-
-    >>> distance_text(0.31), distance_text(90.2)
-    ('31%', '90 times their size')
-    """
-    return f"{moved:.0%}" if moved < 10 else f"{moved:.0f} times their size"
+    whole = f"all {arm.steps:,} published steps, the full budget"
+    return f"{whole}; layer 1 {how} {abs(fell):.1%} over the last tenth, {left}, {far}"
 
 
 PRODUCTS = (torch.matmul, Tensor.matmul, Tensor.__matmul__)
@@ -215,8 +200,11 @@ class RoundedProducts(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """`func`, or the rounded product in its place."""
-        if func in PRODUCTS and _both_matrices(*args):
-            return func(*(operand.bfloat16() for operand in args)).float()
+        if func in PRODUCTS:
+            a, b = args
+            matrices = min(a.dim(), b.dim()) > 1 and min(*a.shape[-2:], *b.shape[-2:]) > 1
+            if matrices and a.dtype == b.dtype == torch.float32:
+                return func(a.bfloat16(), b.bfloat16()).float()
         return func(*args, **(kwargs or {}))
 
 
@@ -227,9 +215,3 @@ def product_error(size: int = 256) -> float:
     a, b = torch.randn(2, size, size, generator=generator)
     exact = a.double() @ b.double()
     return float(((a @ b).double() - exact).norm() / exact.norm())
-
-
-def _both_matrices(a: Tensor, b: Tensor) -> bool:
-    """Neither a product with one column or row, nor in another precision."""
-    single = a.dtype == b.dtype == torch.float32
-    return single and min(a.dim(), b.dim()) > 1 and min(*a.shape[-2:], *b.shape[-2:]) > 1

@@ -18,7 +18,7 @@ from torch import Tensor
 from companion.chapters.bilevel.common import PAPER_AFFINE, PAPER_HIDDEN, STARTS
 from companion.chapters.bilevel.experiment_affine import Metrics as AffineMetrics
 from companion.chapters.bilevel.experiment_affine import Sizes as AffineSizes
-from companion.chapters.bilevel.experiment_hidden import INNER_STARTS, Metrics, PathMetrics, PathSizes, Sizes
+from companion.chapters.bilevel.experiment_hidden import Metrics, PathMetrics, PathSizes, Sizes
 from companion.chapters.pictures import FREE, PAGE, TRAIN, chart, end_labels, image_rows
 from companion.store.record import Record
 from companion.store.results import Claim, Result, orders_below, verdict
@@ -97,8 +97,41 @@ def _affine_distances(metrics: AffineMetrics) -> list[Claim]:
 
 
 def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
-    """The paper's sentences, then ours."""
-    return [*_distances(metrics), _noise(metrics), *_findings(metrics)]
+    """The paper's sentences on the distance, small at a tenth of what two seeds are apart, and on noise, held against
+    held-out images; then ours, on what the distance sees beside the images."""
+    null, random = metrics.null, metrics.inner_start.uniform.random
+    ended = random.converged == 1
+    return [
+        *(_distance(metrics, name) for name in STARTS),
+        Claim(
+            "hidden-random-noise",
+            "4.3 a, Fig. 1b",
+            "From a random start the one-hidden net's reconstructions look like random noise.",
+            "noise (visual)",
+            f"nearest training image {random.nn_train_l2:.1f} away" + ("" if ended else "; still falling: undecided"),
+            f"held-out images: {null.held_out_nn_l2:.1f}",
+            verdict(random.nn_train_l2 > null.held_out_nn_l2) if ended else "undecided",
+            value=random.nn_train_l2,
+            null_value=null.held_out_nn_l2,
+            margin=random.nn_train_l2 - null.held_out_nn_l2,
+        ),
+        _inner_start_decides(metrics),
+        Claim(
+            "hidden-seeds-agree-up-to-order",
+            "",
+            "Two seeds on the same data differ mostly by the order of their hidden units, which ‖θ* − θ‖² cannot see.",
+            "",
+            f"{null.other_seed_aligned_sum:.2g} after the best renumbering",
+            f"{null.other_seed_sum:.3g} as they are",
+            _finding(*(null.other_seed_aligned_sum <= share * null.other_seed_sum for share in (0.25, 0.5))),
+            value=null.other_seed_aligned_sum,
+            null_value=null.other_seed_sum,
+        ),
+    ]
+
+
+def _finding(holds: bool, in_part: bool) -> str:
+    return "finding" if holds else "partly" if in_part else "not reproduced"
 
 
 def _small(metrics: Metrics, reached: Record) -> bool:
@@ -110,145 +143,91 @@ def _settled(metrics: Metrics, reached: Record) -> bool:
     return _small(metrics, reached) or reached.converged == 1
 
 
-def _distances(metrics: Metrics) -> list[Claim]:
-    """Small: at most a tenth of what two seeds are apart."""
-    null = metrics.null
-    found = []
-    for name, reached in metrics.inner_start.uniform.only(*STARTS).items():
-        settled = _settled(metrics, reached)
-        found.append(
-            Claim(
-                f"hidden-distance-{name}",
-                "4.3, Table 1",
-                f"The parameter distance from the {name} start remains small (θ⁰ uniform).",
-                f"{PAPER_HIDDEN[name]:.2e}",
-                f"sum {reached.settled_sum:.3g}, mean per parameter {reached.settled_sum / metrics.n_params:.1e}"
-                + ("" if settled else f" (still falling after {reached.steps:.0f} steps)"),
-                f"another seed: sum {null.other_seed_sum:.3g}, mean {null.other_seed_mean:.1e}",
-                verdict(_small(metrics, reached)) if settled else "undecided",
-                value=reached.settled_sum,
-                null_value=null.other_seed_sum,
-                margin=orders_below(reached.settled_sum, SMALL * null.other_seed_sum),
-            )
-        )
-    return found
-
-
-def _noise(metrics: Metrics) -> Claim:
-    """What the images from a random start look like, held against held-out images; undecided while still falling."""
-    null, random = metrics.null, metrics.inner_start.uniform.random
-    ended = random.converged == 1
+def _distance(metrics: Metrics, start: str) -> Claim:
+    null, reached = metrics.null, metrics.inner_start.uniform[start]
+    settled = _settled(metrics, reached)
     return Claim(
-        "hidden-random-noise",
-        "4.3 a, Fig. 1b",
-        "From a random start the one-hidden net's reconstructions look like random noise.",
-        "noise (visual)",
-        f"nearest training image {random.nn_train_l2:.1f} away" + ("" if ended else "; still falling: undecided"),
-        f"held-out images: {null.held_out_nn_l2:.1f}",
-        verdict(random.nn_train_l2 > null.held_out_nn_l2) if ended else "undecided",
-        value=random.nn_train_l2,
-        null_value=null.held_out_nn_l2,
-        margin=random.nn_train_l2 - null.held_out_nn_l2,
+        f"hidden-distance-{start}",
+        "4.3, Table 1",
+        f"The parameter distance from the {start} start remains small (θ⁰ uniform).",
+        f"{PAPER_HIDDEN[start]:.2e}",
+        f"sum {reached.settled_sum:.3g}, mean per parameter {reached.settled_sum / metrics.n_params:.1e}"
+        + ("" if settled else f" (still falling after {reached.steps:.0f} steps)"),
+        f"another seed: sum {null.other_seed_sum:.3g}, mean {null.other_seed_mean:.1e}",
+        verdict(_small(metrics, reached)) if settled else "undecided",
+        value=reached.settled_sum,
+        null_value=null.other_seed_sum,
+        margin=orders_below(reached.settled_sum, SMALL * null.other_seed_sum),
     )
 
 
-def _findings(metrics: Metrics) -> list[Claim]:
-    """What the distance sees beside the images: where the inner problem starts, and the order of the units."""
+def _inner_start_decides(metrics: Metrics) -> Claim:
     null, inner = metrics.null, metrics.inner_start
     informed = _small(metrics, inner.theta_star.random)
     blind = not any(_small(metrics, found.random) for found in (inner.uniform, inner.other_seed))
     aligned = null.other_seed_aligned_sum
     nearer = aligned < inner.theta_star.random.settled_sum
-    decided = all(_settled(metrics, found.random) for found in inner.only(*INNER_STARTS).values())
-    return [
-        Claim(
-            "hidden-inner-start-decides",
-            "",
-            "With the inner problem started at the released θ* the distance from a random start falls far below that "
-            "of two seeds; from a θ⁰ of the adversary's own it does not.  Two seeds whose units are renumbered are "
-            "nearer still.",
-            "",
-            "random start: "
-            + ", ".join(
-                f"{found.random.settled_sum:.3g} from {INNER[name]}"
-                for name, found in inner.only(*INNER_STARTS).items()
-            )
-            + "; partition start: "
-            + ", ".join(
-                f"{found.partition.settled_sum:.3g} from {INNER[name]}"
-                + ("" if found.partition.converged == 1 else " (still falling)")
-                for name, found in inner.only(*INNER_STARTS).items()
-            )
-            + ("" if decided else "; still falling: undecided"),
-            f"θ = 0: {null.zero_sum:.3g}; another seed: {null.other_seed_sum:.3g}, renumbered {aligned:.3g}",
-            "undecided"
-            if not decided
-            else ("finding" if nearer and informed and blind else "partly" if informed or blind else "not reproduced"),
-            value=inner.theta_star.random.settled_sum,
-            null_value=aligned,
-        ),
-        Claim(
-            "hidden-seeds-agree-up-to-order",
-            "",
-            "Two seeds on the same data differ mostly by the order of their hidden units, which ‖θ* − θ‖² cannot see.",
-            "",
-            f"{aligned:.2g} after the best renumbering",
-            f"{null.other_seed_sum:.3g} as they are",
-            "finding"
-            if aligned <= 0.25 * null.other_seed_sum
-            else ("partly" if aligned <= 0.5 * null.other_seed_sum else "not reproduced"),
-            value=aligned,
-            null_value=null.other_seed_sum,
-        ),
+    decided = all(_settled(metrics, inner[name].random) for name in INNER)
+    random = [f"{inner[name].random.settled_sum:.3g} from {words}" for name, words in INNER.items()]
+    partition = [
+        f"{end.settled_sum:.3g} from {words}" + ("" if end.converged == 1 else " (still falling)")
+        for end, words in ((inner[name].partition, words) for name, words in INNER.items())
     ]
+    return Claim(
+        "hidden-inner-start-decides",
+        "",
+        "With the inner problem started at the released θ* the distance from a random start falls far below that "
+        "of two seeds; from a θ⁰ of the adversary's own it does not.  Two seeds whose units are renumbered are "
+        "nearer still.",
+        "",
+        f"random start: {', '.join(random)}; partition start: {', '.join(partition)}"
+        + ("" if decided else "; still falling: undecided"),
+        f"θ = 0: {null.zero_sum:.3g}; another seed: {null.other_seed_sum:.3g}, renumbered {aligned:.3g}",
+        _finding(nearer and informed and blind, informed or blind) if decided else "undecided",
+        value=inner.theta_star.random.settled_sum,
+        null_value=aligned,
+    )
+
+
+#: start -> claim, section, sentence, and what the paper has
+SHOWN = {
+    "truth": (
+        "hidden-truth-resembles",
+        "4.3 b, Fig. 2b",
+        "From the ground truth even the one-hidden net recovers images resembling the training data.",
+        "resembling (visual)",
+    ),
+    "partition": (
+        "hidden-partition-is-start",
+        "4.3 c, Fig. 4",
+        "From another partition the images used for the initialisation come back, not the training data.",
+        "visual",
+    ),
+}
 
 
 def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
-    """What Figs. 2b and 4 show, on the way and at the end."""
-    return [
-        _on_the_way(
-            "hidden-truth-resembles",
-            "4.3 b, Fig. 2b",
-            "From the ground truth even the one-hidden net recovers images resembling the training data.",
-            "resembling (visual)",
-            [by_start["truth"] for by_start in metrics.paths.values()],
-            metrics,
-        ),
-        _on_the_way(
-            "hidden-partition-is-start",
-            "4.3 c, Fig. 4",
-            "From another partition the images used for the initialisation come back, not the training data.",
-            "visual",
-            [by_start["partition"] for by_start in metrics.paths.values()],
-            metrics,
-        ),
-    ]
-
-
-def _on_the_way(
-    name: str, section: str, sentence: str, paper: str, paths: Sequence[Record], metrics: PathMetrics
-) -> Claim:
-    """ "reproduced" where the images are still those of the start at the end, "depends on stopping" where they are so
-    until the distance to the released weights has fallen by at least `FALLEN`, and no longer; "not reproduced" where
-    they are gone before.  Alike: a mean NCC with the start of at least `ALIKE`."""
-    end = min(path.end.ncc_with_start for path in paths)
-    fallen = min(1 - path.alike.settled_sum / path.first_sum for path in paths)
-    alike, last = paths[0].alike, paths[0].end
-    on_the_way = "depends on stopping" if fallen >= FALLEN else "not reproduced"
-    return Claim(
-        name,
-        section,
-        sentence,
-        paper,
-        f"after {alike.step} steps of at most {metrics.relative_step:.0%} NCC with the start "
-        f"{alike.ncc_with_start:.2f}, distance of the weights down by {fallen:.0%}; after {last.step} steps NCC "
-        f"{end:.2f}, nearest training image {last.nn_train_l2:.1f} away",
-        f"held-out images: {metrics.held_out_nn_l2:.1f}",
-        "reproduced" if end >= ALIKE else on_the_way,
-        value=end,
-        null_value=ALIKE,
-        margin=end - ALIKE if end >= ALIKE else fallen - FALLEN,
-    )
+    """What Figs. 2b and 4 show, on the way and at the end: "reproduced" where the images are still those of the start
+    at the end, "depends on stopping" where they are so until the distance to the released weights has fallen by at
+    least `FALLEN`, and no longer; "not reproduced" where they are gone before.  Alike: a mean NCC with the start of at
+    least `ALIKE`."""
+    found = []
+    for start, said in SHOWN.items():
+        paths = [by_start[start] for by_start in metrics.paths.values()]
+        end = min(path.end.ncc_with_start for path in paths)
+        fallen = min(1 - path.alike.settled_sum / path.first_sum for path in paths)
+        alike, last = paths[0].alike, paths[0].end
+        ours = (
+            f"after {alike.step} steps of at most {metrics.relative_step:.0%} NCC with the start "
+            f"{alike.ncc_with_start:.2f}, distance of the weights down by {fallen:.0%}; after {last.step} steps NCC "
+            f"{end:.2f}, nearest training image {last.nn_train_l2:.1f} away"
+        )
+        null, margin = f"held-out images: {metrics.held_out_nn_l2:.1f}", end - ALIKE
+        judged = "reproduced"
+        if end < ALIKE:
+            judged, margin = "depends on stopping" if fallen >= FALLEN else "not reproduced", fallen - FALLEN
+        found.append(Claim(*said, ours, null, judged, end, ALIKE, margin))
+    return found
 
 
 @chart

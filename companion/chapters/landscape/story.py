@@ -3,8 +3,9 @@ they are about, undecided unless it ran with its full budget; and the conjecture
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -30,7 +31,11 @@ CALLED = {"truth": "training", "partition": "partition", "random": "noise"}
 
 def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
     """The bilevel landscape, and whether its solutions are connected."""
-    truth, null = metrics.distance.truth[-1], f"held-out images: {metrics.null_distance_to_truth:.1f} to truth"
+    truth, partition = metrics.distance.truth, metrics.distance.partition
+    null = f"held-out images: {metrics.null_distance_to_truth:.1f} to truth"
+    at_corners = f"(1, 1): {truth[-1][-1]:.1f} to truth, {partition[-1][-1]:.1f} to partition; "
+    at_corners += f"(0, 1): {truth[0][-1]:.1f} and {partition[0][-1]:.1f}"
+    below = [i for i, value in enumerate(metrics.lambda1) if value < 0.5]
 
     def judged(
         name: str, figure: str, sentence: str, paper: str, ours: str, null: str, lead: Callable[[Record], float]
@@ -46,9 +51,9 @@ def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
             "10a",
             "From the truth the bilevel result is nearest to the truth, from the partition nearest to the partition.",
             "heatmap",
-            corners(metrics.distance),
+            at_corners,
             null,
-            lead=corner_lead,
+            corner_lead,
         ),
         judged(
             "crossing",
@@ -57,16 +62,16 @@ def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
             "0.5",
             crossing_text(metrics),
             "starts swap at 0.5",
-            lead=lambda distance: lead_below_half(distance, metrics.lambda1),
+            lambda distance: min(distance.truth[i][-1] - distance.partition[i][-1] for i in below),
         ),
         judged(
             "noise",
             "12",
             "Between noise and truth the bilevel result's distance to the truth grows with the share of noise.",
             "curve",
-            "from λ₂ = 1 to 0: " + ", ".join(f"{value:.1f}" for value in reversed(truth)),
+            "from λ₂ = 1 to 0: " + ", ".join(f"{value:.1f}" for value in reversed(truth[-1])),
             null,
-            lead=lambda distance: least_cost(distance.truth[-1]),
+            lambda distance: min(a - b for a, b in pairwise(distance.truth[-1])),
         ),
         _connected(metrics.connection),
     ]
@@ -104,14 +109,6 @@ def of_all(holds: list[bool]) -> str:
     return verdict(all(holds)) if all(holds) or not any(holds) else "partly"
 
 
-def corners(distance: Record) -> str:
-    """Distances at (1, 1) and (0, 1)."""
-    return (
-        f"(1, 1): {distance.truth[-1][-1]:.1f} to truth, {distance.partition[-1][-1]:.1f} to partition; "
-        f"(0, 1): {distance.truth[0][-1]:.1f} and {distance.partition[0][-1]:.1f}"
-    )
-
-
 def lead(distances: Record, own: str) -> float:
     """How much nearer they are to the set `own` than to the nearest other."""
     return float(min(value for name, value in distances.items() if name != own) - distances[own])
@@ -121,16 +118,6 @@ def corner_lead(distance: Record) -> float:
     """How much nearer (1, 1) is to the truth, and (0, 1) to the partition, than to any other set; the lesser."""
     corners = {"truth": -1, "partition": 0}
     return min(lead(Record({name: distance[name][i][-1] for name in SETS}), own) for own, i in corners.items())
-
-
-def lead_below_half(distance: Record, lambdas: Sequence[float]) -> float:
-    """How much nearer the partition is than the truth at λ₂ = 1, at least, for all λ₁ < 0.5."""
-    return min(distance.truth[i][-1] - distance.partition[i][-1] for i, value in enumerate(lambdas) if value < 0.5)
-
-
-def least_cost(line: Sequence[float]) -> float:
-    """Of distances for growing λ₂: by how much they fall at least from one to the next."""
-    return min(a - b for a, b in zip(line, line[1:], strict=False))
 
 
 def crossing_text(found: Record) -> str:
