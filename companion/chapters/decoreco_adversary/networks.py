@@ -19,7 +19,6 @@ from recon.attacks.recover import Recovered, RecoverSettings, energy_gradient, r
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
 from recon.images.partitions import centre
-from recon.released import Weights
 from recon.scoring.metrics import ncc
 from recon.scoring.naturalness import Photographs, signs
 
@@ -100,54 +99,40 @@ class Outside:
         own = min(PHOTOGRAPHS, len(images) // 3)
         return Outside(images[:own], images[own : own + OTHERS])
 
-    def photographs(self, shape: tuple[int, ...]) -> Photographs:
-        """What the adversary calls natural; they subtract the mean of their own."""
-        return Photographs.of(centre(self.own, self.own.mean(0)), shape)
-
 
 def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
-    """Candidates of network "few-K", on n_train images, by DecoReco; or "more-K", on more_n, by separation."""
+    """Candidates with all evidence of network "few-K", on n_train images, by DecoReco; or "more-K", on more_n, by
+    separation.  separated: the largest |NCC| with an image that separation finds in the same weights."""
     kind, number = name.split("-")
-    k, n = int(number) + MORE * (kind == "more"), sizes.n_train if kind == "few" else sizes.more_n
+    few = kind == "few"
+    k, n = int(number) + MORE * (not few), sizes.n_train if few else sizes.more_n
     images = Bundle.of(context.datasets(n, sizes.networks, n)[int(number)], context.device)
     outside = Outside.of(context, sizes)
-    released = train_released(context, images, sizes.width, sizes.steps(n), k)
+    weights = train_released(context, images, sizes.width, sizes.steps(n), k).weights
     stream = context.stream("kkt.attack_again", SEPARATION + k)
-    found = separate(FirstLayer.of(released.weights), images.shape, sizes.separation, stream)
-    if kind == "few":
-        part = decoreco(sizes, context, images, outside, released.weights, found.sources, k)
+    separated = separate(FirstLayer.of(weights), images.shape, sizes.separation, stream)
+    if few:
+        stream, checkpoints = context.stream("kkt.attack_again", k), context.checkpoints.inside(f"attack-{k}")
+        found = recover(weights, sizes.attack, stream, checkpoints)
+        x = found.x_hat
+        margins = found.labels * weights.network(weights.params, x)
+        said = evidence(found, margins, sharpness(energy_gradient(weights, found, sizes.attack), x))
+        said["separated"] = _likeness(x, separated.sources, either_sign=True).amax(1)
     else:
-        said = {"sparsity": found.sparsity, "stability": found.stability, "share": found.share}
-        part = {**said, **described(found.sources, images, outside, either_sign=True)}
-    return {**part, "mean": images.mean, "x_train": images.train}
-
-
-def decoreco(
-    sizes: Sizes, context: Context, images: Bundle, outside: Outside, weights: Weights, sources: Tensor, k: int
-) -> Tensors:
-    """DecoReco's candidates with all evidence.
-
-    separated: the largest |NCC| with an image that separation finds in the same weights, `sources` (r, d).
-    """
-    stream = context.stream("kkt.attack_again", k)
-    found = recover(weights, sizes.attack, stream, context.checkpoints.inside(f"attack-{k}"))
-    margins = found.labels * weights.network(weights.params, found.x_hat)
-    curvature = sharpness(energy_gradient(weights, found, sizes.attack), found.x_hat)
-    return {
-        **evidence(found, margins, curvature),
-        "separated": _likeness(found.x_hat, sources, either_sign=True).amax(1),
-        **described(found.x_hat, images, outside, either_sign=False),
-    }
+        x = separated.sources
+        said = {name: getattr(separated, name) for name in ("sparsity", "stability", "share")}
+    about = described(x, images, outside, either_sign=not few)
+    return {**said, **about, "mean": images.mean, "x_train": images.train}
 
 
 def described(x: Tensor, images: Bundle, outside: Outside, either_sign: bool) -> Tensors:
     """Of candidates x (m, d): whether they look natural, two of the signs by which that is judged, the NCC with the
     nearest training image, which image that is, and the largest NCC with one that nobody trained on; (m,) each."""
     to_train = _likeness(x, images.train, either_sign).max(1)
-    looks = signs(x, images.shape)
+    looks, own = signs(x, images.shape), centre(outside.own, outside.own.mean(0))  # they know the mean of their own
     return {
         "x_hat": x,
-        "natural": outside.photographs(images.shape).look_like(x),
+        "natural": Photographs.of(own, images.shape).look_like(x),
         "smoothness": looks["smoothness"],
         "edges": looks["edges"],
         "ncc": to_train.values,
