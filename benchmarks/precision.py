@@ -3,7 +3,7 @@
 n = 100, width 1000, the first steps from N(0, 1) and from the tuned scale: energies, and how alike the candidates are.
 `bfloat16_product_differs` is the relative error of one product: about 1e-3 where the processor multiplies in bfloat16,
 and rounding of float32 where it does not and PyTorch stays in float32.  "bfloat16" asks for such products,
-"operands" rounds them on any processor (`companion.chapters.rounded`).
+"operands" rounds them on any processor (`companion.chapters.reference_common.RoundedProducts`).
 
 Last, the same recipe begun at the training images, for as many steps as it takes to leave them: does it leave them
 because its products are rounded?  `moved` is how far an image is from its start, relative to its norm.
@@ -26,8 +26,7 @@ import torch
 from timing import one_by_one, write
 
 from companion.chapters.base import Context
-from companion.chapters.reference_common import STARTS, start_images, train_reference
-from companion.chapters.rounded import RoundedProducts
+from companion.chapters.reference_common import STARTS, RoundedProducts, start_images, train_reference
 from recon.attacks.haim_recipe import PublishedSettings, marks, products_in, recover_as_published
 from recon.images.registry import load_pool
 from recon.nets.gram import layer_norms

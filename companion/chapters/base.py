@@ -96,13 +96,13 @@ class Experiment(Generic[S, M]):
 
     @classmethod
     def of(cls, experiment: ModuleType, story: ModuleType, *, cost: str, section: str = "", **more: Any) -> Experiment:
-        """From its two files: `SIZES`, `Metrics` and `compute` of one, `claims` and `FIGURES` of the other.  cost: at
-        smoke, laptop and paper, with commas between · more: further fields; sizes, where they have a file of their own.
-        """
-        what = {"metrics": experiment.Metrics, "compute": experiment.compute, "section": section}
-        what |= {"claims": story.claims, "figures": story.FIGURES}
-        what |= more if "sizes" in more else {"sizes": experiment.SIZES, **more}
-        return cls(cost=dict(zip(("smoke", "laptop", "paper"), cost.split(", "), strict=True)), **what)
+        """From its two files: `SIZES`, `Metrics` and `compute` of one, `claims` and `FIGURES` of the other, or what
+        `more` has in their place.  cost: at smoke, laptop and paper, with commas between."""
+        costs = dict(zip(("smoke", "laptop", "paper"), cost.split(", "), strict=True))
+        computed = {"sizes": "SIZES", "metrics": "Metrics", "compute": "compute"}
+        found = {field: getattr(experiment, name, None) for field, name in computed.items()}
+        found |= {"claims": getattr(story, "claims", None), "figures": getattr(story, "FIGURES", None)}
+        return cls(cost=costs, section=section, **{**found, **more})
 
     def at_paper_size(self, sizes: S) -> bool:
         """Whether these sizes are the paper's, as far as it states them."""

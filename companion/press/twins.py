@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from tqdm import tqdm
 
 from companion.chapters.linear.eight_bit import EightBitSettings, Twin, twin
 from companion.chapters.linear.others import others
@@ -51,10 +50,7 @@ def twins(
     pixels = (drawn.train.flat * 255).round().to(torch.uint8)
     choice = others(pool, drawn.train.index)
     settings = EightBitSettings(weight_decay=train_both.DECAY)
-    with tqdm(total=len(pixels), desc="twins", disable=None, leave=False) as bar:
-        made = twin(
-            pixels, drawn.train.y, choice.pixels, choice.y, settings, choice.apart, lambda k: bar.update(k - bar.n)
-        )
+    made = twin(pixels, drawn.train.y, choice.pixels, choice.y, settings, choice.apart)
     folder = Path(out)
     with only_one(folder):
         write(folder / "training", pixels, drawn.train.y, pool)

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from companion.chapters.decoreco_adversary.evidence import EVIDENCE, evidence, features, sharpness
+from companion.chapters.decoreco_adversary.experiment import EVIDENCE, features
+from companion.chapters.decoreco_adversary.networks import evidence, sharpness
 from recon.attacks.decoreco import DecoReco, half_and_half, image_span
 from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings, agreement, contribution, energy_gradient, merge, recover, select

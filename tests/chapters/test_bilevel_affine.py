@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from companion.chapters.bilevel_affine.experiment import SIZES, Metrics
-from companion.chapters.bilevel_affine.story import claims
-from companion.chapters.bilevel_common import (
+from companion.chapters.bilevel.common import (
     BOX,
     PAPER_AFFINE,
     STARTS,
@@ -16,6 +14,8 @@ from companion.chapters.bilevel_common import (
     measured,
     start_of,
 )
+from companion.chapters.bilevel.experiment_affine import SIZES, Metrics
+from companion.chapters.bilevel.story import claims
 from companion.store.record import Record
 from recon.images.bundle import Bundle
 from tests.records import replace

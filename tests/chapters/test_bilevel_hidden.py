@@ -7,9 +7,15 @@ from itertools import permutations
 import pytest
 import torch
 
-from companion.chapters.bilevel_hidden.experiment import INNER_STARTS, SIZES, Metrics, aligned_distance, means
-from companion.chapters.bilevel_hidden.experiment_path import SIZES as PATH_SIZES
-from companion.chapters.bilevel_hidden.story import claims
+from companion.chapters.bilevel.experiment_hidden import (
+    INNER_STARTS,
+    PATH_SIZES,
+    SIZES,
+    Metrics,
+    aligned_distance,
+    means,
+)
+from companion.chapters.bilevel.story import hidden_claims as claims
 from companion.chapters.run import run
 from companion.store.record import Record
 from recon.nets.mlp import one_hidden

@@ -32,7 +32,6 @@ EXPLAINED = Record(
 )
 METRICS = Metrics(
     n_train=10,
-    heldout_error=0.3,
     objective_true=1e-12,
     objective_repeated_train=1e-20,
     objective_repeated_heldout=1e-20,

@@ -12,12 +12,11 @@ from sklearn.metrics import roc_auc_score
 from companion.chapters import ROOT, load
 from companion.chapters.base import Context
 from companion.chapters.decoreco_adversary import DECORECO_ADVERSARY
-from companion.chapters.decoreco_adversary.discrimination import Scored
-from companion.chapters.decoreco_adversary.evidence import EVIDENCE
+from companion.chapters.decoreco_adversary.discrimination import Scored, attainable
 from companion.chapters.decoreco_adversary.experiment import (
+    EVIDENCE,
     KINDS,
     PRACTISED,
-    attainable,
     candidates,
     kinds,
     median_of,
@@ -234,7 +233,7 @@ def test_negatives_count_as_true_if_the_sign_is_left_out():
 
 def test_what_is_attainable():
     def known(true, m):
-        return Scored(np.zeros(m), np.arange(m) < true, np.zeros(m), np.arange(m))
+        return Scored(np.zeros(m), np.arange(m) < true, np.arange(m))
 
     assert attainable([known(15, 50)]) == 0.75 and attainable([known(30, 50), known(5, 10)]) == 0.75
     assert attainable([known(0, 0)]) is None
@@ -294,22 +293,6 @@ def test_a_separated_image_is_shown_with_the_sign_of_its_nearest(smoke):
 
 
 # ------------------------------------------------------------------------------------------------------------- smoke
-
-
-def test_anyone_can_judge_again_from_the_arrays(smoke):
-    for arm, name in (("decoreco", "agreement"), ("more", "stability")):
-        true, natural = (smoke.array(f"{arm}_{key}").bool() for key in ("true", "natural"))
-        number = smoke.array(f"{arm}_candidates")
-        rows = torch.arange(true.shape[1]) < number[:, None]
-        group = smoke.metrics.arms[arm].natural
-        assert group.candidates == int((natural & rows).sum()) and group.true == int((true & natural & rows).sum())
-        assert group.candidates == group.true + group.negative + group.doubtful + group.false
-        for k, value in enumerate(group.evidence[name].auc["values"]):
-            keep = natural[k] & rows[k]
-            both = 0 < int(true[k][keep].sum()) < int(keep.sum())
-            score = smoke.array(f"{arm}_score_{name}")[k][keep]
-            assert (value is not None) == both
-            assert not both or value == pytest.approx(roc_auc_score(true[k][keep], score))
 
 
 def test_all_kinds_of_evidence_and_bounds(smoke):

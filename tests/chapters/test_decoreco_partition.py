@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from companion.chapters.decoreco_partition import DECORECO_PARTITION
+from companion.chapters.decoreco import PARTITION
 from companion.chapters.reference_common import where_ended
 from recon.images.bundle import Bundle
 from tests.records import replace
@@ -30,7 +30,7 @@ def with_reference(metrics, **changed):
 
 
 def judged(metrics):
-    claims = DECORECO_PARTITION.claims(metrics, DECORECO_PARTITION.sizes["laptop"])
+    claims = PARTITION.claims(metrics, PARTITION.sizes["laptop"])
     return {claim.id.removeprefix("decoreco-partition-"): claim.verdict for claim in claims}
 
 
@@ -39,7 +39,7 @@ def test_most_are_more_than_twice_what_chance_has(metrics, stayed, expected):
     """Twice as many start images as training images: chance has 2 to 1, so 4 to 1 is asked for."""
     metrics = with_reference(replace(metrics, n_train=50), m=100, nearest_is_start_partition=stayed)
     assert judged(metrics)["start"] == expected
-    claims = DECORECO_PARTITION.claims(metrics, DECORECO_PARTITION.sizes["laptop"])
+    claims = PARTITION.claims(metrics, PARTITION.sizes["laptop"])
     assert claims[0].null_value == pytest.approx(2 / 3) and "by chance 67%" in claims[0].null
 
 
@@ -70,7 +70,7 @@ def test_where_results_end_by_counting():
 
 
 def test_figures_draw(smoke):
-    for draw in DECORECO_PARTITION.figures.values():
+    for draw in PARTITION.figures.values():
         figure = draw(smoke)
         assert min(figure.get_facecolor()) > 0.99
         plt.close(figure)

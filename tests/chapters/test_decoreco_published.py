@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import recon
-from companion.chapters.decoreco_tuned import DECORECO_PUBLISHED
-from companion.chapters.decoreco_tuned.experiment import ROUNDED, contribution, gallery
+from companion.chapters.decoreco import PUBLISHED
+from companion.chapters.decoreco.experiment_published import ROUNDED, contribution, gallery
 from companion.chapters.tables import in_words
 from recon.attacks.haim_recipe import ALPHA
 from recon.errors import ReconError
@@ -81,12 +81,12 @@ def test_a_run_cut_short_says_so(smoke):
 
 
 def test_figures_draw(smoke):
-    for draw in DECORECO_PUBLISHED.figures.values():
+    for draw in PUBLISHED.figures.values():
         plt.close(draw(smoke))
 
 
 def test_a_float32_run_is_refused_where_the_processor_rounds(tmp_path, monkeypatch):
-    module = sys.modules["companion.chapters.decoreco_tuned.experiment"]  # the package has a function of that name
+    module = sys.modules["companion.chapters.decoreco.experiment_published"]  # the package has a function of that name
     monkeypatch.setattr(module, "product_error", lambda: 1e-3)
     with pytest.raises(ReconError, match="this processor rounds them: a relative error of 1e-03"):
         recon.run("decoreco-published", profile="smoke", data="photos", out=tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import pytest
 
-from companion.chapters.decoreco_random import DECORECO_RANDOM, DECORECO_REFERENCE
+from companion.chapters.decoreco import RANDOM, REFERENCE
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,8 @@ def test_rows_of_the_recipe(table):
 
 
 def test_figures_draw(smoke, table):
-    figures = [draw(smoke) for draw in DECORECO_RANDOM.figures.values()]
-    figures += [draw(table) for draw in DECORECO_REFERENCE.figures.values()]
+    figures = [draw(smoke) for draw in RANDOM.figures.values()]
+    figures += [draw(table) for draw in REFERENCE.figures.values()]
     for figure in figures:
         assert min(figure.get_facecolor()) > 0.99
         plt.close(figure)

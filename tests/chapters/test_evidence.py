@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from companion.chapters.decoreco_adversary.evidence import EVIDENCE, evidence, features, sharpness
+from companion.chapters.decoreco_adversary.experiment import EVIDENCE, features
+from companion.chapters.decoreco_adversary.networks import evidence, sharpness
 from recon.scoring.certainty import shadow_classifier
 
 F64 = torch.float64

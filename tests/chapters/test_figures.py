@@ -34,7 +34,7 @@ from matplotlib.transforms import Bbox
 
 import companion.chapters
 from companion.chapters import load, registry
-from companion.chapters.bilevel_affine.story import plot_toy
+from companion.chapters.bilevel.story import plot_toy
 from companion.chapters.pictures import (
     CHART_GROUND,
     FREE,
@@ -198,6 +198,7 @@ PUBLISHED = {
 #: functions whose further arguments make another figure of the book
 MORE: dict[str, dict[str, list[tuple]]] = {
     "plot_starts": {"bilevel-affine": [()], "bilevel-hidden": [()]},
+    "plot_trusted": {"decoreco-adversary": [(), ("more",)]},
 }
 #: in a registry: other arguments for one of these functions
 LAMBDAS = {plot for each in registry().values() for plot in each.figures.values() if plot.__name__ == "<lambda>"}
@@ -208,7 +209,7 @@ TOYS = {"plot_toy"}
 def plots() -> Iterator[tuple[str, Callable[..., Figure]]]:
     """(name of an experiment, what draws a figure of its result), all that there are."""
     for info in walk_packages(companion.chapters.__path__, "companion.chapters."):
-        if not info.name.rpartition(".")[2].startswith(("story", "bilevel_pictures")):
+        if not info.name.rpartition(".")[2].startswith("story"):
             continue
         module = import_module(info.name)
         for name, plot in vars(module).items():

@@ -6,15 +6,20 @@ import pytest
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.landscape.distances import different_starts
 from companion.chapters.landscape.experiment_bilevel import BOXED, FREE, _crossing
 from companion.chapters.landscape.experiment_bilevel import SIZES as BILEVEL_SIZES
 from companion.chapters.landscape.experiment_decoreco import CONVERGED, METHODS, _around, _geometry, further_fall
 from companion.chapters.landscape.experiment_decoreco import SIZES as DECORECO_SIZES
-from companion.chapters.landscape.shared import SeedImages, affine_released, bilevel_ends, every_cell
-from companion.chapters.landscape.story_bilevel import claims as bilevel_claims
-from companion.chapters.landscape.story_bilevel import crossing_text
-from companion.chapters.landscape.story_decoreco import claims as decoreco_claims
+from companion.chapters.landscape.shared import (
+    SeedImages,
+    affine_released,
+    bilevel_ends,
+    different_starts,
+    every_cell,
+    set_distances,
+)
+from companion.chapters.landscape.story import claims as bilevel_claims
+from companion.chapters.landscape.story import crossing_text, decoreco_claims
 from companion.store.record import Record
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.reconstruct import reconstruct
@@ -23,6 +28,7 @@ from recon.attacks.stationarity import stationarity
 from recon.images.registry import load_pool
 from recon.nets.mlp import three_layer
 from recon.released import Weights
+from recon.scoring.metrics import ssim
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 from tests.records import replace
 
@@ -74,6 +80,18 @@ def test_crossings_by_hand():
     # along λ₁ at λ₂ = 1: truth 6 → 1 against 2 → 5 swaps at a half; 6 → 6 against 2 → 5 does not
     assert found.per_seed == [pytest.approx(0.5), None] and found.mean is found.sd is None
     assert _crossing([base, base], (0.0, 1.0)) == {"per_seed": [0.5, 0.5], "mean": 0.5, "sd": 0.0}
+
+
+def test_set_distances_by_a_loop():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(2, 3, 3072, generator=generator)
+    sets = {"truth": torch.rand(4, 3072, generator=generator), "random": torch.rand(2, 3072, generator=generator)}
+    found = set_distances(x, sets, (3, 32, 32))
+    for name, members in sets.items():
+        for start in range(2):
+            alike = [members[ssim(image[None], members, (3, 32, 32))[0].argmax()] for image in x[start]]
+            by_ssim = torch.stack([(image - other).norm() for image, other in zip(x[start], alike, strict=True)])
+            torch.testing.assert_close(found[name][start], by_ssim.mean())
 
 
 def test_geometry_by_hand():

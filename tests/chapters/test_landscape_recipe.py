@@ -8,8 +8,8 @@ import torch
 
 import recon
 from companion.chapters.landscape import RECIPE
-from companion.chapters.landscape.distances import set_distances
-from companion.chapters.landscape.experiment_recipe import lead
+from companion.chapters.landscape.shared import set_distances
+from companion.chapters.landscape.story import lead
 from companion.store.record import Record
 from recon.scoring.metrics import ncc
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from companion.chapters.decoreco_tuned.ranking import most_similar, ranking
+from companion.chapters.decoreco.experiment_published import most_similar, ranking
 from recon.images.registry import load_pool
 
 SHAPE = (3, 32, 32)

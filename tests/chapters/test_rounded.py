@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from companion.chapters.rounded import RoundedProducts, product_error
+from companion.chapters.reference_common import RoundedProducts, product_error
 from recon.attacks.haim_recipe import PublishedSettings, recover_as_published
 from recon.nets.mlp import MLP
 from recon.released import Weights

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.seed.experiment import known_of, nearest_of
+from companion.chapters.seed.experiment import known_of, nearest_of, trained_from
 from companion.chapters.seed.story import by_size, only
-from companion.chapters.seed.training import trained_from
 from companion.store.record import Record
 from recon.images.registry import load_pool
 from recon.store.checkpoints import Checkpoints
@@ -28,7 +27,7 @@ def small(tmp_path):
 
 def test_what_is_known_has_an_error_of_the_size_that_is_said(small):
     context, images = small
-    weights, trained = trained_from(context, images, 40, 3, "gd", 50)
+    weights, trained = trained_from(context, images, 40, "gd", 50)
     assert known_of(weights, None, context).theta_init is None
     assert torch.equal(known_of(weights, 0.0, context).theta_init, weights.theta_init)
     wrong = known_of(weights, 0.3, context).theta_init - weights.theta_init

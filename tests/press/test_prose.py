@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from companion.chapters import load
+from companion.chapters import load, registry
 from companion.press.edition import is_appendix
 from tests.prose import ROOT, Sentence, of_page, pages, plain, words
 
@@ -122,8 +122,8 @@ def known(of: str) -> dict[str, Any]:
     m = source(of)
     if of.startswith("benchmarks/"):
         return {"m": m}
-    experiment = import_module(type(m).__module__)
-    return {**vars(experiment), **vars(import_module(experiment.__name__.replace(".experiment", ".story"))), "m": m}
+    story = next(each.claims.__module__ for each in registry().values() if each.metrics is type(m))
+    return {**vars(import_module(type(m).__module__)), **vars(import_module(story)), "m": m}
 
 
 def entries() -> list[tuple[str, dict]]:

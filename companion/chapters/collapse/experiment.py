@@ -9,7 +9,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.store.record import Record
-from recon.images.partitions import Dataset, centre, uncentre
+from recon.images.partitions import centre, uncentre
 from recon.nets.mlp import MLP, one_hidden
 from recon.training.inner_problem import INNER, Objective, solve_lbfgs
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
@@ -21,10 +21,9 @@ def share_of_truth(found: Record) -> float:
 
 
 class Metrics(Record):
-    """Eq. (3), ‖∇_θ E‖² without weight decay, at a trained network. heldout_error: share of held-out images that the
-    network gets wrong · objective_true: of the training images; repeated: of the most confident image of each class,
-    repeated n_train/2 times, among training, held-out and noise images · share_of_…_below_truth: images whose
-    objective, each repeated alone, is at most `objective_true`.
+    """Eq. (3), ‖∇_θ E‖² without weight decay, at a trained network. objective_true: of the training images; repeated:
+    of the most confident image of each class, repeated n_train/2 times, among training, held-out and noise images ·
+    share_of_…_below_truth: images whose objective, each repeated alone, is at most `objective_true`.
 
     weight_decay: Eq. (3) with weight decay ω, at a network that was trained with it: of the training images, of the
     most confident pair of training and of held-out images, repeated, and of no images at all, ‖ωθ‖².
@@ -95,107 +94,67 @@ def repeated(objective: Objective, theta: Tensor, x: Tensor, m: int) -> tuple[fl
     return stationarity(objective, theta, images, labels.repeat_interleave(m // 2)), pair
 
 
-@dataclass(frozen=True)
-class Kinds:
-    """Flat images (n, d) in float64, minus the training mean: training images and their labels, held out, noise."""
-
-    mean: Tensor
-    y: Tensor
-    train: Tensor
-    held_out: Tensor
-    noise: Tensor
-
-    @staticmethod
-    def of(data: Dataset, context: Context) -> Kinds:
-        """As many noise images ~ U(0, 1) as there are held-out ones."""
-        mean, y = data.train.flat.double().mean(0), data.train.y.double()
-        train, held_out = (centre(part.flat.double(), mean) for part in (data.train, data.held_out))
-        drawn = torch.rand(held_out.shape, generator=context.stream("collapse.noise"), dtype=torch.float64)
-        return Kinds(mean, y, train, held_out, centre(drawn, mean))
-
-    def kinds(self) -> dict[str, Tensor]:
-        """The three sets by name."""
-        return {"train": self.train, "held_out": self.held_out, "noise": self.noise}
-
-
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Train without weight decay to high confidence, and once more with it; then repeat single examples."""
     data = context.dataset(sizes.n_train, sizes.n_held_out)
-    images = Kinds.of(data, context)
-    train, y, m = images.train, images.y, len(images.train)
+    mean, y, m = data.train.flat.double().mean(0), data.train.y.double(), len(data.train)
+    train, held_out = (centre(part.flat.double(), mean) for part in (data.train, data.held_out))
+    drawn = torch.rand(held_out.shape, generator=context.stream("collapse.noise"), dtype=torch.float64)
+    images = {"train": train, "held_out": held_out, "noise": centre(drawn, mean)}
     network = one_hidden(sizes.width, train.shape[1])
-    theta_init = network.flatten(network.init(context.stream("collapse.weights")))
-    trained = train_to_kkt(network, train.float(), y.float(), theta_init, KKTSettings(sizes.steps, sizes.goal))
-    theta = trained.theta_star.double()
-    objective = Objective(network, y, 0.0)
+
+    def trained(scheme: str) -> tuple[Tensor, Tensor]:
+        theta_init = network.flatten(network.init(context.stream("collapse.weights"), scheme))
+        found = train_to_kkt(network, train.float(), y.float(), theta_init, KKTSettings(sizes.steps, sizes.goal))
+        return theta_init.double(), found.theta_star.double()
+
+    theta_init, theta = trained("default")
+    objective, decayed = Objective(network, y, 0.0), Objective(network, y, sizes.weight_decay)
     truth = stationarity(objective, theta, train, y)
     by_train, pair_train = repeated(objective, theta, train, m)
-    by_held_out, pair_held_out = repeated(objective, theta, images.held_out, m)
-    by_noise, _ = repeated(objective, theta, images.noise, m)
+    by_held_out, pair_held_out = repeated(objective, theta, held_out, m)
+    by_noise, _ = repeated(objective, theta, images["noise"], m)
     # an image repeated m times has the objective of one
-    alone = {kind: per_image(network, theta, x) for kind, x in images.kinds().items()}
-    below = {kind: (each <= truth).double().mean().item() for kind, (_, each) in alone.items()}
-    predicted = (network(network.unflatten(theta), images.held_out) > 0).double()
+    alone = {kind: per_image(network, theta, x) for kind, x in images.items()}
+    below = {f"share_of_{kind}_below_truth": (e <= truth).double().mean().item() for kind, (_, e) in alone.items()}
+    with_decay = solve_lbfgs(decayed, train[None], theta_init[None], replace(INNER, tol=1e-8))[0]
     metrics = Metrics(
         n_train=m,
-        heldout_error=(predicted != data.held_out.y.double()).double().mean().item(),
         objective_true=truth,
         objective_repeated_train=by_train,
         objective_repeated_heldout=by_held_out,
         objective_repeated_noise=by_noise,
-        share_of_train_below_truth=below["train"],
-        share_of_held_out_below_truth=below["held_out"],
-        share_of_noise_below_truth=below["noise"],
-        explained=_explained("default", network, theta, images),
-        explained_small_start=_from_small_start(network, images, sizes, context),
-        weight_decay=_with_decay(Objective(network, y, sizes.weight_decay), theta_init, images),
+        **below,
+        explained=_explained("default", network, theta, images, y),
+        # where the weights hold little but what training put there
+        explained_small_start=_explained("1e-4", network, trained("small")[1], images, y),
+        weight_decay=Record(
+            objective_true=stationarity(decayed, with_decay, train, y),
+            objective_repeated_train=repeated(decayed, with_decay, train, m)[0],
+            objective_repeated_heldout=repeated(decayed, with_decay, held_out, m)[0],
+            objective_no_images=(decayed.weight_decay * with_decay).square().sum().item(),
+        ),
     )
     arrays: Tensors = {f"confidence_{kind}": confidence for kind, (confidence, _) in alone.items()}
     arrays |= {f"objective_{kind}": each for kind, (_, each) in alone.items()}
     arrays |= {
-        "x_repeated_train": uncentre(train[pair_train], images.mean).float(),
-        "x_repeated_held_out": uncentre(images.held_out[pair_held_out], images.mean).float(),
+        "x_repeated_train": uncentre(train[pair_train], mean).float(),
+        "x_repeated_held_out": uncentre(held_out[pair_held_out], mean).float(),
         "x_train": data.train.flat[:: max(1, m // 8)][:8],
     }
     return Outcome(metrics, arrays)
 
 
-def _with_decay(objective: Objective, theta_init: Tensor, images: Kinds) -> Record:
-    """The same for a network trained with weight decay, to its minimum."""
-    train, m = images.train, len(images.train)
-    theta = solve_lbfgs(objective, train[None], theta_init.double()[None], replace(INNER, tol=1e-8))[0]
-    return Record(
-        objective_true=stationarity(objective, theta, train, images.y),
-        objective_repeated_train=repeated(objective, theta, train, m)[0],
-        objective_repeated_heldout=repeated(objective, theta, images.held_out, m)[0],
-        objective_no_images=(objective.weight_decay * theta).square().sum().item(),
-    )
-
-
-def _from_small_start(network: MLP, images: Kinds, sizes: Sizes, context: Context) -> Record:
-    """The same training from a first layer of size 1e-4, where the weights hold little but what training put there."""
-    theta_init = network.flatten(network.init(context.stream("collapse.weights"), "small"))
-    settings = KKTSettings(sizes.steps, sizes.goal)
-    trained = train_to_kkt(network, images.train.float(), images.y.float(), theta_init, settings)
-    return _explained("1e-4", network, trained.theta_star.double(), images)
-
-
-def _explained(first_layer: str, network: MLP, theta: Tensor, images: Kinds) -> Record:
+def _explained(first_layer: str, network: MLP, theta: Tensor, images: Tensors, y: Tensor) -> Record:
     """‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² of the training images, of confident pairs, and of n held-out images."""
 
-    def left(x: Tensor, y: Tensor | None = None) -> float:
-        own = (network(network.unflatten(theta), x) > 0).double()
-        return certificate(network, theta, x, own if y is None else y).residual ** 2
+    def left(x: Tensor, labels: Tensor) -> float:
+        return certificate(network, theta, x, labels).residual ** 2
 
-    def pair(x: Tensor) -> float:
+    pairs = {}
+    for kind, x in images.items():
         rows, labels = confident_pair(network, theta, x)
-        return left(x[rows], labels)
-
-    return Record(
-        first_layer=first_layer,
-        truth=left(images.train, images.y),
-        train_pair=pair(images.train),
-        held_out_pair=pair(images.held_out),
-        noise_pair=pair(images.noise),
-        held_out=left(images.held_out[: len(images.train)]),
-    )
+        pairs[f"{kind}_pair"] = left(x[rows], labels)
+    others = images["held_out"][: len(y)]
+    own = (network(network.unflatten(theta), others) > 0).double()
+    return Record(first_layer=first_layer, truth=left(images["train"], y), **pairs, held_out=left(others, own))

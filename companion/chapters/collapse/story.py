@@ -79,9 +79,8 @@ def plot_objective(result: Result[Metrics]) -> Figure:
         confidence, objective = result.array(f"confidence_{kind}"), result.array(f"objective_{kind}")
         ax.scatter(confidence, objective, s=18, marker=marker, color=colour, label=label, alpha=0.7)
     ax.axhline(result.metrics.objective_true, color=REFERENCE, linestyle="--")
-    ax.set(
-        yscale="log", xlabel="confidence |Φ(x)| (logit)", ylabel=r"objective $\|\nabla_\theta E\|^2$, image repeated"
-    )
+    words = r"objective $\|\nabla_\theta E\|^2$, image repeated"
+    ax.set(yscale="log", xlabel="confidence |Φ(x)| (logit)", ylabel=words)
     end_labels(ax, [(result.metrics.objective_true, "the true\ntraining data", REFERENCE)])
     figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=3)
     figure.set_layout_engine("constrained")

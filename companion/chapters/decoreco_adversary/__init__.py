@@ -1,13 +1,12 @@
 """Chapter 7: whether the adversary can tell true reconstructions from false."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.decoreco_adversary import experiment, story
-from companion.chapters.decoreco_adversary.sizes import SIZES
+from companion.chapters.decoreco_adversary import experiment, networks, story
 
 DECORECO_ADVERSARY = Experiment.of(
     experiment,
     story,
-    sizes=SIZES,
+    sizes=networks.SIZES,
     name="decoreco-adversary",
     chapter="07-adversary",
     section="1",

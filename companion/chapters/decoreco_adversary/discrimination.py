@@ -14,7 +14,7 @@ import numpy as np
 
 from companion.store.record import Record
 from recon.scoring import roc
-from recon.scoring.roc import groups, ratio, summed
+from recon.scoring.roc import ratio
 
 Array = np.ndarray
 FALSE_RATE = 0.01
@@ -23,17 +23,12 @@ TRUSTED = 20
 
 @dataclass(frozen=True)
 class Scored:
-    """One network's m candidates: score (m,), larger meaning "rather true" · true (m,) bool · grade (m,): their NCC
-    with the nearest training image · image (m,) int: which image that is."""
+    """One network's m candidates: score (m,), larger meaning "rather true" · true (m,) bool · image (m,) int: the
+    training image that each resembles most."""
 
     score: Array
     true: Array
-    grade: Array
     image: Array
-
-    def only(self, rows: Array) -> Scored:
-        """Some of the candidates: rows (m,) bool, or their numbers."""
-        return Scored(self.score[rows], self.true[rows], self.grade[rows], self.image[rows])
 
     @property
     def both(self) -> bool:
@@ -60,26 +55,13 @@ def precision(found: Scored, weights: Array) -> Array:
     return ratio((taken * found.true[order]).sum(1), taken.sum(1))
 
 
-def rank_correlation(found: Scored, weights: Array) -> Array:
-    """Spearman's correlation of score and grade, (B,): truth as a matter of degree.  NaN where either is constant."""
-    a, b = (_ranks(values, weights) for values in (found.score, found.grade))
-    total = weights.sum(1, keepdims=True)
-    a, b = (x - ratio((weights * x).sum(1, keepdims=True), total) for x in (a, b))
-    products = [(weights * x * y).sum(1) for x, y in ((a, b), (a, a), (b, b))]
-    return ratio(products[0], np.sqrt(products[1] * products[2]))
-
-
 def share_true(found: Scored, weights: Array) -> Array:
     """Share of the candidates that are true, (B,): what a guess is right about.  NaN for none."""
     return ratio((weights * found.true).sum(1), weights.sum(1))
 
 
 Measure = Callable[[Scored, Array], Array]
-MEASURES: dict[str, Measure] = {
-    "auc": auc,
-    "tpr_at_1pct_fpr": true_rate,
-    "precision_at_20": precision,
-}
+MEASURES: dict[str, Measure] = {"auc": auc, "tpr_at_1pct_fpr": true_rate, "precision_at_20": precision}
 
 
 def guess(networks: Sequence[Scored]) -> Record:
@@ -96,6 +78,13 @@ def guess(networks: Sequence[Scored]) -> Record:
         tpr_at_1pct_fpr=float(np.mean(rates)) if rates else None,
         precision_at_20=float(np.mean(shares)) if shares else None,
     )
+
+
+def attainable(networks: Sequence[Scored]) -> float | None:
+    """Mean share of true ones among the `TRUSTED` most trusted (all of fewer) if the score were the truth; None where
+    there are no candidates."""
+    best = [min(int(each.true.sum()), TRUSTED) / min(len(each.true), TRUSTED) for each in networks if len(each.true)]
+    return float(np.mean(best)) if best else None
 
 
 def estimate(measure: Measure, networks: Sequence[Scored], draws: int, generator: np.random.Generator) -> Record:
@@ -125,19 +114,6 @@ def image_weights(image: Array, draws: int, generator: np.random.Generator) -> A
     counts = np.zeros((draws, number))
     np.add.at(counts, (np.arange(draws)[:, None], drawn), 1.0)
     return counts[:, member]
-
-
-def _ranks(values: Array, weights: Array) -> Array:
-    """Weighted mid-ranks (B, m)."""
-    order, first = groups(values)
-    if not len(first):
-        return np.zeros_like(weights)
-    group = np.zeros(len(values), dtype=np.int64)
-    group[first] = 1
-    total = summed(weights[:, order], first)
-    ranks = np.empty_like(weights)
-    ranks[:, order] = (total.cumsum(1) - total / 2)[:, group.cumsum() - 1]
-    return ranks
 
 
 def _nanmean(values: Array, axis: int | None = None) -> Array:

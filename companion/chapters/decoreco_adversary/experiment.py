@@ -16,14 +16,13 @@ from companion.chapters.decoreco_adversary.discrimination import (
     TRUSTED,
     Measure,
     Scored,
+    attainable,
     auc,
     estimate,
     guess,
     share_true,
 )
-from companion.chapters.decoreco_adversary.evidence import features
-from companion.chapters.decoreco_adversary.networks import attack_network, is_true
-from companion.chapters.decoreco_adversary.sizes import Sizes
+from companion.chapters.decoreco_adversary.networks import Sizes, attack_network, is_true
 from companion.chapters.separation_common import TRUE_NCC
 from companion.store.record import Record
 from recon.scoring.certainty import calibrated, probability, shadow_classifier
@@ -51,6 +50,8 @@ class Metrics(Record):
 ARMS = ("decoreco", "more")
 #: kinds of evidence: what the attack says of a candidate, and signs of a photograph, without any look at the weights
 KINDS = {"decoreco": ("agreement", "separated", "smoothness", "edges"), "more": ("stability", "smoothness", "edges")}
+#: what stationarity says of a candidate
+EVIDENCE = ("contribution", "multiplier", "norm", "margin", "agreement", "sharpness")
 PRACTISED = {"decoreco": "combined", "more": "certainty"}  # what practice makes of all that the attack says
 BOOTSTRAP = 2000  # number of its draw
 DOUBTFUL = 0.45  # |NCC| above which a candidate that is not true may still be a bad copy of a training image
@@ -73,9 +74,9 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     arrays: Tensors = {}
     for arm, kind, n in zip(ARMS, ("few", "more"), (sizes.n_train, sizes.more_n), strict=True):
         parts = [candidates(found[f"{kind}-{k}"]) for k in range(sizes.networks)]
-        everything, natural = judged(arm, parts, sizes, context)
-        metrics.arms[arm] = Record(n_train=n, every=Record(share_true=everything), natural=natural)
-        arrays |= kept(arm, parts) | trusted(arm, natural, parts)
+        every, natural = judged(arm, parts, sizes, context)
+        metrics.arms[arm] = Record(n_train=n, every=Record(share_true=every), natural=natural)
+        arrays |= trusted(arm, natural, parts)
     return Outcome(metrics, arrays)
 
 
@@ -127,32 +128,28 @@ def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context) -
     """The share of true ones among all candidates; and of those that look natural counts, the null, and every kind of
     evidence with its intervals.  The same draws of the bootstrap serve every kind and measure."""
     rows = [_array(part["natural"]).astype(bool) for part in parts]
+    everything = [np.ones_like(row) for row in rows]
     seed = context.stream("kkt.attack_again", BOOTSTRAP).initial_seed()
 
-    def scored(score: Sequence[np.ndarray]) -> list[Scored]:
-        every = zip(score, parts, strict=True)
-        return [Scored(s, *(_array(p[key]) for key in ("true", "ncc", "image"))) for s, p in every]
-
-    def natural(score: Sequence[np.ndarray]) -> list[Scored]:
-        return [each.only(row) for each, row in zip(scored(score), rows, strict=True)]
+    def scored(score: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> list[Scored]:
+        every = zip(score, parts, rows, strict=True)
+        return [Scored(s[row], *(_array(part[key])[row] for key in ("true", "image"))) for s, part, row in every]
 
     def number(measure: Measure, networks: Sequence[Scored]) -> Record:
         return estimate(measure, networks, sizes.draws, np.random.default_rng(seed))
 
-    likeness = [_array(part["ncc"]) for part in parts]
-    plain = natural(likeness)
-    told = [tuple(kind[row] for kind in kinds(arm, part)) for part, row in zip(parts, rows, strict=True)]
-    negatives = [negative for negative, _ in told]
+    plain = scored(likeness := [_array(part["ncc"]) for part in parts], rows)
+    told = [[kind[row] for kind in kinds(arm, part)] for part, row in zip(parts, rows, strict=True)]
+    total, true = sum(len(each.true) for each in plain), sum(int(each.true.sum()) for each in plain)
+    negative, doubtful = (sum(int(each[k].sum()) for each in told) for k in (0, 1))
 
     def judgement(networks: Sequence[Scored]) -> Record:
-        either = [replace(each, true=each.true | negative) for each, negative in zip(networks, negatives, strict=True)]
+        either = [replace(each, true=each.true | own) for each, (own, _) in zip(networks, told, strict=True)]
         measured = {name: number(measure, networks) for name, measure in MEASURES.items()}
         return Record(**measured, auc_either=number(auc, either))
 
     found = scores(arm, parts) if any(each.both for each in plain) else {}
-    total, true = sum(len(each.true) for each in plain), sum(int(each.true.sum()) for each in plain)
-    negative, doubtful = (sum(int(each[k].sum()) for each in told) for k in (0, 1))
-    return number(share_true, scored(likeness)), Record(
+    return number(share_true, scored(likeness, everything)), Record(
         candidates=total,
         true=true,
         negative=negative,
@@ -162,15 +159,8 @@ def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context) -
         share_true=number(share_true, plain),
         attainable=attainable(plain),
         guess=guess(plain),
-        evidence={name: judgement(natural(score)) for name, score in found.items()},
+        evidence={kind: judgement(scored(score, rows)) for kind, score in found.items()},
     )
-
-
-def attainable(networks: Sequence[Scored]) -> float | None:
-    """Mean share of true ones among the `TRUSTED` most trusted (all of fewer) if the score were the truth; None where
-    there are no candidates."""
-    best = [min(int(each.true.sum()), TRUSTED) / min(len(each.true), TRUSTED) for each in networks if len(each.true)]
-    return float(np.mean(best)) if best else None
 
 
 def trusted(arm: str, group: Record, parts: Sequence[Tensors], n: int = TRUSTED) -> Tensors:
@@ -204,20 +194,10 @@ def median_of(values: Sequence[float | None]) -> int:
     return known[(len(known) - 1) // 2][1] if known else 0
 
 
-def kept(arm: str, parts: Sequence[Tensors]) -> Tensors:
-    """What anyone needs to judge again, (networks, m) each, short rows filled with NaN, or 0 where not a float: scores,
-    truth, looks, NCC, the NCC of the largest size, and which image the former is with."""
-    length = max(len(part["ncc"]) for part in parts)
-    arrays = {f"{arm}_score_{name}": _stacked(values, length) for name, values in scores(arm, parts).items()}
-    for key in ("true", "natural", "ncc", "either", "image"):
-        arrays[f"{arm}_{key}"] = _stacked([_array(part[key]) for part in parts], length)
-    arrays[f"{arm}_candidates"] = torch.tensor([len(part["ncc"]) for part in parts])
-    return arrays
-
-
-def _stacked(rows: Sequence[np.ndarray], length: int) -> Tensor:
-    fill = np.nan if rows[0].dtype.kind == "f" else 0
-    return torch.from_numpy(np.stack([np.pad(row, (0, length - len(row)), constant_values=fill) for row in rows]))
+def features(measured: dict[str, Tensor]) -> np.ndarray:
+    """Evidence as a matrix (m, 6); scales that differ between networks removed by ranking within one attack."""
+    ranked = [measured[name].argsort().argsort().double() / max(len(measured[name]) - 1, 1) for name in EVIDENCE]
+    return torch.stack(ranked, dim=1).cpu().numpy()
 
 
 def _signs(part: Tensors, rows: np.ndarray | None = None) -> Signs:

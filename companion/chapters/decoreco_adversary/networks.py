@@ -6,6 +6,7 @@ those networks on which the adversary practises.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -13,14 +14,11 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
 from companion.chapters.common import train_released
-from companion.chapters.decoreco_adversary.evidence import evidence, sharpness
-from companion.chapters.decoreco_adversary.sizes import Sizes
 from companion.chapters.separation_common import TRUE_NCC
-from recon.attacks.recover import energy_gradient, recover
-from recon.attacks.separation import FirstLayer, separate
+from recon.attacks.recover import Recovered, RecoverSettings, energy_gradient, recover
+from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
 from recon.images.partitions import centre
-from recon.released import Weights
 from recon.scoring.metrics import ncc
 from recon.scoring.naturalness import Photographs, signs
 
@@ -28,6 +26,58 @@ PHOTOGRAPHS = 500  # the adversary's, at most, and at most a third of what nobod
 OTHERS = 3000  # at most
 MORE = 100  # first number of the networks of more images
 SEPARATION = 1000  # first number of the draws of separation; DecoReco's are the network's
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """`networks` released nets, each on n_train images of its own, attacked by DecoReco; and as many on more_n images
+    each, attacked by separation, which begins to fail there.  Each is judged by what the others teach.  train_steps:
+    for n_train images, more for more · draws: of the bootstrap."""
+
+    n_train: int
+    more_n: int
+    width: int
+    train_steps: int
+    networks: int
+    attack: RecoverSettings
+    separation: SeparationSettings
+    draws: int = 1000
+
+    def steps(self, n: int) -> int:
+        """Training steps for n images."""
+        return self.train_steps * n // self.n_train
+
+
+SIZES = {
+    "smoke": Sizes(
+        n_train=20,
+        more_n=40,
+        width=64,
+        train_steps=150,
+        networks=2,
+        attack=RecoverSettings(m=40, restarts=2, steps=200, scale_steps=40),
+        separation=SeparationSettings(first_rank=8, iterations=40, restarts=2),
+        draws=100,
+    ),
+    "laptop": Sizes(
+        n_train=60,
+        more_n=120,
+        width=300,
+        train_steps=360,
+        networks=3,
+        attack=RecoverSettings(m=120, restarts=1, steps=500),
+        separation=SeparationSettings(restarts=2),
+    ),
+    "paper": Sizes(
+        n_train=100,
+        more_n=200,
+        width=1000,
+        train_steps=600,
+        networks=10,
+        attack=RecoverSettings(m=200, restarts=4),
+        separation=SeparationSettings(restarts=4),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -49,54 +99,40 @@ class Outside:
         own = min(PHOTOGRAPHS, len(images) // 3)
         return Outside(images[:own], images[own : own + OTHERS])
 
-    def photographs(self, shape: tuple[int, ...]) -> Photographs:
-        """What the adversary calls natural; they subtract the mean of their own."""
-        return Photographs.of(centre(self.own, self.own.mean(0)), shape)
-
 
 def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
-    """Candidates of network "few-K", on n_train images, by DecoReco; or "more-K", on more_n, by separation."""
+    """Candidates with all evidence of network "few-K", on n_train images, by DecoReco; or "more-K", on more_n, by
+    separation.  separated: the largest |NCC| with an image that separation finds in the same weights."""
     kind, number = name.split("-")
-    k, n = int(number) + MORE * (kind == "more"), sizes.n_train if kind == "few" else sizes.more_n
+    few = kind == "few"
+    k, n = int(number) + MORE * (not few), sizes.n_train if few else sizes.more_n
     images = Bundle.of(context.datasets(n, sizes.networks, n)[int(number)], context.device)
     outside = Outside.of(context, sizes)
-    released = train_released(context, images, sizes.width, sizes.steps(n), k)
+    weights = train_released(context, images, sizes.width, sizes.steps(n), k).weights
     stream = context.stream("kkt.attack_again", SEPARATION + k)
-    found = separate(FirstLayer.of(released.weights), images.shape, sizes.separation, stream)
-    if kind == "few":
-        part = decoreco(sizes, context, images, outside, released.weights, found.sources, k)
+    separated = separate(FirstLayer.of(weights), images.shape, sizes.separation, stream)
+    if few:
+        stream, checkpoints = context.stream("kkt.attack_again", k), context.checkpoints.inside(f"attack-{k}")
+        found = recover(weights, sizes.attack, stream, checkpoints)
+        x = found.x_hat
+        margins = found.labels * weights.network(weights.params, x)
+        said = evidence(found, margins, sharpness(energy_gradient(weights, found, sizes.attack), x))
+        said["separated"] = _likeness(x, separated.sources, either_sign=True).amax(1)
     else:
-        said = {"sparsity": found.sparsity, "stability": found.stability, "share": found.share}
-        part = {**said, **described(found.sources, images, outside, either_sign=True)}
-    return {**part, "mean": images.mean, "x_train": images.train}
-
-
-def decoreco(
-    sizes: Sizes, context: Context, images: Bundle, outside: Outside, weights: Weights, sources: Tensor, k: int
-) -> Tensors:
-    """DecoReco's candidates with all evidence.
-
-    separated: the largest |NCC| with an image that separation finds in the same weights, `sources` (r, d).
-    """
-    stream = context.stream("kkt.attack_again", k)
-    found = recover(weights, sizes.attack, stream, context.checkpoints.inside(f"attack-{k}"))
-    margins = found.labels * weights.network(weights.params, found.x_hat)
-    curvature = sharpness(energy_gradient(weights, found, sizes.attack), found.x_hat)
-    return {
-        **evidence(found, margins, curvature),
-        "separated": _likeness(found.x_hat, sources, either_sign=True).amax(1),
-        **described(found.x_hat, images, outside, either_sign=False),
-    }
+        x = separated.sources
+        said = {name: getattr(separated, name) for name in ("sparsity", "stability", "share")}
+    about = described(x, images, outside, either_sign=not few)
+    return {**said, **about, "mean": images.mean, "x_train": images.train}
 
 
 def described(x: Tensor, images: Bundle, outside: Outside, either_sign: bool) -> Tensors:
     """Of candidates x (m, d): whether they look natural, two of the signs by which that is judged, the NCC with the
     nearest training image, which image that is, and the largest NCC with one that nobody trained on; (m,) each."""
     to_train = _likeness(x, images.train, either_sign).max(1)
-    looks = signs(x, images.shape)
+    looks, own = signs(x, images.shape), centre(outside.own, outside.own.mean(0))  # they know the mean of their own
     return {
         "x_hat": x,
-        "natural": outside.photographs(images.shape).look_like(x),
+        "natural": Photographs.of(own, images.shape).look_like(x),
         "smoothness": looks["smoothness"],
         "edges": looks["edges"],
         "ncc": to_train.values,
@@ -115,3 +151,36 @@ def _likeness(x: Tensor, images: Tensor, either_sign: bool) -> Tensor:
     if not len(images):
         return x.new_zeros(len(x), 1)
     return ncc(x, images).abs() if either_sign else ncc(x, images)
+
+
+def evidence(found: Recovered, margins: Tensor, curvature: Tensor) -> dict[str, Tensor]:
+    """Six numbers per candidate, each (m,), larger meaning "rather true".
+
+    contribution ‖λ_i ∇Φ_i‖ · multiplier λ_i · norm ‖x_i‖ · margin: −|log(m_i / median)| of the margins m_i = y_i Φ_i,
+    since at a KKT point all images with λ_i > 0 share one · agreement with the other restarts · sharpness: the
+    curvature of R in x_i, by `sharpness`.
+    """
+    margins = margins.clamp_min(1e-12)
+    return {
+        "contribution": found.contribution,
+        "multiplier": found.multipliers,
+        "norm": found.x_hat.norm(dim=-1),
+        "margin": -(margins / margins.median()).log().abs(),
+        "agreement": found.agreement,
+        "sharpness": curvature,
+    }
+
+
+def sharpness(gradient: Callable[[Tensor], Tensor], x: Tensor, probes: int = 8, step: float = 1e-3) -> Tensor:
+    """Mean second derivative of R in the pixels of each candidate of x (m, d), (m,), by Hutchinson's estimator.
+
+    gradient: x -> ∂R/∂x (m, d).  E[v_iᵀ(∇_i R(x + εv) − ∇_i R(x − εv))]/(2ε d) with signs v = ±1: other candidates'
+    share averages out.
+    """
+    generator = torch.Generator().manual_seed(0)
+    total = torch.zeros_like(x[:, 0])
+    for _ in range(probes):
+        v = (2.0 * torch.randint(0, 2, x.shape, generator=generator) - 1).to(x)
+        up, down = (gradient(x + sign * step * v) for sign in (1, -1))
+        total += (v * (up - down)).sum(-1) / (2 * step * x.shape[1])
+    return total / probes

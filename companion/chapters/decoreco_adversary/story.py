@@ -9,19 +9,16 @@ in the kept run (e380351) depends on that: a test judges it by both rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from companion.chapters.decoreco_adversary.discrimination import TRUSTED
 from companion.chapters.decoreco_adversary.experiment import Metrics
-from companion.chapters.decoreco_adversary.sizes import Sizes
+from companion.chapters.decoreco_adversary.networks import Sizes
 from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows, note
 from companion.store.record import Record
-from companion.store.results import Claim, Result, by_another_attack
+from companion.store.results import Claim, Result, by_another_attack, verdict
 
 SURE = 0.9  # share of true ones among the most trusted, from which on the adversary is said to know
 BY_STATIONARITY = ("combined", "agreement")  # the second, where there is nothing to practise on
@@ -50,16 +47,16 @@ def _thesis(name: str, which: str, group: Record, kinds: tuple[str, ...], how: s
     """By the first of the kinds of evidence that there is; how: the candidates came about, in words.  Where no network
     has true and other candidates, there is nothing to tell apart: the thesis fails if all are true, and holds if none
     is."""
-    sentence = f"{THESIS}: {which}."
     kind = next((kind for kind in kinds if kind in group.evidence), None)
+    auc = Record(mean=None, low=None) if kind is None else group.evidence[kind].auc
     if kind is None:
-        ours = f"{group.true} of {group.candidates} natural-looking candidates are true; nothing to tell apart{how}"
-        verdict = "not reproduced" if group.true == group.candidates > 0 else "reproduced"
-        return Claim(name, "1, 5", sentence, "argued", ours, _null(group), verdict, None, 0.5)
-    judged = group.evidence[kind]
-    ours, verdict = _ours(group, kind) + how, _verdict(judged, group)
-    margin = None if judged.auc.low is None else 0.5 - judged.auc.low
-    return Claim(name, "1, 5", sentence, "argued", ours, _null(group), verdict, judged.auc.mean, 0.5, margin)
+        ours = f"{group.true} of {group.candidates} natural-looking candidates are true; nothing to tell apart"
+        found = verdict(not group.true == group.candidates > 0)
+    else:
+        ours, found = _ours(group, kind), _verdict(group.evidence[kind], group)
+    margin = None if auc.low is None else 0.5 - auc.low
+    sentence = f"{THESIS}: {which}."
+    return Claim(name, "1, 5", sentence, "argued", ours + how, _null(group), found, auc.mean, 0.5, margin)
 
 
 def _verdict(judged: Record, group: Record) -> str:
@@ -93,17 +90,14 @@ def in_words(number: Record) -> str:
     """A mean over networks, with its interval where it has one."""
     if number.mean is None:
         return "not defined"
-    return f"{number.mean:.2f}" + (
-        "" if None in (number.low, number.high) else f" [{number.low:.2f}, {number.high:.2f}]"
-    )
+    spread = "" if None in (number.low, number.high) else f" [{number.low:.2f}, {number.high:.2f}]"
+    return f"{number.mean:.2f}{spread}"
 
 
 def first_false(group: Record) -> str:
     """What "1 % of those that are not true" comes to in a network of the group, in words."""
     others = round((group.candidates - group.true) / max(group.networks, 1))
-    if others >= 100:
-        return f"1 % of the others, about {others} a network"
-    return f"the first of the others, about {others} a network"
+    return f"{'1 %' if others >= 100 else 'the first'} of the others, about {others} a network"
 
 
 def _null(group: Record) -> str:
@@ -117,44 +111,36 @@ def _text(value: float | None) -> str:
 def _asks_separation(group: Record, how: str) -> Claim:
     """A finding if the interval of the AUC lies above those of the practised adversary and of smoothness; "partly" if
     only above a guess."""
-    judged = group.evidence
-    asked, others = judged.get("separated"), [judged[k].auc.high for k in ("combined", "smoothness") if k in judged]
-    low = None if asked is None else asked.auc.low
-    if low is None or low <= 0.5:
-        verdict = "not reproduced"
-    else:
-        verdict = "finding" if all(high is None or low > high for high in others) else "partly"
-    best = judged.get("combined")
+    asked, best, smooth = (group.evidence.get(kind) for kind in ("separated", "combined", "smoothness"))
+    ours, found = "not defined", "not reproduced"
+    if asked is not None:
+        ours = (
+            f"AUC {in_words(asked.auc)}; of the 20 most like a separated image {in_words(asked.precision_at_20)} are "
+            + ("true" if best is None else f"true (by stationarity AUC {in_words(best.auc)}; ")
+            + ("" if best is None else f"{in_words(best.precision_at_20)})")
+            + how
+        )
+        highs = [other.auc.high for other in (best, smooth) if other is not None]
+        if asked.auc.low is not None and asked.auc.low > 0.5:
+            found = "finding" if all(high is None or asked.auc.low > high for high in highs) else "partly"
     return Claim(
         "adversary-asks-separation",
         "",
         "Separation of the same weights tells which natural-looking reconstructions of DecoReco are true, better than "
         "all evidence of stationarity does.",
         "",
-        "not defined"
-        if asked is None
-        else f"AUC {in_words(asked.auc)}; of the 20 most like a separated image {in_words(asked.precision_at_20)} are "
-        "true"
-        + ("" if best is None else f" (by stationarity AUC {in_words(best.auc)}; {in_words(best.precision_at_20)})")
-        + how,
+        ours,
         _null(group),
-        verdict,
+        found,
         None if asked is None else asked.auc.mean,
-        0.5 if "smoothness" not in judged else judged["smoothness"].auc.mean,
+        0.5 if smooth is None else smooth.auc.mean,
     )
 
 
-#: what is drawn of each attack: its title, and the kinds of evidence in words
+#: what is drawn of each attack beside looks: its title, and the kinds of evidence in words
 SHOWN = {
-    "decoreco": (
-        "DecoReco",
-        {
-            "edges": "sparse edges: looks alone",
-            "combined": "stationarity, practised",
-            "separated": "separation finds it too",
-        },
-    ),
-    "more": ("separation", {"edges": "sparse edges: looks alone", "certainty": "certainty, practised"}),
+    "decoreco": ("DecoReco", {"combined": "stationarity, practised", "separated": "separation finds it too"}),
+    "more": ("separation", {"certainty": "certainty, practised"}),
 }
 
 
@@ -162,27 +148,24 @@ SHOWN = {
 def plot_told(result: Result[Metrics]) -> Figure:
     """Share of true ones among the twenty natural-looking candidates that each kind of evidence trusts most, with its
     interval; dotted, a guess; dashed, what can be reached where there are fewer than twenty true ones."""
-    heights = [len(kinds) for _, kinds in SHOWN.values()]
+    heights = [1 + len(kinds) for _, kinds in SHOWN.values()]
     figure, axes = plt.subplots(len(SHOWN), 1, figsize=(PAGE, 3.5), height_ratios=heights, sharex=True)
     for ax, (arm, (attack, kinds)) in zip(axes, SHOWN.items(), strict=True):
-        _told(ax, result.metrics.arms[arm].natural, kinds)
+        group, said = result.metrics.arms[arm].natural, {"edges": "sparse edges: looks alone", **kinds}
+        for y, kind in enumerate(reversed(said)):
+            found = group.evidence[kind].precision_at_20 if kind in group.evidence else None
+            if found is not None and None not in found.only("mean", "low", "high").values():
+                ax.plot([found.low, found.high], [y, y], color=SERIES[2], linewidth=1.5)
+                ax.plot(found.mean, y, "o", color=SERIES[2], markersize=6)
+        ax.set(yticks=range(len(said)), yticklabels=[*reversed(said.values())], xlim=(0, 1.03), ylim=(-0.5, len(said)))
+        ax.yaxis.set_minor_locator(NullLocator())
+        for value, style, words in ((group.guess.precision_at_20, ":", "a guess"), (group.attainable, "--", "at best")):
+            if value is not None and value < 1:
+                ax.axvline(value, color=REFERENCE, linestyle=style, linewidth=1)
+                note(ax, words, (value, len(said) - 0.3), (-4, 0), REFERENCE, ha="right")
         ax.set_title(f"{attack}, {result.metrics.arms[arm].n_train} images in each network", loc="left")
     axes[-1].set_xlabel(f"share of true ones among the {TRUSTED} most trusted")
     return figure
-
-
-def _told(ax: Axes, group: Record, kinds: dict[str, str]) -> None:
-    for y, kind in enumerate(reversed(kinds)):
-        found = group.evidence[kind].precision_at_20 if kind in group.evidence else None
-        if found is not None and found.mean is not None and found.low is not None and found.high is not None:
-            ax.plot([found.low, found.high], [y, y], color=SERIES[2], linewidth=1.5)
-            ax.plot(found.mean, y, "o", color=SERIES[2], markersize=6)
-    ax.set(yticks=range(len(kinds)), yticklabels=[*reversed(kinds.values())], xlim=(0, 1.03), ylim=(-0.5, len(kinds)))
-    ax.yaxis.set_minor_locator(NullLocator())
-    for value, style, words in ((group.guess.precision_at_20, ":", "a guess"), (group.attainable, "--", "at best")):
-        if value is not None and value < 1:
-            ax.axvline(value, color=REFERENCE, linestyle=style, linewidth=1)
-            note(ax, words, (value, len(kinds) - 0.3), (-4, 0), REFERENCE, ha="right")
 
 
 def plot_trusted(result: Result[Metrics], arm: str = "decoreco", columns: int = 10) -> Figure:
@@ -203,13 +186,8 @@ def plot_trusted(result: Result[Metrics], arm: str = "decoreco", columns: int = 
     return image_rows(rows, titles)
 
 
-def plot_trusted_more(result: Result[Metrics]) -> Figure:
-    """The same for separation of the networks on more images."""
-    return plot_trusted(result, "more")
-
-
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+FIGURES = {
     "told": plot_told,
     "trusted": plot_trusted,
-    "trusted_more": plot_trusted_more,
+    "trusted_more": lambda result: plot_trusted(result, "more"),
 }

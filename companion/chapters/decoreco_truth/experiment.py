@@ -11,7 +11,7 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome
 from companion.chapters.common import FALL, LAYER_1, ReleasedNet, match_table, nulls_of, train_released
 from companion.store.record import Record
-from recon.attacks.recover import WIDE, Recovered, RecoverSettings, recover
+from recon.attacks.recover import WIDE, RecoverSettings, recover
 from recon.training.kkt import certificate
 
 PARTS = ("truth", "partition", "random")
@@ -44,10 +44,7 @@ SIZES = {
         n_train=20, width=64, train_steps=150, attack=RecoverSettings(m=40, restarts=1, steps=200, scale_steps=40)
     ),
     "laptop": Sizes(
-        n_train=50,
-        width=1000,
-        train_steps=300,
-        attack=RecoverSettings(m=100, restarts=1, steps=600, scale_steps=60),
+        n_train=50, width=1000, train_steps=300, attack=RecoverSettings(m=100, restarts=1, steps=600, scale_steps=60)
     ),
     "paper": Sizes(
         n_train=500,
@@ -73,26 +70,24 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     x_train, x_init = images.train[order], images.init[images.init_y.argsort(stable=True)]
     settings = replace(sizes.attack, m=sizes.n_train, restarts=1, distinct=1.0)
 
-    def attacked(name: str, start: Tensor | None) -> Recovered:
-        checkpoints = context.checkpoints.inside(name)
-        return recover(released.weights, settings, context.stream("kkt.attack"), checkpoints, start)
-
-    found = {name: attacked(name, start) for name, start in zip(PARTS, (x_train, x_init, None), strict=True)}
+    found = {}
+    for name, start in zip(PARTS, (x_train, x_init, None), strict=True):
+        place, stream = context.checkpoints.inside(name), context.stream("kkt.attack")
+        found[name] = recover(released.weights, settings, stream, place, start)
     end = found["partition"]
     nulls = nulls_of(context, images, released.network, released.theta_star, len(end.x_hat), end.basis)
     table = match_table(end.x_hat, images, nulls)
+    after = {k: fitted_energy(released, each.x_hat, (each.labels + 1) / 2, alpha) for k, each in found.items()}
     metrics = Metrics(
         n_train=sizes.n_train,
         energy_fitted=before,
-        energy_after_attack=Record(
-            **{k: fitted_energy(released, each.x_hat, (each.labels + 1) / 2, alpha) for k, each in found.items()}
-        ),
+        energy_after_attack=Record(after),
         matches_after_attack=Record(partition=table.matches),
         best_null_after_attack=Record(partition=table.best_null),
         best_null_name_after_attack=Record(partition=table.best_null_name),
-        converged=Record(**{name: converged(each.history[:, 0]) for name, each in found.items()}),
+        converged=Record({name: converged(each.history[:, 0]) for name, each in found.items()}),
     )
-    arrays = {"x_train": x_train, "mean": images.mean, "y": images.y[order], "x_init": x_init}
+    arrays = {"x_train": x_train, "mean": images.mean, "x_init": x_init}
     arrays |= {f"x_hat_{name}": each.x_hat for name, each in found.items()}
     return Outcome(metrics, arrays | {f"history_{name}": each.history[:, 0] for name, each in found.items()})
 

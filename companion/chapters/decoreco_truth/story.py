@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
@@ -13,7 +11,6 @@ from companion.chapters.tables import null_text
 from companion.store.results import Claim, Result
 from recon.scoring.nulls import clears
 
-NO = "not reproduced"
 AS_GOOD = 1.1  # energies within a tenth of each other count as equal
 
 
@@ -25,6 +22,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     name = null_text(best, metrics.best_null_name_after_attack.partition.ssim_04)
     ratio = after.partition / after.truth
     ended = metrics.converged.truth and metrics.converged.partition
+    said = "not reproduced" if ratio > AS_GOOD else "partly" if clears(found, best) else "reproduced"
     return [
         Claim(
             "truth-partition-as-good",
@@ -36,7 +34,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             + ("" if ended else "; not converged: undecided"),
             f"after the attack from noise: {after.random:.1%}; training images among the partition's results: {found} "
             f"(SSIM above 0.4; best null: {name})",
-            "undecided" if not ended else NO if ratio > AS_GOOD else "partly" if clears(found, best) else "reproduced",
+            said if ended else "undecided",
             value=ratio,
             null_value=after.random / after.truth,
             margin=AS_GOOD - ratio,
@@ -78,4 +76,4 @@ def plot_energies(result: Result[Metrics]) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {"energy": plot_energies}
+FIGURES = {"energy": plot_energies}

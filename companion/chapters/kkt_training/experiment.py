@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.base import Context, Outcome
 from companion.chapters.common import LAYER_1
 from companion.store.record import Record
 from recon.images.bundle import Bundle
@@ -61,27 +61,34 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Both methods from the same θ⁰, observed on the way."""
     images = context.images(sizes.n_train)
     network = three_layer(sizes.width, images.train.shape[1])
-    ours, trained = _train("loss-scaled", network, images, sizes, context)
-    reference, by_descent = _train("gradient-descent", network, images, sizes, context)
-    reached = _first_below(trained, sizes.reference_goal)
-    second = _faded(1, network, trained)
+    theta_init = network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train.device)
+    descent = KKTSettings(sizes.reference_steps, method="gradient-descent", step_size=sizes.reference_step_size)
+    ours, trained = _train(KKTSettings(sizes.steps), network, theta_init, images, sizes.alpha)
+    reference, by_descent = _train(descent, network, theta_init, images, sizes.alpha)
+    below = (trained.history <= sizes.reference_goal).nonzero()
+    reached, at_reference = int(below[0]) + 1 if len(below) else -1, None
+    if reached > 0:  # loss-scaled descent once more, for that many steps
+        again = train_to_kkt(network, images.train, images.y, theta_init, KKTSettings(reached))
+        at_reference = observed(network, again.theta_star, images, sizes.alpha, reached, again.history)
+    second, share = _faded(1, network, trained), sizes.faded
+    growth = second.start_norm * (1 / share - 1)  # of ‖W2‖² to start_norm / share
+    norm = math.sqrt(3 * growth + second.start_norm)
     metrics = Metrics(
         n_train=sizes.n_train,
         **{"loss-scaled": ours, "gradient-descent": reference},
         steps_to_reference_loss=reached,
-        at_reference_loss=_after(reached, network, images, sizes, context) if reached > 0 else None,
+        at_reference_loss=at_reference,
         first_layer=_faded(0, network, trained),
         second_layer=second,
-        needed=_needed(sizes.faded, second.start_norm, ours.min_normalised_margin),
+        needed=Record(share=share, growth=growth, log_loss=-ours.min_normalised_margin * norm**3),
     )
     found = certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
-    arrays: Tensors = {
+    arrays = {
         "history_loss-scaled": trained.history,
         "history_gradient-descent": by_descent.history,
         "multipliers": found.multipliers,
         "x_train": images.train,
         "mean": images.mean,
-        "train_index": images.train_index,
     }
     return Outcome(metrics, arrays)
 
@@ -91,31 +98,20 @@ def observation_steps(steps: int, points: int = 14) -> tuple[int, ...]:
     return tuple(sorted({round(math.exp(v)) for v in torch.linspace(0, math.log(steps), points).tolist()}))
 
 
-def _train(method: str, network: MLP, images: Bundle, sizes: Sizes, context: Context) -> tuple[Record, Trained]:
-    seen: list[Record] = []
-    ours = method == "loss-scaled"
-    settings = KKTSettings(
-        sizes.steps if ours else sizes.reference_steps,
-        method=method,
-        step_size=None if ours else sizes.reference_step_size,
-    )
-    observer = Observer(
-        observation_steps(settings.steps),
-        lambda k, theta: seen.append(observed(k, network, theta, images, sizes.alpha)),
-    )
-    trained = train_to_kkt(network, images.train, images.y, _start(network, images, context), settings, None, observer)
-    if seen[-1].step < len(trained.history):  # the goal came between two looks
-        seen.append(observed(len(trained.history), network, trained.theta_star, images, sizes.alpha))
-    rows = [row.but(log_loss=trained.history[row.step - 1].item()) for row in seen]
+def _train(
+    settings: KKTSettings, network: MLP, theta_init: Tensor, images: Bundle, alpha: float
+) -> tuple[Record, Trained]:
+    """How it ended, with what was observed on the way; and the training."""
+    looks: dict[int, Tensor] = {}
+    observer = Observer(observation_steps(settings.steps), lambda k, theta: looks.update({k: theta.clone()}))
+    trained = train_to_kkt(network, images.train, images.y, theta_init, settings, None, observer)
+    looks.setdefault(len(trained.history), trained.theta_star)  # the goal came between two looks
+    rows = [observed(network, theta, images, alpha, k, trained.history) for k, theta in looks.items()]
     return rows[-1].but(observed=rows), trained
 
 
-def _start(network: MLP, images: Bundle, context: Context) -> Tensor:
-    return network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train.device)
-
-
-def observed(step: int, network: MLP, theta: Tensor, images: Bundle, alpha: float) -> Record:
-    """Layer 1 at θ (p,), with the hard step and with the smoothed one; the loss is filled in by who knows it."""
+def observed(network: MLP, theta: Tensor, images: Bundle, alpha: float, step: int, history: Tensor) -> Record:
+    """Layer 1 at θ (p,) after so many steps, with the hard step and with the smoothed one; history: of log-losses."""
     hard, smoothed = (
         certificate(network, theta, images.train, images.y, alpha=slope, layer_weights=LAYER_1)
         for slope in (None, alpha)
@@ -126,17 +122,9 @@ def observed(step: int, network: MLP, theta: Tensor, images: Bundle, alpha: floa
         min_normalised_margin=hard.normalised_margins.min().item(),
         kkt_residual=hard.residual_by_layer[0].item(),
         kkt_residual_smoothed=smoothed.residual_by_layer[0].item(),
-        log_loss=math.nan,
+        log_loss=history[step - 1].item(),
         layer_norms=layer_norms(network, params).tolist(),
     )
-
-
-def _after(steps: int, network: MLP, images: Bundle, sizes: Sizes, context: Context) -> Record:
-    """Loss-scaled descent once more, for that many steps."""
-    start = _start(network, images, context)
-    trained = train_to_kkt(network, images.train, images.y, start, KKTSettings(steps))
-    row = observed(steps, network, trained.theta_star, images, sizes.alpha)
-    return row.but(log_loss=trained.history[steps - 1].item())
 
 
 def _faded(layer: int, network: MLP, trained: Trained) -> Record:
@@ -147,14 +135,3 @@ def _faded(layer: int, network: MLP, trained: Trained) -> Record:
     left = ((start * end).sum() / start.square().sum()).item()
     norm = start.square().sum().item()
     return Record(start_norm=norm, start_share=left**2 * norm / end.square().sum().item())
-
-
-def _needed(share: float, start_norm: float, margin: float) -> Record:
-    """‖W2‖² = ‖W2(0)‖²/share: every ‖W_l‖² has then grown by that much less the start."""
-    growth = start_norm * (1 / share - 1)
-    return Record(share=share, growth=growth, log_loss=-margin * math.sqrt(3 * growth + start_norm) ** 3)
-
-
-def _first_below(trained: Trained, goal: float) -> int:
-    below = (trained.history <= goal).nonzero()
-    return int(below[0]) + 1 if len(below) else -1

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from companion.chapters.kkt_training.experiment import Metrics, Sizes
-from companion.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows, note
+from companion.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows, note, shown
 from companion.store.results import Claim, Result
-from recon.scoring.matching import rescale
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
@@ -81,15 +78,10 @@ def plot_layers(result: Result[Metrics]) -> Figure:
 
 def plot_support(result: Result[Metrics], n: int = 8) -> Figure:
     """The training images with the largest and with the smallest multipliers."""
-    order = result.array("multipliers").argsort(descending=True)
-    x = rescale(result.array("x_train") + result.array("mean"))
     value = result.array("multipliers")
+    order, x = value.argsort(descending=True), shown(result, result.array("x_train"))
     rows = [("largest λ", x[order[:n]], "grey"), ("smallest λ", x[order[-n:]], "grey")]
     return image_rows(rows, [[f"{v:.1e}" if v else "0" for v in value[part]] for part in (order[:n], order[-n:])])
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
-    "residual": plot_residual,
-    "layers": plot_layers,
-    "support": plot_support,
-}
+FIGURES = {"residual": plot_residual, "layers": plot_layers, "support": plot_support}

@@ -1,19 +1,12 @@
 """§4.5 of Runkel et al. (2024): the landscapes of both formulations over the starts of eq. (10)."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.landscape import (
-    experiment_bilevel,
-    experiment_decoreco,
-    experiment_recipe,
-    story_bilevel,
-    story_decoreco,
-    story_recipe,
-)
+from companion.chapters.landscape import experiment_bilevel, experiment_decoreco, experiment_recipe, story
 from recon.attacks.haim_recipe import STEPS
 
 BILEVEL = Experiment.of(
     experiment_bilevel,
-    story_bilevel,
+    story,
     name="landscape-bilevel",
     chapter="05-landscape",
     section="4.5",
@@ -22,7 +15,9 @@ BILEVEL = Experiment.of(
 )
 DECORECO = Experiment.of(
     experiment_decoreco,
-    story_decoreco,
+    story,
+    claims=story.decoreco_claims,
+    figures={},
     name="landscape-decoreco",
     chapter="05-landscape",
     section="4.5",
@@ -32,7 +27,9 @@ DECORECO = Experiment.of(
 )
 RECIPE = Experiment.of(
     experiment_recipe,
-    story_recipe,
+    story,
+    claims=story.recipe_claims,
+    figures={"lines": story.plot_recipe, "images": story.plot_recipe_images},
     name="landscape-recipe",
     chapter="05-landscape",
     section="4.5",

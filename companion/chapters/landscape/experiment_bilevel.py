@@ -9,19 +9,22 @@ from functools import partial
 import torch
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.landscape.distances import crossing, different_starts
-from companion.chapters.landscape.shared import SETS, Grid, SeedImages, Sizes, affine_released, bilevel_ends, every_cell
+from companion.chapters.landscape.shared import (
+    SETS,
+    Grid,
+    SeedImages,
+    Sizes,
+    affine_released,
+    bilevel_ends,
+    different_starts,
+    every_cell,
+)
 from companion.store.record import Record
 from recon.analysis.landscape import in_span
 from recon.analysis.level_set import Walk, balance, level, solution_set, sufficient, walk
 from recon.optim.subspace import Subspace
 
 FREE, BOXED = ("to_partition", "to_random"), ("box_partition", "box_random")  # walks: without bounds, in [0, 1]
-
-
-def free(found: Record) -> list[Record]:
-    """Without bounds."""
-    return list(found.only(*FREE).values())
 
 
 class Metrics(Record):
@@ -105,10 +108,14 @@ def bilevel_run(sizes: Sizes, images: SeedImages) -> Tensors:
 
 
 def _crossing(runs: list[Tensors], lambdas: Sequence[float]) -> Record:
-    """Where truth and partition swap along λ₁ at λ₂ = 1."""
-    side = len(lambdas)
-    lines = [[run[name].unflatten(0, (side, side))[:, -1] for name in ("truth", "partition")] for run in runs]
-    values = [crossing(lambdas, *line) for line in lines]
+    """Where truth and partition swap along λ₁ at λ₂ = 1: the first place in every seed, by linear interpolation."""
+    values: list[float | None] = []
+    for run in runs:
+        gap = (run["truth"] - run["partition"]).unflatten(0, (len(lambdas), -1))[:, -1].double().tolist()
+        below = [k for k in range(1, len(gap)) if gap[k - 1] > 0 >= gap[k]]
+        steps = [(k, gap[k - 1] / (gap[k - 1] - gap[k])) for k in below]
+        places = [lambdas[k - 1] + share * (lambdas[k] - lambdas[k - 1]) for k, share in steps]
+        values.append(places[0] if places else None)
     swaps = torch.tensor([value for value in values if value is not None])
     everywhere = len(swaps) == len(values)  # a mean over some seeds only would mislead
     return Record(

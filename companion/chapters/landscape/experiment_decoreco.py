@@ -6,13 +6,22 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
 
 import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.landscape.distances import different_starts, random_pairs
-from companion.chapters.landscape.shared import SETS, SeedImages, Sizes, affine_released, bilevel_ends, every_cell
+from companion.chapters.landscape.shared import (
+    SETS,
+    SeedImages,
+    Sizes,
+    affine_released,
+    bilevel_ends,
+    different_starts,
+    every_cell,
+    stationary,
+)
 from companion.store.record import Record
 from recon.analysis.landscape import (
     StationarityAttack,
@@ -31,7 +40,7 @@ from recon.nets.mlp import three_layer
 from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace
 from recon.released import Weights
-from recon.training.kkt import KKTSettings, certificate, train_to_kkt
+from recon.training.kkt import KKTSettings, certificate
 
 Energy = Callable[[Tensor], Tensor]  # of images (S, n, d), relative; (S,)
 METHODS = ("bilevel", "affine", "unprojected")
@@ -126,9 +135,7 @@ def compute(sizes: DecorecoSizes, context: Context) -> Outcome[Metrics]:
 def _net(sizes: DecorecoSizes, context: Context, _: str) -> Tensors:
     """Haim et al.'s net, near its KKT point, as in the DecoReco chapters."""
     images = SeedImages.of(context, sizes.n_train, torch.float32)
-    network, x = three_layer(sizes.width, images.truth.shape[1]), images.truth - images.truth.mean(0)
-    theta_init = network.flatten(network.init(context.stream("landscape.weights"), "small")).to(x)
-    return {"theta": train_to_kkt(network, x, images.y, theta_init, KKTSettings(sizes.train_steps)).theta_star}
+    return stationary(context, images, three_layer(sizes.width, images.truth.shape[1]), KKTSettings(sizes.train_steps))
 
 
 def _attack(
@@ -189,14 +196,9 @@ def _measured(sizes: DecorecoSizes, context: Context, theta: Tensor, x_hat: Tens
     images = SeedImages.of(context, sizes.n_train, torch.float32 if method == "unprojected" else torch.float64)
     sets, starts = list(images.sets().values()), images.starts(sizes.lambdas)[different_starts(sizes.lambdas)]
     if method == "unprojected":
-        network, layers = three_layer(sizes.width, starts.shape[-1]), sizes.attack.layer_weights
-        mean = images.truth.mean(0)
-        return _around(
-            lambda x: stationarity_energy(network, theta, x, images.y, layers),
-            x_hat - mean,
-            [each - mean for each in sets],
-            sizes,
-        )
+        network, mean = three_layer(sizes.width, starts.shape[-1]), images.truth.mean(0)
+        deep = partial(stationarity_energy, network, theta, y=images.y, layers=sizes.attack.layer_weights)
+        return _around(deep, x_hat - mean, [each - mean for each in sets], sizes)
     released = affine_released(images, sizes.weight_decay)
     if method == "bilevel":
         return _around(partial(bilevel_energy, released), bilevel_ends(released, starts, sizes).x_hat, sets, sizes)
@@ -217,23 +219,22 @@ def _around(energy: Energy, ends: Tensor, sets: list[Tensor], sizes: DecorecoSiz
     to_partition, to_random = (energy(segment(truth, other, sizes.line_points)) for other in (partition, random))
     noise = to_random[-1] - to_random[0]  # what separates noise from the truth
     generator = torch.Generator().manual_seed(0)  # the same pairs and directions for every method and every run
-    pairs = random_pairs(len(ends), sizes.pairs, generator)
-    paths = [energy(segment(ends[i], ends[j], sizes.points)) for i, j in pairs]
+    pairs = list(combinations(range(len(ends)), 2))
+    chosen = [pairs[k] for k in torch.randperm(len(pairs), generator=generator)[: sizes.pairs].tolist()]
+    paths = [energy(segment(ends[i], ends[j], sizes.points)) for i, j in chosen]
     basis = Subspace.spanned_by(*(each.double() for each in sets)).basis.to(ends)
+
+    def curved(x: Tensor) -> Tensor:  # in random directions within the span of the three sets
+        zero = torch.zeros(len(x), len(basis), dtype=x.dtype, device=x.device)
+        radius = RADIUS * math.sqrt(len(x))
+        return curvature(lambda change: energy(x + change @ basis), zero, radius, DIRECTIONS, generator)
+
     corners = (-1, len(sizes.lambdas) - 1, 0)  # (λ₁, λ₂) = (1, 1), (0, 1), (0, 0) among the different starts
-    curved = [_curvature(energy, ends[row], basis, generator) for row in corners]
     return {
         "barrier": barrier(torch.stack(paths)) / noise,
-        "curvature": torch.stack(curved) / noise,
+        "curvature": torch.stack([curved(ends[row]) for row in corners]) / noise,
         "line": to_partition,
     }
-
-
-def _curvature(energy: Energy, x: Tensor, basis: Tensor, generator: torch.Generator) -> Tensor:
-    """Mean second difference of the energy at x (n, d), in random directions within the span of the three sets."""
-    zero = torch.zeros(len(x), len(basis), dtype=x.dtype, device=x.device)
-    radius = RADIUS * math.sqrt(len(x))
-    return curvature(lambda change: energy(x + change @ basis), zero, radius, DIRECTIONS, generator)
 
 
 def _geometry(found: Tensors) -> Record:

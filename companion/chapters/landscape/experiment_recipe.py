@@ -11,21 +11,15 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.landscape.experiment_bilevel import bilevel_run
-from companion.chapters.landscape.shared import SETS, SeedImages, Sizes
-from companion.chapters.reference_common import fell_layer_1
-from companion.chapters.rounded import RoundedProducts
+from companion.chapters.landscape.shared import SETS, SeedImages, Sizes, stationary
+from companion.chapters.reference_common import RoundedProducts, fell_layer_1
 from companion.store.record import Record
 from recon.analysis.landscape import mixed_starts
 from recon.attacks.haim_recipe import STEPS, PublishedSettings, recover_as_published
 from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import nearest
-from recon.training.kkt import KKTSettings, train_to_kkt
-
-
-def lead(distances: Record, own: str) -> float:
-    """How much nearer they are to the set `own` than to the nearest other."""
-    return float(min(value for name, value in distances.items() if name != own) - distances[own])
+from recon.training.kkt import KKTSettings
 
 
 class Metrics(Record):
@@ -53,8 +47,8 @@ class Metrics(Record):
 @dataclass(frozen=True, kw_only=True)
 class RecipeSizes(Sizes):
     """width: of the three-layer net · steps: of the bilevel attack; recipe_steps: of the published recipe · cells:
-    (λ₁, λ₂) of its starts · rounded: whether it multiplies bfloat16 operands, see `companion.chapters.rounded` ·
-    scaled: whether its steps are m / 1000 of those published for m = 1000, see `recon.attacks.haim_recipe`."""
+    (λ₁, λ₂) of its starts · rounded: whether it multiplies bfloat16 operands, see `companion.chapters.reference_common`
+    · scaled: whether its steps are m / 1000 of those published for m = 1000, see `recon.attacks.haim_recipe`."""
 
     width: int
     recipe_steps: int
@@ -67,13 +61,7 @@ class RecipeSizes(Sizes):
 SIZES = {
     "smoke": RecipeSizes(n_train=10, steps=100, width=32, recipe_steps=60, scaled=True),
     "laptop": RecipeSizes(n_train=20, steps=1500, width=300, recipe_steps=500, scaled=True),
-    "paper": RecipeSizes(
-        n_train=100,
-        steps=4000,
-        width=1000,
-        recipe_steps=STEPS,
-        scaled=True,
-    ),
+    "paper": RecipeSizes(n_train=100, steps=4000, width=1000, recipe_steps=STEPS, scaled=True),
 }
 
 
@@ -114,9 +102,7 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
 def _net(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
     """Trained on the truth as the reference did, with biases in all layers."""
     images = SeedImages.of(context, sizes.n_train, torch.float32)
-    network, x = _network(sizes, images), images.truth - images.truth.mean(0)
-    theta_init = network.flatten(network.init(context.stream("landscape.weights"), "small")).to(x)
-    return {"theta": train_to_kkt(network, x, images.y, theta_init, KKTSettings.gradient_flow()).theta_star}
+    return stationary(context, images, _network(sizes, images), KKTSettings.gradient_flow())
 
 
 def _network(sizes: RecipeSizes, images: SeedImages) -> MLP:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from companion.chapters.base import Context
-from companion.chapters.landscape.distances import different_starts, set_distances
+from companion.chapters.base import Context, Tensors
 from recon.analysis.landscape import mixed_starts, sweep_bilevel
 from recon.attacks.reconstruct import Reconstruction
 from recon.images.bundle import Bundle
-from recon.nets.mlp import affine
+from recon.nets.mlp import MLP, affine
 from recon.optim.descent import HeavyBall
 from recon.released import Weights
+from recon.scoring.matching import nearest
+from recon.scoring.metrics import Shape
 from recon.training.inner_problem import Objective, solve_affine
+from recon.training.kkt import KKTSettings, train_to_kkt
 
 Grid = list[list[float]]  # [i][j] is the start with λ₁[i], λ₂[j]
 SETS = ("truth", "partition", "random")
@@ -34,6 +36,20 @@ class Sizes:
     momentum: float = 0.5
     tol: float = 1e-8
     lambdas: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def set_distances(x_hat: Tensor, sets: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
+    """Mean L2 distance of images x_hat (S, n, d) in [0, 1] to their neighbours in each set (k, d); (S,) each.
+
+    The neighbour is the most alike by SSIM, as in Runkel et al. (2024), §4.5.  shape: (C, H, W).
+    """
+    rows, starts = x_hat.flatten(0, 1), x_hat.shape[:2]
+    found = {}
+    for name, members in sets.items():
+        members = members.to(rows)
+        neighbour = members[nearest(rows, members, "ssim", shape).index]
+        found[name] = (rows - neighbour).norm(dim=-1).unflatten(0, starts).mean(-1)
+    return found
 
 
 @dataclass(frozen=True)
@@ -93,6 +109,20 @@ def affine_released(images: SeedImages, weight_decay: float) -> Weights:
 def bilevel_ends(released: Weights, starts: Tensor, sizes: Sizes) -> Reconstruction:
     """The bilevel attack by the descent of chapter 3, without its pixel box."""
     return sweep_bilevel(released, starts, sizes.steps, HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol))
+
+
+def stationary(context: Context, images: SeedImages, network: MLP, settings: KKTSettings) -> Tensors:
+    """θ* of a network near its KKT point, trained on the truth less its mean."""
+    x = images.truth - images.truth.mean(0)
+    theta_init = network.flatten(network.init(context.stream("landscape.weights"), "small")).to(x)
+    return {"theta": train_to_kkt(network, x, images.y, theta_init, settings).theta_star}
+
+
+def different_starts(lambdas: Sequence[float]) -> list[int]:
+    """Rows of the grid of eq. (10), λ₁ the slower index, whose starts differ: all of λ₂ > 0, and one of those with
+    λ₂ = 0, which are the same noise."""
+    side = len(lambdas)
+    return [i * side + j for i in range(side) for j in range(side) if lambdas[j] > 0 or i == 0]
 
 
 def every_cell(lambdas: Sequence[float]) -> list[int]:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from companion.chapters.elements import element, strip_uri
+from companion.chapters.landscape.experiment_bilevel import BOXED
 from companion.chapters.landscape.experiment_bilevel import Metrics as BilevelMetrics
-from companion.chapters.landscape.story_bilevel import walk_frames
 from companion.store.results import Result
 
 ROWS = 8  # images shown: two lines of four
@@ -17,12 +17,14 @@ ON_PAPER = 7  # frames, a row each
 
 
 def walk(result: Result[BilevelMetrics]) -> str:
-    """The element for a result of `landscape-bilevel`."""
-    pictures, error = walk_frames(result)
-    return walk_html(pictures[:, :ROWS], error, result.metrics.connection.n)
+    """The slider for a result of `landscape-bilevel`: both legs with pixels in [0, 1] as one, without the frame that
+    they share."""
+    legs = [(result.array(f"walk_{name}_frames"), result.array(f"walk_{name}_error")) for name in BOXED]
+    pictures, error = (torch.cat([first, second[1:]]) for first, second in zip(*legs, strict=True))
+    return walk_html(pictures[:, :ROWS], error.tolist(), result.metrics.connection.n)
 
 
-def walk_html(pictures: Tensor, error: list[float], n: int, name: str = "recon-walk") -> str:
+def walk_html(pictures: Tensor, error: list[float], n: int) -> str:
     """Frames (f, k, d) in [0, 1] from one data set over another to noise, with the retraining error of each; n: images
     of each set.
 
@@ -51,7 +53,6 @@ def walk_html(pictures: Tensor, error: list[float], n: int, name: str = "recon-w
         "Training sets of one classifier",
         body,
         style=f"--frames: {frames}; --rows: {rows}",
-        id=name,
         ask="Move the slider, from the training set to other photographs and on to noise.",
         paper=f"On the web page a slider walks through {frames} training sets. Here are {len(some)} of them, from the "
         "training set over other photographs to noise. The classifiers retrained on them differ by at most "

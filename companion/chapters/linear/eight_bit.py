@@ -13,11 +13,11 @@ Shapes: pixels (n, d), y (n,) in {0, 1}, theta (d + 1,) with the bias last; floa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from recon.analysis.solution_set import adjoint, solve_normal
 from recon.errors import ReconError
@@ -70,45 +70,28 @@ def twin(
     others_y: Tensor,
     settings: EightBitSettings = EightBitSettings(),
     apart: Tensor | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> Twin:
     """A training set made of other photographs with the float32 classifier of (pixels, y).
 
     pixels (n, d) uint8, y (n,) with n/2 of each class; others (N, d) uint8, others_y (N,): what may be chosen from ·
-    apart: see `ladder` · progress: see `diffuse`.  The labels of the result are n/2 zeros, then n/2 ones.  Whether all
-    numbers agree is measured, not promised: see `Twin.agree`.  ReconError where a class is too small.
+    apart: see `ladder`.  The labels of the result are n/2 zeros, then n/2 ones.  Whether all numbers agree is measured,
+    not promised: see `Twin.agree`.  ReconError where a class is too small.
     """
     target = classifier(pixels, y, settings.weight_decay).float()
-    best: Twin | None = None
+    digits = Digits(target.double(), len(pixels), settings)
+    tried: list[Twin] = []
     for rungs in settings.rungs:
-        chosen = ladder(others, others_y, target.double(), len(pixels), settings.finest, rungs, apart)
-        found = _twin(others[chosen], others_y[chosen], chosen, target, settings, progress)
-        if best is None or found.agree > best.agree:
-            best = found
-        if best.agree == len(target):
+        chosen = ladder(others, others_y, digits.theta, len(pixels), settings.finest, rungs, apart)
+        labels = others_y[chosen].double()
+        made = diffuse(others[chosen].double().clamp(settings.edge, LEVELS - settings.edge), labels, digits)
+        tried.append(Twin(made.to(torch.uint8), chosen, classifier(made, labels, settings.weight_decay), target))
+        if tried[-1].agree < len(target):
+            wrong = (tried[-1].theta.float() != target)[:-1].nonzero().flatten()
+            made = mended(made, labels, digits, wrong)
+            tried.append(Twin(made.to(torch.uint8), chosen, classifier(made, labels, settings.weight_decay), target))
+        if tried[-1].agree == len(target):
             break
-    assert best is not None
-    return best
-
-
-def _twin(
-    photographs: Tensor,
-    y: Tensor,
-    chosen: Tensor,
-    target: Tensor,
-    settings: EightBitSettings,
-    progress: Callable[[int], None] | None,
-) -> Twin:
-    start = photographs.double().clamp(settings.edge, LEVELS - settings.edge)
-    digits = Digits(target.double(), len(y), settings)
-    made = diffuse(start, y.double(), digits, progress)
-    found = Twin(made.to(torch.uint8), chosen, classifier(made, y, settings.weight_decay), target)
-    if found.agree == len(target):
-        return found
-    wrong = (found.theta.float() != target)[:-1].nonzero().flatten()
-    made = mended(made, y.double(), digits, wrong)
-    again = Twin(made.to(torch.uint8), chosen, classifier(made, y, settings.weight_decay), target)
-    return again if again.agree > found.agree else found
+    return max(tried, key=lambda each: each.agree)
 
 
 def inputs(pixels: Tensor) -> Tensor:
@@ -187,13 +170,9 @@ class Rest:
     y: Tensor
     base: Tensor
 
-    def first(self, count: int) -> Rest:
-        """The first rows."""
-        return Rest(self.rows[:count], self.values[:count], self.y[:count], self.base)
-
-    def without(self, count: int, base: Tensor) -> Rest:
-        """All but the first rows, which are in `base` now."""
-        return Rest(self.rows[count:], self.values[count:], self.y[count:], base)
+    def take(self, rows: slice | Tensor, **changes: Tensor) -> Rest:
+        """Some of them, with other fields."""
+        return replace(Rest(self.rows[rows], self.values[rows], self.y[rows], self.base), **changes)
 
 
 @dataclass(frozen=True)
@@ -257,25 +236,23 @@ class Digits:
         return None
 
 
-def diffuse(start: Tensor, y: Tensor, digits: Digits, progress: Callable[[int], None] | None = None) -> Tensor:
+def diffuse(start: Tensor, y: Tensor, digits: Digits) -> Tensor:
     """Integers (n, d) near `start` (n, d), labels y (n,), with F near 0: the heaviest images first, in blocks that
-    weigh, in Σ ρ², no more than the images that take over their error.  progress: called with the number done."""
+    weigh, in Σ ρ², no more than the images that take over their error."""
     made = torch.empty_like(start)
     rest = digits.returned(Rest(torch.arange(len(start)), start, y, digits.settings.weight_decay * digits.theta))
-    order = digits.weights(rest).argsort(descending=True)
-    rest = Rest(rest.rows[order], rest.values[order], rest.y[order], rest.base)
-    while len(rest.rows):
-        square = digits.weights(rest).square()
-        after = square.flip(0).cumsum(0).flip(0) - square
-        count = max(1, int((square.cumsum(0) <= after).sum())) if len(rest.rows) > 3 else len(rest.rows)
-        block = rest.first(count)
-        block = replace(block, values=round_keeping(block.values, digits.theta[:-1]))
-        made[block.rows] = block.values
-        rest = rest.without(count, digits.residual(block))
-        if len(rest.rows):
-            rest = digits.returned(rest)
-        if progress:
-            progress(len(start) - len(rest.rows))
+    rest = rest.take(digits.weights(rest).argsort(descending=True))
+    with tqdm(total=len(start), desc="8 bits", disable=None, leave=False) as bar:
+        while len(rest.rows):
+            square = digits.weights(rest).square()
+            after = square.flip(0).cumsum(0).flip(0) - square
+            count = max(1, int((square.cumsum(0) <= after).sum())) if len(rest.rows) > 3 else len(rest.rows)
+            block = rest.take(slice(count), values=round_keeping(rest.values[:count], digits.theta[:-1]))
+            made[block.rows] = block.values
+            rest = rest.take(slice(count, None), base=digits.residual(block))
+            if len(rest.rows):
+                rest = digits.returned(rest)
+            bar.update(count)
     return made
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.linear.eight_bit import EightBitSettings, Twin, classifier, inputs, twin
+from companion.chapters.linear.eight_bit import EightBitSettings, classifier, inputs, twin
 from companion.chapters.linear.others import others
 from companion.store.record import Record
 from recon.analysis.solution_set import Projection, ProjectionSettings, SolutionSet, jacobian_rank, residual
@@ -82,25 +82,41 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     x_train, x_init = train - mean, init - mean
     n, dim = x_train.shape
     objective = Objective(affine(dim), y, sizes.weight_decay)
-    theta_star = _retrain(objective, x_train)
+
+    def retrained(x: Tensor) -> Tensor:
+        return solve_affine(objective, x.unsqueeze(0)).theta[0]
+
+    def theta_error(x: Tensor) -> float:
+        return float((retrained(x) - theta_star).norm() / theta_star.norm())
+
+    theta_star = retrained(x_train)
     found = project(x_init, y, theta_star, sizes.weight_decay, mean, sizes)
-    pair, pictures = twins(context, sizes)
+    rank = jacobian_rank(found.x, y, theta_star)
+    counterfactual = Record(
+        n=n,
+        relative_theta_error=theta_error(found.x),
+        relative_theta_error_unmoved=theta_error(x_init),
+        relative_theta_error_8bit=theta_error(((found.x + mean) * 255).round() / 255 - mean),
+        mean_change_l2=float((found.x - x_init).norm(dim=1).mean()),
+        nn_train_l2=nearest_l2(found.x, x_train),
+        held_out_nn_l2=nearest_l2(held_out - mean, x_train),
+        unknowns=n * dim,
+        jacobian_rank=rank,
+        solution_dim=n * dim - rank,
+        converged=found.converged,
+    )
+    pair, arrays = twins(context, sizes)
     metrics = Metrics(
         n_train=n,
-        counterfactual=_measure(x_init, found, x_train, held_out - mean, mean, objective, theta_star),
+        counterfactual=counterfactual,
         counting=counting(n, dim),
         trivial=_trivial(y, theta_star, sizes.weight_decay),
         kernel=_kernel(x_train, x_init[0].expand(n, -1), anscombe()),
         twins=pair,
     )
-    arrays = {"mean": mean, "y": y, "theta_star": theta_star, "counterfactual_x": found.x}
+    arrays |= {"mean": mean, "y": y, "theta_star": theta_star, "counterfactual_x": found.x}
     arrays |= {"counterfactual_index": data.init.index, "train_index": data.train.index}
-    return Outcome(metrics, arrays | pictures)
-
-
-def _retrain(objective: Objective, x: Tensor) -> Tensor:
-    """θ(x), (d + 1,), from scratch."""
-    return solve_affine(objective, x.unsqueeze(0)).theta[0]
+    return Outcome(metrics, arrays)
 
 
 def project(x: Tensor, y: Tensor, theta: Tensor, weight_decay: float, mean: Tensor, sizes: Sizes) -> Projection:
@@ -113,38 +129,6 @@ def project(x: Tensor, y: Tensor, theta: Tensor, weight_decay: float, mean: Tens
 
         solutions = SolutionSet(y, theta, weight_decay, -mean, 1 - mean)
         return solutions.project(x, ProjectionSettings(sizes.tol, sizes.iterations), progress)
-
-
-def _measure(
-    x_init: Tensor,
-    found: Projection,
-    x_train: Tensor,
-    x_held_out: Tensor,
-    mean: Tensor,
-    objective: Objective,
-    theta_star: Tensor,
-) -> Record:
-    """How far the images moved, and how far their classifier is from θ*: exactly, unmoved, and after 8-bit rounding."""
-    n, dim = x_init.shape
-    rounded = ((found.x + mean) * 255).round() / 255 - mean
-    rank = jacobian_rank(found.x, objective.y, theta_star)
-
-    def theta_error(x: Tensor) -> float:
-        return float((_retrain(objective, x) - theta_star).norm() / theta_star.norm())
-
-    return Record(
-        n=n,
-        relative_theta_error=theta_error(found.x),
-        relative_theta_error_unmoved=theta_error(x_init),
-        relative_theta_error_8bit=theta_error(rounded),
-        mean_change_l2=float((found.x - x_init).norm(dim=1).mean()),
-        nn_train_l2=nearest_l2(found.x, x_train),
-        held_out_nn_l2=nearest_l2(x_held_out, x_train),
-        unknowns=n * dim,
-        jacobian_rank=rank,
-        solution_dim=n * dim - rank,
-        converged=found.converged,
-    )
 
 
 def nearest_l2(x: Tensor, x_train: Tensor) -> float:
@@ -204,42 +188,18 @@ def _kernel(x_train: Tensor, x_repeated: Tensor, quartet: Tensor) -> Record:
 
 
 def twins(context: Context, sizes: Sizes) -> tuple[Record, Tensors]:
-    """`twins` training images of this seed, and other photographs with the same float32 classifier."""
-    data = context.dataset(sizes.twins)
-    pixels, y = bytes_of(data.train.flat), data.train.y.double()
+    """`twins` training images of this seed and other photographs with the same float32 classifier, beside two nulls:
+    these photographs as they were, and projected and rounded."""
+    data, decay = context.dataset(sizes.twins), sizes.twins_decay
+    pixels, y, held_out = bytes_of(data.train.flat), data.train.y.double(), bytes_of(data.held_out.flat)
     pool = others(context.pool, data.train.index)
-    with tqdm(total=len(y), desc="linear: 8 bits", disable=None, leave=False) as bar:
-        settings = EightBitSettings(weight_decay=sizes.twins_decay)
-        made = twin(pixels, y, pool.pixels, pool.y, settings, pool.apart, lambda done: bar.update(done - bar.n))
-    start = pool.pixels[made.chosen]
-    held_out = bytes_of(data.held_out.flat)
-    pictures = {"twin_train": pixels, "twin_start": start, "twin_other": made.pixels, "twin_y": y}
-    return compared(made, pixels, y, start, pool.y[made.chosen], held_out, settings, sizes), pictures
-
-
-def bytes_of(x: Tensor) -> Tensor:
-    """Pixels in [0, 1] as the bytes they were."""
-    return (x * 255).round().to(torch.uint8)
-
-
-def compared(
-    made: Twin,
-    pixels: Tensor,
-    y: Tensor,
-    start: Tensor,
-    start_y: Tensor,
-    held_out: Tensor,
-    settings: EightBitSettings,
-    sizes: Sizes,
-) -> Record:
-    """The twin beside two nulls: its photographs as they were, and projected and rounded."""
-    target = made.target.double()
+    made = twin(pixels, y, pool.pixels, pool.y, EightBitSettings(weight_decay=decay), pool.apart)
+    start, start_y, target = pool.pixels[made.chosen], pool.y[made.chosen], made.target.double()
     half = torch.full((pixels.shape[1],), 0.5, dtype=torch.float64)
-    found = project(inputs(start), start_y.double(), target, settings.weight_decay, half, sizes)
-    rounded = bytes_of(found.x + 0.5)
-    by_rounding, unmoved = (classifier(x, start_y, settings.weight_decay) for x in (rounded, start))
+    found = project(inputs(start), start_y.double(), target, decay, half, sizes)
+    by_rounding, unmoved = (classifier(x, start_y, decay) for x in (bytes_of(found.x + 0.5), start))
     both = torch.cat([pixels, made.pixels])
-    return Record(
+    compared = Record(
         n=len(pixels),
         numbers=len(target),
         agree=made.agree,
@@ -251,3 +211,9 @@ def compared(
         held_out_nn_l2=nearest_l2(inputs(held_out), inputs(pixels)),
         same_images=len(both) - len(torch.unique(both, dim=0)),
     )
+    return compared, {"twin_train": pixels, "twin_start": start, "twin_other": made.pixels}
+
+
+def bytes_of(x: Tensor) -> Tensor:
+    """Pixels in [0, 1] as the bytes they were."""
+    return (x * 255).round().to(torch.uint8)

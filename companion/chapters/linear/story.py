@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
@@ -97,7 +95,8 @@ def plot_twins(result: Result[Metrics], n: int = 10) -> Figure:
     train, start, other = (result.array(f"twin_{name}").double() / 255 for name in ("train", "start", "other"))
     rows = torch.linspace(0, len(train) - 1, n).round().long()
     difference = (other - start)[rows]
-    factor = _round_factor(0.5 / float(difference.abs().quantile(0.995)))
+    most = 0.5 / float(difference.abs().quantile(0.995))
+    factor = max([f for e in range(5) for m in (1, 2, 5) if (f := m * 10**e) <= most], default=1)
     change = [f"{255 * d:.1f}" for d in difference.abs().mean(1)]
     return image_rows(
         [
@@ -132,10 +131,4 @@ def plot_counting(result: Result[Metrics]) -> Figure:
     return figure
 
 
-def _round_factor(factor: float) -> int:
-    """1, 2, 5, 10, 20, 50, … nearest below."""
-    steps = [m * 10**e for e in range(5) for m in (1, 2, 5)]
-    return max([s for s in steps if s <= factor], default=1)
-
-
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {"counting": plot_counting, "twins": plot_twins}
+FIGURES = {"counting": plot_counting, "twins": plot_twins}

@@ -7,20 +7,22 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.packing import packed, unpacked
 from companion.chapters.seed.ntk import AMPLE, TangentMatching, random_candidates, unit_of
-from companion.chapters.seed.training import nearly, trained_from
 from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.attacks.reconstruct import reconstruct
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
+from recon.nets.mlp import MLP
 from recon.optim.rng import named
 from recon.released import Weights
 from recon.scoring.metrics import ncc
 from recon.scoring.nulls import null_candidates, null_table
+from recon.training.recipes import Recipe, Trained, build, train
 
 SEPARATION, TANGENT = "separation", "tangent"
 
@@ -116,6 +118,10 @@ SIZES = {
 
 
 SHOWN = 8  # images of a set that figures show
+#: full batches, so that every step is a sum of gradients at the training images; steps so small, and an end so early,
+#: that the network moves little: that is what the tangent attack supposes
+HABITS = {"gd": partial(Recipe, optimiser="sgd", lr=0.01), "adam": partial(Recipe, optimiser="adam", lr=1e-3)}
+STOP_LOSS = 0.01
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
@@ -129,27 +135,20 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 
 def net_unit(sizes: Sizes, context: Context, name: str) -> Tensors:
-    """Of "net-K": its numbers, and the images that figures show."""
+    """Of "net-K", attacked with nothing, with a θ⁰ that is nearly right, and with θ⁰: its numbers, and the images that
+    figures show."""
     size = sizes.nets[int(name.removeprefix("net-"))]
-    net, shown = attacked_net(sizes, size, replace(context, checkpoints=context.checkpoints.inside(name)))
-    return {**packed(net), **shown}
-
-
-def attacked_net(sizes: Sizes, size: NetSizes, context: Context) -> tuple[Record, Tensors]:
-    """Train, then attack with nothing, with a θ⁰ that is nearly right, and with θ⁰."""
+    context = replace(context, checkpoints=context.checkpoints.inside(name))
     images = context.images(size.n_train)
-    weights, trained = trained_from(context, images, size.width, 3, size.optimiser, sizes.steps)
-    rungs, shown = [], {"truth": images.train[:SHOWN], "mean": images.mean}
-    for noise in (None, *sizes.noise):
-        known = known_of(weights, noise, context)
-        rung, x_hat = by_separation(sizes, images, known, noise, context)
+    weights, trained = trained_from(context, images, size.width, size.optimiser, sizes.steps)
+    rungs, few = [], images.train[:SHOWN]
+    shown = {"truth": few, "mean": images.mean, "null": nearest_of(few, images.held_out)}
+    ladder = [(SEPARATION, by_separation, noise) for noise in (None, *sizes.noise)]
+    ladder += [(TANGENT, by_tangent, noise) for noise in sizes.tangent_noise if size.tangent]
+    for attack, by, noise in ladder:
+        rung, x_hat = by(sizes, images, known_of(weights, noise, context), noise, context)
         rungs.append(rung)
-        shown[f"{SEPARATION} {noise}"] = nearest_of(images.train[:SHOWN], x_hat)
-    for noise in sizes.tangent_noise if size.tangent else ():
-        rung, x_hat = by_tangent(sizes, images, known_of(weights, noise, context), noise, context)
-        rungs.append(rung)
-        shown[f"{TANGENT} {noise}"] = nearest_of(images.train[:SHOWN], x_hat)
-    shown["null"] = nearest_of(images.train[:SHOWN], images.held_out)
+        shown[f"{attack} {noise}"] = nearest_of(few, x_hat)
     net = Record(
         n_train=len(images),
         width=size.width,
@@ -159,14 +158,28 @@ def attacked_net(sizes: Sizes, size: NetSizes, context: Context) -> tuple[Record
         moved=((trained.w1 - trained.w1_init).norm() / trained.w1_init.norm()).item(),
         rungs=rungs,
     )
-    return net, shown
+    return {**packed(net), **shown}
+
+
+def trained_from(context: Context, images: Bundle, width: int, optimiser: str, steps: int) -> tuple[Weights, Trained]:
+    """A network of three linear layers from PyTorch's default start, without weight decay, to a loss of `STOP_LOSS` or
+    for so many steps; θ* and θ⁰, both whole."""
+    how = HABITS[optimiser](width=width, depth=3, batch=None, weight_decay=0.0, cosine=False)
+    recipe = replace(how, steps=steps, stop_loss=STOP_LOSS)
+    module = build(recipe, images.dim, named(context.seed, "seed.weights"))
+    theta_init = parameters_to_vector(module.parameters()).detach()
+    trained = train(recipe, images.train, images.y, named(context.seed, "seed.training"), module=module)
+    theta_star = parameters_to_vector(trained.module.parameters()).detach()
+    return Weights(MLP((images.dim, width, width, 1)), theta_star, theta_init.to(images.train)), trained
 
 
 def known_of(weights: Weights, noise: float | None, context: Context) -> Weights:
-    """What the adversary holds: θ*, and θ⁰ with an error of this size, or nothing (None)."""
-    if noise is None:
+    """What the adversary holds: θ*, and θ⁰ with an error of this size, a fresh draw from its distribution times
+    `noise`; or nothing (None)."""
+    if noise is None or weights.theta_init is None:
         return replace(weights, theta_init=None)
-    return nearly(weights, noise, named(context.seed, "seed.noise"))
+    drawn = weights.network.flatten(weights.network.init(named(context.seed, "seed.noise")))
+    return replace(weights, theta_init=weights.theta_init + noise * drawn.to(weights.theta_init))
 
 
 def by_separation(
@@ -179,7 +192,9 @@ def by_separation(
     return scored(found.x_hat, images, update, context, SEPARATION, noise), found.x_hat
 
 
-def by_tangent(sizes: Sizes, images: Bundle, known: Weights, noise: float, context: Context) -> tuple[Record, Tensor]:
+def by_tangent(
+    sizes: Sizes, images: Bundle, known: Weights, noise: float | None, context: Context
+) -> tuple[Record, Tensor]:
     """The attack of Loo et al., one run from a random start; both signs of every candidate count, as for separation."""
     m, draws, name = AMPLE * len(images), named(context.seed, "seed.tangent", 0), f"tangent-{noise}"
     x, multipliers = (each.to(known.theta_star) for each in random_candidates(m, known.network.dim, draws))

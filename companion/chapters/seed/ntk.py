@@ -138,6 +138,3 @@ def unit_of(weights: Weights, x: Tensor) -> float:
 def random_candidates(m: int, dim: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """One start as in their code: images (1, m, dim) of N(0, 0.2²), and coefficients (1, m) of U(−½, ½)."""
     return START_STD * torch.randn(1, m, dim, generator=generator), torch.rand(1, m, generator=generator) - 0.5
-
-
-__all__ = ["AMPLE", "TangentMatching", "beta", "random_candidates", "unit_of"]

@@ -6,7 +6,7 @@ all optimisers.  Numbers of Loo et al. are from their code (github.com/yolky/und
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
@@ -23,23 +23,20 @@ MOST, FEW = 0.5, 0.1  # of the training images, beyond the best null
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """What the start is worth."""
-    attacked, adam = ([net for net in metrics.nets if chosen(net)] for chosen in (has_tangents, by_adam))
-    descent = [net for net in metrics.nets if not by_adam(net)]
-    return [
-        *([worth(descent)] if descent else ()),
-        *([without_start(adam)] if adam else ()),
-        *([tangent_claim(attacked)] if attacked else ()),
-    ]
+    descent, adam = ([net for net in metrics.nets if (net.optimiser == "adam") == by_adam] for by_adam in (False, True))
+    attacked = [net for net in metrics.nets if rungs_of(net, TANGENT)]
+    parts = ((worth, descent), (without_start, adam), (tangent_claim, attacked))
+    return [claim(nets) for claim, nets in parts if nets]
 
 
-def has_tangents(net: Record) -> bool:
-    """Whether the tangent attack was run on it."""
-    return bool(rungs_of(net, TANGENT))
+def ends_of(nets: list[Record]) -> list[tuple[Record, Record, Record]]:
+    """Networks with what separation finds knowing nothing, and knowing θ⁰."""
+    return [(net, rungs_of(net, SEPARATION)[0], rungs_of(net, SEPARATION)[-1]) for net in nets]
 
 
-def by_adam(net: Record) -> bool:
-    """Whether Adam trained it."""
-    return net.optimiser == "adam"
+def beyond(rung: Record) -> bool:
+    """More images above NCC 0.7 than the best null has."""
+    return clears(rung.matches.ncc_07, rung.best_null.ncc_07)
 
 
 def without_start(nets: list[Record]) -> Claim:
@@ -47,8 +44,8 @@ def without_start(nets: list[Record]) -> Claim:
 
     Seen in a first run, whose rule for all optimisers alike failed; other sets of images judge it.
     """
-    ends = [(net, rungs_of(net, SEPARATION)[0], rungs_of(net, SEPARATION)[-1]) for net in nets]
-    found = [clears(first.matches.ncc_07, first.best_null.ncc_07) for _, first, _ in ends]
+    ends = ends_of(nets)
+    found = [beyond(first) for _, first, _ in ends]
     return Claim(
         "seed-adam",
         "",
@@ -68,12 +65,9 @@ def without_start(nets: list[Record]) -> Claim:
 
 def worth(nets: list[Record]) -> Claim:
     """With θ⁰ against without anything."""
-    ends = [(net, rungs_of(net, SEPARATION)[0], rungs_of(net, SEPARATION)[-1]) for net in nets]
+    ends = ends_of(nets)
     holds = [share(net, last) >= MOST and share(net, first) <= FEW for net, first, last in ends]
-    gains = [
-        clears(last.matches.ncc_07, last.best_null.ncc_07) and last.matches.ncc_07 > first.matches.ncc_07
-        for _, first, last in ends
-    ]
+    gains = [beyond(last) and last.matches.ncc_07 > first.matches.ncc_07 for _, first, last in ends]
     return Claim(
         "seed-worth",
         "",
@@ -92,7 +86,8 @@ def worth(nets: list[Record]) -> Claim:
 def tangent_claim(nets: list[Record]) -> Claim:
     """The published attack with θ⁰, beyond the null."""
     ends = [(net, rungs_of(net, TANGENT)[-1]) for net in nets]
-    found = [clears(rung.matches.ncc_07, rung.best_null.ncc_07) for _, rung in ends]
+    found = [beyond(rung) for _, rung in ends]
+    moved = "W1 moved by {:.0%}, {:.1%} of ‖θ* − θ⁰‖² left".format
     return Claim(
         "seed-tangent",
         "Loo et al. 2024",
@@ -101,14 +96,7 @@ def tangent_claim(nets: list[Record]) -> Claim:
         "deviations” from it (abstract, in the readme.md of their code; no count there); their example, "
         "basic_example.ipynb, has n = 200 and width 2048",
         f"{only(nets)}, above NCC 0.7: "
-        + by_size(
-            (
-                net,
-                str(rung.matches.ncc_07),
-                f"W1 moved by {net.moved:.0%}, {rung.left:.1%} of ‖θ* − θ⁰‖² left",
-            )
-            for net, rung in ends
-        ),
+        + by_size((net, str(rung.matches.ncc_07), moved(net.moved, rung.left)) for net, rung in ends),
         "best null: " + best([rung for _, rung in ends]),
         "reproduced" if all(found) else ("partly" if any(found) else "not reproduced"),
         value=max(rung.matches.ncc_07 / net.n_train for net, rung in ends),
@@ -179,20 +167,18 @@ def plot_images(result: Result[Metrics], net: int = 1) -> Figure:
     """Training images of one network, and the candidate nearest to each: by what is known, and without an attack."""
     k = min(net, len(result.metrics.nets) - 1)
     found = result.metrics.nets[k]
-    rows = [("training\nimage", result.array(f"truth {k}"), "grey")]
+    rows = [("training\nimage", "truth", "grey")]
     for rung in rungs_of(found, SEPARATION):
         if rung.noise in (None, 0.1, 0.0):
             words = in_words(rung.noise).replace("\n", " ")
-            rows.append(
-                (f"{words}:\n{rung.matches.ncc_07} found", result.array(f"{SEPARATION} {rung.noise} {k}"), "black")
-            )
+            rows.append((f"{words}:\n{rung.matches.ncc_07} found", f"{SEPARATION} {rung.noise}", "black"))
     for rung in rungs_of(found, TANGENT)[-1:]:
-        rows.append(
-            (f"tangents, θ⁰:\n{rung.matches.ncc_07} found", result.array(f"{TANGENT} {rung.noise} {k}"), "black")
-        )
-    rows.append(("nearest image\nnever seen", result.array(f"null {k}"), "black"))
+        rows.append((f"tangents, θ⁰:\n{rung.matches.ncc_07} found", f"{TANGENT} {rung.noise}", "black"))
+    rows.append(("nearest image\nnever seen", "null", "black"))
     mean = result.array(f"mean {k}")
-    return image_rows([(label, (x[:SHOWN] + mean).clamp(0, 1), frame) for label, x, frame in rows])
+    return image_rows(
+        [(label, (result.array(f"{of} {k}")[:SHOWN] + mean).clamp(0, 1), frame) for label, of, frame in rows]
+    )
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {"knowledge": plot_knowledge, "images": plot_images}
+FIGURES = {"knowledge": plot_knowledge, "images": plot_images}

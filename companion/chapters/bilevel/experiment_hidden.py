@@ -1,7 +1,9 @@
-"""Chapter 3: bilevel reconstruction of the one-hidden-layer net, eq. (9), and how far networks are apart unattacked."""
+"""Chapter 3: bilevel reconstruction of the one-hidden-layer net, eq. (9), how far networks are apart unattacked, and
+the way of short steps: how far the distance has fallen while the images still look like their starts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,19 +12,24 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.bilevel_common import BOX, STARTS, converged, held_out_distance, measured, start_of
+from companion.chapters.bilevel.common import BOX, STARTS, converged, held_out_distance, kept_arrays, measured, start_of
 from companion.store.record import Record
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
-from recon.attacks.reconstruct import reconstruct
+from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, one_hidden
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings, lbfgs
 from recon.optim.subspace import Subspace, reduced
+from recon.optim.tree import State
+from recon.scoring.matching import nearest
+from recon.scoring.metrics import ncc
 from recon.training.one_hidden_layer import HiddenObjective
 
 PAPER_WIDTH = 6144
 INNER_STARTS = ("uniform", "other_seed", "theta_star")
+PATH_STARTS, PATH_INNER = ("truth", "partition"), ("uniform", "other_seed")
+ALIKE = 0.9  # NCC with the start, mean over images, down to which they "resemble" it
 
 
 class Metrics(Record):
@@ -37,6 +44,18 @@ class Metrics(Record):
     null: other_seed: ‖θ − θ'‖² of two networks that share their data only, as a sum, as a mean per parameter, and as a
     sum after the best renumbering of hidden units · zero_sum: ‖θ*‖² · held_out_nn_l2: of held-out images to their
     nearest training image.
+    """
+
+
+class PathMetrics(Record):
+    """`bilevel-hidden-path`. relative_step: longest step, of ‖x‖ · held_out_nn_l2: of held-out images to their nearest
+    training image · paths: inner start -> start of the images.
+
+    paths: first_sum: ‖θ* − θ(x)‖² at the start · alike: the last step at which the images' mean NCC with their
+    start is at least 0.9 · end: the last one.
+    paths.alike: An attack on its way. step: outer ones taken · distance_sum: ‖θ* − θ(x)‖² there · means over images:
+    NCC with the start, L2 to the nearest training image · settled_sum (alike only): the distance after the inner solver
+    has gone on, the images fixed.
     """
 
 
@@ -76,6 +95,51 @@ SIZES = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class PathSizes(AttackSizes):
+    """relative_step: longest outer step, of the images' norm."""
+
+    n_train: int = 40
+    width: int = 64
+    steps: int = 150
+    relative_step: float = 0.01
+
+
+PATH_SIZES = {
+    "smoke": PathSizes(
+        n_train=6, width=8, steps=4, relative_step=0.1, weight_decay=0.1, train_iterations=150, n_held_out=50
+    ),
+    "laptop": PathSizes(),
+    "paper": PathSizes(width=PAPER_WIDTH, n_held_out=1000),
+}
+
+
+@dataclass(frozen=True)
+class OnTheWay:
+    """An attack whose "accepted" also holds x_init (1, n, d), `alike`, the last x (1, n, d) accepted whose mean NCC
+    with x_init is ≥ ALIKE, and a trace (steps, 2) of energy and that NCC; what an onlooker sees, not the attack."""
+
+    attack: SpanAttack
+    steps: int
+
+    def init(self, x_init: Tensor) -> State:
+        state = self.attack.init(x_init)
+        trace = x_init.new_full((self.steps, 2), torch.nan)
+        seen = {"x_init": x_init.clone(), "alike": x_init.clone(), "trace": trace}
+        return {**state, "accepted": {**state["accepted"], **seen}}
+
+    def step(self, state: State) -> State:
+        seen = {name: state["accepted"][name] for name in ("x_init", "alike", "trace")}
+        own = {name: value for name, value in state["accepted"].items() if name not in seen}
+        after = self.attack.step({**state, "accepted": own})
+        x, energy = after["accepted"]["x"], after["accepted"]["energy"]
+        likeness = ncc(x[0], seen["x_init"][0]).diagonal().mean()
+        trace = seen["trace"].clone()
+        trace[int((~torch.isnan(trace[:, 0])).sum())] = torch.stack([energy[0], likeness])
+        alike = x.clone() if likeness >= ALIKE else seen["alike"]
+        return {**after, "accepted": {**after["accepted"], **seen, "alike": alike, "trace": trace}}
+
+
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every row by itself and stored at once."""
     images = images_of(sizes, context)
@@ -84,34 +148,40 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     nets = networks(sizes, context, images.train.shape[1], max(sizes.seeds, 2))
     found = context.sweep(partial(row_unit, sizes, context, nets), rows, "rows")
     inner_start = Record({inner: Record() for inner in INNER_STARTS})
-    arrays: Tensors = {
-        "x_train": images.train,
-        "x_partition": images.init,
-        "x_held_out": images.held_out[:40],
-        "train_index": images.train_index,
-        "partition_index": images.init_index,
-    }
+    arrays = kept_arrays(images)
     for inner, start in pairs:
         runs = [found[f"{inner} {start} {seed}"] for seed in range(sizes.seeds)]
         inner_start[inner][start] = means([ended(run, images, sizes.tol) for run in runs])
         best = min(runs, key=lambda run: run["energy"].item())  # the attack's own choice
         arrays[f"x_hat_{start}" + ("" if inner == "uniform" else f"_from_{inner}")] = best["x_hat"]
     first, second = nets[:2]
-    apart = first.distance(second)
-    metrics = Metrics(
-        n_train=len(images.train),
-        width=sizes.width,
-        n_params=first.network.n_params,
-        inner_start=inner_start,
-        null=Record(
-            held_out_nn_l2=held_out_distance(images),
-            other_seed_sum=apart,
-            other_seed_mean=apart / first.network.n_params,
-            other_seed_aligned_sum=aligned_distance(first.small, first.theta, second.theta),
-            zero_sum=first.theta.square().sum().item(),
-        ),
+    apart, n_params = first.distance(second), first.network.n_params
+    null = Record(
+        held_out_nn_l2=held_out_distance(images),
+        other_seed_sum=apart,
+        other_seed_mean=apart / n_params,
+        other_seed_aligned_sum=aligned_distance(first.small, first.theta, second.theta),
+        zero_sum=first.theta.square().sum().item(),
     )
-    return Outcome(metrics, arrays)
+    sized = {"n_train": len(images.train), "width": sizes.width, "n_params": n_params}
+    return Outcome(Metrics(**sized, inner_start=inner_start, null=null), arrays)
+
+
+def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:
+    """Every start of the images and of the inner problem; every way stored when it has ended."""
+    images = images_of(sizes, context)
+    star = networks(sizes, context, images.train.shape[1], 1)
+    rows = [f"{inner} {start} 0" for inner in PATH_INNER for start in PATH_STARTS]
+    found = context.sweep(partial(path_unit, sizes, context, star), rows, "rows")
+    paths = Record({inner: Record() for inner in PATH_INNER})
+    arrays = kept_arrays(images)
+    for name, row in found.items():
+        inner, start, _ = name.split(" ")
+        paths[inner][start] = _path(row, images)
+        arrays |= {f"{key}_{start}_from_{inner}": row[key] for key in ("alike", "x_hat", "trace")}
+    null = held_out_distance(images)
+    how = {"n_train": len(images.train), "relative_step": sizes.relative_step}
+    return Outcome(PathMetrics(**how, held_out_nn_l2=null, paths=paths), arrays)
 
 
 def images_of(sizes: AttackSizes, context: Context) -> Bundle:
@@ -151,22 +221,13 @@ def attack_on(
     def theta_0(basis: Tensor) -> Tensor:
         if inner == "theta_star":
             return star.onto(basis)
-        drawn = (
-            _drawn(star.network, "uniform", context, "hidden.inner_start", seed)
-            if inner == "uniform"
-            else _drawn(star.network, "default", context, "hidden.weights", seed + 1)
-        )
+        own = ("uniform", context, "hidden.inner_start", seed)
+        drawn = _drawn(star.network, *(own if inner == "uniform" else ("default", context, "hidden.weights", seed + 1)))
         return reduced(star.network, drawn, Subspace(basis))[1]
 
-    return SpanAttack(
-        star,
-        y,
-        sizes.weight_decay,
-        theta_0,
-        first=LBFGSSettings(max_iter=sizes.inner_first, history=20),
-        next=LBFGSSettings(max_iter=sizes.inner_next, halvings=20),
-        descent=descent,
-    )
+    first = LBFGSSettings(max_iter=sizes.inner_first, history=20)
+    following = LBFGSSettings(max_iter=sizes.inner_next, halvings=20)
+    return SpanAttack(star, y, sizes.weight_decay, theta_0, first=first, next=following, descent=descent)
 
 
 def settled_distance(attack: SpanAttack, x: Tensor, now: SpanWeights, sizes: AttackSizes) -> Tensor:
@@ -178,18 +239,11 @@ def settled_distance(attack: SpanAttack, x: Tensor, now: SpanWeights, sizes: Att
 
 def row_unit(sizes: Sizes, context: Context, nets: list[SpanWeights], name: str) -> Tensors:
     """One attack: an inner start, a start of the images, a seed."""
-    inner, start, seed = name.split(" ")
-    star = nets[int(seed)]
-    images = images_of(sizes, context)
-    descent = HeavyBall(
-        sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX, max_relative_step=sizes.max_relative_step
-    )
-    attack = attack_on(star, inner, int(seed), images.y, descent, sizes, context)
-    x_init = start_of(images, start, context.stream("hidden.start", int(seed)))
-    checkpoint = context.checkpoints.inside("outer").at(name)
-    found = reconstruct(attack, x_init[None], sizes.steps, sizes.tol, checkpoint)
+    limit = sizes.max_relative_step
+    descent = HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX, max_relative_step=limit)
+    attack, x_init, found = _attacked(sizes, context, nets, name, descent)
     theta, basis = (found.accepted[each][0] for each in ("theta", "basis"))
-    now = SpanWeights(star.network, theta, basis)
+    now = SpanWeights(attack.star.network, theta, basis)
     return {
         "x_init": x_init,
         "x_hat": found.x_hat[0],
@@ -197,6 +251,39 @@ def row_unit(sizes: Sizes, context: Context, nets: list[SpanWeights], name: str)
         "history": found.history[:, 0],
         "settled": settled_distance(attack, found.x_hat[0], now, sizes),
     }
+
+
+def path_unit(sizes: PathSizes, context: Context, nets: list[SpanWeights], name: str) -> Tensors:
+    """The same with an onlooker, without momentum, no step longer than `relative_step` of ‖x‖."""
+    descent = HeavyBall(sizes.step_size, momentum=0.0, box=BOX, max_relative_step=sizes.relative_step)
+    attack, _, found = _attacked(sizes, context, nets, name, descent, partial(OnTheWay, steps=sizes.steps))
+    alike = found.accepted["alike"][0]
+    theta, basis = (found.accepted[each][0] for each in ("theta", "basis"))
+    at, network = attack.basis_of(alike), attack.star.network
+    now = SpanWeights(network, SpanWeights(network, theta, basis).onto(at), at)
+    return {
+        "x_hat": found.x_hat[0].clone(),
+        "alike": alike.clone(),
+        "trace": found.accepted["trace"],
+        "settled": settled_distance(attack, alike, now, sizes),
+    }
+
+
+def _attacked(
+    sizes: AttackSizes,
+    context: Context,
+    nets: list[SpanWeights],
+    name: str,
+    descent: HeavyBall,
+    seen: Callable[[SpanAttack], SpanAttack | OnTheWay] = lambda attack: attack,
+) -> tuple[SpanAttack, Tensor, Reconstruction]:
+    """The attack "INNER START SEED", where its images start, and what it found."""
+    inner, start, seed = name.split(" ")
+    images = images_of(sizes, context)
+    attack = attack_on(nets[int(seed)], inner, int(seed), images.y, descent, sizes, context)
+    x_init = start_of(images, start, context.stream("hidden.start", int(seed)))
+    checkpoint = context.checkpoints.inside("outer").at(name)
+    return attack, x_init, reconstruct(seen(attack), x_init[None], sizes.steps, descent.tol, checkpoint)
 
 
 def ended(row: Tensors, images: Bundle, tol: float) -> Record:
@@ -230,3 +317,22 @@ def aligned_distance(network: MLP, theta: Tensor, theta_star: Tensor) -> float:
     rows, columns = linear_sum_assignment(cost.numpy())
     rest = (theta[-1] - theta_star[-1]).square()
     return (cost[rows, columns].sum() + rest.cpu()).item()
+
+
+def _path(row: Tensors, images: Bundle) -> Record:
+    trace = row["trace"]
+    last = int((trace[:, 1] >= ALIKE).nonzero().max())  # there is one: the first step evaluates the start itself
+
+    def at(step: int, x: Tensor) -> Record:
+        return Record(
+            step=step + 1,
+            distance_sum=trace[step, 0].item(),
+            ncc_with_start=trace[step, 1].item(),
+            nn_train_l2=nearest(x, images.train, "l2").score.mean().item(),
+        )
+
+    return Record(
+        first_sum=trace[0, 0].item(),
+        alike=at(last, row["alike"]).but(settled_sum=row["settled"].item()),
+        end=at(len(trace) - 1, row["x_hat"]),
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from companion.chapters.base import Tensors
 from companion.store.record import Record
 from recon.images.bundle import Bundle
 from recon.scoring.matching import nearest
@@ -38,6 +39,12 @@ def measured(x_hat: Tensor, x_init: Tensor, images: Bundle) -> Record:
         nearer_to_partition=(to_init.score < to_train.score).double().mean().item(),
         own_start_is_nearest=(to_init.index == own).double().mean().item(),
     )
+
+
+def kept_arrays(images: Bundle) -> Tensors:
+    """What the figures show beside reconstructions, float32."""
+    shown = {"x_train": images.train, "x_partition": images.init, "x_held_out": images.held_out[:40]}
+    return {name: each.float() for name, each in shown.items()}
 
 
 def held_out_distance(images: Bundle) -> float:

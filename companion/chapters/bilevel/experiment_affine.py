@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.bilevel_common import (
+from companion.chapters.base import Context, Outcome
+from companion.chapters.bilevel.common import (
     BOX,
     PAPER_AFFINE,
     STARTS,
     converged,
     held_out_distance,
+    kept_arrays,
     measured,
     start_of,
 )
@@ -70,30 +71,14 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     descent = HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX)
     attack = BilevelAttack(released, descent)
     found = reconstruct(attack, x_init, sizes.steps, sizes.tol, context.checkpoints.at("affine"))
-    ends = {}
+    ends, arrays = Record(), kept_arrays(images)
     for row, name in enumerate(STARTS):
-        energy = found.energy[row].item()
+        energy, x_hat = found.energy[row].item(), found.x_hat[row]
         settled = converged(found.history[:, row], sizes.tol) or energy <= PAPER_AFFINE[name]
-        reached = measured(found.x_hat[row], x_init[row], images)
-        ends[name] = Record(distance_sum=energy, **reached, converged=settled)
-    metrics = Metrics(
-        n_train=len(data.train),
-        steps=found.steps,
-        **ends,
-        null=Record(
-            held_out_nn_l2=held_out_distance(images), other_data_sum=_other_data(objective, theta_star, images)
-        ),
-    )
-    arrays: Tensors = {f"x_hat_{name}": found.x_hat[row].float() for row, name in enumerate(STARTS)}
-    arrays |= {
-        "x_init_random": x_init[0].float(),
-        "x_train": images.train.float(),
-        "x_partition": images.init.float(),
-        "x_held_out": images.held_out[:40].float(),
-        "train_index": data.train.index,
-        "partition_index": data.init.index,
-    }
-    return Outcome(metrics, arrays)
+        ends[name] = Record(distance_sum=energy, **measured(x_hat, x_init[row], images), converged=settled)
+        arrays[f"x_hat_{name}"] = x_hat.float()
+    null = Record(held_out_nn_l2=held_out_distance(images), other_data_sum=_other_data(objective, theta_star, images))
+    return Outcome(Metrics(n_train=len(data.train), steps=found.steps, **ends, null=null), arrays)
 
 
 def _other_data(objective: Objective, theta_star: Tensor, images: Bundle) -> float:

@@ -1,0 +1,287 @@
+"""§4.3's sentences on the affine net, whose thresholds are the null baselines or the paper's own values; on the
+one-hidden net, and our findings on the distance of Table 1.
+
+The one-hidden net's distances are those after the inner solver has settled.  A run that is still falling is not judged:
+"undecided" where a sentence needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from companion.chapters.bilevel.common import PAPER_AFFINE, PAPER_HIDDEN, STARTS
+from companion.chapters.bilevel.experiment_affine import Metrics as AffineMetrics
+from companion.chapters.bilevel.experiment_affine import Sizes as AffineSizes
+from companion.chapters.bilevel.experiment_hidden import Metrics, PathMetrics, PathSizes, Sizes
+from companion.chapters.pictures import FREE, PAGE, TRAIN, chart, end_labels, image_rows
+from companion.store.record import Record
+from companion.store.results import Claim, Result, orders_below, verdict
+from recon.scoring.matching import nearest
+
+SMALL = 0.1  # of what two seeds are apart
+ALIKE, FALLEN = 0.9, 0.25  # NCC with the start; share of the distance to the released weights that has gone meanwhile
+#: where the inner training begins, as sentences have it
+INNER = {"uniform": "uniform", "other_seed": "another seed", "theta_star": "θ*"}
+LABELS = {"random": "(a) random", "truth": "(b) truth", "partition": "(c) partition"}
+
+
+def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
+    """A distance for each start, and what the images look like."""
+    null = metrics.null
+    held_out = f"held-out images: {null.held_out_nn_l2:.1f}"
+    partition = metrics.partition
+    return [
+        *_affine_distances(metrics),
+        Claim(
+            "affine-random-noise",
+            "4.3 a, Fig. 1a",
+            "From a random start no training image is reconstructed; the results look like random noise.",
+            "noise (visual)",
+            f"nearest training image {metrics.random.nn_train_l2:.1f} away in L2",
+            held_out,
+            verdict(metrics.random.nn_train_l2 > null.held_out_nn_l2),
+            value=metrics.random.nn_train_l2,
+            null_value=null.held_out_nn_l2,
+            margin=metrics.random.nn_train_l2 - null.held_out_nn_l2,
+        ),
+        Claim(
+            "affine-truth-perfect",
+            "4.3 b, Fig. 2a",
+            "From the ground truth the affine classifier recovers the training data perfectly.",
+            "perfect (visual)",
+            f"moved {metrics.truth.moved_l2:.1e} in L2" if metrics.truth.moved_l2 else "moved 0 in L2",
+            held_out,
+            verdict(metrics.truth.nn_train_l2 <= 1e-3),
+            value=metrics.truth.nn_train_l2,
+            null_value=null.held_out_nn_l2,
+        ),
+        Claim(
+            "affine-partition-is-start",
+            "4.3 c, Fig. 3",
+            "From another partition the images come back that were used for the initialisation, not the training data.",
+            "visual",
+            f"{partition.nearer_to_partition:.0%} nearer to the start partition; nearest training image "
+            f"{partition.nn_train_l2:.1f} away",
+            held_out,
+            verdict(partition.nearer_to_partition == 1.0 and partition.nn_train_l2 >= 0.9 * null.held_out_nn_l2),
+            value=partition.nn_train_l2,
+            null_value=null.held_out_nn_l2,
+            margin=partition.nn_train_l2 - 0.9 * null.held_out_nn_l2,
+        ),
+    ]
+
+
+def _affine_distances(metrics: AffineMetrics) -> list[Claim]:
+    """At most the paper's own, for each start."""
+    return [
+        Claim(
+            f"affine-distance-{name}",
+            "4.3, Table 1",
+            f"The parameter distance after solving from the {name} start is small.",
+            f"{PAPER_AFFINE[name]:.2e}",
+            f"{reached.distance_sum:.1e}" + ("" if reached.converged else " (still falling)"),
+            f"another data set: {metrics.null.other_data_sum:.2g}",
+            verdict(reached.distance_sum <= PAPER_AFFINE[name]),
+            value=reached.distance_sum,
+            null_value=metrics.null.other_data_sum,
+            margin=orders_below(reached.distance_sum, PAPER_AFFINE[name]),
+        )
+        for name, reached in metrics.only(*STARTS).items()
+    ]
+
+
+def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
+    """The paper's sentences on the distance, small at a tenth of what two seeds are apart, and on noise, held against
+    held-out images; then ours, on what the distance sees beside the images."""
+    null, random = metrics.null, metrics.inner_start.uniform.random
+    ended = random.converged == 1
+    return [
+        *(_distance(metrics, name) for name in STARTS),
+        Claim(
+            "hidden-random-noise",
+            "4.3 a, Fig. 1b",
+            "From a random start the one-hidden net's reconstructions look like random noise.",
+            "noise (visual)",
+            f"nearest training image {random.nn_train_l2:.1f} away" + ("" if ended else "; still falling: undecided"),
+            f"held-out images: {null.held_out_nn_l2:.1f}",
+            verdict(random.nn_train_l2 > null.held_out_nn_l2) if ended else "undecided",
+            value=random.nn_train_l2,
+            null_value=null.held_out_nn_l2,
+            margin=random.nn_train_l2 - null.held_out_nn_l2,
+        ),
+        _inner_start_decides(metrics),
+        Claim(
+            "hidden-seeds-agree-up-to-order",
+            "",
+            "Two seeds on the same data differ mostly by the order of their hidden units, which ‖θ* − θ‖² cannot see.",
+            "",
+            f"{null.other_seed_aligned_sum:.2g} after the best renumbering",
+            f"{null.other_seed_sum:.3g} as they are",
+            _finding(*(null.other_seed_aligned_sum <= share * null.other_seed_sum for share in (0.25, 0.5))),
+            value=null.other_seed_aligned_sum,
+            null_value=null.other_seed_sum,
+        ),
+    ]
+
+
+def _finding(holds: bool, in_part: bool) -> str:
+    return "finding" if holds else "partly" if in_part else "not reproduced"
+
+
+def _small(metrics: Metrics, reached: Record) -> bool:
+    return reached.settled_sum <= SMALL * metrics.null.other_seed_sum
+
+
+def _settled(metrics: Metrics, reached: Record) -> bool:
+    """Whether a distance can be judged: it is small already, or it has ceased to fall."""
+    return _small(metrics, reached) or reached.converged == 1
+
+
+def _distance(metrics: Metrics, start: str) -> Claim:
+    null, reached = metrics.null, metrics.inner_start.uniform[start]
+    settled = _settled(metrics, reached)
+    return Claim(
+        f"hidden-distance-{start}",
+        "4.3, Table 1",
+        f"The parameter distance from the {start} start remains small (θ⁰ uniform).",
+        f"{PAPER_HIDDEN[start]:.2e}",
+        f"sum {reached.settled_sum:.3g}, mean per parameter {reached.settled_sum / metrics.n_params:.1e}"
+        + ("" if settled else f" (still falling after {reached.steps:.0f} steps)"),
+        f"another seed: sum {null.other_seed_sum:.3g}, mean {null.other_seed_mean:.1e}",
+        verdict(_small(metrics, reached)) if settled else "undecided",
+        value=reached.settled_sum,
+        null_value=null.other_seed_sum,
+        margin=orders_below(reached.settled_sum, SMALL * null.other_seed_sum),
+    )
+
+
+def _inner_start_decides(metrics: Metrics) -> Claim:
+    null, inner = metrics.null, metrics.inner_start
+    informed = _small(metrics, inner.theta_star.random)
+    blind = not any(_small(metrics, found.random) for found in (inner.uniform, inner.other_seed))
+    aligned = null.other_seed_aligned_sum
+    nearer = aligned < inner.theta_star.random.settled_sum
+    decided = all(_settled(metrics, inner[name].random) for name in INNER)
+    random = [f"{inner[name].random.settled_sum:.3g} from {words}" for name, words in INNER.items()]
+    partition = [
+        f"{end.settled_sum:.3g} from {words}" + ("" if end.converged == 1 else " (still falling)")
+        for end, words in ((inner[name].partition, words) for name, words in INNER.items())
+    ]
+    return Claim(
+        "hidden-inner-start-decides",
+        "",
+        "With the inner problem started at the released θ* the distance from a random start falls far below that "
+        "of two seeds; from a θ⁰ of the adversary's own it does not.  Two seeds whose units are renumbered are "
+        "nearer still.",
+        "",
+        f"random start: {', '.join(random)}; partition start: {', '.join(partition)}"
+        + ("" if decided else "; still falling: undecided"),
+        f"θ = 0: {null.zero_sum:.3g}; another seed: {null.other_seed_sum:.3g}, renumbered {aligned:.3g}",
+        _finding(nearer and informed and blind, informed or blind) if decided else "undecided",
+        value=inner.theta_star.random.settled_sum,
+        null_value=aligned,
+    )
+
+
+#: start -> claim, section, sentence, and what the paper has
+SHOWN = {
+    "truth": (
+        "hidden-truth-resembles",
+        "4.3 b, Fig. 2b",
+        "From the ground truth even the one-hidden net recovers images resembling the training data.",
+        "resembling (visual)",
+    ),
+    "partition": (
+        "hidden-partition-is-start",
+        "4.3 c, Fig. 4",
+        "From another partition the images used for the initialisation come back, not the training data.",
+        "visual",
+    ),
+}
+
+
+def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
+    """What Figs. 2b and 4 show, on the way and at the end: "reproduced" where the images are still those of the start
+    at the end, "depends on stopping" where they are so until the distance to the released weights has fallen by at
+    least `FALLEN`, and no longer; "not reproduced" where they are gone before.  Alike: a mean NCC with the start of at
+    least `ALIKE`."""
+    found = []
+    for start, said in SHOWN.items():
+        paths = [by_start[start] for by_start in metrics.paths.values()]
+        end = min(path.end.ncc_with_start for path in paths)
+        fallen = min(1 - path.alike.settled_sum / path.first_sum for path in paths)
+        alike, last = paths[0].alike, paths[0].end
+        ours = (
+            f"after {alike.step} steps of at most {metrics.relative_step:.0%} NCC with the start "
+            f"{alike.ncc_with_start:.2f}, distance of the weights down by {fallen:.0%}; after {last.step} steps NCC "
+            f"{end:.2f}, nearest training image {last.nn_train_l2:.1f} away"
+        )
+        null, margin = f"held-out images: {metrics.held_out_nn_l2:.1f}", end - ALIKE
+        judged = "reproduced"
+        if end < ALIKE:
+            judged, margin = "depends on stopping" if fallen >= FALLEN else "not reproduced", fallen - FALLEN
+        found.append(Claim(*said, ours, null, judged, end, ALIKE, margin))
+    return found
+
+
+@chart
+def plot_toy(energies: Sequence[float], apart: Sequence[float]) -> Figure:
+    """Of an attack, after every step and in units of its start: the distance of the weights from the released ones, and
+    that of the images from the training images."""
+    figure, ax = plt.subplots(figsize=(PAGE, 2.6))
+    ends = []
+    for values, words, colour in ((energies, "weights", TRAIN), (apart, "images", FREE)):
+        shares = [value / values[0] for value in values]
+        ax.semilogy(shares, color=colour)
+        ends.append((shares[-1], words, colour))
+    ax.set(xlabel="outer step", ylabel="squared distance, start = 1", xlim=(0, len(energies) - 1))
+    end_labels(ax, ends)
+    return figure
+
+
+def plot_starts(result: Result[Any]) -> Figure:
+    """Figs. 1–4, either classifier: all three starts in one figure, the null below them: result above nearest training
+    image."""
+    held_out = evenly(result.array("x_held_out"))
+    sets = [(f"{LABELS[start]} start:\nresult", result.array(f"x_hat_{start}")[:8], "black") for start in STARTS]
+    return _with_nearest([[each] for each in (*sets, ("null: held-out\nimage", held_out, "none"))], result)
+
+
+def plot_path_images(result: Result[PathMetrics]) -> Figure:
+    """θ⁰ uniform: start, the last images that still look like it, and those at the end with the nearest training image
+    and its L2 distance, from both starts; last, the null: held-out images and the training images nearest to them."""
+    groups = []
+    for start, of in (("truth", "x_train"), ("partition", "x_partition")):
+        path, group = result.metrics.paths["uniform"][start], [(f"{LABELS[start]} start", result.array(of), "none")]
+        for at, name in ((path.alike, "alike"), (path.end, "x_hat")):
+            words = f"step {at.step}:\ndistance {at.distance_sum:.3g}"
+            group.append((words, result.array(f"{name}_{start}_from_uniform"), "black"))
+        groups.append([(label, evenly(images), frame) for label, images, frame in group])
+    null = ("null: held-out\nimage", evenly(result.array("x_held_out")), "none")
+    return _with_nearest([*groups, [null]], result)
+
+
+def evenly(images: Tensor, n: int = 8) -> Tensor:
+    """n of them (…, d), from the first to the last."""
+    return images[torch.linspace(0, len(images) - 1, n).round().long()]
+
+
+def _with_nearest(groups: list[list[tuple[str, Tensor, str]]], result: Result[Any]) -> Figure:
+    """Groups of rows, below the last of each the nearest training images and their distances."""
+    train = result.array("x_train")
+    rows: list[tuple[str, Tensor, str]] = []
+    titles: list[list[str]] = []
+    for group in groups:
+        found = nearest(group[-1][1], train, "l2")
+        rows += [*group, ("nearest\ntraining image", train[found.index], "grey")]
+        titles += [[]] * len(group) + [[f"{d:.1f}" for d in found.score]]
+    return image_rows(rows, titles)
+
+
+FIGURES = {"starts": plot_starts}

@@ -1,0 +1,317 @@
+"""§4.5's sentences on the bilevel landscape and whether its solutions are connected; on DecoReco's, by the recipe that
+they are about, undecided unless it ran with its full budget; and the conjecture on both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from companion.chapters.landscape.experiment_bilevel import FREE, BilevelSizes
+from companion.chapters.landscape.experiment_bilevel import Metrics as BilevelMetrics
+from companion.chapters.landscape.experiment_decoreco import DecorecoSizes
+from companion.chapters.landscape.experiment_decoreco import Metrics as DecorecoMetrics
+from companion.chapters.landscape.experiment_recipe import Metrics as RecipeMetrics
+from companion.chapters.landscape.experiment_recipe import RecipeSizes
+from companion.chapters.landscape.shared import SETS
+from companion.chapters.pictures import PAGE, STARTS, chart, end_labels, heatmap, image_rows, letters_on
+from companion.store.record import Record
+from companion.store.results import Claim, Result, verdict
+
+ROUNDING = 1e-10  # relative error of a classifier below which it counts as the same, in float64
+STRIDE = 1.5  # longest step of a curve, relative to the straight segment's, below which neighbours stay neighbours
+FIFTH, TENTH = 0.8, 0.1  # how much smaller the bilevel distances have to be; how much steeper its line
+CALLED = {"truth": "training", "partition": "partition", "random": "noise"}
+
+
+def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
+    """The bilevel landscape, and whether its solutions are connected."""
+    truth, partition = metrics.distance.truth, metrics.distance.partition
+    null = f"held-out images: {metrics.null_distance_to_truth:.1f} to truth"
+    at_corners = f"(1, 1): {truth[-1][-1]:.1f} to truth, {partition[-1][-1]:.1f} to partition; "
+    at_corners += f"(0, 1): {truth[0][-1]:.1f} and {partition[0][-1]:.1f}"
+    below = [i for i, value in enumerate(metrics.lambda1) if value < 0.5]
+
+    def judged(
+        name: str, figure: str, sentence: str, paper: str, ours: str, null: str, lead: Callable[[Record], float]
+    ) -> Claim:
+        """A sentence that holds where its lead is above 0; the null: the starts' own."""
+        value, begun = lead(metrics.distance), lead(metrics.start_distance)
+        place, holds = (f"landscape-bilevel-{name}", f"4.5, Fig. {figure}"), verdict(value > 0)
+        return Claim(*place, sentence, paper, ours, null, holds, value, begun, value)
+
+    return [
+        judged(
+            "corners",
+            "10a",
+            "From the truth the bilevel result is nearest to the truth, from the partition nearest to the partition.",
+            "heatmap",
+            at_corners,
+            null,
+            corner_lead,
+        ),
+        judged(
+            "crossing",
+            "11",
+            "Between partition and truth the bilevel result is closer to the partition below λ₁ = 0.5.",
+            "0.5",
+            crossing_text(metrics),
+            "starts swap at 0.5",
+            lambda distance: min(distance.truth[i][-1] - distance.partition[i][-1] for i in below),
+        ),
+        judged(
+            "noise",
+            "12",
+            "Between noise and truth the bilevel result's distance to the truth grows with the share of noise.",
+            "curve",
+            "from λ₂ = 1 to 0: " + ", ".join(f"{value:.1f}" for value in reversed(truth[-1])),
+            null,
+            lambda distance: min(a - b for a, b in pairwise(distance.truth[-1])),
+        ),
+        _connected(metrics.connection),
+    ]
+
+
+def _connected(found: Record) -> Claim:
+    """Without bounds, where the theorem says so: at rounding error, and without a jump."""
+    applies, routes = found.level > found.sufficient, list(found.only(*FREE).values())
+    holds = [applies and same_classifier(route) for route in routes]
+    first = f"nω‖θ*‖² = {found.level:.1f}, more than {found.sufficient:.2f} suffices; " if applies else ""
+    error, straight = max(route.error for route in routes), min(route.straight_error for route in routes)
+    return Claim(
+        "landscape-bilevel-connected",
+        "",
+        "All training sets of the affine classifier are connected, pixels being any real numbers: explicit curves "
+        "lead from the truth to where the attack ends from the partition and from noise.",
+        "",
+        f"{first}highest error of the retrained classifier on the curves {error:.0e}, longest step "
+        f"{max(route.largest_step for route in routes):.2f} of the straight segment's",
+        f"straight segments: {straight:.2g} at least",
+        "finding" if all(holds) else of_all(holds),
+        value=error,
+        null_value=straight,
+    )
+
+
+def same_classifier(route: Record) -> bool:
+    """On every frame, and without a jump: a double step would then be little longer than a single one."""
+    steady = route.largest_double_step > 0.75 * route.largest_step
+    return route.error < ROUNDING and route.largest_step < STRIDE and steady
+
+
+def of_all(holds: list[bool]) -> str:
+    """ "partly" where some hold and others do not."""
+    return verdict(all(holds)) if all(holds) or not any(holds) else "partly"
+
+
+def lead(distances: Record, own: str) -> float:
+    """How much nearer they are to the set `own` than to the nearest other."""
+    return float(min(value for name, value in distances.items() if name != own) - distances[own])
+
+
+def corner_lead(distance: Record) -> float:
+    """How much nearer (1, 1) is to the truth, and (0, 1) to the partition, than to any other set; the lesser."""
+    corners = {"truth": -1, "partition": 0}
+    return min(lead(Record({name: distance[name][i][-1] for name in SETS}), own) for own, i in corners.items())
+
+
+def crossing_text(found: Record) -> str:
+    """Where truth and partition swap, over seeds."""
+    at = found.crossing.truth_partition
+    if at.mean is None:
+        return f"they do not swap in {at.per_seed.count(None)} of {len(at.per_seed)} seeds"
+    spread = "" if at.sd is None else f" ± {at.sd:.2f}"
+    return f"they swap at λ₁ = {at.mean:.2f}{spread}"
+
+
+@heatmap
+def plot_maps(result: Result[BilevelMetrics]) -> Figure:
+    """Fig. 10a: distances of the bilevel end points to the nearest image of each set; below, of the starts themselves.
+    λ₁ to the right, λ₂ upwards; a cell whose search had not converged in every seed has a white corner."""
+    metrics = result.metrics
+    figure, axes = plt.subplots(2, 3, figsize=(PAGE, 5.5))
+    rows = {"end point": metrics.distance, "start": metrics.start_distance}
+    top = max(float(np.max(distance[name])) for distance in rows.values() for name in SETS)
+    ticks = range(len(metrics.lambda1)), [f"{value:g}" for value in metrics.lambda1]
+    for row, (label, distance) in zip(axes, rows.items(), strict=True):
+        for ax, name in zip(row, SETS, strict=True):
+            values = np.array(distance[name]).T  # [λ₂][λ₁]
+            image = ax.imshow(values, origin="lower", vmin=0, vmax=top, cmap="viridis")
+            for (j, i), value in np.ndenumerate(values):
+                colour = letters_on(image.to_rgba(value)[:3])
+                ax.text(i, j, f"{value:.1f}", ha="center", va="center", color=colour, fontsize=8)
+                if label == "end point" and metrics.cells_converged[i][j] < 1:
+                    ax.fill([i - 0.5, i - 0.25, i - 0.5], [j + 0.5, j + 0.5, j + 0.25], color="white")
+            ax.set_xticks(*ticks)
+            ax.set_yticks(*ticks)
+            ax.tick_params(length=0)
+            ax.spines[:].set_visible(False)
+            ax.set(title=f"to the nearest\n{CALLED[name]} image", xlabel="λ₁ (partition → truth)")
+        row[0].set_ylabel(f"{label}\nλ₂ (noise → image)")
+    return figure
+
+
+def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
+    """The conjecture: lower barriers and less curvature on the same net, fewer minima on the way on the three-layer
+    net; there, of our attack, also barriers and curvature, if it had converged everywhere."""
+    methods = metrics.variants
+    other, same, deep = (each.geometry for each in (methods.bilevel, methods.affine, methods.unprojected))
+    judged = [same, deep] if all(share == 1 for row in methods.unprojected.cells_converged for share in row) else [same]
+    smoother = [each.barrier_mean < other.barrier_mean for each in judged]
+    smoother += [each.curvature.random < other.curvature.random for each in judged]
+    smoother += [deep.minima_to_partition < other.minima_to_partition]
+    claim = Claim(
+        "landscape-smoothed",
+        "4.5",
+        "DecoReco's landscape is a smoothed version of the bilevel one, with fewer local minima.",
+        "conjecture",
+        f"same affine net, relative to noise: mean barrier {same.barrier_mean:.2g} against {other.barrier_mean:.2g}, "
+        f"curvature at the end from noise {same.curvature.random:.1g} against {other.curvature.random:.1g}; "
+        f"three-layer net{'' if len(judged) > 1 else ' (ends not converged, not judged)'}: barrier "
+        f"{deep.barrier_mean:.2g}, curvature {deep.curvature.random:.1g}; "
+        f"{deep.minima_to_partition:.1f} minima on the line from truth to partition "
+        f"(bilevel: {other.minima_to_partition:.1f}); {sum(smoother)} of {len(smoother)} comparisons hold",
+        "no difference: none holds",
+        of_all(smoother),
+        value=float(sum(smoother)) / len(smoother),
+        null_value=0.0,
+    )
+    return [claim]
+
+
+def recipe_claims(metrics: RecipeMetrics, sizes: RecipeSizes) -> list[Claim]:
+    """The corners, where truth and partition swap, the neighbours of the truth, and the way to noise.  Undecided where
+    the steps were not scaled to the number of images: they are too long then, and leave every start."""
+    changes = [-cell.fell_layer_1 for cell in metrics.cells]
+    came = f"{metrics.steps:,} of {metrics.published_steps:,} steps: undecided"
+    if in_full := metrics.steps >= metrics.published_steps:
+        came = f"all {metrics.steps:,} published steps; over the last tenth layer 1's energy changed by "
+        came += f"{min(changes):+.1%} to {max(changes):+.1%}"
+    found = [_corners(metrics), _crossing(metrics), _near_truth(metrics), _degrades(metrics)]
+    found = [
+        replace(each, ours=f"{each.ours}; {came}", verdict=each.verdict if in_full else "undecided", margin=each.value)
+        for each in found
+    ]
+    if sizes.scaled:
+        return found
+    why = "; steps ten times too long for as many images: undecided"
+    return [replace(each, verdict="undecided", ours=each.ours + why, margin=None) for each in found]
+
+
+def _corners(metrics: RecipeMetrics) -> Claim:
+    truth, partition = metrics.at(1, 1), metrics.at(0, 1)
+    least = min(lead(truth.end, "truth"), lead(partition.end, "partition"))
+    return Claim(
+        "landscape-decoreco-corners",
+        "4.5, Fig. 10b",
+        "From the truth DecoReco's result is nearest to the truth, from the partition nearest to the partition.",
+        "heatmap",
+        f"(1, 1): {_to(truth.end)}{_ncc(truth)}; (0, 1): {_to(partition.end)}{_ncc(partition)}",
+        f"held-out images: {metrics.null_distance_to_truth:.1f} to truth",
+        verdict(least > 0),
+        least,
+        min(lead(truth.start, "truth"), lead(partition.start, "partition")),
+    )
+
+
+def _crossing(metrics: RecipeMetrics) -> Claim:
+    line = metrics.to_partition()
+    below = [cell for cell in line if cell.lambda1 < 0.5]
+    least, begun = (min(cell[at].truth - cell[at].partition for cell in below) for at in ("end", "start"))
+    return Claim(
+        "landscape-decoreco-crossing",
+        "4.5, Fig. 11",
+        "Between partition and truth DecoReco's result is closer to the partition below λ₁ = 0.5.",
+        "0.5",
+        "to truth and to partition: "
+        + "; ".join(f"{cell.end.truth:.1f} and {cell.end.partition:.1f} (λ₁ = {cell.lambda1:g})" for cell in line),
+        f"the starts lead by {begun:.2g}",
+        verdict(least > 0),
+        least,
+        begun,
+    )
+
+
+def _near_truth(metrics: RecipeMetrics) -> Claim:
+    """Smaller by a fifth at both neighbours of (1, 1); at (1, 1) itself the bilevel attack has nothing to do."""
+    beside = [metrics.at(1, 0.75), metrics.at(0.75, 1)]
+    gain = min(FIFTH * cell.end.truth - cell.bilevel.truth for cell in beside)
+    return Claim(
+        "landscape-near-truth",
+        "4.5",
+        "Near the truth the bilevel distances become much smaller than DecoReco's.",
+        "heatmaps",
+        f"{metrics.at(1, 1).end.truth:.1f} at (1, 1), "
+        + ", ".join(f"{cell.end.truth:.1f} against {cell.bilevel.truth:.1f}" for cell in beside)
+        + " beside it; a fifth less is asked for",
+        "the starts: " + ", ".join(f"{cell.start.truth:.1f}" for cell in beside),
+        verdict(gain > 0),
+        gain,
+        min((FIFTH - 1) * cell.start.truth for cell in beside),
+    )
+
+
+def _degrades(metrics: RecipeMetrics) -> Claim:
+    """Faster: by a tenth.  A result that is no nearer to the truth than held-out images has none to lose."""
+    noise, truth = metrics.at(1, 0), metrics.at(1, 1)
+    ours, theirs, begun = (noise[name].truth - truth[name].truth for name in ("end", "bilevel", "start"))
+    has_it = truth.end.truth < metrics.null_distance_to_truth
+    return Claim(
+        "landscape-degrades",
+        "4.5, Fig. 12",
+        "With a growing share of noise the bilevel result loses the truth faster than DecoReco's.",
+        "curves",
+        f"from truth to noise the distance grows by {ours:.1f}, the bilevel one's by {theirs:.1f}"
+        + ("" if has_it else "; at (1, 1) the truth is lost already: undecided"),
+        f"the starts' by {begun:.1f}; held-out images: {metrics.null_distance_to_truth:.1f} to truth",
+        verdict(theirs - ours > TENTH * theirs) if has_it else "undecided",
+        theirs - ours,
+        theirs - begun,
+    )
+
+
+def _ncc(cell: Record) -> str:
+    """Their NCC beside the distances, which grow with the norms of the images."""
+    return "" if cell.ncc is None else f" (NCC {cell.ncc.truth:.2f} and {cell.ncc.partition:.2f})"
+
+
+def _to(distance: Record) -> str:
+    return f"{distance.truth:.1f} to truth, {distance.partition:.1f} to partition"
+
+
+@chart
+def plot_recipe(result: Result[RecipeMetrics]) -> Figure:
+    """Fig. 11 by the published recipe: along λ₁ at λ₂ = 1, distances of the ends to training images and to the
+    partition; dotted: of the starts."""
+    figure, ax = plt.subplots(figsize=(PAGE, 3.0))
+    line = result.metrics.to_partition()
+    lambdas, ends = [cell.lambda1 for cell in line], []
+    for name in ("truth", "partition"):
+        end, start = ([cell[which][name] for cell in line] for which in ("end", "start"))
+        ax.plot(lambdas, end, color=STARTS[name], marker="o", markersize=5)
+        ax.plot(lambdas, start, color=STARTS[name], linestyle=":")
+        ends.append((end[-1], f"to the nearest\n{CALLED[name]} image", STARTS[name]))
+    ax.set(xlabel="λ₁ of the start, from the partition to the truth", ylabel="mean L2 distance", ylim=(0, None))
+    ax.set_xticks(lambdas, [f"{value:g}" for value in lambdas])
+    end_labels(ax, ends)
+    return figure
+
+
+def plot_recipe_images(result: Result[RecipeMetrics], n: int = 10) -> Figure:
+    """Where the recipe begins and ends, from the training images, the partition and noise: n images of each, half of
+    either class; ends cut to [0, 1]."""
+    truth, rows = result.array("truth"), []
+    places = [(cell.lambda1, cell.lambda2) for cell in result.metrics.cells]
+    picked = torch.tensor([*range(n // 2), *range(len(truth) - (n - n // 2), len(truth))])
+    for key, place in (("truth", (1, 1)), ("partition", (0, 1)), ("random", (1, 0))):
+        ended = result.array("x_hat")[places.index(place)][picked].clamp(0, 1)
+        rows += [(f"start:\n{CALLED[key]}", result.array(key)[picked], "grey"), ("end", ended, "black")]
+    return image_rows(rows)
+
+
+FIGURES = {"maps": plot_maps}
