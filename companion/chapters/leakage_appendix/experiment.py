@@ -11,8 +11,16 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_appendix.hard_constraint import Course, HardConstraint, by_lbfgs, by_trust_region
-from companion.chapters.leakage_common import PRE_TRAINING_CLASSES, Attacked, Victims, inputs, pixels
-from companion.chapters.leakage_networks import SEED, TABLE_1, pretrain
+from companion.chapters.leakage_common import (
+    PRE_TRAINING_CLASSES,
+    SEED,
+    TABLE_1,
+    Attacked,
+    Victims,
+    inputs,
+    pixels,
+    pretrain,
+)
 from companion.store.record import Record
 from recon.attacks.gradient_matching import HYBRID, GradientMatching, hybrid
 from recon.attacks.rgap import layer_by_layer, logit_gradients, rgap

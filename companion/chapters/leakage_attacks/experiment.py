@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import Attacked, Victims, networks_in, pixels
-from companion.chapters.leakage_networks import SEED, TABLE_1
+from companion.chapters.leakage_common import SEED, TABLE_1, Attacked, Victims, networks_in, pixels
 from companion.chapters.published import DIVERGED, LABELS, PRE_TRAINED
 from companion.store.record import Record
 from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv, cosine_tv_authors, dlg, hybrid, seeded_start

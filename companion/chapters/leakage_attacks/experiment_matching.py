@@ -12,8 +12,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_attacks.experiment import by_rgap
-from companion.chapters.leakage_common import LEAST, Attacked, Ratio, Victims, networks_in, pixels
-from companion.chapters.leakage_networks import SEED, TABLE_1
+from companion.chapters.leakage_common import LEAST, SEED, TABLE_1, Attacked, Ratio, Victims, networks_in, pixels
 from companion.chapters.published import DIVERGED
 from companion.store.record import Record
 from recon.analysis.identifiability import determined

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from companion.chapters.leakage_attacks.experiment import Metrics, Sizes
-from companion.chapters.leakage_common import by_coins
-from companion.chapters.leakage_networks import EPOCHS, TABLE_1
+from companion.chapters.leakage_common import EPOCHS, TABLE_1, by_coins
 from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows
 from companion.chapters.published import DIVERGED, LABELS, METHODS, PRE_TRAINED, PUBLISHED
 from companion.store.record import Record

@@ -12,8 +12,18 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_batches.local_steps import LocalSteps, scaled_by_bias
 from companion.chapters.leakage_batches.sizes import Batch, Sizes
-from companion.chapters.leakage_common import CERTAIN, CLASSES, Attacked, Victims, count_found, inputs, pixels
-from companion.chapters.leakage_networks import SEED, TABLE_1, pretrain
+from companion.chapters.leakage_common import (
+    CERTAIN,
+    CLASSES,
+    SEED,
+    TABLE_1,
+    Attacked,
+    Victims,
+    count_found,
+    inputs,
+    pixels,
+    pretrain,
+)
 from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.attacks.batches import BatchSystem, label_counts

@@ -12,9 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import PRIOR, Victims, pixels
+from companion.chapters.leakage_common import PRIOR, SEED, TABLE_1, Victims, pixels
 from companion.chapters.leakage_defences.map_estimate import map_estimate
-from companion.chapters.leakage_networks import SEED, TABLE_1
 from companion.store.record import Record
 from recon.analysis.identifiability import numerical_rank, posterior_variance, security_metric
 from recon.attacks.rgap import rgap, system_of

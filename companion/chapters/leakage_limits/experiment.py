@@ -14,6 +14,7 @@ from companion.chapters.leakage_common import (
     CERTAIN,
     CLASSES,
     FOUND,
+    SEED,
     Victims,
     averaged_victims,
     count_found,
@@ -21,7 +22,6 @@ from companion.chapters.leakage_common import (
     pixels,
 )
 from companion.chapters.leakage_limits.residual import residual_network
-from companion.chapters.leakage_networks import SEED
 from companion.store.record import Record
 from recon.attacks.batches import ModuleSystem, by_cosine, by_hopping
 from recon.attacks.gauss_newton import RowSpace, by_columns

@@ -10,8 +10,7 @@ import torch
 from scipy.stats import permutation_test, spearmanr
 
 from companion.chapters.base import Context, Outcome
-from companion.chapters.leakage_common import Attacked, Victims, networks_in
-from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.leakage_common import TABLE_1, Attacked, Victims, networks_in
 from companion.chapters.published import DIVERGED, METHODS, PUBLISHED, PUBLISHED_RANK
 from companion.store.record import Record
 from recon.analysis.identifiability import numerical_rank, security_metric
@@ -53,7 +52,7 @@ class Metrics(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """networks: names in `companion.chapters.leakage_networks.TABLE_1`."""
+    """networks: names in `companion.chapters.leakage_common.TABLE_1`."""
 
     networks: tuple[str, ...] = tuple(TABLE_1)
 

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import CERTAIN, FOUND, Attacked, Victims, networks_in, pixels
-from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.leakage_common import CERTAIN, FOUND, TABLE_1, Attacked, Victims, networks_in, pixels
 from companion.store.record import Record
 from recon.analysis.identifiability import determined, security_metric
 from recon.attacks.gauss_newton import gauss_newton

@@ -5,7 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.leakage_common import TABLE_1
 from companion.chapters.leakage_rank.experiment import Metrics, Sizes, as_published
 from companion.chapters.pictures import PAGE, SERIES, chart, note
 from companion.chapters.published import LABELS, METHODS, PUBLISHED_RANK

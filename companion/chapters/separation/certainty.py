@@ -48,4 +48,4 @@ def attacked(sizes: Sizes, context: Context, n: int, shadow: bool = False) -> tu
 
 def truth(context: Context, images: Bundle, found: Separated) -> Tensor:
     """By the images and others that nobody trained on."""
-    return is_true(found, images.train, others_of(context, images.train_index, images.mean))
+    return is_true(found.sources, images.train, others_of(context, images.train_index, images.mean))

@@ -1,4 +1,4 @@
-"""One attack on one first layer: what it finds, and what costs nothing."""
+"""One attack on one first layer: what it finds, and what costs nothing; and images beside those of the pool."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context
-from companion.chapters.separation_common import NCCCounts, above, counts, each
-from companion.chapters.tables import flat
+from companion.chapters.separation_common import counts
 from companion.store.record import Record
-from recon.attacks.separation import FirstLayer, Separated, SeparationSettings, separate
+from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
-from recon.scoring.metrics import ncc
+from recon.images.photos import at_side, patches
 from recon.scoring.nulls import null_candidates
 
 
-def attacked(
-    images: Bundle, released: FirstLayer, context: Context, settings: SeparationSettings
-) -> tuple[Separated, Record]:
-    """`separate`, and the `count_table` of what it found."""
+def attacked(images: Bundle, released: FirstLayer, context: Context, settings: SeparationSettings) -> Record:
+    """The `count_table` of what `separate` finds, and rank: directions that stood out of the layer."""
     update = released.update  # once: κ takes a singular value decomposition
     found = separate(FirstLayer(update), images.shape, settings, context.stream("separation.attack"))
     table = count_table(found.x_hat, images, update, context.stream("separation.nulls"))
-    return found, Record(**flat(table), rank=len(found.basis))
+    return Record(**table, rank=len(found.basis))
 
 
 def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, generator: torch.Generator) -> Record:
@@ -31,18 +28,20 @@ def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, generator: torch.Gene
     candidates = null_candidates(w1, images.train, images.init, max(len(x_hat), len(images.train)), generator)
     free = {name: counts(x, images.train) for name, x in candidates.items()}
     matches, null = counts(x_hat, images.train), counts(x_hat, images.held_out)
-    best = each(max, null, *free.values())
-    return Record(matches=matches, null=null, best_null=best, excess=_excess(matches, best))
+    best = Record({name: max(found[name] for found in (null, *free.values())) for name in null})
+    excess = Record({name: matches[name] - best[name] for name in best})
+    return Record(matches=matches, null=null, best_null=best, excess=excess)
 
 
-def patch_table(found: Separated, images: Bundle) -> Record:
-    """Candidates whose nearest patch, of as many training as held-out ones, is of training, above each NCC; null:
-    one of the held out.  What is no more than the null is no training patch read out."""
-    k = min(len(images.train), len(images.held_out))
-    train, held_out = (ncc(found.sources, x[:k]).abs().amax(1) for x in (images.train, images.held_out))
-    matches, null = above(train[train > held_out]), above(held_out[held_out >= train])
-    return Record(matches=matches, null=null, best_null=null, excess=_excess(matches, null))
-
-
-def _excess(matches: NCCCounts, null: NCCCounts) -> NCCCounts:
-    return each(lambda found, free: found - free, matches, null)
+def photograph_images(n: int, side: int, device: torch.device) -> Bundle:
+    """n patches of the bundled photographs' first two thirds, alternating between the classes while both last, against
+    those of the last third (fewer), which serve as others too."""
+    x, y, held_out = patches()
+    x = at_side(x, side)
+    shape, x = tuple(x.shape[1:]), x.flatten(1)
+    rows = (~held_out).nonzero()[:, 0]
+    turn = torch.cat([torch.arange(int((y[rows] == label).sum())) for label in (0, 1)])
+    rows = torch.cat([rows[y[rows] == label] for label in (0, 1)])[turn.argsort(stable=True)][:n]
+    mean = x[rows].mean(0)
+    train, others = ((part - mean).to(device) for part in (x[rows], x[held_out]))
+    return Bundle.of_tensors(train, others, others, shape, (y[rows], y[held_out], y[held_out]), mean.to(device))

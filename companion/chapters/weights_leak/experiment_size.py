@@ -7,9 +7,7 @@ from functools import partial
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.packing import packed, unpacked
-from companion.chapters.tables import flat
-from companion.chapters.weights_leak.attack import attacked
-from companion.chapters.weights_leak.images import photograph_images
+from companion.chapters.weights_leak.attack import attacked, photograph_images
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, SeparationSettings
 from recon.nets.mlp import three_layer
@@ -103,13 +101,6 @@ def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:
     theta_init = network.flatten(network.init(context.stream("separation.weights"), "small")).to(images.train)
     trained = train_to_kkt(network, images.train, images.y, theta_init, KKTSettings(sizes.steps_per_image * n))
     w1 = network.unflatten(trained.theta_star)["w1"]
-    _, table = attacked(images, FirstLayer(w1), context, sizes.attack)
-    cell = Record(
-        **flat(table),
-        source=source,
-        side=side,
-        n_train=len(images),
-        width=width,
-        log_loss=trained.log_loss,
-    )
-    return packed(cell)
+    table = attacked(images, FirstLayer(w1), context, sizes.attack)
+    about = {"source": source, "side": side, "n_train": len(images), "width": width, "log_loss": trained.log_loss}
+    return packed({**table, **about})

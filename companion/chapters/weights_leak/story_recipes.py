@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, chart, ink, note
-from companion.chapters.weights_leak.cells import KNOWN
+from companion.chapters.weights_leak.experiment_recipes import KNOWN, RecipeSizes, start_over_update
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
-from companion.chapters.weights_leak.experiment_recipes import RecipeSizes, start_over_update
 from companion.chapters.weights_leak.story_size import share
 from companion.store.record import Record
 from companion.store.results import Claim, Result

@@ -10,7 +10,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from companion.chapters.pictures import FREE, PAGE, SERIES, TRAIN, Colour, chart, end_labels, heatmap, letters_on
-from companion.chapters.separation_common import NCCCounts
 from companion.chapters.weights_leak.experiment_size import MapSizes
 from companion.chapters.weights_leak.experiment_size import Metrics as SizeMetrics
 from companion.store.record import Record
@@ -37,10 +36,7 @@ def claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
     ]
 
 
-Cell = Record | Record
-
-
-def share(cell: Cell, counts: NCCCounts | None = None) -> float:
+def share(cell: Record, counts: Record | None = None) -> float:
     """Images above NCC 0.7 per training image: the excess over the best null, or another of its counts; at least 0."""
     return max((counts or cell.excess).ncc_07, 0) / cell.n_train
 

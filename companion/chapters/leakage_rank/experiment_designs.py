@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import FOUND, LEAST, averaged_victims
-from companion.chapters.leakage_networks import SEED
+from companion.chapters.leakage_common import FOUND, LEAST, SEED, averaged_victims
 from companion.store.record import Record
 from recon.analysis.identifiability import determined, numerical_rank, security_metric
 from recon.attacks.gauss_newton import gauss_newton

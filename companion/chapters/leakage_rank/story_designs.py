@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from scipy.stats import bootstrap
 
 from companion.chapters.leakage_common import spearman
-from companion.chapters.leakage_designs.experiment import Metrics, Sizes, decibels
+from companion.chapters.leakage_rank.experiment_designs import Metrics, Sizes, decibels
 from companion.chapters.pictures import PAGE, SERIES, chart
 from companion.store.results import Claim, Result
 
