@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -164,7 +162,4 @@ MARKERS = {"seen": "x", "unseen": "o", "other": "^"}
 WORDS = {"seen": "seen", "unseen": "unseen,\nof the two classes", "other": "of other\nclasses"}
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
-    "constrained": plot_constrained,
-    "training": plot_training,
-}
+FIGURES = {"constrained": plot_constrained, "training": plot_training}

@@ -278,7 +278,4 @@ HEADS = {
 }
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
-    "grid": plot_grid,
-    "scores": plot_scores,
-}
+FIGURES = {"grid": plot_grid, "scores": plot_scores}

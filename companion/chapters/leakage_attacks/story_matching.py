@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -174,8 +172,4 @@ SHOWN = {
 }
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
-    "choices": plot_choices,
-    "tv": plot_tv,
-    "classes": plot_classes,
-}
+FIGURES = {"choices": plot_choices, "tv": plot_tv, "classes": plot_classes}

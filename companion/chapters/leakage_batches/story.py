@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
@@ -139,7 +137,7 @@ def plot_mixtures(result: Result[Metrics]) -> Figure:
     return image_rows(rows)
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+FIGURES = {
     "batches": plot_batches,
     "images": plot_images,
     "counts": plot_counts,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from statistics import geometric_mean as mean
 
 import matplotlib.pyplot as plt
@@ -119,7 +118,4 @@ def plot_photographs(result: Result[Metrics]) -> Figure:
     return image_rows(rows, titles)
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
-    "prior": plot_prior,
-    "photographs": plot_photographs,
-}
+FIGURES = {"prior": plot_prior, "photographs": plot_photographs}

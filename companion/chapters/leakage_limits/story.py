@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -144,8 +143,4 @@ def plot_bins(result: Result[Metrics]) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
-    "blocks": plot_blocks,
-    "server": plot_server,
-    "bins": plot_bins,
-}
+FIGURES = {"blocks": plot_blocks, "server": plot_server, "bins": plot_bins}

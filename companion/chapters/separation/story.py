@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
@@ -180,8 +178,4 @@ def plot_reliability(result: Result[Metrics]) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
-    "all": plot_all,
-    "smears": plot_smears,
-    "reliability": plot_reliability,
-}
+FIGURES = {"all": plot_all, "smears": plot_smears, "reliability": plot_reliability}

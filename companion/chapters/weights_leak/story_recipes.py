@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -169,8 +168,4 @@ def _dumbbell(ax: Axes, y: int, cell: Record) -> None:
         ax.text(118, y, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
 
 
-FIGURES: dict[str, Callable[[Result[RecipeMetrics]], Figure]] = {
-    "erased": plot_erased,
-    "recipes": plot_recipes,
-    "defences": plot_defences,
-}
+FIGURES = {"erased": plot_erased, "recipes": plot_recipes, "defences": plot_defences}

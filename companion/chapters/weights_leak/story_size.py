@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -94,4 +92,4 @@ def plot_pixels(result: Result[SizeMetrics]) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Result[SizeMetrics]], Figure]] = {"map": plot_map, "pixels": plot_pixels}
+FIGURES = {"map": plot_map, "pixels": plot_pixels}
