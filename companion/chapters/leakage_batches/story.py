@@ -5,13 +5,11 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from companion.chapters.leakage_batches.experiment import Metrics
-from companion.chapters.leakage_batches.sizes import Sizes
+from companion.chapters.leakage_batches.experiment import Metrics, Sizes
 from companion.chapters.pictures import (
     PAGE,
     REFERENCE,
     SERIES,
-    Colour,
     beside_grey,
     chart,
     end_labels,
@@ -105,17 +103,14 @@ def plot_counts(result: Result[Metrics]) -> Figure:
     figure, ax = plt.subplots(figsize=(PAGE, 2.8))
     rows = result.metrics.separated
     sizes = [row.n for row in rows]
-    ends: list[tuple[float, str, Colour]] = []
-    for values, label, style, colour in (
-        ([row.matches.ncc_08 / row.n for row in rows], "separation", "o-", SERIES[0]),
-        ([row.best_null.ncc_08 / row.n for row in rows], "best null", "s:", REFERENCE),
-    ):
-        ax.plot(sizes, values, style, color=colour)
-        ends.append((values[-1], label, colour))
+    separated = [row.matches.ncc_08 / row.n for row in rows]
+    null = [row.best_null.ncc_08 / row.n for row in rows]
+    ax.plot(sizes, separated, "o-", color=SERIES[0])
+    ax.plot(sizes, null, "s:", color=REFERENCE)
     ax.set(xscale="log", xlabel="images in the batch", ylabel="share above NCC 0.8", ylim=(-0.05, 1.05))
     ax.set_xticks(sizes, [str(n) for n in sizes])
     ax.minorticks_off()
-    end_labels(ax, ends)
+    end_labels(ax, [(separated[-1], "separation", SERIES[0]), (null[-1], "best null", REFERENCE)])
     return figure
 
 
