@@ -124,7 +124,7 @@ class Attacked:
         rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
         x, labels = inputs(pool, rows).float(), torch.from_numpy(pool.labels[rows])
         theta = pretrain(network, theta, x, labels, epochs, torch.Generator().manual_seed(SEED))
-        accuracy = (network(theta, x).argmax(1) == labels).double().mean().item()
+        accuracy = (network(theta, x).argmax(1) == labels).float().mean().item()
         return Attacked(network, double(theta), accuracy, len(rows))
 
 

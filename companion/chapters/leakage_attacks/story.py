@@ -93,22 +93,20 @@ class AgainstPublished:
 def method_claim(method: str, found: AgainstPublished, metrics: Metrics, sizes: Sizes) -> Claim:
     """Appendix E for one method."""
     full = method == "rgap" or (sizes.share == 1.0 and (method != "dlg" or sizes.dlg_steps == 300))
-    names = [name for name in both_ran(metrics, method) if name not in found.zeros]
     judgement, ours = found.verdict, in_words(method, found, metrics)
     if not metrics.images.the_papers or not full:
         judgement = "undecided"
         ours += " (other images)" if not metrics.images.the_papers else f" ({sizes.share:.0%} of the published steps)"
     grey = metrics.images.grey_mse
-    ran = both_ran(metrics, method)
+    ran = {name: PUBLISHED[name][method][0] for name in both_ran(metrics, method)}
+    names = [name for name in ran if name not in found.zeros]
     worse = [name for name in ran if (error := metrics.mse(name, method)) is None or error > grey]
-    by_grey = [
-        name for name in ran if abs(grey - PUBLISHED[name][method][0]) <= WITHIN_MSE * PUBLISHED[name][method][0]
-    ]
+    by_grey = [name for name, published in ran.items() if abs(grey - published) <= WITHIN_MSE * published]
     return Claim(
         f"leakage-{method.replace('_', '-')}",
         "C&C 4, Appendix E",
         f"Mean squared error of {LABELS[method]} over the two images, untrained networks.",
-        "; ".join(f"{n}: {PUBLISHED[n][method][0]:.4g}" for n in names),
+        "; ".join(f"{name}: {ran[name]:.4g}" for name in names),
         ours,
         f"a grey image: {grey:.4f}, better than this attack on {len(worse)} of {len(ran)} networks, and as published "
         f"on {len(by_grey)}",
@@ -209,7 +207,14 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
     )
 
 
-LISTED = ("rgap", "dlg", "cosine_tv", "cosine_tv_authors", "hybrid")  # of `Metrics`, as the grid has them
+#: what the grid shows, and how it is called there
+HEADS = {
+    "rgap": "R-GAP",
+    "dlg": "DLG",
+    "cosine_tv": "CosineTV,\npaper's way",
+    "cosine_tv_authors": "CosineTV, its\nauthors' way",
+    "hybrid": "Hybrid",
+}
 
 
 def drawn_networks(metrics: Metrics) -> list[str]:
@@ -225,7 +230,7 @@ def plot_grid(result: Result[Metrics]) -> Figure:
     and below all the null, a grey image."""
     truth = result.array("truth")[0]
     names = drawn_networks(result.metrics)
-    methods = [method for method in LISTED if any(method in result.metrics.networks[name].methods for name in names)]
+    methods = [method for method in HEADS if any(method in result.metrics.networks[name].methods for name in names)]
     rows: list[tuple[str, Sequence[Tensor | None], str]] = [("original", [truth], "grey")]
     titles: list[list[str]] = [[]]
     for name in names:
@@ -267,15 +272,6 @@ def plot_scores(result: Result[Metrics]) -> Figure:
     ax.set_aspect("equal")
     ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
     return figure
-
-
-HEADS = {
-    "rgap": "R-GAP",
-    "dlg": "DLG",
-    "cosine_tv": "CosineTV,\npaper's way",
-    "cosine_tv_authors": "CosineTV, its\nauthors' way",
-    "hybrid": "Hybrid",
-}
 
 
 FIGURES = {"grid": plot_grid, "scores": plot_scores}

@@ -205,7 +205,7 @@ def missing(system: BatchSystem, x: Tensor) -> int:
 
 def relative(system: System, x: Tensor) -> float:
     """‖h(x) − h*‖ / ‖h*‖: the certificate."""
-    return float((system(x) - system.target).norm() / system.target.norm())
+    return ((system(x) - system.target).norm() / system.target.norm()).float().item()
 
 
 def assigned(x_hat: Tensor, truth: Tensor) -> Tensor:
