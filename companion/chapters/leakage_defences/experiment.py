@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +16,7 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import PRIOR, SEED, TABLE_1, Victims, pixels
 from companion.chapters.leakage_defences.map_estimate import map_estimate
+from companion.chapters.packing import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.identifiability import numerical_rank, posterior_variance, security_metric
 from recon.attacks.rgap import rgap, system_of
@@ -41,23 +44,25 @@ SMALL = ("one convolution", "fully connected")
 @dataclass(frozen=True, kw_only=True)
 class AttackSizes:
     """networks: of Table 1, or `SMALL` on images averaged down to 16 × 16 · images: attacked, of all classes ·
-    table_images: attacked on networks of Table 1, where one takes minutes."""
+    table_images: attacked on networks of Table 1, where one takes minutes · noise: multipliers z, N(0, z² C²) on every
+    entry of a gradient that is clipped to the norm C · table_noise: on networks of Table 1, where they are others."""
 
     networks: tuple[str, ...] = SMALL
     images: int = 4
     table_images: int = 4
+    noise: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
+    table_noise: tuple[float, ...] = ()
 
     def victims(self, name: str, pool: ImagePool) -> Victims:
-        """The images whose gradients by a network are attacked."""
-        return Victims.of_all_classes(pool, self.images if name in SMALL else self.table_images)
+        """The images whose gradients by a network are attacked, as large as it wants them."""
+        found = Victims.of_all_classes(pool, self.images if name in SMALL else self.table_images)
+        return replace(found, x=averaged(found.x, name))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes(AttackSizes):
-    """noise: multipliers z, N(0, z² C²) on every entry of a gradient that is clipped to the norm C · deficient:
-    networks whose c(M) is computed under noise."""
+    """deficient: networks whose c(M) is computed under noise."""
 
-    noise: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
     deficient: tuple[str, ...] = ("CNN2 V2", "CNN3 V2")
 
 
@@ -80,23 +85,30 @@ SIGMAS = (0.0, 0.1, 1.0)
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Two questions, each image by itself."""
-    units = [f"{name}--{z:g}" for name in sizes.networks for z in sizes.noise]
-    runs = context.sweep(partial(noise_unit, sizes, context), units, "noise")
-    noise, grey = {}, {}
-    arrays: Tensors = {}
-    for name in sizes.networks:
-        x = averaged(sizes.victims(name, context.pool).x, name)
-        noise[name] = [noisy(z, runs[f"{name}--{z:g}"], x) for z in sizes.noise]
-        grey[name] = x.square().flatten(1).mean(1).tolist()
-        arrays[f"truth {name}"] = pixels(x)
-        arrays |= {f"x_hat {name} {z:g}": pixels(runs[f"{name}--{z:g}"]["x_hat"]) for z in sizes.noise}
+    noise, arrays = by_noise(noise_unit, sizes, context)
+    x = {name: sizes.victims(name, context.pool).x for name in sizes.networks}
     metrics = Metrics(
         noise=noise,
-        grey=grey,
+        grey={name: each.square().flatten(1).mean(1).tolist() for name, each in x.items()},
         privacy=[privacy(z) for z in sizes.noise],
         deficiency=[deficiency(name, context) for name in sizes.deficient],
     )
-    return Outcome(metrics, arrays)
+    return Outcome(metrics, arrays | {f"truth {name}": pixels(each) for name, each in x.items()})
+
+
+def by_noise(
+    unit: Callable[[Any, Context, str], Tensors], sizes: AttackSizes, context: Context
+) -> tuple[dict[str, list[Record]], Tensors]:
+    """A sweep over units "NETWORK--Z": the rows of every network, and the images, named "KEY NETWORK Z"."""
+    other = sizes.table_noise or sizes.noise
+    pairs = [(name, f"{z:g}") for name in sizes.networks for z in (sizes.noise if name in SMALL else other)]
+    runs = context.sweep(partial(unit, sizes, context), ["--".join(pair) for pair in pairs], "noise")
+    rows: dict[str, list[Record]] = {name: [] for name in sizes.networks}
+    arrays: Tensors = {}
+    for (name, z), found in zip(pairs, runs.values(), strict=True):
+        rows[name].append(unpacked(found))
+        arrays |= {f"{key} {name} {z}": pixels(x) for key, x in found.items() if key != "json"}
+    return rows, arrays
 
 
 def averaged(x: Tensor, name: str) -> Tensor:
@@ -107,7 +119,7 @@ def averaged(x: Tensor, name: str) -> Tensor:
 def released(name: str, z: str, victims: Victims, context: Context) -> list[tuple[Gradient, float]]:
     """The noisy gradient of every image at multiplier z, and σ of its noise.  C is each gradient's own norm, so that
     clipping changes nothing: the best case for the adversary."""
-    network, x = network_of(name), averaged(victims.x, name)
+    network, x = network_of(name), victims.x
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
     found = []
     for k in range(len(x)):
@@ -123,30 +135,24 @@ def released(name: str, z: str, victims: Victims, context: Context) -> list[tupl
 
 
 def noise_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
-    """One network at one z: most probable images, what the adversary expects of them, and R-GAP's."""
+    """One network at one z against the truth: most probable images, what the adversary expects of them, and R-GAP's."""
     name, z = unit.split("--")
+    victims = sizes.victims(name, context.pool)
     found, predicted, by_rgap = [], [], []
-    for sent, sigma in released(name, z, sizes.victims(name, context.pool), context):
+    for sent, sigma in released(name, z, victims, context):
         best = map_estimate(sent, sigma, PRIOR).x
         found.append(best.view(sent.network.shape))
-        predicted.append(posterior_variance(sent, best, sigma, PRIOR).mean())
+        predicted.append(posterior_variance(sent, best, sigma, PRIOR).mean().item())
         if sent.network.depth:
             by_rgap.append(rgap(sent, check=False)[0])
-    return {
-        "x_hat": torch.stack(found),
-        "predicted": torch.stack(predicted),
-        "rgap": torch.stack(by_rgap) if by_rgap else torch.zeros(0),
-    }
-
-
-def noisy(z: float, found: Tensors, x: Tensor) -> Record:
-    """One network at one z against the truth."""
-    return Record(
-        z=z,
-        mse=mse(found["x_hat"], x).tolist(),
-        predicted=found["predicted"].tolist(),
-        rgap=mse(found["rgap"], x).tolist() if len(found["rgap"]) else None,
+    x_hat = torch.stack(found)
+    row = Record(
+        z=float(z),
+        mse=mse(x_hat, victims.x).tolist(),
+        predicted=predicted,
+        rgap=mse(torch.stack(by_rgap), victims.x).tolist() if by_rgap else None,
     )
+    return {**packed(row), "x_hat": x_hat}
 
 
 def privacy(z: float) -> Record:

@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from companion.chapters.leakage_defences.experiment import SMALL
-from companion.chapters.leakage_defences.experiment_prior import Metrics, PriorSizes
+from companion.chapters.leakage_defences.experiment import SMALL, AttackSizes
+from companion.chapters.leakage_defences.experiment_prior import Metrics
 from companion.chapters.leakage_defences.story import COLOURS, NO_BETTER, hidden_from, private_band
 from companion.chapters.pictures import FREE, PAGE, REFERENCE, chart, image_rows
 from companion.store.results import Claim, Result
@@ -20,7 +20,7 @@ TENTH = 0.1  # of the gradient's norm on every entry
 WHOLE = "photographs' mean and covariance"
 
 
-def claims(metrics: Metrics, _: PriorSizes) -> list[Claim]:
+def claims(metrics: Metrics, _: AttackSizes) -> list[Claim]:
     """Whether a tenth of the norm hides an image."""
     return [tenth_claim(metrics)]
 
