@@ -97,9 +97,9 @@ def plot_rank(result: Result[Metrics]) -> Figure:
             note(ax, f"{rank - unknowns}".replace("-", "−"), (rank, y), (-6, 0), ha="right")
     ax.set_yticks(range(len(rows)), [row[0] for row in rows])
     ax.set(xlabel="number", ylim=(len(rows) - 0.4, -0.6), xlim=(-0.1 * max(row[1] for row in rows), None))
-    words = {"white": "unknowns $x_{i-1}$", SERIES[0]: "rank of $U_i$; beside it what is missing"}
-    dots = [plt.Line2D([], [], color=SERIES[0], marker="o", ls="", mfc=k, label=v) for k, v in words.items()]
-    figure.legend(handles=dots, loc="outside upper center", ncols=2)
+    for colour, words in (("white", "unknowns $x_{i-1}$"), (SERIES[0], "rank of $U_i$; beside it what is missing")):
+        ax.plot([], [], "o", color=SERIES[0], mfc=colour, label=words)
+    figure.legend(loc="outside upper center", ncols=2)
     return figure
 
 
