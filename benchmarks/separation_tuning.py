@@ -16,7 +16,7 @@ from timing import one_by_one, write
 
 from companion.chapters.base import Context
 from companion.chapters.common import train_released
-from companion.chapters.separation.certainty import first_layer
+from companion.chapters.separation.experiment import first_layer
 from companion.chapters.separation_common import counts
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.registry import load_pool

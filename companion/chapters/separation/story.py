@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from scipy.stats import binomtest, hypergeom
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from companion.chapters.pictures import FRAMES, PAGE, REFERENCE, TRAIN, as_pixels, chart, image_rows, note, photographs
-from companion.chapters.separation.experiment import Metrics
-from companion.chapters.separation.sizes import Sizes
+from companion.chapters.separation.experiment import Metrics, Sizes
 from companion.chapters.tables import null_text
 from companion.store.record import Record
 from companion.store.results import Claim, Result, by_another_attack
@@ -109,26 +109,22 @@ def mosaic(rows: list[tuple[Tensor, str]], columns: int, gap: int = 2) -> np.nda
     n, inner = len(rows[0][0]), as_pixels(rows[0][0][0]).shape[0]
     side = inner + 2 * gap
     lines = -(-n // columns)
-    canvas = np.ones((lines * (len(rows) * side + 2 * gap), columns * side, 3))
+    height = len(rows) * side + 2 * gap
+    canvas = np.ones((lines * height, columns * side, 3))
     for k in range(n):
         line, column = divmod(k, columns)
         for r, (images, frame) in enumerate(rows):
-            top, left = line * (len(rows) * side + 2 * gap) + r * side, column * side
-            colour = tuple(int(FRAMES[frame][i : i + 2], 16) / 255 for i in (1, 3, 5))
-            canvas[top : top + side, left : left + side] = colour
-            pixels = as_pixels(images[k])
-            canvas[top + gap : top + gap + inner, left + gap : left + gap + inner] = pixels
+            tile = canvas[line * height + r * side :, column * side :][:side, :side]
+            tile[:] = to_rgb(FRAMES[frame])
+            tile[gap:-gap, gap:-gap] = as_pixels(images[k])
     return canvas
 
 
 def plot_all(result: Result[Metrics], columns: int = 20) -> Figure:
     """Every training image (grey) under the candidate assigned to it (black), best first."""
     train, found, _ = matched(result, "x_train")
-    picture = mosaic(
-        [(shown(result, found), "black"), ((train + result.array("mean")).clamp(0, 1), "grey")],
-        min(columns, len(train)),
-    )
-    return _picture(picture)
+    truth = (train + result.array("mean")).clamp(0, 1)
+    return _picture(mosaic([(shown(result, found), "black"), (truth, "grey")], min(columns, len(train))))
 
 
 def plot_nulls(result: Result[Metrics], n: int = 7) -> Figure:
