@@ -188,11 +188,6 @@ def by_coins(successes: int, trials: int) -> float:
     return float(binomtest(successes, trials, alternative="greater").pvalue)
 
 
-def more_than_half(successes: int, trials: int) -> bool:
-    """Whether coins seldom do as well, in less than one case of twenty."""
-    return by_coins(successes, trials) < 0.05
-
-
 @dataclass(frozen=True)
 class Ratio:
     """Geometric mean over images, and its central 95 % by Student's t over images, honest for few of them, where a
