@@ -53,11 +53,11 @@ class PriorSizes:
     n_train: int
     side: int
     width: int
-    steps: int
-    weight_decay: float
-    separation: SeparationSettings
     denoiser: DenoiserSettings
-    attack: PriorSettings
+    steps: int = 600
+    weight_decay: float = 1e-3
+    separation: SeparationSettings = SeparationSettings()
+    attack: PriorSettings = PriorSettings()
 
 
 SIZES = {
@@ -66,34 +66,19 @@ SIZES = {
         side=16,
         width=64,
         steps=100,
-        weight_decay=1e-3,
         separation=SeparationSettings(first_rank=8, iterations=40),
         denoiser=DenoiserSettings(channels=8, steps=20, batch=16),
         attack=PriorSettings(orthogonal=3, free=7),
     ),
-    "laptop": PriorSizes(
-        n_train=60,
-        side=16,
-        width=200,
-        steps=600,
-        weight_decay=1e-3,
-        separation=SeparationSettings(),
-        denoiser=DenoiserSettings(steps=800, step_size=2e-3),
-        attack=PriorSettings(),
-    ),
+    "laptop": PriorSizes(n_train=60, side=16, width=200, denoiser=DenoiserSettings(steps=800, step_size=2e-3)),
     "paper": PriorSizes(
         n_train=500,
         side=32,
         width=1000,
-        steps=600,
-        weight_decay=1e-3,
-        separation=SeparationSettings(),
         denoiser=DenoiserSettings(steps=2500, bfloat16=True),
         attack=PriorSettings(orthogonal=15, free=45),
     ),
 }
-
-
 TAUS = (0.5, 1.0, 2.0, 3.0)
 TOP = (20, 50, 100)
 BLENDS = ("mixtures", "denoised", "others", "projected")  # nulls whose preference for training images is measured
@@ -113,12 +98,11 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
     theta_star = train_with_decay(network, images.train, images.y, theta, settings, kept).theta_star
     layer = FirstLayer.of(Weights(network, theta_star))
     sources = separate(layer, images.shape, sizes.separation, context.stream("separation.attack"))
-    checkpoint = context.checkpoints.at("denoiser")
-    prior = Prior.of(seen, sizes.denoiser, context.stream("separation.noise"), checkpoint)
-    basis, start, generator = sources.basis, sources.sources, context.stream("separation.order")
-    found = separate_with_prior(
-        basis, start, images.shape, prior, sizes.attack, generator, context.checkpoints.at("attack")
-    )
+    noise = context.stream("separation.noise")
+    prior = Prior.of(seen, sizes.denoiser, noise, context.checkpoints.at("denoiser"))
+    basis, generator = sources.basis, context.stream("separation.order")
+    kept = context.checkpoints.at("attack")
+    found = separate_with_prior(basis, sources.sources, images.shape, prior, sizes.attack, generator, kept)
     nulls = nulls_of(context, images, network, theta_star, 2 * len(basis), basis)
     nulls["denoised"] = denoised_mixtures(basis, images, prior, context.stream("kkt.noise"))
     nulls |= photographs(seen.flatten(1)[: 2 * len(basis)], basis)

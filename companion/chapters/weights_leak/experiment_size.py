@@ -41,11 +41,11 @@ class MapSizes:
 
     ns: tuple[int, ...]
     widths: tuple[int, ...]
-    attack: SeparationSettings
-    sides: tuple[int, ...]
     side_ns: tuple[int, ...]
-    photograph_sides: tuple[int, ...]
-    photograph_n: int
+    photograph_sides: tuple[int, ...] = (16, 32)
+    photograph_n: int = 100
+    sides: tuple[int, ...] = (16,)
+    attack: SeparationSettings = SeparationSettings()
     steps_per_image: int = 6
 
 
@@ -53,29 +53,16 @@ SIZES = {
     "smoke": MapSizes(
         ns=(10, 20),
         widths=(32, 64),
-        attack=SeparationSettings(first_rank=8, iterations=40),
-        sides=(16,),
         side_ns=(20,),
-        photograph_sides=(16, 32),
         photograph_n=20,
+        attack=SeparationSettings(first_rank=8, iterations=40),
     ),
-    "laptop": MapSizes(
-        ns=(20, 50, 100),
-        widths=(100, 400),
-        attack=SeparationSettings(),
-        sides=(16,),
-        side_ns=(50, 100),
-        photograph_sides=(16, 32),
-        photograph_n=100,
-    ),
+    "laptop": MapSizes(ns=(20, 50, 100), widths=(100, 400), side_ns=(50, 100)),
     "paper": MapSizes(
         ns=(20, 50, 100, 150, 200, 300, 500),
         widths=(100, 400, 1000),
-        attack=SeparationSettings(),
-        sides=(16,),
         side_ns=(20, 50, 100, 150, 200, 300),
         photograph_sides=(16, 32, 64, 96),
-        photograph_n=100,
     ),
 }
 
