@@ -67,14 +67,12 @@ class Victims:
     def of(pool: ImagePool, wanted: tuple[int, ...] = VICTIMS) -> Victims:
         """By CIFAR-10 train index; on other data as many training images."""
         exact = pool.name == "cifar10"
+        train = np.flatnonzero(pool.part == "train")
+        rows = train[np.linspace(0, len(train) - 1, len(wanted)).round().astype(int)]
         if exact:
             row_of = {int(i): row for row, i in enumerate(pool.index)}
-            rows = [row_of[i] for i in wanted]
-        else:
-            train = np.flatnonzero(pool.part == "train")
-            rows = [int(train[k]) for k in np.linspace(0, len(train) - 1, len(wanted)).round().astype(int)]
-        labels = torch.from_numpy(pool.labels[rows])
-        return Victims(inputs(pool, rows), labels, [int(pool.index[row]) for row in rows], exact)
+            rows = np.array([row_of[i] for i in wanted])
+        return Victims(inputs(pool, rows), torch.from_numpy(pool.labels[rows]), pool.index[rows].tolist(), exact)
 
     @staticmethod
     def of_all_classes(pool: ImagePool, count: int) -> Victims:
@@ -118,14 +116,18 @@ class Attacked:
         of the pool (10 000 in the paper), the victims not among them; on other data on its init images."""
         network = TABLE_1[name.removesuffix(PRE_TRAINED)]
         theta = network.init(torch.Generator().manual_seed(SEED))
-        if not name.endswith(PRE_TRAINED):
-            return Attacked(network, double(theta))
-        cifar = pool.name == "cifar10"
-        rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
-        x, labels = inputs(pool, rows).float(), torch.from_numpy(pool.labels[rows])
-        theta = pretrain(network, theta, x, labels, epochs, torch.Generator().manual_seed(SEED))
-        accuracy = (network(theta, x).argmax(1) == labels).float().mean().item()
-        return Attacked(network, double(theta), accuracy, len(rows))
+        accuracy, rows = math.nan, np.empty(0)
+        if name.endswith(PRE_TRAINED):
+            rows = rows_to_train_on(pool)
+            x, labels = inputs(pool, rows).float(), torch.from_numpy(pool.labels[rows])
+            theta = pretrain(network, theta, x, labels, epochs, torch.Generator().manual_seed(SEED))
+            accuracy = (network(theta, x).argmax(1) == labels).float().mean().item()
+        return Attacked(network, {key: tensor.double() for key, tensor in theta.items()}, accuracy, len(rows))
+
+
+def rows_to_train_on(pool: ImagePool) -> np.ndarray:
+    """Automobiles and birds; on other data the init images."""
+    return np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if pool.name == "cifar10" else pool.part == "init")
 
 
 def pretrain(
@@ -140,11 +142,6 @@ def pretrain(
             F.cross_entropy(network(leaves, x[rows]), labels[rows]).backward()
             adam.step()
     return {name: leaf.detach() for name, leaf in leaves.items()}
-
-
-def double(theta: Params) -> Params:
-    """θ in float64."""
-    return {name: tensor.double() for name, tensor in theta.items()}
 
 
 def pixels(x: Tensor) -> Tensor:

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import (
-    PRE_TRAINING_CLASSES,
     SEED,
     TABLE_1,
     Attacked,
@@ -21,6 +20,7 @@ from companion.chapters.leakage_common import (
     inputs,
     pixels,
     pretrain,
+    rows_to_train_on,
 )
 from companion.store.record import Record
 from recon.attacks.gauss_newton import RowSpace
@@ -256,8 +256,7 @@ def minimised(problem: HardConstraint, method: str, steps: int) -> Course:
 def trained(name: str, sizes: Sizes, context: Context) -> Record:
     """Norms of the gradients of three groups of images, before and after training."""
     network, pool = TABLE_1[name], context.pool
-    cifar = pool.name == "cifar10"
-    rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
+    rows = rows_to_train_on(pool)
     held_out = np.arange(len(rows)) % HELD_OUT == 0
     parts = {
         kind: (inputs(pool, rows[chosen]).float(), torch.from_numpy(pool.labels[rows[chosen]]))

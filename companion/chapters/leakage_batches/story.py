@@ -92,9 +92,8 @@ def plot_batches(result: Result[Metrics]) -> Figure:
 def plot_images(result: Result[Metrics]) -> Figure:
     """One batch: the images, their mean, and Gauss–Newton's."""
     truth = result.array("truth")
-    mean = truth.mean(0).expand(len(truth), -1)
-    found = [("their mean", mean), ("from the mean\ngradient", result.array("x_hat"))]
-    return beside_grey(truth, found, "images")
+    mean = ("their mean", truth.mean(0).expand(len(truth), -1))
+    return beside_grey(truth, [mean, ("from the mean\ngradient", result.array("x_hat"))], "images")
 
 
 @chart
@@ -117,9 +116,8 @@ def plot_counts(result: Result[Metrics]) -> Figure:
 def plot_separated(result: Result[Metrics]) -> Figure:
     """Images of two batches and what separation has of them, scaled by the bias."""
     sizes = [row.n for row in result.metrics.separated]
-    shown = dict.fromkeys((sizes[len(sizes) // 2], sizes[-1]))
     rows = []
-    for n in shown:
+    for n in dict.fromkeys((sizes[len(sizes) // 2], sizes[-1])):
         rows.append((f"images,\n{n} in all", result.array(f"separated truth {n}"), "grey"))
         rows.append(("unmixed", result.array(f"separated {n}"), "black"))
     return image_rows(rows)
