@@ -14,13 +14,13 @@ from companion.chapters.base import Context
 from companion.chapters.packing import packed, unpacked
 from companion.chapters.separation_common import counts, is_true
 from companion.chapters.weights_leak import story_recipes as figures
-from companion.chapters.weights_leak.attack import attacked, count_table, photograph_images
 from companion.chapters.weights_leak.experiment_recipes import CHANGES, KNOWN_FOR, Task, recipe_of, recipe_unit
 from companion.chapters.weights_leak.experiment_recipes import SIZES as RECIPE_SIZES
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
 from companion.chapters.weights_leak.experiment_recipes import compute as compute_recipes
 from companion.chapters.weights_leak.experiment_size import SIZES as MAP_SIZES
 from companion.chapters.weights_leak.experiment_size import Metrics as SizeMetrics
+from companion.chapters.weights_leak.experiment_size import attacked, count_table, photograph_images
 from companion.chapters.weights_leak.story_recipes import claims as recipe_claims
 from companion.chapters.weights_leak.story_size import claims as size_claims
 from companion.store.record import Record, record
@@ -106,7 +106,7 @@ def test_as_many_nulls_as_candidates(monkeypatch):
         asked.append(m)
         return real(w1, train, others, m, generator)
 
-    monkeypatch.setattr("companion.chapters.weights_leak.attack.null_candidates", watched)
+    monkeypatch.setattr("companion.chapters.weights_leak.experiment_size.null_candidates", watched)
     sets = bundle(normal(4, 30, seed=1), normal(4, 30, seed=2), normal(5, 30, seed=3), (30,))
     for m in (2, 11):
         count_table(normal(m, 30, seed=4), sets, normal(5, 30, seed=5), seeded())

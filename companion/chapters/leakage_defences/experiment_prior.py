@@ -10,8 +10,16 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import PRIOR, Victims, inputs, pixels
-from companion.chapters.leakage_defences.experiment import SMALL, AttackSizes, averaged, by_noise, privacy, released
-from companion.chapters.leakage_defences.map_estimate import GaussianPrior, map_estimate
+from companion.chapters.leakage_defences.experiment import (
+    SMALL,
+    AttackSizes,
+    GaussianPrior,
+    averaged,
+    by_noise,
+    map_estimate,
+    privacy,
+    released,
+)
 from companion.chapters.packing import packed
 from companion.store.record import Record
 from recon.images.pool import ImagePool

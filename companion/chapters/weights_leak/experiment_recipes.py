@@ -14,7 +14,7 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.packing import packed, unpacked
 from companion.chapters.separation_common import other_rows
-from companion.chapters.weights_leak.attack import attacked, photograph_images
+from companion.chapters.weights_leak.experiment_size import attacked, photograph_images
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, SeparationSettings, start_left
 from recon.images.bundle import Bundle
