@@ -91,9 +91,13 @@ class Victims:
         return Victims.of(pool, tuple(pool.index[np.resize(first, CLASSES)].tolist())[:count])
 
 
-def networks_in(table: Record) -> dict[str, Record]:
-    """The rows of networks of Table 1, by name."""
-    return {name: row for name, row in table.items() if name.removesuffix(PRE_TRAINED) in TABLE_1}
+class Networks(Record):
+    """Metrics with a row for every network of Table 1, beside others."""
+
+    @property
+    def networks(self) -> dict[str, Record]:
+        """Each by name."""
+        return {name: row for name, row in self.items() if name.removesuffix(PRE_TRAINED) in TABLE_1}
 
 
 def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:

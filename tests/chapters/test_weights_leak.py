@@ -246,8 +246,6 @@ def cell(name, erased, found, family="decay", known="unknown", null=2):
         start_left=-left,
         added=1.0,
         loss=0.1,
-        steps=9,
-        train_accuracy=1.0,
         test_accuracy=0.5,
     )
 

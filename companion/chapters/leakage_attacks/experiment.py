@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import SEED, TABLE_1, Attacked, Victims, networks_in, pixels
+from companion.chapters.leakage_common import SEED, TABLE_1, Attacked, Networks, Victims, pixels
 from companion.chapters.packing import packed, unpacked
 from companion.chapters.published import DIVERGED, PRE_TRAINED
 from companion.store.record import Record
@@ -32,7 +32,7 @@ from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
 
 
-class Metrics(Record):
+class Metrics(Networks):
     """networks: by name.
 
     networks: One network: methods by name, and its pre-training where it had one.
@@ -51,7 +51,7 @@ class Metrics(Record):
                 methods={method: found for method, found in row.items() if method != "pre_training"},
                 pre_training=row.get("pre_training"),
             )
-            for name, row in networks_in(self).items()
+            for name, row in super().networks.items()
         }
 
     def mse(self, name: str, method: str) -> float | None:

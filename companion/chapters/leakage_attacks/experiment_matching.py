@@ -11,7 +11,7 @@ import torch
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_attacks.experiment import CHOICES, TV, attack, shown
-from companion.chapters.leakage_common import LEAST, TABLE_1, Attacked, Ratio, Victims, networks_in, pixels
+from companion.chapters.leakage_common import LEAST, TABLE_1, Attacked, Networks, Ratio, Victims, pixels
 from companion.chapters.published import DIVERGED
 from companion.store.record import Record
 from recon.analysis.identifiability import determined
@@ -36,7 +36,7 @@ def missing(row: Record) -> int:
     return row.joint + row.unread
 
 
-class Metrics(Record):
+class Metrics(Networks):
     """networks: by name · index: of the images in CIFAR-10 · grey: error of a grey image, for each of them.
 
     networks: joint: rank of all layers together minus unknowns, at the first image · unread: entries of the image
@@ -44,11 +44,6 @@ class Metrics(Record):
     networks.methods: One attack on one network: mean squared error of each image, pixels in [0, 1], None where not
     finite.
     """
-
-    @property
-    def networks(self) -> dict[str, Record]:
-        """Each by name."""
-        return networks_in(self)
 
     @property
     def open(self) -> list[str]:

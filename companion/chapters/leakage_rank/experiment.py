@@ -10,7 +10,7 @@ import torch
 from scipy.stats import permutation_test, spearmanr
 
 from companion.chapters.base import Context, Outcome
-from companion.chapters.leakage_common import TABLE_1, Attacked, Victims, networks_in
+from companion.chapters.leakage_common import TABLE_1, Attacked, Networks, Victims
 from companion.chapters.published import DIVERGED, METHODS, PUBLISHED, PUBLISHED_RANK
 from companion.store.record import Record
 from recon.analysis.identifiability import numerical_rank, security_metric
@@ -28,7 +28,7 @@ OURS = "R-GAP, ours"
 WITHOUT = ", without CNN4 V2"
 
 
-class Metrics(Record):
+class Metrics(Networks):
     """networks: by name · spearman_with_published_psnr: rank correlation of c(M) with each method's published PSNR, and
     with `OURS`, with and `WITHOUT` CNN4 V2; None for fewer than three networks · chance: how often networks in
     random order have a correlation as large.
@@ -37,11 +37,6 @@ class Metrics(Record):
     generic_rd: by the formula in the layer's shape · unknowns: dim x_{i−1} · c: the security metric c(M) ·
     published_…: in Table 1.
     """
-
-    @property
-    def networks(self) -> dict[str, Record]:
-        """Each by name."""
-        return networks_in(self)
 
     def correlations(self) -> dict[str, float]:
         """Those that there are, in the order of Appendix E."""

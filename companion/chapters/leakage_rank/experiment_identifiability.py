@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import CERTAIN, FOUND, TABLE_1, Attacked, Victims, networks_in, pixels
+from companion.chapters.leakage_common import CERTAIN, FOUND, TABLE_1, Attacked, Networks, Victims, pixels
 from companion.store.record import Record
 from recon.analysis.identifiability import determined, security_metric
 from recon.attacks.gauss_newton import gauss_newton
@@ -18,7 +18,7 @@ from recon.attacks.rgap import generic_deficiencies, rgap
 from recon.released import Gradient
 
 
-class Metrics(Record):
+class Metrics(Networks):
     """networks: by name · n_images.
 
     networks: One network. c: the security metric, from the layers' shapes · joint_deficiency: rank of the joint
@@ -31,11 +31,6 @@ class Metrics(Record):
     networks.counterfactual: Another photograph, moved inside [0, 1] until it has the first victim's gradient.
     residual: as above · mse_to_victim, mse_to_start: of the result · start_mse: between the two photographs.
     """
-
-    @property
-    def networks(self) -> dict[str, Record]:
-        """Each by name."""
-        return networks_in(self)
 
 
 @dataclass(frozen=True, kw_only=True)

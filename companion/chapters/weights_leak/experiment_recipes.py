@@ -18,7 +18,7 @@ from companion.chapters.weights_leak.experiment_size import attacked, photograph
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, SeparationSettings, start_left
 from recon.images.bundle import Bundle
-from recon.training.recipes import Recipe, Trained, accuracy, early_stopping, first_weight, train
+from recon.training.recipes import Recipe, accuracy, early_stopping, first_weight, train
 
 SMALL = {"start": "small", "weight_decay": 0.0}
 SHORT = {**SMALL, "batch": None, "steps": 0.15}
@@ -90,8 +90,7 @@ class Metrics(Record):
     images, one-to-one · null: with held-out images · best_null: the largest of all that costs nothing · excess: matches
     minus best_null.
     cells: How a training ended. erased: Σ lr · decay / (1 − momentum), None where that is not defined · start_left: κ,
-    see `recon.attacks.separation.start_left` · added: ‖W1 − κ W1(0)‖ / ‖W1(0)‖, what training added · loss, steps,
-    train_accuracy: see `recon.training.recipes.Trained`.
+    see `recon.attacks.separation.start_left` · added: ‖W1 − κ W1(0)‖ / ‖W1(0)‖, what training added · loss: in the end.
     """
 
     def of(self, *families: str) -> list[Record]:
@@ -163,9 +162,11 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
         return packed([])
     if name.startswith("noise"):
         w1 = disturbed(w1, float(name.split()[1]), context.stream("separation.noise"))
-    about = {**ending(recipe, trained), "family": family, "cell": name, "n_train": len(task.y)}
+    left, added = displacement(trained.w1, trained.w1_init)
     with torch.no_grad():
         first_weight(trained.module).copy_(w1)  # as it is released
+    about = {"family": family, "cell": name, "n_train": len(task.y), "start_left": left, "added": added}
+    about |= {"erased": None if math.isnan(recipe.erased) else recipe.erased, "loss": trained.loss}
     about["test_accuracy"] = accuracy(trained.module, *test)
     rows = []
     for known in KNOWN if name in KNOWN_FOR else KNOWN[:1]:
@@ -224,19 +225,6 @@ def data_task(name: str, n: int, context: Context) -> Task:
     x, y = (x[order] - x[order[:n]].mean(0)).to(context.device), y[order]
     shape = (1, 8, 8) if name == "digits" else tuple(x.shape[1:])
     return Task(Bundle.of_tensors(x[:n], x[n:], x[n : 2 * n], shape), y[:n], y[n:])
-
-
-def ending(recipe: Recipe, trained: Trained) -> Record:
-    """How a training ended."""
-    left, added = displacement(trained.w1, trained.w1_init)
-    return Record(
-        erased=None if math.isnan(recipe.erased) else recipe.erased,
-        start_left=left,
-        added=added,
-        loss=trained.loss,
-        steps=trained.steps,
-        train_accuracy=trained.accuracy,
-    )
 
 
 def displacement(w1: Tensor, w1_init: Tensor) -> tuple[float, float]:
