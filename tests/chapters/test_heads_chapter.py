@@ -134,7 +134,7 @@ def test_a_power_law_has_its_exponent(runs):
         for each, share in told.items()
     ]
     metrics = Metrics(n_train=50, cells=[replace(cell, n_train=70, start="known"), *cells[::-1]])
-    assert [c.n_train for c in metrics.by_examples] == [50, 100, 200, 500]
+    assert [c.n_train for c in metrics.by_images()] == [50, 100, 200, 500]
     assert metrics.exponent("filter") == pytest.approx(-0.7)
     assert Metrics(n_train=50, cells=cells[:2]).exponent("filter") is None
 

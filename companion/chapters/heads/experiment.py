@@ -152,19 +152,18 @@ class Metrics(Record):
         wanted = {"start": start, **of}
         return next((c for c in self.cells if all(getattr(c, k) == v for k, v in wanted.items())), None)
 
-    @property
-    def by_examples(self) -> list[Record]:
-        """Heads that AdamW trained as it comes, the start unknown, that differ in their number of images alone."""
-        cells = [c for c in self.cells if (c.recipe, c.start) == (ADAMW, "unknown")]
-        alike = [c for c in cells if (c.backbone, c.width, c.classes) == (cells[0].backbone, cells[0].width, 10)]
+    def by_images(self, recipe: str = ADAMW, start: str = "unknown") -> list[Record]:
+        """The first head of a recipe and a start, and those that differ from it in their number of images alone."""
+        cells = [c for c in self.cells if (c.recipe, c.start) == (recipe, start)]
+        alike = [c for c in cells if all(c[key] == cells[0][key] for key in ("backbone", "width", "classes"))]
         return sorted(alike, key=lambda c: c.n_train)
 
     def exponent(self, score: str, least: int = 10) -> float | None:
-        """Slope of log(TPR − FPR) over the log of the images a class, at 1 % of false alarms, over `by_examples` from
+        """Slope of log(TPR − FPR) over the log of the images a class, at 1 % of false alarms, over `by_images` from
         `least` images a class on: below, nearly all members are told.  None for fewer than two heads.
 
         score: "filter", "span" or "margin".  Tobaben et al. (2024) find −½ for shadow models."""
-        cells = [c for c in self.by_examples if c.n_train >= least * c.classes]
+        cells = [c for c in self.by_images() if c.n_train >= least * c.classes]
         if len(cells) < 2:
             return None
         advantage = [max(getattr(c, score).tpr_at_1pct - 0.01, 1e-3) for c in cells]

@@ -134,19 +134,12 @@ def plot_front(result: Result[Metrics], n: int = 8) -> Figure:
     return image_rows([(label, result.array(key)[picked], frame) for label, key, frame in rows], titles)
 
 
-def by_images(metrics: Metrics) -> list[Record]:
-    """The cells that differ in their number of images alone."""
-    first = metrics.cells[0]
-    alike = (first.backbone, first.width, first.classes, first.recipe, first.start)
-    same = [c for c in metrics.cells if (c.backbone, c.width, c.classes, c.recipe, c.start) == alike]
-    return sorted(same, key=lambda c: c.n_train)
-
-
 @chart
 def plot_images(result: Result[Metrics]) -> Figure:
     """Left: share of the training features found, by their number, with FastICA's and the best null.  Right: members
     of AdamW's heads told at 1 % false alarms, by images a class, and the slope of shadow models."""
-    cells, told = by_images(result.metrics), result.metrics.by_examples
+    first = result.metrics.cells[0]
+    cells, told = result.metrics.by_images(first.recipe, first.start), result.metrics.by_images()
     n = [c.n_train for c in cells]
     figure, (ax, beside) = plt.subplots(1, 2, figsize=(PAGE, 3.2), width_ratios=(3, 2), layout="constrained")
     curves = {

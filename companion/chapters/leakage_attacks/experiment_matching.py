@@ -31,11 +31,6 @@ def typical(run: Record) -> float:
     return float(10 ** logs(run).mean())
 
 
-def missing(row: Record) -> int:
-    """joint, without the entries that are not read."""
-    return row.joint + row.unread
-
-
 class Metrics(Networks):
     """networks: by name · index: of the images in CIFAR-10 · grey: error of a grey image, for each of them.
 
@@ -48,7 +43,7 @@ class Metrics(Networks):
     @property
     def open(self) -> list[str]:
         """Networks whose gradient leaves something open that they read."""
-        return [name for name, row in self.networks.items() if missing(row) < 0]
+        return [name for name, row in self.networks.items() if row.joint + row.unread < 0]
 
     def ratio(self, method: str, other: str, names: list[str] | None = None) -> Ratio:
         """Error of one method over that of another: geometric mean over networks (by name, default all) and images."""
