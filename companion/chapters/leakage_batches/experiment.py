@@ -11,16 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import (
-    CERTAIN,
-    CLASSES,
-    SEED,
-    Attacked,
-    Victims,
-    count_found,
-    inputs,
-    pixels,
-)
+from companion.chapters.leakage_common import CERTAIN, CLASSES, SEED, Attacked, Victims, count_found, inputs, pixels
 from companion.chapters.packing import packed, unpacked
 from companion.chapters.tables import flat
 from companion.store.record import Record

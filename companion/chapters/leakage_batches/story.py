@@ -6,16 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from companion.chapters.leakage_batches.experiment import Metrics, Sizes
-from companion.chapters.pictures import (
-    PAGE,
-    REFERENCE,
-    SERIES,
-    beside_grey,
-    chart,
-    end_labels,
-    image_rows,
-    note,
-)
+from companion.chapters.pictures import PAGE, REFERENCE, SERIES, beside_grey, chart, end_labels, image_rows, note
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 from recon.scoring.nulls import clears

@@ -119,11 +119,7 @@ SIZES = {
         limit=2,
     ),
     "laptop": RecipeSizes(
-        n_train=100,
-        base=Recipe(),
-        attack=SeparationSettings(restarts=2),
-        families=("decay", "start"),
-        limit=2,
+        n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=("decay", "start"), limit=2
     ),
     "paper": RecipeSizes(n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=tuple(CHANGES)),
 }

@@ -30,7 +30,7 @@ def claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
             "finding" if max(shares) > 0.5 and shares[-1] < max(shares) / 2 else "not reproduced",
             value=max(shares),
             null_value=max(cell.best_null.ncc_07 / cell.n_train for cell in here),
-        ),
+        )
     ]
 
 
