@@ -105,16 +105,16 @@ def plot_photographs(result: Result[Metrics]) -> Figure:
     rows: list[tuple[str, list[Tensor | None], str]] = []
     titles: list[list[str]] = []
     for k in (k for k in STRIPS if k < len(truth)):
-        for key, words in (("blind", "knows single\npixels"), ("x_hat", "knows\nphotographs")):
+        null = f"null\n{(mean - truth[k]).square().mean().item():.3f}"
+        for key, words, left, right, ends in (
+            ("blind", "knows single\npixels", truth[k], None, ("sent", "")),
+            ("x_hat", "knows\nphotographs", None, mean, ("", null)),
+        ):
             found = [result.array(f"{key} {name} {z:g}")[k].clamp(0, 1) for z in steps]
-            first = not rows
-            rows.append(
-                (words, [truth[k] if key == "blind" else None, *found, mean if key == "x_hat" else None], "black")
-            )
             errors = [f"{(each - truth[k]).square().mean().item():.3f}" for each in found]
-            heads = [f"z = {z:g}\n{error}" for z, error in zip(steps, errors, strict=True)] if first else errors
-            end = f"null\n{(mean - truth[k]).square().mean().item():.3f}" if key == "x_hat" else ""
-            titles.append(["sent" if key == "blind" else "", *heads, end])
+            heads = errors if rows else [f"z = {z:g}\n{error}" for z, error in zip(steps, errors, strict=True)]
+            rows.append((words, [left, *found, right], "black"))
+            titles.append([ends[0], *heads, ends[1]])
     return image_rows(rows, titles)
 
 
