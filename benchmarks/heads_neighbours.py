@@ -27,8 +27,7 @@ from timing import write
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from companion.chapters.heads.experiment import Task, cosines
-from companion.chapters.heads.sizes import Cell
+from companion.chapters.heads.experiment import Cell, Task, cosines
 from recon.attacks.heads import matched_filter, sparsest
 from recon.attacks.separation import FirstLayer
 from recon.scoring.membership import auc, true_rate

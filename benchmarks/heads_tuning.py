@@ -19,7 +19,7 @@ import torch
 from timing import one_by_one, write
 
 from companion.chapters.base import Context
-from companion.chapters.heads.sizes import SIZES, Cell
+from companion.chapters.heads.experiment import SIZES, Cell
 from recon.attacks.heads import SparseSettings, matched_filter, sparsest
 from recon.attacks.separation import FirstLayer
 from recon.images.registry import load_pool

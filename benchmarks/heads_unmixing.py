@@ -22,8 +22,7 @@ from timing import write
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from companion.chapters.heads.experiment import cosines
-from companion.chapters.heads.sizes import Cell
+from companion.chapters.heads.experiment import Cell, cosines
 from companion.chapters.weights_leak.separation_prior import distinct, smoothed
 from recon.attacks.heads import Public, SparseSettings, span_of, sparsest
 from recon.attacks.separation import FirstLayer, orthogonalised

@@ -17,8 +17,7 @@ import numpy as np
 import torch
 from timing import write
 
-from companion.chapters.leakage_common import Attacked, Victims
-from companion.chapters.leakage_networks import SEED, TABLE_1
+from companion.chapters.leakage_common import SEED, TABLE_1, Attacked, Victims
 from recon.analysis.identifiability import determined
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv_authors, seeded_start

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from timing import seconds, side_by_side, write
 
-from companion.chapters.leakage_networks import SEED, TABLE_1
+from companion.chapters.leakage_common import SEED, TABLE_1
 from recon.analysis.identifiability import numerical_rank
 from recon.attacks.gradient_matching import PAPERS, GradientMatching, total_variation
 from recon.attacks.rgap import layer_by_layer, rgap, system_of, systems

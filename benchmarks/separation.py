@@ -18,8 +18,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context
 from companion.chapters.common import ReleasedNet, match_table, nulls_of, train_released
-from companion.chapters.separation.certainty import first_layer
-from companion.chapters.separation.experiment import fast_ica
+from companion.chapters.separation.experiment import fast_ica, first_layer
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.haim_recipe import TUNED_SCALE, recipe_attack
 from recon.attacks.reconstruct import Reconstruction, reconstruct

@@ -12,13 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from pydantic import TypeAdapter
 from timing import one_by_one, write
 
 from companion.chapters.base import Context
 from companion.chapters.common import train_released
-from companion.chapters.separation.certainty import first_layer
-from companion.chapters.separation_common import NCCCounts, counts
+from companion.chapters.separation.experiment import first_layer
+from companion.chapters.separation_common import counts
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.registry import load_pool
 from recon.store.checkpoints import Checkpoints
@@ -42,11 +41,6 @@ TRIED = {
 }
 
 
-def above(found: NCCCounts) -> dict[str, int]:
-    """The counts by the keys of a `result.json`."""
-    return TypeAdapter(NCCCounts).dump_python(found, by_alias=True)
-
-
 def main(ns: tuple[int, ...] = (100, 200)) -> None:
     torch.set_flush_denormal(True)
     rows: dict[str, dict] = {name: {"settings": asdict(replace(BASE, **change))} for name, change in TRIED.items()}
@@ -59,8 +53,8 @@ def main(ns: tuple[int, ...] = (100, 200)) -> None:
                 start = time.process_time()
                 found = separate(FirstLayer(w1), images.shape, replace(BASE, **change))
                 rows[name][f"n = {n}"] = {
-                    "train": above(counts(found.x_hat, images.train)),
-                    "held_out": above(counts(found.x_hat, images.held_out)),
+                    "train": dict(counts(found.x_hat, images.train)),
+                    "held_out": dict(counts(found.x_hat, images.held_out)),
                     "cpu_seconds": round(time.process_time() - start, 1),
                 }
     write({"tried": rows}, __file__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from companion.chapters.leakage_networks import SEED
+from companion.chapters.leakage_common import SEED
 from recon.attacks.batches import BatchSystem
 from recon.nets.conv import Conv, ConvNet, Params
 from recon.released import Gradient

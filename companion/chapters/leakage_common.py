@@ -1,4 +1,4 @@
-"""What the leakage chapters share: the victims' images, the networks under attack, and metrics with rows of networks.
+"""What the leakage chapters share: the networks of Table 1, the victims' images, metrics with rows of networks.
 
 Chen & Campbell attack two named images of CIFAR-10 with networks of one named seed.  To be compared with their
 numbers these stay what they are, whatever the run's seed: nothing here obeys it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -17,12 +18,12 @@ from scipy.stats import binomtest, rankdata
 from scipy.stats import t as student
 from torch import Tensor
 
-from companion.chapters.leakage_networks import EPOCHS, SEED, TABLE_1, pretrain
+from companion.chapters.base import Experiment
 from companion.chapters.published import PRE_TRAINED
 from companion.store.record import Record
 from recon.errors import ReconError
 from recon.images.pool import ImagePool
-from recon.nets.conv import ConvNet, Params
+from recon.nets.conv import Conv, ConvNet, Params
 
 VICTIMS = (1, 3)  # CIFAR-10 train indices of the paper's truck and deer
 CLASSES = 10
@@ -31,6 +32,23 @@ CERTAIN = 1e-8  # relative residual that counts as rounding
 LEAST = 1e-12  # errors below this are rounding
 PRIOR = 1 / 12  # variance of U(−½, ½), what is known of an entry without the gradient
 PRE_TRAINING_CLASSES = (1, 2)  # automobile, bird: what the paper trains the networks of two rows on
+BATCH, STEP_SIZE, EPOCHS = 64, 1e-3, 300  # §4: Adam with PyTorch's other defaults
+
+
+#: Table 1 of Chen & Campbell: Conv(kernel, channels, stride, padding)
+TABLE_1 = {
+    "CNN2 V1": ConvNet((Conv(3, 6),)),
+    "CNN2 V2": ConvNet((Conv(4, 6, 2),)),
+    "CNN3 V1": ConvNet((Conv(3, 6), Conv(4, 3, 2))),
+    "CNN3 V2": ConvNet((Conv(4, 6, 2), Conv(3, 3, 2))),
+    "CNN3 V3": ConvNet((Conv(3, 6), Conv(3, 9))),
+    "CNN3 V4": ConvNet((Conv(3, 1), Conv(3, 6))),
+    "CNN4 V1": ConvNet((Conv(3, 6), Conv(4, 5, 2), Conv(4, 3))),
+    "CNN4 V2": ConvNet((Conv(5, 16), Conv(5, 6, 2), Conv(5, 32, 1, 2))),
+}
+SEED = 10  # of the published networks, and of the starts of their attacks
+#: an experiment of part two: on the processor, with the images that these networks see
+gradient_experiment = partial(Experiment.of, on_gpu=False, shape=TABLE_1["CNN2 V1"].shape)
 
 
 @dataclass(frozen=True)
@@ -49,14 +67,12 @@ class Victims:
     def of(pool: ImagePool, wanted: tuple[int, ...] = VICTIMS) -> Victims:
         """By CIFAR-10 train index; on other data as many training images."""
         exact = pool.name == "cifar10"
+        train = np.flatnonzero(pool.part == "train")
+        rows = train[np.linspace(0, len(train) - 1, len(wanted)).round().astype(int)]
         if exact:
             row_of = {int(i): row for row, i in enumerate(pool.index)}
-            rows = [row_of[i] for i in wanted]
-        else:
-            train = np.flatnonzero(pool.part == "train")
-            rows = [int(train[k]) for k in np.linspace(0, len(train) - 1, len(wanted)).round().astype(int)]
-        labels = torch.from_numpy(pool.labels[rows])
-        return Victims(inputs(pool, rows), labels, [int(pool.index[row]) for row in rows], exact)
+            rows = np.array([row_of[i] for i in wanted])
+        return Victims(inputs(pool, rows), torch.from_numpy(pool.labels[rows]), pool.index[rows].tolist(), exact)
 
     @staticmethod
     def of_all_classes(pool: ImagePool, count: int) -> Victims:
@@ -75,9 +91,13 @@ class Victims:
         return Victims.of(pool, tuple(pool.index[np.resize(first, CLASSES)].tolist())[:count])
 
 
-def networks_in(table: Record) -> dict[str, Record]:
-    """The rows of networks of Table 1, by name."""
-    return {name: row for name, row in table.items() if name.removesuffix(PRE_TRAINED) in TABLE_1}
+class Networks(Record):
+    """Metrics with a row for every network of Table 1, beside others."""
+
+    @property
+    def networks(self) -> dict[str, Record]:
+        """Each by name."""
+        return {name: row for name, row in self.items() if name.removesuffix(PRE_TRAINED) in TABLE_1}
 
 
 def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:
@@ -100,19 +120,32 @@ class Attacked:
         of the pool (10 000 in the paper), the victims not among them; on other data on its init images."""
         network = TABLE_1[name.removesuffix(PRE_TRAINED)]
         theta = network.init(torch.Generator().manual_seed(SEED))
-        if not name.endswith(PRE_TRAINED):
-            return Attacked(network, double(theta))
-        cifar = pool.name == "cifar10"
-        rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
-        x, labels = inputs(pool, rows).float(), torch.from_numpy(pool.labels[rows])
-        theta = pretrain(network, theta, x, labels, epochs, torch.Generator().manual_seed(SEED))
-        accuracy = (network(theta, x).argmax(1) == labels).double().mean().item()
-        return Attacked(network, double(theta), accuracy, len(rows))
+        accuracy, rows = math.nan, np.empty(0)
+        if name.endswith(PRE_TRAINED):
+            rows = rows_to_train_on(pool)
+            x, labels = inputs(pool, rows).float(), torch.from_numpy(pool.labels[rows])
+            theta = pretrain(network, theta, x, labels, epochs, torch.Generator().manual_seed(SEED))
+            accuracy = (network(theta, x).argmax(1) == labels).float().mean().item()
+        return Attacked(network, {key: tensor.double() for key, tensor in theta.items()}, accuracy, len(rows))
 
 
-def double(theta: Params) -> Params:
-    """θ in float64."""
-    return {name: tensor.double() for name, tensor in theta.items()}
+def rows_to_train_on(pool: ImagePool) -> np.ndarray:
+    """Automobiles and birds; on other data the init images."""
+    return np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if pool.name == "cifar10" else pool.part == "init")
+
+
+def pretrain(
+    network: ConvNet, theta: Params, x: Tensor, labels: Tensor, epochs: int, generator: torch.Generator
+) -> Params:
+    """θ after `epochs` of Adam on the mean cross-entropy of images x (n, c, h, w), reshuffled every epoch."""
+    leaves = {name: tensor.clone().requires_grad_() for name, tensor in theta.items()}
+    adam = torch.optim.Adam(leaves.values(), lr=STEP_SIZE)
+    for _ in range(epochs):
+        for rows in torch.randperm(len(x), generator=generator).split(BATCH):
+            adam.zero_grad()
+            F.cross_entropy(network(leaves, x[rows]), labels[rows]).backward()
+            adam.step()
+    return {name: leaf.detach() for name, leaf in leaves.items()}
 
 
 def pixels(x: Tensor) -> Tensor:
@@ -148,17 +181,8 @@ def spearman(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
 
 
 def by_coins(successes: int, trials: int) -> float:
-    """How often as many coins or more show heads.
-
-    >>> by_coins(8, 8), by_coins(0, 8)
-    (0.00390625, 1.0)
-    """
+    """How often as many coins or more show heads."""
     return float(binomtest(successes, trials, alternative="greater").pvalue)
-
-
-def more_than_half(successes: int, trials: int) -> bool:
-    """Whether coins seldom do as well, in less than one case of twenty."""
-    return by_coins(successes, trials) < 0.05
 
 
 @dataclass(frozen=True)

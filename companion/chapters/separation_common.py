@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import astuple, dataclass
-from typing import Annotated
-
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from companion.chapters.base import Context
-from recon.attacks.separation import Separated
+from companion.store.record import Record
 from recon.images.partitions import centre
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.metrics import ncc
@@ -21,32 +16,10 @@ OTHERS = 3000
 THRESHOLDS = (0.6, 0.7, 0.8)
 
 
-@dataclass(frozen=True)
-class NCCCounts:
-    """How many images are above each of `THRESHOLDS`."""
-
-    ncc_06: Annotated[int, Field(alias="ncc_0.6")]
-    ncc_07: Annotated[int, Field(alias="ncc_0.7")]
-    ncc_08: Annotated[int, Field(alias="ncc_0.8")]
-
-
-def each(function: Callable[..., int], *parts: NCCCounts) -> NCCCounts:
-    """The function of the parts' counts, threshold by threshold.
-
-    >>> each(max, NCCCounts(3, 2, 1), NCCCounts(4, 0, 0))
-    NCCCounts(ncc_06=4, ncc_07=2, ncc_08=1)
-    """
-    return NCCCounts(*(function(*numbers) for numbers in zip(*map(astuple, parts), strict=True)))
-
-
-def above(scores: Tensor) -> NCCCounts:
-    """How many of the scores (n,) are above each of `THRESHOLDS`."""
-    return NCCCounts(*(int((scores > threshold).sum()) for threshold in THRESHOLDS))
-
-
-def counts(x_hat: Tensor, images: Tensor) -> NCCCounts:
-    """One-to-one matches of images (n, d) with candidates (m, d) above each of `THRESHOLDS`."""
-    return above(one_to_one(images, padded(x_hat, len(images))).score)
+def counts(x_hat: Tensor, images: Tensor) -> Record:
+    """One-to-one matches of images (n, d) with candidates (m, d) above each of `THRESHOLDS`: "ncc_0.6" and so on."""
+    score = one_to_one(images, padded(x_hat, len(images))).score
+    return Record({f"ncc_{threshold}": int((score > threshold).sum()) for threshold in THRESHOLDS})
 
 
 def other_rows(context: Context, used: Tensor) -> Tensor:
@@ -61,12 +34,12 @@ def others_of(context: Context, used: Tensor, mean: Tensor) -> Tensor:
     return centre(images.flatten(1).float() / 255, mean.cpu()).to(mean)
 
 
-def is_true(found: Separated, train: Tensor, others: Tensor) -> Tensor:
-    """(r,) bool: |NCC| above `TRUE_NCC` with a training image, and larger than with any of `others`.
+def is_true(sources: Tensor, train: Tensor, others: Tensor) -> Tensor:
+    """(r,) bool of (r, d): |NCC| above `TRUE_NCC` with a training image, and larger than with any of `others`.
 
     The sign is left out: mixtures do not hold it, and a negative is recognised as one.
     """
-    if not len(found.sources):
+    if not len(sources):
         return torch.zeros(0, dtype=torch.bool)
-    to_train, to_others = (ncc(found.sources, x).abs().amax(1) for x in (train, others))
+    to_train, to_others = (ncc(sources, x).abs().amax(1) for x in (train, others))
     return (to_train > TRUE_NCC) & (to_train > to_others)

@@ -10,7 +10,7 @@ import torch
 from scipy import sparse
 from small_networks import CONVS, LOSSY, SHAPE, SMALL, some_gradient, some_images, theta_of
 
-from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.leakage_common import TABLE_1
 from companion.chapters.published import PUBLISHED_RANK
 from recon.analysis.identifiability import (
     determined,

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from small_networks import some_images
 
-from companion.chapters.leakage_limits.residual import residual_network
+from companion.chapters.leakage_limits.experiment import Residual, residual_network
 from recon.attacks.batches import ModuleSystem, by_cosine, by_hopping
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet
@@ -19,7 +19,7 @@ IMAGES = some_images(ConvNet((Conv(3, 2),), shape=(3, 6, 6)), 12)
 
 
 def network(activation="tanh", pooled=False, channels=4):
-    return residual_network(channels, activation, pooled, IMAGES[2:], seed=10, classes=4)
+    return residual_network(Residual(channels, activation, pooled), IMAGES[2:], seed=10, classes=4)
 
 
 def posed(net, label):

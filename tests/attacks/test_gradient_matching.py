@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from small_networks import LOSSY, SMALL, STRIDED, some_gradient
 
-from companion.chapters.leakage_networks import SEED
+from companion.chapters.leakage_common import SEED
 from recon.attacks import gradient_matching
 from recon.attacks.gradient_matching import (
     GEIPINGS,

@@ -12,7 +12,7 @@ import torch
 from small_networks import SMALL, some_gradient
 from torch.nn.functional import normalize
 
-from companion.chapters.leakage_networks import SEED
+from companion.chapters.leakage_common import SEED
 from recon.attacks.bilevel import BilevelAttack
 from recon.attacks.decoreco import DecoReco, half_and_half
 from recon.attacks.gradient_matching import cosine_tv, dlg, hybrid, seeded_start

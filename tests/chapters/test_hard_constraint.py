@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_networks import LOSSY, SMALL, some_gradient
 
-from companion.chapters.leakage_appendix.hard_constraint import HardConstraint, by_lbfgs, by_trust_region
+from companion.chapters.leakage_appendix.experiment import LBFGS, TRUST_REGION, HardConstraint, minimised
 from recon.attacks.gradient_matching import GradientMatching
 from recon.attacks.rgap import layer_by_layer, system_of
 from recon.errors import ReconError
@@ -20,10 +20,10 @@ def problem():
     return HardConstraint.of(matching, next(layer_by_layer(gradient)))
 
 
-@pytest.mark.parametrize(("solver", "steps"), [(by_lbfgs, 12), (by_trust_region, 12)])
-def test_the_energy_falls_while_the_constraint_is_kept(solver, steps):
+@pytest.mark.parametrize("method", [LBFGS, TRUST_REGION])
+def test_the_energy_falls_while_the_constraint_is_kept(method, steps=12):
     posed = problem()
-    course = solver(posed, steps)
+    course = minimised(posed, method, steps)
     energy = torch.tensor([posed.value_and_grad(x)[0] for x in course.x])
     assert len(course.x) == len(course.seconds) == steps + 1 and torch.equal(course.x[0], posed.start)
     assert energy[-1] < 0.97 * energy[0]

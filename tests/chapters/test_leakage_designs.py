@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from companion.chapters.leakage_common import spearman
-from companion.chapters.leakage_designs.story import FEW, correlation
+from companion.chapters.leakage_rank.story_designs import FEW, correlation
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_networks import ONE, a_batch
 
-from companion.chapters.leakage_batches.local_steps import LocalSteps, scaled_by_bias
+from companion.chapters.leakage_batches.experiment import LocalSteps, scaled_by_bias
 from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import gauss_newton
 from recon.errors import ReconError

@@ -11,7 +11,7 @@ import torch
 from sklearn.covariance import LedoitWolf
 from small_networks import some_gradient
 
-from companion.chapters.leakage_defences.map_estimate import GaussianPrior, NoisySystem, map_estimate
+from companion.chapters.leakage_defences.experiment import GaussianPrior, NoisySystem, map_estimate
 from recon.attacks.batches import BatchSystem
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from small_networks import SMALL
 
-from companion.chapters.leakage_networks import SEED, pretrain
+from companion.chapters.leakage_common import SEED, pretrain
 
 
 def two_kinds(count: int = 40) -> tuple[torch.Tensor, torch.Tensor]:

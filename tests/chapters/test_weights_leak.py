@@ -12,25 +12,19 @@ import torch
 
 from companion.chapters.base import Context
 from companion.chapters.packing import packed, unpacked
-from companion.chapters.separation_common import NCCCounts, counts, is_true
+from companion.chapters.separation_common import counts, is_true
 from companion.chapters.weights_leak import story_recipes as figures
-from companion.chapters.weights_leak.attack import (
-    attacked,
-    count_table,
-    patch_table,
-)
-from companion.chapters.weights_leak.cells import CHANGES, KNOWN_FOR, cell_of, file_name, recipe_of
+from companion.chapters.weights_leak.experiment_recipes import CHANGES, KNOWN_FOR, Task, recipe_of, recipe_unit
 from companion.chapters.weights_leak.experiment_recipes import SIZES as RECIPE_SIZES
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
 from companion.chapters.weights_leak.experiment_recipes import compute as compute_recipes
-from companion.chapters.weights_leak.experiment_recipes import recipe_unit
 from companion.chapters.weights_leak.experiment_size import SIZES as MAP_SIZES
 from companion.chapters.weights_leak.experiment_size import Metrics as SizeMetrics
-from companion.chapters.weights_leak.images import Task, photograph_images
+from companion.chapters.weights_leak.experiment_size import attacked, count_table, photograph_images
 from companion.chapters.weights_leak.story_recipes import claims as recipe_claims
 from companion.chapters.weights_leak.story_size import claims as size_claims
 from companion.store.record import Record, record
-from recon.attacks.separation import FirstLayer, Separated, SeparationSettings
+from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
 from recon.images.photos import at_side, patches
 from recon.images.pool import ImagePool
@@ -61,13 +55,6 @@ def context(n=12, seed=0):
     index, y = np.arange(100, 100 + n), np.arange(n) % 2
     pool = ImagePool("toy", images, y, y, index, np.full(n, "train"), ("a", "b"))
     return Context(pool, torch.device("cpu"), seed, Path(), None)
-
-
-def found_at(sources, mixing=None):
-    """What `separate` would return, as far as its sources go."""
-    r = len(sources)
-    mixing = torch.zeros(3, r) if mixing is None else mixing
-    return Separated(torch.cat([sources, -sources]), mixing, sources, *torch.zeros(3, r), torch.zeros(1))
 
 
 # ---------------------------------------------------------------------------------------------------------- the counts
@@ -119,7 +106,7 @@ def test_as_many_nulls_as_candidates(monkeypatch):
         asked.append(m)
         return real(w1, train, others, m, generator)
 
-    monkeypatch.setattr("companion.chapters.weights_leak.attack.null_candidates", watched)
+    monkeypatch.setattr("companion.chapters.weights_leak.experiment_size.null_candidates", watched)
     sets = bundle(normal(4, 30, seed=1), normal(4, 30, seed=2), normal(5, 30, seed=3), (30,))
     for m in (2, 11):
         count_table(normal(m, 30, seed=4), sets, normal(5, 30, seed=5), seeded())
@@ -132,12 +119,14 @@ def test_an_attack_and_its_table():
     x = -uniform.sign() * torch.log1p(-2 * uniform.abs())
     sets = bundle(x[:6], x[6:12], x[12:], (600,))
     released = FirstLayer(normal(20, 6, seed=2) @ sets.train)
-    found, table = attacked(sets, released, context(), SeparationSettings(first_rank=None, restarts=2))
+    settings = SeparationSettings(first_rank=None, restarts=2)
+    table = attacked(sets, released, context(), settings)
+    found = separate(released, sets.shape, settings, context().stream("separation.attack"))
     assert table.rank == len(found.sources) == 6
     assert table.matches.ncc_08 == 6 and table.null.ncc_06 == 0
     expected = count_table(found.x_hat, sets, released.w1, context().stream("separation.nulls"))
     assert table == {"rank": 6, **record(expected)}
-    assert is_true(found, sets.train, sets.init).all()
+    assert is_true(found.sources, sets.train, sets.init).all()
 
 
 def test_of_a_known_start_only_the_difference_is_looked_at():
@@ -147,20 +136,8 @@ def test_of_a_known_start_only_the_difference_is_looked_at():
     sets = bundle(x[:6], x[6:12], x[12:], (600,))
     start = 10 * normal(20, 600, seed=3)
     added = torch.cat([6 * sets.train, normal(14, 6, seed=2) @ sets.train])
-    _, table = attacked(
-        sets, FirstLayer(added + start, start), context(), SeparationSettings(first_rank=None, restarts=2)
-    )
+    table = attacked(sets, FirstLayer(added + start, start), context(), SeparationSettings(first_rank=None, restarts=2))
     assert table.matches.ncc_08 == table.best_null.ncc_08 == 6
-
-
-def test_patch_table_is_symmetric():
-    train, held_out = normal(5, 75, seed=1), normal(5, 75, seed=2)
-    sets = bundle(train, held_out, held_out, (3, 5, 5))
-    sources = torch.cat([train[:3], -held_out[:2], normal(1, 75, seed=3)])
-    table = patch_table(found_at(sources), sets)
-    assert table.matches == NCCCounts(3, 3, 3)
-    assert table.null == table.best_null == NCCCounts(2, 2, 2)
-    assert table.excess == NCCCounts(1, 1, 1)
 
 
 # ----------------------------------------------------------------------------------------------- images and cells
@@ -180,14 +157,6 @@ def test_photographs_for_training_alternate_and_are_not_held_out():
     assert torch.allclose(at_side(larger, 32).flatten(1), sets.train, atol=1e-5)
 
 
-def test_file_names_and_back():
-    cells = [f"{family}/{name}" for family, names in CHANGES.items() for name in names]
-    stems = [file_name(cell) for cell in cells]
-    assert len(set(stems)) == len(cells) and all(set(stem) <= set("abcdefghijklmnopqrstuvwxyz-0123456789")
-                                                 for stem in stems)  # fmt: skip
-    assert ["/".join(cell_of(stem)) for stem in stems] == cells
-
-
 def test_every_cell_is_a_recipe():
     for family, names in CHANGES.items():
         for name, change in names.items():
@@ -199,12 +168,12 @@ def test_every_cell_is_a_recipe():
 def test_others_are_for_validation_first_and_then_for_testing():
     x = torch.arange(11.0)[:, None]
     task = Task(bundle(x, x, x, (1,)), torch.tensor([0, 3, 1]), torch.arange(11))
-    (first, first_y), (rest, rest_y) = task.validation, task.test
+    (first, first_y), (rest, rest_y) = task.others
     assert first_y.tolist() == first[:, 0].tolist() == [0, 1, 2, 3, 4]
     assert rest_y.tolist() == rest[:, 0].tolist() == [5, 6, 7, 8, 9, 10]
     assert task.classes == 4 and replace(task, y=torch.zeros(3)).classes == 2
     many = torch.zeros(2000, 1)
-    assert len(Task(bundle(x, x, many, (1,)), x, torch.zeros(2000)).validation[0]) == 500
+    assert len(Task(bundle(x, x, many, (1,)), x, torch.zeros(2000)).others[0][0]) == 500
 
 
 def test_packed_and_back():
@@ -221,7 +190,7 @@ def test_packed_and_back():
 
 
 def ncc_row(n):
-    return NCCCounts(n, n, n)
+    return Record({"ncc_0.6": n, "ncc_0.7": n, "ncc_0.8": n})
 
 
 def table_of(found, null=2, excess=None):
@@ -277,8 +246,6 @@ def cell(name, erased, found, family="decay", known="unknown", null=2):
         start_left=-left,
         added=1.0,
         loss=0.1,
-        steps=9,
-        train_accuracy=1.0,
         test_accuracy=0.5,
     )
 
@@ -361,13 +328,12 @@ def test_a_known_start_is_enough_or_not(metrics, expected):
 # --------------------------------------------------------------------------------------------- a training that diverges
 
 
-@pytest.mark.parametrize("family, name", [("decay", "SGD, decay 0"), ("convolution", "first layer convolutional")])
-def test_a_network_that_diverged_is_not_attacked(family, name, monkeypatch):
+def test_a_network_that_diverged_is_not_attacked(monkeypatch):
     sizes = replace(RECIPE_SIZES["smoke"], base=Recipe(width=16, steps=20))
     photos = Context(load_pool("photos"), torch.device("cpu"), 0, Path(), None)
-    assert unpacked(recipe_unit(sizes, photos, file_name(f"{family}/{name}")))
-    monkeypatch.setitem(CHANGES[family], name, {"lr": 1e30})
-    assert unpacked(recipe_unit(sizes, photos, file_name(f"{family}/{name}"))) == []
+    assert unpacked(recipe_unit(sizes, photos, "decay-0"))
+    monkeypatch.setitem(CHANGES["decay"], "SGD, decay 0", {"lr": 1e30})
+    assert unpacked(recipe_unit(sizes, photos, "decay-0")) == []
 
 
 def test_a_cell_that_diverged_does_not_end_the_sweep():

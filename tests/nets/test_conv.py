@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from small_networks import CONVS, SHAPE, SMALL, STRIDED, some_images, theta_of
 from torch import nn
 
-from companion.chapters.leakage_networks import SEED, TABLE_1
+from companion.chapters.leakage_common import SEED, TABLE_1
 from recon.errors import ReconError
 from recon.nets.conv import Activation, Conv, ConvNet, cross_entropy_direction
 

@@ -13,10 +13,8 @@ from companion.chapters.decoreco_adversary.guess import dealt, guess
 from companion.chapters.elements import bytes_of, element
 from companion.chapters.landscape.landing import KINDS, landing
 from companion.chapters.landscape.walk import walk_html
-from companion.chapters.leakage_rank.drawing import drawing
-from companion.chapters.separation.proof import proof
-from companion.chapters.separation.threshold import threshold
-from companion.chapters.separation.unmixing import unmixing
+from companion.chapters.leakage_rank.story import drawing
+from companion.chapters.separation.elements import proof, threshold, unmixing
 
 pytestmark = pytest.mark.slow  # a browser opens each
 PHONE = {"width": 375, "height": 800}

@@ -13,7 +13,7 @@ import pytest
 from companion.chapters import ROOT, kept, load
 from companion.chapters.leakage_attacks.story import drawn_networks
 from companion.chapters.leakage_attacks.story_matching import classes_network
-from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.leakage_common import TABLE_1
 from companion.chapters.published import PRE_TRAINED
 
 PAGES = ("10-leakage-rank", "11-leakage-attacks", "c-gradients")

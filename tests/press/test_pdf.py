@@ -10,7 +10,7 @@ import unicodedata
 import pytest
 from PIL import Image
 
-from companion.chapters.leakage_rank.drawing import drawing
+from companion.chapters.leakage_rank.story import drawing
 from companion.press import pdf
 from recon.errors import ReconError
 

@@ -2,12 +2,10 @@
 
 from companion.chapters.base import Experiment
 from companion.chapters.heads import experiment, story
-from companion.chapters.heads.sizes import SIZES
 
 HEADS = Experiment.of(
     experiment,
     story,
-    sizes=SIZES,
     name="heads",
     chapter="09-heads",
     summary="heads on frozen ImageNet backbones: training features in a second, members by the span",

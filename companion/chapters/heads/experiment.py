@@ -5,28 +5,125 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 from sklearn.decomposition import FastICA
+from sklearn.linear_model import Ridge
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.nn.utils.fusion import fuse_linear_bn_eval
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.heads.given import pictures, similarity
-from companion.chapters.heads.sizes import RECIPES, SGD, Cell, Sizes
 from companion.chapters.packing import packed, unpacked
 from companion.store.record import Record
-from recon.attacks.heads import Public, matched_filter, span_test, sparsest, uncentred
+from recon.attacks.heads import Public, SparseSettings, matched_filter, span_test, sparsest, uncentred
 from recon.attacks.separation import FirstLayer
+from recon.errors import ReconError
 from recon.images.features import backbone, features
 from recon.images.partitions import partition
 from recon.optim.rng import named
 from recon.optim.spectrum import right_singular, signal_rank
 from recon.scoring.roc import auc, true_rate
 from recon.training.recipes import Recipe, Trained, accuracy, build, early_stopping, train
+
+TRUE = 0.8  # a candidate is true above this cosine with a training feature
+RIDGE = 5.0  # for each public image; the best of three on other images (benchmarks/heads_decoders.py)
+SGD, ADAMW = "SGD, decay 5e-3", "AdamW, default"
+#: the best of fifteen pairs of step size and number of steps, on other images
+PRIVATE = {"batch": None, "momentum": 0.0, "weight_decay": 0.0, "epochs": 0.2}
+#: recipe -> what it changes in the base recipe, in steps of an epoch where it says "epochs"
+RECIPES: dict[str, dict[str, Any]] = {
+    SGD: {},
+    "SGD, decay 5e-4": {"weight_decay": 5e-4},
+    "SGD, no decay": {"weight_decay": 0.0},
+    "Adam, decay 1e-3": {"optimiser": "adam", "lr": 1e-3, "weight_decay": 1e-3, "epochs": 0.6},
+    ADAMW: {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 1e-2, "epochs": 0.3},
+    "dropout 0.5": {"dropout": 0.5},
+    **{name: {} for name in ("batch norm", "standardised features", "flips and shifts", "early stopping")},
+    **{name: {} for name in ("linear head", "8-bit weights", "half of the weights pruned")},
+    "average of five checkpoints": {},
+    **{f"noise {size} on the weights": {} for size in ("0.1", "0.3", "1")},
+    **{f"DP-SGD, ε = {epsilon:g}": {**PRIVATE, "epsilon": epsilon} for epsilon in (8.0, 3.0, 1.0)},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One head: n training images, hidden units, classes, backbone, a recipe of `RECIPES`, and what is known of the
+    start in the attacks on it.  ReconError for fewer hidden units than images."""
+
+    n: int = 100
+    width: int = 512
+    classes: int = 10
+    backbone: str = "lite0"
+    recipe: str = SGD
+    starts: tuple[str, ...] = ("unknown",)
+
+    def __post_init__(self) -> None:
+        if self.n > self.width and self.recipe != "linear head":
+            raise ReconError(f"a first layer of {self.width} rows cannot hold the span of {self.n} images' features")
+
+    @property
+    def name(self) -> str:
+        """For people and checkpoints."""
+        return f"{self.backbone}, n = {self.n}, h = {self.width}, {self.classes} classes, {self.recipe}"
+
+
+BASE = Recipe(depth=2, lr=0.05, momentum=0.9, batch=25, weight_decay=5e-3, cosine=False, classes=10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """n_train: images of the first cell · side: of the images that the backbone is given · public, others: images, at
+    most · base: the recipe, for `epochs` passes over the images."""
+
+    n_train: int
+    cells: tuple[Cell, ...]
+    side: int = 128
+    public: int = 2034
+    others: int = 2034
+    epochs: int = 1000
+    base: Recipe = BASE
+    attack: SparseSettings = SparseSettings()
+
+
+THREE = ("unknown", "known", "known up to 10 %")
+PAPER = (
+    *(Cell(n=n) for n in (100, 20, 50, 200, 300, 500)),
+    Cell(n=500, width=1024),
+    *(Cell(width=width) for width in (128, 256, 1024)),
+    *(Cell(backbone=name) for name in ("lite1", "lite2")),
+    Cell(classes=2),
+    Cell(recipe="SGD, decay 5e-4", starts=THREE),
+    Cell(recipe="SGD, decay 5e-4", classes=2, starts=THREE),
+    Cell(n=300, recipe="SGD, decay 5e-4", starts=("known",)),
+    *(Cell(recipe=name, starts=THREE) for name in ("SGD, no decay", "Adam, decay 1e-3", ADAMW)),
+    *(Cell(n=n, recipe=ADAMW) for n in (20, 50, 200, 300, 500)),
+    *(Cell(recipe=name) for name in list(RECIPES)[5:]),
+)
+
+SIZES = {
+    "smoke": Sizes(
+        n_train=20,
+        cells=(
+            Cell(n=20, width=64, recipe="SGD, decay 5e-4", starts=("known",)),
+            *(Cell(n=20, width=64, recipe=name) for name in (SGD, ADAMW, "8-bit weights")),
+        ),
+        side=64,
+        public=100,
+        others=60,
+        epochs=100,
+        base=replace(BASE, batch=10, weight_decay=1e-2),
+        attack=SparseSettings(anchors=50, rounds=2),
+    ),
+    "laptop": Sizes(
+        n_train=100, cells=(Cell(), *(Cell(recipe=each, starts=THREE[:2]) for each in ("SGD, decay 5e-4", ADAMW)))
+    ),
+    "paper": Sizes(n_train=100, cells=PAPER),
+}
 
 
 def best_null(cell: Record) -> Record:
@@ -55,28 +152,23 @@ class Metrics(Record):
         wanted = {"start": start, **of}
         return next((c for c in self.cells if all(getattr(c, k) == v for k, v in wanted.items())), None)
 
-    @property
-    def by_examples(self) -> list[Record]:
-        """Heads that AdamW trained as it comes, the start unknown, that differ in their number of images alone."""
-        cells = [c for c in self.cells if (c.recipe, c.start) == ("AdamW, default", "unknown")]
-        alike = [c for c in cells if (c.backbone, c.width, c.classes) == (cells[0].backbone, cells[0].width, 10)]
+    def by_images(self, recipe: str = ADAMW, start: str = "unknown") -> list[Record]:
+        """The first head of a recipe and a start, and those that differ from it in their number of images alone."""
+        cells = [c for c in self.cells if (c.recipe, c.start) == (recipe, start)]
+        alike = [c for c in cells if all(c[key] == cells[0][key] for key in ("backbone", "width", "classes"))]
         return sorted(alike, key=lambda c: c.n_train)
 
     def exponent(self, score: str, least: int = 10) -> float | None:
-        """Slope of log(TPR − FPR) over the log of the images a class, at 1 % of false alarms, over `by_examples` from
+        """Slope of log(TPR − FPR) over the log of the images a class, at 1 % of false alarms, over `by_images` from
         `least` images a class on: below, nearly all members are told.  None for fewer than two heads.
 
         score: "filter", "span" or "margin".  Tobaben et al. (2024) find −½ for shadow models."""
-        cells = [c for c in self.by_examples if c.n_train >= least * c.classes]
+        cells = [c for c in self.by_images() if c.n_train >= least * c.classes]
         if len(cells) < 2:
             return None
         advantage = [max(getattr(c, score).tpr_at_1pct - 0.01, 1e-3) for c in cells]
         each = [c.n_train / c.classes for c in cells]
         return float(np.polyfit(np.log(each), np.log(advantage), 1)[0])
-
-
-TRUE = 0.8  # a candidate is true above this cosine with a training feature
-VIEWS = 4  # of each image: as it is, flipped, shifted, both
 
 
 @dataclass(frozen=True)
@@ -102,20 +194,17 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     found = context.sweep(partial(_unit, sizes, context), names, label="heads")
     cells = [cell for name in names for cell in unpacked(found[name])]
     task, first = _task(sizes, context, sizes.cells[0]), found[names[0]]
-    metrics = Metrics(n_train=len(task.train), cells=cells)
     arrays = {
-        "w1": first["w1"],
+        **{name: first[name] for name in ("w1", "x_hat", "zeros")},
         "features_train": task.train,
         "features_heldout": task.others,
         "public_mean": task.public.mean,
         "public_std": task.public.scale,
-        "x_hat": first["x_hat"],
-        "zeros": first["zeros"],
         "train_index": task.train_index,
         "heldout_index": task.other_index,
         **pictures(first["x_hat"], task.train, task.pixels["train"], task.public, task.pixels["public"]),
     }
-    return Outcome(metrics, arrays)
+    return Outcome(Metrics(n_train=len(task.train), cells=cells), arrays)
 
 
 def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
@@ -123,13 +212,8 @@ def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
     cell = sizes.cells[int(name.removeprefix("cell-"))]
     task = _task(sizes, context, cell)
     released = _head(sizes, context, cell, task)
-    rows: list[Record] = []
-    kept: Tensors = {}
-    for start in cell.starts:
-        row, found = _attacked(sizes, context, cell, task, released, start)
-        rows.append(row)
-        kept = kept or found
-    return {**packed(rows), **kept}
+    rows, kept = zip(*(_attacked(sizes, context, cell, task, released, start) for start in cell.starts), strict=True)
+    return {**packed(rows), **kept[0]}
 
 
 def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
@@ -140,7 +224,7 @@ def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
     others = np.flatnonzero((pool.part == "held_out") & free)[: sizes.others]
     images = {"train": data.x, "public": pool.pixels(public), "others": pool.pixels(others)}
     seen = {name: features(x, of) for name, x in images.items()}
-    views = [seen["train"], *(features(x, of) for x in _views(data.x)[1:])] if cell.recipe == "flips and shifts" else []
+    views = [features(x, of) for x in _views(data.x)] if cell.recipe == "flips and shifts" else [seen["train"]]
     two = cell.classes == 2
 
     def labels(rows: np.ndarray) -> Tensor:
@@ -148,8 +232,8 @@ def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
 
     return Task(
         train=seen["train"],
-        trained=torch.cat(views) if views else seen["train"],
-        labels=(data.y.long() if two else data.labels).repeat(max(1, len(views))),
+        trained=torch.cat(views),
+        labels=(data.y.long() if two else data.labels).repeat(len(views)),
         public=Public(seen["public"]),
         public_labels=labels(public),
         others=seen["others"],
@@ -184,8 +268,7 @@ def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Trained:
     x = (x - mean) / std if standardised else x
     half = len(task.others) // 2
     stop = early_stopping(task.others[:half], task.other_labels[:half]) if cell.recipe == "early stopping" else None
-    outputs = 1 if cell.classes == 2 else cell.classes
-    module = _linear(x.shape[1], outputs, generator) if linear else build(recipe, x.shape[1], generator)
+    module = _linear(x.shape[1], cell.classes, generator) if linear else build(recipe, x.shape[1], generator)
     if cell.recipe == "batch norm":
         module.insert(1, nn.BatchNorm1d(cell.width))
     trained = train(recipe, x, task.labels, generator, stop=stop, module=module)
@@ -208,8 +291,8 @@ def _standard(x: Tensor) -> tuple[Tensor, Tensor]:
     return x.mean(0), torch.where(std > 1e-3, std, 1.0)
 
 
-def _linear(d: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
-    layer = nn.utils.skip_init(nn.Linear, d, outputs)
+def _linear(d: int, classes: int, generator: torch.Generator) -> nn.Sequential:
+    layer = nn.utils.skip_init(nn.Linear, d, 1 if classes == 2 else classes)
     for parameter in layer.parameters():
         nn.init.uniform_(parameter, -1 / d**0.5, 1 / d**0.5, generator=generator)
     return nn.Sequential(layer)
@@ -270,6 +353,7 @@ def _attacked(
     assert isinstance(first, nn.Linear)
     w = first.weight.detach() if known is None else update
     others = task.others
+    some = others[torch.randperm(len(others), generator=generator)[: len(task.train)]]
     ica = _fast_ica(found.basis, public, context.seed) if cell.recipe == SGD else None
     row = Record(
         backbone=cell.backbone,
@@ -281,7 +365,7 @@ def _attacked(
         test_accuracy=accuracy(released.module, others, task.other_labels),
         rank=rank,
         matches=cosines(found.x_hat, task.train, public),
-        null=cosines(found.x_hat, others[torch.randperm(len(others), generator=generator)[: len(task.train)]], public),
+        null=cosines(found.x_hat, some, public),
         span_null=cosines(mixtures, task.train, public),
         public_null=cosines(public.features, task.train, public),
         projected_null=cosines(projected, task.train, public),
@@ -337,6 +421,11 @@ def _fast_ica(basis: Tensor, public: Public, seed: int) -> Tensor:
 
 
 # ------------------------------------------------------------------------------------------------------ scoring
+def similarity(x_hat: Tensor, images: Tensor, public: Public) -> Tensor:
+    """Cosines (m, n) of features (m, d) and (n, d), less the public mean and in units of the public deviation."""
+    return normalize(public.standardised(x_hat), dim=1) @ normalize(public.standardised(images), dim=1).mT
+
+
 def cosines(x_hat: Tensor, images: Tensor, public: Public) -> Record:
     """One-to-one matches of images (n, d) with candidates (m, d)."""
     scores = similarity(x_hat, images, public).numpy()
@@ -346,8 +435,35 @@ def cosines(x_hat: Tensor, images: Tensor, public: Public) -> Record:
 
 
 def told(score: Tensor, member: np.ndarray) -> Record:
-    """`Told` of scores (k,)."""
+    """`cells.span` of `Metrics`, of scores (k,)."""
     s = score.double().numpy()
-    return Record(
-        auc=auc(s, member), tpr_at_1pct=true_rate(s, member, 0.01), **{"tpr_at_0.1pct": true_rate(s, member, 0.001)}
-    )
+    rates = {f"tpr_at_{100 * alarms:g}pct": true_rate(s, member, alarms) for alarms in (0.01, 0.001)}
+    return Record(auc=auc(s, member), **rates)
+
+
+def assigned(x_hat: Tensor, images: Tensor, public: Public) -> Tensor:
+    """The candidates (n, d) that images (n, d) match one to one; where there are too few, again the first one."""
+    rows, columns = linear_sum_assignment(similarity(x_hat, images, public).numpy(), maximize=True)
+    order = torch.zeros(len(images), dtype=torch.int64)
+    order[torch.from_numpy(columns)] = torch.from_numpy(rows)
+    return x_hat[order]
+
+
+def pictures(x_hat: Tensor, train: Tensor, pixels: Tensor, public: Public, public_pixels: Tensor) -> dict[str, Tensor]:
+    """Of training features (n, d) and their pixels (n, C·H·W): the candidates (m, d) that they match, decoded by ridge
+    regression on public images, the true features decoded (the ceiling), the public image whose feature is nearest to
+    the candidate; and the cosines of the matches (n,)."""
+    x = public.standardised(public.features)
+    model = Ridge(alpha=RIDGE * len(x)).fit(x.numpy(), public_pixels.numpy())
+
+    def decoded(features: Tensor) -> Tensor:
+        return torch.from_numpy(model.predict(public.standardised(features).numpy())).float().clamp(0, 1)
+
+    found = assigned(x_hat, train, public)
+    return {
+        "x_train": pixels,
+        "decoded": decoded(found),
+        "ceiling": decoded(train),
+        "nearest_public": public_pixels[similarity(found, public.features, public).argmax(1)],
+        "matched": similarity(found, train, public).diagonal(),
+    }

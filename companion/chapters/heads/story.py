@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
+from torch.nn.functional import normalize
 
-from companion.chapters.heads.experiment import Metrics, best_null
-from companion.chapters.heads.sizes import SGD, Sizes
+from companion.chapters.heads.experiment import SGD, TRUE, Metrics, Sizes, best_null
 from companion.chapters.pictures import (
     FREE,
     HELD_OUT,
@@ -40,11 +40,8 @@ HABITS = (
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     """What the chapter says; of the first cell, and of what else was run."""
     default = metrics.at(recipe="AdamW, default", n_train=sizes.n_train)
-    same = [
-        c
-        for c in metrics.cells
-        if (c.recipe, c.width) == (SGD, metrics.cells[0].width) and 3 * c.n_train <= c.width * 2
-    ]
+    width = metrics.cells[0].width
+    same = [c for c in metrics.cells if (c.recipe, c.width) == (SGD, width) and 3 * c.n_train <= 2 * width]
     found = [_unmixed(max(same, key=lambda c: c.n_train)), _certified(metrics)]
     found += [_members(default)] if default else []
     habits = [cell for cell in metrics.cells if cell.recipe in HABITS]
@@ -137,19 +134,12 @@ def plot_front(result: Result[Metrics], n: int = 8) -> Figure:
     return image_rows([(label, result.array(key)[picked], frame) for label, key, frame in rows], titles)
 
 
-def by_images(metrics: Metrics) -> list[Record]:
-    """The cells that differ in their number of images alone."""
-    first = metrics.cells[0]
-    alike = (first.backbone, first.width, first.classes, first.recipe, first.start)
-    same = [c for c in metrics.cells if (c.backbone, c.width, c.classes, c.recipe, c.start) == alike]
-    return sorted(same, key=lambda c: c.n_train)
-
-
 @chart
 def plot_images(result: Result[Metrics]) -> Figure:
     """Left: share of the training features found, by their number, with FastICA's and the best null.  Right: members
     of AdamW's heads told at 1 % false alarms, by images a class, and the slope of shadow models."""
-    cells, told = by_images(result.metrics), result.metrics.by_examples
+    first = result.metrics.cells[0]
+    cells, told = result.metrics.by_images(first.recipe, first.start), result.metrics.by_images()
     n = [c.n_train for c in cells]
     figure, (ax, beside) = plt.subplots(1, 2, figsize=(PAGE, 3.2), width_ratios=(3, 2), layout="constrained")
     curves = {
@@ -180,12 +170,12 @@ def plot_images(result: Result[Metrics]) -> Figure:
 
 
 @chart
-def plot_zeros(result: Result[Metrics], true: float = 0.8) -> Figure:
+def plot_zeros(result: Result[Metrics]) -> Figure:
     """Zeros of every candidate of the first cell, those near a training feature apart; what chance gives."""
     zeros, x_hat = result.array("zeros"), result.array("x_hat")
     mean, std = result.array("public_mean"), result.array("public_std")
-    unit = [torch.nn.functional.normalize((x - mean) / std, dim=1) for x in (x_hat, result.array("features_train"))]
-    near = (unit[0] @ unit[1].mT).amax(1) > true
+    unit = [normalize((x - mean) / std, dim=1) for x in (x_hat, result.array("features_train"))]
+    near = (unit[0] @ unit[1].mT).amax(1) > TRUE
     figure, ax = plt.subplots(figsize=(PAGE, 2.6))
     bins = torch.linspace(0, float(zeros.max()) + 1, 40).tolist()
     ax.hist([zeros[near].numpy(), zeros[~near].numpy()], bins=bins, stacked=True, color=[TRAIN, HELD_OUT])
@@ -230,9 +220,4 @@ def plot_recipes(result: Result[Metrics]) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
-    "front": plot_front,
-    "images": plot_images,
-    "zeros": plot_zeros,
-    "recipes": plot_recipes,
-}
+FIGURES = {"front": plot_front, "images": plot_images, "zeros": plot_zeros, "recipes": plot_recipes}

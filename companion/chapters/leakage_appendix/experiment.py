@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_appendix.hard_constraint import Course, HardConstraint, by_lbfgs, by_trust_region
-from companion.chapters.leakage_common import PRE_TRAINING_CLASSES, Attacked, Victims, inputs, pixels
-from companion.chapters.leakage_networks import SEED, TABLE_1, pretrain
+from companion.chapters.leakage_common import (
+    SEED,
+    TABLE_1,
+    Attacked,
+    Victims,
+    inputs,
+    pixels,
+    pretrain,
+    rows_to_train_on,
+)
 from companion.store.record import Record
+from recon.attacks.gauss_newton import RowSpace
 from recon.attacks.gradient_matching import HYBRID, GradientMatching, hybrid
-from recon.attacks.rgap import layer_by_layer, logit_gradients, rgap
-from recon.nets.conv import Params
+from recon.attacks.rgap import LayerSystem, layer_by_layer, logit_gradients, rgap, system_of
+from recon.errors import ReconError
+from recon.nets.conv import ConvNet, Params
 from recon.released import Gradient
 from recon.scoring.metrics import mse
 
@@ -72,22 +83,13 @@ class Sizes:
 
 SIZES = {
     "smoke": Sizes(
-        without_bias=("CNN3 V4",),
-        constrained="CNN2 V2",
-        share=0.001,
-        lbfgs=4,
-        trust_region=2,
-        trained=("CNN4 V1",),
-        epochs=1,
-        images=2,
+        without_bias=("CNN3 V4",), share=0.001, lbfgs=4, trust_region=2, trained=("CNN4 V1",), epochs=1, images=2
     ),
     "laptop": Sizes(
         without_bias=("CNN2 V1", "CNN2 V2", "CNN3 V2"), share=0.1, lbfgs=300, trust_region=40, epochs=30, images=10
     ),
     "paper": Sizes(),
 }
-
-
 HELD_OUT = 10  # of so many images of the two classes, one
 
 
@@ -141,20 +143,15 @@ def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Record
         return (x - truth.flatten()).square().mean().item()
 
     def solver(x: Tensor, steps: int, seconds: float, reached: float | None) -> Record:
-        return Record(
-            steps=steps,
-            violation=problem.violation(x),
-            mse=error(x),
-            seconds=round(seconds, 2),
-            reached=None if reached is None else round(reached, 2),
-        )
+        seconds, reached = round(seconds, 2), None if reached is None else round(reached, 2)
+        return Record(steps=steps, violation=problem.violation(x), mse=error(x), seconds=seconds, reached=reached)
 
     def of(course: Course) -> Record:
         spent = (course.seconds + kernel_seconds).tolist()
         there = [at for x, at in zip(course.x, spent, strict=True) if error(x) <= error(soft)]
         return solver(course.x[-1], len(course.x) - 1, spent[-1], min(there, default=None))
 
-    lbfgs, trust_region = by_lbfgs(problem, sizes.lbfgs), by_trust_region(problem, sizes.trust_region)
+    lbfgs, trust_region = minimised(problem, LBFGS, sizes.lbfgs), minimised(problem, TRUST_REGION, sizes.trust_region)
     found = Record(
         start_mse=error(problem.start),
         kernel_seconds=round(kernel_seconds, 2),
@@ -162,18 +159,104 @@ def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Record
         lbfgs=of(lbfgs),
         trust_region=of(trust_region),
     )
-    shown = {"truth": truth[0], "start": problem.start, "soft": soft} | {
-        "lbfgs": lbfgs.x[-1],
-        "trust region": trust_region.x[-1],
-    }
+    shown = {"truth": truth[0], "start": problem.start, "soft": soft}
+    shown |= {"lbfgs": lbfgs.x[-1], "trust region": trust_region.x[-1]}
     return found, {name: pixels(x.view_as(truth)) for name, x in shown.items()}
+
+
+@dataclass(frozen=True)
+class Course:
+    """After every step, the start's first: the image of lowest energy so far (steps + 1, c·h·w), and the processor's
+    seconds since the start (steps + 1,)."""
+
+    x: Tensor
+    seconds: Tensor
+
+
+@dataclass(frozen=True)
+class HardConstraint:
+    """Hybrid's correction with U x = V as a hard constraint, eq. (11) of Chen & Campbell (2022), Appendix B.
+
+        min_x  α Σ_j D(g_j(x), g_j) + β TV(x)   subject to   U x = V.
+
+    The paper tried trust regions (Nocedal & Wright 2006; Lalee, Nocedal & Plantenga 1998, which is SciPy's
+    `trust-constr`) and found them slow; it then made the constraint soft, eq. (16).  Here x = x_0 + N c, with N an
+    orthonormal basis of the kernel of U: the constraint holds for every c, and any method for problems without
+    constraints will do.
+
+    matching: `GradientMatching` of B = 1 with γ = 0 · start (c·h·w,): a solution of U x = V · kernel (c·h·w, k): an
+    orthonormal basis of what U does not see.
+    """
+
+    matching: GradientMatching
+    start: Tensor
+    kernel: Tensor
+
+    @staticmethod
+    def of(matching: GradientMatching, layer: LayerSystem) -> HardConstraint:
+        """From the layer's minimum-norm solution; ReconError unless it is the layer that `matching` is about, and has a
+        kernel."""
+        if matching.first != layer.layer:
+            raise ReconError(f"the energy is about layer {matching.first}, the system about layer {layer.layer}")
+        network = matching.gradient.network
+        assert isinstance(network, ConvNet)  # whose linear systems these are
+        conv, shape = network.convs[layer.layer - 1], network.image_shapes()[layer.layer - 1]
+        weight = matching.gradient.theta[f"w{layer.layer}"].double()
+        system = torch.from_numpy(system_of(conv, weight, layer.delta[0], shape).dense())
+        seen = RowSpace.of(system).basis
+        if seen.shape[0] == seen.shape[1]:
+            raise ReconError("U x = V has one solution only: nothing is left to choose")
+        kernel = torch.linalg.qr(seen, mode="complete").Q[:, seen.shape[1] :]
+        return HardConstraint(matching, layer.x.flatten(), kernel.contiguous())
+
+    def value_and_grad(self, x: Tensor) -> tuple[float, Tensor]:
+        """Of the energy at x (c·h·w,), in the precision of the gradient."""
+        dtype = self.matching.gradient.theta["w1"].dtype
+        leaf = x.detach().clone().to(dtype).requires_grad_()
+        with torch.enable_grad():
+            energy = self.matching.energy(leaf.view(1, *self.matching.shape))
+        (grad,) = torch.autograd.grad(energy.sum(), leaf)
+        return energy.item(), grad.double()
+
+    def violation(self, x: Tensor) -> float:
+        """Length of the part of x − x_0 that U sees, over ‖x_0‖."""
+        moved = x.double() - self.start
+        return float((moved - self.kernel @ (self.kernel.mT @ moved)).norm() / self.start.norm())
+
+
+#: SciPy's methods: steps within a trust region, second derivatives by BFGS; and no matrix of second derivatives
+TRUST_REGION, LBFGS = "trust-constr", "L-BFGS-B"
+
+
+def minimised(problem: HardConstraint, method: str, steps: int) -> Course:
+    """`steps` of one of SciPy's methods on c."""
+    options: dict[str, float] = {"maxiter": steps, "gtol": 0.0}
+    options |= {"xtol": 0.0} if method == TRUST_REGION else {"maxfun": 4 * steps, "ftol": 0.0}
+    began, lowest = time.process_time(), problem.value_and_grad(problem.start)[0]
+    images, seconds, best = [problem.start], [0.0], problem.start
+
+    def value(c: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal best, lowest
+        x = problem.start + problem.kernel @ torch.from_numpy(c)
+        energy, grad = problem.value_and_grad(x)
+        if energy < lowest:
+            best, lowest = x, energy
+        return energy, (problem.kernel.mT @ grad).numpy()
+
+    def note(*_: object) -> None:
+        images.append(best)
+        seconds.append(time.process_time() - began)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of a step so short that float32 sees no change of the gradient
+        minimize(value, np.zeros(problem.kernel.shape[1]), jac=True, method=method, callback=note, options=options)
+    return Course(torch.stack(images), torch.tensor(seconds))
 
 
 def trained(name: str, sizes: Sizes, context: Context) -> Record:
     """Norms of the gradients of three groups of images, before and after training."""
     network, pool = TABLE_1[name], context.pool
-    cifar = pool.name == "cifar10"
-    rows = np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if cifar else pool.part == "init")
+    rows = rows_to_train_on(pool)
     held_out = np.arange(len(rows)) % HELD_OUT == 0
     parts = {
         kind: (inputs(pool, rows[chosen]).float(), torch.from_numpy(pool.labels[rows[chosen]]))
@@ -181,6 +264,7 @@ def trained(name: str, sizes: Sizes, context: Context) -> Record:
     }
     theta = network.init(torch.Generator().manual_seed(SEED))
     after = pretrain(network, theta, *parts["train"], sizes.epochs, torch.Generator().manual_seed(SEED))
+    thetas = {"before": theta, "after": after}
     images = Victims.of_all_classes(pool, sizes.images)
     others = ~torch.isin(torch.tensor(images.index), torch.from_numpy(pool.index[rows]))
     groups = {
@@ -189,11 +273,10 @@ def trained(name: str, sizes: Sizes, context: Context) -> Record:
         "other": (images.x[others].float(), images.labels[others]),
     }
     return Record(
-        (
-            name,
-            Record(before=sizes_of(network.gradients(theta, *part)), after=sizes_of(network.gradients(after, *part))),
-        )
-        for name, part in groups.items()
+        {
+            kind: Record({when: sizes_of(network.gradients(at, *part)) for when, at in thetas.items()})
+            for kind, part in groups.items()
+        }
     )
 
 

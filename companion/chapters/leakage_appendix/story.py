@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -11,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from companion.chapters.leakage_appendix.experiment import Metrics, Sizes, ratio, relative_time, smaller
-from companion.chapters.leakage_common import more_than_half
+from companion.chapters.leakage_common import by_coins
 from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows
 from companion.store.record import Record
 from companion.store.results import Claim, Result, verdict
@@ -24,11 +22,7 @@ MOST = 0.9  # of the images
 
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     """A, B, F."""
-    return [
-        no_bias(metrics),
-        hard_constraint(metrics, sizes),
-        smaller_gradients(metrics),
-    ]
+    return [no_bias(metrics), hard_constraint(metrics, sizes), smaller_gradients(metrics)]
 
 
 def no_bias(metrics: Metrics) -> Claim:
@@ -93,19 +87,18 @@ def until(found: Record) -> str:
 def smaller_gradients(metrics: Metrics) -> Claim:
     """Appendix F, on images that training did not see."""
     groups = {"the two classes": "unseen", "other classes": "other"}
-    rows = [getattr(row, group) for row in metrics.trained.values() for group in groups.values()]
-    shares = [smaller(row) for row in rows]
-    shown = [more_than_half(round(smaller(row) * len(row.after)), len(row.after)) for row in rows]
+    rows = [(name, words, row[group]) for name, row in metrics.trained.items() for words, group in groups.items()]
+    shares = [smaller(row) for *_, row in rows]
+    shown = [by_coins(round(smaller(row) * len(row.after)), len(row.after)) < 0.05 for *_, row in rows]
     return Claim(
         "leakage-smaller-gradients",
         "C&C Appendix F",
         "A pre-trained network gives smaller gradients on an unseen image than an untrained one.",
         "likely",
         "; ".join(
-            f"{name}: of {words} smaller on {smaller(getattr(row, group)):.0%} of {len(getattr(row, group).after)}, in "
-            f"the middle {ratio(getattr(row, group)):.2g} times as large"
-            for name, row in metrics.trained.items()
-            for words, group in groups.items()
+            f"{name}: of {words} smaller on {smaller(row):.0%} of {len(row.after)}, in the middle "
+            f"{ratio(row):.2g} times as large"
+            for name, words, row in rows
         ),
         "images it trained on: "
         + "; ".join(
@@ -124,18 +117,13 @@ def plot_constrained(result: Result[Metrics]) -> Figure:
     truth = result.array("truth")[0]
     grey = torch.full_like(truth, 0.5)
     rows, titles = [("original", [truth], "grey")], [list[str]()]
-    for word, prefix, found in (
-        ("Tanh", "", result.metrics.constrained),
-        ("LeakyReLU", "leaky ", result.metrics.leaky),
-    ):
-        panels = [
-            ("start", f"least norm\n{found.start_mse:.4f}"),
-            ("soft", f"soft\n{found.soft.mse:.4f}\n{found.soft.seconds:.0f} s"),
-            ("lbfgs", f"L-BFGS\n{found.lbfgs.mse:.4f}\n{found.lbfgs.seconds:.0f} s"),
-            ("trust region", f"trust region\n{found.trust_region.mse:.4f}\n{found.trust_region.seconds:.0f} s"),
-        ]
-        rows.append((word, [result.array(f"{prefix}{name}")[0] for name, _ in panels], "black"))
-        titles.append([title for _, title in panels])
+    ways = {"soft": "soft", "lbfgs": "L-BFGS", "trust region": "trust region"}
+    for word, prefix, key in (("Tanh", "", "constrained"), ("LeakyReLU", "leaky ", "leaky")):
+        found = result.metrics[key]
+        rows.append((word, [result.array(f"{prefix}{name}")[0] for name in ("start", *ways)], "black"))
+        ended = [(label, found[name.replace(" ", "_")]) for name, label in ways.items()]
+        above = [f"{label}\n{end.mse:.4f}\n{end.seconds:.0f} s" for label, end in ended]
+        titles.append([f"least norm\n{found.start_mse:.4f}", *above])
     rows.append(("a grey image\n(null)", [grey], "black"))
     titles.append([f"{(truth - grey).square().mean():.4f}"])
     return image_rows(rows, titles, size=0.85)
@@ -145,12 +133,12 @@ def plot_constrained(result: Result[Metrics]) -> Figure:
 def plot_training(result: Result[Metrics]) -> Figure:
     """The norm of each image's gradient before and after training."""
     trained = result.metrics.trained
+    kinds = {"seen": ("x", "seen"), "unseen": ("o", "unseen,\nof the two classes"), "other": ("^", "of other\nclasses")}
     figure, ax = plt.subplots(figsize=(PAGE, 3.8))
     for (name, row), colour in zip(trained.items(), SERIES, strict=False):
-        for group, marker in MARKERS.items():
-            norms = getattr(row, group)
-            ax.plot(norms.before, norms.after, marker, color=colour, label=f"{name}, {WORDS[group]}", alpha=0.7)
-    before = np.array([norm for row in trained.values() for group in MARKERS for norm in getattr(row, group).before])
+        for group, (marker, words) in kinds.items():
+            ax.plot(row[group].before, row[group].after, marker, color=colour, label=f"{name}, {words}", alpha=0.7)
+    before = np.array([norm for row in trained.values() for group in row.values() for norm in group.before])
     least, most = 0.7 * before.min(), 1.4 * before.max()
     ax.plot([least, most], [least, most], ":", color=REFERENCE)
     ax.set(xscale="log", yscale="log", xlim=(least, most))
@@ -160,11 +148,4 @@ def plot_training(result: Result[Metrics]) -> Figure:
     return figure
 
 
-MARKERS = {"seen": "x", "unseen": "o", "other": "^"}
-WORDS = {"seen": "seen", "unseen": "unseen,\nof the two classes", "other": "of other\nclasses"}
-
-
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
-    "constrained": plot_constrained,
-    "training": plot_training,
-}
+FIGURES = {"constrained": plot_constrained, "training": plot_training}

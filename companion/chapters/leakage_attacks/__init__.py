@@ -3,11 +3,10 @@
 On the paper's two images, by networks of its seed: `companion.chapters.leakage_common` says why no seed changes them.
 """
 
-from companion.chapters.base import Experiment
 from companion.chapters.leakage_attacks import experiment, experiment_matching, story, story_matching
-from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.leakage_common import gradient_experiment
 
-ATTACKS = Experiment.of(
+ATTACKS = gradient_experiment(
     experiment,
     story,
     name="leakage-attacks",
@@ -15,11 +14,9 @@ ATTACKS = Experiment.of(
     section="C&C 4",
     summary="R-GAP, DLG, CosineTV and Hybrid on the paper's two images, Appendix E",
     cost="10 s, 1 min, half an hour",
-    on_gpu=False,
-    shape=TABLE_1["CNN2 V1"].shape,
     paper_size={"share": 1.0},
 )
-MATCHING = Experiment.of(
+MATCHING = gradient_experiment(
     experiment_matching,
     story_matching,
     name="leakage-matching",
@@ -27,7 +24,5 @@ MATCHING = Experiment.of(
     section="C&C 4, Appendix H",
     summary="all attacks on twenty images of all classes: one cosine or many, whose steps, how much smoothing",
     cost="10 s, 2 min, six hours",
-    on_gpu=False,
-    shape=TABLE_1["CNN2 V1"].shape,
     paper_size={"hybrid_share": 1.0},
 )

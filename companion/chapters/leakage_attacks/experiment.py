@@ -1,8 +1,7 @@
-"""Chapter 11: the attacks on both victims, network by network."""
+"""Chapter 11: the attacks on both victims, network by network; and every attack by its name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,17 +9,30 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import Attacked, Victims, networks_in, pixels
-from companion.chapters.leakage_networks import SEED, TABLE_1
-from companion.chapters.published import DIVERGED, LABELS, PRE_TRAINED
+from companion.chapters.leakage_common import SEED, TABLE_1, Attacked, Networks, Victims, pixels
+from companion.chapters.packing import packed, unpacked
+from companion.chapters.published import DIVERGED, PRE_TRAINED
 from companion.store.record import Record
-from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv, cosine_tv_authors, dlg, hybrid, seeded_start
+from recon.attacks.gauss_newton import gauss_newton
+from recon.attacks.gradient_matching import (
+    COSINE_STEPS,
+    GEIPINGS,
+    PAPERS,
+    Descent,
+    cosine_tv,
+    dlg,
+    hybrid,
+    seeded_start,
+)
+from recon.attacks.gradient_system import JointSystem
 from recon.attacks.rgap import rgap
+from recon.attacks.tv_min import tv_min
+from recon.optim.loop import Checkpoints
 from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
 
 
-class Metrics(Record):
+class Metrics(Networks):
     """networks: by name.
 
     networks: One network: methods by name, and its pre-training where it had one.
@@ -39,7 +51,7 @@ class Metrics(Record):
                 methods={method: found for method, found in row.items() if method != "pre_training"},
                 pre_training=row.get("pre_training"),
             )
-            for name, row in networks_in(self).items()
+            for name, row in super().networks.items()
         }
 
     def mse(self, name: str, method: str) -> float | None:
@@ -62,81 +74,84 @@ class Sizes:
     epochs: int = 300
 
 
+SMOKE = ("CNN3 V2", "CNN4 V1", "CNN4 V1 pre-trained")
 SIZES = {
-    "smoke": Sizes(
-        networks=("CNN3 V2", "CNN4 V1", "CNN4 V1 pre-trained"),
-        matched=("CNN3 V2",),
-        share=0.003,
-        dlg_steps=3,
-        epochs=1,
-    ),
+    "smoke": Sizes(networks=SMOKE, matched=SMOKE[:1], share=0.003, dlg_steps=3, epochs=1),
     "laptop": Sizes(matched=("CNN2 V2", "CNN3 V2"), share=0.05, dlg_steps=0, epochs=20),
     "paper": Sizes(),
 }
+#: suffix of CosineTV's and Hybrid's name -> (one cosine over the whole gradient, steps)
+CHOICES: dict[str, tuple[bool, Descent]] = {
+    "": (False, PAPERS),
+    "_whole": (True, PAPERS),
+    "_steps": (False, GEIPINGS),
+    "_both": (True, GEIPINGS),
+}
+TV = 0.01  # the paper's weight of the total variation
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """A sweep over the networks, each with all its attacks."""
     found = Victims.of(context.pool)
     runs = context.sweep(partial(attack_network, sizes, context), list(sizes.networks), "networks")
+    rows = {name: unpacked(tensors) for name, tensors in runs.items()}
     arrays = {"truth": pixels(found.x)}
-    for name, tensors in runs.items():
-        for method in methods_of(tensors):
-            shown = tensors[f"x_hat {method}"].clamp(-10, 10).nan_to_num()
-            arrays[f"x_hat {name} {method}"] = pixels(shown)
-    metrics = Metrics(
-        **{name: scored(name, tensors, found, sizes) for name, tensors in runs.items()},
-        images=Record(grey_mse=found.x.square().mean().item(), the_papers=found.exact),
-    )
-    return Outcome(metrics, arrays)
+    for name, row in rows.items():
+        arrays |= {f"x_hat {name} {method}": shown(runs[name][method]) for method in row if method != "pre_training"}
+    images = Record(grey_mse=found.x.square().mean().item(), the_papers=found.exact)
+    return Outcome(Metrics(**rows, images=images), arrays)
+
+
+def shown(x_hat: Tensor) -> Tensor:
+    """Images, flat, that may have run away."""
+    return pixels(x_hat.clamp(-10, 10).nan_to_num())
 
 
 def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
-    """One unit of the sweep: every attack on one network; images "x_hat METHOD" (B, 3, 32, 32)."""
-    images = Victims.of(context.pool)
-    attacked = Attacked.of(name, context.pool, sizes.epochs)
-    gradient = Gradient.each(attacked.network, attacked.theta, images.x, images.labels)
-    found = {"accuracy": torch.tensor(attacked.accuracy), "n_train": torch.tensor(attacked.n_train)}
-    for method, attack in attacks(gradient, sizes, context, name).items():
-        found[f"x_hat {method}"] = attack().double()
-    return found
+    """One unit of the sweep: every attack on one network; its row, and by method the images (B, 3, 32, 32)."""
+    found, attacked = Victims.of(context.pool), Attacked.of(name, context.pool, sizes.epochs)
+    gradient = Gradient.each(attacked.network, attacked.theta, found.x, found.labels)
+    matching = ["cosine_tv", "cosine_tv_authors", "hybrid", *(["dlg"] if sizes.dlg_steps else [])]
+    cosine_steps = max(1, round(sizes.share * COSINE_STEPS))
+    images = {}
+    for method in ("rgap", *(matching if name in sizes.matched else [])):
+        kept = context.checkpoints.inside(f"{name} {method}".replace(" ", "-"))
+        called = method.replace("_authors", "_both")
+        images[method] = attack(called, gradient, kept, cosine_steps, sizes.share, sizes.dlg_steps).double()
+    row = {method: scores(x_hat, found) for method, x_hat in images.items()}
+    if name.endswith(PRE_TRAINED):
+        row["pre_training"] = Record(epochs=sizes.epochs, n_train=attacked.n_train, accuracy=attacked.accuracy)
+    return {**packed(row), **images}
 
 
-def attacks(gradient: Gradient, sizes: Sizes, context: Context, name: str) -> dict[str, Callable[[], Tensor]]:
-    """Method -> a call that returns the images (B, 3, 32, 32).  Matching runs in float32, as published."""
-    found: dict[str, Callable[[], Tensor]] = {"rgap": lambda: by_rgap(gradient)}
-    if name not in sizes.matched:
-        return found
+def attack(
+    method: str, gradient: Gradient, kept: Checkpoints, cosine_steps: int, share: float, dlg_steps: int
+) -> Tensor:
+    """The images (B, c, h, w).  Matching runs in float32, as published.
+
+    method: "tv W" is CosineTV as its authors run it, with a weight W of the total variation of its own · share: of
+    Hybrid's published steps.
+    """
     single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
+    kind, _, weight = method.partition(" ")
+    if kind == "rgap":
+        return torch.cat([rgap(victim) for victim in gradient.split()])
+    if kind in ("gauss_newton", "smoothest"):
+        systems = [JointSystem.of(each) for each in gradient.split()]
+        solved = [gauss_newton(system).x for system in systems]
+        if kind == "smoothest":
+            solved = [tv_min(system, x).x for system, x in zip(systems, solved, strict=True)]
+        return torch.stack(solved).view(shape)
     start = seeded_start(single, SEED)
-    steps = max(1, round(sizes.share * COSINE_STEPS))
-    kept = context.checkpoints.inside(name.replace(" ", "-"))
-    found["cosine_tv"] = lambda: cosine_tv(single, start, steps, kept.at("cosine")).x_hat.view(shape)
-    found["cosine_tv_authors"] = lambda: cosine_tv_authors(single, start, steps, kept.at("cosine-authors")).x_hat.view(
-        shape
-    )
-    found["hybrid"] = lambda: hybrid(single, sizes.share, kept)
-    if sizes.dlg_steps:
-        found["dlg"] = lambda: dlg(single, start, sizes.dlg_steps)[0]
-    return found
-
-
-def by_rgap(gradient: Gradient) -> Tensor:
-    """Images (B, c, h, w), one after the other."""
-    return torch.cat([rgap(victim) for victim in gradient.split()])
-
-
-def methods_of(tensors: Tensors) -> list[str]:
-    """Methods of one unit of the sweep, in the order of the tables."""
-    found = [key.removeprefix("x_hat ") for key in tensors if key.startswith("x_hat ")]
-    return sorted(found, key=list(LABELS).index)
-
-
-def scored(name: str, tensors: Tensors, found: Victims, sizes: Sizes) -> Record:
-    """One unit of the sweep against the truth."""
-    pre_training = Record(epochs=sizes.epochs, n_train=int(tensors["n_train"]), accuracy=tensors["accuracy"].item())
-    methods = {method: scores(tensors[f"x_hat {method}"], found) for method in methods_of(tensors)}
-    return Record(**methods, **({"pre_training": pre_training} if name.endswith(PRE_TRAINED) else {}))
+    if kind == "dlg":
+        return dlg(single, start, dlg_steps)[0]
+    base = "hybrid" if kind.startswith("hybrid") else "cosine_tv"
+    whole, descent = CHOICES["_both" if kind == "tv" else kind.removeprefix(base)]
+    if base == "hybrid":
+        return hybrid(single, share, kept, whole=whole, descent=descent)
+    tv = float(weight or TV)
+    found = cosine_tv(single, start, cosine_steps, kept.at("cosine"), whole=whole, descent=descent, tv=tv)
+    return found.x_hat.view(shape)
 
 
 def scores(x_hat: Tensor, found: Victims) -> Record:

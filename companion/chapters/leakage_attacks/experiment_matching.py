@@ -8,30 +8,15 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_attacks.experiment import by_rgap
-from companion.chapters.leakage_common import LEAST, Attacked, Ratio, Victims, networks_in, pixels
-from companion.chapters.leakage_networks import SEED, TABLE_1
+from companion.chapters.leakage_attacks.experiment import CHOICES, TV, attack, shown
+from companion.chapters.leakage_common import LEAST, TABLE_1, Attacked, Networks, Ratio, Victims, pixels
 from companion.chapters.published import DIVERGED
 from companion.store.record import Record
 from recon.analysis.identifiability import determined
-from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import (
-    COSINE_STEPS,
-    DLG_STEPS,
-    GEIPINGS,
-    PAPERS,
-    Descent,
-    cosine_tv,
-    dlg,
-    hybrid,
-    seeded_start,
-)
+from recon.attacks.gradient_matching import COSINE_STEPS, DLG_STEPS
 from recon.attacks.gradient_system import JointSystem
-from recon.attacks.tv_min import tv_min
-from recon.optim.loop import Checkpoints
 from recon.released import Gradient
 from recon.scoring.metrics import mse
 
@@ -46,12 +31,7 @@ def typical(run: Record) -> float:
     return float(10 ** logs(run).mean())
 
 
-def missing(row: Record) -> int:
-    """joint, without the entries that are not read."""
-    return row.joint + row.unread
-
-
-class Metrics(Record):
+class Metrics(Networks):
     """networks: by name · index: of the images in CIFAR-10 · grey: error of a grey image, for each of them.
 
     networks: joint: rank of all layers together minus unknowns, at the first image · unread: entries of the image
@@ -61,14 +41,9 @@ class Metrics(Record):
     """
 
     @property
-    def networks(self) -> dict[str, Record]:
-        """Each by name."""
-        return networks_in(self)
-
-    @property
     def open(self) -> list[str]:
         """Networks whose gradient leaves something open that they read."""
-        return [name for name, row in self.networks.items() if missing(row) < 0]
+        return [name for name, row in self.networks.items() if row.joint + row.unread < 0]
 
     def ratio(self, method: str, other: str, names: list[str] | None = None) -> Ratio:
         """Error of one method over that of another: geometric mean over networks (by name, default all) and images."""
@@ -114,18 +89,6 @@ SIZES = {
 }
 
 
-#: suffix -> (one cosine over the whole gradient, steps)
-CHOICES: dict[str, tuple[bool, Descent]] = {
-    "": (False, PAPERS),
-    "_whole": (True, PAPERS),
-    "_steps": (False, GEIPINGS),
-    "_both": (True, GEIPINGS),
-}
-
-
-BOTH, TV = "cosine_tv_both", 0.01  # CosineTV as its authors run it, and the paper's weight of the total variation
-
-
 def compute(sizes: MatchingSizes, context: Context) -> Outcome[Metrics]:
     """Every attack by every network, on all images at once, each stored when it is done."""
     victims = Victims.of_all_classes(context.pool, sizes.images)
@@ -142,23 +105,21 @@ def compute(sizes: MatchingSizes, context: Context) -> Outcome[Metrics]:
             joint=int(runs[f"{name}--gauss_newton"]["deficiency"]),
             unread=int(runs[f"{name}--gauss_newton"]["unread"]),
             methods={method: of(name, method) for method in methods(sizes)},
-            tv={f"{weight:g}": of(name, unit) for weight, unit in zip(sizes.tv, tv_units(sizes), strict=True)}
-            if name in sizes.swept
-            else {},
+            tv={
+                f"{weight:g}": of(name, unit)
+                for weight, unit in zip(sizes.tv, tv_units(sizes), strict=True)
+                if name in sizes.swept
+            },
         )
         for name in sizes.networks
     }
-    metrics = Metrics(
-        **networks,
-        index=victims.index,
-        grey=victims.x.square().flatten(1).mean(1).tolist(),
-    )
-    arrays = {"truth": pixels(victims.x)}
-    for name in sizes.networks:
-        for method in methods(sizes):
-            shown = runs[f"{name}--{method}"]["x_hat"].clamp(-10, 10).nan_to_num()
-            arrays[f"x_hat {name} {method}"] = pixels(shown)
-    return Outcome(metrics, arrays)
+    arrays = {"truth": pixels(victims.x)} | {
+        f"x_hat {name} {method}": shown(runs[f"{name}--{method}"]["x_hat"])
+        for name in sizes.networks
+        for method in methods(sizes)
+    }
+    grey = victims.x.square().flatten(1).mean(1).tolist()
+    return Outcome(Metrics(**networks, index=victims.index, grey=grey), arrays)
 
 
 def methods(sizes: MatchingSizes) -> list[str]:
@@ -169,7 +130,7 @@ def methods(sizes: MatchingSizes) -> list[str]:
 
 def tv_units(sizes: MatchingSizes) -> list[str]:
     """CosineTV as its authors run it, by weight of the total variation; with their own weight it runs anyway."""
-    return [BOTH if weight == TV else f"tv {weight:g}" for weight in sizes.tv]
+    return ["cosine_tv_both" if weight == TV else f"tv {weight:g}" for weight in sizes.tv]
 
 
 def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
@@ -179,38 +140,10 @@ def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
     attacked = Attacked.of(name, context.pool)
     gradient = Gradient.each(attacked.network, attacked.theta, victims.x, victims.labels)
     kept = context.checkpoints.inside(unit.replace(" ", "-"))
-    found: Tensors = {"x_hat": attack(method, gradient, sizes, kept).double()}
+    x_hat = attack(method, gradient, kept, sizes.cosine_steps, sizes.hybrid_share, sizes.dlg_steps)
+    found: Tensors = {"x_hat": x_hat.double()}
     if method == "gauss_newton":
         first = JointSystem.of(gradient.split()[0])
         there = determined(first, victims.x[0].flatten())
         found |= {"deficiency": torch.tensor(there.deficiency), "unread": there.unread.sum()}
     return found
-
-
-def attack(method: str, gradient: Gradient, sizes: MatchingSizes, kept: Checkpoints) -> Tensor:
-    """The images (B, c, h, w).  Matching runs in float32, as published."""
-    single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
-
-    def cosine(tv: float, whole: bool, descent: Descent) -> Tensor:
-        start = seeded_start(single, SEED)
-        run = cosine_tv(single, start, sizes.cosine_steps, kept.at("cosine"), whole=whole, descent=descent, tv=tv)
-        return run.x_hat.view(shape)
-
-    kind, _, value = method.partition(" ")
-    if kind == "rgap":
-        return by_rgap(gradient)
-    if kind in ("gauss_newton", "smoothest"):
-        systems = [JointSystem.of(each) for each in gradient.split()]
-        solved = [gauss_newton(system).x for system in systems]
-        if kind == "smoothest":
-            solved = [tv_min(system, x).x for system, x in zip(systems, solved, strict=True)]
-        return torch.stack(solved).view(shape)
-    if kind == "dlg":
-        return dlg(single, seeded_start(single, SEED), sizes.dlg_steps)[0]
-    if kind == "tv":
-        return cosine(float(value), *CHOICES["_both"])
-    base = "hybrid" if kind.startswith("hybrid") else "cosine_tv"
-    whole, descent = CHOICES[kind.removeprefix(base)]
-    if base == "hybrid":
-        return hybrid(single, sizes.hybrid_share, kept, whole=whole, descent=descent)
-    return cosine(TV, whole, descent)

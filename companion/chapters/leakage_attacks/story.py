@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from companion.chapters.leakage_attacks.experiment import Metrics, Sizes
-from companion.chapters.leakage_common import by_coins
-from companion.chapters.leakage_networks import EPOCHS, TABLE_1
+from companion.chapters.leakage_common import EPOCHS, TABLE_1, by_coins
 from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows
 from companion.chapters.published import DIVERGED, LABELS, METHODS, PRE_TRAINED, PUBLISHED
 from companion.store.record import Record
@@ -25,8 +23,7 @@ PRINTED = 5e-5  # half of the last digit that Appendix E prints
 
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     """On the networks that were run."""
-    found = {method: AgainstPublished.of(method, metrics) for method in METHODS}
-    made = [method_claim(method, each, metrics, sizes) for method, each in found.items() if each.near or each.away]
+    made = [method_claim(method, metrics, sizes) for method in METHODS if any(fared(method, metrics)[:2])]
     if both_ran(metrics, "rgap", "hybrid"):
         made += [hybrid_against(parent, metrics, sizes) for parent in ("rgap", "cosine_tv")]
     names = metrics.networks
@@ -57,71 +54,58 @@ def as_published(row: Record, published: tuple[float, float]) -> bool:
 
 
 # ------------------------------------------------------------------------------------------- method by method
-@dataclass(frozen=True)
-class AgainstPublished:
-    """One method on the untrained networks it ran on, by how it fared in the paper.
-
-    near: networks with an error -> `deviation` · away: networks it ran away on -> whether it does here · zeros:
-    networks printed as 0.0000 -> whether it is exact here.
-    """
-
-    near: dict[str, tuple[bool, float]]
-    away: dict[str, bool]
-    zeros: dict[str, bool]
-
-    @staticmethod
-    def of(method: str, metrics: Metrics) -> AgainstPublished:
-        """Against Appendix E."""
-        near, away, zeros = {}, {}, {}
-        for name in both_ran(metrics, method):
-            row, published = metrics.networks[name].methods[method], PUBLISHED[name][method]
-            if published[0] == 0:
-                zeros[name] = as_published(row, published)
-            elif published[0] <= DIVERGED:
-                near[name] = deviation(row, published)
-            else:
-                away[name] = row.diverged
-        return AgainstPublished(near, away, zeros)
-
-    @property
-    def verdict(self) -> str:
-        """Reproduced if all fare as in the paper, partly if any network with an error is near."""
-        near = [ok for ok, _ in self.near.values()]
-        exact = all(near) and all(self.away.values()) and all(self.zeros.values())
-        return verdict(exact) if exact or not any(near) else "partly"
+def fared(method: str, metrics: Metrics) -> tuple[dict[str, tuple[bool, float]], dict[str, bool], dict[str, bool]]:
+    """One method on the untrained networks it ran on, by how it fared in the paper: those with an error -> `deviation`;
+    those it ran away on -> whether it does here; those printed as 0.0000 -> whether it is exact here."""
+    near, away, zeros = {}, {}, {}
+    for name in both_ran(metrics, method):
+        row, published = metrics.networks[name].methods[method], PUBLISHED[name][method]
+        if published[0] == 0:
+            zeros[name] = as_published(row, published)
+        elif published[0] <= DIVERGED:
+            near[name] = deviation(row, published)
+        else:
+            away[name] = row.diverged
+    return near, away, zeros
 
 
-def method_claim(method: str, found: AgainstPublished, metrics: Metrics, sizes: Sizes) -> Claim:
+def judged(near: dict[str, tuple[bool, float]], away: dict[str, bool], zeros: dict[str, bool]) -> str:
+    """Reproduced if all fare as in the paper, partly if any network with an error is near."""
+    alike = [ok for ok, _ in near.values()]
+    exact = all(alike) and all(away.values()) and all(zeros.values())
+    return verdict(exact) if exact or not any(alike) else "partly"
+
+
+def method_claim(method: str, metrics: Metrics, sizes: Sizes) -> Claim:
     """Appendix E for one method."""
     full = method == "rgap" or (sizes.share == 1.0 and (method != "dlg" or sizes.dlg_steps == 300))
-    names = [name for name in both_ran(metrics, method) if name not in found.zeros]
-    judgement, ours = found.verdict, in_words(method, found, metrics)
+    near, _, zeros = found = fared(method, metrics)
+    judgement, ours = judged(*found), in_words(method, metrics)
     if not metrics.images.the_papers or not full:
         judgement = "undecided"
         ours += " (other images)" if not metrics.images.the_papers else f" ({sizes.share:.0%} of the published steps)"
     grey = metrics.images.grey_mse
-    ran = both_ran(metrics, method)
+    ran = {name: PUBLISHED[name][method][0] for name in both_ran(metrics, method)}
+    names = [name for name in ran if name not in zeros]
     worse = [name for name in ran if (error := metrics.mse(name, method)) is None or error > grey]
-    by_grey = [
-        name for name in ran if abs(grey - PUBLISHED[name][method][0]) <= WITHIN_MSE * PUBLISHED[name][method][0]
-    ]
+    by_grey = [name for name, published in ran.items() if abs(grey - published) <= WITHIN_MSE * published]
     return Claim(
         f"leakage-{method.replace('_', '-')}",
         "C&C 4, Appendix E",
         f"Mean squared error of {LABELS[method]} over the two images, untrained networks.",
-        "; ".join(f"{n}: {PUBLISHED[n][method][0]:.4g}" for n in names),
+        "; ".join(f"{name}: {ran[name]:.4g}" for name in names),
         ours,
         f"a grey image: {grey:.4f}, better than this attack on {len(worse)} of {len(ran)} networks, and as published "
         f"on {len(by_grey)}",
         judgement,
-        value=float(sum(ok for ok, _ in found.near.values())),
+        value=float(sum(ok for ok, _ in near.values())),
         null_value=float(len(by_grey)),
     )
 
 
-def in_words(method: str, found: AgainstPublished, metrics: Metrics) -> str:
+def in_words(method: str, metrics: Metrics) -> str:
     """How many networks fare as in the paper, and the one that is farthest from it."""
-    near, away, zeros = found.near, found.away, found.zeros
+    near, away, zeros = fared(method, metrics)
     ours = f"{sum(ok for ok, _ in near.values())} of {len(near)} networks within 2 %, 0.15 dB or the last digit"
     if near:
         worst = max(near, key=lambda name: near[name][1])
@@ -140,25 +124,22 @@ def hybrid_against(parent: str, metrics: Metrics, sizes: Sizes) -> Claim:
     theirs = [n for n in names if PUBLISHED[n]["hybrid"][0] > PUBLISHED[n][parent][0]]
     comparable = metrics.images.the_papers and sizes.share == 1.0
     better = len(names) - len(worse)
+
+    def said(not_on: list[str]) -> str:
+        return f"on {len(names) - len(not_on)} of {len(names)}" + (f", not on {', '.join(not_on)}" if not_on else "")
+
     return Claim(
         f"leakage-hybrid-against-{parent.replace('_', '-')}",
         "C&C 4, Appendix E",
         f"Hybrid improves on {LABELS[parent]}.",
-        better_on(names, theirs),
-        better_on(names, worse),
+        said(theirs),
+        said(worse),
         f"{len(names) / 2:g} of {len(names)} by tossing coins, and {better} or more in "
         f"{by_coins(better, len(names)):.2g} of all cases",
-        ("reproduced" if not worse else "partly" if worse == theirs else "not reproduced")
-        if comparable
-        else "undecided",
+        "undecided" if not comparable else "partly" if worse and worse == theirs else verdict(not worse),
         value=float(better),
         null_value=len(names) / 2,
     )
-
-
-def better_on(names: list[str], worse: list[str]) -> str:
-    """In words."""
-    return f"on {len(names) - len(worse)} of {len(names)}" + (f", not on {', '.join(worse)}" if worse else "")
 
 
 def at_least_as_good(ours: float | None, other: float | None) -> bool:
@@ -167,15 +148,6 @@ def at_least_as_good(ours: float | None, other: float | None) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------------ pre-training
-def changes(names: list[str], methods: list[str], mse: Callable[[str, str], float | None]) -> dict[str, list[float]]:
-    """Method -> error on each pre-trained network over that on the untrained one; infinite where it diverged."""
-    found: dict[str, list[float]] = {}
-    for method in methods:
-        pairs = [(mse(name, method), mse(name.removesuffix(PRE_TRAINED), method)) for name in names]
-        found[method] = [after / before if after is not None and before else math.inf for after, before in pairs]
-    return found
-
-
 def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
     """The paper's sentence on its pre-trained networks, method by method.
 
@@ -183,12 +155,16 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
     """
     methods = [m for m in METHODS if all(m in metrics.networks[n].methods for n in names)]
 
+    def changes(mse: Callable[[str, str], float | None]) -> dict[str, list[float]]:
+        """Method -> error on each pre-trained network over that on the untrained one; infinite where it diverged."""
+        pairs = {m: [(mse(n, m), mse(n.removesuffix(PRE_TRAINED), m)) for n in names] for m in methods}
+        return {m: [a / b if a is not None and b else math.inf for a, b in each] for m, each in pairs.items()}
+
     def said(found: dict[str, list[float]]) -> str:
         each = (f"{LABELS[m]} {', '.join(f'{value:.2g}' for value in values)}" for m, values in found.items())
         return f"MSE times ({', '.join(names)}): " + "; ".join(each)
 
-    theirs = changes(names, methods, lambda name, method: PUBLISHED[name][method][0])
-    ours = changes(names, methods, metrics.mse)
+    theirs, ours = changes(lambda name, method: PUBLISHED[name][method][0]), changes(metrics.mse)
     degraded = [value > 1 for values in ours.values() for value in values]
     theirs_too = [value > 1 for values in theirs.values() for value in values]
     trained = [row for name in names if (row := metrics.networks[name].pre_training) is not None]
@@ -210,7 +186,14 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
     )
 
 
-LISTED = ("rgap", "dlg", "cosine_tv", "cosine_tv_authors", "hybrid")  # of `Metrics`, as the grid has them
+#: what the grid shows, and how it is called there
+HEADS = {
+    "rgap": "R-GAP",
+    "dlg": "DLG",
+    "cosine_tv": "CosineTV,\npaper's way",
+    "cosine_tv_authors": "CosineTV, its\nauthors' way",
+    "hybrid": "Hybrid",
+}
 
 
 def drawn_networks(metrics: Metrics) -> list[str]:
@@ -226,7 +209,7 @@ def plot_grid(result: Result[Metrics]) -> Figure:
     and below all the null, a grey image."""
     truth = result.array("truth")[0]
     names = drawn_networks(result.metrics)
-    methods = [method for method in LISTED if any(method in result.metrics.networks[name].methods for name in names)]
+    methods = [method for method in HEADS if any(method in result.metrics.networks[name].methods for name in names)]
     rows: list[tuple[str, Sequence[Tensor | None], str]] = [("original", [truth], "grey")]
     titles: list[list[str]] = [[]]
     for name in names:
@@ -270,16 +253,4 @@ def plot_scores(result: Result[Metrics]) -> Figure:
     return figure
 
 
-HEADS = {
-    "rgap": "R-GAP",
-    "dlg": "DLG",
-    "cosine_tv": "CosineTV,\npaper's way",
-    "cosine_tv_authors": "CosineTV, its\nauthors' way",
-    "hybrid": "Hybrid",
-}
-
-
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
-    "grid": plot_grid,
-    "scores": plot_scores,
-}
+FIGURES = {"grid": plot_grid, "scores": plot_scores}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -11,12 +9,24 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from companion.chapters.leakage_attacks.experiment_matching import MatchingSizes, Metrics, logs, typical
-from companion.chapters.leakage_common import Ratio
 from companion.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows
 from companion.chapters.published import DIVERGED
 from companion.store.results import Claim, Result
 
 SUFFIXES = {"": "as the paper has them", "_whole": "whole gradient", "_steps": "Geiping's steps", "_both": "both"}
+WAYS = {
+    "cosine_tv": "CosineTV, the paper's way",
+    "cosine_tv_both": "CosineTV, its authors' way",
+    "hybrid": "Hybrid, the paper's way",
+    "hybrid_both": "Hybrid, with the same energy and steps",
+}
+SHOWN = {
+    "gauss_newton": "any\nsolution",
+    "cosine_tv": "CosineTV,\npaper's",
+    "cosine_tv_both": "CosineTV,\nauthors'",
+    "hybrid": "Hybrid",
+    "smoothest": "smoothest\nsolution",
+}
 
 
 def claims(metrics: Metrics, _: MatchingSizes) -> list[Claim]:
@@ -37,7 +47,7 @@ def authors(metrics: Metrics) -> Claim:
         "not run",
         f"error over Hybrid's, {extent(metrics)}: {ratio}; lower on {len(better)} of {len(each)} networks",
         f"CosineTV as the paper runs it, over Hybrid's: {metrics.ratio('cosine_tv', 'hybrid')}; 1 for no difference",
-        judged([ratio]),
+        {True: "finding", False: "not reproduced", None: "undecided"}[ratio.lower],
         value=ratio.mean,
         null_value=1.0,
     )
@@ -64,14 +74,6 @@ def equal_footing(metrics: Metrics) -> Claim:
 def extent(metrics: Metrics) -> str:
     """Of networks and images."""
     return f"geometric mean over {len(metrics.networks)} networks and {len(metrics.index)} images"
-
-
-def judged(ratios: list[Ratio]) -> str:
-    """Of a sentence that says that all are lower: undecided if no interval tells."""
-    said = [ratio.lower for ratio in ratios]
-    if all(each is None for each in said):
-        return "undecided"
-    return "finding" if all(said) else ("partly" if any(said) else "not reproduced")
 
 
 # ------------------------------------------------------------------------------------------- twenty images
@@ -138,44 +140,18 @@ def plot_classes(result: Result[Metrics]) -> Figure:
     name = classes_network(metrics)
     first = 2 if len(metrics.index) >= 5 else 0  # after the paper's two come the classes in turn
     truth = result.array("truth")[first : first + 3]
-    kinds = [kind for kind in SHOWN if kind in metrics.networks[name].methods]
+    methods = metrics.networks[name].methods
+    kinds = [kind for kind in SHOWN if kind in methods]
     found = torch.stack([result.array(f"x_hat {name} {kind}")[first : first + 3] for kind in kinds], 1)
     grey = truth.new_full(truth.shape, 0.5)
     rows, titles = [], []
     for k, image in enumerate(truth):
-        errors = [metrics.networks[name].methods[kind].mse[first + k] for kind in kinds]
-        above = [*map(_error, errors), f"{metrics.grey[first + k]:.3f}"]
+        errors = [*(methods[kind].mse[first + k] for kind in kinds), metrics.grey[first + k]]
         rows.append((f"on {name}" if k == 0 else "", [image, *found[k], grey[k]], "black"))
-        heads = ["original", *(SHOWN[kind] for kind in kinds), "grey\n(null)"]
-        titles.append(
-            [f"{h}\n{e}".strip() for h, e in zip(heads, ["", *above], strict=True)] if k == 0 else ["", *above]
-        )
+        titles.append(["", *("diverged" if each is None or each > DIVERGED else f"{each:.3f}" for each in errors)])
+    heads = ["original", *(SHOWN[kind] for kind in kinds), "grey\n(null)"]
+    titles[0] = [f"{head}\n{error}".strip() for head, error in zip(heads, titles[0], strict=True)]
     return image_rows(rows, titles)
 
 
-def _error(mse: float | None) -> str:
-    return "diverged" if mse is None or mse > DIVERGED else f"{mse:.3f}"
-
-
-WAYS = {
-    "cosine_tv": "CosineTV, the paper's way",
-    "cosine_tv_both": "CosineTV, its authors' way",
-    "hybrid": "Hybrid, the paper's way",
-    "hybrid_both": "Hybrid, with the same energy and steps",
-}
-
-
-SHOWN = {
-    "gauss_newton": "any\nsolution",
-    "cosine_tv": "CosineTV,\npaper's",
-    "cosine_tv_both": "CosineTV,\nauthors'",
-    "hybrid": "Hybrid",
-    "smoothest": "smoothest\nsolution",
-}
-
-
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
-    "choices": plot_choices,
-    "tv": plot_tv,
-    "classes": plot_classes,
-}
+FIGURES = {"choices": plot_choices, "tv": plot_tv, "classes": plot_classes}

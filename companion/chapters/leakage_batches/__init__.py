@@ -1,19 +1,14 @@
 """Appendix D; Appendix G of Chen & Campbell (2022): what the mean gradient of a batch determines."""
 
-from companion.chapters.base import Experiment
 from companion.chapters.leakage_batches import experiment, story
-from companion.chapters.leakage_batches.sizes import SIZES
-from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.leakage_common import gradient_experiment
 
-BATCHES = Experiment.of(
+BATCHES = gradient_experiment(
     experiment,
     story,
-    sizes=SIZES,
     name="leakage-batches",
     chapter="d-batches",
     section="C&C 5, Appendix G",
-    summary="batches, local steps and unknown labels: how many images one mean gradient determines",
+    summary="batches and local steps: how many images one mean gradient determines",
     cost="10 s, 1 min, an hour",
-    on_gpu=False,
-    shape=TABLE_1["CNN2 V1"].shape,
 )

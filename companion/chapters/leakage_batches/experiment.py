@@ -1,7 +1,8 @@
-"""Appendix D: the gradient of a batch, as one system, through local steps, by labels, and unmixed."""
+"""Appendix D: the gradient of a batch, as one system, through local steps, and unmixed."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -10,16 +11,15 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_batches.local_steps import LocalSteps, scaled_by_bias
-from companion.chapters.leakage_batches.sizes import Batch, Sizes
-from companion.chapters.leakage_common import CERTAIN, CLASSES, Attacked, Victims, count_found, inputs, pixels
-from companion.chapters.leakage_networks import SEED, TABLE_1, pretrain
+from companion.chapters.leakage_common import CERTAIN, CLASSES, SEED, Attacked, Victims, count_found, inputs, pixels
+from companion.chapters.packing import packed, unpacked
 from companion.chapters.tables import flat
 from companion.store.record import Record
-from recon.attacks.batches import BatchSystem, label_counts
-from recon.attacks.gauss_newton import System, gauss_newton
+from recon.attacks.batches import BatchSystem
+from recon.attacks.gauss_newton import Dense, Solved, System, by_columns, gauss_newton
 from recon.attacks.rgap import rgap
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
+from recon.errors import ReconError
 from recon.images.bundle import Bundle
 from recon.nets.conv import Conv, ConvNet
 from recon.optim.rng import named
@@ -37,8 +37,6 @@ class Metrics(Record):
     nothing is missing.
     clients: A client's k local steps. found, mse: by Gauss–Newton through the steps · naive_found: by taking the
     update for one mean gradient.
-    labels: Share of wrong labels by `label_counts`, mean over draws: at the start, after training, and for equal
-    counts.
     separated: The first layer's gradient of n images unmixed. within: images to which the nearest source, scaled by
     the bias, has an MSE below a tenth of a grey image's.
     mixtures: Eq. (4) on batches of these sizes. share_of_own: |w_ki| over Σ_j |w_kj| for the label k = y_i of image i
@@ -47,11 +45,73 @@ class Metrics(Record):
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """side: of the images, 32 or averaged down to it · channels: of the one convolution (kernel 3) · n: images · same:
+    all of one label, else as many labels as possible."""
+
+    side: int
+    channels: int
+    n: int
+    same: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """batches: solved by Gauss–Newton from `starts` starts, until all images are found, in up to `iterations` · shown:
+    the one whose images are shown · local_steps: of a client, each of step_size, on `client` · separated: batch sizes
+    whose first-layer gradient is separated, of a network of `width` · mixed: batch sizes for eq. (4)."""
+
+    batches: tuple[Batch, ...]
+    shown: Batch
+    starts: int = 5
+    iterations: int = 100
+    local_steps: tuple[int, ...] = (1, 2, 5, 10, 20)
+    step_size: float = 0.1
+    client: Batch = Batch(side=8, channels=6, n=2)
+    separated: tuple[int, ...] = (8, 16, 32, 64, 128)
+    width: int = 1000
+    mixed: tuple[int, ...] = (2, 3, 4)
+
+
+def _grid(side: int, channels: int, ns: tuple[int, ...], same: tuple[int, ...] = ()) -> tuple[Batch, ...]:
+    return (
+        *(Batch(side=side, channels=channels, n=n) for n in ns),
+        *(Batch(side=side, channels=channels, n=n, same=True) for n in same),
+    )
+
+
+SIZES = {
+    "smoke": Sizes(
+        batches=(*_grid(8, 6, (1, 2), (2,)), Batch(side=4, channels=2, n=4)),
+        shown=Batch(side=8, channels=6, n=2),
+        starts=1,
+        iterations=20,
+        local_steps=(1, 3),
+        separated=(8,),
+        width=64,
+        mixed=(2,),
+    ),
+    "laptop": Sizes(
+        batches=(*_grid(8, 6, (1, 2, 4, 8, 10, 16), (2, 4)), Batch(side=16, channels=6, n=4)),
+        shown=Batch(side=16, channels=6, n=4),
+        starts=3,
+    ),
+    "paper": Sizes(
+        batches=(
+            *_grid(8, 6, (1, 2, 4, 6, 8, 9, 10, 12, 16, 32, 64), (2, 4, 8)),
+            *_grid(8, 24, (1, 2, 4, 6, 8, 9, 10, 12, 16, 32, 64), (2, 4, 8)),
+            *_grid(32, 6, (1, 2, 4), (2,)),
+        ),
+        shown=Batch(side=32, channels=6, n=4),
+        separated=(8, 16, 32, 64, 128, 256),
+    ),
+}
 SHOWN = 8
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Five questions, one after the other."""
+    """Four questions, one after the other."""
     units = [f"batch {k}" for k in range(len(sizes.batches))] + [f"client {k}" for k in sizes.local_steps]
     runs = context.sweep(partial(unit_of, sizes, context), units, "batches")
     arrays: Tensors = {}
@@ -62,9 +122,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     mixed, by_row = mixtures_of_rows(sizes, context)
     metrics = Metrics(
         classes=CLASSES,
-        batches=[solved(batch, runs[f"batch {k}"]) for k, batch in enumerate(sizes.batches)],
-        clients=[client(k, runs[f"client {k}"]) for k in sizes.local_steps],
-        labels=counted(sizes, context),
+        batches=[unpacked(runs[f"batch {k}"]) for k in range(len(sizes.batches))],
+        clients=[unpacked(runs[f"client {k}"]) for k in sizes.local_steps],
         separated=unmixed,
         mixtures=mixed,
     )
@@ -100,26 +159,33 @@ def unit_of(sizes: Sizes, context: Context, unit: str) -> Tensors:
 
 def solve_batch(sizes: Sizes, context: Context, k: int) -> Tensors:
     """Gauss–Newton from several starts; the one with the least residual counts, and the adversary can see which."""
-    network, theta, x, labels = victims(sizes.batches[k], context)
+    batch = sizes.batches[k]
+    network, theta, x, labels = victims(batch, context)
     mean = Gradient.averaged(network, theta, x, labels)
-    best = None
+    tries: list[Solved] = []
     for start in range(sizes.starts):
         system = BatchSystem.of(mean, labels, seed=start)
-        found = gauss_newton(system, steps=sizes.iterations, tol=1e-26 * system.target.square().sum().item())
-        if best is None or found.energy[-1] < best.energy[-1]:
-            best = found
-        if relative(system, best.x) <= CERTAIN:
+        tol = 1e-26 * system.target.square().sum().item()
+        tries.append(gauss_newton(system, steps=sizes.iterations, tol=tol))
+        best = min(tries, key=lambda found: found.energy[-1].item())
+        if (residual := relative(system, best.x)) <= CERTAIN:
             break
-    assert best is not None
-    return {
-        "truth": x,
-        "x_hat": assigned(system.images(best.x), x),
-        "labels": labels,
-        "residual": torch.tensor(relative(system, best.x)),
-        "missing": torch.tensor(missing(system, x.flatten())),
-        "missing_there": torch.tensor(missing(system, best.x)),
-        "equations": torch.tensor(len(system.target)),
-    }
+    x_hat = assigned(system.images(best.x), x)
+    row = Record(
+        n=batch.n,
+        side=batch.side,
+        channels=batch.channels,
+        same=batch.same,
+        labels=len(labels.unique()),
+        unknowns=x.numel(),
+        equations=len(system.target),
+        missing=missing(system, x.flatten()),
+        found=count_found(x_hat, x),
+        mse=mse(x_hat, x).mean().item(),
+        residual=residual,
+        certified=residual <= CERTAIN and missing(system, best.x) == 0,
+    )
+    return {**packed(row), "truth": x, "x_hat": x_hat}
 
 
 def missing(system: BatchSystem, x: Tensor) -> int:
@@ -130,7 +196,7 @@ def missing(system: BatchSystem, x: Tensor) -> int:
 
 def relative(system: System, x: Tensor) -> float:
     """‖h(x) − h*‖ / ‖h*‖: the certificate."""
-    return float((system(x) - system.target).norm() / system.target.norm())
+    return ((system(x) - system.target).norm() / system.target.norm()).float().item()
 
 
 def assigned(x_hat: Tensor, truth: Tensor) -> Tensor:
@@ -139,23 +205,45 @@ def assigned(x_hat: Tensor, truth: Tensor) -> Tensor:
     return x_hat[linear_sum_assignment(distances.numpy())[1]]
 
 
-def solved(batch: Batch, found: Tensors) -> Record:
-    """One batch against the truth."""
-    truth, x_hat = found["truth"], found["x_hat"]
-    return Record(
-        n=batch.n,
-        side=batch.side,
-        channels=batch.channels,
-        same=batch.same,
-        labels=len(found["labels"].unique()),
-        unknowns=truth.numel(),
-        equations=int(found["equations"]),
-        missing=int(found["missing"]),
-        found=count_found(x_hat, truth),
-        mse=mse(x_hat, truth).mean().item(),
-        residual=found["residual"].item(),
-        certified=found["residual"].item() <= CERTAIN and int(found["missing_there"]) == 0,
-    )
+@dataclass(frozen=True)
+class LocalSteps:
+    """Federated averaging: (θ − θ_k)/(k · step_size), θ_k after k steps of gradient descent on the batch (p,).
+
+    For k = 1 it is the mean gradient.  target: what the client sent, divided so.
+    """
+
+    batch: BatchSystem
+    k: int
+    step_size: float
+    target: Tensor
+
+    @staticmethod
+    def of(batch: BatchSystem, k: int, step_size: float, x: Tensor) -> LocalSteps:
+        """What a client with the images x (n·c·h·w,) sends.  ReconError unless k ≥ 1 and step_size > 0."""
+        if k < 1 or not step_size > 0:
+            raise ReconError(f"at least one step of positive size, not {k} of {step_size}")
+        made = LocalSteps(batch, k, step_size, torch.zeros_like(batch.target))
+        return LocalSteps(batch, k, step_size, made(x))
+
+    @property
+    def start(self) -> Tensor:
+        """The batch's."""
+        return self.batch.start
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The update, (p,)."""
+        theta, total = dict(self.batch.theta), torch.zeros_like(self.batch.target)
+        sizes = [each.numel() for each in theta.values()]
+        for _ in range(self.k):
+            gradient = self.batch.mean_gradient(theta, x)
+            total = total + gradient
+            pieces = zip(theta.items(), gradient.split(sizes), strict=True)
+            theta = {name: value - self.step_size * piece.view_as(value) for (name, value), piece in pieces}
+        return total / self.k
+
+    def linear(self, x: Tensor) -> Dense:
+        """With the whole Jacobian: for small networks and batches."""
+        return Dense(by_columns(self, x).mT)
 
 
 def solve_client(sizes: Sizes, context: Context, k: int) -> Tensors:
@@ -164,66 +252,12 @@ def solve_client(sizes: Sizes, context: Context, k: int) -> Tensors:
     batch = BatchSystem.of(Gradient.averaged(network, theta, x, labels), labels)
     sent = LocalSteps.of(batch, k, sizes.step_size, x.flatten())
     tol = 1e-26 * sent.target.square().sum().item()
-    through = gauss_newton(sent, steps=sizes.iterations, tol=tol)
-    naive = gauss_newton(BatchSystem(network, theta, labels, sent.target), steps=sizes.iterations, tol=tol)
-    return {
-        "truth": x,
-        "x_hat": assigned(batch.images(through.x), x),
-        "naive": assigned(batch.images(naive.x), x),
-    }
-
-
-def client(k: int, found: Tensors) -> Record:
-    """One client against the truth."""
-    truth = found["truth"]
-    return Record(
-        k=k,
-        found=count_found(found["x_hat"], truth),
-        mse=mse(found["x_hat"], truth).mean().item(),
-        naive_found=count_found(found["naive"], truth),
+    through, naive = (
+        assigned(batch.images(gauss_newton(system, steps=sizes.iterations, tol=tol).x), x)
+        for system in (sent, BatchSystem(network, theta, labels, sent.target))
     )
-
-
-# --------------------------------------------------------------------------------------------------- labels
-def counted(sizes: Sizes, context: Context) -> list[Record]:
-    """Random batches of CNN2 V1, as it starts and after training on all ten classes of other images."""
-    network, pool = TABLE_1["CNN2 V1"], context.pool
-    start = network.init(torch.Generator().manual_seed(SEED))
-    order = torch.randperm(len(pool.labels), generator=named(context.seed, "batches.labels"))
-    order = order[torch.from_numpy((pool.labels >= 0) & (pool.labels < CLASSES))[order]]
-    half = len(order) // 2
-    taught = order[:half].numpy()
-    x, labels = inputs(pool, taught).float(), torch.from_numpy(pool.labels[taught])
-    trained = pretrain(network, start, x, labels, sizes.epochs, named(context.seed, "batches.training"))
-    rows = []
-    for n in sizes.counted:
-        wrong: dict[str, list[float]] = {"untrained": [], "trained": [], "equal": []}
-        for draw in range(sizes.draws):
-            generator = named(context.seed, "batches.draws", draw)
-            chosen = order[half:][torch.randint(len(order) - half, (n,), generator=generator)].numpy()
-            images, y = inputs(pool, chosen).float(), torch.from_numpy(pool.labels[chosen])
-            truth = y.bincount(minlength=CLASSES)
-            for name, theta in (("untrained", start), ("trained", trained)):
-                mean = mean_gradient(network, theta, images, y)
-                wrong[name].append(wrong_share(label_counts(mean, n), truth))
-            equal = torch.full((CLASSES,), n // CLASSES)
-            equal[: n % CLASSES] += 1
-            wrong["equal"].append(wrong_share(equal, truth))
-        rows.append(Record(n=n, **{name: sum(each) / len(each) for name, each in wrong.items()}))
-    return rows
-
-
-def mean_gradient(network: ConvNet, theta: dict[str, Tensor], x: Tensor, labels: Tensor) -> Gradient:
-    """By autograd: the batch may be large."""
-    leaves = {name: value.clone().requires_grad_() for name, value in theta.items()}
-    F.cross_entropy(network(leaves, x), labels).backward()  # type: ignore[no-untyped-call]
-    found = {name: leaf.grad[None] for name, leaf in leaves.items() if leaf.grad is not None}
-    return Gradient(network, theta, labels[:1], found)
-
-
-def wrong_share(counts: Tensor, truth: Tensor) -> float:
-    """Share of the labels that would have to change."""
-    return ((counts - truth).abs().sum() / (2 * truth.sum())).item()
+    found = count_found(through, x)
+    return packed(Record(k=k, found=found, mse=mse(through, x).mean().item(), naive_found=count_found(naive, x)))
 
 
 # ---------------------------------------------------------------------------------------------- first layer
@@ -249,6 +283,17 @@ def separations(sizes: Sizes, context: Context) -> tuple[list[Record], Tensors]:
         arrays[f"separated truth {n}"] = train[shown] + 0.5
         arrays[f"separated {n}"] = (scaled[nearest.indices[shown]] + 0.5).clamp(0, 1)
     return rows, arrays
+
+
+def scaled_by_bias(sources: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Images (r, d) at their true size and sign, from directions s_k (r, d) that are images up to a factor.
+
+    Of a fully connected first layer ∇_W ℓ = A X and ∇_b ℓ = A 1 with the images X (n, d) as rows, so that the w of
+    least norm with (∇_W ℓ) w = ∇_b ℓ has ⟨x_i, w⟩ = 1 for every image: x̂_k = s_k/⟨s_k, w⟩.
+    """
+    solution = torch.linalg.lstsq(weight.double().cpu(), bias.double().cpu(), driver="gelsd").solution
+    along = sources.double().cpu() @ solution
+    return (sources.double().cpu() / along[:, None]).to(sources)
 
 
 def first_layer_gradient(x: Tensor, labels: Tensor, width: int, context: Context) -> tuple[Tensor, Tensor]:
@@ -285,10 +330,10 @@ def mixtures_of_rows(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
         sizes=list(sizes.mixed),
         share_of_own=own,
         mixture_error=mixture_errors,
-        rgap_mse=Record(
-            **{"different labels": nearer(attacked, pair, found.labels[:2])},
-            **{"same label": nearer(attacked, alike, labels)},
-        ),
+        rgap_mse={
+            "different labels": nearer(attacked, pair, found.labels[:2]),
+            "same label": nearer(attacked, alike, labels),
+        },
         grey_mse=mse(torch.zeros_like(pair), pair).min().item(),
     )
     return table, arrays

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from companion.chapters.leakage_batches.experiment import Metrics
-from companion.chapters.leakage_batches.sizes import Sizes
-from companion.chapters.pictures import (
-    PAGE,
-    REFERENCE,
-    SERIES,
-    Colour,
-    beside_grey,
-    chart,
-    end_labels,
-    image_rows,
-    note,
-)
+from companion.chapters.leakage_batches.experiment import Metrics, Sizes
+from companion.chapters.pictures import PAGE, REFERENCE, SERIES, beside_grey, chart, end_labels, image_rows, note
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 from recon.scoring.nulls import clears
@@ -96,9 +83,8 @@ def plot_batches(result: Result[Metrics]) -> Figure:
 def plot_images(result: Result[Metrics]) -> Figure:
     """One batch: the images, their mean, and Gauss–Newton's."""
     truth = result.array("truth")
-    mean = truth.mean(0).expand(len(truth), -1)
-    found = [("their mean", mean), ("from the mean\ngradient", result.array("x_hat"))]
-    return beside_grey(truth, found, "images")
+    mean = ("their mean", truth.mean(0).expand(len(truth), -1))
+    return beside_grey(truth, [mean, ("from the mean\ngradient", result.array("x_hat"))], "images")
 
 
 @chart
@@ -107,26 +93,22 @@ def plot_counts(result: Result[Metrics]) -> Figure:
     figure, ax = plt.subplots(figsize=(PAGE, 2.8))
     rows = result.metrics.separated
     sizes = [row.n for row in rows]
-    ends: list[tuple[float, str, Colour]] = []
-    for values, label, style, colour in (
-        ([row.matches.ncc_08 / row.n for row in rows], "separation", "o-", SERIES[0]),
-        ([row.best_null.ncc_08 / row.n for row in rows], "best null", "s:", REFERENCE),
-    ):
-        ax.plot(sizes, values, style, color=colour)
-        ends.append((values[-1], label, colour))
+    separated = [row.matches.ncc_08 / row.n for row in rows]
+    null = [row.best_null.ncc_08 / row.n for row in rows]
+    ax.plot(sizes, separated, "o-", color=SERIES[0])
+    ax.plot(sizes, null, "s:", color=REFERENCE)
     ax.set(xscale="log", xlabel="images in the batch", ylabel="share above NCC 0.8", ylim=(-0.05, 1.05))
     ax.set_xticks(sizes, [str(n) for n in sizes])
     ax.minorticks_off()
-    end_labels(ax, ends)
+    end_labels(ax, [(separated[-1], "separation", SERIES[0]), (null[-1], "best null", REFERENCE)])
     return figure
 
 
 def plot_separated(result: Result[Metrics]) -> Figure:
     """Images of two batches and what separation has of them, scaled by the bias."""
     sizes = [row.n for row in result.metrics.separated]
-    shown = dict.fromkeys((sizes[len(sizes) // 2], sizes[-1]))
     rows = []
-    for n in shown:
+    for n in dict.fromkeys((sizes[len(sizes) // 2], sizes[-1])):
         rows.append((f"images,\n{n} in all", result.array(f"separated truth {n}"), "grey"))
         rows.append(("unmixed", result.array(f"separated {n}"), "black"))
     return image_rows(rows)
@@ -139,7 +121,7 @@ def plot_mixtures(result: Result[Metrics]) -> Figure:
     return image_rows(rows)
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
+FIGURES = {
     "batches": plot_batches,
     "images": plot_images,
     "counts": plot_counts,

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.func import vjp
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import PRIOR, Victims, pixels
-from companion.chapters.leakage_defences.map_estimate import map_estimate
-from companion.chapters.leakage_networks import SEED, TABLE_1
+from companion.chapters.leakage_common import PRIOR, SEED, TABLE_1, Victims, pixels
+from companion.chapters.packing import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.identifiability import numerical_rank, posterior_variance, security_metric
+from recon.attacks.batches import BatchSystem
+from recon.attacks.gauss_newton import Normal, Solved, gauss_newton
 from recon.attacks.rgap import rgap, system_of
+from recon.errors import ReconError
 from recon.images.pool import ImagePool
 from recon.nets.conv import Conv, ConvNet, cross_entropy_direction
 from recon.optim.rng import named
@@ -42,23 +47,25 @@ SMALL = ("one convolution", "fully connected")
 @dataclass(frozen=True, kw_only=True)
 class AttackSizes:
     """networks: of Table 1, or `SMALL` on images averaged down to 16 × 16 · images: attacked, of all classes ·
-    table_images: attacked on networks of Table 1, where one takes minutes."""
+    table_images: attacked on networks of Table 1, where one takes minutes · noise: multipliers z, N(0, z² C²) on every
+    entry of a gradient that is clipped to the norm C · table_noise: on networks of Table 1, where they are others."""
 
     networks: tuple[str, ...] = SMALL
     images: int = 4
     table_images: int = 4
+    noise: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
+    table_noise: tuple[float, ...] = ()
 
     def victims(self, name: str, pool: ImagePool) -> Victims:
-        """The images whose gradients by a network are attacked."""
-        return Victims.of_all_classes(pool, self.images if name in SMALL else self.table_images)
+        """The images whose gradients by a network are attacked, as large as it wants them."""
+        found = Victims.of_all_classes(pool, self.images if name in SMALL else self.table_images)
+        return replace(found, x=averaged(found.x, name))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes(AttackSizes):
-    """noise: multipliers z, N(0, z² C²) on every entry of a gradient that is clipped to the norm C · deficient:
-    networks whose c(M) is computed under noise."""
+    """deficient: networks whose c(M) is computed under noise."""
 
-    noise: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
     deficient: tuple[str, ...] = ("CNN2 V2", "CNN3 V2")
 
 
@@ -75,29 +82,38 @@ def network_of(name: str) -> ConvNet:
     return {SMALL[0]: ConvNet((Conv(3, 6),), shape=small), SMALL[1]: ConvNet((), shape=small), **TABLE_1}[name]
 
 
+UNDAMPED = 1e-9  # of the mean diagonal: the prior keeps the system solvable
+GAIN = 1e-8  # it stops once a step lowers the energy by less than this share
 DELTA, BATCH, TRAINED_ON, STEPS = 1e-5, 256, 50_000, 10_000
 SIGMAS = (0.0, 0.1, 1.0)
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Two questions, each image by itself."""
-    units = [f"{name}--{z:g}" for name in sizes.networks for z in sizes.noise]
-    runs = context.sweep(partial(noise_unit, sizes, context), units, "noise")
-    noise, grey = {}, {}
-    arrays: Tensors = {}
-    for name in sizes.networks:
-        x = averaged(sizes.victims(name, context.pool).x, name)
-        noise[name] = [noisy(z, runs[f"{name}--{z:g}"], x) for z in sizes.noise]
-        grey[name] = x.square().flatten(1).mean(1).tolist()
-        arrays[f"truth {name}"] = pixels(x)
-        arrays |= {f"x_hat {name} {z:g}": pixels(runs[f"{name}--{z:g}"]["x_hat"]) for z in sizes.noise}
+    noise, arrays = by_noise(noise_unit, sizes, context)
+    x = {name: sizes.victims(name, context.pool).x for name in sizes.networks}
     metrics = Metrics(
         noise=noise,
-        grey=grey,
+        grey={name: each.square().flatten(1).mean(1).tolist() for name, each in x.items()},
         privacy=[privacy(z) for z in sizes.noise],
         deficiency=[deficiency(name, context) for name in sizes.deficient],
     )
-    return Outcome(metrics, arrays)
+    return Outcome(metrics, arrays | {f"truth {name}": pixels(each) for name, each in x.items()})
+
+
+def by_noise(
+    unit: Callable[[Any, Context, str], Tensors], sizes: AttackSizes, context: Context
+) -> tuple[dict[str, list[Record]], Tensors]:
+    """A sweep over units "NETWORK--Z": the rows of every network, and the images, named "KEY NETWORK Z"."""
+    other = sizes.table_noise or sizes.noise
+    pairs = [(name, f"{z:g}") for name in sizes.networks for z in (sizes.noise if name in SMALL else other)]
+    runs = context.sweep(partial(unit, sizes, context), ["--".join(pair) for pair in pairs], "noise")
+    rows: dict[str, list[Record]] = {name: [] for name in sizes.networks}
+    arrays: Tensors = {}
+    for (name, z), found in zip(pairs, runs.values(), strict=True):
+        rows[name].append(unpacked(found))
+        arrays |= {f"{key} {name} {z}": pixels(x) for key, x in found.items() if key != "json"}
+    return rows, arrays
 
 
 def averaged(x: Tensor, name: str) -> Tensor:
@@ -108,7 +124,7 @@ def averaged(x: Tensor, name: str) -> Tensor:
 def released(name: str, z: str, victims: Victims, context: Context) -> list[tuple[Gradient, float]]:
     """The noisy gradient of every image at multiplier z, and σ of its noise.  C is each gradient's own norm, so that
     clipping changes nothing: the best case for the adversary."""
-    network, x = network_of(name), averaged(victims.x, name)
+    network, x = network_of(name), victims.x
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
     found = []
     for k in range(len(x)):
@@ -123,31 +139,118 @@ def released(name: str, z: str, victims: Victims, context: Context) -> list[tupl
     return found
 
 
+@dataclass(frozen=True)
+class GaussianPrior:
+    """x ~ N(mean, covariance), of whoever has public photographs; who takes every pixel by itself has N(0, v I).
+
+    mean (d,) · covariance (d, d), positive definite.
+    """
+
+    mean: Tensor
+    covariance: Tensor
+
+    @staticmethod
+    def of(x: Tensor) -> GaussianPrior:
+        """From public images x (n, …), n ≥ 2: their mean, and their covariance S shrunk to (1 − α) S + α (tr S/d) I.
+
+        α is that of Ledoit & Wolf (2004), small where images are many.  ReconError for fewer than two.
+        """
+        from sklearn.covariance import ledoit_wolf
+
+        if len(x) < 2:
+            raise ReconError(f"a prior needs two images or more, not {len(x)}")
+        flat = x.flatten(1).double()
+        return GaussianPrior(flat.mean(0), torch.from_numpy(ledoit_wolf(flat.numpy())[0]))
+
+
+@dataclass(frozen=True)
+class NoisySystem:
+    """Under noise: what the gradient of one image says of it, by Gauss–Newton on all its entries and a Gaussian prior.
+
+    With N(0, σ²) on every entry of the gradient g and x ~ N(m, S), the image of maximum posterior probability minimises
+
+        ‖g(x) − g‖²/σ² + (x − m)ᵀ S⁻¹ (x − m),
+
+    and is known up to (JᵀJ/σ² + S⁻¹)⁻¹, J = ∂(all gradients)/∂x; `recon.analysis.identifiability` has its diagonal for
+    S = v I.  It solves (g(x)/σ, Lᵀx) = (g/σ, Lᵀm) with L Lᵀ = S⁻¹, in the sense of least squares.
+
+    of: all entries of one noisy gradient · sigma: of N(0, σ²) on every entry · mean m (d,) · factor: L (d, d), or its
+    diagonal (d,).
+    """
+
+    of: BatchSystem
+    sigma: float
+    mean: Tensor
+    factor: Tensor
+
+    @staticmethod
+    def made(gradient: Gradient, sigma: float, prior: GaussianPrior | float) -> NoisySystem:
+        """prior: a number v is N(0, v) on every pixel by itself.  ReconError unless σ and v are positive."""
+        if not sigma > 0 or not (isinstance(prior, GaussianPrior) or prior > 0):
+            raise ReconError(f"noise must be positive, and so must the prior's variance: noise {sigma} was given")
+        system = BatchSystem.of(gradient, gradient.labels)
+        if isinstance(prior, GaussianPrior):
+            precision = torch.cholesky_inverse(torch.linalg.cholesky(prior.covariance))
+            return NoisySystem(system, sigma, prior.mean, torch.linalg.cholesky(precision))
+        grey = torch.zeros(math.prod(system.network.shape), dtype=torch.float64)
+        return NoisySystem(system, sigma, grey, torch.full_like(grey, 1 / math.sqrt(prior)))
+
+    @property
+    def start(self) -> Tensor:
+        """The mean image, (c·h·w,)."""
+        return self.mean
+
+    @property
+    def target(self) -> Tensor:
+        """(p + c·h·w,)."""
+        return torch.cat([self.of.target / self.sigma, self._whitened(self.mean)])
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(p + c·h·w,)."""
+        return torch.cat([self.of(x) / self.sigma, self._whitened(x)])
+
+    def _whitened(self, x: Tensor) -> Tensor:
+        return self.factor * x if self.factor.dim() == 1 else self.factor.mT @ x
+
+    @cached_property
+    def _precision(self) -> Tensor:
+        """S⁻¹ (d, d), or its diagonal (d,)."""
+        return self.factor.square() if self.factor.dim() == 1 else self.factor @ self.factor.mT
+
+    def linear(self, x: Tensor) -> Normal:
+        """By JᵀJ/σ² + S⁻¹, (c·h·w, c·h·w)."""
+        gram = self.of.gram(x) / self.sigma**2
+        (gram.diagonal() if self._precision.dim() == 1 else gram).add_(self._precision)
+        _, pull, *_ = vjp(self, x)
+        return Normal(gram, lambda residual: pull(residual)[0])
+
+
+def map_estimate(gradient: Gradient, sigma: float, prior: GaussianPrior | float, steps: int = 15) -> Solved:
+    """The image of maximum posterior probability (c·h·w,), by Gauss–Newton on `NoisySystem` from the prior's mean.
+    ReconError as there."""
+    system = NoisySystem.made(gradient, sigma, prior)
+    return gauss_newton(system, steps=steps, tol=0.0, damping=UNDAMPED, gain=GAIN)
+
+
 def noise_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
-    """One network at one z: most probable images, what the adversary expects of them, and R-GAP's."""
+    """One network at one z against the truth: most probable images, what the adversary expects of them, and R-GAP's."""
     name, z = unit.split("--")
+    victims = sizes.victims(name, context.pool)
     found, predicted, by_rgap = [], [], []
-    for sent, sigma in released(name, z, sizes.victims(name, context.pool), context):
+    for sent, sigma in released(name, z, victims, context):
         best = map_estimate(sent, sigma, PRIOR).x
         found.append(best.view(sent.network.shape))
-        predicted.append(posterior_variance(sent, best, sigma, PRIOR).mean())
+        predicted.append(posterior_variance(sent, best, sigma, PRIOR).mean().item())
         if sent.network.depth:
             by_rgap.append(rgap(sent, check=False)[0])
-    return {
-        "x_hat": torch.stack(found),
-        "predicted": torch.stack(predicted),
-        "rgap": torch.stack(by_rgap) if by_rgap else torch.zeros(0),
-    }
-
-
-def noisy(z: float, found: Tensors, x: Tensor) -> Record:
-    """One network at one z against the truth."""
-    return Record(
-        z=z,
-        mse=mse(found["x_hat"], x).tolist(),
-        predicted=found["predicted"].tolist(),
-        rgap=mse(found["rgap"], x).tolist() if len(found["rgap"]) else None,
+    x_hat = torch.stack(found)
+    row = Record(
+        z=float(z),
+        mse=mse(x_hat, victims.x).tolist(),
+        predicted=predicted,
+        rgap=mse(torch.stack(by_rgap), victims.x).tolist() if by_rgap else None,
     )
+    return {**packed(row), "x_hat": x_hat}
 
 
 def privacy(z: float) -> Record:

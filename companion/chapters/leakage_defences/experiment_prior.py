@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,8 +10,17 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import PRIOR, Victims, inputs, pixels
-from companion.chapters.leakage_defences.experiment import SMALL, AttackSizes, averaged, privacy, released
-from companion.chapters.leakage_defences.map_estimate import GaussianPrior, map_estimate
+from companion.chapters.leakage_defences.experiment import (
+    SMALL,
+    AttackSizes,
+    GaussianPrior,
+    averaged,
+    by_noise,
+    map_estimate,
+    privacy,
+    released,
+)
+from companion.chapters.packing import packed
 from companion.store.record import Record
 from recon.images.pool import ImagePool
 from recon.scoring.metrics import mse, ncc
@@ -30,43 +38,32 @@ class Metrics(Record):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
-class PriorSizes(AttackSizes):
-    """noise: multipliers z on `SMALL` · table_noise: on networks of Table 1."""
-
-    table_images: int = 3
-    noise: tuple[float, ...] = (1e-2, 3e-2, 1e-1, 3e-1, 6e-1, 1.0, 3.0)
-    table_noise: tuple[float, ...] = (3e-2, 1e-1, 3e-1, 1.0)
-
-    def multipliers(self, name: str) -> tuple[float, ...]:
-        """Of a network."""
-        return self.noise if name in SMALL else self.table_noise
-
-
+PAPER = AttackSizes(
+    networks=(*SMALL, "CNN2 V1"),
+    images=20,
+    table_images=3,
+    noise=(1e-2, 3e-2, 1e-1, 3e-1, 6e-1, 1.0, 3.0),
+    table_noise=(3e-2, 1e-1, 3e-1, 1.0),
+)
 SIZES = {
-    "smoke": PriorSizes(images=1, noise=(1e-2, 1e-1, 1.0)),
-    "laptop": PriorSizes(images=2),
-    "paper": PriorSizes(networks=(*SMALL, "CNN2 V1"), images=20),
+    "smoke": replace(PAPER, networks=SMALL, images=1, noise=(1e-2, 1e-1, 1.0)),
+    "laptop": replace(PAPER, networks=SMALL, images=2),
+    "paper": PAPER,
 }
 
 
-def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
+def compute(sizes: AttackSizes, context: Context) -> Outcome[Metrics]:
     """Both adversaries on the same noisy gradients, which are those of `companion.chapters.leakage_defences`."""
-    units = [f"{name}--{z:g}" for name in sizes.networks for z in sizes.multipliers(name)]
-    runs = context.sweep(partial(prior_unit, sizes, context), units, "noise")
-    noise, grey, mean, mean_ncc = {}, {}, {}, {}
-    arrays: Tensors = {}
+    noise, arrays = by_noise(prior_unit, sizes, context)
+    grey, mean, mean_ncc = {}, {}, {}
     for name in sizes.networks:
         victims = sizes.victims(name, context.pool)
-        x, public = averaged(victims.x, name), averaged(public_images(context.pool, victims), name)
+        x, public = victims.x, public_images(context.pool, victims, name)
         middle = public.mean(0, keepdim=True)
-        noise[name] = [scored(z, runs[f"{name}--{z:g}"], x, public) for z in sizes.multipliers(name)]
         grey[name] = x.square().flatten(1).mean(1).tolist()
         mean[name] = mse(middle.expand_as(x), x).tolist()
         mean_ncc[name] = ncc(x.flatten(1), middle.flatten(1))[:, 0].tolist()
         arrays |= {f"truth {name}": pixels(x), f"mean {name}": pixels(middle)}
-        for z in sizes.multipliers(name):
-            arrays |= {f"{key} {name} {z:g}": pixels(runs[f"{name}--{z:g}"][key]) for key in ("x_hat", "blind")}
     metrics = Metrics(
         noise=noise,
         grey=grey,
@@ -78,33 +75,30 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, arrays)
 
 
-def public_images(pool: ImagePool, victims: Victims) -> Tensor:
-    """All others of the pool, (n, 3, 32, 32)."""
-    return inputs(pool, np.flatnonzero(~np.isin(pool.index, victims.index)))
+def public_images(pool: ImagePool, victims: Victims, name: str) -> Tensor:
+    """All others of the pool, as large as a network wants them."""
+    return averaged(inputs(pool, np.flatnonzero(~np.isin(pool.index, victims.index))), name)
 
 
-def prior_unit(sizes: PriorSizes, context: Context, unit: str) -> Tensors:
-    """One network at one z: most probable images, with and without the prior."""
+def prior_unit(sizes: AttackSizes, context: Context, unit: str) -> Tensors:
+    """One network at one z against the truth and every public image: most probable images, with and without the
+    prior."""
     name, z = unit.split("--")
     victims = sizes.victims(name, context.pool)
-    prior = GaussianPrior.of(averaged(public_images(context.pool, victims), name))
-    noisy = released(name, z, victims, context)
+    public = public_images(context.pool, victims, name)
+    noisy, prior = released(name, z, victims, context), GaussianPrior.of(public)
     guesses, blind = (
         torch.stack([map_estimate(sent, sigma, each).x.view(sent.network.shape) for sent, sigma in noisy])
         for each in (prior, PRIOR)
     )
-    return {"x_hat": guesses, "blind": blind}
-
-
-def scored(z: float, found: Tensors, x: Tensor, public: Tensor) -> Record:
-    """One network at one z against the truth, and against every public image."""
-    flat, truth = found["x_hat"].flatten(1), x.flatten(1)
+    flat, flat_blind, truth = guesses.flatten(1), blind.flatten(1), victims.x.flatten(1)
     alike = ncc(flat, truth).diagonal()
-    return Record(
-        z=z,
+    row = Record(
+        z=float(z),
         mse=mse(flat, truth).tolist(),
         ncc=alike.tolist(),
         own=int((alike > ncc(flat, public.flatten(1)).amax(1)).sum()),
-        blind=mse(found["blind"].flatten(1), truth).tolist(),
-        blind_ncc=ncc(found["blind"].flatten(1), truth).diagonal().tolist(),
+        blind=mse(flat_blind, truth).tolist(),
+        blind_ncc=ncc(flat_blind, truth).diagonal().tolist(),
     )
+    return {**packed(row), "x_hat": guesses, "blind": blind}

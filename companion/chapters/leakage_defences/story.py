@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from statistics import geometric_mean as mean
 
 import matplotlib.pyplot as plt
@@ -137,4 +136,4 @@ def private_band(ax: Axes, privacy: list[Record]) -> None:
         note(ax, f"ε ≤ {USUAL:g}", (min(private), 1.0), (4, -8), FREE, high=True)
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {"noise": plot_noise}
+FIGURES = {"noise": plot_noise}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from statistics import geometric_mean as mean
 
 import matplotlib.pyplot as plt
@@ -11,8 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from companion.chapters.leakage_defences.experiment import SMALL
-from companion.chapters.leakage_defences.experiment_prior import Metrics, PriorSizes
+from companion.chapters.leakage_defences.experiment import SMALL, AttackSizes
+from companion.chapters.leakage_defences.experiment_prior import Metrics
 from companion.chapters.leakage_defences.story import COLOURS, NO_BETTER, hidden_from, private_band
 from companion.chapters.pictures import FREE, PAGE, REFERENCE, chart, image_rows
 from companion.store.results import Claim, Result
@@ -21,7 +20,7 @@ TENTH = 0.1  # of the gradient's norm on every entry
 WHOLE = "photographs' mean and covariance"
 
 
-def claims(metrics: Metrics, _: PriorSizes) -> list[Claim]:
+def claims(metrics: Metrics, _: AttackSizes) -> list[Claim]:
     """Whether a tenth of the norm hides an image."""
     return [tenth_claim(metrics)]
 
@@ -106,20 +105,17 @@ def plot_photographs(result: Result[Metrics]) -> Figure:
     rows: list[tuple[str, list[Tensor | None], str]] = []
     titles: list[list[str]] = []
     for k in (k for k in STRIPS if k < len(truth)):
-        for key, words in (("blind", "knows single\npixels"), ("x_hat", "knows\nphotographs")):
+        null = f"null\n{(mean - truth[k]).square().mean().item():.3f}"
+        for key, words, left, right, ends in (
+            ("blind", "knows single\npixels", truth[k], None, ("sent", "")),
+            ("x_hat", "knows\nphotographs", None, mean, ("", null)),
+        ):
             found = [result.array(f"{key} {name} {z:g}")[k].clamp(0, 1) for z in steps]
-            first = not rows
-            rows.append(
-                (words, [truth[k] if key == "blind" else None, *found, mean if key == "x_hat" else None], "black")
-            )
             errors = [f"{(each - truth[k]).square().mean().item():.3f}" for each in found]
-            heads = [f"z = {z:g}\n{error}" for z, error in zip(steps, errors, strict=True)] if first else errors
-            end = f"null\n{(mean - truth[k]).square().mean().item():.3f}" if key == "x_hat" else ""
-            titles.append(["sent" if key == "blind" else "", *heads, end])
+            heads = errors if rows else [f"z = {z:g}\n{error}" for z, error in zip(steps, errors, strict=True)]
+            rows.append((words, [left, *found, right], "black"))
+            titles.append([ends[0], *heads, ends[1]])
     return image_rows(rows, titles)
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
-    "prior": plot_prior,
-    "photographs": plot_photographs,
-}
+FIGURES = {"prior": plot_prior, "photographs": plot_photographs}

@@ -1,10 +1,9 @@
 """Appendix F: what bounds the results on honest servers and plain networks: a residual block, a server that cheats."""
 
-from companion.chapters.base import Experiment
+from companion.chapters.leakage_common import gradient_experiment
 from companion.chapters.leakage_limits import experiment, story
-from companion.chapters.leakage_networks import TABLE_1
 
-LIMITS = Experiment.of(
+LIMITS = gradient_experiment(
     experiment,
     story,
     name="leakage-limits",
@@ -12,6 +11,4 @@ LIMITS = Experiment.of(
     section="C&C Appendix G",
     summary="a residual block with batch norm, and a server that hands out a network made to be read",
     cost="10 s, 2 min, 20 min",
-    on_gpu=False,
-    shape=TABLE_1["CNN2 V1"].shape,
 )

@@ -14,19 +14,20 @@ from companion.chapters.leakage_common import (
     CERTAIN,
     CLASSES,
     FOUND,
+    SEED,
     Victims,
     averaged_victims,
     count_found,
     inputs,
     pixels,
 )
-from companion.chapters.leakage_limits.residual import residual_network
-from companion.chapters.leakage_networks import SEED
+from companion.chapters.packing import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.batches import ModuleSystem, by_cosine, by_hopping
 from recon.attacks.gauss_newton import RowSpace, by_columns
 from recon.attacks.imprint import Imprint, edges_of, row_by_row
-from recon.nets.module import default_start
+from recon.errors import ReconError
+from recon.nets.module import ModuleNetwork, default_start
 from recon.optim.rng import named
 from recon.released import Gradient
 from recon.scoring.metrics import mse
@@ -45,7 +46,7 @@ class Metrics(Record):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Residual:
     """A network with one residual block.  channels · activation · pooled: whether the mean over positions comes before
     the last layer, as He et al. have it."""
@@ -67,9 +68,7 @@ class Sizes:
     batches: sizes of a client's batch · bins: of the server's layer."""
 
     residual: tuple[Residual, ...] = tuple(
-        Residual(channels=channels, activation=activation, pooled=pooled)
-        for activation in ("tanh", "relu")
-        for pooled, channels in ((False, 8), (True, 8))
+        Residual(8, activation, pooled) for activation in ("tanh", "relu") for pooled in (False, True)
     )
     side: int = 8
     images: int = 4
@@ -82,10 +81,7 @@ class Sizes:
 
 SIZES = {
     "smoke": Sizes(
-        residual=(
-            Residual(channels=4, activation="tanh", pooled=False),
-            Residual(channels=4, activation="relu", pooled=True),
-        ),
+        residual=(Residual(4, "tanh", False), Residual(4, "relu", True)),
         side=4,
         images=1,
         hops=1,
@@ -96,17 +92,9 @@ SIZES = {
     ),
     "laptop": Sizes(images=2),
     "paper": Sizes(
-        residual=(
-            *Sizes.residual,
-            Residual(channels=16, activation="tanh", pooled=True),
-            Residual(channels=16, activation="relu", pooled=True),
-        ),
-        images=20,
-        hops=25,
+        residual=(*Sizes.residual, Residual(16, "tanh", True), Residual(16, "relu", True)), images=20, hops=25
     ),
 }
-
-
 SHOWN = 8
 TAKEN = 100  # images that are victims elsewhere, and so none of the server's
 
@@ -124,12 +112,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
             row, shown = imprinted(rest[:n], bins, inputs(context.pool, public), context)
             imprint.append(row)
             arrays |= {f"{kind} {n} {bins}": pixels(each) for kind, each in shown.items()}
-    metrics = Metrics(
-        blocks=[block(name, found, x) for name, found in runs.items()],
-        grey=x.square().flatten(1).mean(1).tolist(),
-        imprint=imprint,
-    )
-    return Outcome(metrics, arrays)
+    blocks, grey = [unpacked(found) for found in runs.values()], x.square().flatten(1).mean(1).tolist()
+    return Outcome(Metrics(blocks=blocks, grey=grey, imprint=imprint), arrays)
 
 
 def images_of_server_and_clients(sizes: Sizes, context: Context) -> tuple[list[int], list[int]]:
@@ -143,29 +127,36 @@ def images_of_server_and_clients(sizes: Sizes, context: Context) -> tuple[list[i
 
 def block_unit(sizes: Sizes, context: Context, name: str) -> Tensors:
     """One network, image by image: the attack, its certificate, and the rank at the truth."""
-    residual: Residual = next(each for each in sizes.residual if each.name == name)
+    residual = next(each for each in sizes.residual if each.name == name)
     x, labels = averaged_victims(context.pool, sizes.images, sizes.side)
     public, _ = images_of_server_and_clients(sizes, context)
     normed_on = F.avg_pool2d(inputs(context.pool, public), 32 // sizes.side)
-    network = residual_network(residual.channels, residual.activation, residual.pooled, normed_on, SEED)
+    network = residual_network(residual, normed_on, SEED)
     rows = []
     for image, label in zip(x, labels, strict=True):
-        system = ModuleSystem.of(
-            Gradient.of(network.module, F.cross_entropy, image[None], label[None]), tuple(image.shape)
-        )
+        sent = Gradient.of(network.module, F.cross_entropy, image[None], label[None])
+        system = ModuleSystem.of(sent, tuple(image.shape))
         found = by_hopping(system, sizes.hops)
         rank = rank_at(system, found.x)
-        rank_there = rank if (found.x - image.flatten()).abs().max() < FOUND**2 else rank_at(system, image.flatten())
+        there = (found.x - image.flatten()).abs().max() < FOUND**2
+        rank_there = rank if there else rank_at(system, image.flatten())
         matched = by_cosine(system, sizes.match_steps)
-        rows.append((found.x.view_as(image), found.energy[-1].sqrt(), rank, rank_there, matched.view_as(image)))
-    images, residuals, ranks, ranks_there, by_matching = zip(*rows, strict=True)
-    return {
-        "x_hat": torch.stack(images),
-        "matched": torch.stack(by_matching),
-        "residual": torch.stack(residuals),
-        "rank": torch.tensor(ranks),
-        "rank_at_truth": torch.tensor(ranks_there),
-    }
+        known = found.energy[-1].sqrt() <= CERTAIN and rank == image.numel()
+        rows.append((found.x.view_as(image), matched.view_as(image), known, rank_there == image.numel()))
+    *images, known, determined = zip(*rows, strict=True)
+    x_hat, matched = map(torch.stack, images)
+    near = (x_hat - x).abs().flatten(1).amax(1) <= FOUND
+    row = Record(
+        name=name,
+        determined=sum(determined),
+        found=int(near.sum()),
+        known=sum(map(bool, known)),
+        falsely_known=sum(bool(sure and not right) for sure, right in zip(known, near, strict=True)),
+        mse=mse(x_hat, x).tolist(),
+        matched=mse(matched, x).tolist(),
+        matched_found=count_found(matched, x),
+    )
+    return {**packed(row), "x_hat": x_hat}
 
 
 def rank_at(system: ModuleSystem, x: Tensor) -> int:
@@ -173,21 +164,49 @@ def rank_at(system: ModuleSystem, x: Tensor) -> int:
     return RowSpace.of(by_columns(system, x).mT).basis.shape[1]
 
 
-def block(name: str, found: Tensors, x: Tensor) -> Record:
-    """One network against the truth."""
-    unknowns = x[0].numel()
-    near = (found["x_hat"] - x).abs().flatten(1).amax(1) <= FOUND
-    known = (found["residual"] <= CERTAIN) & (found["rank"] == unknowns)
-    return Record(
-        name=name,
-        determined=int((found["rank_at_truth"] == unknowns).sum()),
-        found=count_found(found["x_hat"], x),
-        known=int(known.sum()),
-        falsely_known=int((known & ~near).sum()),
-        mse=mse(found["x_hat"], x).tolist(),
-        matched=mse(found["matched"], x).tolist(),
-        matched_found=count_found(found["matched"], x),
-    )
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU}
+
+
+class ResidualBlock(nn.Module):
+    """σ(x + BN(W₂ ∗ σ(BN(W₁ ∗ x)))) (He et al. 2016), 3 × 3 convolutions without bias."""
+
+    def __init__(self, channels: int, activation: str) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(channels) for _ in range(2))
+        self.activation = ACTIVATIONS[activation]()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, channels, h, w), the same shape."""
+        inner = self.activation(self.norms[0](self.first(x)))
+        result: Tensor = self.activation(x + self.norms[1](self.second(inner)))
+        return result
+
+
+def residual_network(residual: Residual, public: Tensor, seed: int, classes: int = CLASSES) -> ModuleNetwork:
+    """Convolution, batch norm, activation, `ResidualBlock`, then the mean over positions (pooled) or none, then a fully
+    connected layer; in evaluation mode, float64.
+
+    PyTorch's default initialisation from this seed; running means and variances from images `public` (n, 3, h, w).
+    ReconError for an activation that is not one of `ACTIVATIONS`.
+    """
+    channels, activation = residual.channels, residual.activation
+    if activation not in ACTIVATIONS:
+        raise ReconError(f"unknown activation '{activation}': choose one of {', '.join(ACTIVATIONS)}")
+    stem = (nn.Conv2d(3, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), ACTIVATIONS[activation]())
+    block = ResidualBlock(channels, activation)
+    features = channels if residual.pooled else channels * public.shape[-2] * public.shape[-1]
+    head = (nn.AdaptiveAvgPool2d(1), nn.Flatten()) if residual.pooled else (nn.Flatten(),)
+    module = nn.Sequential(*stem, block, *head, nn.Linear(features, classes))
+    default_start(module, torch.Generator().manual_seed(seed))
+    module.double()
+    for norm in module.modules():
+        if isinstance(norm, nn.BatchNorm2d):
+            norm.momentum = None  # a plain mean over what it has seen
+    with torch.no_grad():
+        module.train()(public.double())
+    return ModuleNetwork(module.eval())
 
 
 def imprinted(rows: list[int], bins: int, public: Tensor, context: Context) -> tuple[Record, Tensors]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -22,7 +21,6 @@ from companion.chapters.pictures import (
     end_labels,
     image_rows,
 )
-from companion.store.record import Record
 from companion.store.results import Claim, Result
 
 NEAR = 0.9  # of the images that are alone in their bin
@@ -34,14 +32,9 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     return [residual_claim(metrics, sizes), imprint_claim(metrics)]
 
 
-def smooth(metrics: Metrics) -> list[Record]:
-    """Networks with tanh."""
-    return [row for row in metrics.blocks if row.name.startswith("tanh")]
-
-
 def residual_claim(metrics: Metrics, sizes: Sizes) -> Claim:
     """With a smooth activation."""
-    rows = smooth(metrics)
+    rows = [row for row in metrics.blocks if row.name.startswith("tanh")]
     found, images = sum(row.found for row in rows), sum(len(row.mse) for row in rows)
     wrong = sum(row.falsely_known for row in rows)
     matched = sum(row.matched_found for row in rows)
@@ -144,8 +137,4 @@ def plot_bins(result: Result[Metrics]) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
-    "blocks": plot_blocks,
-    "server": plot_server,
-    "bins": plot_bins,
-}
+FIGURES = {"blocks": plot_blocks, "server": plot_server, "bins": plot_bins}

@@ -10,8 +10,7 @@ import torch
 from scipy.stats import permutation_test, spearmanr
 
 from companion.chapters.base import Context, Outcome
-from companion.chapters.leakage_common import Attacked, Victims, networks_in
-from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.leakage_common import TABLE_1, Attacked, Networks, Victims
 from companion.chapters.published import DIVERGED, METHODS, PUBLISHED, PUBLISHED_RANK
 from companion.store.record import Record
 from recon.analysis.identifiability import numerical_rank, security_metric
@@ -29,7 +28,7 @@ OURS = "R-GAP, ours"
 WITHOUT = ", without CNN4 V2"
 
 
-class Metrics(Record):
+class Metrics(Networks):
     """networks: by name · spearman_with_published_psnr: rank correlation of c(M) with each method's published PSNR, and
     with `OURS`, with and `WITHOUT` CNN4 V2; None for fewer than three networks · chance: how often networks in
     random order have a correlation as large.
@@ -38,11 +37,6 @@ class Metrics(Record):
     generic_rd: by the formula in the layer's shape · unknowns: dim x_{i−1} · c: the security metric c(M) ·
     published_…: in Table 1.
     """
-
-    @property
-    def networks(self) -> dict[str, Record]:
-        """Each by name."""
-        return networks_in(self)
 
     def correlations(self) -> dict[str, float]:
         """Those that there are, in the order of Appendix E."""
@@ -53,18 +47,12 @@ class Metrics(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """networks: names in `companion.chapters.leakage_networks.TABLE_1`."""
+    """networks: names in `companion.chapters.leakage_common.TABLE_1`."""
 
     networks: tuple[str, ...] = tuple(TABLE_1)
 
 
-SIZES = {
-    "smoke": Sizes(networks=("CNN3 V2", "CNN3 V4")),
-    "laptop": Sizes(),
-    "paper": Sizes(),
-}
-
-
+SIZES = {"smoke": Sizes(networks=("CNN3 V2", "CNN3 V4")), "laptop": Sizes(), "paper": Sizes()}
 PERMUTATIONS = 2000  # of the networks
 
 
@@ -78,22 +66,16 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         | {OURS: own_psnr(network, found)}
         for name, network in attacked.items()
     }
-    c = {name: row.c for name, row in networks.items()}
-    ranked = correlations(c, psnrs)
-    metrics = Metrics(
-        **networks,
-        spearman_with_published_psnr={key: each and each[0] for key, each in ranked.items()},
-        chance={key: each and each[1] for key, each in ranked.items()},
-    )
-    return Outcome(metrics, {})
+    ranked = correlations({name: row.c for name, row in networks.items()}, psnrs)
+    rho, chance = ({key: each and each[k] for key, each in ranked.items()} for k in (0, 1))
+    return Outcome(Metrics(**networks, spearman_with_published_psnr=rho, chance=chance), {})
 
 
 def ranks(name: str, attacked: Attacked, found: Victims) -> Record:
     """One row of Table 1, at the first victim."""
     network = attacked.network
-    deficiencies = [
-        numerical_rank(u).deficiency for u in systems(network, attacked.theta, found.x[:1], found.labels[:1])
-    ]
+    layers = systems(network, attacked.theta, found.x[:1], found.labels[:1])
+    deficiencies = [numerical_rank(u).deficiency for u in layers]
     return Record(
         rd=deficiencies,
         generic_rd=generic_deficiencies(network),
@@ -115,23 +97,19 @@ def correlations(c: dict[str, int], psnrs: dict[str, dict[str, float]]) -> dict[
     """Spearman correlation of c(M) with each method's PSNR, with and without CNN4 V2, and the share of permutations
     of the networks with one as large; None for < 3 networks."""
     found: dict[str, tuple[float, float] | None] = {}
-    methods = dict.fromkeys(method for row in psnrs.values() for method in row)
-    for method in methods:
+    for method in dict.fromkeys(method for row in psnrs.values() for method in row):
         for key, left_out in ((method, ""), (method + WITHOUT, "CNN4 V2")):
             names = [name for name in c if method in psnrs.get(name, {}) and name != left_out]
             metric, decibels = [c[name] for name in names], [psnrs[name][method] for name in names]
-            enough = len(names) > 2 and len(set(metric)) > 1 and len(set(decibels)) > 1
-            found[key] = _ranked(metric, decibels) if enough else None
+            found[key] = None
+            if len(names) > 2 and len(set(metric)) > 1 and len(set(decibels)) > 1:
+                tested = permutation_test(
+                    (np.array(metric),),
+                    lambda x, y=decibels: spearmanr(x, y).statistic,
+                    permutation_type="pairings",
+                    alternative="greater",
+                    n_resamples=PERMUTATIONS,
+                    rng=np.random.default_rng(0),
+                )
+                found[key] = float(tested.statistic), float(tested.pvalue)
     return found
-
-
-def _ranked(metric: list[int], decibels: list[float]) -> tuple[float, float]:
-    tested = permutation_test(
-        (np.array(metric),),
-        lambda x: spearmanr(x, decibels).statistic,
-        permutation_type="pairings",
-        alternative="greater",
-        n_resamples=PERMUTATIONS,
-        rng=np.random.default_rng(0),
-    )
-    return float(tested.statistic), float(tested.pvalue)

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import CERTAIN, FOUND, Attacked, Victims, networks_in, pixels
-from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.leakage_common import CERTAIN, FOUND, TABLE_1, Attacked, Networks, Victims, pixels
 from companion.store.record import Record
 from recon.analysis.identifiability import determined, security_metric
 from recon.attacks.gauss_newton import gauss_newton
@@ -19,7 +18,7 @@ from recon.attacks.rgap import generic_deficiencies, rgap
 from recon.released import Gradient
 
 
-class Metrics(Record):
+class Metrics(Networks):
     """networks: by name · n_images.
 
     networks: One network. c: the security metric, from the layers' shapes · joint_deficiency: rank of the joint
@@ -32,11 +31,6 @@ class Metrics(Record):
     networks.counterfactual: Another photograph, moved inside [0, 1] until it has the first victim's gradient.
     residual: as above · mse_to_victim, mse_to_start: of the result · start_mse: between the two photographs.
     """
-
-    @property
-    def networks(self) -> dict[str, Record]:
-        """Each by name."""
-        return networks_in(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +46,6 @@ SIZES = {
     "laptop": IdentifiabilitySizes(networks=("CNN2 V1", "CNN3 V2", "CNN3 V3"), images=1),
     "paper": IdentifiabilitySizes(images=100),
 }
-
-
 BOX = (-0.5, 0.5)
 
 
@@ -65,14 +57,12 @@ def compute(sizes: IdentifiabilitySizes, context: Context) -> Outcome[Metrics]:
     rows = {name: [found[f"{name} {k}"] for k in range(len(victims.x))] for name in sizes.networks}
     other = Victims.of(context.pool).x[1].flatten()
     networks = {name: identified(name, each, victims, other) for name, each in rows.items()}
-    metrics = Metrics(**networks, n_images=len(victims.x))
-    arrays = {"truth": pixels(victims.x[:2])}
-    for name, each in rows.items():
-        for kind in ("x_hat", "rgap", "counterfactual"):
-            arrays[f"{kind} {name}"] = pixels(
-                torch.stack([row[kind] for row in each[:2]]).view(-1, *victims.x.shape[1:])
-            )
-    return Outcome(metrics, arrays)
+    arrays = {"truth": pixels(victims.x[:2])} | {
+        f"{kind} {name}": pixels(torch.stack([row[kind] for row in each[:2]]))
+        for name, each in rows.items()
+        for kind in ("x_hat", "rgap", "counterfactual")
+    }
+    return Outcome(Metrics(**networks, n_images=len(victims.x)), arrays)
 
 
 def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tensors:
@@ -106,27 +96,22 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
 
 def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) -> Record:
     """One network's images together; other (c·h·w,): the photograph that was moved to the first."""
-    truth = victims.x.flatten(1)
-    first = rows[0]
-
-    def column(key: str) -> Tensor:
-        return torch.stack([row[key] for row in rows])
-
-    read = ~column("unread")
-    found = _found(column("x_hat"), truth, read)
-    known = (column("residual") <= CERTAIN) & column("whole_at_end")
+    truth, first = victims.x.flatten(1), rows[0]
+    column = {key: torch.stack([row[key] for row in rows]) for key in first}
+    found, by_rgap = (((column[kind] - truth).abs() * ~column["unread"]).amax(1) <= FOUND for kind in ("x_hat", "rgap"))
+    known = (column["residual"] <= CERTAIN) & column["whole_at_end"]
     moved = first["counterfactual"]
     return Record(
         c=security_metric(generic_deficiencies(TABLE_1[name])),
         joint_deficiency=int(first["deficiency"]),
         unread_pixels=int(first["unread"].sum()),
         counts=Record(
-            determined=int(column("whole_at_truth").sum()),
+            determined=int(column["whole_at_truth"].sum()),
             found=int(found.sum()),
             known=int(known.sum()),
             falsely_known=int((known & ~found).sum()),
         ),
-        rgap_found=int(_found(column("rgap"), truth, read).sum()),
+        rgap_found=int(by_rgap.sum()),
         counterfactual=Record(
             residual=first["counterfactual_residual"].item(),
             mse_to_victim=(moved - truth[0]).square().mean().item(),
@@ -134,7 +119,3 @@ def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) 
             start_mse=(other - truth[0]).square().mean().item(),
         ),
     )
-
-
-def _found(x_hat: Tensor, truth: Tensor, read: Tensor) -> Tensor:
-    return ((x_hat - truth).abs() * read).amax(1) <= FOUND

@@ -5,7 +5,8 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from companion.chapters.leakage_networks import TABLE_1
+from companion.chapters.elements import element
+from companion.chapters.leakage_common import TABLE_1
 from companion.chapters.leakage_rank.experiment import Metrics, Sizes, as_published
 from companion.chapters.pictures import PAGE, SERIES, chart, note
 from companion.chapters.published import LABELS, METHODS, PUBLISHED_RANK
@@ -97,10 +98,42 @@ def plot_rank(result: Result[Metrics]) -> Figure:
             note(ax, f"{rank - unknowns}".replace("-", "−"), (rank, y), (-6, 0), ha="right")
     ax.set_yticks(range(len(rows)), [row[0] for row in rows])
     ax.set(xlabel="number", ylim=(len(rows) - 0.4, -0.6), xlim=(-0.1 * max(row[1] for row in rows), None))
-    words = {"white": "unknowns $x_{i-1}$", SERIES[0]: "rank of $U_i$; beside it what is missing"}
-    dots = [plt.Line2D([], [], color=SERIES[0], marker="o", ls="", mfc=k, label=v) for k, v in words.items()]
-    figure.legend(handles=dots, loc="outside upper center", ncols=2)
+    for colour, words in (("white", "unknowns $x_{i-1}$"), (SERIES[0], "rank of $U_i$; beside it what is missing")):
+        ax.plot([], [], "o", color=SERIES[0], mfc=colour, label=words)
+    figure.legend(loc="outside upper center", ncols=2)
     return figure
+
+
+def drawing() -> str:
+    """Eq. (4) in the browser: draw an image, see its gradient, get it back, with a batch and with noise.
+
+    The network is one softmax layer with a bias on 16 × 16 pixels, made in the page.
+    """
+    body = (
+        '<p class="plain ask">A drawing pad is here where scripts are allowed.</p>'
+        '<div class="panels" hidden>'
+        '<figure><canvas class="pad" width="16" height="16" tabindex="0" role="application" '
+        'aria-label="Drawing pad of 16 by 16 pixels: draw with the pointer, or move with the arrow keys and switch a '
+        'pixel with Space"></canvas><figcaption><span class="ask">Your image. Draw on it.</span>'
+        '<span class="paper">An image.</span></figcaption></figure>'
+        '<figure><canvas class="seen" width="16" height="16" role="img" aria-label="One row of the gradient"></canvas>'
+        "<figcaption>What is sent: one of ten rows of the gradient of the weights.</figcaption></figure>"
+        '<figure><canvas class="back" width="16" height="16" role="img" aria-label="The image got back"></canvas>'
+        "<figcaption>That row over its entry of the gradient of the bias: eq. (4).</figcaption></figure></div>"
+        '<p class="said" role="status"></p>'
+        "<label hidden>Images in the batch: yours and others "
+        '<input type="range" name="batch" min="1" max="16" step="1" value="1"></label>'
+        "<label hidden>Noise on the gradient "
+        '<input type="range" name="sigma" min="0" max="7" step="1" value="0"></label>'
+        '<button type="button" class="clear" hidden>Clear the drawing</button>'
+    )
+    return element(
+        "drawing",
+        "Draw an image and get it back from its gradient",
+        body,
+        ask="Draw an image in the left square. Then put other images into the batch, or noise on the gradient.",
+        paper="On the web page one draws the image, and can put other images into the batch or noise on the gradient.",
+    )
 
 
 FIGURES = {"rank": plot_rank}

@@ -65,11 +65,9 @@ def plot_identified(result: Result[Metrics]) -> Figure:
         note(ax, f"{-row.joint_deficiency}", (-row.joint_deficiency, y), (0, 6), SERIES[1], "center", "bottom")
     ax.set_yticks(range(len(networks)), list(networks))
     ax.set(xlabel="missing equations", ylim=(len(networks) - 0.5, -0.8))
-    named = kinds.items()
-    dots = [
-        plt.Line2D([], [], color=colour, marker=marker, ls="", label=words, mew=2) for words, (marker, colour) in named
-    ]
-    figure.legend(handles=dots, loc="outside upper center", ncols=3)
+    for words, (marker, colour) in kinds.items():
+        ax.plot([], [], marker, color=colour, label=words, mew=2)
+    figure.legend(loc="outside upper center", ncols=3)
     return figure
 
 
@@ -78,29 +76,25 @@ def plot_found(result: Result[Metrics]) -> Figure:
     metric, above the others what the gradient leaves open of the entries that are read."""
     networks = result.metrics.networks
     above = [f"{name}\n{row.c}".replace("-", "−") for name, row in networks.items()]
-    return image_rows(
-        [
-            ("the image", result.array("truth")[:1], "grey"),
-            ("layer by layer\n(R-GAP);\nabove: c(M)", first_by(result, "rgap"), "black"),
-            ("all layers\ntogether", first_by(result, "x_hat"), "black"),
-        ],
-        [[], above, [f"{-row.joint_deficiency - row.unread_pixels} open" for row in networks.values()]],
-    )
+    rows = [
+        ("the image", result.array("truth")[:1], "grey"),
+        ("layer by layer\n(R-GAP);\nabove: c(M)", first_by(result, "rgap"), "black"),
+        ("all layers\ntogether", first_by(result, "x_hat"), "black"),
+    ]
+    still = [f"{-row.joint_deficiency - row.unread_pixels} open" for row in networks.values()]
+    return image_rows(rows, [[], above, still])
 
 
 def plot_moved(result: Result[Metrics]) -> Figure:
     """The first victim, another photograph, and that photograph moved until it has the victim's gradient, by every
     network; above each its errors to the victim and to what it was."""
-    moved = [row.counterfactual for row in result.metrics.networks.values()]
-    errors = [f"{row.mse_to_victim:.3f}\n{row.mse_to_start:.3f}" for row in moved]
-    above = [f"{name}\n{each}" for name, each in zip(result.metrics.networks, errors, strict=True)]
-    return image_rows(
-        [
-            ("victim, and another\nphotograph", result.array("truth"), "grey"),
-            ("moved; above:\nerror to the victim,\nto what it was", first_by(result, "counterfactual"), "black"),
-        ],
-        [[], above],
-    )
+    moved = {name: row.counterfactual for name, row in result.metrics.networks.items()}
+    above = [f"{name}\n{each.mse_to_victim:.3f}\n{each.mse_to_start:.3f}" for name, each in moved.items()]
+    rows = [
+        ("victim, and another\nphotograph", result.array("truth"), "grey"),
+        ("moved; above:\nerror to the victim,\nto what it was", first_by(result, "counterfactual"), "black"),
+    ]
+    return image_rows(rows, [[], above])
 
 
 def first_by(result: Result[Metrics], kind: str) -> torch.Tensor:

@@ -2,12 +2,10 @@
 
 from companion.chapters.base import Experiment
 from companion.chapters.separation import experiment, story
-from companion.chapters.separation.sizes import SIZES
 
 SEPARATION = Experiment.of(
     experiment,
     story,
-    sizes=SIZES,
     name="separation",
     chapter="06-separation",
     summary="blind source separation of the first layer: most training images in seconds",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,12 +12,13 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.common import kept_arrays, match_table, nulls_of, train_released
-from companion.chapters.separation.certainty import certainty, first_layer
-from companion.chapters.separation.sizes import Sizes
+from companion.chapters.common import ReleasedNet, kept_arrays, match_table, nulls_of, train_released
+from companion.chapters.separation_common import is_true, others_of
 from companion.chapters.tables import flat
 from companion.store.record import Record
-from recon.attacks.separation import FirstLayer, derivatives, separate
+from recon.attacks.separation import FirstLayer, Separated, SeparationSettings, derivatives, separate
+from recon.images.bundle import Bundle
+from recon.scoring.certainty import assessed, calibrated, probability
 from recon.scoring.matching import one_to_one, padded
 
 
@@ -30,7 +32,48 @@ class Metrics(Record):
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """A net trained for `train_steps` into the KKT regime · attack: of the separation · shadow_n, harder_n:
+    images in the adversary's own networks, on which certainty is calibrated, and in those, beside the first, on which
+    it is assessed; steps grow with them."""
+
+    n_train: int
+    width: int
+    train_steps: int
+    attack: SeparationSettings
+    shadow_n: tuple[int, ...]
+    harder_n: tuple[int, ...]
+
+
+SIZES = {
+    "smoke": Sizes(
+        n_train=20,
+        width=64,
+        train_steps=150,
+        attack=SeparationSettings(first_rank=8, iterations=40, restarts=2),
+        shadow_n=(20, 40),
+        harder_n=(40,),
+    ),
+    "laptop": Sizes(
+        n_train=100,
+        width=1000,
+        train_steps=600,
+        attack=SeparationSettings(restarts=4),
+        shadow_n=(100, 150),
+        harder_n=(150,),
+    ),
+    "paper": Sizes(
+        n_train=500,
+        width=1000,
+        train_steps=3000,
+        attack=SeparationSettings(growth=1.05, restarts=4),
+        shadow_n=(200, 500),
+        harder_n=(200,),
+    ),
+}
 SMEARS = 10
+SHADOW_OFFSET = 500  # of the adversary's networks: added to their number of images
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
@@ -52,7 +95,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         recon_seconds=round(seconds, 2),
         rank=len(found.basis),
         simpler=Record(FastICA=Record(matches=by_ica.matches)),
-        certainty=certainty(sizes, context, images, released, found),
+        certainty=certainty(sizes, context, images, found),
     )
     arrays = {
         "x_hat": found.x_hat,
@@ -61,6 +104,41 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         **best_null_images(images.train, nulls),
     }
     return Outcome(metrics, arrays)
+
+
+def first_layer(released: ReleasedNet) -> Tensor:
+    """w1 (h, d) of a released network."""
+    return released.network.unflatten(released.theta_star)["w1"]
+
+
+def certainty(sizes: Sizes, context: Context, images: Bundle, found: Separated) -> Record:
+    """Calibrated on shadow networks, trained on the other partition; assessed on this network and on one that holds
+    more images, where separation begins to fail."""
+    model = calibrated([attacked(sizes, context, n, shadow=True) for n in sizes.shadow_n])
+    judged = {sizes.n_train: (found, truth(context, images, found))}
+    judged |= {n: attacked(sizes, context, n) for n in sizes.harder_n}
+    said = {n: (probability(model, each), true) for n, (each, true) in judged.items()}
+    probabilities, true = (torch.cat([pair[k] for pair in said.values()]) for k in (0, 1))
+    return Record(
+        **assessed(probabilities, true),
+        networks={f"n = {n}": Record(assessed(p, true)) for n, (p, true) in said.items()},
+    )
+
+
+def attacked(sizes: Sizes, context: Context, n: int, shadow: bool = False) -> tuple[Separated, Tensor]:
+    """What is separated from a network of n images, and which of it is true (r,); a shadow network is trained on the
+    adversary's own."""
+    images = context.images(n, swapped=shadow)
+    steps = sizes.train_steps * n // sizes.n_train
+    released = train_released(context, images, sizes.width, steps, SHADOW_OFFSET + n if shadow else n)
+    layer = FirstLayer(first_layer(released))
+    found = separate(layer, images.shape, sizes.attack, context.stream("separation.attack"))
+    return found, truth(context, images, found)
+
+
+def truth(context: Context, images: Bundle, found: Separated) -> Tensor:
+    """By the images and others that nobody trained on."""
+    return is_true(found.sources, images.train, others_of(context, images.train_index, images.mean))
 
 
 def smears(w1: Tensor, k: int) -> Tensor:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from scipy.stats import binomtest, hypergeom
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from companion.chapters.pictures import FRAMES, PAGE, REFERENCE, TRAIN, as_pixels, chart, image_rows, note, photographs
-from companion.chapters.separation.experiment import Metrics
-from companion.chapters.separation.sizes import Sizes
+from companion.chapters.separation.experiment import Metrics, Sizes
 from companion.chapters.tables import null_text
 from companion.store.record import Record
 from companion.store.results import Claim, Result, by_another_attack
@@ -106,31 +104,25 @@ def matched(result: Result[Metrics], key: str, x_hat: str = "x_hat") -> tuple[Te
     return images[order], candidates[match.index[order]], match.score[order]
 
 
-def mosaic(rows: list[tuple[Tensor, str]], columns: int, gap: int = 2) -> np.ndarray:
-    """Pairs of rows of flat colour images as one picture (H, W, 3): (images (n, d), frame), line by line."""
-    n, inner = len(rows[0][0]), as_pixels(rows[0][0][0]).shape[0]
-    side = inner + 2 * gap
-    lines = -(-n // columns)
-    canvas = np.ones((lines * (len(rows) * side + 2 * gap), columns * side, 3))
-    for k in range(n):
-        line, column = divmod(k, columns)
-        for r, (images, frame) in enumerate(rows):
-            top, left = line * (len(rows) * side + 2 * gap) + r * side, column * side
-            colour = tuple(int(FRAMES[frame][i : i + 2], 16) / 255 for i in (1, 3, 5))
-            canvas[top : top + side, left : left + side] = colour
-            pixels = as_pixels(images[k])
-            canvas[top + gap : top + gap + inner, left + gap : left + gap + inner] = pixels
-    return canvas
-
-
-def plot_all(result: Result[Metrics], columns: int = 20) -> Figure:
-    """Every training image (grey) under the candidate assigned to it (black), best first."""
+@photographs
+def plot_all(result: Result[Metrics], columns: int = 20, gap: int = 2) -> Figure:
+    """Every training image (grey) under the candidate assigned to it (black), best first, as one picture."""
     train, found, _ = matched(result, "x_train")
-    picture = mosaic(
-        [(shown(result, found), "black"), ((train + result.array("mean")).clamp(0, 1), "grey")],
-        min(columns, len(train)),
-    )
-    return _picture(picture)
+    rows = [("black", shown(result, found)), ("grey", (train + result.array("mean")).clamp(0, 1))]
+    columns, side = min(columns, len(train)), as_pixels(train[0]).shape[0] + 2 * gap
+    height = len(rows) * side + 2 * gap  # of a line of pairs
+    canvas = np.ones((-(-len(train) // columns) * height, columns * side, 3))
+    for k in range(len(train)):
+        line, column = divmod(k, columns)
+        for r, (frame, images) in enumerate(rows):
+            tile = canvas[line * height + r * side :, column * side :][:side, :side]
+            tile[:] = to_rgb(FRAMES[frame])
+            tile[gap:-gap, gap:-gap] = as_pixels(images[k])
+    figure, ax = plt.subplots(figsize=(PAGE, PAGE * canvas.shape[0] / canvas.shape[1]))
+    ax.imshow(canvas, interpolation="nearest")
+    ax.axis("off")
+    figure.subplots_adjust(0, 0, 1, 1)
+    return figure
 
 
 def plot_nulls(result: Result[Metrics], n: int = 7) -> Figure:
@@ -148,16 +140,6 @@ def plot_nulls(result: Result[Metrics], n: int = 7) -> Figure:
     ]
     titles = [[f"{v:.2f}" for v in score[order]], [], [f"{v:.2f}" for v in likeness[:n]]]
     return image_rows(rows, titles)
-
-
-@photographs
-def _picture(canvas: np.ndarray) -> Figure:
-    height, width = canvas.shape[:2]
-    figure, ax = plt.subplots(figsize=(PAGE, PAGE * height / width))
-    ax.imshow(canvas, interpolation="nearest")
-    ax.axis("off")
-    figure.subplots_adjust(0, 0, 1, 1)
-    return figure
 
 
 def plot_smears(result: Result[Metrics]) -> Figure:
@@ -180,8 +162,4 @@ def plot_reliability(result: Result[Metrics]) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {
-    "all": plot_all,
-    "smears": plot_smears,
-    "reliability": plot_reliability,
-}
+FIGURES = {"all": plot_all, "smears": plot_smears, "reliability": plot_reliability}

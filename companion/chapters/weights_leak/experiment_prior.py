@@ -9,7 +9,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome
 from companion.chapters.common import match_table, nulls_of
-from companion.chapters.separation_common import TRUE_NCC, other_rows
+from companion.chapters.separation_common import is_true, other_rows
 from companion.chapters.weights_leak.separation_prior import (
     Prior,
     PriorSeparated,
@@ -25,7 +25,6 @@ from recon.images.photos import at_side
 from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import one_to_one, target_decoy
-from recon.scoring.metrics import ncc
 from recon.training.denoiser import DenoiserSettings, mixtures, noisy, unit
 from recon.training.inner_problem import DecaySettings, train_with_decay
 
@@ -54,11 +53,11 @@ class PriorSizes:
     n_train: int
     side: int
     width: int
-    steps: int
-    weight_decay: float
-    separation: SeparationSettings
     denoiser: DenoiserSettings
-    attack: PriorSettings
+    steps: int = 600
+    weight_decay: float = 1e-3
+    separation: SeparationSettings = SeparationSettings()
+    attack: PriorSettings = PriorSettings()
 
 
 SIZES = {
@@ -67,34 +66,19 @@ SIZES = {
         side=16,
         width=64,
         steps=100,
-        weight_decay=1e-3,
         separation=SeparationSettings(first_rank=8, iterations=40),
         denoiser=DenoiserSettings(channels=8, steps=20, batch=16),
         attack=PriorSettings(orthogonal=3, free=7),
     ),
-    "laptop": PriorSizes(
-        n_train=60,
-        side=16,
-        width=200,
-        steps=600,
-        weight_decay=1e-3,
-        separation=SeparationSettings(),
-        denoiser=DenoiserSettings(steps=800, step_size=2e-3),
-        attack=PriorSettings(),
-    ),
+    "laptop": PriorSizes(n_train=60, side=16, width=200, denoiser=DenoiserSettings(steps=800, step_size=2e-3)),
     "paper": PriorSizes(
         n_train=500,
         side=32,
         width=1000,
-        steps=600,
-        weight_decay=1e-3,
-        separation=SeparationSettings(),
         denoiser=DenoiserSettings(steps=2500, bfloat16=True),
         attack=PriorSettings(orthogonal=15, free=45),
     ),
 }
-
-
 TAUS = (0.5, 1.0, 2.0, 3.0)
 TOP = (20, 50, 100)
 BLENDS = ("mixtures", "denoised", "others", "projected")  # nulls whose preference for training images is measured
@@ -107,15 +91,19 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
     public = at_side(context.pool.pixels(public_rows(everything, context)), sizes.side).to(images.train)
     mean = public.mean(0)  # theirs, since nobody releases that of the training images
     seen, others = public - mean, images.pixels(images.init) - mean
-    weights = _released(sizes, context, images)
-    sources = separate(FirstLayer.of(weights), images.shape, sizes.separation, context.stream("separation.attack"))
-    checkpoint = context.checkpoints.at("denoiser")
-    prior = Prior.of(seen, sizes.denoiser, context.stream("separation.noise"), checkpoint)
-    basis, start, generator = sources.basis, sources.sources, context.stream("separation.order")
-    found = separate_with_prior(
-        basis, start, images.shape, prior, sizes.attack, generator, context.checkpoints.at("attack")
-    )
-    nulls = nulls_of(context, images, _mlp(weights), weights.theta_star, 2 * len(basis), basis)
+    network = MLP((images.dim, sizes.width, sizes.width, 1))
+    theta = network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train)
+    settings = DecaySettings(sizes.weight_decay, sizes.steps)
+    kept = context.checkpoints.at("training")
+    theta_star = train_with_decay(network, images.train, images.y, theta, settings, kept)
+    layer = FirstLayer.of(Weights(network, theta_star))
+    sources = separate(layer, images.shape, sizes.separation, context.stream("separation.attack"))
+    noise = context.stream("separation.noise")
+    prior = Prior.of(seen, sizes.denoiser, noise, context.checkpoints.at("denoiser"))
+    basis, generator = sources.basis, context.stream("separation.order")
+    kept = context.checkpoints.at("attack")
+    found = separate_with_prior(basis, sources.sources, images.shape, prior, sizes.attack, generator, kept)
+    nulls = nulls_of(context, images, network, theta_star, 2 * len(basis), basis)
     nulls["denoised"] = denoised_mixtures(basis, images, prior, context.stream("kkt.noise"))
     nulls |= photographs(seen.flatten(1)[: 2 * len(basis)], basis)
     match = one_to_one(images.train, found.x_hat)
@@ -155,19 +143,6 @@ def photographs(public: Tensor, basis: Tensor) -> dict[str, Tensor]:
     return {"others": public, "projected": public @ basis.mT @ basis}
 
 
-def _released(sizes: PriorSizes, context: Context, images: Bundle) -> Weights:
-    network = MLP((images.dim, sizes.width, sizes.width, 1))
-    theta = network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train)
-    settings = DecaySettings(sizes.weight_decay, sizes.steps)
-    found = train_with_decay(network, images.train, images.y, theta, settings, context.checkpoints.at("training"))
-    return Weights(network, found)
-
-
-def _mlp(weights: Weights) -> MLP:
-    assert isinstance(weights.network, MLP)
-    return weights.network
-
-
 def denoised_mixtures(basis: Tensor, images: Bundle, prior: Prior, generator: torch.Generator) -> Tensor:
     """As many candidates (2r, d) as the attack has, made with the prior and nothing of the layer but its span: one step
     from random directions of it."""
@@ -190,7 +165,6 @@ def levels(prior: Prior, public: Tensor, others: Tensor, generator: torch.Genera
 def trusted(found: PriorSeparated, images: Bundle) -> Record:
     """Which candidates are true, those that stayed first."""
     others = torch.cat([images.init, images.held_out])
-    to_train, to_others = (ncc(found.sources, x).abs().amax(1) for x in (images.train, others))
-    true = (to_train > TRUE_NCC) & (to_train > to_others)
+    true = is_true(found.sources, images.train, others)
     top = {str(k): true[:k].double().mean().item() for k in TOP if k <= len(true)}
     return Record(candidates=len(true), true=int(true.sum()), top=top)

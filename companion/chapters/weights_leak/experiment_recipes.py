@@ -5,21 +5,74 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
+from sklearn.datasets import load_breast_cancer, load_digits
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.packing import packed, unpacked
-from companion.chapters.tables import flat
-from companion.chapters.weights_leak.attack import attacked, patch_table
-from companion.chapters.weights_leak.cells import CHANGES, KNOWN, KNOWN_FOR, cell_of, file_name, recipe_of
-from companion.chapters.weights_leak.convolution import KERNEL, patches_of, random_features, small_cnn
-from companion.chapters.weights_leak.images import Task, data_task, pool_task
+from companion.chapters.separation_common import other_rows
+from companion.chapters.weights_leak.experiment_size import attacked, photograph_images
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, SeparationSettings, start_left
 from recon.images.bundle import Bundle
-from recon.training.recipes import Recipe, Trained, accuracy, early_stopping, first_weight, train
+from recon.training.recipes import Recipe, accuracy, early_stopping, first_weight, train
+
+SMALL = {"start": "small", "weight_decay": 0.0}
+SHORT = {**SMALL, "batch": None, "steps": 0.15}
+ADAM = {"optimiser": "adam", "lr": 1e-3}
+#: family -> cell -> what it changes in the base recipe; "steps" is a multiple of the base recipe's
+CHANGES: dict[str, dict[str, dict[str, Any]]] = {
+    "decay": {
+        **{f"SGD, decay {decay:g}": {"weight_decay": decay} for decay in (0.0, 2e-2, 1e-2, 5e-3, 2e-3, 1e-3, 5e-4)},
+        "GD, decay 1e-2": {"optimiser": "gd", "batch": None},
+        "GD, lr 0.5, decay 2e-2": {"optimiser": "gd", "batch": None, "lr": 0.5, "weight_decay": 2e-2},
+        **{f"Adam, decay {decay}": {**ADAM, "weight_decay": float(decay)} for decay in ("0", "1e-3", "1e-2")},
+        "AdamW, decay 1e-2": {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 1e-2},
+        "AdamW, decay 10": {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 10.0},
+    },
+    "start": {
+        "small start": SMALL,
+        "default × 0.01": {"start_scale": 0.01, "weight_decay": 0.0},
+        "default × 0.1": {"start_scale": 0.1, "weight_decay": 0.0},
+        "default": {"weight_decay": 0.0},
+        "Kaiming": {"start": "kaiming", "weight_decay": 0.0},
+        "small start, Adam": {**SMALL, **ADAM},
+    },
+    "stop": {
+        f"stopped at loss {loss:g}": {**SMALL, "stop_loss": loss, "cosine": False}
+        for loss in (0.6, 0.3, 0.1, 1e-2, 1e-3)
+    },
+    "task": {
+        "10 classes": {"classes": 10},
+        "20 % of labels wrong": {"label_noise": 0.4},
+        "bias in layer 1 only": {"bias": False},
+        **{f"{depth} layers": {"depth": depth} for depth in (2, 4, 6)},
+        "base": {},
+        "flips": {"augment": ("flip",)},
+        "shifts": {"augment": ("shift",)},
+        "flips and shifts": {"augment": ("flip", "shift")},
+    },
+    "data": {"digits": {}, "tabular": {}, "bundled photographs": {}},
+    "defence": {
+        "base, twice the steps": {"steps": 2.0},
+        "dropout 0.5": {"dropout": 0.5},
+        **{f"noise {sigma:g} on the weights": {} for sigma in (0.1, 0.3, 1.0)},
+        "early stopping, small start": {**SMALL, "cosine": False},
+        "early stopping": {"cosine": False},
+        "small start, short": SHORT,
+        **{
+            f"small start, short, DP-SGD, ε = {epsilon:g}": {**SHORT, "epsilon": epsilon}
+            for epsilon in (100.0, 8.0, 3.0, 1.0)
+        },
+    },
+}
+#: what is known of W1(0), tried for these cells, whose start is not gone
+KNOWN = ("unknown", "known")
+KNOWN_FOR = ("SGD, decay 0", "SGD, decay 0.001", "Adam, decay 0")
+MOST_FOR_VALIDATION = 500
 
 
 def start_over_update(cell: Record) -> float:
@@ -37,8 +90,7 @@ class Metrics(Record):
     images, one-to-one · null: with held-out images · best_null: the largest of all that costs nothing · excess: matches
     minus best_null.
     cells: How a training ended. erased: Σ lr · decay / (1 − momentum), None where that is not defined · start_left: κ,
-    see `recon.attacks.separation.start_left` · added: ‖W1 − κ W1(0)‖ / ‖W1(0)‖, what training added · loss, steps,
-    train_accuracy: see `recon.training.recipes.Trained`.
+    see `recon.attacks.separation.start_left` · added: ‖W1 − κ W1(0)‖ / ‖W1(0)‖, what training added · loss: in the end.
     """
 
     def of(self, *families: str) -> list[Record]:
@@ -48,7 +100,7 @@ class Metrics(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeSizes:
-    """The recipes: `n_train` images; every cell changes `base`, see `companion.chapters.weights_leak.cells` · families
+    """The recipes: `n_train` images; every cell changes `base`, see `CHANGES` · families
     of cells that run, and how many of each."""
 
     n_train: int
@@ -58,77 +110,117 @@ class RecipeSizes:
     limit: int | None = None
 
 
-FAMILIES = ("decay", "start", "stop", "task", "data", "defence", "convolution")
-
-
 SIZES = {
     "smoke": RecipeSizes(
         n_train=20,
         base=Recipe(width=64, steps=150),
         attack=SeparationSettings(first_rank=8, iterations=40, restarts=2),
-        families=("decay", "convolution"),
+        families=("decay",),
         limit=2,
     ),
     "laptop": RecipeSizes(
-        n_train=100,
-        base=Recipe(),
-        attack=SeparationSettings(restarts=2),
-        families=("decay", "start"),
-        limit=2,
+        n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=("decay", "start"), limit=2
     ),
-    "paper": RecipeSizes(n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=FAMILIES),
+    "paper": RecipeSizes(n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=tuple(CHANGES)),
 }
 
 
 def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
-    """Every cell of the families."""
-    names = [f"{family}/{name}" for family in sizes.families for name in list(CHANGES[family])[: sizes.limit]]
-    found = context.sweep(partial(recipe_unit, sizes, context), [file_name(name) for name in names], "recipes")
-    rows = {name: unpacked(found[file_name(name)]) for name in names}
+    """Every cell of the families; units have names that files can have, FAMILY-NUMBER."""
+    names = {
+        f"{family}-{number}": f"{family}/{name}"
+        for family in sizes.families
+        for number, name in enumerate(list(CHANGES[family])[: sizes.limit])
+    }
+    found = context.sweep(partial(recipe_unit, sizes, context), list(names), "recipes")
+    rows = {name: unpacked(found[unit]) for unit, name in names.items()}
     cells = [row for each in rows.values() for row in each]
-    return Outcome(Metrics(n_train=sizes.n_train, cells=cells, diverged=[n for n in names if not rows[n]]), {})
+    diverged = [name for name, each in rows.items() if not each]
+    return Outcome(Metrics(n_train=sizes.n_train, cells=cells, diverged=diverged), {})
 
 
-def recipe_unit(sizes: RecipeSizes, context: Context, stem: str) -> Tensors:
+def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
     """One cell: train, release, attack with all that may be known of the start; rows of the table.
 
     No rows where training diverged: nobody releases such a network.
     """
-    family, name = cell_of(stem)
+    family, number = unit.split("-")
+    name = list(CHANGES[family])[int(number)]
     recipe = recipe_of(sizes.base, family, name)
-    if family == "convolution":
-        return convolution_unit(sizes, context, name)
     data = family == "data"
     task = data_task(name, sizes.n_train, context) if data else pool_task(context, sizes.n_train, recipe.classes)
     recipe = replace(recipe, classes=task.classes) if data else recipe
-    stop = early_stopping(*task.validation) if name.startswith("early stopping") else None
+    validation, test = task.others
+    stop = early_stopping(*validation) if name.startswith("early stopping") else None
     trained = train(recipe, task.images.train, task.y, context.stream("separation.weights"), task.images.shape, stop)
     w1 = trained.w1
     if not w1.isfinite().all():
         return packed([])
     if name.startswith("noise"):
         w1 = disturbed(w1, float(name.split()[1]), context.stream("separation.noise"))
-    about = {**ending(recipe, trained), "family": family, "cell": name, "n_train": len(task.y)}
-    about["test_accuracy"] = released_accuracy(trained, w1, task)
+    left, added = displacement(trained.w1, trained.w1_init)
+    with torch.no_grad():
+        first_weight(trained.module).copy_(w1)  # as it is released
+    about = {"family": family, "cell": name, "n_train": len(task.y), "start_left": left, "added": added}
+    about |= {"erased": None if math.isnan(recipe.erased) else recipe.erased, "loss": trained.loss}
+    about["test_accuracy"] = accuracy(trained.module, *test)
     rows = []
     for known in KNOWN if name in KNOWN_FOR else KNOWN[:1]:
         start = trained.w1_init if known == "known" else None
-        _, table = attacked(task.images, FirstLayer(w1, start), context, sizes.attack)
-        rows.append(Record(**flat(table), **about, known=known))
+        table = attacked(task.images, FirstLayer(w1, start), context, sizes.attack)
+        rows.append({**table, **about, "known": known})
     return packed(rows)
 
 
-def ending(recipe: Recipe, trained: Trained) -> Record:
-    """How a training ended."""
-    left, added = displacement(trained.w1, trained.w1_init)
-    return Record(
-        erased=None if math.isnan(recipe.erased) else recipe.erased,
-        start_left=left,
-        added=added,
-        loss=trained.loss,
-        steps=trained.steps,
-        train_accuracy=trained.accuracy,
-    )
+def recipe_of(base: Recipe, family: str, cell: str) -> Recipe:
+    """The base recipe as a cell changes it."""
+    change = CHANGES[family][cell]
+    return replace(base, **{**change, "steps": round(change.get("steps", 1) * base.steps)})
+
+
+@dataclass(frozen=True)
+class Task:
+    """Images, whose `init` are others that nobody trained on; the classes y (n,) of those for training, and others_y of
+    the others."""
+
+    images: Bundle
+    y: Tensor
+    others_y: Tensor
+
+    @property
+    def classes(self) -> int:
+        """Their number, at least 2."""
+        return max(2, int(self.y.max()) + 1)
+
+    @property
+    def others(self) -> list[tuple[Tensor, Tensor]]:
+        """The others and their classes: those with which to decide when to stop, and the rest, to test with."""
+        first = min(MOST_FOR_VALIDATION, len(self.images.init) // 2)
+        return [(self.images.init[part], self.others_y[part]) for part in (slice(first), slice(first, None))]
+
+
+def pool_task(context: Context, n: int, classes: int) -> Task:
+    """The pool's images in two classes, or in all that it has."""
+    images = context.images(n)
+    images = images.with_others(context.pool, other_rows(context, images.train_index))
+    if classes == 2:
+        return Task(images, images.y.long().cpu(), images.init_y.long().cpu())
+    return Task(images, images.train_labels, images.init_labels)
+
+
+def data_task(name: str, n: int, context: Context) -> Task:
+    """Other data than the pool's: "digits" (scikit-learn's, 8 × 8, ten classes), "tabular" (its table of breast
+    cancers, 30 columns, standardised), or the bundled photographs."""
+    if name not in ("digits", "tabular"):
+        images = photograph_images(n, context.pool.shape[1], context.device)
+        return Task(images, images.y.cpu(), images.held_out_labels)
+    found = load_digits() if name == "digits" else load_breast_cancer()
+    x, y = torch.from_numpy(found.data).float(), torch.from_numpy(found.target)
+    x = x / 16 if name == "digits" else (x - x.mean(0)) / x.std(0)
+    order = torch.randperm(len(x), generator=context.stream("separation.order"))
+    x, y = (x[order] - x[order[:n]].mean(0)).to(context.device), y[order]
+    shape = (1, 8, 8) if name == "digits" else tuple(x.shape[1:])
+    return Task(Bundle.of_tensors(x[:n], x[n:], x[n : 2 * n], shape), y[:n], y[n:])
 
 
 def displacement(w1: Tensor, w1_init: Tensor) -> tuple[float, float]:
@@ -141,56 +233,3 @@ def disturbed(w: Tensor, sigma: float, generator: torch.Generator) -> Tensor:
     """w plus Gaussian noise of σ times its root mean square; generator: on the CPU."""
     noise = torch.randn(w.shape, generator=generator).to(w)
     return w + sigma * w.square().mean().sqrt() * noise
-
-
-def released_accuracy(trained: Trained, w1: Tensor, task: Task) -> float:
-    """On images that nobody trained on or validated with, with the layer as it is released, w1 (h, d)."""
-    with torch.no_grad():
-        first_weight(trained.module).copy_(w1)
-    return accuracy(trained.module, *task.test)
-
-
-def convolution_unit(sizes: RecipeSizes, context: Context, name: str) -> Tensors:
-    """A dense layer behind a fixed random convolution, whose feature maps are the images; or a convolution that is
-    itself trained, whose rows are mixtures of patches."""
-    recipe = recipe_of(sizes.base, "convolution", name)
-    task = pool_task(context, sizes.n_train, recipe.classes)
-    generator = context.stream("separation.convolution")
-    dense = name.startswith("dense")
-    images = mapped(task.images, generator) if dense else task.images
-    module = None if dense else small_cnn(images.shape, generator)
-    trained = train(recipe, images.train, task.y, context.stream("separation.weights"), module=module)
-    if not trained.w1.isfinite().all():
-        return packed([])
-    if not dense:
-        images = cut(images, generator)
-    found, table = attacked(images, FirstLayer(trained.w1), context, sizes.attack)
-    if not dense:
-        table = Record(**flat(patch_table(found, images)), rank=table.rank)
-    row = Record(
-        **flat(table),
-        **flat(ending(recipe, trained)),
-        family="convolution",
-        cell=name,
-        known=KNOWN[0],
-        n_train=sizes.n_train,
-        test_accuracy=None,
-    )
-    return packed([row])
-
-
-def mapped(images: Bundle, generator: torch.Generator) -> Bundle:
-    """Feature maps of a fixed random convolution, minus their mean."""
-    (train, held_out, others), shape = random_features(_sets(images), images.shape, generator)
-    mean = train.mean(0)
-    return Bundle.of_tensors(train - mean, others - mean, held_out - mean, shape, mean=mean)
-
-
-def cut(images: Bundle, generator: torch.Generator) -> Bundle:
-    """Patches as the convolution sees them."""
-    train, held_out, others = (patches_of(x, images.shape, generator) for x in _sets(images))
-    return Bundle.of_tensors(train, others, held_out, (images.shape[0], KERNEL, KERNEL))
-
-
-def _sets(images: Bundle) -> list[Tensor]:
-    return [images.train, images.held_out, images.init]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
@@ -105,4 +103,4 @@ def plot_pairs(result: Result[PriorMetrics], columns: int = 10) -> Figure:
     return image_rows(rows, [[f"{value:.2f}" for value in score[picked].tolist()]])
 
 
-FIGURES: dict[str, Callable[[Result[PriorMetrics]], Figure]] = {"prior": plot_prior, "pairs": plot_pairs}
+FIGURES = {"prior": plot_prior, "pairs": plot_pairs}

@@ -1,19 +1,16 @@
-"""Chapter 8's sentences: where separation ends, and what decides whether weights leak."""
+"""Chapter 8's sentences on what decides whether weights leak."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, chart, ink, note
-from companion.chapters.weights_leak.cells import KNOWN
+from companion.chapters.weights_leak.experiment_recipes import KNOWN, RecipeSizes, start_over_update
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
-from companion.chapters.weights_leak.experiment_recipes import RecipeSizes, start_over_update
 from companion.chapters.weights_leak.story_size import share
 from companion.store.record import Record
 from companion.store.results import Claim, Result
@@ -39,9 +36,9 @@ def _start_erased(metrics: RecipeMetrics) -> Claim:
         "From PyTorch's own start, gradient descent gives its images away when weight decay has erased that start "
         "(Σ lr · decay / (1 − momentum) of 3 or more), and not while it stands (below 0.5).",
         "",
-        f"above NCC 0.7 where erased: {_found(erased)}; where it stands: {_found(stands)} of {metrics.cells[0].n_train}"
+        f"above NCC 0.7 where erased: {_said(erased)}; where it stands: {_said(stands)} of {metrics.cells[0].n_train}"
         f"; rank correlation of the excess with what is left of the start: {rho:.2f}",
-        f"best null where erased: {_null(erased)}; where it stands: {_null(stands)}",
+        f"best null where erased: {_said(erased, 'best_null')}; where it stands: {_said(stands, 'best_null')}",
         "finding" if holds else "not reproduced",
         value=min((cell.matches.ncc_07 for cell in erased), default=None),
         null_value=max((cell.best_null.ncc_07 for cell in erased), default=None),
@@ -57,9 +54,9 @@ def _known_start(metrics: RecipeMetrics) -> Claim:
         "",
         "Whoever knows the start needs no decay where training follows the gradient: the difference is enough.",
         "",
-        f"above NCC 0.7, without decay: {_found(by_sgd)} of {metrics.cells[0].n_train} by SGD, "
-        f"{_found(by_adam)} by Adam, whose steps leave the span of the images",
-        f"best null: {_null(by_sgd)} by SGD, {_null(by_adam)} by Adam",
+        f"above NCC 0.7, without decay: {_said(by_sgd)} of {metrics.cells[0].n_train} by SGD, "
+        f"{_said(by_adam)} by Adam, whose steps leave the span of the images",
+        f"best null: {_said(by_sgd, 'best_null')} by SGD, {_said(by_adam, 'best_null')} by Adam",
         "finding" if by_sgd and all(map(found_more, by_sgd)) else "not reproduced",
         value=min((cell.matches.ncc_07 for cell in by_sgd), default=None),
         null_value=max((cell.best_null.ncc_07 for cell in by_sgd), default=None),
@@ -71,18 +68,11 @@ def found_more(cell: Record) -> bool:
     return clears(cell.matches.ncc_07, cell.best_null.ncc_07)
 
 
-def _found(cells: list[Record]) -> str:
-    return ", ".join(str(cell.matches.ncc_07) for cell in cells) or "none run"
-
-
-def _null(cells: list[Record]) -> str:
-    return ", ".join(str(cell.best_null.ncc_07) for cell in cells) or "none run"
+def _said(cells: list[Record], counts: str = "matches") -> str:
+    return ", ".join(str(cell[counts].ncc_07) for cell in cells) or "none run"
 
 
 AUGMENTED = ("flips", "shifts", "flips and shifts")
-NAMED = {"tabular": "a table of numbers"}
-
-
 #: row -> cell
 DEFENCES = {
     "base recipe": "base",
@@ -99,14 +89,15 @@ def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
     cells = [c for each in results for c in each.metrics.of("decay") if c.erased is not None and c.known in KNOWN]
     groups = {
-        "gradient descent": (TRAIN, [c for c in cells if not _bent(c) and c.known == KNOWN[0]]),
-        "gradient descent, start known": (TRAIN, [c for c in cells if not _bent(c) and c.known == KNOWN[1]]),
-        "AdamW": (SERIES[3], [c for c in cells if _bent(c) and c.known == KNOWN[0]]),
-        "Adam, start known": (SERIES[3], [c for c in cells if _bent(c) and c.known == KNOWN[1]]),
+        "gradient descent": (TRAIN, False, KNOWN[0]),
+        "gradient descent, start known": (TRAIN, False, KNOWN[1]),
+        "AdamW": (SERIES[3], True, KNOWN[0]),
+        "Adam, start known": (SERIES[3], True, KNOWN[1]),
     }
-    most = max(math.sqrt(c.erased or 0.0) for c in cells) or 1.0
-    for words, (colour, group) in groups.items():
-        x = [math.sqrt(c.erased or 0.0) + (0.012 if _bent(c) else 0.0) * most for c in group]
+    most = max(math.sqrt(c.erased) for c in cells) or 1.0
+    for words, (colour, bent, known) in groups.items():  # bent: every weight has had a step size of its own
+        group = [c for c in cells if (c.cell.startswith("Adam"), c.known) == (bent, known)]
+        x = [math.sqrt(c.erased) + (0.012 if bent else 0.0) * most for c in group]
         y = [100 * share(c, c.matches) for c in group]
         ax.plot(x, y, "o", ms=7, mfc="white" if "known" in words else colour, mec=colour, mew=1.6)
         if group:
@@ -116,25 +107,19 @@ def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
     null = max(100 * share(c, c.best_null) for c in cells)
     ax.axhline(null, color=FREE, ls=":", lw=1.4, zorder=0)
     note(ax, "highest null", (0.36 * most, null), (0, 7), FREE)
-    sums = sorted({round(c.erased or 0.0, 1 if (c.erased or 0.0) < 0.1 else 2) for c in cells})
+    sums = sorted({round(c.erased, 1 if c.erased < 0.1 else 2) for c in cells})
     ax.set_xticks([math.sqrt(each) for each in sums], [f"{each:g}" for each in sums])
     ax.set(xlabel="Σ lr · decay / (1 − momentum)", ylabel="training images found, %", ylim=(-3, 103))
     return figure
 
 
-def _bent(cell: Record) -> bool:
-    """Whether every weight has had a step size of its own."""
-    return cell.cell.startswith("Adam")
-
-
 @chart
 def plot_recipes(result: Result[RecipeMetrics]) -> Figure:
     """Other losses, tasks and data: images found (dot), the best null (ring), and accuracy on other images."""
-    cells = {c.loss: c for c in reversed(result.metrics.of("stop"))}  # of two that stopped at one step, the first
+    stopped = {c.loss: c for c in reversed(result.metrics.of("stop"))}  # of two that stopped at one step, the first
     others = [c for c in result.metrics.of("task") if c.cell not in (*AUGMENTED, "base")]
-    return _rows(
-        [(NAMED.get(c.cell, c.cell), c) for c in [*reversed(cells.values()), *others, *result.metrics.of("data")]]
-    )
+    cells = [*reversed(stopped.values()), *others, *result.metrics.of("data")]
+    return _rows([("a table of numbers" if c.cell == "tabular" else c.cell, c) for c in cells])
 
 
 @chart
@@ -149,29 +134,20 @@ def _rows(rows: list[tuple[str, Record]]) -> Figure:
     if not rows:
         ax.text(0.5, 0.5, "none of these at this profile", ha="center", transform=ax.transAxes)
     for y, (_, cell) in enumerate(reversed(rows)):
-        _dumbbell(ax, y, cell)
+        found, null = 100 * share(cell, cell.matches), 100 * share(cell, cell.best_null)
+        ax.plot([null, found], [y, y], color="#bbbbbb", lw=2, zorder=1)
+        ax.plot(null, y, "o", ms=8, mfc="white", mec=FREE, mew=1.8)
+        ax.plot(found, y, "o", ms=8, color=TRAIN)
+        if cell.test_accuracy is not None:
+            ax.text(118, y, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
     ax.set_yticks(range(len(rows)), [words for words, _ in reversed(rows)])
     ax.set(xlabel="training images found, of 100", xlim=(-3, 118), ylim=(-0.7, len(rows) + 0.5))
     if rows:
-        ax.text(118, len(rows) - 0.35, "accuracy", color=REFERENCE, ha="right")
-        found, null = 100 * share(rows[0][1], rows[0][1].matches), 100 * share(rows[0][1], rows[0][1].best_null)
+        ax.text(118, len(rows) - 0.35, "accuracy", color=REFERENCE, ha="right")  # and the marks of the row on top
         if abs(found - null) > 25:
             ax.text(found, len(rows) - 0.75, "found", color=ink(TRAIN), ha="center")
             ax.text(max(null, 5), len(rows) - 0.75, "best null", color=ink(FREE), ha="center")
     return figure
 
 
-def _dumbbell(ax: Axes, y: int, cell: Record) -> None:
-    found, null = 100 * share(cell, cell.matches), 100 * share(cell, cell.best_null)
-    ax.plot([null, found], [y, y], color="#bbbbbb", lw=2, zorder=1)
-    ax.plot(null, y, "o", ms=8, mfc="white", mec=FREE, mew=1.8)
-    ax.plot(found, y, "o", ms=8, color=TRAIN)
-    if cell.test_accuracy is not None:
-        ax.text(118, y, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
-
-
-FIGURES: dict[str, Callable[[Result[RecipeMetrics]], Figure]] = {
-    "erased": plot_erased,
-    "recipes": plot_recipes,
-    "defences": plot_defences,
-}
+FIGURES = {"erased": plot_erased, "recipes": plot_recipes, "defences": plot_defences}

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from companion.chapters.pictures import FREE, PAGE, SERIES, TRAIN, Colour, chart, end_labels, heatmap, letters_on
-from companion.chapters.separation_common import NCCCounts
 from companion.chapters.weights_leak.experiment_size import MapSizes
 from companion.chapters.weights_leak.experiment_size import Metrics as SizeMetrics
 from companion.store.record import Record
@@ -33,14 +30,11 @@ def claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
             "finding" if max(shares) > 0.5 and shares[-1] < max(shares) / 2 else "not reproduced",
             value=max(shares),
             null_value=max(cell.best_null.ncc_07 / cell.n_train for cell in here),
-        ),
+        )
     ]
 
 
-Cell = Record | Record
-
-
-def share(cell: Cell, counts: NCCCounts | None = None) -> float:
+def share(cell: Record, counts: Record | None = None) -> float:
     """Images above NCC 0.7 per training image: the excess over the best null, or another of its counts; at least 0."""
     return max((counts or cell.excess).ncc_07, 0) / cell.n_train
 
@@ -98,4 +92,4 @@ def plot_pixels(result: Result[SizeMetrics]) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Result[SizeMetrics]], Figure]] = {"map": plot_map, "pixels": plot_pixels}
+FIGURES = {"map": plot_map, "pixels": plot_pixels}

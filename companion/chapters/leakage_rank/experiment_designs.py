@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,8 +11,8 @@ import numpy as np
 import torch
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import FOUND, LEAST, averaged_victims
-from companion.chapters.leakage_networks import SEED
+from companion.chapters.leakage_common import FOUND, LEAST, SEED, averaged_victims
+from companion.chapters.packing import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.identifiability import determined, numerical_rank, security_metric
 from recon.attacks.gauss_newton import gauss_newton
@@ -56,21 +57,18 @@ SIZES = {
     "laptop": Sizes(images=2),
     "paper": Sizes(count=60, cosine_steps=2400),
 }
-
-
 KERNELS, CHANNELS, STRIDES, DEPTHS = (3, 4, 5), (1, 2, 3, 4, 6, 8, 12, 16), (1, 2), (1, 2, 3)
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Design by design, each stored when it is done."""
     runs = context.sweep(partial(design_unit, sizes, context), [str(k) for k in range(sizes.count)], "designs")
-    designs = [made(network, found) for network, found in zip(drawn(sizes, context.seed), runs.values(), strict=True)]
-    return Outcome(Metrics(designs=designs), {})
+    return Outcome(Metrics(designs=[unpacked(found) for found in runs.values()]), {})
 
 
-def drawn(sizes: Sizes, seed: int) -> list[ConvNet]:
+def drawn(sizes: Sizes, seed: int) -> dict[str, ConvNet]:
     """Networks of one to three convolutions, each entry of each drawn by itself; those that do not fit, and those that
-    were drawn before, are drawn again."""
+    were drawn before, are drawn again.  By name: kernel, channels, stride, padding of every convolution."""
     generator = named(seed, "designs.networks")
     found: dict[str, ConvNet] = {}
 
@@ -83,22 +81,16 @@ def drawn(sizes: Sizes, seed: int) -> list[ConvNet]:
             kernel = one_of(KERNELS)
             convs.append(Conv(kernel, one_of(CHANNELS), one_of(STRIDES), one_of((0, kernel // 2))))
         network = ConvNet(tuple(convs), shape=(3, sizes.side, sizes.side))
-        try:
+        with suppress(ReconError):
             network.image_shapes()
-        except ReconError:
-            continue
-        found[name_of(network)] = network
-    return list(found.values())
-
-
-def name_of(network: ConvNet) -> str:
-    """Kernel, channels, stride, padding of every convolution."""
-    return " | ".join(f"{conv.kernel},{conv.channels},{conv.stride},{conv.padding}" for conv in network.convs)
+            name = " | ".join(f"{conv.kernel},{conv.channels},{conv.stride},{conv.padding}" for conv in convs)
+            found[name] = network
+    return found
 
 
 def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
     """One network, all images."""
-    network = drawn(sizes, context.seed)[int(unit)]
+    name, network = list(drawn(sizes, context.seed).items())[int(unit)]
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
     x, labels = averaged_victims(context.pool, sizes.images, sizes.side)
     gradient = Gradient.each(network, theta, x, labels)
@@ -110,28 +102,16 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
         unread = int(there.unread.sum())
         missing.append(there.deficiency + unread)
         found.append(bool((gauss_newton(system).x - image).abs()[~there.unread].max() <= FOUND))
-    matched = cosine_tv_authors(
-        gradient.to(torch.float32), seeded_start(gradient, SEED), sizes.cosine_steps
-    ).x_hat.view_as(x)
-    return {
-        "deficiencies": torch.tensor(deficiencies),
-        "unread": torch.tensor(unread),
-        "missing": torch.tensor(missing),
-        "found": torch.tensor(found),
-        "cosine": mse(matched.double(), x),
-    }
-
-
-def made(network: ConvNet, found: Tensors) -> Record:
-    """One row."""
+    matched = cosine_tv_authors(gradient.to(torch.float32), seeded_start(gradient, SEED), sizes.cosine_steps).x_hat
     shapes = network.image_shapes()
-    return Record(
-        name=name_of(network),
-        c=security_metric(found["deficiencies"].tolist()),
-        deficiencies=found["deficiencies"].tolist(),
+    row = Record(
+        name=name,
+        c=security_metric(deficiencies),
+        deficiencies=deficiencies,
         width=math.prod(shapes[1]) / math.prod(shapes[0]),
-        unread=int(found["unread"]),
-        missing=found["missing"].tolist(),
-        found=found["found"].tolist(),
-        cosine=found["cosine"].tolist(),
+        unread=unread,
+        missing=missing,
+        found=found,
+        cosine=mse(matched.view_as(x).double(), x).tolist(),
     )
+    return packed(row)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from scipy.stats import bootstrap
 
 from companion.chapters.leakage_common import spearman
-from companion.chapters.leakage_designs.experiment import Metrics, Sizes, decibels
+from companion.chapters.leakage_rank.experiment_designs import Metrics, Sizes, decibels
 from companion.chapters.pictures import PAGE, SERIES, chart
 from companion.store.results import Claim, Result
 
@@ -97,9 +97,9 @@ def plot_designs(result: Result[Metrics]) -> Figure:
         ax.set(xscale="symlog", xlabel=f"{label} (equations)")
         ax.set_xlim(left=-0.3)
         ax.set_xticks([0, *ax.get_xticks()[ax.get_xticks() >= 10][::2]])
-    words = {SERIES[0]: "Gauss–Newton finds every image", "white": "it does not"}
-    dots = [plt.Line2D([], [], color=SERIES[0], marker="o", ls="", mfc=k, label=v) for k, v in words.items()]
-    figure.legend(handles=dots, loc="outside upper center", ncols=2)
+    for colour, words in ((SERIES[0], "Gauss–Newton finds every image"), ("white", "it does not")):
+        axes[0].plot([], [], "o", color=SERIES[0], mfc=colour, label=words)
+    figure.legend(loc="outside upper center", ncols=2)
     axes[0].set_ylabel("PSNR of CosineTV (dB, peak 1)")
     return figure
 

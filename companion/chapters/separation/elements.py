@@ -1,0 +1,133 @@
+"""The parts of chapter 6 that react to the reader: what opens the book, a threshold to drag, and unmixing by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from matplotlib.colors import to_hex
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from companion.chapters.elements import bytes_of, data_uri, element, seen_uri
+from companion.chapters.pictures import FREE, HELD_OUT, TRAIN
+from companion.chapters.separation.experiment import Metrics
+from companion.chapters.separation.story import matched, shown
+from companion.store.results import Result
+from recon.scoring.matching import one_to_one, padded, rescale
+
+LOW = 0.3  # left end of the threshold's axis
+
+
+def proof(result: Result[Metrics], n: int = 10) -> str:
+    """What was read out of the weights above what was put in: n training images, evenly spaced from the best recovered
+    to the worst, and the n best without an attack.
+
+    Nobody picks them.  Every tile holds a candidate above the training image that it is matched with, and their NCC.
+    """
+    train, found, score = matched(result, "x_train")
+    picked = torch.linspace(0, len(train) - 1, n).round().long()
+    scores = result.array("x_null_ncc")
+    free = scores.argsort(descending=True)[:n]
+    truth = (result.array("x_train") + result.array("mean")).clamp(0, 1)
+    seen = (train[picked] + result.array("mean")).clamp(0, 1)
+    ours = _tiles(shown(result, found[picked]), seen, score[picked], "Read out")
+    none = _tiles(shown(result, result.array("x_null")[free]), truth[free], scores[free], "Without an attack")
+    key = '<strong class="truth">the training image</strong>'
+    body = (
+        f'<p><strong class="found">Read out of the weights</strong>, above {key}: {n} of {len(train)}, evenly spaced '
+        f'from the best to the worst, with their correlation</p><div class="tiles">{ours}</div>'
+        f'<p><strong class="chance">The best without an attack</strong>, above {key} that it resembles most</p>'
+        f'<div class="tiles free">{none}</div>'
+    )
+    return element("proof", "Training images, what was read out of the weights, and what chance gives", body)
+
+
+def _tiles(candidates: Tensor, truths: Tensor, scores: Tensor, said: str) -> str:
+    return "".join(
+        f'<figure><img src="{seen_uri(found)}" alt="{said}, {k}" width="32" height="32">'
+        f'<img src="{seen_uri(true)}" alt="Its training image" width="32" height="32">'
+        f"<figcaption>{score:.2f}</figcaption></figure>"
+        for k, (found, true, score) in enumerate(zip(candidates, truths, scores.tolist(), strict=True), 1)
+    )
+
+
+def threshold(result: Result[Metrics], start: float = 0.7) -> str:
+    """How many training images lie above a threshold to drag, from `start` on, and how many without an attack."""
+    train, held = (matched(result, key)[2] for key in ("x_train", "x_held_out"))
+    free = result.array("null_envelope")  # of the null that is best at each threshold, as the tables have it
+    kinds = [
+        (TRAIN, "", "training images, recovered", train),
+        (HELD_OUT, "7 4", "held-out images, same candidates", held),
+        (FREE, "2 3", "training images, without an attack", free),
+    ]
+    lines = [
+        {"colour": to_hex(c), "dash": d, "label": label, "values": [round(v, 3) for v in values.tolist()]}
+        for c, d, label, values in kinds
+    ]
+    counts = ", ".join(f"{int((values > start).sum())} {label}" for _, _, label, values in kinds)
+    body = (
+        '<div class="stage" hidden></div>'
+        f'<input type="range" min="{LOW}" max="1" step="0.01" value="{start}" hidden '
+        'aria-label="Threshold of the correlation (NCC)">'
+        f'<p class="said" role="status">Above {start}, of {len(train)}: {counts}.</p>'
+    )
+    return element(
+        "threshold",
+        "How many images lie above a threshold",
+        body,
+        {"n": len(train), "low": LOW, "kinds": lines},
+        ask="Drag the threshold, or move the slider below.",
+        paper="On the web page the threshold, the black line, can be moved, and the counts follow.",
+    )
+
+
+def unmixing(basis: Tensor, rows: Tensor, stages: Sequence[tuple[str, Tensor]], images: Tensor, n: int = 10) -> str:
+    """From the rows of a first layer to its images; the slider multiplies small matrices in the browser.
+
+    basis (r, d): spans the first layer · rows (≥ n, d) of that layer · stages: what was found after some steps, (k, d)
+    each, with words for it; row k is always the same source · images (m, d) in [0, 1]: the training images, to choose
+    the n sources that end nearest to one, and their sign.
+    """
+    last = stages[-1][1]
+    match = one_to_one(images - images.mean(0), padded(torch.cat([last, -last]), len(images)))
+    whose = match.score.argsort(descending=True)[:n]
+    which, sign = match.index[whose] % len(last), 1 - 2 * (match.index[whose] // len(last))[:, None]
+    norms = rows.norm(dim=1).argsort(descending=True)[:n]
+    frames = [_coefficients(rows[norms], basis)]
+    frames += [_coefficients(found[which] * sign, basis) for _, found in stages]
+    low, high = basis.min().item(), basis.max().item()
+    data = {
+        "basis": bytes_of(basis, low, high),
+        "low": low,
+        "high": high,
+        "rank": len(basis),
+        "frames": [[[round(v, 3) for v in row] for row in frame.tolist()] for frame in frames],
+        "said": ["rows of the first layer, as they are", *(words for words, _ in stages)],
+    }
+    canvases = "".join(f'<canvas width="32" height="32" aria-label="Picture {k}"></canvas>' for k in range(1, n + 1))
+    truths = "".join(
+        f'<img src="{data_uri(rescale(images[i]))}" alt="Training image {k}" width="32" height="32">'
+        for k, i in enumerate(whose.tolist(), 1)
+    )
+    body = (
+        f'<div class="tiles now ask" hidden>{canvases}</div>'
+        f'<input type="range" min="0" max="{len(frames) - 1}" step="0.05" value="0" hidden '
+        'aria-label="From the rows of the first layer to the separated images">'
+        '<p class="said ask" role="status">Without scripts: the training images that separation finds.</p>'
+        f'<p class="what">The training images:</p><div class="tiles">{truths}</div>'
+    )
+    return element(
+        "unmixing",
+        "Unmixing a first layer",
+        body,
+        data,
+        ask="Move the slider from the rows of the first layer to the images.",
+        paper="On the web page a slider goes from the rows of the first layer to the images, step by step.",
+    )
+
+
+def _coefficients(pictures: Tensor, basis: Tensor) -> Tensor:
+    """Of pictures (k, d) in the basis (r, d), each row at unit length."""
+    found = torch.linalg.lstsq(basis.mT.double(), pictures.mT.double()).solution.mT
+    return normalize(found)
