@@ -20,7 +20,6 @@ LEVEL = 0.01  # p of the two-sample test below which nothing else is said
 MOST_COPIES = 0.2  # share of the held-out images
 PERMUTATIONS = 999
 THUMBNAIL = 4
-MOST_PAIRS, LIKELY = 10_000_000, 5
 MOST_TOLD = 2000
 
 
@@ -44,49 +43,26 @@ def compared(train: Tensor, held_out: Tensor, seed: int) -> Exchangeability:
         many = f"{len(copies)} of {len(held_out)} held-out images are near-copies of training images"
         return Exchangeability(copies, kept, 1.0, many)
     p = two_sample(train, held_out[kept], seed)
-    why_not = None
-    if p < LEVEL:
-        why_not = (
-            "held-out images can be told from training images without the network "
-            f"(two-sample test on brightness, contrast, edges and thumbnails, p = {p:.1g})"
-        )
-    return Exchangeability(copies, kept, p, why_not)
+    told = (
+        "held-out images can be told from training images without the network "
+        f"(two-sample test on brightness, contrast, edges and thumbnails, p = {p:.1g})"
+    )
+    return Exchangeability(copies, kept, p, told if p < LEVEL else None)
 
 
-def near_copies(train: Tensor, held_out: Tensor, threshold: float = NEAR) -> list[tuple[int, int, float]]:
-    """(row held out, most alike row in training, NCC) of those above `threshold`.
-
-    Of large sets only the `LIKELY` training images with the most similar thumbnails are looked at: of a copy they are
-    nearly the same.
-    """
-    if len(train) * len(held_out) <= MOST_PAIRS:
-        flat = train.flatten(1)
-        best = [ncc(part.flatten(1), flat).max(1) for part in held_out.split(500)]
-        values, rows = torch.cat([b.values for b in best]), torch.cat([b.indices for b in best])
-    else:
-        values, rows = _by_thumbnails(train, held_out)
+def near_copies(train: Tensor, held_out: Tensor) -> list[tuple[int, int, float]]:
+    """(row held out, most alike row in training, NCC) of those above `NEAR`."""
+    best = [ncc(part.flatten(1), train.flatten(1)).max(1) for part in held_out.split(500)]
+    values, rows = torch.cat([each.values for each in best]), torch.cat([each.indices for each in best])
     pairs = zip(values.tolist(), rows.tolist(), strict=True)
-    return [(row, index, value) for row, (value, index) in enumerate(pairs) if value > threshold]
+    return [(row, index, value) for row, (value, index) in enumerate(pairs) if value > NEAR]
 
 
-def _by_thumbnails(train: Tensor, held_out: Tensor) -> tuple[Tensor, Tensor]:
-    """(NCC of the most alike training image among the likely ones, its row), (m,) each."""
-    small, others = (_standardised(adaptive_avg_pool2d(x, (8, 8))) for x in (train, held_out))
-    values, rows = [], []
-    for part, x in zip(others.split(500), held_out.split(500), strict=True):
-        likely = (part @ small.mT).topk(min(LIKELY, len(train))).indices
-        own, theirs = _standardised(x)[:, None], _standardised(train[likely].flatten(0, 1)).view(*likely.shape, -1)
-        best = (own * theirs).sum(2).max(1)
-        values.append(best.values)
-        rows.append(likely.gather(1, best.indices[:, None])[:, 0])
-    return torch.cat(values), torch.cat(rows)
-
-
-def _standardised(x: Tensor) -> Tensor:
-    """Images (n, …) as rows of mean 0 and norm 1."""
-    flat = x.flatten(1)
-    flat = flat - flat.mean(1, keepdim=True)
-    return flat / flat.norm(dim=1, keepdim=True).clamp_min(1e-12)
+def drawn(count: int, n: int, seed: int) -> list[int]:
+    """n of `count` rows, drawn by `seed`; all of them, in their order, where there are no more."""
+    if count <= n:
+        return list(range(count))
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))[:n].tolist()
 
 
 def features(x: Tensor) -> Tensor:
@@ -106,7 +82,7 @@ def two_sample(train: Tensor, held_out: Tensor, seed: int, permutations: int = P
 
     Predictions of image i by the classifier fitted without it are (ŷ_i − h_ii y_i) / (1 − h_ii), ŷ = H y.
     """
-    train, held_out = (_drawn(part, seed) for part in (train, held_out))
+    train, held_out = (part[drawn(len(part), MOST_TOLD, seed)] for part in (train, held_out))
     x = features(torch.cat([train, held_out]).float())
     y = torch.cat([torch.ones(len(train)), -torch.ones(len(held_out))]).double()
     y = y - y.mean()
@@ -119,10 +95,3 @@ def two_sample(train: Tensor, held_out: Tensor, seed: int, permutations: int = P
     left_out = left_out - left_out.mean(0)
     agreement = (left_out * labels).sum(0) / left_out.norm(dim=0).clamp_min(1e-12)
     return float((agreement[1:] >= agreement[0] - 1e-12).sum() + 1) / (permutations + 1)
-
-
-def _drawn(x: Tensor, seed: int) -> Tensor:
-    """At most `MOST_TOLD` of images (n, …)."""
-    if len(x) <= MOST_TOLD:
-        return x
-    return x[torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:MOST_TOLD]]

@@ -9,11 +9,12 @@ label as another output.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import binom
 from torch import Tensor, nn
@@ -21,8 +22,7 @@ from torch import Tensor, nn
 from recon.attacks.multipliers import confidence
 from recon.auditing.anatomy import Anatomy, logits_of, loss_of
 from recon.auditing.images import Images
-from recon.auditing.transforms import Transform, mean_image
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 
 CHANCE = 0.01  # a share of right answers with a larger p is one that chance explains
 MOST_READ = 2000  # of a large set: a share of right answers is known well enough from so many
@@ -34,11 +34,70 @@ BRIGHT = 16  # floats beyond it are hardly normalised: they may have to be divid
 MNIST = ((0.1307,), (0.3081,))
 CIFAR10 = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-REASONS = (
-    "the labels are numbered otherwise than the outputs",
-    "the pixels have another scale",
-    "training subtracted or divided by something else",
-)
+MEANS = {
+    "image": "the mean of the training images",
+    "channel": "the mean colour of the training images",
+    "none": "nothing",
+}
+
+
+@dataclass(frozen=True)
+class Transform:
+    """What training did to pixels: (x − mean) / std, or `function`.  mean, std: (C, H, W) or what broadcasts to it ·
+    words: for the report."""
+
+    words: str
+    mean: Tensor
+    std: Tensor
+    function: Callable[[Tensor], Tensor] | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Inputs of the network (n, C, H, W) for pixels (n, C, H, W)."""
+        if self.function is None:
+            return (x - self.mean) / self.std
+        with one_reason(f"the transform fails on images of shape {tuple(x.shape)}"):
+            found = self.function(x.clone())
+        if not isinstance(found, Tensor) or found.shape != x.shape or not torch.isfinite(found).all():
+            raise ReconError("the transform must return finite images of the shape that it is given")
+        return found.float()
+
+    def back(self, x: Tensor) -> Tensor:
+        """Pixels of inputs; of a `function`, whose inverse nobody knows, the inputs themselves."""
+        return x if self.function is not None else x * self.std + self.mean
+
+
+def transform_of(given: Any, train: Images) -> Transform:
+    """given: None for inputs as they are (bytes over 255) · "image", "channel", "none": training subtracted its mean
+    image, its mean colour, or nothing · a pair (mean, std) · a function of (n, C, H, W)."""
+    zero, one = torch.zeros(train.shape), torch.ones(1)
+    if given is None:
+        return Transform("nothing", zero, one)
+    if isinstance(given, str):
+        if given not in MEANS:
+            raise ReconError(f"unknown mean '{given}': choose one of {', '.join(MEANS)}")
+        return Transform(MEANS[given], mean_image(train, given), one)
+    if isinstance(given, tuple | list) and len(given) == 2:
+        with one_reason(f"transform must be a pair (mean, std) for images of shape {train.shape}"):
+            mean, std = (torch.as_tensor(each, dtype=torch.float32) for each in given)
+            mean, std = (each.view(-1, 1, 1) if each.dim() < 2 else each for each in (mean, std))
+            mean, std = mean.expand(train.shape), std.expand(train.shape)
+        if not (torch.isfinite(mean).all() and torch.isfinite(std).all() and (std > 0).all()):
+            raise ReconError("transform must be a finite mean and a positive std")
+        return Transform("mean and standard deviation as given", mean, std)
+    if callable(given):
+        return Transform("a function as given", zero, one, given)
+    raise ReconError(f"transform must be one of {', '.join(MEANS)}, a pair (mean, std) or a function, not {given!r}")
+
+
+def mean_image(train: Images, kind: str) -> Tensor:
+    """What training subtracted from every image, (C, H, W): a kind of `MEANS`."""
+    mean = train.scaled.mean(0)
+    if kind == "none":
+        return torch.zeros_like(mean)
+    return mean if kind == "image" else mean.flatten(1).mean(1)[:, None, None].expand_as(mean)
+
+
+# ----------------------------------------------------------------------------------------------------------- fit
 
 
 @dataclass(frozen=True)
@@ -81,14 +140,16 @@ class Fit:
         """Why the audit cannot speak of membership; None where the network fits what is read."""
         if not self.by_chance and not self.better:
             return None
-        said = (
-            f"the network answers {self.right} of {self.n} training images as their labels say (loss {self.loss:.2g})"
-        )
+        right = f"{self.right} of {self.n} training images"
+        said = f"the network answers {right} as their labels say (loss {self.loss:.2g})"
         if self.by_chance:
             said += f", no more than chance explains ({self.chance:.0%} have the most frequent label)"
         if self.better:
             return said + "".join(f", and {each.right} {each.words}" for each in self.better[:2])
-        return f"{said}: {REASONS[0]}, {REASONS[1]}, or {REASONS[2]}"
+        return (
+            f"{said}: the labels are numbered otherwise than the outputs, the pixels have another scale, or training "
+            "subtracted or divided by something else"
+        )
 
 
 def fit_of(
@@ -128,15 +189,14 @@ def inferred_transform(module: nn.Module, seen: Anatomy, train: Images, y: Tenso
     """
     ways = list(_transforms(train))
     if y is None:
-        return _named(ways[0], "nothing (assumed: without labels it cannot be inferred; say it with --mean)")
+        said = "nothing (assumed: without labels it cannot be inferred; say it with --mean)"
+        return replace(ways[0], words=said)
     read = []
     rows = _some(len(train))
     scaled, y = train.take(rows).scaled, y[rows]
     for way in ways:
-        try:
+        with suppress(ReconError):  # answers that are not finite
             read.append((_read(way.words, logits_of(module, seen, way(scaled)), y), way))
-        except ReconError:  # answers that are not finite
-            continue
     if not read:
         return ways[0]
     most = max(each.right for each, _ in read)
@@ -147,7 +207,7 @@ def inferred_transform(module: nn.Module, seen: Anatomy, train: Images, y: Tenso
     told += "" if best is plain else f", and {plain.right} of plain pixels"
     top = train.scaled.max().item()
     told += f"; the pixels go up to {top:.0f} and were read so" if top > BRIGHT else ""
-    return _named(way, f"{way.words} ({told})")
+    return replace(way, words=f"{way.words} ({told})")
 
 
 def _some(n: int) -> list[int]:
@@ -155,29 +215,25 @@ def _some(n: int) -> list[int]:
     return list(range(0, n, -(-n // MOST_READ)))
 
 
-def _named(way: Transform, words: str) -> Transform:
-    return Transform(words, way.mean, way.std, way.function)
-
-
 def _transforms(train: Images) -> Iterator[Transform]:
     """Ways in use, plain pixels first."""
     shape, one = train.shape, torch.ones(1)
     yield Transform("nothing", torch.zeros(shape), one)
-    yield Transform("the mean of the training images", mean_image(train, "image").view(shape), one)
+    yield Transform(MEANS["image"], mean_image(train, "image"), one)
+    colour = mean_image(train, "channel")
     if shape[0] > 1:
-        yield Transform("the mean colour of the training images", mean_image(train, "channel").view(shape), one)
+        yield Transform(MEANS["channel"], colour, one)
     yield Transform("0.5, over 0.5", torch.full(shape, 0.5), torch.full((1,), 0.5))
     known = {"ImageNet": IMAGENET, "CIFAR-10": CIFAR10} if shape[0] == 3 else {"MNIST": MNIST} if shape[0] == 1 else {}
     for name, pair in known.items():
         mean, std = (torch.tensor(each).view(-1, 1, 1).expand(shape) for each in pair)
         yield Transform(f"{name}'s mean, over its deviation", mean, std)
     spread = train.scaled.std((0, 2, 3)).clamp_min(1e-6).view(-1, 1, 1).expand(shape)
-    colour = mean_image(train, "channel").view(shape)
-    yield Transform("the mean colour of the training images, over its deviation", colour, spread)
+    yield Transform(f"{MEANS['channel']}, over its deviation", colour, spread)
     if shape[:2] == (1, 1):  # rows of numbers, each in a unit of its own
         own = train.scaled.std(0)
-        mean, std = mean_image(train, "image").view(shape), torch.where(own > 1e-6, own, 1.0)
-        yield Transform("the mean of each number, over its deviation", mean, std)
+        std = torch.where(own > 1e-6, own, 1.0)
+        yield Transform("the mean of each number, over its deviation", mean_image(train, "image"), std)
     low, high = train.scaled.min().item(), train.scaled.max().item()
     if low < 0 or high > BRIGHT:
         yield Transform("their smallest number, over their range", torch.full(shape, low), torch.tensor([high - low]))
@@ -188,9 +244,8 @@ def _otherwise(
 ) -> Iterator[tuple[str, Tensor]]:
     """Other readings of the pixels, and labels shifted by one, in words, with the logits."""
     scaled = train.take(_some(len(train))).scaled
-    tried = [
-        (f"with the pixels minus {way.words}", way(scaled)) for way in _transforms(train) if way.words not in words
-    ]
+    ways = [way for way in _transforms(train) if way.words not in words]
+    tried = [(f"with the pixels minus {way.words}", way(scaled)) for way in ways]
     tried += [("with the pixels times 255", scaled * 255), ("with the pixels over 255", scaled / 255)]
     if train.shape[0] == 3:
         tried.append(("with red and blue exchanged", scaled.flip(1)))
@@ -199,10 +254,8 @@ def _otherwise(
     if scaled.min() >= 0 and scaled.max() <= 1:
         tried.append(("with dark and bright exchanged", 1 - scaled))
     for said, x in tried:
-        try:
+        with suppress(ReconError):  # answers that are not finite
             yield said, logits_of(module, seen, x)
-        except ReconError:
-            continue
     if logits.shape[1] > 2:
         yield "with the labels one higher", logits.roll(-1, 1)
         yield "with the labels one lower", logits.roll(1, 1)
@@ -252,11 +305,7 @@ def _read(words: str, logits: Tensor, y: Tensor) -> Reading:
         return Reading(words, right, -(margins.min() / margins.mean().clamp_min(1e-12)).item())
     scale = logits.std().clamp_min(1e-12)
     at = 3 * (logits if logits.shape[1] == 1 else logits - logits.mean(1, keepdim=True)) / scale
-    if logits.shape[1] == 1:
-        sharpness = F.binary_cross_entropy_with_logits(at[:, 0], y.to(at)).item()
-    else:
-        sharpness = F.cross_entropy(at, y).item()
-    return Reading(words, right, sharpness)
+    return Reading(words, right, loss_of(at, y).item())
 
 
 def _error(right: int, n: int) -> float:

@@ -9,7 +9,8 @@ the public sample that such attacks are given; they are compared with nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Any
 
 import torch
@@ -18,7 +19,6 @@ from torch import Tensor, nn
 from recon.attacks.heads import Public, matched_filter, span_of, span_test
 from recon.attacks.separation import FirstLayer
 from recon.auditing.anatomy import Anatomy, answers_of
-from recon.auditing.images import Images
 from recon.errors import ReconError
 
 MOST_PUBLIC = 1000
@@ -33,24 +33,19 @@ class OnBackbone(nn.Module):
         super().__init__()
         module = backbone if isinstance(backbone, nn.Module) else backbone.module
         self.backbone = module.requires_grad_(False)
-        self.around: Callable[[Tensor], Tensor] = backbone
+        self.around: Callable[[Tensor], Any] = backbone
         self.head = head
 
     def forward(self, x: Tensor) -> Any:
-        """Answers of the head to the backbone's features."""
+        """Answers of the head to the backbone's features: of Hugging Face's the pooled ones."""
         with torch.no_grad():
             found = self.around(x)
-        return self.head(answers_of_backbone(found).flatten(1).clone())
-
-
-def answers_of_backbone(found: Any) -> Tensor:
-    """The vector of what a backbone returns: of Hugging Face's the pooled one."""
-    for name in ("pooler_output", "last_hidden_state"):
-        if isinstance(value := getattr(found, name, None), Tensor):
-            return value if value.dim() != 3 else value[:, 0]
-    if not isinstance(found, Tensor):
-        raise ReconError(f"the backbone must give a tensor, not a {type(found).__name__}")
-    return found
+        for name in ("pooler_output", "last_hidden_state"):
+            if isinstance(value := getattr(found, name, None), Tensor):
+                found = value if value.dim() != 3 else value[:, 0]
+        if not isinstance(found, Tensor):
+            raise ReconError(f"the backbone must give a tensor, not a {type(found).__name__}")
+        return self.head(found.flatten(1).clone())
 
 
 @dataclass(frozen=True)
@@ -69,10 +64,7 @@ def head_of(module: nn.Module, seen: Anatomy, shape: tuple[int, ...]) -> Head | 
     learned = [name for name, p in module.named_parameters() if p.requires_grad]
     if len(learned) == len(list(module.parameters())):
         return None
-    stems = [name.split(".")[:-1] for name in learned]
-    common = [parts[0] for parts in zip(*stems, strict=False) if len(set(parts)) == 1]
-    while common and not all(stem[: len(common)] == common for stem in stems):
-        common.pop()
+    common = commonprefix([name.split(".")[:-1] for name in learned])  # type: ignore[type-var]
     within = ".".join(common)
     part = module.get_submodule(within)
     first, prefix, offset = part, f"{within}." if within else "", 0
@@ -92,8 +84,7 @@ def head_of(module: nn.Module, seen: Anatomy, shape: tuple[int, ...]) -> Head | 
     if given is None or given.dim() != 2:
         return None
     with torch.no_grad():
-        whole = answers_of(module, x.flatten(1) if seen.flat else x)
-        own = answers_of(part, given)
+        whole, own = answers_of(module, seen.as_taken(x)), answers_of(part, given)
     same = isinstance(own, Tensor) and own.shape == whole.shape and torch.allclose(own, whole, rtol=1e-3, atol=1e-5)
     return found if same else None
 
@@ -108,7 +99,7 @@ def _given(module: nn.Module, head: Head, seen: Anatomy, x: Tensor) -> Tensor | 
     hook = head.first.register_forward_pre_hook(keep)
     try:
         with torch.no_grad():
-            module(x.flatten(1) if seen.flat else x)
+            module(seen.as_taken(x))
     finally:
         hook.remove()
     return kept[0] if len(kept) == 1 else None
@@ -118,17 +109,6 @@ def features_of(module: nn.Module, head: Head, seen: Anatomy, x: Tensor, batch: 
     """Features (n, 1, 1, d) of inputs x (n, C, H, W), as the head is given them."""
     found = [_given(module, head, seen, part) for part in x.split(batch)]
     return torch.cat([each for each in found if each is not None]).float()[:, None, None]
-
-
-def as_images(images: Images, features: Tensor) -> Images:
-    """Features in the place of pixels, under the names of the images."""
-    return replace(images, pixels=features.numpy())
-
-
-def public_half(held_out: Images) -> tuple[list[int], list[int]]:
-    """(rows that are the public sample, rows that are compared), every other one at most."""
-    public = list(range(0, len(held_out), 2))[:MOST_PUBLIC]
-    return public, sorted(set(range(len(held_out))) - set(public))
 
 
 def spans(layer: FirstLayer, bias: Tensor | None, features: Tensor, public: Public, n: int) -> dict[str, Tensor]:

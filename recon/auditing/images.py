@@ -43,11 +43,6 @@ class Images:
         tensor = torch.from_numpy(self.pixels)
         return tensor.float() / 255 if tensor.dtype == torch.uint8 else tensor.float()
 
-    @property
-    def flat(self) -> Tensor:
-        """(n, d) float32, in C H W order."""
-        return self.scaled.flatten(1)
-
     def take(self, rows: list[int]) -> Images:
         """Some of them."""
         labels = None if self.labels is None else [self.labels[row] for row in rows]
@@ -59,14 +54,9 @@ class Images:
         if pixels.dtype != np.uint8:
             low, high = min(0.0, float(self.pixels.min())), max(1.0, float(self.pixels.max()))
             pixels = np.round((pixels - low) / (high - low) * 255).astype(np.uint8)
-        return shown(pixels)
-
-
-def shown(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, 1 or 3) of (C, H, W) uint8: of bands that are no colours their mean, which is grey."""
-    if len(pixels) not in (1, 3):
-        pixels = pixels.mean(0, keepdims=True).round().astype(np.uint8)
-    return pixels.transpose(1, 2, 0)
+        if len(pixels) not in (1, 3):  # bands that are no colours: their mean, which is grey
+            pixels = pixels.mean(0, keepdims=True).round().astype(np.uint8)
+        return pixels.transpose(1, 2, 0)
 
 
 @dataclass(frozen=True)
@@ -84,16 +74,21 @@ class Expected:
         return self.channels if self.channels in (1, 3) else own
 
 
+def as_array(given: Any) -> np.ndarray:
+    """Of an array, or a tensor wherever it lies and of whatever type."""
+    if isinstance(given, Tensor):
+        given = given.detach().cpu()
+        given = given.float() if given.dtype == torch.bfloat16 else given
+    return np.asarray(given)
+
+
 def from_array(array: Any, part: str, expected: Expected, name: str | None = None) -> Images:
     """Of an array or tensor; channels last are put first.  Floats stay as they are, also where they are normalised.
 
     Rows of numbers are images where pixels that would be neighbours are alike (`_shape_of_rows`); else they stay rows,
     (n, 1, 1, d), in their own units.
     """
-    array = array.detach().cpu() if isinstance(array, Tensor) else array
-    if isinstance(array, Tensor):
-        array = array.float().numpy() if array.dtype == torch.bfloat16 else array.numpy()
-    array = np.asarray(array)
+    array = as_array(array)
     said = f"{name}: {part}" if name else f"the {part} images"
     if array.dtype.kind not in "biuf" or array.ndim not in (2, 3, 4) or 0 in array.shape:
         raise ReconError(f"{said} must be uint8 or float of shape (N, H, W, C), not {array.dtype} {array.shape}")

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recon.auditing.images import Images, printable
-from recon.errors import ReconError
+from recon.auditing.images import Images, as_array, printable
+from recon.errors import ReconError, one_reason
 
 NAMES = ("name", "file", "filename", "file_name", "image", "img", "path", "image_name", "image_path", "image_id", "id")
 LABELS = ("label", "labels", "class", "target", "category", "y")
@@ -26,34 +26,21 @@ def labels_in(given: Any) -> list[str]:
     >>> labels_in([[0, 1], [1, 0]]), labels_in([[3], [4]]), labels_in(["cat", "dog"]), labels_in([1.0, 2.0])
     (['1', '0'], ['3', '4'], ['cat', 'dog'], ['1', '2'])
     """
-    try:
-        array = np.asarray(_numbers(given) if isinstance(given, Tensor) else given)
-    except (TypeError, ValueError) as error:
-        raise ReconError(f"labels must be a class for each image: {' '.join(str(error).split())[:100]}") from error
+    with one_reason("labels must be a class for each image"):
+        array = as_array(given)
     if array.dtype == object and array.ndim == 1 and all(isinstance(each, str | int) for each in array):
         array = array.astype(str)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    if (
-        array.ndim == 2
-        and array.dtype.kind in "biuf"
-        and (np.sort(array, 1)[:, :-1] == 0).all()
-        and (array.max(1) == 1).all()
-    ):
+    numbers = array.ndim == 2 and array.dtype.kind in "biuf"
+    if numbers and (np.sort(array, 1)[:, :-1] == 0).all() and (array.max(1) == 1).all():
         array = array.argmax(1)
     if array.ndim != 1 or array.dtype.kind not in "biufUST":
-        raise ReconError(
-            f"labels must be a class for each image, as numbers, names or one-hot rows, not {array.dtype} {array.shape}"
-        )
+        wanted = "a class for each image, as numbers, names or one-hot rows"
+        raise ReconError(f"labels must be {wanted}, not {array.dtype} {array.shape}")
     if array.dtype.kind == "f" and not (array == np.round(array)).all():
         raise ReconError(f"labels like {array[array != np.round(array)][0]:.4g} are no classes: an audit needs classes")
     return [_text(label) for label in array.tolist()]
-
-
-def _numbers(given: Tensor) -> Tensor:
-    """On the CPU, in a type that NumPy has."""
-    given = given.detach().cpu()
-    return given.float() if given.dtype == torch.bfloat16 else given
 
 
 def _text(label: Any) -> str:
@@ -84,9 +71,8 @@ def classes_of(train: Images, held_out: Images, given: Any, outputs: int) -> tup
     else:
         return None
     if [len(part) for part in parts] != [len(train), len(held_out)]:
-        raise ReconError(
-            f"there are {len(train)} and {len(held_out)} images, and {' and '.join(str(len(p)) for p in parts)} labels"
-        )
+        counts = " and ".join(str(len(part)) for part in parts)
+        raise ReconError(f"there are {len(train)} and {len(held_out)} images, and {counts} labels")
     parts = [[_text(label) for label in part] for part in parts]
     found = set(parts[0]) | set(parts[1])
     decimal = all(re.fullmatch(r"[-+]?[0-9]{1,9}", name) for name in found)
@@ -99,66 +85,48 @@ def classes_of(train: Images, held_out: Images, given: Any, outputs: int) -> tup
     elif given is None and not decimal:  # subfolders may be anything
         return None
     else:
-        raise ReconError(
-            f"the images have {len(names)} labels ({', '.join(names[:4])}, …), and the network {classes} classes"
-        )
+        held = f"{len(names)} labels ({', '.join(names[:4])}, …)"
+        raise ReconError(f"the images have {held}, and the network {classes} classes")
     y, y_held_out = (torch.tensor([number[label] for label in part]) for part in parts)
     return y, y_held_out, origin
 
 
 def _table(path: Path) -> dict[str, str]:
+    """Name -> label, as spreadsheets write them: UTF-8 or UTF-16, perhaps with a mark of byte order, fields divided by
+    comma, semicolon or tab, columns by their headings if there are any."""
     if not path.is_file():  # a pipe would be waited for without end
         raise ReconError(f"the labels {path} cannot be read: there is no such file")
     if path.stat().st_size > MAX_TABLE:
         raise ReconError(f"the labels {path} are too large to be lines of a name and a label")
-    try:
-        lines = _written(path.read_bytes()).splitlines()
-        if lines and (said := re.fullmatch(r"sep=(.)", lines[0].strip())):  # spreadsheets say it in a line of its own
-            lines, separator = lines[1:], said[1]
-        else:
-            separator = max(",;\t", key=lambda each: lines[0].count(each)) if lines else ","
-        rows = [row for row in csv.reader(lines, delimiter=separator) if any(map(str.strip, row))]
-    except (OSError, ValueError, csv.Error) as error:
-        raise ReconError(f"the labels {path} cannot be read: {error}") from error
-    rows = _two_columns(rows)
+    with one_reason(f"the labels {path} cannot be read"):
+        data = path.read_bytes()
+        lines = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig").splitlines()
+        said = re.fullmatch(r"sep=(.)", lines[0].strip()) if lines else None  # in a line of its own
+        separator = said[1] if said else max(",;\t", key="".join(lines[:1]).count)
+        rows = [row for row in csv.reader(lines[bool(said) :], delimiter=separator) if any(map(str.strip, row))]
+    heads = [head.strip().lower() for head in rows[0]] if rows else []
+    name = next((k for k, head in enumerate(heads) if head in NAMES), None)
+    label = next((k for k, head in enumerate(heads) if head in LABELS), None)
+    if name is not None and label is not None and all(len(row) == len(heads) for row in rows):
+        rows = [[row[name], row[label]] for row in rows[1:]]
     if not rows or any(len(row) != 2 for row in rows):
         raise ReconError(f"the labels {path} must be lines of two fields, the name of an image and its label")
     return {name.strip().replace("\\", "/").removeprefix("./"): label.strip() for name, label in rows}
 
 
-def _written(data: bytes) -> str:
-    """Text as spreadsheets write it: UTF-8 or UTF-16, perhaps with a mark of byte order, or Windows' own letters."""
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        if b"\0" in data:
-            raise
-        return data.decode("cp1252")
-
-
-def _two_columns(rows: list[list[str]]) -> list[list[str]]:
-    """Of a table with a line of headings the columns of names and of labels; other tables as they are."""
-    heads = [head.strip().lower() for head in rows[0]] if rows else []
-    name = next((k for k, head in enumerate(heads) if head in NAMES), None)
-    label = next((k for k, head in enumerate(heads) if head in LABELS), None)
-    if name is None or label is None or any(len(row) != len(heads) for row in rows):
-        return rows
-    return [[row[name], row[label]] for row in rows[1:]]
-
-
 def _looked_up(images: Images, table: dict[str, str], path: Any) -> list[str]:
-    """By the whole name, or by its last part where that is told apart by it."""
-    bare = Counter(name.rpartition("/")[2] for name in images.names)
-    stems = Counter(name.rpartition("/")[2].rpartition(".")[0] for name in images.names)
+    """By the whole name, or by its last part, with or without suffix, where it is told apart by that."""
+    ways = [[way(name) for name in images.names] for way in (str, lambda name: name.rpartition("/")[2], _stem)]
+    counts = [Counter(way) for way in ways[1:]]
     found = []
-    for name in images.names:
-        last = name.rpartition("/")[2]
-        stem = last.rpartition(".")[0]
-        known = [name, *([last] if bare[last] == 1 else []), *([stem] if stems[stem] == 1 else [])]
+    for name, last, stem in zip(*ways, strict=True):
+        known = [name, *(each for each, count in zip((last, stem), counts, strict=True) if count[each] == 1)]
         label = next((table[each] for each in known if each in table), None)
         if label is None:
             raise ReconError(f"the labels {path} have no line for {name}")
         found.append(label)
     return found
+
+
+def _stem(name: str) -> str:
+    return name.rpartition("/")[2].rpartition(".")[0]

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image
+from torch import Tensor
 
 from recon.auditing.attacks import KINDS
-from recon.auditing.card import EDPB
-from recon.auditing.images import printable
+from recon.auditing.fit import Transform
+from recon.auditing.images import Images, printable
+from recon.auditing.report import EDPB
 from recon.auditing.verdict import capital
 
 NAMES = {**{name: kind.title for name, kind in KINDS.items()}, "membership": "Membership"}
@@ -83,6 +86,24 @@ class Row:
     reconstruction: Picture
     image: Picture
     ncc: float
+
+
+def rows_of(
+    x_hat: Tensor, transform: Transform, inputs: Tensor, images: Images, found: list[tuple[int, int, float]]
+) -> list[Row]:
+    """Of `matches` (candidate, image, NCC): candidates brought to the contrast of their image, in pixels."""
+    shown = []
+    scaled = images.scaled
+    low, high = min(0.0, scaled.min().item()), max(1.0, scaled.max().item())
+    for candidate, image, value in found:
+        centred = (x_hat[candidate] - x_hat[candidate].mean()).cpu()
+        target = inputs[image].flatten()
+        drawn = target.mean() + centred * (target.std() / centred.std().clamp_min(1e-12))
+        pixels = (transform.back(drawn.view(images.shape)) - low) / (high - low)
+        array = (pixels.clamp(0, 1) * 255).round().to(torch.uint8).numpy()
+        reconstruction = Picture(array.transpose(1, 2, 0), f"Reconstruction {candidate}")
+        shown.append(Row(reconstruction, Picture(images.picture(image), printable(images.names[image])), value))
+    return shown
 
 
 def page(report: dict[str, Any], pairs: Sequence[tuple[Row, Row]], regime: str) -> str:

@@ -28,7 +28,6 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from recon.attacks.recover import RecoverSettings
-from recon.auditing.attacks import RECONSTRUCTIONS
 from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP
 from recon.optim.spectrum import signal_span
@@ -41,17 +40,12 @@ NULLS = ("mixtures", "span", "directions", "means")  # the rows are an attack he
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # NCC
 DECISIVE = (0.6, 0.7, 0.8)  # the decision is taken at the best of these, fixed before any data is seen …
 LEVEL = 0.05  # … where p, times the number of all looks, is below this
-LOOKS = len(RECONSTRUCTIONS) * len(DECISIVE)
 DRAWS = 20  # of every null
 MAX_CERTIFIED = 1000  # images whose multipliers are fitted: the cost is cubic
-
-
-def rule(looks: int) -> str:
-    """The decision in words."""
-    return (
-        f"p < {LEVEL} at the best of all attacks and of NCC {', '.join(map(str, DECISIVE))}, p times {looks} for the "
-        "choice; p is the larger of two, against chance and against mixtures that recover nothing"
-    )
+RULE = (
+    f"p < {LEVEL} at the best of all attacks and of NCC {', '.join(map(str, DECISIVE))}, p times {{looks}} for the "
+    "choice; p is the larger of two, against chance and against mixtures that recover nothing"
+)
 
 
 # --------------------------------------------------------------------------------------------------------- nulls
@@ -59,12 +53,9 @@ def rule(looks: int) -> str:
 
 @dataclass(frozen=True)
 class Nulls:
-    """What costs nothing.  w1 (r, d), its span; train, held_out (n, d), centred alike; seed of what is drawn.
-
-    shape: (C, H, W) of the images, () if they are none.
-
-    basis (k, d): the strongest of the directions that stand out of w1, at most n; None where none does.
-    """
+    """What costs nothing.  w1 (r, d), its span · basis (k, d): the strongest of the directions that stand out of w1, at
+    most n; None where none does · train, held_out (n, d), centred alike · seed of what is drawn · shape: (C, H, W) of
+    the images, () if they are none."""
 
     w1: Tensor
     basis: Tensor | None
@@ -81,11 +72,13 @@ class Nulls:
         _, values, directions = torch.linalg.svd(w1, full_matrices=False)
         return cls((values[:, None] * directions)[:n], basis if len(basis) else None, train, held_out, seed, shape)
 
-    def excess(self, m: int, draws: int = DRAWS) -> dict[str, Tensor]:
-        """name -> (draws, len(THRESHOLDS)): training minus held-out images found by m candidates that demix nothing."""
+    def excess(self, m: int) -> dict[str, Tensor]:
+        """name -> (DRAWS, len(THRESHOLDS)): training minus held-out images found by m candidates that demix nothing."""
+        if not m:
+            return {name: torch.zeros(DRAWS, len(THRESHOLDS)) for name in NULLS}
         generator = torch.Generator().manual_seed(self.seed)
         found: dict[str, list[Tensor]] = {name: [] for name in NULLS}
-        for _ in range(draws):
+        for _ in range(DRAWS):
             sets = null_candidates(self.w1, self.train, self.held_out, m, generator, self.basis)
             for name, rows in found.items():
                 rows.append(excess(sets[name], self.train, self.held_out))
@@ -118,28 +111,23 @@ def blur_p(found: int, null: Tensor) -> float:
 
 
 def score(
-    found: dict[str, Tensor], nulls: Nulls, mean: Tensor, looks: int = LOOKS, std: Tensor | float = 1.0
+    found: dict[str, Tensor], nulls: Nulls, looks: int, mean: Tensor, std: Tensor | float = 1.0
 ) -> dict[str, Any]:
     """Counts, nulls and p-values of every attack at every threshold, and the verdict.
 
-    found: name of the attack -> its candidates (m, d) · mean, std (d,): pixels are images times std plus mean · looks:
-    tests in the family, the factor of p.  At the top level the row that
-    decides: that of the smallest p, of the largest excess where several share it.  SSIM where the images are
-    as large as its window.
+    found: name of the attack -> its candidates (m, d) · looks: tests in the family, the factor of p · mean, std (d,):
+    pixels are images times std plus mean.  At the top level the row that decides: that of the smallest p, of the
+    largest excess where several share it.  SSIM where the images are as large as its window.
     """
-    by_size: dict[int, dict[str, Tensor]] = {}
-    attacks = {}
-    for name, x_hat in found.items():
-        m = len(x_hat)
-        if m not in by_size:
-            by_size[m] = nulls.excess(m) if m else {name: torch.zeros(DRAWS, len(THRESHOLDS)) for name in NULLS}
-        attacks[name] = rows(x_hat, nulls, by_size[m], mean, std)
-    best = {name: decisive(table) for name, table in attacks.items()}
+    by_size = {m: nulls.excess(m) for m in {len(x_hat) for x_hat in found.values()}}
+    attacks = {name: rows(x_hat, nulls, by_size[len(x_hat)], mean, std) for name, x_hat in found.items()}
+    # the best row at one of DECISIVE, of each attack and of all
+    best = {name: min((table[THRESHOLDS.index(t)] for t in DECISIVE), key=_rank) for name, table in attacks.items()}
     attack = min(best, key=lambda name: _rank(best[name]))
     row = best[attack]
     return {
         "leak": row["p"] * looks < LEVEL,
-        "rule": rule(looks),
+        "rule": RULE.format(looks=looks),
         "looks": looks,
         "attack": attack,
         **{name: row[name] for name in ("threshold", "targets", "decoys", "fdr", "null", "null_mean", "null_max")},
@@ -164,16 +152,11 @@ def rows(
         against = {"null": hardest, "null_mean": draws.mean().item(), "null_max": int(draws.max())}
         row |= against | {"null_p": p[hardest], "p": max(row["p_value"], p[hardest])}
         table.append({"metric": "NCC", "threshold": threshold, **row})
-    if len(nulls.shape) == 3 and min(nulls.shape[1:]) >= WINDOW and len(x_hat):
+    if nulls.shape and min(nulls.shape[1:]) >= WINDOW and len(x_hat):
         train, held_out = nulls.train * std + mean, nulls.held_out * std + mean
         by_ssim = target_decoy(rescale(x_hat * std + mean), train, held_out, SSIM_THRESHOLD, "ssim", nulls.shape)
         table.append({"metric": "SSIM", "threshold": SSIM_THRESHOLD, **vars(by_ssim)})
     return table
-
-
-def decisive(table: list[dict[str, Any]]) -> dict[str, Any]:
-    """The best row at one of DECISIVE."""
-    return min((table[THRESHOLDS.index(t)] for t in DECISIVE), key=_rank)
 
 
 def _rank(row: dict[str, Any]) -> tuple[float, int]:

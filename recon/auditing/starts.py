@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from recon.auditing.files import load_state
-from recon.auditing.networks import Subject, subject_of
-from recon.errors import ReconError
+from recon.auditing.networks import Subject, on_meta, subject_of
+from recon.errors import ReconError, one_reason
 
 LEAST = 0.5  # share of the network's numbers that its start must have
 
@@ -36,10 +37,8 @@ def start_of(subject: Subject, given: Any, arch: str | None) -> Start:
     """The network before training: a module, a state dict, or a file like that of the trained one."""
     if isinstance(given, Mapping):
         module = copy.deepcopy(subject.module)
-        try:
+        with one_reason("theta_init does not fit the network"):
             module.load_state_dict(dict(given))
-        except RuntimeError as error:
-            raise ReconError(f"theta_init does not fit the network: {' '.join(str(error).split())[:200]}") from error
         return Start(module)
     start = subject_of(given, arch).module
     own, other = ({n: tuple(p.shape) for n, p in m.named_parameters()} for m in (subject.module, start))
@@ -50,7 +49,8 @@ def start_of(subject: Subject, given: Any, arch: str | None) -> Start:
 
 def public_start(subject: Subject, given: Any) -> Start:
     """Of a fine-tune: tensors of `given` that the network has, too, by name and shape; the others, of a new head, are
-    drawn.  What equals its start was frozen, and is frozen in `subject.module`.
+    drawn.  What equals its start was frozen, and is frozen in `subject.module`, but for a network that would have
+    nothing left to train.
 
     given: a module, a state dict, a file of weights, or a name of torchvision's weights such as
     ResNet18_Weights.IMAGENET1K_V1, which are downloaded where they are not on this machine.  ReconError where less than
@@ -58,25 +58,18 @@ def public_start(subject: Subject, given: Any) -> Start:
     """
     own = subject.module.state_dict()
     found = _aligned(own, _state_of(given))
-    total = sum(p.numel() for p in subject.module.parameters())
     parameters = dict(subject.module.named_parameters())
+    total = sum(p.numel() for p in parameters.values())
     if sum(parameters[name].numel() for name in found if name in parameters) < LEAST * total:
-        raise ReconError(
-            f"the start does not fit the network: only {len(found)} of its {len(own)} tensors are there by name and "
-            "shape"
-        )
+        there = f"only {len(found)} of its {len(own)} tensors are there by name and shape"
+        raise ReconError(f"the start does not fit the network: {there}")
     module = copy.deepcopy(subject.module)
     module.load_state_dict(found, strict=False)
-    freeze(subject.module, {name for name in found if torch.equal(found[name].to(own[name]), own[name])})
-    return Start(module, frozenset(found), set(parameters) <= set(found))
-
-
-def freeze(module: nn.Module, names: set[str]) -> None:
-    """Parameters of these names need no gradient any more, but for a network that would have none left to train."""
-    parameters = dict(module.named_parameters())
-    if set(parameters) - names:
-        for name in names & set(parameters):
+    frozen = {name for name in found if torch.equal(found[name].to(own[name]), own[name])}
+    if set(parameters) - frozen:
+        for name in frozen & set(parameters):
             parameters[name].requires_grad_(False)
+    return Start(module, frozenset(found), set(parameters) <= set(found))
 
 
 def found_start(subject: Subject) -> Any:
@@ -86,10 +79,12 @@ def found_start(subject: Subject) -> Any:
     from torchvision import models
 
     own = subject.module.state_dict()
-    folder = Path(torch.hub.get_dir()) / "checkpoints"
-    for file in sorted(folder.glob("*.pth")) if folder.is_dir() else []:
+    for file in sorted((Path(torch.hub.get_dir()) / "checkpoints").glob("*.pth")):
         name = file.stem.split("-")[0]
-        if name not in models.list_models() or not _same_names(own, name):
+        if name not in models.list_models():
+            continue
+        theirs = on_meta(name).state_dict()
+        if len(_aligned(own, theirs)) <= LEAST * len(theirs):
             continue
         state = load_state(file)
         found = _aligned(own, state)
@@ -98,65 +93,40 @@ def found_start(subject: Subject) -> Any:
     return None
 
 
-def _same_names(own: Mapping[str, Tensor], name: str) -> bool:
-    """Whether most tensors of torchvision's network of this name are in the network, perhaps under a prefix."""
-    from torchvision import models
-
-    with torch.device("meta"):
-        state = models.get_model(name, weights=None).state_dict()
-    return len(_aligned(own, state)) > LEAST * len(state)
-
-
 def _state_of(given: Any) -> dict[str, Tensor]:
     if isinstance(given, nn.Module):
         return subject_of(given).module.state_dict()
     if isinstance(given, Mapping):
         return {str(name): value for name, value in given.items() if isinstance(value, Tensor)}
     if isinstance(given, str) and not Path(given).exists() and (weights := _weights_of(given)) is not None:
-        try:
+        with one_reason(f"the weights {given} cannot be had"):
             return dict(weights.get_state_dict(progress=False, check_hash=True))
-        except Exception as error:  # of the network between this machine and the weights
-            raise ReconError(f"the weights {given} cannot be had: {' '.join(str(error).split())[:120]}") from error
     if isinstance(given, str | Path):
         return load_state(Path(given))
-    raise ReconError(
-        "the start must be a module, a state dict, a file or a name of torchvision's weights, not a "
-        f"{type(given).__name__}"
-    )
+    wanted = "a module, a state dict, a file or a name of torchvision's weights"
+    raise ReconError(f"the start must be {wanted}, not a {type(given).__name__}")
 
 
 def _weights_of(name: str) -> Any:
     """torchvision's weights of a name such as ResNet18_Weights.DEFAULT or resnet18; None where it knows none."""
     from torchvision import models
 
-    try:
+    with suppress(ValueError, KeyError, AttributeError):
         return models.get_weight(name)
-    except (ValueError, KeyError, AttributeError):
-        pass
-    try:
+    with suppress(ValueError, KeyError, AttributeError):
         return models.get_model_weights(name).DEFAULT  # type: ignore[attr-defined]
-    except (ValueError, KeyError, AttributeError):
-        return None
+    return None
 
 
 def _aligned(own: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of `other` by the names that the network has for them: the same, or after the one prefix by which most
     of them fit."""
     best: dict[str, Tensor] = {}
-    stripped = [other]
-    for prefix in ("module.", "model.", "_orig_mod.", "backbone.", "encoder."):
-        if any(name.startswith(prefix) for name in other):
-            stripped.append({name.removeprefix(prefix): value for name, value in other.items()})
-    for state in stripped:
-        if not state:
-            continue
-        first = next(iter(state))
-        prefixes = {name.removesuffix(first) for name in own if name.endswith(first)} | {""}
-        for prefix in sorted(prefixes):
-            fits = {
-                prefix + name: value
-                for name, value in state.items()
-                if prefix + name in own and own[prefix + name].shape == value.shape
-            }
+    for wrapper in ("", "module.", "model.", "_orig_mod.", "backbone.", "encoder."):
+        state = {name.removeprefix(wrapper): value for name, value in other.items()}
+        first = next(iter(state), "")
+        for prefix in sorted({name.removesuffix(first) for name in own if name.endswith(first)} | {""}):
+            named = {prefix + name: value for name, value in state.items()}
+            fits = {name: value for name, value in named.items() if name in own and own[name].shape == value.shape}
             best = max(best, fits, key=len)
     return best

@@ -16,14 +16,13 @@ from torchvision import models
 import recon
 from recon.auditing.anatomy import anatomy
 from recon.auditing.files import load_state
-from recon.auditing.fit import fit_of, inferred_transform
+from recon.auditing.fit import fit_of, inferred_transform, transform_of
 from recon.auditing.images import Expected
 from recon.auditing.inputs import images_of, load_images
 from recon.auditing.labels import classes_of, labels_in
 from recon.auditing.networks import subject_of
 from recon.auditing.prepare import prepared
 from recon.auditing.shadows import Recipe
-from recon.auditing.transforms import transform_of
 from recon.errors import ReconError
 
 N = 100
@@ -288,7 +287,7 @@ def test_activations_of_a_file_are_not_assumed_in_silence(tmp_path, digits, kind
     x, y = digits
     wide = nn.Sequential(nn.Flatten(), nn.Linear(64, 100), kind(), nn.Linear(100, 10))
     torch.save(trained(x[:N], y[:N], wide, 40).state_dict(), tmp_path / "net.pt")
-    case, _ = prepared(tmp_path / "net.pt", (x[:N], y[:N]), (x[N:], y[N:]), None, None, "none", None)
+    case = prepared(tmp_path / "net.pt", (x[:N], y[:N]), (x[N:], y[N:]), None, None, "none", None)
     assert any("ReLU is assumed" in note for note in case.notes)
     if kind is nn.Tanh:
         assert "with Tanh in the place of ReLU" in case.fit.why_not
@@ -306,7 +305,7 @@ def test_resnets_for_other_colours_and_with_dropout_before_the_head(tmp_path, ta
     x = torch.rand(2, colours, 32, 32)
     for arch in (None, "resnet18"):
         subject = subject_of(tmp_path / "net.safetensors", arch)
-        assert subject.arch == "resnet18" and subject.channels == colours
+        assert subject.arch == "resnet18" and subject.expected.channels == colours
         torch.testing.assert_close(subject.module(x), net.eval()(x))
 
 
@@ -331,12 +330,12 @@ def test_of_ways_by_which_all_are_right_that_of_training_is_inferred(digits, way
     x, y = digits
     y = y % 2  # two classes: most ways answer all images
     other = trained(WAYS[way](x)[:N], y[:N])
-    case, _ = prepared(other, (x[:N], y[:N]), (x[N:], y[N:]), None, None, None, None)
+    case = prepared(other, (x[:N], y[:N]), (x[N:], y[N:]), None, None, None, None)
     assert case.transform.words.startswith(f"{way} (inferred") and not case.notes
 
 
 def test_a_way_that_is_said_and_fits_less_is_noted(digits):
     x, y = digits
     plain = trained(x[:N], y[:N] % 2)
-    case, _ = prepared(plain, (x[:N], y[:N] % 2), (x[N:], y[N:] % 2), None, None, "image", None)
+    case = prepared(plain, (x[:N], y[:N] % 2), (x[N:], y[N:] % 2), None, None, "image", None)
     assert case.fit.accuracy == 1 and any("with the pixels minus nothing" in note for note in case.notes)

@@ -80,8 +80,8 @@ def check(module, meant, train, held_out, expected, labels=None, transform="none
             prepared(module, train, held_out, labels, None, transform, None)
         assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
         return None
-    case, known = prepared(module, train, held_out, labels, None, transform, None)
-    assert len(case.train) == N and known is not None
+    case = prepared(module, train, held_out, labels, None, transform, None)
+    assert len(case.train) == N and case.classes is not None
     assert case.fit.accuracy >= least and case.fit.why_not is None, case.fit
     return case
 
@@ -233,7 +233,7 @@ MISREAD = {  # name -> labels, or images, that are read otherwise than the netwo
 def test_what_is_misread_is_said(kind):
     module = balanced(dense(), EXACT)
     train, held_out = both(*MISREAD[kind](EXACT, said(module, EXACT)))
-    case, _ = prepared(module, train, held_out, None, None, "none", None)
+    case = prepared(module, train, held_out, None, None, "none", None)
     assert case.fit.why_not is not None, case.fit
 
 
