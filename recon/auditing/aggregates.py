@@ -48,9 +48,7 @@ def _for_its_owner(path: str, flags: int) -> int:
 def checked(salt: str) -> str:
     """ReconError for a salt that could be guessed."""
     if len(salt) < SHORTEST:
-        raise ReconError(
-            f"a salt needs {SHORTEST} characters or more: with fewer, names could be found by trying salts"
-        )
+        raise ReconError(f"a salt needs {SHORTEST} characters or more: with fewer, salts could be tried")
     return salt
 
 

@@ -136,10 +136,8 @@ def _scale(module: nn.Module, x: Tensor, answers: Tensor, calls: list[Call]) -> 
     sums = every.sum(1)
     if torch.allclose(sums, torch.ones_like(sums), atol=1e-4):
         return "probabilities"
-    raise ReconError(
-        f"the network answers {answers.shape[1]} probabilities that do not add up to 1, so an image may have many "
-        "classes: an audit needs one class for each image"
-    )
+    said = f"{answers.shape[1]} probabilities that do not add up to 1"
+    raise ReconError(f"the network answers {said}: an audit needs one class for each image")
 
 
 def logits_of(module: nn.Module, seen: Anatomy, x: Tensor, batch: int = 256) -> Tensor:
@@ -196,38 +194,28 @@ def _as_mlp(working: list[Call], answers: Tensor, x: Tensor, scale: str) -> tupl
         same = target[:, 0] + torch.inf
     size = target.abs().max().clamp_min(1e-12)
     if not (same - target[:, 0]).abs().max() <= 1e-3 * size:
-        raise ReconError(
-            "Its answers are not those of its dense layers with ReLU between them, which DecoReco inverts."
-        )
+        raise ReconError("Its answers are not those of its dense layers with ReLU, which DecoReco inverts.")
     return network, theta, None
 
 
 def _folded(working: list[Call]) -> list[tuple[Tensor, Tensor | None]]:
-    """(weight, bias) of every dense layer; batch norm goes into the layer before it, if it is given what that answers,
-    else into the one after it."""
+    """(weight, bias) of every dense layer, with the batch norm in it that is given what the layer answers."""
     layers: list[tuple[Tensor, Tensor | None]] = []
-    scale = shift = None
     last: Call | None = None
     for call in working:
-        if isinstance(call.module, nn.Linear):
-            w = call.module.weight.detach()
-            b: Tensor | None = None if call.module.bias is None else call.module.bias.detach()
-            if scale is not None and shift is not None:
-                w, b = w * scale, w @ shift + (0 if b is None else b)
-                scale = shift = None
-            layers.append((w, b))
+        norm = call.module
+        if isinstance(norm, nn.Linear):
+            layers.append((norm.weight.detach(), None if norm.bias is None else norm.bias.detach()))
         else:
-            norm = call.module
             assert isinstance(norm, nn.BatchNorm1d)
+            if last is None or not torch.equal(last.answered, call.given):
+                raise ReconError("It has batch norm that does not follow a dense layer, into which it could be folded.")
             if norm.running_mean is None or norm.running_var is None:
                 raise ReconError("It has batch norm without running means, which couples images.")
             s = (norm.running_var + norm.eps).rsqrt() * (1 if norm.weight is None else norm.weight.detach())
             t = (0 if norm.bias is None else norm.bias.detach()) - norm.running_mean * s
-            if last is not None and isinstance(last.module, nn.Linear) and torch.equal(last.answered, call.given):
-                w, b = layers[-1]
-                layers[-1] = (s[:, None] * w, t + (0 if b is None else s * b))
-            else:
-                scale, shift = s, t
+            w, b = layers[-1]
+            layers[-1] = (s[:, None] * w, t + (0 if b is None else s * b))
         last = call
     return layers
 

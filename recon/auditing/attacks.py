@@ -20,7 +20,6 @@ from recon.attacks.heads import Public, SparseSettings, span_of, sparsest
 from recon.attacks.recover import RecoverSettings, recover
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.auditing.anatomy import Anatomy, first_layer_of
-from recon.errors import ReconError
 from recon.nets.gram import layer_norms
 from recon.nets.mlp import MLP
 from recon.optim.rng import named
@@ -261,9 +260,3 @@ KINDS = {
     "decoreco": Kind("DecoReco", "by DecoReco", "theta", by_decoreco),
 }
 RECONSTRUCTIONS = tuple(KINDS)
-
-
-def check_profile(profile: str) -> None:
-    """ReconError for an unknown one."""
-    if profile not in BUDGETS:
-        raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(BUDGETS)}")

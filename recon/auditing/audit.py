@@ -21,14 +21,12 @@ import torch
 from torch import nn
 
 from recon.auditing.aggregates import aggregates, checked
-from recon.auditing.attacks import RECONSTRUCTIONS, check_profile
+from recon.auditing.attacks import RECONSTRUCTIONS
 from recon.auditing.comparison import Comparison, Settings
-from recon.auditing.exchangeable import Exchangeability, compared
 from recon.auditing.inputs import MIN_IMAGES
-from recon.auditing.page import page
 from recon.auditing.prepare import Case, prepared
-from recon.auditing.report import FILES, PDF, SCHEMA, Leaked, Report
-from recon.auditing.scoring import LEVEL
+from recon.auditing.report import FILES, PDF, SCHEMA, Leaked, Report, page
+from recon.auditing.scoring import LEVEL, Exchangeability, compared
 from recon.auditing.shadows import Recipe
 from recon.auditing.verdict import INFERRED, LEAKS, decide, lines, power_words, tried
 from recon.errors import ReconError
@@ -84,7 +82,8 @@ def audit(
     or settings that do not fit, and for a folder where another audit is at work.
     """
     check_seed(seed)
-    check_profile(profile)
+    if profile not in SHADOWS:
+        raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(SHADOWS)}")
     if salt is not None:
         checked(salt)
     attacks = attacks.split(",") if isinstance(attacks, str) else attacks
@@ -139,7 +138,7 @@ def audited(case: Case, settings: Settings, folder: Path | None = None, salt: st
     if why_not is None and len(alike.kept) < MIN_IMAGES:
         why_not = f"only {len(alike.kept)} held-out images are left"
     report = _about_inputs(case, alike, notes, settings) | {"aggregates_only": salt is not None}
-    pairs, leaked, n, power = [], [], 0, None
+    pairs, leaked, n = [], [], 0
     if why_not is None:
         compare = Comparison(case.among(alike.kept), settings)
         n = compare.n
@@ -153,12 +152,11 @@ def audited(case: Case, settings: Settings, folder: Path | None = None, salt: st
                     save_tensors(tensors, folder / FOLDER / f"{name}.safetensors")
         if compare.needs_shadows:
             report |= compare.shadowed()
-            power = compare.power
         leaked = compare.leaked(report["result"])
     misfit = None if case.fit is None else case.fit.why_not
     # without a table of membership, where the sets cannot be compared, an empty one stands for the question
     members = {} if report["membership"] is None and "membership" in settings.attacks else report["membership"]
-    verdict = decide(report["result"], n, power, members, why_not, misfit)
+    verdict = decide(report["result"], n, report["power"], members, why_not, misfit)
     report |= {"verdict": verdict.images, "membership_verdict": verdict.membership}
     told = {True: verdict.membership == INFERRED, False: verdict.images == LEAKS}
     leaked = [each for each in leaked if told[each.how == "membership"]]

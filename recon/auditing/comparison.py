@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,18 +16,15 @@ from recon.attacks.separation import FirstLayer
 from recon.auditing import membership as membership_attack
 from recon.auditing.anatomy import anatomy, logits_of, loss_of
 from recon.auditing.attacks import KINDS, RECONSTRUCTIONS, Attempt, Released, Task, attempts
-from recon.auditing.exchangeable import drawn
-from recon.auditing.heads import SPANS, spans
-from recon.auditing.images import Images
-from recon.auditing.page import Row, rows_of
+from recon.auditing.fine_tunes import SPANS, spans
 from recon.auditing.prepare import Case
-from recon.auditing.report import Leaked
-from recon.auditing.scoring import DECISIVE, Nulls, first_layer, matches, score
+from recon.auditing.report import Leaked, Row, rows_of
+from recon.auditing.scoring import DECISIVE, Nulls, drawn, first_layer, matches, score
 from recon.auditing.shadows import Recipe, Shadows, inferred, shadow_start, train_shadows
-from recon.auditing.verdict import Power
 from recon.errors import ReconError
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.membership import probability
+from recon.scoring.roc import auc
 
 SHOWN = 12
 MOST_COMPARED = 1000  # images of each set that candidates are assigned to: the cost is cubic
@@ -67,7 +65,6 @@ class Comparison:
         )
         about_members = 2 + (self.no_multipliers is None) + len(SPANS) * (case.public is not None)
         self.looks = max(len(self.applicable) * len(DECISIVE) + about_members * members, 1)
-        self.power: Power | None = None
         self.pairs: list[tuple[Row, Row]] = []
         self.tried: list[Attempt] = []
         self.inferred: membership_attack.Inferred | None = None
@@ -93,11 +90,11 @@ class Comparison:
         if case.public is None:
             shown = [rows_of(self.x_hat, case.transform, inputs[name], parts[name], pairs[name]) for name in pairs]
             self.pairs = list(zip(*shown, strict=True))
-        return {
-            "result": result,
-            "matches": {n: _named(p, parts[n]) for n, p in pairs.items()},
-            **self._decoreco(released),
+        named = {
+            kind: [{"candidate": c, "image": parts[kind].names[row], "ncc": value} for c, row, value in found]
+            for kind, found in pairs.items()
         }
+        return {"result": result, "matches": named, **self._decoreco(released)}
 
     def recovered(self) -> dict[str, dict[str, Tensor]]:
         """What the attacks brought home, by their names."""
@@ -172,8 +169,7 @@ class Comparison:
             table = self._membership(module, logits, x, y, found, recipe)
             report["membership"] = table | {"labels": origin, "accuracy": accuracy}
         if settings.canaries and self.applicable:
-            self.power = self._canaries(found, x, recipe)
-            report["power"] = asdict(self.power)
+            report["power"] = self._canaries(found, x, recipe)
         module.cpu()
         return report
 
@@ -186,8 +182,10 @@ class Comparison:
             try:
                 whole = None if start is None or not start.whole else start.module
                 weights = membership_attack.explained(module, seen, x, y, whole)
-                began = whole and shadow_start(module, recipe, 0, self.settings.seed, start)
-                reach = membership_attack.reach_of_multipliers(seen, x, y, found, began)
+                with suppress(ReconError):  # the same of the first shadow, whose start is known then, too
+                    began = whole and shadow_start(module, recipe, 0, self.settings.seed, start)
+                    shadow = membership_attack.explained(found.modules[0], seen, x, y, began)
+                    reach = auc(shadow.score.cpu().numpy(), found.inside[0].numpy())
             except ReconError as error:
                 why_not = f"Multipliers were not fitted: {error}."
         more = {} if weights is None else {"multipliers": weights.score}
@@ -212,8 +210,9 @@ class Comparison:
             "power": {name: None if math.isnan(value) else value for name, value in power.items()},
         }
 
-    def _canaries(self, shadows: Shadows, x: Tensor, recipe: Recipe) -> Power:
-        """Some of the shadows attacked as the network itself was, and scored by the same rule."""
+    def _canaries(self, shadows: Shadows, x: Tensor, recipe: Recipe) -> dict[str, Any]:
+        """Some of the shadows attacked as the network itself was, and scored by the same rule: how many, how many of
+        them were found to leak, training images found, 0 for one that is not found to leak, and training images."""
         leaking, counts, size = 0, [], 0
         canaries = min(self.settings.canaries, len(shadows.modules))
         for k in range(canaries):
@@ -229,7 +228,7 @@ class Comparison:
             result = self._scored(tried, train, held_out, released)
             leaking += result["leak"]
             counts.append(result["targets"] if result["leak"] else 0)
-        return Power(canaries, leaking, float(np.mean(counts)) if counts else 0.0, size)
+        return {"canaries": canaries, "leaking": leaking, "found": float(np.mean(counts)), "n": size}
 
     # ------------------------------------------------------------------------------------------------------ leaked
 
@@ -257,7 +256,3 @@ class Comparison:
             for row in np.flatnonzero(likely > 0.5).tolist():
                 found.append(Leaked(names[row], row, "membership", float(score[row]), float(likely[row])))
         return found
-
-
-def _named(pairs: list[tuple[int, int, float]], images: Images) -> list[dict[str, Any]]:
-    return [{"candidate": c, "image": images.names[row], "ncc": value} for c, row, value in pairs]

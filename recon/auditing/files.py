@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,6 @@ from recon.store.tensors import load_tensors
 
 TORCH = {".pt", ".pth", ".ckpt", ".bin"}
 HOLDERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "weights", "module")
-MAX_HEADER = 100_000_000
 #: what training scripts keep beside the weights: numbers of NumPy and the namespace of their arguments, plain data
 _SCALAR = np.float64(0).__reduce__()[0]  # NumPy's own reader of a pickled number
 SCALARS: list[Any] = [
@@ -42,7 +40,7 @@ def load_state(path: Path) -> dict[str, Tensor]:
     """
     if not path.is_file():
         raise ReconError(f"there is no weights file {path}")
-    if path.suffix.lower() in TORCH or (zipfile.is_zipfile(path) and not _is_safetensors(path)):
+    if path.suffix.lower() in TORCH or zipfile.is_zipfile(path):
         return _from_torch(path)
     try:
         if not str(path).isprintable():  # its reader takes no name that is not UTF-8
@@ -52,14 +50,8 @@ def load_state(path: Path) -> dict[str, Tensor]:
                 return load_tensors(path)
             return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  (no mapping)
     except (safetensors.SafetensorError, OSError, ValueError, MemoryError) as error:
-        hint = "" if _is_safetensors(path) else "; PyTorch's own files must be called .pt or .pth"
-        raise ReconError(f"{path} is damaged or is not a safetensors file: {error}{hint}") from error
-
-
-def _is_safetensors(path: Path) -> bool:
-    with path.open("rb") as file:
-        head = file.read(9)
-    return len(head) == 9 and struct.unpack("<Q", head[:8])[0] < MAX_HEADER and head[8:] == b"{"
+        hint = "PyTorch's own files must be called .pt or .pth"
+        raise ReconError(f"{path} is damaged or is not a safetensors file: {error}; {hint}") from error
 
 
 def _from_torch(path: Path) -> dict[str, Tensor]:

@@ -31,9 +31,14 @@ RELABELLED, GAIN = 0.5, 0.3  # what another order of the labels must reach, and 
 MUCH, LITTLE = 0.25, 0.01  # a share of a loss, and a loss below which it says nothing of the activations
 GAP = 0.1  # of the smallest margin over the mean one: what training saw had the largest on 39 of 40 networks tried
 BRIGHT = 16  # floats beyond it are hardly normalised: they may have to be divided, and the report says so
-MNIST = ((0.1307,), (0.3081,))
-CIFAR10 = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
-IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+#: colours -> mean and deviation in use
+KNOWN: dict[int, dict[str, tuple[tuple[float, ...], ...]]] = {
+    1: {"MNIST": ((0.1307,), (0.3081,))},
+    3: {
+        "ImageNet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+        "CIFAR-10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    },
+}
 MEANS = {
     "image": "the mean of the training images",
     "channel": "the mean colour of the training images",
@@ -126,11 +131,6 @@ class Fit:
     sharper: str = ""
 
     @property
-    def accuracy(self) -> float:
-        """Share of the training images that are answered as their labels say."""
-        return self.right / self.n
-
-    @property
     def by_chance(self) -> bool:
         """Whether as many right answers come by always naming the most frequent label."""
         return self.right < self.n and bool(binom.sf(self.right - 1, self.n, self.chance) > CHANCE)
@@ -156,29 +156,31 @@ def fit_of(
     module: nn.Module, seen: Anatomy, train: Images, transform: Transform, y: Tensor, assumed: bool = False
 ) -> Fit:
     """y: classes (n,) of the training images, in 0 … K − 1 · assumed: whether the activations are, see `Subject`."""
-    rows = _some(len(train))
-    y = y[rows]
-    logits = logits_of(module, seen, transform(train.take(rows).scaled))
-    own = _read("", logits, y)
-    found = [_read(words, at, y) for words, at in _otherwise(module, seen, train, logits, transform.words)]
-    better = [each for each in found if each.right > own.right + _error(own.right, len(y))]
-    if assumed:
-        better += _activated(module, seen, transform(train.take(rows).scaled), y, own, loss_of(logits, y).item())
+    part, y = _some(train, y)
+    n = len(y)
+    logits = logits_of(module, seen, transform(part))
+    own, loss = _read("", logits, y), loss_of(logits, y).item()
+    enough = own.right + _error(own.right, n)
+    ways = [way for way in _ways(train) if way.words not in transform.words]
+    found = [_read(words, at, y) for words, at in _otherwise(module, seen, part, ways, logits)]
+    better = [each for each in found if each.right > enough]
+    for kind in (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU) if assumed else ():
+        at = logits_of(_with(kind, module), seen, transform(part))
+        read = _read(f"with {kind.__name__} in the place of ReLU", at, y)
+        # as many with a fraction of the loss: training ends where its own activation makes the loss small
+        smaller = loss > LITTLE and loss_of(at, y).item() < MUCH * loss and read.right >= own.right
+        better += [read] if smaller or read.right > enough else []
     better += _relabelled(logits, y, own.right)
     better.sort(key=lambda each: -each.right)
-    share = torch.bincount(y).max().item() / len(y)
-    return Fit(len(y), own.right, loss_of(logits, y).item(), share, tuple(better), _sharper(own, found, len(y)))
-
-
-def _sharper(own: Reading, found: list[Reading], n: int) -> str:
     best = min((each for each in found if each.right == n), key=lambda each: each.sharpness, default=own)
-    if own.right < n or best.sharpness > own.sharpness - GAP:
-        return ""
-    return (
+    sharper = (
         f"all {n} training images are answered as their labels say, but their margins are more alike {best.words} "
         f"(the smallest over the mean: {-best.sharpness:.2f}, and {-own.sharpness:.2f} as read): training may have "
         "done that to them"
     )
+    as_sharp = own.right < n or best.sharpness > own.sharpness - GAP
+    share = torch.bincount(y).max().item() / n
+    return Fit(n, own.right, loss, share, tuple(better), "" if as_sharp else sharper)
 
 
 def inferred_transform(module: nn.Module, seen: Anatomy, train: Images, y: Tensor | None) -> Transform:
@@ -187,16 +189,15 @@ def inferred_transform(module: nn.Module, seen: Anatomy, train: Images, y: Tenso
 
     Without labels nothing is subtracted, and `words` says that this was assumed.
     """
-    ways = list(_transforms(train))
+    ways = _ways(train)
     if y is None:
         said = "nothing (assumed: without labels it cannot be inferred; say it with --mean)"
         return replace(ways[0], words=said)
     read = []
-    rows = _some(len(train))
-    scaled, y = train.take(rows).scaled, y[rows]
+    part, y = _some(train, y)
     for way in ways:
         with suppress(ReconError):  # answers that are not finite
-            read.append((_read(way.words, logits_of(module, seen, way(scaled)), y), way))
+            read.append((_read(way.words, logits_of(module, seen, way(part)), y), way))
     if not read:
         return ways[0]
     most = max(each.right for each, _ in read)
@@ -210,73 +211,58 @@ def inferred_transform(module: nn.Module, seen: Anatomy, train: Images, y: Tenso
     return replace(way, words=f"{way.words} ({told})")
 
 
-def _some(n: int) -> list[int]:
-    """Rows of at most `MOST_READ` images, spread over all of them."""
-    return list(range(0, n, -(-n // MOST_READ)))
+def _some(train: Images, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Pixels and classes of at most `MOST_READ` images, spread over all of them."""
+    rows = list(range(0, len(train), -(-len(train) // MOST_READ)))
+    return train.take(rows).scaled, y[rows]
 
 
-def _transforms(train: Images) -> Iterator[Transform]:
+def _ways(train: Images) -> list[Transform]:
     """Ways in use, plain pixels first."""
-    shape, one = train.shape, torch.ones(1)
-    yield Transform("nothing", torch.zeros(shape), one)
-    yield Transform(MEANS["image"], mean_image(train, "image"), one)
-    colour = mean_image(train, "channel")
-    if shape[0] > 1:
-        yield Transform(MEANS["channel"], colour, one)
-    yield Transform("0.5, over 0.5", torch.full(shape, 0.5), torch.full((1,), 0.5))
-    known = {"ImageNet": IMAGENET, "CIFAR-10": CIFAR10} if shape[0] == 3 else {"MNIST": MNIST} if shape[0] == 1 else {}
-    for name, pair in known.items():
-        mean, std = (torch.tensor(each).view(-1, 1, 1).expand(shape) for each in pair)
-        yield Transform(f"{name}'s mean, over its deviation", mean, std)
-    spread = train.scaled.std((0, 2, 3)).clamp_min(1e-6).view(-1, 1, 1).expand(shape)
-    yield Transform(f"{MEANS['channel']}, over its deviation", colour, spread)
+    x, shape, one = train.scaled, train.shape, torch.ones(1)
+    mean, colour = mean_image(train, "image"), mean_image(train, "channel")
+    ways = [("nothing", torch.zeros(shape), one), (MEANS["image"], mean, one)]
+    ways += [(MEANS["channel"], colour, one)] if shape[0] > 1 else []
+    ways.append(("0.5, over 0.5", torch.full(shape, 0.5), torch.full((1,), 0.5)))
+    for name, pair in KNOWN.get(shape[0], {}).items():
+        usual, deviation = (torch.tensor(each).view(-1, 1, 1).expand(shape) for each in pair)
+        ways.append((f"{name}'s mean, over its deviation", usual, deviation))
+    spread = x.std((0, 2, 3)).clamp_min(1e-6).view(-1, 1, 1).expand(shape)
+    ways.append((f"{MEANS['channel']}, over its deviation", colour, spread))
     if shape[:2] == (1, 1):  # rows of numbers, each in a unit of its own
-        own = train.scaled.std(0)
-        std = torch.where(own > 1e-6, own, 1.0)
-        yield Transform("the mean of each number, over its deviation", mean_image(train, "image"), std)
-    low, high = train.scaled.min().item(), train.scaled.max().item()
+        own = x.std(0)
+        ways.append(("the mean of each number, over its deviation", mean, torch.where(own > 1e-6, own, 1.0)))
+    low, high = x.min().item(), x.max().item()
     if low < 0 or high > BRIGHT:
-        yield Transform("their smallest number, over their range", torch.full(shape, low), torch.tensor([high - low]))
+        ways.append(("their smallest number, over their range", torch.full(shape, low), torch.tensor([high - low])))
+    return [Transform(*way) for way in ways]
 
 
 def _otherwise(
-    module: nn.Module, seen: Anatomy, train: Images, logits: Tensor, words: str
+    module: nn.Module, seen: Anatomy, x: Tensor, ways: list[Transform], logits: Tensor
 ) -> Iterator[tuple[str, Tensor]]:
-    """Other readings of the pixels, and labels shifted by one, in words, with the logits."""
-    scaled = train.take(_some(len(train))).scaled
-    ways = [way for way in _transforms(train) if way.words not in words]
-    tried = [(f"with the pixels minus {way.words}", way(scaled)) for way in ways]
-    tried += [("with the pixels times 255", scaled * 255), ("with the pixels over 255", scaled / 255)]
-    if train.shape[0] == 3:
-        tried.append(("with red and blue exchanged", scaled.flip(1)))
-    if 1 < train.shape[1] == train.shape[2]:
-        tried.append(("with rows and columns exchanged", scaled.mT))
-    if scaled.min() >= 0 and scaled.max() <= 1:
-        tried.append(("with dark and bright exchanged", 1 - scaled))
-    for said, x in tried:
+    """Other readings of the pixels x (n, C, H, W), and labels shifted by one, in words, with the logits."""
+    tried = [(f"with the pixels minus {way.words}", way(x)) for way in ways]
+    tried += [("with the pixels times 255", x * 255), ("with the pixels over 255", x / 255)]
+    tried += [("with red and blue exchanged", x.flip(1))] if x.shape[1] == 3 else []
+    tried += [("with rows and columns exchanged", x.mT)] if 1 < x.shape[2] == x.shape[3] else []
+    tried += [("with dark and bright exchanged", 1 - x)] if x.min() >= 0 and x.max() <= 1 else []
+    for said, pixels in tried:
         with suppress(ReconError):  # answers that are not finite
-            yield said, logits_of(module, seen, x)
+            yield said, logits_of(module, seen, pixels)
     if logits.shape[1] > 2:
         yield "with the labels one higher", logits.roll(-1, 1)
         yield "with the labels one lower", logits.roll(1, 1)
 
 
-def _activated(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, own: Reading, loss: float) -> list[Reading]:
-    """Other activations by which the network answers more images as their labels say, or as many with a fraction
-    (`MUCH`) of the loss: training ends where its own activation makes the loss small."""
-    found = []
-    for kind in (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU):
-        other = copy.deepcopy(module)
-        for part in list(other.modules()):
-            for name, child in list(part.named_children()):
-                if isinstance(child, nn.ReLU):
-                    setattr(part, name, kind())
-        logits = logits_of(other, seen, x)
-        read = _read(f"with {kind.__name__} in the place of ReLU", logits, y)
-        smaller = loss > LITTLE and loss_of(logits, y).item() < MUCH * loss and read.right >= own.right
-        if smaller or read.right > own.right + _error(own.right, len(y)):
-            found.append(read)
-    return found
+def _with(kind: type[nn.Module], module: nn.Module) -> nn.Module:
+    """A copy with another activation in the place of ReLU."""
+    other = copy.deepcopy(module)
+    for part in list(other.modules()):
+        for name, child in list(part.named_children()):
+            if isinstance(child, nn.ReLU):
+                setattr(part, name, kind())
+    return other
 
 
 def _relabelled(logits: Tensor, y: Tensor, right: int) -> list[Reading]:

@@ -16,8 +16,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from recon.auditing.images import Expected, Images, from_array, printable
-from recon.auditing.labels import labels_in
+from recon.auditing.images import Expected, Images, from_array, labels_in, printable
 from recon.errors import ReconError, one_reason
 
 TWICE = 16  # items that are read twice: a flip leaves an image as it was in half of the cases
@@ -97,27 +96,15 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
         if len(labels) != len(found):
             raise ReconError(f"there are {len(found)} {part} images and {len(labels)} labels")
         return replace(found, labels=labels)
-    if isinstance(source, list) and source and _is_nested(source):
-        source = np.asarray(source)
     if isinstance(source, Tensor | np.ndarray):
         return from_array(source, part, expected)
     if hasattr(source, "to_numpy"):  # a table of pandas
         return images_of(source.to_numpy(), part, expected)
     if hasattr(source, "batch_sampler") and hasattr(source, "dataset"):
         source = _loaded_from(source, part)
-    if isinstance(source, tuple | list) and source and all(isinstance(each, str | Path) for each in source):
-        return from_files([Path(each) for each in source], expected)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
         return _from_dataset(source, part, expected)
     raise ReconError(f"the {part} images must be a tensor, an array, a data set or a path, not {type(source).__name__}")
-
-
-def _is_nested(source: list[Any]) -> bool:
-    """Whether lists of lists of numbers are images, and not pairs of an image and a label."""
-    try:
-        return np.asarray(source[:2]).dtype.kind in "biuf" and isinstance(source[0], list)
-    except (TypeError, ValueError):
-        return False
 
 
 def _loaded_from(loader: Any, part: str) -> Any:
@@ -185,9 +172,6 @@ def _part_of(data: Path, part: str, expected: Expected) -> Images:
         return from_folder(data / part, expected)
     if (data / f"{part}.npz").is_file():
         return from_npz(data / f"{part}.npz", part, False, expected)
-    both = sorted(data.glob("*.npz"))
-    if len(both) == 1 and both[0].stem not in PARTS:
-        return from_npz(both[0], part, True, expected)
     if part == "train":
         raise ReconError(f"{data} has neither a folder train/ nor train.npz with the training images")
     raise ReconError(f"{data} has no held-out images (held_out/ or held_out.npz): {WITHOUT}")
@@ -199,6 +183,32 @@ def from_folder(folder: Path, expected: Expected) -> Images:
     The name of the subfolder is the label where there are at least two with images.  An image that cannot be read is
     an error: a training image that is silently missing would be one that nobody looked for.
     """
+    files, left = _listed(folder)
+    if not files:
+        said = f": {_reasons(left)}" if left else ""
+        raise ReconError(f"there are no images ({', '.join(sorted(s[1:] for s in SUFFIXES))}) in {folder}{said}")
+    read = [(file, _read_image(file, expected)) for file in files]
+    fitting = [(file, pixels) for file, pixels in read if pixels is not None]
+    if not fitting:
+        with Image.open(files[0]) as image:
+            size = "{} × {}".format(*image.size)
+        raise ReconError(f"{files[0]} is {size}, which does not make {expected.dim} inputs, grey or in colour")
+    shape, _ = Counter(pixels.shape for _, pixels in fitting).most_common(1)[0]
+    kept = [(file, pixels) for file, pixels in fitting if pixels.shape == shape]
+    left["of another size"] += len(files) - len(kept)
+    arrays = [pixels for _, pixels in kept]
+    if len({each.dtype for each in arrays}) > 1:
+        arrays = [each / np.float32(255) if each.dtype == np.uint8 else each for each in arrays]
+    inside = [file.relative_to(folder).parts for file, _ in kept]
+    names = ["/".join(map(printable, filter(None, (folder.name, *parts)))) for parts in inside]
+    classes = [printable(parts[0]) for parts in inside] if all(len(parts) > 1 for parts in inside) else []
+    total = len(kept) + left.total()
+    note = f"used {len(kept)} of {total} files in {printable(folder)}, because {_reasons(left)}"
+    return Images(np.stack(arrays), names, classes if len(set(classes)) > 1 else None, note if left.total() else "")
+
+
+def _listed(folder: Path) -> tuple[list[Path], Counter[str]]:
+    """Image files, sorted, and how many others there are by what they are."""
     files, left, seen = [], Counter[str](), {folder.resolve()}
     waiting = [folder]
     while waiting:
@@ -213,38 +223,7 @@ def from_folder(folder: Path, expected: Expected) -> Images:
                 left["no image by its name"] += 1
             else:
                 files.append(path)
-    if not files:
-        said = f": {_reasons(left)}" if left else ""
-        raise ReconError(f"there are no images ({', '.join(sorted(s[1:] for s in SUFFIXES))}) in {folder}{said}")
-    return _of_files(sorted(files), left, folder, expected)
-
-
-def from_files(files: list[Path], expected: Expected) -> Images:
-    """Of a list of their paths, in its order; ReconError for one that is not there."""
-    if missing := [file for file in files if not file.is_file()]:
-        raise ReconError(f"there is no image {missing[0]}")
-    return replace(_of_files(files, Counter(), files[0].parent, expected), labels=None)
-
-
-def _of_files(files: list[Path], left: Counter[str], folder: Path, expected: Expected) -> Images:
-    read = [(file, _read_image(file, expected)) for file in files]
-    fitting = [(file, pixels) for file, pixels in read if pixels is not None]
-    if not fitting:
-        with Image.open(files[0]) as image:
-            size = "{} × {}".format(*image.size)
-        raise ReconError(f"{files[0]} is {size}, which does not make {expected.dim} inputs, grey or in colour")
-    shape, _ = Counter(pixels.shape for _, pixels in fitting).most_common(1)[0]
-    kept = [(file, pixels) for file, pixels in fitting if pixels.shape == shape]
-    left["of another size"] += len(files) - len(kept)
-    arrays = [pixels for _, pixels in kept]
-    if len({each.dtype for each in arrays}) > 1:
-        arrays = [each / np.float32(255) if each.dtype == np.uint8 else each for each in arrays]
-    inside = [file.relative_to(folder).parts if file.is_relative_to(folder) else file.parts[-1:] for file, _ in kept]
-    names = ["/".join(map(printable, filter(None, (folder.name, *parts)))) for parts in inside]
-    classes = [printable(parts[0]) for parts in inside] if all(len(parts) > 1 for parts in inside) else []
-    total = len(kept) + left.total()
-    note = f"used {len(kept)} of {total} files in {printable(folder)}, because {_reasons(left)}"
-    return Images(np.stack(arrays), names, classes if len(set(classes)) > 1 else None, note if left.total() else "")
+    return sorted(files), left
 
 
 def _reasons(left: Counter[str]) -> str:

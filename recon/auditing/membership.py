@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from recon.attacks.multipliers import Multipliers, confidence, from_module, multipliers
 from recon.auditing.anatomy import Anatomy
 from recon.auditing.shadows import Shadows, logits_at
-from recon.errors import ReconError, one_reason
+from recon.errors import one_reason
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
 
@@ -81,16 +81,6 @@ def infer(
         table[name]["named"] = named(table[name], n, len(labels) - n, len(scores))
     name = min(scores, key=lambda each: (table[each]["p_value"], -table[each]["auc"]))
     return Inferred(scores[name], name, table, power(shadows))
-
-
-def reach_of_multipliers(seen: Anatomy, x: Tensor, y: Tensor, shadows: Shadows, start: nn.Module | None) -> float:
-    """Area under the ROC curve of the multipliers of the first shadow, which began as `start`, where that would be
-    known; NaN where there are none to fit."""
-    try:
-        found = explained(shadows.modules[0], seen, x, y, start)
-    except ReconError:
-        return math.nan
-    return auc(found.score.cpu().numpy(), shadows.inside[0].numpy())
 
 
 def power(shadows: Shadows) -> dict[str, float]:

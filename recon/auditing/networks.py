@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from recon.auditing.anatomy import CONVOLUTIONS
-from recon.auditing.files import from_graph, load_state
+from recon.auditing.files import PASS, from_graph, load_state
 from recon.auditing.images import Expected, printable
 from recon.errors import ReconError, one_reason
 
@@ -64,9 +64,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
     fit.
     """
     if isinstance(model, torch.jit.ScriptModule):
-        raise ReconError(
-            "a TorchScript module is a compiled program whose layers cannot be watched: pass the nn.Module"
-        )
+        raise ReconError("TorchScript is a compiled program whose layers cannot be watched: pass the nn.Module")
     if isinstance(model, nn.Module):
         if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
             raise ReconError("the network has lazy layers without weights: call it once on an image first")
@@ -85,9 +83,8 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
             made = built(load_state(path), path, None if arch == "auto" else arch)
             assumed = isinstance(made[0], nn.Sequential) and any(isinstance(part, nn.ReLU) for part in made[0])
         module, found, tensors = made
-        subject = Subject(
-            module, printable(path), hashlib.sha256(path.read_bytes()).hexdigest(), found, tensors, assumed
-        )
+        own = hashlib.sha256(path.read_bytes()).hexdigest()
+        subject = Subject(module, printable(path), own, found, tensors, assumed)
     else:
         raise ReconError(f"the network must be an nn.Module or the path of its weights, not a {type(model).__name__}")
     _check_numbers(subject.module)
@@ -105,17 +102,10 @@ def _copied(model: nn.Module) -> nn.Module:
     with one_reason("the network cannot be copied"):
         for part in model.modules():
             for hooks in (part._forward_hooks, part._backward_hooks, part._forward_pre_hooks):
-                # of Opacus, whose hooks are methods of the wrapper and would copy it
-                memo |= {id(hook): _nothing for hook in hooks.values() if _of_opacus(hook)}
+                for hook in hooks.values():
+                    if str(getattr(getattr(hook, "func", hook), "__module__", "")).startswith("opacus"):
+                        memo[id(hook)] = lambda *_: None  # it is a method of the wrapper and would copy that
         return _unwrapped(copy.deepcopy(_unwrapped(model), memo)).cpu().float().eval()
-
-
-def _of_opacus(hook: Any) -> bool:
-    return str(getattr(getattr(hook, "func", hook), "__module__", "")).startswith("opacus")
-
-
-def _nothing(*_: Any) -> None:
-    """A hook that does nothing."""
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:
@@ -150,13 +140,11 @@ State = dict[str, Tensor]
 def built(state: State, path: Path, arch: str | None) -> tuple[nn.Module, str, list[str]]:
     """(module, architecture in words, which tensor is which)."""
     if adapters := [name for name in state if ADAPTERS.search(name)]:
-        raise ReconError(
-            f"{path} holds adapters ({adapters[0]}), which are added to layers that it does not hold: merge them "
-            "(merge_and_unload() of PEFT) and pass the merged module"
-        )
+        mend = "merge them (merge_and_unload() of PEFT) and pass the merged module"
+        raise ReconError(f"{path} holds adapters ({adapters[0]}) of layers that it does not hold: {mend}")
     state = {name: value for name, value in state.items() if not OF_THE_LOSS.match(name)}
     if looked_up := [name for name in state if EMBEDDING.search(name.lower())]:
-        raise ReconError(f"{path} holds an embedding ({looked_up[0]}), which is no dense layer: pass the module itself")
+        raise ReconError(f"{path} holds an embedding ({looked_up[0]}), which is no dense layer: {PASS}")
     if arch is None:
         arch = _inferred(state, path)
     make = _dense if re.match("[0-9]", arch) or not arch.isidentifier() else _from_torchvision
@@ -177,18 +165,13 @@ def _inferred(state: State, path: Path) -> str:
             if all(a.shape[0] == b.shape[1] for a, b in pairwise(order)):
                 return "-".join(map(str, [order[0].shape[1], *(each.shape[0] for each in order)]))
         shapes = ", ".join("×".join(map(str, each.shape)) for each in matrices[:6])
-        raise ReconError(
-            f"{unread}: its matrices {shapes} form no chain in the order of their names; say it with --arch"
-        )
+        raise ReconError(f"{unread}: its matrices {shapes} form no chain in this order; say it with --arch")
     stripped = _stripped(state)
     for name in KNOWN:
         own = on_meta(name)
         if set(_renamed(stripped, own)) == set(own.state_dict()):
             return name
-    raise ReconError(
-        f"{unread}, which has {len(matrices)} layers with convolutions: name it with --arch, such as resnet18, or pass "
-        "the module itself to recon.audit in Python"
-    )
+    raise ReconError(f"{unread}, which has convolutions: name it with --arch, such as resnet18, or {PASS}")
 
 
 def on_meta(name: str, classes: int = 1000) -> nn.Module:
@@ -237,9 +220,7 @@ def _from_torchvision(state: State, path: Path, arch: str) -> tuple[nn.Module, s
         raise ReconError(f"{path} is no {arch}: it has no {_head(own_names)}.weight")
     stem = state.get("conv1.weight")
     if stem is not None and arch.startswith(("resnet", "wide_resnet", "resnext")) and stem.shape[-1] == 3:
-        raise ReconError(
-            f"{path} is a {arch} with a 3×3 stem, and no file says whether a max-pool follows: pass the module"
-        )
+        raise ReconError(f"{path} is a {arch} with a 3×3 stem, and no file says whether a max-pool follows: {PASS}")
     module = on_meta(arch, len(last))
     name, first = next(((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d)), ("", None))
     weight = state.get(f"{name}.weight")
@@ -273,10 +254,8 @@ def _dense(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[st
     for layer, (fan_in, fan_out) in enumerate(pairwise(widths), start=1):
         fits = [s for s in stems if "weight" in stems[s] and stems[s]["weight"][1].shape == (fan_out, fan_in)]
         if not fits:
-            raise ReconError(
-                f"{path} has no weight of shape ({fan_out}, {fan_in}) for layer {layer} of {arch}, "
-                f"only {held[:300] or 'no weights at all'}"
-            )
+            wanted = f"no weight of shape ({fan_out}, {fan_in}) for layer {layer} of {arch}"
+            raise ReconError(f"{path} has {wanted}, only {held[:300] or 'no weights at all'}")
         parts = stems.pop(min(fits, key=_natural))
         name, bias = parts.get("bias", ("", None))
         if bias is not None and bias.shape != (fan_out,):
@@ -286,8 +265,7 @@ def _dense(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[st
         linear.load_state_dict({kind: tensor for kind, (_, tensor) in parts.items()})
         layers.append(linear)
         if layer < len(widths) - 1:
-            own = next((s for s in sorted(norms, key=_natural) if len(norms[s]["running_mean"]) == fan_out), None)
-            if own is not None:
+            if own := next((s for s in sorted(norms, key=_natural) if len(norms[s]["running_mean"]) == fan_out), ""):
                 tensors = norms.pop(own)
                 norm = nn.BatchNorm1d(fan_out, affine="weight" in tensors)
                 norm.load_state_dict(tensors, strict=False)
@@ -297,10 +275,8 @@ def _dense(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[st
     left = sorted([name for parts in stems.values() for name, _ in parts.values()] + foreign)
     left += [f"{stem}.running_mean" for stem in norms]
     if left:
-        raise ReconError(
-            f"{path} holds tensors that {arch} has no place for: {', '.join(left[:6])} (widths mean dense layers with "
-            "ReLU between them; other networks go by torchvision's name, or into recon.audit as a module)"
-        )
+        mend = "widths mean dense layers with ReLU between them; other networks go by torchvision's name"
+        raise ReconError(f"{path} holds tensors that {arch} has no place for: {', '.join(left[:6])} ({mend})")
     return nn.Sequential(*layers).eval(), arch, mapping + normed
 
 

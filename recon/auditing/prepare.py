@@ -7,17 +7,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from recon.auditing.anatomy import Anatomy, anatomy
 from recon.auditing.attacks import Released
+from recon.auditing.fine_tunes import (
+    LEAST_FEATURES,
+    MOST_PUBLIC,
+    Head,
+    OnBackbone,
+    Start,
+    features_of,
+    found_start,
+    head_of,
+    public_start,
+    start_of,
+)
 from recon.auditing.fit import Fit, Transform, fit_of, inferred_transform, transform_of
-from recon.auditing.heads import LEAST_FEATURES, MOST_PUBLIC, Head, OnBackbone, features_of, head_of
-from recon.auditing.images import Images
+from recon.auditing.images import Images, classes_of
 from recon.auditing.inputs import MIN_IMAGES, load_images
-from recon.auditing.labels import classes_of
 from recon.auditing.networks import Subject, subject_of
-from recon.auditing.starts import Start, found_start, public_start, start_of
 from recon.errors import ReconError
 
 
@@ -77,8 +86,14 @@ def prepared(
     """Everything read and checked; ReconError for what does not fit."""
     subject = subject_of(model, arch)
     if backbone is not None:
-        subject = replace(subject, module=subject_of(OnBackbone(_backbone(backbone), subject.module)).module)
-    began = _began(subject, theta_init, start, arch)
+        subject = replace(subject, module=subject_of(OnBackbone(backbone, subject.module)).module)
+    if theta_init is not None and start is not None:
+        raise ReconError("give theta_init, a random start that may be known, or start, of a fine-tune, and not both")
+    if theta_init is not None:
+        began: Start | None = start_of(subject, theta_init, arch)
+    else:
+        found = found_start(subject) if start is None else start
+        began = None if found is None else public_start(subject, found)
     pair, seen = _watched_on(subject, train, held_out)
     classes = classes_of(*pair, labels, seen.outputs)
     y = None if classes is None else classes[0]
@@ -96,26 +111,6 @@ def prepared(
     if case.seen.first is None or not rows or len(case.held_out) < 2 * MIN_IMAGES:
         return case
     return _with_public(case)
-
-
-def _began(subject: Subject, theta_init: Any, start: Any, arch: str | None) -> Start | None:
-    if theta_init is not None and start is not None:
-        raise ReconError("give theta_init, a random start that may be known, or start, of a fine-tune, and not both")
-    if theta_init is not None:
-        return start_of(subject, theta_init, arch)
-    found = found_start(subject) if start is None else start
-    return None if found is None else public_start(subject, found)
-
-
-def _backbone(given: Any) -> Any:
-    """A module or `Backbone`, or one of `recon.images.features` by its name."""
-    if isinstance(given, str):
-        from recon.images.features import backbone
-
-        return backbone(given)
-    if not isinstance(given, nn.Module) and not isinstance(getattr(given, "module", None), nn.Module):
-        raise ReconError(f"the backbone must be an nn.Module or the name of one, not a {type(given).__name__}")
-    return given
 
 
 def _notes(subject: Subject, began: Start | None) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Shadow networks: the same architecture trained in the same way on images that we choose, so that we know the truth.
 
-They serve twice.  Membership inference compares the audited network with them; and attacked themselves, as canaries,
-they tell what the attacks would have found.  Each pair is trained on the two halves of one random split of all
-images, training and held out together.  The split does not ask who is a member, so every image is in exactly half.
+Membership inference compares the audited network with them; and attacked themselves, as canaries, they tell what the
+attacks would have found.  Each pair is trained on the two halves of one random split of all images, training and held
+out together.  The split does not ask who is a member, so every image is in exactly half.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ from tqdm import tqdm
 
 from recon.attacks.multipliers import confidence
 from recon.auditing.anatomy import Anatomy, answers_of, logits_of, loss_of
-from recon.auditing.starts import Start
+from recon.auditing.fine_tunes import Start
 from recon.errors import ReconError, one_reason
 from recon.optim.rng import named
 
-OPTIMISERS = ("adam", "adamw", "sgd")
+OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "sgd": torch.optim.SGD,
+}
 LOW_RANK = re.compile(r"lora_?b\b|lora_up\b", re.IGNORECASE)
 LOWEST_LOSS = 1e-7  # an inferred recipe trains no further: below it float32 answers do not change
 PACE = 50  # passes over which the pace of a loss is taken
@@ -60,9 +64,8 @@ class Recipe:
         """For the report."""
         start = "" if self.first_scale == 1 else f", first layer started at {self.first_scale:g} of PyTorch's"
         until = "" if self.target_loss is None else f" or to a loss of {self.target_loss:.2g}"
-        batch = "all images" if self.batch is None else f"{self.batch} images"
-        decay = f"weight decay {self.weight_decay:g}"
-        return f"{self.optimiser}, step size {self.lr:g}, {batch} a step, {decay}, {self.steps} steps{until}{start}"
+        how = f"{self.optimiser}, step size {self.lr:g}, {self.batch or 'all'} images a step"
+        return f"{how}, weight decay {self.weight_decay:g}, {self.steps} steps{until}{start}"
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ def train_shadows(
     """`count` networks (rounded up to pairs) on halves of inputs x (N, C, H, W) with classes y (N,).
 
     start: the audited network's own, where it is known; shadows start with tensors as spread out as its are · keep: how
-    many modules are kept, None for all.  A bar on a terminal tells the time that is left.
+    many modules are kept, None for all.
     """
     modules: list[nn.Module] = []
     inside, phi, loss = [], [], []
@@ -159,8 +162,7 @@ def trained(
 def _batches(n: int, batch: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Rows of every step: each pass in a new order, what is left over at its end is dropped."""
     while True:
-        order = torch.randperm(n, generator=generator)
-        yield from order[: n - n % batch].split(batch)
+        yield from torch.randperm(n, generator=generator)[: n - n % batch].split(batch)
 
 
 def logits_at(net: nn.Module, seen: Anatomy, x: Tensor) -> Tensor:
@@ -183,10 +185,8 @@ def _loss(net: nn.Module, seen: Anatomy, x: Tensor, y: Tensor) -> float:
 
 def _optimiser(net: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     parameters = [p for p in net.parameters() if p.requires_grad] or list(net.parameters())
-    if recipe.optimiser == "sgd":
-        return torch.optim.SGD(parameters, recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
-    kind = torch.optim.Adam if recipe.optimiser == "adam" else torch.optim.AdamW
-    return kind(parameters, recipe.lr, weight_decay=recipe.weight_decay)
+    more = {"momentum": recipe.momentum} if recipe.optimiser == "sgd" else {}
+    return OPTIMISERS[recipe.optimiser](parameters, recipe.lr, weight_decay=recipe.weight_decay, **more)
 
 
 def fresh(module: nn.Module, recipe: Recipe, generator: torch.Generator, start: Start | None = None) -> nn.Module:
@@ -217,8 +217,8 @@ def fresh(module: nn.Module, recipe: Recipe, generator: torch.Generator, start: 
 
 
 def _reset(net: nn.Module) -> set[int]:
-    """Calls what parts of a network have to draw their start, and says which parameters that changed.  A part that
-    wants to be told how, and what is frozen, is left as it is."""
+    """Has the parts of a network draw their start, and says which parameters that changed.  A part that wants to be
+    told how, and what is frozen, is left as it is."""
     done: set[int] = set()
     for part in net.modules():
         own = list(part.parameters())
@@ -226,14 +226,13 @@ def _reset(net: nn.Module) -> set[int]:
         if not callable(reset) or (own and not any(p.requires_grad for p in own)):
             continue
         before = [p.clone() for p in own]
+        refused = False
         try:
             reset()
         except Exception:  # a stranger's: it may want arguments
-            for p, old in zip(own, before, strict=True):
-                p.copy_(old)
-            continue
+            refused = True
         for p, old in zip(own, before, strict=True):
-            if not p.requires_grad:
+            if refused or not p.requires_grad:
                 p.copy_(old)
             elif not torch.equal(p, old):
                 done.add(id(p))
@@ -273,7 +272,7 @@ def inferred(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, n: int, see
     """
     goal = max(loss_of(logits_of(module, seen, x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
     half = torch.randperm(len(x), generator=named(seed, "audit.pilot"))[: len(x) // 2]
-    best: tuple[bool, float, Recipe] | None = None
+    ended: list[tuple[bool, float, int]] = []
     adam, sgd = Recipe("adam", 1e-3, target_loss=goal), Recipe("sgd", 3e-2, target_loss=goal)
     tried = [adam, replace(adam, weight_decay=1e-3), sgd, replace(sgd, weight_decay=5e-3)]
     if start is None and seen.first is not None:  # a dense first layer may have begun with a tiny one
@@ -284,12 +283,10 @@ def inferred(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, n: int, see
         net = trained(module, seen, x[half], y[half], candidate, generator, start, hopeless)
         with suppress(ReconError):  # it may diverge
             reached = loss_of(logits_of(net, seen, x[half]), y[half]).item()
-            found = (reached > 2 * goal, _distance(net, module, start), candidate)
-            if best is None or found[:2] < best[:2]:
-                best = found
-    if best is None:
+            ended.append((reached > 2 * goal, _distance(net, module, start), k))
+    if not ended:
         raise ReconError("no ordinary recipe trains a network of this architecture on these images: give one (recipe=)")
-    return best[2]
+    return tried[min(ended)[2]]
 
 
 def out_of_reach(losses: Sequence[float], left: int, goal: float) -> bool:
@@ -314,9 +311,10 @@ def out_of_reach(losses: Sequence[float], left: int, goal: float) -> bool:
 def _distance(a: nn.Module, b: nn.Module, start: Start | None = None) -> float:
     """Mean |log ‖W‖ / ‖W*‖| over trained matrices, of what a public start was moved by where that is known."""
     before = {} if start is None else {n: p.detach() for n, p in start.module.named_parameters() if n in start.public}
-    sizes = []
+    found = []
     for (name, p), q in zip(a.named_parameters(), b.parameters(), strict=True):
         if p.dim() > 1 and q.requires_grad:
-            old = before[name].to(p) if name in before else torch.zeros(())
-            sizes.append([(each.detach() - old.to(each)).norm().item() for each in (p, q)])
-    return sum(abs(math.log(max(p, 1e-12) / max(q, 1e-12))) for p, q in sizes) / max(len(sizes), 1)
+            old = before.get(name, torch.zeros(())).to(p)
+            sizes = [max((each.detach() - old.to(each)).norm().item(), 1e-12) for each in (p, q)]
+            found.append(abs(math.log(sizes[0] / sizes[1])))
+    return sum(found) / max(len(found), 1)

@@ -26,23 +26,6 @@ NOT_APPLIED, RAN = "did not apply", "ran"
 
 
 @dataclass(frozen=True)
-class Power:
-    """canaries: shadow networks that were attacked like the audited one · leaking: of them, how many were found to
-    leak · found: training images found above the deciding threshold, mean over canaries, 0 for one that is not found
-    to leak · n: training images of each."""
-
-    canaries: int
-    leaking: int
-    found: float
-    n: int
-
-    @property
-    def blind(self) -> bool:
-        """Whether fewer than half of the canaries were found to leak, or none was tried."""
-        return 2 * self.leaking < self.canaries or not self.canaries
-
-
-@dataclass(frozen=True)
 class Verdict:
     """images, membership (None where not asked): see above · on_images, on_membership (empty where not asked): each in
     words."""
@@ -56,14 +39,14 @@ class Verdict:
 def decide(
     result: dict[str, Any] | None,
     n: int,
-    power: Power | None,
+    power: dict[str, Any] | None,
     membership: dict[str, Any] | None,
     why_not: str | None,
     misfit: str | None = None,
 ) -> Verdict:
-    """result: of `score`, None where no attack could be tried · n: images of each kind compared · membership: the table
-    of the report, empty where it could not be made · why_not: the two sets cannot be compared · misfit: the network
-    does not fit images and labels as they are read: what came back came back, and nothing else can be told."""
+    """result, power, membership: as in the report; no result where no attack could be tried, membership empty where the
+    table could not be made · n: images of each kind compared · why_not: the two sets cannot be compared · misfit: the
+    network does not fit what is read: what came back came back, and nothing else can be told."""
     if why_not is not None:
         said = f"Nothing can be told: {why_not}, so that no count of one means anything beside a count of the other."
         return Verdict(CANNOT_TELL, None if membership is None else CANNOT_TELL, said)
@@ -87,7 +70,7 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _on_images(result: dict[str, Any] | None, n: int, power: Power | None) -> tuple[str, str]:
+def _on_images(result: dict[str, Any] | None, n: int, power: dict[str, Any] | None) -> tuple[str, str]:
     untold = "Whether images can be read out cannot be told"
     if result is None:
         return CANNOT_TELL, f"{untold}: none of the attacks asked for does that."
@@ -101,18 +84,17 @@ def _on_images(result: dict[str, Any] | None, n: int, power: Power | None) -> tu
             f"{result['decoys']} of {n} images that were never trained on: these weights leak training images."
         )
     silence = f"No evidence of leakage by {NUMBERS[len(ran)] if len(ran) < len(NUMBERS) else f'{len(ran)} attacks'}"
-    if power is None or not power.canaries:
+    if power is None or not power["canaries"]:
         blind = ", and what they would have found was not measured"
-    elif power.blind:
-        found = f"images of only {power.leaking} of" if power.leaking else "nothing in"
-        many = "s" * (power.canaries > 1 or bool(power.leaking))
+    elif 2 * power["leaking"] < power["canaries"]:  # fewer than half of the canaries
+        found = f"images of only {power['leaking']} of" if power["leaking"] else "nothing in"
+        many = "s" * (power["canaries"] > 1)
         who = "it" if len(ran) == 1 else "they"
-        blind = f", but {who} found {found} {power.canaries} network{many} trained in the same way"
+        blind = f", but {who} found {found} {power['canaries']} network{many} trained in the same way"
     else:
-        return NOT_BY_THESE, (
-            f"{silence}, which would have found {power.found:.0f} of {power.n} images of a network trained in the same "
-            "way: this is about these attacks, and no proof of privacy."
-        )
+        images = f"{power['found']:.0f} of {power['n']} images of a network trained in the same way"
+        would = f"which would have found {images}: this is about these attacks, and no proof of privacy."
+        return NOT_BY_THESE, f"{silence}, {would}"
     return CANNOT_TELL, f"{silence}{blind}: whether these weights leak training images cannot be told."
 
 

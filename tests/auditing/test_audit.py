@@ -36,7 +36,7 @@ from recon.auditing.fit import mean_image
 from recon.auditing.images import Expected
 from recon.auditing.inputs import load_images
 from recon.auditing.networks import parse_arch, subject_of
-from recon.auditing.page import NAMES
+from recon.auditing.report import NAMES
 from recon.auditing.scoring import DECISIVE, DRAWS, LEVEL, NULLS, THRESHOLDS, Nulls, blur_p, excess, matches, score
 from recon.errors import ReconError
 from recon.images.partitions import partition
@@ -322,7 +322,7 @@ def test_every_kind_of_data(suffix, pixels, tmp_path):
 
 def test_grey_images(tmp_path, pixels):
     np.savez(tmp_path / "d.npz", train=pixels[:N, ..., 0], held_out=pixels[N:, ..., 0])
-    train, _ = load_images(tmp_path, expected=Expected(SIDE * SIDE))
+    train, _ = load_images(tmp_path / "d.npz", expected=Expected(SIDE * SIDE))
     assert train.pixels.shape == (N, 1, SIDE, SIDE)
 
 

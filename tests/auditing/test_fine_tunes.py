@@ -12,11 +12,10 @@ import recon
 from recon.attacks.heads import Public, span_test
 from recon.attacks.separation import FirstLayer
 from recon.auditing.anatomy import anatomy
-from recon.auditing.heads import OnBackbone, features_of, head_of
+from recon.auditing.fine_tunes import OnBackbone, Start, features_of, found_start, head_of, public_start
 from recon.auditing.networks import subject_of
 from recon.auditing.prepare import prepared
 from recon.auditing.shadows import Recipe, fresh, trained
-from recon.auditing.starts import Start, found_start, public_start
 from recon.errors import ReconError
 
 N, D = 20, 400
@@ -231,7 +230,7 @@ def test_a_backbone_with_a_head_is_the_head_on_features(case):
     whole = nn.Sequential(Backbone(), *head)
     for model, more in ((whole, {}), (head, {"backbone": Backbone()})):
         found = prepared(model, (images[:N], y[:N]), (images[N:], y[N:]), None, None, "none", None, **more)
-        assert found.fit.accuracy == 1 and found.seen.first is not None
+        assert found.fit.right == found.fit.n and found.seen.first is not None
         torch.testing.assert_close(found.x.flatten(1), x[:N])
         assert found.public.shape == (3 * N // 2, D) and len(found.held_out) == 3 * N // 2
         assert found.train.names == [f"train[{row}]" for row in range(N)]

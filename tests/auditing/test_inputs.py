@@ -11,9 +11,8 @@ from PIL import Image
 from torch.utils.data import TensorDataset
 
 from recon.auditing.fit import transform_of
-from recon.auditing.images import Expected, Images
+from recon.auditing.images import Expected, Images, classes_of
 from recon.auditing.inputs import checked, from_folder, images_of, load_images
-from recon.auditing.labels import classes_of
 from recon.errors import ReconError
 
 N = 8

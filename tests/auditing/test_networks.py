@@ -13,10 +13,10 @@ from torchvision import models
 
 from recon.auditing.anatomy import anatomy, logits_of
 from recon.auditing.files import load_state
+from recon.auditing.fine_tunes import Start, start_of
 from recon.auditing.images import printable
 from recon.auditing.networks import built, subject_of
 from recon.auditing.shadows import Recipe, drawing_from, fresh
-from recon.auditing.starts import Start, start_of
 from recon.errors import ReconError
 
 SHAPE = (3, 8, 8)
@@ -45,14 +45,14 @@ def shaken(module, generator):
 
 
 class Functional(nn.Module):
-    """ReLU as a function; batch norm after it."""
+    """ReLU as a function; batch norm before it."""
 
     def __init__(self):
         super().__init__()
         self.a, self.b, self.norm = nn.Linear(DIM, 10), nn.Linear(10, 2), nn.BatchNorm1d(10)
 
     def forward(self, x):
-        return self.b(self.norm(torch.relu(self.a(x.flatten(1)))))
+        return self.b(torch.relu(self.norm(self.a(x.flatten(1)))))
 
 
 class Residual(nn.Module):

@@ -27,7 +27,7 @@ from recon.auditing import audit as audit_module
 from recon.auditing import membership
 from recon.auditing.anatomy import anatomy
 from recon.auditing.shadows import Recipe, trained
-from recon.auditing.verdict import Power, decide
+from recon.auditing.verdict import decide
 from recon.errors import ReconError
 from recon.scoring.membership import named
 from recon.store import browser
@@ -177,13 +177,18 @@ RESULT = {"leak": False, "attacks": {"rows": {"why_not": None}}}
     ("power", "verdict", "words"),
     [
         (None, "cannot tell", "was not measured"),
-        (Power(2, 0, 0.0, 20), "cannot tell", "found nothing in 2 networks"),
-        (Power(4, 1, 3.0, 20), "cannot tell", "only 1 of 4 networks"),
-        (Power(2, 1, 7.0, 20), "not by these attacks", "would have found 7 of 20 images"),
+        ((2, 0, 0.0), "cannot tell", "found nothing in 2 networks"),
+        ((4, 1, 3.0), "cannot tell", "only 1 of 4 networks"),
+        (
+            (2, 1, 7.0),
+            "not by these attacks",
+            "would have found 7 of 20 images",
+        ),
     ],
 )
 def test_silence_counts_for_what_the_canaries_say(power, verdict, words):
-    found = decide(RESULT, 20, power, None, None)
+    table = None if power is None else dict(zip(("canaries", "leaking", "found"), power, strict=True)) | {"n": 20}
+    found = decide(RESULT, 20, table, None, None)
     assert found.images == verdict and words in found.on_images
 
 

@@ -20,8 +20,7 @@ from recon import cli
 from recon.auditing.aggregates import hashed, salt_in
 from recon.auditing.audit import FOLDER
 from recon.auditing.comparison import SHOWN
-from recon.auditing.page import LARGEST, Picture, Row, embedded, page
-from recon.auditing.report import EDPB, card
+from recon.auditing.report import EDPB, LARGEST, Row, card, embedded, page
 from recon.auditing.shadows import Recipe
 from recon.auditing.verdict import Verdict, counted, enumerated, lines, worst
 from recon.errors import ReconError
@@ -223,7 +222,7 @@ def test_a_report_over_500_large_images_is_small(leaky):
     data["leaked"] = leaked(*((f"{k:03}.png", k, how, 0.9, 0.9) for k in range(500) for how in ("rows", "membership")))
     data["result"] |= {"targets": 500}
     noise = np.random.default_rng(0).integers(0, 256, (224, 224, 3), dtype=np.uint8)
-    row = Row(Picture(noise, "Reconstruction"), Picture(noise, "image"), 0.9)
+    row = Row(0, noise, noise, "image", 0.9)
     shown = page(data, [(row, row)] * SHOWN, "")
     assert shown.count("<img") == 4 * SHOWN and len(shown) < 5_000_000 > len(json.dumps(data))
     assert "And 980 more lines, in report.json." in shown and f"And {500 - SHOWN} more that came back." in shown
