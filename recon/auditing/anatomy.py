@@ -59,9 +59,7 @@ class Anatomy:
 
 def anatomy(module: nn.Module, shape: tuple[int, ...]) -> Anatomy:
     """Of a module in evaluation mode for images of `shape` (C, H, W); seen on random inputs, never on images.
-
-    ReconError where it takes no such images, or where its answers are not (n, K).
-    """
+    ReconError where it takes no such images, or where its answers are not (n, K)."""
     x = torch.rand(8, *shape, generator=torch.Generator().manual_seed(0)) - 0.5
     flat, answers, calls = _watched(module, x)
     answers = answers.reshape(len(x), -1)
@@ -120,10 +118,8 @@ def _is_layer(part: nn.Module) -> bool:
 
 
 def _scale(module: nn.Module, x: Tensor, answers: Tensor, calls: list[Call]) -> str:
-    """ "probabilities" where answers stay within [0, 1] however large the inputs are; else "logits".
-
-    ReconError for several probabilities that do not add up to 1: those are classes of which an image may have many.
-    """
+    """ "probabilities" where answers stay within [0, 1] however large the inputs are; else "logits".  ReconError for
+    several probabilities that do not add up to 1: those are classes of which an image may have many."""
     with torch.no_grad():
         larger = [answers_of(module, x * factor).float().reshape(len(x), -1) for factor in LARGE]
     every = torch.cat([answers, *larger])

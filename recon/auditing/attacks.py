@@ -147,11 +147,7 @@ def of_door(attack: Callable[..., Candidates]) -> Callable[[Task], Attempt]:
 
 def by_separation(task: Task) -> Attempt:
     """`separate` in the strongest directions of the first layer, minus its start where that is known, at most as many
-    as there are training images.
-
-    The limit matters where the start is tiny and the steps were Adam's: there far more directions stand out of the
-    spectrum than there are images.
-    """
+    as there are training images: of Adam's steps from a tiny start far more stand out of the spectrum."""
     given = task.released
     assert given.w1 is not None
     layer = FirstLayer(given.w1, given.w1_init)

@@ -8,10 +8,9 @@ that it never saw, and mixtures of the former, which nobody recovered.  Membersh
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from secrets import token_hex
@@ -30,9 +29,8 @@ from recon.auditing.scoring import LEVEL, Exchangeability, compared
 from recon.auditing.shadows import Recipe
 from recon.auditing.verdict import INFERRED, LEAKS, decide, lines, power_words, tried
 from recon.errors import ReconError
-from recon.store.files import one_sentence, only_one
+from recon.store.files import check_writable, only_one
 from recon.store.machine import check_seed, device_name, resolve_device, versions
-from recon.store.tensors import save_tensors
 
 ATTACKS = (*RECONSTRUCTIONS, "membership")
 SHADOWS = {"smoke": 4, "laptop": 8, "paper": 32}
@@ -97,9 +95,13 @@ def audit(
     settings = Settings(chosen, seed, profile, resolve_device(device), *counts, recipe)
     torch.set_flush_denormal(True)
     folder = None if out is None else Path(out)
-    with nullcontext() if folder is None else _held(folder):
-        if folder and aggregates_only and (folder / FOLDER).exists():
-            raise ReconError(f"{folder / FOLDER} holds what an earlier audit recovered: remove it first")
+    with nullcontext() if folder is None else only_one(folder):
+        if folder is not None:
+            check_writable(folder, FILES)
+            for name in (*FILES, PDF):  # a failed audit must not leave the answer of another
+                (folder / name).unlink(missing_ok=True)
+            if aggregates_only and (folder / FOLDER).exists():
+                raise ReconError(f"{folder / FOLDER} holds what an earlier audit recovered: remove it first")
         case = prepared(model, train, held_out, labels, theta_init, transform, arch, start, backbone)
         report = audited(case, settings, folder, (salt or token_hex(16)) if aggregates_only else None)
         if folder:
@@ -107,22 +109,9 @@ def audit(
     return report
 
 
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """A folder that this audit has to itself; of an older one nothing is left: a failed audit must not leave the answer
-    of another."""
-    with one_sentence(f"the report cannot be written to {folder}"), only_one(folder):
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(0, "no permission to write there")
-        kept = [f"{FOLDER}/{name}.safetensors" for name in RECONSTRUCTIONS]
-        for name in (*FILES, PDF, *kept):
-            (folder / name).unlink(missing_ok=True)
-        yield
-
-
 def audited(case: Case, settings: Settings, folder: Path | None = None, salt: str | None = None) -> Report:
-    """The whole audit of what was prepared; folder: for what attacks recover · salt: of a report of aggregates only,
-    which keeps nothing of that, None for a whole one."""
+    """Of what was prepared; folder: for what attacks recover · salt: of a report of aggregates only, which keeps
+    nothing of that, None for a whole one."""
     began = time.perf_counter()
     train, held_out = case.pictures or (case.train, case.held_out)
     alike = compared(train.scaled, held_out.scaled, settings.seed)
@@ -148,8 +137,7 @@ def audited(case: Case, settings: Settings, folder: Path | None = None, salt: st
             report |= compare.images()
             pairs = compare.pairs
             if folder is not None and salt is None:
-                for name, tensors in compare.recovered().items():
-                    save_tensors(tensors, folder / FOLDER / f"{name}.safetensors")
+                compare.save(folder / FOLDER)
         if compare.needs_shadows:
             report |= compare.shadowed()
         leaked = compare.leaked(report["result"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from recon.errors import ReconError
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.membership import probability
 from recon.scoring.roc import auc
+from recon.store.tensors import save_tensors
 
 SHOWN = 12
 MOST_COMPARED = 1000  # images of each set that candidates are assigned to: the cost is cubic
@@ -60,9 +62,8 @@ class Comparison:
         self.applicable = [name for name in self.asked if getattr(self.released, KINDS[name].needs) is not None]
         members = "membership" in settings.attacks
         self.needs_shadows = members or bool(settings.canaries and self.applicable)
-        self.no_multipliers = membership_attack.why_no_multipliers(
-            case.subject.module, len(case.x) + len(case.x_held_out)
-        )
+        count = len(case.x) + len(case.x_held_out)
+        self.no_multipliers = membership_attack.why_no_multipliers(case.subject.module, count)
         about_members = 2 + (self.no_multipliers is None) + len(SPANS) * (case.public is not None)
         self.looks = max(len(self.applicable) * len(DECISIVE) + about_members * members, 1)
         self.pairs: list[tuple[Row, Row]] = []
@@ -96,9 +97,13 @@ class Comparison:
         }
         return {"result": result, "matches": named, **self._decoreco(released)}
 
-    def recovered(self) -> dict[str, dict[str, Tensor]]:
-        """What the attacks brought home, by their names."""
-        return {each.name: {"x_hat": each.x_hat, **each.tensors} for each in self.tried if len(each.x_hat)}
+    def save(self, folder: Path) -> None:
+        """What the attacks brought home, a file each, in the place of what earlier ones did."""
+        for name in RECONSTRUCTIONS:
+            (folder / f"{name}.safetensors").unlink(missing_ok=True)
+        for each in self.tried:
+            if len(each.x_hat):
+                save_tensors({"x_hat": each.x_hat, **each.tensors}, folder / f"{each.name}.safetensors")
 
     def _task(self, released: Released, n: int) -> Task:
         return Task(released, self.shape, n, self.settings.profile, self.settings.seed)

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from recon.errors import ReconError, one_reason
-from recon.store.tensors import load_tensors
 
 TORCH = {".pt", ".pth", ".ckpt", ".bin"}
 HOLDERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "weights", "module")
@@ -42,16 +41,9 @@ def load_state(path: Path) -> dict[str, Tensor]:
         raise ReconError(f"there is no weights file {path}")
     if path.suffix.lower() in TORCH or zipfile.is_zipfile(path):
         return _from_torch(path)
-    try:
-        if not str(path).isprintable():  # its reader takes no name that is not UTF-8
-            return {name: tensor.clone() for name, tensor in safetensors.torch.load(path.read_bytes()).items()}
-        with safetensors.safe_open(path, "pt") as file:
-            if "sha256" in (file.metadata() or {}):  # one of this package's own: its checksum counts
-                return load_tensors(path)
-            return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  (no mapping)
-    except (safetensors.SafetensorError, OSError, ValueError, MemoryError) as error:
-        hint = "PyTorch's own files must be called .pt or .pth"
-        raise ReconError(f"{path} is damaged or is not a safetensors file: {error}; {hint}") from error
+    with one_reason(f"{path} is damaged or is not a safetensors file (PyTorch's own must be called .pt or .pth)"):
+        # read here: its own reader takes no name that is not UTF-8; cloned: the file's memory is unaligned
+        return {name: tensor.clone() for name, tensor in safetensors.torch.load(path.read_bytes()).items()}
 
 
 def _from_torch(path: Path) -> dict[str, Tensor]:

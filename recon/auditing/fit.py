@@ -131,18 +131,14 @@ class Fit:
     sharper: str = ""
 
     @property
-    def by_chance(self) -> bool:
-        """Whether as many right answers come by always naming the most frequent label."""
-        return self.right < self.n and bool(binom.sf(self.right - 1, self.n, self.chance) > CHANCE)
-
-    @property
     def why_not(self) -> str | None:
         """Why the audit cannot speak of membership; None where the network fits what is read."""
-        if not self.by_chance and not self.better:
+        by_chance = self.right < self.n and binom.sf(self.right - 1, self.n, self.chance) > CHANCE
+        if not by_chance and not self.better:
             return None
         right = f"{self.right} of {self.n} training images"
         said = f"the network answers {right} as their labels say (loss {self.loss:.2g})"
-        if self.by_chance:
+        if by_chance:
             said += f", no more than chance explains ({self.chance:.0%} have the most frequent label)"
         if self.better:
             return said + "".join(f", and {each.right} {each.words}" for each in self.better[:2])

@@ -254,11 +254,10 @@ def _table(path: Path) -> dict[str, str]:
         raise ReconError(f"the labels {path} cannot be read: there is no such file")
     with one_reason(f"the labels {path} cannot be read"):
         data = path.read_bytes()
-        lines = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig").splitlines()
-        said = re.fullmatch(r"sep=(.)", lines[0].strip()) if lines else None  # in a line of its own
-        separator = said[1] if said else max(",;\t", key="".join(lines[:1]).count)
-        rows = [row for row in csv.reader(lines[bool(said) :], delimiter=separator) if any(map(str.strip, row))]
-    rows = [row[-2:] for row in rows]  # a column of row numbers may stand before them
+        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        lines = csv.reader(text.splitlines(), delimiter=max(",;\t", key=text.count))
+        # a column of row numbers may stand before them
+        rows = [row[-2:] for row in lines if any(map(str.strip, row))]
     if not rows or any(len(row) != 2 for row in rows):
         raise ReconError(f"the labels {path} must be lines of two fields, the name of an image and its label")
     return {name.strip().replace("\\", "/").removeprefix("./"): label.strip() for name, label in rows}

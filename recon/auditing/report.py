@@ -25,7 +25,7 @@ from torch import Tensor
 from recon.auditing.attacks import KINDS
 from recon.auditing.fit import Transform
 from recon.auditing.images import Images, printable
-from recon.auditing.verdict import CANNOT_TELL, INFERRED, LEAKS, NOT_APPLIED, RAN, capital, power_words
+from recon.auditing.verdict import CANNOT_TELL, INFERRED, LEAKS, NOT_APPLIED, RAN, power_words
 from recon.store.browser import print_page
 from recon.store.files import atomic_path
 
@@ -125,8 +125,9 @@ class Report:
         elements = {LEAKS: "failure", INFERRED: "failure", CANNOT_TELL: "error"}
         said = [elements.get(kind) for kind in tests.values()]
         seconds = f"{self.data['seconds']:.2f}"
-        suite = ElementTree.Element("testsuite", name="recon audit", tests=str(len(tests)), time=seconds)
-        suite.attrib |= {"failures": str(said.count("failure")), "errors": str(said.count("error"))}
+        counts = {"tests": len(tests), "failures": said.count("failure"), "errors": said.count("error")}
+        about = {"name": "recon audit", **{name: str(count) for name, count in counts.items()}, "time": seconds}
+        suite = ElementTree.Element("testsuite", about)
         for (name, kind), element in zip(tests.items(), said, strict=True):
             case = ElementTree.SubElement(suite, "testcase", classname="recon.audit", name=name, time=seconds)
             if element is not None:
@@ -259,7 +260,7 @@ def page(report: dict[str, Any], pairs: Sequence[tuple[Row, Row]], regime: str) 
     training images, and among held-out ones · regime: a sentence on whether DecoReco can work here."""
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters |= {"embedded": embedded, "printable": printable, "capitalize_first": capital}
+    environment.filters |= {"embedded": embedded, "printable": printable}
     template = environment.get_template("report.html.jinja")
     style = Markup((Path(__file__).parent / "report.css").read_text(encoding="utf-8"))
     said = {"names": NAMES, "scores": SCORES, "free": FREE, "limits": LIMITS, "titles": TITLES, "shares": SHARES}

@@ -57,17 +57,11 @@ def decide(
         if images != LEAKS:
             images, sentence = CANNOT_TELL, "Whether these weights leak cannot be told."
         untold = "" if membership is None else "Nor can it be told who was trained on."
-        return Verdict(images, None if membership is None else CANNOT_TELL, f"{sentence} {capital(misfit)}.", untold)
+        return Verdict(
+            images, None if membership is None else CANNOT_TELL, f"{sentence} {misfit[:1].upper()}{misfit[1:]}.", untold
+        )
     kind, more = (None, "") if membership is None else _on_membership(membership)
     return Verdict(images, kind, sentence, more)
-
-
-def capital(text: str) -> str:
-    """
-    >>> capital("two images are near-copies")
-    'Two images are near-copies'
-    """
-    return text[:1].upper() + text[1:]
 
 
 def _on_images(result: dict[str, Any] | None, n: int, power: dict[str, Any] | None) -> tuple[str, str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
+import tempfile
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
@@ -543,7 +543,10 @@ def test_command_prints_the_answer_and_the_report(trained, data, tmp_path, monke
 
 
 def test_a_folder_without_permission(trained, data, tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    def refuse(**_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     with pytest.raises(ReconError, match="cannot be written"):
         audit(trained, ARCH, data, tmp_path, profile="smoke")
 
