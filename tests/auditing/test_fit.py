@@ -17,7 +17,7 @@ import recon
 from recon.auditing.anatomy import anatomy
 from recon.auditing.files import load_state
 from recon.auditing.fit import fit_of, inferred_transform, transform_of
-from recon.auditing.images import Expected, classes_of, labels_in
+from recon.auditing.images import Expected, classes_of
 from recon.auditing.inputs import images_of, load_images
 from recon.auditing.networks import subject_of
 from recon.auditing.prepare import prepared
@@ -142,26 +142,6 @@ def test_floats_of_whole_bytes_are_bytes(model, digits):
     assert "go up to 130" in inferred_transform(subject.module, anatomy(subject.module, (1, 8, 8)), bright, y).words
 
 
-@pytest.mark.parametrize(
-    ("given", "found"),
-    [
-        (torch.eye(3)[[2, 0, 1]], ["2", "0", "1"]),
-        (np.array([[1], [0]]), ["1", "0"]),
-        (["cat", "dog"], ["cat", "dog"]),
-        (torch.tensor([1.0, 2.0]), ["1", "2"]),
-        (np.array([True, False]), ["True", "False"]),
-    ],
-)
-def test_labels_of_any_type(given, found):
-    assert labels_in(given) == found
-
-
-@pytest.mark.parametrize("given", [np.zeros((3, 4)), np.zeros((2, 2, 2)), np.zeros(3, complex)])
-def test_what_is_no_label_is_one_sentence(given):
-    with pytest.raises(ReconError, match="labels must be"):
-        labels_in(given)
-
-
 def test_rows_of_hugging_face_and_pictures_with_a_palette():
     pictures = [Image.fromarray(np.full((8, 8, 3), 20 * k, np.uint8)).convert("P") for k in range(8)]
     rows = [{"image": each, "label": k % 2} for k, each in enumerate(pictures)]
@@ -199,26 +179,6 @@ def test_augmentation_in_the_data_set_is_refused(kind):
         images_of(kind(), "train", Expected())
 
 
-def test_a_loader_is_what_it_loads_from(digits):
-    x, y = digits
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x[:N, None], y[:N]), batch_size=7, shuffle=True)
-    found = images_of(loader, "train", Expected())
-    assert len(found) == N and found.labels == [str(int(each)) for each in y[:N]]
-
-
-def test_wrappers_are_taken_off(model):
-    assert type(subject_of(nn.DataParallel(model)).module).__name__ == "Sequential"
-    assert type(subject_of(torch.compile(model)).module).__name__ == "Sequential"
-
-
-@pytest.mark.parametrize("wrap", ["weight_norm", "spectral_norm"])
-def test_normalised_weights_can_be_copied(wrap, digits):
-    layer = getattr(nn.utils, wrap)(nn.Linear(64, 20))
-    other = nn.Sequential(nn.Flatten(), layer, nn.ReLU(), nn.Linear(20, 2))
-    other(digits[0][:3])
-    assert anatomy(subject_of(other).module, (1, 8, 8)).outputs == 2
-
-
 @pytest.mark.parametrize(
     ("names", "message"),
     [
@@ -246,21 +206,6 @@ def test_a_few_training_images_among_the_held_out_ones_are_left_out(digits):
     assert len(held_out) == N and "2 held-out images are training images" in held_out.note
     with pytest.raises(ReconError, match="is the training image"):
         load_images((x[:N], y[:N]), (x[:20], y[:20]))
-
-
-def test_tables_of_labels_as_spreadsheets_write_them(tmp_path, digits):
-    x, y = digits
-    folder = tmp_path / "train"
-    folder.mkdir()
-    for k in range(8):
-        Image.fromarray(np.uint8(255 * x[k].numpy())).save(folder / f"{k}.png")
-    train = images_of(folder, "train", Expected())
-    table = tmp_path / "labels.csv"
-    table.write_bytes("\ufeff".encode() + "\r\n".join(f"{k}.png;{int(y[k])}" for k in range(8)).encode())
-    found = classes_of(train, train, table, 10)
-    assert found[0].tolist() == y[:8].tolist()
-    table.write_text("\n".join(f"train\\{k}.png,{int(y[k])}" for k in range(8)))
-    assert classes_of(train, train, table, 10)[0].tolist() == y[:8].tolist()
 
 
 class HeadFirst(nn.Module):
