@@ -206,25 +206,6 @@ SHARES = {
     "by_held_out": "explained by as many held-out images",
 }
 
-LIMITS = (
-    "Few attacks were tried: on images three, of which two read the first dense layer alone, and three scores of "
-    "membership. Others may find more; that these find nothing is not a proof of privacy.",
-    "What the attacks would have found is measured on networks trained by a recipe that is given or guessed, without "
-    "augmentation, on as many images as a half of all of yours. Networks trained otherwise may give away more or less.",
-    "The p-value compares with your held-out images. It means what it says only if they come from the same source as "
-    "the training images and the network never saw them or near-copies of them.",
-    "Any mixture of training images is nearer to those than to held-out ones. So an attack must also find more than "
-    "random mixtures do, by more than their spread; that second p-value takes the spread as normal. Weights that hold "
-    "nothing but mixtures do hold something of your images: this audit does not call that a leak.",
-    "The attacks were told the number of training images and their height and width, and nothing else about them. The "
-    "mean subtracted in training is taken from your images: a stranger would have to guess it to show these pictures, "
-    "not to find them.",
-    "A match is likeness up to brightness and contrast, not a copy, and the pairs below were chosen by that likeness. "
-    "Chance is what the same choice finds among held-out images, shown beside them.",
-    EDPB,
-    "A network with several copies of one image, or with images much like one another, is counted per image.",
-)
-
 
 @dataclass(frozen=True)
 class Row:
@@ -263,7 +244,7 @@ def page(report: dict[str, Any], pairs: Sequence[tuple[Row, Row]], regime: str) 
     environment.filters |= {"embedded": embedded, "printable": printable}
     template = environment.get_template("report.html.jinja")
     style = Markup((Path(__file__).parent / "report.css").read_text(encoding="utf-8"))
-    said = {"names": NAMES, "scores": SCORES, "free": FREE, "limits": LIMITS, "titles": TITLES, "shares": SHARES}
+    said = {"names": NAMES, "scores": SCORES, "free": FREE, "edpb": EDPB, "titles": TITLES, "shares": SHARES}
     return template.render(report=report, result=report["result"], pairs=pairs, regime=regime, style=style, **said)
 
 
