@@ -125,24 +125,14 @@ def _parser() -> argparse.ArgumentParser:
     option("--held-out", type=a_path, metavar="DIR", help="images that the network never saw, if not in --data")
     option("--labels", type=a_text, metavar="FILE|predicted", help="CSV of name,label (default: subfolders, if any)")
     option("--start", type=a_path, metavar="FILE", help="the weights before training, if an adversary may have them")
-    option(
-        "--fine-tuned-from", type=a_text, metavar="FILE|NAME", help="where its training began: resnet18, a checkpoint"
-    )
+    began = "where its training began: resnet18, a checkpoint"
+    option("--fine-tuned-from", type=a_text, metavar="FILE|NAME", help=began)
     option("--out", type=a_path, default="recon-audit", metavar="DIR", help="where the report goes")
-    option(
-        "--mean",
-        default="auto",
-        metavar="auto|image|channel|none|M,M,M/S,S,S",
-        help="what training subtracted, divided by (default: inferred by the accuracy on training images)",
-    )
+    mean = "what training subtracted, divided by (default: inferred by the accuracy on training images)"
+    option("--mean", default="auto", metavar="auto|image|channel|none|M,M,M/S,S,S", help=mean)
     option("--attacks", type=a_text, metavar="A,B", help="such as separation,membership (default: all)")
-    option(
-        "--fail-on",
-        action="append",
-        default=[],
-        choices=("leaks", "cannot-tell", "membership"),
-        help="exit code 3, 4, 3",
-    )
+    fatal = ("leaks", "cannot-tell", "membership")
+    option("--fail-on", action="append", default=[], choices=fatal, help="exit code 3, 4, 3")
     option("--shadows", type=int, metavar="N", help="networks trained to compare with (default: by profile 4, 8, 32)")
     option("--canaries", type=int, metavar="N", help="of them attacked, to know what would be found (1, 2, 4)")
     option("--json", type=a_text, metavar="FILE|-", help="the report as JSON to this file as well, - for stdout alone")
@@ -182,9 +172,12 @@ def _audit(
     for place in (Path(each) for each in (as_json, junit, pdf, model_card) if each and each != "-"):
         if place.parent.exists():  # else it is made
             check_writable(place.parent, (place.name,))
-    chosen = tuple(attacks.split(",")) if attacks else ATTACKS
     settings["start"] = settings.pop("fine_tuned_from")
-    settings |= {"attacks": chosen, "transform": _pixels(mean), "salt": salt_in(Path(salt)) if salt else None}
+    settings |= {
+        "attacks": attacks or ATTACKS,
+        "transform": _pixels(mean),
+        "salt": salt_in(Path(salt)) if salt else None,
+    }
     report = audit(weights, data, held_out, theta_init=start, **settings)
     written = {junit: report.junit(), as_json: report.to_json(), model_card: report.model_card()}
     for path, text in written.items():

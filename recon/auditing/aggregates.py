@@ -14,8 +14,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from recon.errors import ReconError
-from recon.store.files import one_sentence
+from recon.errors import ReconError, one_reason
 
 DIGITS = 16  # of a hash: 64 bits
 SHORTEST = 16  # of a salt
@@ -30,22 +29,14 @@ def hashed(name: str, salt: str) -> str:
     return hmac.new(salt.encode(), name.encode("utf-8", "surrogateescape"), "sha256").hexdigest()[:DIGITS]
 
 
-def new_salt() -> str:
-    """At random, 128 bits."""
-    return secrets.token_hex(16)
-
-
 def salt_in(path: Path) -> str:
     """The salt that a file holds; a new one is written where there is none, for its owner alone.  ReconError for a file
     that holds too little to be a salt."""
     if path.exists():
-        try:
-            salt = path.read_text(encoding="utf-8").strip()
-        except (OSError, ValueError) as error:
-            raise ReconError(f"the salt cannot be read from {path}") from error
-        return checked(salt)
-    salt = new_salt()
-    with one_sentence(f"the salt cannot be written to {path}"), open(path, "x", opener=_for_its_owner) as file:
+        with one_reason(f"the salt cannot be read from {path}"):
+            return checked(path.read_text(encoding="utf-8").strip())
+    salt = secrets.token_hex(16)
+    with one_reason(f"the salt cannot be written to {path}"), open(path, "x", opener=_for_its_owner) as file:
         file.write(f"{salt}\n")
     return salt
 
@@ -57,9 +48,7 @@ def _for_its_owner(path: str, flags: int) -> int:
 def checked(salt: str) -> str:
     """ReconError for a salt that could be guessed."""
     if len(salt) < SHORTEST:
-        raise ReconError(
-            f"a salt needs {SHORTEST} characters or more: with fewer, names could be found by trying salts"
-        )
+        raise ReconError(f"a salt needs {SHORTEST} characters or more: with fewer, salts could be tried")
     return salt
 
 

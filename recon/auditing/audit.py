@@ -8,39 +8,35 @@ that it never saw, and mixtures of the former, which nobody recovered.  Membersh
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import torch
 from torch import nn
 
-from recon.auditing.aggregates import aggregates, checked, new_salt
-from recon.auditing.attacks import RECONSTRUCTIONS, check_profile
-from recon.auditing.comparison import FOLDER, Case, Comparison, Settings
-from recon.auditing.exchangeable import Exchangeability, compared
+from recon.auditing.aggregates import aggregates, checked
+from recon.auditing.attacks import RECONSTRUCTIONS
+from recon.auditing.comparison import Comparison, Settings
 from recon.auditing.inputs import MIN_IMAGES
-from recon.auditing.page import Row, page
-from recon.auditing.prepare import Classes, prepared
-from recon.auditing.report import FILES, PDF, SCHEMA, Leaked, Report, as_data
-from recon.auditing.scoring import LEVEL
-from recon.auditing.severity import lines, power_words, tried
+from recon.auditing.prepare import Case, prepared
+from recon.auditing.report import FILES, PDF, SCHEMA, Leaked, Report, page
+from recon.auditing.scoring import LEVEL, Exchangeability, compared
 from recon.auditing.shadows import Recipe
-from recon.auditing.verdict import INFERRED, LEAKS, decide
+from recon.auditing.verdict import INFERRED, LEAKS, decide, lines, power_words, tried
 from recon.errors import ReconError
-from recon.store.files import one_sentence, only_one, scratch
+from recon.store.files import check_writable, only_one
 from recon.store.machine import check_seed, device_name, resolve_device, versions
 
 ATTACKS = (*RECONSTRUCTIONS, "membership")
 SHADOWS = {"smoke": 4, "laptop": 8, "paper": 32}
 CANARIES = {"smoke": 1, "laptop": 2, "paper": 4}
 NEAR = 0.5  # share of what can be explained of layer 1: training images that reach it are "near stationarity"
-LEFTOVERS = tuple(f".{name}.*" for name in (*FILES, "report.xml")) + (f"{FOLDER}/.*", ".canary-*", ".audit-*")
+FOLDER = "audit-attack"  # in the output folder, whose own files (another program's?) are left alone
 
 
 def audit(
@@ -84,7 +80,8 @@ def audit(
     or settings that do not fit, and for a folder where another audit is at work.
     """
     check_seed(seed)
-    check_profile(profile)
+    if profile not in SHADOWS:
+        raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(SHADOWS)}")
     if salt is not None:
         checked(salt)
     attacks = attacks.split(",") if isinstance(attacks, str) else attacks
@@ -97,125 +94,95 @@ def audit(
         raise ReconError("the numbers of shadows and canaries must not be negative, and membership needs two shadows")
     settings = Settings(chosen, seed, profile, resolve_device(device), *counts, recipe)
     torch.set_flush_denormal(True)
-    with ExitStack() as held:
-        folder = kept = held.enter_context(_folder(out))
-        if aggregates_only:
-            if (folder / FOLDER).exists():
+    folder = None if out is None else Path(out)
+    with nullcontext() if folder is None else only_one(folder):
+        if folder is not None:
+            check_writable(folder, FILES)
+            for name in (*FILES, PDF):  # a failed audit must not leave the answer of another
+                (folder / name).unlink(missing_ok=True)
+            if aggregates_only and (folder / FOLDER).exists():
                 raise ReconError(f"{folder / FOLDER} holds what an earlier audit recovered: remove it first")
-            kept = held.enter_context(scratch(folder, ".audit-"))
-        case, known = prepared(model, train, held_out, labels, theta_init, transform, arch, start, backbone)
-        report = audited(case, known, settings, kept, (salt or new_salt()) if aggregates_only else None)
-        if out is not None:
+        case = prepared(model, train, held_out, labels, theta_init, transform, arch, start, backbone)
+        report = audited(case, settings, folder, (salt or token_hex(16)) if aggregates_only else None)
+        if folder:
             report.save(folder)
     return report
 
 
-@contextmanager
-def _folder(out: str | Path | None) -> Iterator[Path]:
-    """A folder that this audit has to itself, without an older report; a temporary one for None."""
-    if out is None:
-        with scratch(Path(tempfile.gettempdir()), ".recon-audit-") as folder:
-            yield folder
-        return
-    folder = Path(out)
-    with ExitStack() as held:
-        with one_sentence(f"the report cannot be written to {folder}"):
-            held.enter_context(only_one(folder, *LEFTOVERS))
-            if not os.access(folder, os.W_OK):
-                raise PermissionError(0, "no permission to write there")
-            for name in (*FILES, PDF):  # a failed audit must not leave the answer of another
-                (folder / name).unlink(missing_ok=True)
-        yield folder
-
-
-def audited(case: Case, known: Classes, settings: Settings, folder: Path, salt: str | None = None) -> Report:
-    """The whole audit of what was prepared; known: what `classes_of` says of all images · salt: of a report of
-    aggregates only, None for a whole one."""
+def audited(case: Case, settings: Settings, folder: Path | None = None, salt: str | None = None) -> Report:
+    """Of what was prepared; folder: for what attacks recover · salt: of a report of aggregates only, which keeps
+    nothing of that, None for a whole one."""
     began = time.perf_counter()
-    seen = case.pictures or (case.train, case.held_out)
-    alike = compared(seen[0].scaled, seen[1].scaled, settings.seed)
+    train, held_out = case.pictures or (case.train, case.held_out)
+    alike = compared(train.scaled, held_out.scaled, settings.seed)
     notes = [*(part.note for part in (case.train, case.held_out) if part.note), *case.notes]
     if alike.copies:
+        row, of, ncc = alike.copies[0]
+        first = f"the first: {case.held_out.names[row]} of {case.train.names[of]}, NCC {ncc:.3f}"
         notes.append(
             f"compared with {len(alike.kept)} of {len(case.held_out)} held-out images, because {len(alike.copies)} are "
-            f"near-copies of training images (the first: {case.held_out.names[alike.copies[0][0]]} of "
-            f"{case.train.names[alike.copies[0][1]]}, NCC {alike.copies[0][2]:.3f})"
+            f"near-copies of training images ({first})"
         )
     why_not = alike.why_not
     if why_not is None and len(alike.kept) < MIN_IMAGES:
         why_not = f"only {len(alike.kept)} held-out images are left"
-    report: dict[str, Any] = {
-        "schema": SCHEMA,
-        **dict.fromkeys(("verdict", "membership_verdict", "lines", "tried", "power_words", "summary")),
-        "aggregates_only": salt is not None,
-        "leaked": [],
-        **_about_inputs(case, alike, notes, settings),
-        **dict.fromkeys(
-            ("settings", "multiplier_scale", "first_layer", "recipe", "result", "power", "membership", "matches")
-        ),
-    }
-    pairs: list[tuple[Row, Row]] = []
-    leaked: list[Leaked] = []
-    n, power = 0, None
+    report = _about_inputs(case, alike, notes, settings) | {"aggregates_only": salt is not None}
+    pairs, leaked, n = [], [], 0
     if why_not is None:
-        held_out = case.held_out.take(alike.kept)
-        compare = Comparison(case, held_out, case.x_held_out[alike.kept], settings, folder)
+        compare = Comparison(case.among(alike.kept), settings)
         n = compare.n
-        if compare.reconstructions and n < min(len(case.train), len(held_out)):
-            notes.append(f"what came back is compared with {n} of the images of each kind, drawn at random")
-        if compare.reconstructions:
+        if compare.asked:
+            if n < min(len(case.train), len(alike.kept)):
+                notes.append(f"what came back is compared with {n} of the images of each kind, drawn at random")
             report |= compare.images()
             pairs = compare.pairs
+            if folder is not None and salt is None:
+                compare.save(folder / FOLDER)
         if compare.needs_shadows:
-            report |= compare.shadowed(known, alike.kept)
-            power = compare.power
-        leaked = compare.leaked(report)
+            report |= compare.shadowed()
+        leaked = compare.leaked(report["result"])
     misfit = None if case.fit is None else case.fit.why_not
-    verdict = decide(report["result"], n, power, _membership(report, settings), why_not, misfit)
+    # without a table of membership, where the sets cannot be compared, an empty one stands for the question
+    members = {} if report["membership"] is None and "membership" in settings.attacks else report["membership"]
+    verdict = decide(report["result"], n, report["power"], members, why_not, misfit)
     report |= {"verdict": verdict.images, "membership_verdict": verdict.membership}
-    if verdict.images != LEAKS:
-        leaked = [each for each in leaked if each.how == "membership"]
-    if verdict.membership != INFERRED:
-        leaked = [each for each in leaked if each.how != "membership"]
+    told = {True: verdict.membership == INFERRED, False: verdict.images == LEAKS}
+    leaked = [each for each in leaked if told[each.how == "membership"]]
     leaked.sort(key=lambda each: (-each.probability, -each.score))
-    report["leaked"] = as_data(leaked)
+    report["leaked"] = [asdict(each) for each in leaked]
     report["images"]["scored"] = n
     if salt is not None:
         report, pairs = aggregates(report, salt), []
-        leaked = [Leaked(**each) for each in report["leaked"]]
     report |= {"lines": lines(report, verdict), "tried": tried(report), "power_words": power_words(report)}
     report["summary"] = " ".join(report["lines"])
     report["seconds"] = round(time.perf_counter() - began, 2)
-    words = "" if report["first_layer"] is None else regime(report["first_layer"])
-    shown = page(report, pairs, words)
+    shown = page(report, pairs, "" if report["first_layer"] is None else regime(report["first_layer"]))
+    leaked = [Leaked(**each) for each in report["leaked"]]
     return Report(verdict.images, verdict.membership, report["lines"], leaked, report, shown, salt)
 
 
-def _membership(report: dict[str, Any], settings: Settings) -> dict[str, Any] | None:
-    """The table of membership; without one, where the sets cannot be compared, an empty one stands for the question."""
-    return (
-        report["membership"] if report["membership"] is not None else ({} if "membership" in settings.attacks else None)
-    )
-
-
 def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings: Settings) -> dict[str, Any]:
-    subject = case.subject
+    """The report before anything is attacked."""
+    subject, fit = case.subject, case.fit
+    counts = {"train": len(case.train), "held_out": len(case.held_out)}
+    words = ("verdict", "membership_verdict", "lines", "tried", "power_words", "summary")
+    found = ("settings", "multiplier_scale", "first_layer", "recipe", "result", "power", "membership", "matches")
     return {
+        "schema": SCHEMA,
+        **dict.fromkeys(words),
+        "aggregates_only": False,
+        "leaked": [],
         "weights": {"file": subject.file, "sha256": subject.sha256, "arch": subject.arch},
         "tensors": subject.tensors,
-        "images": {
-            "train": len(case.train),
-            "held_out": len(case.held_out),
-            "mean": case.transform.words,
-            "notes": notes,
-        },
-        "fit": None if case.fit is None else asdict(case.fit) | {"why_not": case.fit.why_not},
+        "images": {**counts, "mean": case.transform.words, "notes": notes},
+        "fit": None if fit is None else asdict(fit) | {"why_not": fit.why_not},
         "exchangeability": {"near_copies": len(alike.copies), "p_value": alike.p, "why_not": alike.why_not},
         "attacks_asked": list(settings.attacks),
         "seed": settings.seed,
         "profile": settings.profile,
         "device": device_name(settings.device),
         "versions": versions(),
+        **dict.fromkeys(found),
     }
 
 
@@ -224,21 +191,19 @@ def regime(explained: dict[str, Any]) -> str:
     true, ceiling = explained["by_training"], explained["searched"]
     if true is None or ceiling is None:
         return "Whether the network is where DecoReco works was not measured: too many images, or no active unit."
-    start = (
+    hidden = (
         f"Only {ceiling:.0%} of the first layer stands out from its random start, and the attacks looked there alone. "
-        if ceiling < NEAR
-        else ""
     )
+    start = hidden if ceiling < NEAR else ""
     if true >= NEAR * ceiling:
-        near = (
-            "The training images account for most of what can be explained: this is close to the stationarity "
+        return (
+            f"{start}The training images account for most of what can be explained: this is close to the stationarity "
             "condition that DecoReco inverts."
-        )
-        return start + near + (" What lies under the random start, they cannot see." if start else "")
-    return start + (
-        "The training images themselves account for less than half of what can be explained: the network is far from "
-        "the stationarity condition that DecoReco inverts (short training, weight decay, another mean or scale of the "
-        "inputs). Its silence here says little; separation does not need that condition."
+        ) + (" What lies under the random start, they cannot see." if start else "")
+    return (
+        f"{start}The training images themselves account for less than half of what can be explained: the network is "
+        "far from the stationarity condition that DecoReco inverts (short training, weight decay, another mean or "
+        "scale of the inputs). Its silence here says little; separation does not need that condition."
     )
 
 

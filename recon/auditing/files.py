@@ -1,24 +1,22 @@
-"""Files of weights as named tensors: safetensors, PyTorch's own, ONNX.  Nothing in them is ever executed."""
+"""Files of weights: safetensors and PyTorch's own as named tensors, ONNX as a module.  Nothing in them is executed."""
 
 from __future__ import annotations
 
 import argparse
-import struct
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from recon.errors import ReconError
-from recon.store.tensors import load_tensors
+from recon.errors import ReconError, one_reason
 
 TORCH = {".pt", ".pth", ".ckpt", ".bin"}
 HOLDERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "weights", "module")
-MAX_HEADER = 100_000_000
 #: what training scripts keep beside the weights: numbers of NumPy and the namespace of their arguments, plain data
 _SCALAR = np.float64(0).__reduce__()[0]  # NumPy's own reader of a pickled number
 SCALARS: list[Any] = [
@@ -28,129 +26,183 @@ SCALARS: list[Any] = [
     *(type(np.dtype(kind)) for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1")),
     argparse.Namespace,
 ]
+SAVE = "save the state_dict() of the model instead"
+PASS = "pass the module itself to recon.audit in Python"
 
 
 def load_state(path: Path) -> dict[str, Tensor]:
     """Name -> tensor of a file, on the CPU.
 
     `.pt`, `.pth`, `.ckpt`, `.bin`: a state dict, or a checkpoint that holds one under a name of `HOLDERS`, read with
-    `weights_only=True` · `.onnx`: the initialisers, where the package onnx is installed · everything else: safetensors
-    with any metadata.  ReconError for a missing or damaged file, for TorchScript, and for a whole pickled module.
+    `weights_only=True` · everything else: safetensors with any metadata.  ReconError for a missing or damaged file, for
+    TorchScript, and for a whole pickled module.
     """
     if not path.is_file():
         raise ReconError(f"there is no weights file {path}")
-    if path.suffix.lower() == ".onnx":
-        return _from_onnx(path)
-    if path.suffix.lower() in TORCH or (zipfile.is_zipfile(path) and not _is_safetensors(path)):
+    if path.suffix.lower() in TORCH or zipfile.is_zipfile(path):
         return _from_torch(path)
-    return _from_safetensors(path)
-
-
-def _is_safetensors(path: Path) -> bool:
-    with path.open("rb") as file:
-        head = file.read(9)
-    return len(head) == 9 and struct.unpack("<Q", head[:8])[0] < MAX_HEADER and head[8:] == b"{"
-
-
-def _from_safetensors(path: Path) -> dict[str, Tensor]:
-    try:
-        if not str(path).isprintable():  # its reader takes no name that is not UTF-8
-            return {name: tensor.clone() for name, tensor in safetensors.torch.load(path.read_bytes()).items()}
-        with safetensors.safe_open(path, "pt") as file:
-            if "sha256" in (file.metadata() or {}):  # one of this package's own: its checksum counts
-                return load_tensors(path)
-            return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  (no mapping)
-    except (safetensors.SafetensorError, OSError, ValueError, MemoryError) as error:
-        hint = "" if _is_safetensors(path) else "; PyTorch's own files must be called .pt or .pth"
-        raise ReconError(f"{path} is damaged or is not a safetensors file: {error}{hint}") from error
+    with one_reason(f"{path} is damaged or is not a safetensors file (PyTorch's own must be called .pt or .pth)"):
+        # read here: its own reader takes no name that is not UTF-8; cloned: the file's memory is unaligned
+        return {name: tensor.clone() for name, tensor in safetensors.torch.load(path.read_bytes()).items()}
 
 
 def _from_torch(path: Path) -> dict[str, Tensor]:
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            if any(name.endswith("constants.pkl") or "/code/" in name for name in archive.namelist()):
-                raise ReconError(
-                    f"{path} is a TorchScript archive, which is a program and not only weights: save the state_dict() "
-                    "of the model instead"
-                )
     try:
         with torch.serialization.safe_globals(SCALARS):
             held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a stranger's bytes make the reader say
         reason = " ".join(str(error).split())
-        if "Weights only load failed" in reason or "Unsupported" in reason:
-            raise ReconError(
-                f"{path} holds more than tensors, and unpickling a stranger's file could run any program: save the "
-                "state_dict() of the model instead"
-            ) from error
-        raise ReconError(
-            f"{path} is damaged or is no file of torch.save: {reason[:120] or type(error).__name__}"
-        ) from error
+        said = f"is damaged or is no file of torch.save: {reason[:120] or type(error).__name__}"
+        if "TorchScript" in reason:
+            said = f"is a TorchScript archive, which is a program and not only weights: {SAVE}"
+        elif "Weights only load failed" in reason or "Unsupported" in reason:
+            said = f"holds more than tensors, and unpickling a stranger's file could run any program: {SAVE}"
+        raise ReconError(f"{path} {said}") from error
     found = _state_in(held)
     if not found:
-        what = f"a {type(held).__name__}" + (f" with {', '.join(map(str, list(held)[:6]))}" if _is_dict(held) else "")
-        raise ReconError(f"{path} holds no state dict, but {what}")
+        names = f" with {', '.join(map(str, list(held)[:6]))}" if isinstance(held, dict) else ""
+        raise ReconError(f"{path} holds no state dict, but a {type(held).__name__}{names}")
     return found
 
 
-def _is_dict(held: Any) -> bool:
-    return isinstance(held, dict)
-
-
 def _state_in(held: Any) -> dict[str, Tensor]:
-    """The tensors of a state dict, or of the first of `HOLDERS` that holds one; the deepest prefix stays."""
-    if not _is_dict(held):
+    """The tensors of a state dict, or of the first of `HOLDERS` that holds one."""
+    if not isinstance(held, dict):
         return {}
-    tensors = {str(name): value for name, value in held.items() if isinstance(value, Tensor)}
-    for name in HOLDERS:
-        if name in held and _is_dict(held[name]) and (inner := _state_in(held[name])):
-            return inner
-    return tensors
+    inner = next(filter(None, (_state_in(held.get(name)) for name in HOLDERS)), None)
+    return inner or {str(name): value for name, value in held.items() if isinstance(value, Tensor)}
 
 
-def _from_onnx(path: Path) -> dict[str, Tensor]:
-    graph, held = graph_of(path)
-    held = {name: value for name, value in held.items() if value.is_floating_point()}  # others are shapes
-    if not held:
-        raise ReconError(f"{path} has no weights in it")
-    turned = {name for node in graph.node if _multiplies_from_the_right(node) for name in node.input[1:2]}
-    return {name: value.mT.contiguous() if name in turned else value for name, value in held.items()}
+# ---------------------------------------------------------------------------------------------------------- ONNX
+
+PLAIN: dict[str, Callable[[dict[str, Any]], nn.Module]] = {
+    "Relu": lambda _: nn.ReLU(),
+    "Tanh": lambda _: nn.Tanh(),
+    "Sigmoid": lambda _: nn.Sigmoid(),
+    "LeakyRelu": lambda a: nn.LeakyReLU(a.get("alpha", 0.01)),
+    "Elu": lambda a: nn.ELU(a.get("alpha", 1.0)),
+    "Selu": lambda _: nn.SELU(),
+    "Softplus": lambda _: nn.Softplus(),
+    "Gelu": lambda a: nn.GELU("tanh" if a.get("approximate") == b"tanh" else "none"),
+    "HardSwish": lambda _: nn.Hardswish(),
+    "Softmax": lambda a: nn.Softmax(a.get("axis", -1)),
+    "LogSoftmax": lambda a: nn.LogSoftmax(a.get("axis", -1)),
+    "Flatten": lambda _: nn.Flatten(),
+    "Reshape": lambda _: nn.Flatten(),
+    "Squeeze": lambda _: nn.Flatten(),
+    "Dropout": lambda _: nn.Identity(),
+    "Identity": lambda _: nn.Identity(),
+    "GlobalAveragePool": lambda _: nn.AdaptiveAvgPool2d(1),
+}
 
 
-def graph_of(path: Path) -> tuple[Any, dict[str, Tensor]]:
+def from_graph(path: Path) -> tuple[nn.Module, str, list[str]]:
+    """(module, its layers in words, which tensor is which) of an ONNX file whose layers form one chain; ReconError for
+    others, for operations that are not known here, and where the package onnx is not installed."""
+    graph, held = _graph_of(path)
+    named = dict(held)
+    current = next((each.name for each in graph.input if each.name not in held), "")
+    layers: list[nn.Module] = []
+    mapping: list[str] = []
+    for node in graph.node:
+        attributes = {each.name: _value(each) for each in node.attribute}
+        if node.op_type == "Constant":
+            named[node.output[0]] = torch.as_tensor(attributes.get("value", 0))
+            continue
+        given = [name for name in node.input if name and name not in named]
+        if node.op_type == "Identity" and not given:
+            named[node.output[0]] = named[node.input[0]]
+            continue
+        if given != [current]:
+            what = f"{node.op_type} is given {', '.join(given) or 'no image'}"
+            raise ReconError(f"the layers of {path} are no chain ({what}): {PASS}")
+        own = [named[name] for name in node.input if name in named]
+        mapping += [f"{len(layers)} = {name}" for name in node.input if name in held and held[name].dim() > 1]
+        if node.op_type == "Add" and layers and _takes_bias(layers[-1], own):
+            layers[-1].bias = nn.Parameter(own[0].float().flatten())
+        else:
+            layers.append(_layer(node.op_type, attributes, own, path))
+        current = node.output[0]
+    if not any(isinstance(layer, nn.Linear | nn.Conv2d) for layer in layers):
+        raise ReconError(f"{path} has no weights of layers in it")
+    if isinstance(layers[0], nn.Linear):
+        layers.insert(0, nn.Flatten())
+    return nn.Sequential(*layers).eval(), ", ".join(type(layer).__name__ for layer in layers), mapping
+
+
+def _graph_of(path: Path) -> tuple[Any, dict[str, Tensor]]:
     """(graph of an ONNX file, its initialisers by name, also those that lie in a second file beside it)."""
     try:
         import onnx
         from onnx import numpy_helper
+        from onnx.external_data_helper import load_external_data_for_tensor
     except ImportError as error:
-        raise ReconError(
-            f"{path} is an ONNX file, and the package onnx is not installed: pip install onnx, or save the state_dict()"
-        ) from error
-    try:
+        said = "the package onnx is not installed: pip install onnx, or save the state_dict()"
+        raise ReconError(f"{path} is an ONNX file, and {said}") from error
+    with one_reason(f"{path} is damaged or is no ONNX file"):
         graph = onnx.load(str(path), load_external_data=False).graph
         for each in graph.initializer:
-            if each.data_location == onnx.TensorProto.EXTERNAL:
-                _bring(each, path)
+            if each.data_location == onnx.TensorProto.EXTERNAL:  # as today's exporter writes it
+                where = next((entry.value for entry in each.external_data if entry.key == "location"), "")
+                if not where or Path(where).name != where or not (path.parent / where).is_file():
+                    raise ReconError(f"{path} keeps {each.name} in another file, {where!r}, which is not beside it")
+                load_external_data_for_tensor(each, str(path.parent))
         return graph, {each.name: torch.from_numpy(numpy_helper.to_array(each).copy()) for each in graph.initializer}
-    except ReconError:
-        raise
-    except Exception as error:  # whatever a stranger's bytes make the reader say
-        raise ReconError(f"{path} is damaged or is no ONNX file: {' '.join(str(error).split())[:120]}") from error
 
 
-def _bring(tensor: Any, path: Path) -> None:
-    """The numbers of a tensor that lie in a second file beside the first, as today's exporter writes them; ReconError
-    for a file elsewhere, or one that is not there."""
-    from onnx.external_data_helper import load_external_data_for_tensor
+def _value(attribute: Any) -> Any:
+    from onnx import helper, numpy_helper
 
-    where = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
-    if not where or Path(where).name != where or not (path.parent / where).is_file():
-        raise ReconError(f"{path} keeps {tensor.name} in another file, {where!r}, which is not beside it")
-    load_external_data_for_tensor(tensor, str(path.parent))
+    value = helper.get_attribute_value(attribute)
+    return torch.from_numpy(numpy_helper.to_array(value).copy()) if attribute.name == "value" else value
 
 
-def _multiplies_from_the_right(node: Any) -> bool:
-    """Whether it computes x W and not x Wᵀ, as PyTorch does, for its second input W (in, out)."""
-    return node.op_type == "MatMul" or (
-        node.op_type == "Gemm" and not any(each.name == "transB" and each.i for each in node.attribute)
-    )
+def _takes_bias(layer: nn.Module, own: list[Tensor]) -> bool:
+    return isinstance(layer, nn.Linear) and layer.bias is None and len(own) == 1 and own[0].numel() == len(layer.weight)
+
+
+def _layer(kind: str, a: dict[str, Any], own: list[Tensor], path: Path) -> nn.Module:
+    if kind in PLAIN:
+        return PLAIN[kind](a)
+    if kind == "Gemm" and a.get("alpha", 1) == a.get("beta", 1) == 1 and not a.get("transA"):
+        return _linear(own[0] if a.get("transB") else own[0].mT, own[1:])
+    if kind == "MatMul" and len(own) == 1 and own[0].dim() == 2:
+        return _linear(own[0].mT, [])
+    pooling = kind in ("MaxPool", "AveragePool") and len(a["kernel_shape"]) == 2 and not a.get("ceil_mode")
+    if pooling or (kind == "Conv" and own[0].dim() == 4):
+        pads = list(a.get("pads", (0, 0, 0, 0)))
+        if a.get("auto_pad", b"NOTSET") != b"NOTSET" or pads[:2] != pads[2:]:
+            raise ReconError(f"{path} pads images unevenly: {PASS}")
+        stride, padding = tuple(a.get("strides", (1, 1))), tuple(pads[:2])
+        if kind == "MaxPool":
+            return nn.MaxPool2d(tuple(a["kernel_shape"]), stride, padding)
+        if pooling:
+            whole = bool(a.get("count_include_pad", 0))
+            return nn.AvgPool2d(tuple(a["kernel_shape"]), stride, padding, count_include_pad=whole)
+        (rows, columns, *size), groups = own[0].shape, a.get("group", 1)
+        how = (tuple(size), stride, padding, tuple(a.get("dilations", (1, 1))), groups)
+        return _filled(nn.utils.skip_init(nn.Conv2d, columns * groups, rows, *how, bias=len(own) > 1), own)
+    if kind == "BatchNormalization" and len(own) == 4:
+        norm = _AnyNorm(len(own[0]), eps=a.get("epsilon", 1e-5))
+        names = ("weight", "bias", "running_mean", "running_var")
+        norm.load_state_dict(dict(zip(names, own, strict=True)), strict=False)
+        return norm
+    raise ReconError(f"{path} has an operation that is not read here ({kind}): {PASS}")
+
+
+def _linear(weight: Tensor, bias: list[Tensor]) -> nn.Module:
+    layer = nn.utils.skip_init(nn.Linear, weight.shape[1], weight.shape[0], bias=bool(bias))
+    return _filled(layer, [weight, *bias])
+
+
+def _filled(layer: nn.Module, own: list[Tensor]) -> nn.Module:
+    for parameter, value in zip(layer.parameters(), own, strict=True):
+        parameter.data.copy_(value.view_as(parameter))
+    return layer
+
+
+class _AnyNorm(nn.BatchNorm1d):
+    """Batch norm of vectors (n, C) and of images (n, C, H, W): PyTorch's own asks which."""
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Any."""

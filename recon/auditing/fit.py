@@ -9,11 +9,12 @@ label as another output.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import binom
 from torch import Tensor, nn
@@ -21,8 +22,7 @@ from torch import Tensor, nn
 from recon.attacks.multipliers import confidence
 from recon.auditing.anatomy import Anatomy, logits_of, loss_of
 from recon.auditing.images import Images
-from recon.auditing.transforms import Transform, mean_image
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 
 CHANCE = 0.01  # a share of right answers with a larger p is one that chance explains
 MOST_READ = 2000  # of a large set: a share of right answers is known well enough from so many
@@ -31,14 +31,78 @@ RELABELLED, GAIN = 0.5, 0.3  # what another order of the labels must reach, and 
 MUCH, LITTLE = 0.25, 0.01  # a share of a loss, and a loss below which it says nothing of the activations
 GAP = 0.1  # of the smallest margin over the mean one: what training saw had the largest on 39 of 40 networks tried
 BRIGHT = 16  # floats beyond it are hardly normalised: they may have to be divided, and the report says so
-MNIST = ((0.1307,), (0.3081,))
-CIFAR10 = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
-IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-REASONS = (
-    "the labels are numbered otherwise than the outputs",
-    "the pixels have another scale",
-    "training subtracted or divided by something else",
-)
+#: colours -> mean and deviation in use
+KNOWN: dict[int, dict[str, tuple[tuple[float, ...], ...]]] = {
+    1: {"MNIST": ((0.1307,), (0.3081,))},
+    3: {
+        "ImageNet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+        "CIFAR-10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    },
+}
+MEANS = {
+    "image": "the mean of the training images",
+    "channel": "the mean colour of the training images",
+    "none": "nothing",
+}
+
+
+@dataclass(frozen=True)
+class Transform:
+    """What training did to pixels: (x − mean) / std, or `function`.  mean, std: (C, H, W) or what broadcasts to it ·
+    words: for the report."""
+
+    words: str
+    mean: Tensor
+    std: Tensor
+    function: Callable[[Tensor], Tensor] | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Inputs of the network (n, C, H, W) for pixels (n, C, H, W)."""
+        if self.function is None:
+            return (x - self.mean) / self.std
+        with one_reason(f"the transform fails on images of shape {tuple(x.shape)}"):
+            found = self.function(x.clone())
+        if not isinstance(found, Tensor) or found.shape != x.shape or not torch.isfinite(found).all():
+            raise ReconError("the transform must return finite images of the shape that it is given")
+        return found.float()
+
+    def back(self, x: Tensor) -> Tensor:
+        """Pixels of inputs; of a `function`, whose inverse nobody knows, the inputs themselves."""
+        return x if self.function is not None else x * self.std + self.mean
+
+
+def transform_of(given: Any, train: Images) -> Transform:
+    """given: None for inputs as they are (bytes over 255) · "image", "channel", "none": training subtracted its mean
+    image, its mean colour, or nothing · a pair (mean, std) · a function of (n, C, H, W)."""
+    zero, one = torch.zeros(train.shape), torch.ones(1)
+    if given is None:
+        return Transform("nothing", zero, one)
+    if isinstance(given, str):
+        if given not in MEANS:
+            raise ReconError(f"unknown mean '{given}': choose one of {', '.join(MEANS)}")
+        return Transform(MEANS[given], mean_image(train, given), one)
+    if isinstance(given, tuple | list) and len(given) == 2:
+        with one_reason(f"transform must be a pair (mean, std) for images of shape {train.shape}"):
+            mean, std = (torch.as_tensor(each, dtype=torch.float32) for each in given)
+            mean, std = (each.view(-1, 1, 1) if each.dim() < 2 else each for each in (mean, std))
+            mean, std = mean.expand(train.shape), std.expand(train.shape)
+        if not (torch.isfinite(mean).all() and torch.isfinite(std).all() and (std > 0).all()):
+            raise ReconError("transform must be a finite mean and a positive std")
+        return Transform("mean and standard deviation as given", mean, std)
+    if callable(given):
+        return Transform("a function as given", zero, one, given)
+    raise ReconError(f"transform must be one of {', '.join(MEANS)}, a pair (mean, std) or a function, not {given!r}")
+
+
+def mean_image(train: Images, kind: str) -> Tensor:
+    """What training subtracted from every image, (C, H, W): a kind of `MEANS`."""
+    mean = train.scaled.mean(0)
+    if kind == "none":
+        return torch.zeros_like(mean)
+    return mean if kind == "image" else mean.flatten(1).mean(1)[:, None, None].expand_as(mean)
+
+
+# ----------------------------------------------------------------------------------------------------------- fit
 
 
 @dataclass(frozen=True)
@@ -67,57 +131,52 @@ class Fit:
     sharper: str = ""
 
     @property
-    def accuracy(self) -> float:
-        """Share of the training images that are answered as their labels say."""
-        return self.right / self.n
-
-    @property
-    def by_chance(self) -> bool:
-        """Whether as many right answers come by always naming the most frequent label."""
-        return self.right < self.n and bool(binom.sf(self.right - 1, self.n, self.chance) > CHANCE)
-
-    @property
     def why_not(self) -> str | None:
         """Why the audit cannot speak of membership; None where the network fits what is read."""
-        if not self.by_chance and not self.better:
+        by_chance = self.right < self.n and binom.sf(self.right - 1, self.n, self.chance) > CHANCE
+        if not by_chance and not self.better:
             return None
-        said = (
-            f"the network answers {self.right} of {self.n} training images as their labels say (loss {self.loss:.2g})"
-        )
-        if self.by_chance:
+        right = f"{self.right} of {self.n} training images"
+        said = f"the network answers {right} as their labels say (loss {self.loss:.2g})"
+        if by_chance:
             said += f", no more than chance explains ({self.chance:.0%} have the most frequent label)"
         if self.better:
             return said + "".join(f", and {each.right} {each.words}" for each in self.better[:2])
-        return f"{said}: {REASONS[0]}, {REASONS[1]}, or {REASONS[2]}"
+        return (
+            f"{said}: the labels are numbered otherwise than the outputs, the pixels have another scale, or training "
+            "subtracted or divided by something else"
+        )
 
 
 def fit_of(
     module: nn.Module, seen: Anatomy, train: Images, transform: Transform, y: Tensor, assumed: bool = False
 ) -> Fit:
     """y: classes (n,) of the training images, in 0 … K − 1 · assumed: whether the activations are, see `Subject`."""
-    rows = _some(len(train))
-    y = y[rows]
-    logits = logits_of(module, seen, transform(train.take(rows).scaled))
-    own = _read("", logits, y)
-    found = [_read(words, at, y) for words, at in _otherwise(module, seen, train, logits, transform.words)]
-    better = [each for each in found if each.right > own.right + _error(own.right, len(y))]
-    if assumed:
-        better += _activated(module, seen, transform(train.take(rows).scaled), y, own, loss_of(logits, y).item())
+    part, y = _some(train, y)
+    n = len(y)
+    logits = logits_of(module, seen, transform(part))
+    own, loss = _read("", logits, y), loss_of(logits, y).item()
+    enough = own.right + _error(own.right, n)
+    ways = [way for way in _ways(train) if way.words not in transform.words]
+    found = [_read(words, at, y) for words, at in _otherwise(module, seen, part, ways, logits)]
+    better = [each for each in found if each.right > enough]
+    for kind in (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU) if assumed else ():
+        at = logits_of(_with(kind, module), seen, transform(part))
+        read = _read(f"with {kind.__name__} in the place of ReLU", at, y)
+        # as many with a fraction of the loss: training ends where its own activation makes the loss small
+        smaller = loss > LITTLE and loss_of(at, y).item() < MUCH * loss and read.right >= own.right
+        better += [read] if smaller or read.right > enough else []
     better += _relabelled(logits, y, own.right)
     better.sort(key=lambda each: -each.right)
-    share = torch.bincount(y).max().item() / len(y)
-    return Fit(len(y), own.right, loss_of(logits, y).item(), share, tuple(better), _sharper(own, found, len(y)))
-
-
-def _sharper(own: Reading, found: list[Reading], n: int) -> str:
     best = min((each for each in found if each.right == n), key=lambda each: each.sharpness, default=own)
-    if own.right < n or best.sharpness > own.sharpness - GAP:
-        return ""
-    return (
+    sharper = (
         f"all {n} training images are answered as their labels say, but their margins are more alike {best.words} "
         f"(the smallest over the mean: {-best.sharpness:.2f}, and {-own.sharpness:.2f} as read): training may have "
         "done that to them"
     )
+    as_sharp = own.right < n or best.sharpness > own.sharpness - GAP
+    share = torch.bincount(y).max().item() / n
+    return Fit(n, own.right, loss, share, tuple(better), "" if as_sharp else sharper)
 
 
 def inferred_transform(module: nn.Module, seen: Anatomy, train: Images, y: Tensor | None) -> Transform:
@@ -126,17 +185,15 @@ def inferred_transform(module: nn.Module, seen: Anatomy, train: Images, y: Tenso
 
     Without labels nothing is subtracted, and `words` says that this was assumed.
     """
-    ways = list(_transforms(train))
+    ways = _ways(train)
     if y is None:
-        return _named(ways[0], "nothing (assumed: without labels it cannot be inferred; say it with --mean)")
+        said = "nothing (assumed: without labels it cannot be inferred; say it with --mean)"
+        return replace(ways[0], words=said)
     read = []
-    rows = _some(len(train))
-    scaled, y = train.take(rows).scaled, y[rows]
+    part, y = _some(train, y)
     for way in ways:
-        try:
-            read.append((_read(way.words, logits_of(module, seen, way(scaled)), y), way))
-        except ReconError:  # answers that are not finite
-            continue
+        with suppress(ReconError):  # answers that are not finite
+            read.append((_read(way.words, logits_of(module, seen, way(part)), y), way))
     if not read:
         return ways[0]
     most = max(each.right for each, _ in read)
@@ -147,83 +204,61 @@ def inferred_transform(module: nn.Module, seen: Anatomy, train: Images, y: Tenso
     told += "" if best is plain else f", and {plain.right} of plain pixels"
     top = train.scaled.max().item()
     told += f"; the pixels go up to {top:.0f} and were read so" if top > BRIGHT else ""
-    return _named(way, f"{way.words} ({told})")
+    return replace(way, words=f"{way.words} ({told})")
 
 
-def _some(n: int) -> list[int]:
-    """Rows of at most `MOST_READ` images, spread over all of them."""
-    return list(range(0, n, -(-n // MOST_READ)))
+def _some(train: Images, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Pixels and classes of at most `MOST_READ` images, spread over all of them."""
+    rows = list(range(0, len(train), -(-len(train) // MOST_READ)))
+    return train.take(rows).scaled, y[rows]
 
 
-def _named(way: Transform, words: str) -> Transform:
-    return Transform(words, way.mean, way.std, way.function)
-
-
-def _transforms(train: Images) -> Iterator[Transform]:
+def _ways(train: Images) -> list[Transform]:
     """Ways in use, plain pixels first."""
-    shape, one = train.shape, torch.ones(1)
-    yield Transform("nothing", torch.zeros(shape), one)
-    yield Transform("the mean of the training images", mean_image(train, "image").view(shape), one)
-    if shape[0] > 1:
-        yield Transform("the mean colour of the training images", mean_image(train, "channel").view(shape), one)
-    yield Transform("0.5, over 0.5", torch.full(shape, 0.5), torch.full((1,), 0.5))
-    known = {"ImageNet": IMAGENET, "CIFAR-10": CIFAR10} if shape[0] == 3 else {"MNIST": MNIST} if shape[0] == 1 else {}
-    for name, pair in known.items():
-        mean, std = (torch.tensor(each).view(-1, 1, 1).expand(shape) for each in pair)
-        yield Transform(f"{name}'s mean, over its deviation", mean, std)
-    spread = train.scaled.std((0, 2, 3)).clamp_min(1e-6).view(-1, 1, 1).expand(shape)
-    colour = mean_image(train, "channel").view(shape)
-    yield Transform("the mean colour of the training images, over its deviation", colour, spread)
+    x, shape, one = train.scaled, train.shape, torch.ones(1)
+    mean, colour = mean_image(train, "image"), mean_image(train, "channel")
+    ways = [("nothing", torch.zeros(shape), one), (MEANS["image"], mean, one)]
+    ways += [(MEANS["channel"], colour, one)] if shape[0] > 1 else []
+    ways.append(("0.5, over 0.5", torch.full(shape, 0.5), torch.full((1,), 0.5)))
+    for name, pair in KNOWN.get(shape[0], {}).items():
+        usual, deviation = (torch.tensor(each).view(-1, 1, 1).expand(shape) for each in pair)
+        ways.append((f"{name}'s mean, over its deviation", usual, deviation))
+    spread = x.std((0, 2, 3)).clamp_min(1e-6).view(-1, 1, 1).expand(shape)
+    ways.append((f"{MEANS['channel']}, over its deviation", colour, spread))
     if shape[:2] == (1, 1):  # rows of numbers, each in a unit of its own
-        own = train.scaled.std(0)
-        mean, std = mean_image(train, "image").view(shape), torch.where(own > 1e-6, own, 1.0)
-        yield Transform("the mean of each number, over its deviation", mean, std)
-    low, high = train.scaled.min().item(), train.scaled.max().item()
+        own = x.std(0)
+        ways.append(("the mean of each number, over its deviation", mean, torch.where(own > 1e-6, own, 1.0)))
+    low, high = x.min().item(), x.max().item()
     if low < 0 or high > BRIGHT:
-        yield Transform("their smallest number, over their range", torch.full(shape, low), torch.tensor([high - low]))
+        ways.append(("their smallest number, over their range", torch.full(shape, low), torch.tensor([high - low])))
+    return [Transform(*way) for way in ways]
 
 
 def _otherwise(
-    module: nn.Module, seen: Anatomy, train: Images, logits: Tensor, words: str
+    module: nn.Module, seen: Anatomy, x: Tensor, ways: list[Transform], logits: Tensor
 ) -> Iterator[tuple[str, Tensor]]:
-    """Other readings of the pixels, and labels shifted by one, in words, with the logits."""
-    scaled = train.take(_some(len(train))).scaled
-    tried = [
-        (f"with the pixels minus {way.words}", way(scaled)) for way in _transforms(train) if way.words not in words
-    ]
-    tried += [("with the pixels times 255", scaled * 255), ("with the pixels over 255", scaled / 255)]
-    if train.shape[0] == 3:
-        tried.append(("with red and blue exchanged", scaled.flip(1)))
-    if 1 < train.shape[1] == train.shape[2]:
-        tried.append(("with rows and columns exchanged", scaled.mT))
-    if scaled.min() >= 0 and scaled.max() <= 1:
-        tried.append(("with dark and bright exchanged", 1 - scaled))
-    for said, x in tried:
-        try:
-            yield said, logits_of(module, seen, x)
-        except ReconError:
-            continue
+    """Other readings of the pixels x (n, C, H, W), and labels shifted by one, in words, with the logits."""
+    tried = [(f"with the pixels minus {way.words}", way(x)) for way in ways]
+    tried += [("with the pixels times 255", x * 255), ("with the pixels over 255", x / 255)]
+    tried += [("with red and blue exchanged", x.flip(1))] if x.shape[1] == 3 else []
+    tried += [("with rows and columns exchanged", x.mT)] if 1 < x.shape[2] == x.shape[3] else []
+    tried += [("with dark and bright exchanged", 1 - x)] if x.min() >= 0 and x.max() <= 1 else []
+    for said, pixels in tried:
+        with suppress(ReconError):  # answers that are not finite
+            yield said, logits_of(module, seen, pixels)
     if logits.shape[1] > 2:
         yield "with the labels one higher", logits.roll(-1, 1)
         yield "with the labels one lower", logits.roll(1, 1)
 
 
-def _activated(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, own: Reading, loss: float) -> list[Reading]:
-    """Other activations by which the network answers more images as their labels say, or as many with a fraction
-    (`MUCH`) of the loss: training ends where its own activation makes the loss small."""
-    found = []
-    for kind in (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU):
-        other = copy.deepcopy(module)
-        for part in list(other.modules()):
-            for name, child in list(part.named_children()):
-                if isinstance(child, nn.ReLU):
-                    setattr(part, name, kind())
-        logits = logits_of(other, seen, x)
-        read = _read(f"with {kind.__name__} in the place of ReLU", logits, y)
-        smaller = loss > LITTLE and loss_of(logits, y).item() < MUCH * loss and read.right >= own.right
-        if smaller or read.right > own.right + _error(own.right, len(y)):
-            found.append(read)
-    return found
+def _with(kind: type[nn.Module], module: nn.Module) -> nn.Module:
+    """A copy with another activation in the place of ReLU."""
+    other = copy.deepcopy(module)
+    for part in list(other.modules()):
+        for name, child in list(part.named_children()):
+            if isinstance(child, nn.ReLU):
+                setattr(part, name, kind())
+    return other
 
 
 def _relabelled(logits: Tensor, y: Tensor, right: int) -> list[Reading]:
@@ -252,11 +287,7 @@ def _read(words: str, logits: Tensor, y: Tensor) -> Reading:
         return Reading(words, right, -(margins.min() / margins.mean().clamp_min(1e-12)).item())
     scale = logits.std().clamp_min(1e-12)
     at = 3 * (logits if logits.shape[1] == 1 else logits - logits.mean(1, keepdim=True)) / scale
-    if logits.shape[1] == 1:
-        sharpness = F.binary_cross_entropy_with_logits(at[:, 0], y.to(at)).item()
-    else:
-        sharpness = F.cross_entropy(at, y).item()
-    return Reading(words, right, sharpness)
+    return Reading(words, right, loss_of(at, y).item())
 
 
 def _error(right: int, n: int) -> float:

@@ -1,8 +1,11 @@
-"""A set of images as an audit holds it, and how arrays of any layout become one."""
+"""A set of images and their labels as an audit holds them, and how arrays of any layout become one."""
 
 from __future__ import annotations
 
+import csv
 import math
+import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 from recon.images.pool import shape_of
 
 SIDE = 8  # of the smallest image that is given as a row
@@ -43,11 +46,6 @@ class Images:
         tensor = torch.from_numpy(self.pixels)
         return tensor.float() / 255 if tensor.dtype == torch.uint8 else tensor.float()
 
-    @property
-    def flat(self) -> Tensor:
-        """(n, d) float32, in C H W order."""
-        return self.scaled.flatten(1)
-
     def take(self, rows: list[int]) -> Images:
         """Some of them."""
         labels = None if self.labels is None else [self.labels[row] for row in rows]
@@ -59,14 +57,9 @@ class Images:
         if pixels.dtype != np.uint8:
             low, high = min(0.0, float(self.pixels.min())), max(1.0, float(self.pixels.max()))
             pixels = np.round((pixels - low) / (high - low) * 255).astype(np.uint8)
-        return shown(pixels)
-
-
-def shown(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, 1 or 3) of (C, H, W) uint8: of bands that are no colours their mean, which is grey."""
-    if len(pixels) not in (1, 3):
-        pixels = pixels.mean(0, keepdims=True).round().astype(np.uint8)
-    return pixels.transpose(1, 2, 0)
+        if len(pixels) not in (1, 3):  # bands that are no colours: their mean, which is grey
+            pixels = pixels.mean(0, keepdims=True).round().astype(np.uint8)
+        return pixels.transpose(1, 2, 0)
 
 
 @dataclass(frozen=True)
@@ -84,16 +77,21 @@ class Expected:
         return self.channels if self.channels in (1, 3) else own
 
 
+def as_array(given: Any) -> np.ndarray:
+    """Of an array, or a tensor wherever it lies and of whatever type."""
+    if isinstance(given, Tensor):
+        given = given.detach().cpu()
+        given = given.float() if given.dtype == torch.bfloat16 else given
+    return np.asarray(given)
+
+
 def from_array(array: Any, part: str, expected: Expected, name: str | None = None) -> Images:
     """Of an array or tensor; channels last are put first.  Floats stay as they are, also where they are normalised.
 
     Rows of numbers are images where pixels that would be neighbours are alike (`_shape_of_rows`); else they stay rows,
     (n, 1, 1, d), in their own units.
     """
-    array = array.detach().cpu() if isinstance(array, Tensor) else array
-    if isinstance(array, Tensor):
-        array = array.float().numpy() if array.dtype == torch.bfloat16 else array.numpy()
-    array = np.asarray(array)
+    array = as_array(array)
     said = f"{name}: {part}" if name else f"the {part} images"
     if array.dtype.kind not in "biuf" or array.ndim not in (2, 3, 4) or 0 in array.shape:
         raise ReconError(f"{said} must be uint8 or float of shape (N, H, W, C), not {array.dtype} {array.shape}")
@@ -173,3 +171,111 @@ def printable(path: Path | str) -> str:
     text = str(path.name if isinstance(path, Path) else path)
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+# --------------------------------------------------------------------------------------------------------------- labels
+
+
+def labels_in(given: Any) -> list[str]:
+    """(n,), (n, 1) or one-hot (n, K) numbers, or n names, as texts; ReconError for anything else.
+
+    >>> labels_in([[0, 1], [1, 0]]), labels_in([[3], [4]]), labels_in(["cat", "dog"]), labels_in([1.0, 2.0])
+    (['1', '0'], ['3', '4'], ['cat', 'dog'], ['1', '2'])
+    """
+    with one_reason("labels must be a class for each image"):
+        array = as_array(given)
+    if array.dtype == object and array.ndim == 1 and all(isinstance(each, str | int) for each in array):
+        array = array.astype(str)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    numbers = array.ndim == 2 and array.dtype.kind in "biuf"
+    if numbers and (np.sort(array, 1)[:, :-1] == 0).all() and (array.max(1) == 1).all():
+        array = array.argmax(1)
+    if array.ndim != 1 or array.dtype.kind not in "biufUST":
+        wanted = "a class for each image, as numbers, names or one-hot rows"
+        raise ReconError(f"labels must be {wanted}, not {array.dtype} {array.shape}")
+    if array.dtype.kind == "f" and not (array == np.round(array)).all():
+        raise ReconError(f"labels like {array[array != np.round(array)][0]:.4g} are no classes: an audit needs classes")
+    return [_text(label) for label in array.tolist()]
+
+
+def _text(label: Any) -> str:
+    """As a table would have it: of 3.0 "3", of bytes their letters."""
+    text = label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
+    return re.sub(r"(?<=[0-9])\.0+$", "", text.strip())
+
+
+def classes_of(train: Images, held_out: Images, given: Any, outputs: int) -> tuple[Tensor, Tensor, str] | None:
+    """Classes (n,) in 0 … K − 1 of both sets and where they are from, in words; None where nobody knows them.
+
+    given: a pair of label sequences, the path of a CSV file with lines `name,label`, "predicted" (None is returned), or
+    None for those that came with the images, as far as they fit.  Labels that are numbers below K count as they are;
+    others are numbered in their order, of numbers or of text.  ReconError for labels that do not fit.
+    """
+    classes = max(outputs, 2)
+    if isinstance(given, str) and given == "predicted":
+        return None
+    if isinstance(given, str | Path):
+        table = _table(Path(given))
+        parts = [_looked_up(part, table, given) for part in (train, held_out)]
+        origin = f"labels of {printable(Path(given))}"
+    elif given is not None:
+        parts = [labels_in(part) for part in given]
+        origin = "labels as given"
+    elif train.labels is not None and held_out.labels is not None:
+        parts, origin = [train.labels, held_out.labels], "labels that came with the images"
+    else:
+        return None
+    if [len(part) for part in parts] != [len(train), len(held_out)]:
+        counts = " and ".join(str(len(part)) for part in parts)
+        raise ReconError(f"there are {len(train)} and {len(held_out)} images, and {counts} labels")
+    parts = [[_text(label) for label in part] for part in parts]
+    found = set(parts[0]) | set(parts[1])
+    decimal = all(re.fullmatch(r"[-+]?[0-9]{1,9}", name) for name in found)
+    names = sorted(found, key=int) if decimal else sorted(found)  # 10 comes after 9, and not after 1
+    if decimal and int(names[0]) >= 0 and int(names[-1]) < classes:
+        number = {name: int(name) for name in names}
+    elif len(names) <= classes:
+        number = {name: row for row, name in enumerate(names)}
+        origin += f", numbered in their order ({names[0]} is output 0, {names[-1]} is output {len(names) - 1})"
+    elif given is None and not decimal:  # subfolders may be anything
+        return None
+    else:
+        held = f"{len(names)} labels ({', '.join(names[:4])}, …)"
+        raise ReconError(f"the images have {held}, and the network {classes} classes")
+    y, y_held_out = (torch.tensor([number[label] for label in part]) for part in parts)
+    return y, y_held_out, origin
+
+
+def _table(path: Path) -> dict[str, str]:
+    """Name -> label, as spreadsheets write them: UTF-8 or UTF-16, perhaps with a mark of byte order, fields divided by
+    comma, semicolon or tab."""
+    if not path.is_file():  # a pipe would be waited for without end
+        raise ReconError(f"the labels {path} cannot be read: there is no such file")
+    with one_reason(f"the labels {path} cannot be read"):
+        data = path.read_bytes()
+        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        lines = csv.reader(text.splitlines(), delimiter=max(",;\t", key=text.count))
+        # a column of row numbers may stand before them
+        rows = [row[-2:] for row in lines if any(map(str.strip, row))]
+    if not rows or any(len(row) != 2 for row in rows):
+        raise ReconError(f"the labels {path} must be lines of two fields, the name of an image and its label")
+    return {name.strip().replace("\\", "/").removeprefix("./"): label.strip() for name, label in rows}
+
+
+def _looked_up(images: Images, table: dict[str, str], path: Any) -> list[str]:
+    """By the whole name, or by its last part, with or without suffix, where it is told apart by that."""
+    ways = [[way(name) for name in images.names] for way in (str, lambda name: name.rpartition("/")[2], _stem)]
+    counts = [Counter(way) for way in ways[1:]]
+    found = []
+    for name, last, stem in zip(*ways, strict=True):
+        known = [name, *(each for each, count in zip((last, stem), counts, strict=True) if count[each] == 1)]
+        label = next((table[each] for each in known if each in table), None)
+        if label is None:
+            raise ReconError(f"the labels {path} have no line for {name}")
+        found.append(label)
+    return found
+
+
+def _stem(name: str) -> str:
+    return name.rpartition("/")[2].rpartition(".")[0]

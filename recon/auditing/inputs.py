@@ -1,9 +1,11 @@
-"""Images that an audit compares with, from wherever their owner keeps them."""
+"""Images that an audit compares with, from wherever their owner keeps them: memory, folders, files of NumPy."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +16,15 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from recon.auditing.images import Expected, Images, from_array
-from recon.auditing.labels import labels_in
-from recon.auditing.stored import from_files, from_folder, from_npz, part_of
-from recon.errors import ReconError
+from recon.auditing.images import Expected, Images, from_array, labels_in, printable
+from recon.errors import ReconError, one_reason
 
 TWICE = 16  # items that are read twice: a flip leaves an image as it was in half of the cases
 MIN_IMAGES = 6  # with 5 of each even a perfect attack has p = 9/252 in `recon.auditing.scoring.score`
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
+DEEP = ("I", "F")  # Pillow's modes of more than 8 bits a channel
+PARTS = {"train": ("train",), "held_out": ("held", "test", "val")}
+WITHOUT = "without images that the network never saw, likeness by chance cannot be told from leakage"
 
 
 def load_images(train: Any, held_out: Any = None, expected: Expected | None = None) -> tuple[Images, Images]:
@@ -32,46 +36,39 @@ def load_images(train: Any, held_out: Any = None, expected: Expected | None = No
     one .npz with both arrays.  ReconError for whatever is missing, unreadable, of another size, too few, or in both.
     """
     expected = expected or Expected()
-    if held_out is None:
-        if not isinstance(train, str | Path):
-            raise ReconError(
-                "there are no held-out images: without images that the network never saw, likeness by chance cannot be "
-                "told from leakage"
-            )
-        if not Path(train).exists():
-            raise ReconError(f"there is no data at {train}")
-        parts = [part_of(Path(train), part, expected) for part in ("train", "held_out")]
-    else:
-        parts = [images_of(train, "train", expected), images_of(held_out, "held_out", expected)]
-    return checked(*parts)
+    if held_out is not None:
+        return checked(images_of(train, "train", expected), images_of(held_out, "held_out", expected))
+    if not isinstance(train, str | Path):
+        raise ReconError(f"there are no held-out images: {WITHOUT}")
+    return checked(*(_part_of(_there(Path(train)), part, expected) for part in PARTS))
+
+
+def _there(path: Path) -> Path:
+    if not path.exists():
+        raise ReconError(f"there is no data at {path}")
+    return path
 
 
 def checked(train: Images, held_out: Images) -> tuple[Images, Images]:
     """Both, of one shape and type, enough of them, and none in both."""
-    if train.shape != held_out.shape and sorted((train.shape[:2], held_out.shape[:2]))[0] == (1, 1):
-        rows = math.prod(train.shape), math.prod(held_out.shape)  # of one that seems to be images, and one of rows
-        if rows[0] == rows[1]:
-            held_out = replace(held_out, pixels=held_out.pixels.reshape(-1, *train.shape))
+    rows = (1, 1) in (train.shape[:2], held_out.shape[:2])  # one seems to be images, and the other is rows
+    if rows and math.prod(train.shape) == math.prod(held_out.shape):
+        held_out = replace(held_out, pixels=held_out.pixels.reshape(-1, *train.shape))
     if train.shape != held_out.shape:
-        shapes = " and ".join(str(p.shape) for p in (train, held_out))
+        shapes = f"{train.shape} and {held_out.shape}"
         raise ReconError(f"training and held-out images differ in shape (C, H, W): {shapes}")
     if train.pixels.dtype != held_out.pixels.dtype:
         train, held_out = (replace(part, pixels=part.scaled.numpy()) for part in (train, held_out))
     for name, part in (("training", train), ("held-out", held_out)):
         if len(part) < MIN_IMAGES:
             said = f" ({part.note})" if part.note else ""
-            raise ReconError(
-                f"there are only {len(part)} {name} images, and with fewer than {MIN_IMAGES} nothing is "
-                f"significant{said}"
-            )
+            few = f"with fewer than {MIN_IMAGES} nothing is significant{said}"
+            raise ReconError(f"there are only {len(part)} {name} images, and {few}")
     known = {_digest(image): name for image, name in zip(train.pixels, train.names, strict=True)}
     both = [row for row, image in enumerate(held_out.pixels) if _digest(image) in known]
     if len(held_out) - len(both) < MIN_IMAGES:
-        first = both[0]
-        raise ReconError(
-            f"{held_out.names[first]} is the training image {known[_digest(held_out.pixels[first])]}: held-out images "
-            "must be ones that the network never saw"
-        )
+        twin = f"{held_out.names[both[0]]} is the training image {known[_digest(held_out.pixels[both[0]])]}"
+        raise ReconError(f"{twin}: held-out images must be ones that the network never saw")
     if both:
         said = f"{len(both)} held-out images are training images (the first: {held_out.names[both[0]]}) and left out"
         left = held_out.take([row for row in range(len(held_out)) if row not in set(both)])
@@ -83,42 +80,31 @@ def _digest(image: np.ndarray) -> bytes:
     return hashlib.blake2b(image.tobytes(), digest_size=16).digest()
 
 
+# ----------------------------------------------------------------------------------------------------- in memory
+
+
 def images_of(source: Any, part: str, expected: Expected) -> Images:
     """One set of images from whatever holds them; see `load_images`."""
     if isinstance(source, Images):
         return source
     if isinstance(source, str | Path):
-        path = Path(source)
-        if not path.exists():
-            raise ReconError(f"there is no data at {path}")
-        return from_folder(path, expected) if path.is_dir() else from_npz(path, part, None, expected)
+        path = _there(Path(source))
+        return from_folder(path, expected) if path.is_dir() else from_npz(path, part, False, expected)
     if isinstance(source, tuple | list) and len(source) == 2 and not isinstance(source[1], str | Path):
         labels = labels_in(source[1])
         found = images_of(source[0], part, expected)
         if len(labels) != len(found):
             raise ReconError(f"there are {len(found)} {part} images and {len(labels)} labels")
         return replace(found, labels=labels)
-    if isinstance(source, list) and source and _is_nested(source):
-        source = np.asarray(source)
     if isinstance(source, Tensor | np.ndarray):
         return from_array(source, part, expected)
     if hasattr(source, "to_numpy"):  # a table of pandas
         return images_of(source.to_numpy(), part, expected)
     if hasattr(source, "batch_sampler") and hasattr(source, "dataset"):
         source = _loaded_from(source, part)
-    if isinstance(source, tuple | list) and source and all(isinstance(each, str | Path) for each in source):
-        return from_files([Path(each) for each in source], expected)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
         return _from_dataset(source, part, expected)
     raise ReconError(f"the {part} images must be a tensor, an array, a data set or a path, not {type(source).__name__}")
-
-
-def _is_nested(source: list[Any]) -> bool:
-    """Whether lists of lists of numbers are images, and not pairs of an image and a label."""
-    try:
-        return np.asarray(source[:2]).dtype.kind in "biuf" and isinstance(source[0], list)
-    except (TypeError, ValueError):
-        return False
 
 
 def _loaded_from(loader: Any, part: str) -> Any:
@@ -127,36 +113,32 @@ def _loaded_from(loader: Any, part: str) -> Any:
     source, sampler = loader.dataset, loader.sampler
     if not hasattr(source, "__len__"):
         raise ReconError(f"the {part} images come as a stream: pass them as a data set with a length, or as arrays")
-    if isinstance(sampler, torch.utils.data.SequentialSampler):
-        return source
-    rows = sorted(int(row) for row in sampler) if sampler is not None else list(range(len(source)))
+    everything = list(range(len(source)))
+    rows = everything if sampler is None else sorted(int(row) for row in sampler)
     if len(set(rows)) < len(rows):
         raise ReconError(f"the sampler of the {part} images draws some more than once: pass the data set itself")
-    return source if rows == list(range(len(source))) else torch.utils.data.Subset(source, rows)
+    return source if rows == everything else torch.utils.data.Subset(source, rows)
 
 
 def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Images:
     """Items are images, images with a label, or rows with an image and perhaps a label by name."""
-    try:
+    with one_reason(f"the {part} data set cannot be read"):
         items = [_pair(source[row]) for row in range(len(source))]
         again = [_pair(source[row]) for row in range(min(len(source), TWICE))]
-    except ReconError:
-        raise
-    except Exception as error:  # whatever a stranger's data set says
-        raise ReconError(f"the {part} data set cannot be read: {' '.join(str(error).split())[:150]}") from error
     if not items:
         raise ReconError(f"there are no {part} images in the data set")
-    labelled = len(items[0]) > 1
     pixels = [_pixels_of(item[0]) for item in items]
     if not all(np.array_equal(a, _pixels_of(b[0])) for a, b in zip(pixels, again, strict=False)):
-        raise ReconError(
-            f"the {part} data set gives another image each time that it is read: turn its augmentation off, "
-            "so that an image is an image"
-        )
+        another = f"the {part} data set gives another image each time that it is read"
+        raise ReconError(f"{another}: turn its augmentation off, so that an image is an image")
     if len({(each.shape, each.dtype) for each in pixels}) > 1:
         raise ReconError(f"the {part} images of the data set differ in shape or type")
     found = from_array(np.stack(pixels), part, expected)
-    return replace(found, labels=labels_in([_plain(item[1]) for item in items])) if labelled else found
+    if len(items[0]) == 1:
+        return found
+    labels = [item[1] for item in items]
+    plain = [each.tolist() if isinstance(each, Tensor | np.ndarray | np.generic) else each for each in labels]
+    return replace(found, labels=labels_in(plain))
 
 
 def _pair(item: Any) -> tuple[Any, ...]:
@@ -175,11 +157,133 @@ def _pixels_of(image: Any) -> np.ndarray:
     if isinstance(image, Image.Image):
         image = image.convert("RGB") if image.mode in ("P", "PA", "RGBA", "CMYK", "YCbCr", "HSV", "LAB") else image
         image = image.convert("L") if image.mode in ("1", "LA") else image
-    return np.asarray(
-        image.detach().cpu().float() if isinstance(image, Tensor) and image.is_floating_point() else image
-    )
+    if isinstance(image, Tensor) and image.is_floating_point():
+        image = image.detach().cpu().float()
+    return np.asarray(image)
 
 
-def _plain(label: Any) -> Any:
-    """A label as Python has it: of tensors their numbers."""
-    return label.tolist() if isinstance(label, Tensor | np.ndarray | np.generic) else label
+# ------------------------------------------------------------------------------------------------------- on disk
+
+
+def _part_of(data: Path, part: str, expected: Expected) -> Images:
+    if data.is_file():
+        return from_npz(data, part, True, expected)
+    if (data / part).is_dir():
+        return from_folder(data / part, expected)
+    if (data / f"{part}.npz").is_file():
+        return from_npz(data / f"{part}.npz", part, False, expected)
+    if part == "train":
+        raise ReconError(f"{data} has neither a folder train/ nor train.npz with the training images")
+    raise ReconError(f"{data} has no held-out images (held_out/ or held_out.npz): {WITHOUT}")
+
+
+def from_folder(folder: Path, expected: Expected) -> Images:
+    """Image files at any depth, also behind links; `note` says how many files were left out and why.
+
+    The name of the subfolder is the label where there are at least two with images.  An image that cannot be read is
+    an error: a training image that is silently missing would be one that nobody looked for.
+    """
+    files, left = _listed(folder)
+    if not files:
+        said = f": {_reasons(left)}" if left else ""
+        raise ReconError(f"there are no images ({', '.join(sorted(s[1:] for s in SUFFIXES))}) in {folder}{said}")
+    read = [(file, _read_image(file, expected)) for file in files]
+    fitting = [(file, pixels) for file, pixels in read if pixels is not None]
+    if not fitting:
+        with Image.open(files[0]) as image:
+            size = "{} × {}".format(*image.size)
+        raise ReconError(f"{files[0]} is {size}, which does not make {expected.dim} inputs, grey or in colour")
+    shape, _ = Counter(pixels.shape for _, pixels in fitting).most_common(1)[0]
+    kept = [(file, pixels) for file, pixels in fitting if pixels.shape == shape]
+    left["of another size"] += len(files) - len(kept)
+    arrays = [pixels for _, pixels in kept]
+    if len({each.dtype for each in arrays}) > 1:
+        arrays = [each / np.float32(255) if each.dtype == np.uint8 else each for each in arrays]
+    inside = [file.relative_to(folder).parts for file, _ in kept]
+    names = ["/".join(map(printable, filter(None, (folder.name, *parts)))) for parts in inside]
+    classes = [printable(parts[0]) for parts in inside] if all(len(parts) > 1 for parts in inside) else []
+    total = len(kept) + left.total()
+    note = f"used {len(kept)} of {total} files in {printable(folder)}, because {_reasons(left)}"
+    return Images(np.stack(arrays), names, classes if len(set(classes)) > 1 else None, note if left.total() else "")
+
+
+def _listed(folder: Path) -> tuple[list[Path], Counter[str]]:
+    """Image files, sorted, and how many others there are by what they are."""
+    files, left, seen = [], Counter[str](), {folder.resolve()}
+    waiting = [folder]
+    while waiting:
+        for path in sorted(waiting.pop().iterdir()):
+            if path.is_dir():
+                if path.resolve() not in seen:  # links may go round in circles
+                    seen.add(path.resolve())
+                    waiting.append(path)
+            elif not path.is_file():
+                left["no ordinary file"] += 1
+            elif path.suffix.lower() not in SUFFIXES:
+                left["no image by its name"] += 1
+            else:
+                files.append(path)
+    return sorted(files), left
+
+
+def _reasons(left: Counter[str]) -> str:
+    return ", ".join(f"{n} {'is' if n == 1 else 'are'} {why}" for why, n in sorted(left.items()) if n)
+
+
+def _read_image(file: Path, expected: Expected) -> np.ndarray | None:
+    """(C, H, W), uint8 or, of more than 8 bits, float32 in [0, 1]; grey or in colour, whichever the network takes;
+    None where its size does not fit.  The first frame of several; transparency is dropped."""
+    with one_reason(f"the image {file} cannot be read"), Image.open(file) as image:
+        width, height = image.size
+        channels = expected.colours(width, height, 1 if image.mode in ("1", "L", "LA", *DEEP) else 3)
+        if channels is None:
+            return None
+        if image.mode.startswith(DEEP):
+            deep = np.asarray(image, dtype=np.float32)
+            top = 1.0 if image.mode.startswith("F") and deep.max() <= 1 else 65535.0
+            return np.repeat((deep / np.float32(top))[None], channels, axis=0)
+        pixels = np.asarray(image.convert("RGB" if channels == 3 else "L"))
+    return pixels.reshape(height, width, channels).transpose(2, 0, 1)
+
+
+def from_npz(file: Path, part: str, both: bool, expected: Expected) -> Images:
+    """The array of this part, or the only one that holds no labels; labels from the array that says so.
+
+    both: whether the file holds both parts.  Names are read by their words: `train`, `x_train`, `train_images`, with
+    `train_labels`, `y_train` or `labels`; held out is `held_out`, else `test`, else `val`.
+    """
+    if not file.is_file():  # a pipe would be waited for without end
+        raise ReconError(f"{file} is neither a folder nor a file")
+    with one_reason(f"{file} cannot be read as an .npz of plain arrays"), np.load(file, allow_pickle=False) as arrays:
+        said = {name: _said_by(name) for name in arrays.files}
+        images = [name for name, (_, labels) in said.items() if not labels]
+        own = [name for which in PARTS[part] for name in images if said[name][0] == which]
+        if both and not own:
+            raise ReconError(f"{file} has no array {part}{'' if part == 'train' else f': {WITHOUT}'}")
+        if not own and len(images) != 1:
+            raise ReconError(f"{file} must hold one array, not {len(images)}")
+        chosen = (own or images)[0]
+        which = said[chosen][0]
+        held = [name for name, (of, labels) in said.items() if labels and of in (which, None)]
+        held.sort(key=lambda name: said[name][0] is None)  # those that name the part come first
+        array = arrays[chosen]
+        fits = (arrays[name] for name in held if said[name][0] is not None or len(images) == 1)
+        labels = next(fits, None)
+    found = from_array(array, part, expected, str(file))
+    if labels is None:
+        return found
+    if labels.ndim == 0 or len(labels) != len(found):
+        raise ReconError(f"{file}: there are {len(found)} {part} images and labels of shape {labels.shape}")
+    return replace(found, labels=labels_in(labels))
+
+
+def _said_by(name: str) -> tuple[str | None, bool]:
+    """(which part an array of this name is of, whether it holds labels).
+
+    >>> _said_by("x_train"), _said_by("test_labels"), _said_by("Ytrain"), _said_by("held_out"), _said_by("arr_0")
+    (('train', False), ('test', True), ('train', True), ('held', False), (None, False))
+    """
+    words = set(re.findall(r"train|test|held|val|eval|labels?|targets?|class(?:es)?|[xy](?![a-z])|[xy]$", name.lower()))
+    words |= {"y"} if re.match(r"y_?(tr|te|va)", name.lower()) else set()
+    part = next((each for each in ("train", "test", "held", "val") if each in words), None)
+    return part, bool(words & {"label", "labels", "target", "targets", "class", "classes", "y"})

@@ -11,7 +11,7 @@ explain better.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +19,12 @@ import numpy as np
 from torch import Tensor, nn
 
 from recon.attacks.multipliers import Multipliers, confidence, from_module, multipliers
-from recon.auditing.anatomy import Anatomy, answers_of
-from recon.auditing.shadows import Shadows, as_logits, one_reason
-from recon.errors import ReconError
+from recon.auditing.anatomy import Anatomy
+from recon.auditing.shadows import Shadows, logits_at
+from recon.errors import one_reason
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
 
-Answers = Callable[[nn.Module, Tensor], Tensor]
 MAX_IMAGES, MAX_NUMBERS = 2000, 4_000_000_000  # of multipliers: least squares are cubic, gradients large
 
 
@@ -41,20 +40,15 @@ def explained(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, start: nn.
     """Multipliers of inputs x (N, C, H, W) with classes y (N,), on the device of `module`; ReconError where there are
     none to fit."""
     device = next(module.parameters()).device
-    x, y = x.to(device), y.to(device)
 
-    def answers(net: nn.Module, x: Tensor) -> Tensor:
-        return as_logits(answers_of(net, x.flatten(1) if seen.flat else x), seen)
+    def fitted(began: nn.Module | None) -> Multipliers:
+        return multipliers(
+            from_module(module, x.to(device), y.to(device), began, lambda net, part: logits_at(net, seen, part))
+        )
 
     with one_reason("gradients cannot be taken"):
-        return _fitted(module, x, y, start, answers)
-
-
-def _fitted(module: nn.Module, x: Tensor, y: Tensor, start: nn.Module | None, answers: Answers) -> Multipliers:
-    found = multipliers(from_module(module, x, y, None, answers))
-    if start is None:
-        return found
-    return min(found, multipliers(from_module(module, x, y, start, answers)), key=lambda each: each.residual)
+        found = fitted(None)
+        return found if start is None else min(found, fitted(start), key=lambda each: each.residual)
 
 
 @dataclass(frozen=True)
@@ -80,8 +74,7 @@ def infer(
     table: dict[str, Any] = {}
     for name, score in scores.items():
         table[name] = {
-            "auc": auc(score, member),
-            **{f"tpr_{rate:g}": true_rate(score, member, rate) for rate in FALSE_RATES},
+            **_rates(score, member),
             "intervals": {key: list(pair) for key, pair in intervals(score, member, seed).items()},
             "p_value": permutation_p(score, member, seed),
         }
@@ -90,26 +83,19 @@ def infer(
     return Inferred(scores[name], name, table, power(shadows))
 
 
-def reach_of_multipliers(seen: Anatomy, x: Tensor, y: Tensor, shadows: Shadows, start: nn.Module | None) -> float:
-    """Area under the ROC curve of the multipliers of the first shadow, which began as `start`, where that would be
-    known; NaN where there are none to fit."""
-    try:
-        found = explained(shadows.modules[0], seen, x, y, start)
-    except ReconError:
-        return float("nan")
-    return auc(found.score.cpu().numpy(), shadows.inside[0].numpy())
-
-
 def power(shadows: Shadows) -> dict[str, float]:
     """Each shadow in the place of the audited network, compared with the others but for its complement: mean area and
     rates by LiRA.  NaN for fewer than two pairs of shadows."""
     phi = shadows.phi
-    found: dict[str, list[float]] = {name: [] for name in ("auc", *(f"tpr_{rate:g}" for rate in FALSE_RATES))}
+    found = []
     for k in range(len(shadows) if len(shadows) > 2 else 0):
         rest = [j for j in range(len(shadows)) if j // 2 != k // 2]
-        score = lira(phi[k], phi[rest], shadows.inside[rest]).numpy()
-        member = shadows.inside[k].numpy()
-        found["auc"].append(auc(score, member))
-        for rate in FALSE_RATES:
-            found[f"tpr_{rate:g}"].append(true_rate(score, member, rate))
-    return {name: float(np.mean(values)) if values else float("nan") for name, values in found.items()}
+        score, member = lira(phi[k], phi[rest], shadows.inside[rest]).numpy(), shadows.inside[k].numpy()
+        found.append(_rates(score, member))
+    names = ("auc", *(f"tpr_{rate:g}" for rate in FALSE_RATES))
+    return {name: float(np.mean([each[name] for each in found])) if found else math.nan for name in names}
+
+
+def _rates(score: np.ndarray, member: np.ndarray) -> dict[str, float]:
+    """The area under the ROC curve, and the share of members found at each of `FALSE_RATES`."""
+    return {"auc": auc(score, member), **{f"tpr_{rate:g}": true_rate(score, member, rate) for rate in FALSE_RATES}}

@@ -3,26 +3,73 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from recon.auditing.anatomy import Anatomy, anatomy, first_layer_of, start_of_layer
+from recon.auditing.anatomy import Anatomy, anatomy
 from recon.auditing.attacks import Released
-from recon.auditing.comparison import Case, of_features
-from recon.auditing.fit import fit_of, inferred_transform
-from recon.auditing.heads import LEAST_FEATURES, Head, OnBackbone, as_images, features_of, head_of, public_half
-from recon.auditing.images import Expected, Images
+from recon.auditing.fine_tunes import (
+    LEAST_FEATURES,
+    MOST_PUBLIC,
+    Head,
+    OnBackbone,
+    Start,
+    features_of,
+    found_start,
+    head_of,
+    public_start,
+    start_of,
+)
+from recon.auditing.fit import Fit, Transform, fit_of, inferred_transform, transform_of
+from recon.auditing.images import Images, classes_of
 from recon.auditing.inputs import MIN_IMAGES, load_images
-from recon.auditing.labels import classes_of
 from recon.auditing.networks import Subject, subject_of
-from recon.auditing.starts import Start, found_start, public_start, start_of
-from recon.auditing.transforms import Transform, transform_of
 from recon.errors import ReconError
 
-Classes = tuple[Tensor, Tensor, str] | None
+
+@dataclass(frozen=True)
+class Case:
+    """What is audited: subject, seen (its anatomy), start (the module before training, where it is known), train and
+    held_out images and their inputs x (n, C, H, W), the transform, their classes and where those are from in words, and
+    how the network fits what is read (both None without labels) · notes: what else the report says of the inputs.
+
+    Of a head on a frozen backbone, images and inputs are features; public (k, d): those that attacks are given ·
+    pictures: the images themselves."""
+
+    subject: Subject
+    seen: Anatomy
+    start: Start | None
+    train: Images
+    held_out: Images
+    x: Tensor
+    x_held_out: Tensor
+    transform: Transform
+    classes: tuple[Tensor, Tensor, str] | None
+    fit: Fit | None
+    notes: tuple[str, ...]
+    public: Tensor | None = None
+    pictures: tuple[Images, Images] | None = None
+
+    @property
+    def released(self) -> Released:
+        """What attacks on images are given of the network."""
+        start, first = self.start, f"{self.seen.first}.weight"
+        known = start is not None and (start.whole or first in start.public)
+        return Released.of(self.subject.module, self.seen, start.module if start and known else None, self.public)
+
+    def among(self, rows: list[int]) -> Case:
+        """With these rows of the held-out images."""
+        classes, pictures = self.classes, self.pictures
+        return replace(
+            self,
+            held_out=self.held_out.take(rows),
+            x_held_out=self.x_held_out[rows],
+            classes=classes and (classes[0], classes[1][rows], classes[2]),
+            pictures=pictures and (pictures[0], pictures[1].take(rows)),
+        )
 
 
 def prepared(
@@ -35,49 +82,35 @@ def prepared(
     arch: str | None,
     start: Any = None,
     backbone: Any = None,
-) -> tuple[Case, Classes]:
-    """Everything read and checked, and what `classes_of` says of all images; ReconError for what does not fit."""
+) -> Case:
+    """Everything read and checked; ReconError for what does not fit."""
     subject = subject_of(model, arch)
     if backbone is not None:
-        subject = replace(subject, module=subject_of(OnBackbone(_backbone(backbone), subject.module)).module)
-    began = _began(subject, theta_init, start, arch)
+        subject = replace(subject, module=subject_of(OnBackbone(backbone, subject.module)).module)
+    if theta_init is not None and start is not None:
+        raise ReconError("give theta_init, a random start that may be known, or start, of a fine-tune, and not both")
+    if theta_init is not None:
+        began: Start | None = start_of(subject, theta_init, arch)
+    else:
+        found = found_start(subject) if start is None else start
+        began = None if found is None else public_start(subject, found)
     pair, seen = _watched_on(subject, train, held_out)
-    known = classes_of(*pair, labels, seen.outputs)
-    y = None if known is None else known[0]
+    classes = classes_of(*pair, labels, seen.outputs)
+    y = None if classes is None else classes[0]
     if transform is None or (isinstance(transform, str) and transform == "auto"):
         done = inferred_transform(subject.module, seen, pair[0], y)
     else:
         done = transform_of(transform, pair[0])
     fit = None if y is None else fit_of(subject.module, seen, pair[0], done, y, subject.assumed)
-    x, x_held_out = (done(part.scaled) for part in pair)
     notes = (*_notes(subject, began), *([fit.sharper] if fit and fit.sharper else []))
-    case = Case(subject, seen, Released(None), began, *pair, x, x_held_out, done, fit, notes=notes)
+    x, x_held_out = (done(part.scaled) for part in pair)
+    case = Case(subject, seen, began, *pair, x, x_held_out, done, classes, fit, notes)
     if head := head_of(subject.module, seen, pair[0].shape):
         case = _on_features(case, head)
     rows = case.train.shape[:2] == (1, 1) and case.train.shape[2] >= LEAST_FEATURES
     if case.seen.first is None or not rows or len(case.held_out) < 2 * MIN_IMAGES:
-        return replace(case, released=_released(case)), known
-    return _with_public(case, known)
-
-
-def _began(subject: Subject, theta_init: Any, start: Any, arch: str | None) -> Start | None:
-    if theta_init is not None and start is not None:
-        raise ReconError("give theta_init, a random start that may be known, or start, of a fine-tune, and not both")
-    if theta_init is not None:
-        return start_of(subject, theta_init, arch)
-    found = found_start(subject) if start is None else start
-    return None if found is None else public_start(subject, found)
-
-
-def _backbone(given: Any) -> Any:
-    """A module or `Backbone`, or one of `recon.images.features` by its name."""
-    if isinstance(given, str):
-        from recon.images.features import backbone
-
-        return backbone(given)
-    if not isinstance(given, nn.Module) and not isinstance(getattr(given, "module", None), nn.Module):
-        raise ReconError(f"the backbone must be an nn.Module or the name of one, not a {type(given).__name__}")
-    return given
+        return case
+    return _with_public(case)
 
 
 def _notes(subject: Subject, began: Start | None) -> tuple[str, ...]:
@@ -91,18 +124,6 @@ def _notes(subject: Subject, began: Start | None) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _released(case: Case) -> Released:
-    """What attacks on images are given of the network."""
-    seen, module, start = case.seen, case.subject.module, case.start
-    w1 = w1_init = None
-    if seen.first is not None:
-        w1 = first_layer_of(module, seen.first, case.train.shape)
-        w1_init = start_of_layer(module, seen.first, case.train.shape)
-        if start is not None and (start.whole or f"{seen.first}.weight" in start.public):
-            w1_init = first_layer_of(start.module, seen.first, case.train.shape)
-    return Released(w1, w1_init, seen.first_why_not, seen.mlp, seen.theta, seen.mlp_why_not)
-
-
 def _on_features(case: Case, head: Head) -> Case:
     """The case of the trained part alone, which is given features."""
     module, seen = case.subject.module, case.seen
@@ -113,48 +134,37 @@ def _on_features(case: Case, head: Head) -> Case:
         inner = copy.deepcopy(head.module)
         inner.load_state_dict({name: there[full].detach() for name, full in head.name.items()}, strict=False)
         start = Start(inner, frozenset(head.name) if case.start.public else frozenset())
-    nothing = Transform(case.transform.words, torch.zeros(x.shape[1:]), torch.ones(1))
     return replace(
         case,
         subject=replace(case.subject, module=head.module),
         seen=anatomy(head.module, tuple(x.shape[1:])),
         start=start,
-        train=as_images(case.train, x),
-        held_out=as_images(case.held_out, x_held_out),
+        train=replace(case.train, pixels=x.numpy()),
+        held_out=replace(case.held_out, pixels=x_held_out.numpy()),
         x=x,
         x_held_out=x_held_out,
-        transform=nothing,
+        transform=Transform(case.transform.words, torch.zeros(x.shape[1:]), torch.ones(1)),
         pictures=(case.train, case.held_out),
         notes=(*case.notes, f"what was trained is a head, and it is audited on its {x.shape[-1]} features"),
     )
 
 
-def _with_public(case: Case, known: Classes) -> tuple[Case, Classes]:
+def _with_public(case: Case) -> Case:
     """With every other held-out image as the public sample of features, and the rest to compare with."""
-    public, rows = public_half(case.held_out)
-    if known is not None:
-        known = (known[0], known[1][rows], known[2])
+    public = list(range(0, len(case.held_out), 2))[:MOST_PUBLIC]
     features = case.x_held_out[public].flatten(1)
     if not (features.std(0) > 0).any():
         raise ReconError("all features of the held-out images are alike: the network is given nothing that varies")
-    pictures = case.pictures and (case.pictures[0], case.pictures[1].take(rows))
     note = f"{len(public)} of the held-out images are the public sample that attacks on features are given"
-    case = replace(
-        case,
-        held_out=case.held_out.take(rows),
-        x_held_out=case.x_held_out[rows],
-        public=features,
-        pictures=pictures,
-        notes=(*case.notes, note),
-    )
-    return replace(case, released=of_features(_released(case), features)), known
+    rest = case.among(sorted(set(range(len(case.held_out))) - set(public)))
+    return replace(rest, public=features, notes=(*case.notes, note))
 
 
 def _watched_on(subject: Subject, train: Any, held_out: Any) -> tuple[tuple[Images, Images], Anatomy]:
     """Both sets, in the shape that the first registered layer takes, and the network at work on it; where the layer
     that sees the images is another one, in the shape that they have."""
     try:
-        pair = load_images(train, held_out, Expected(subject.dim, subject.channels))
+        pair = load_images(train, held_out, subject.expected)
         return pair, anatomy(subject.module, pair[0].shape)
     except ReconError as error:
         try:

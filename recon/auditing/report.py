@@ -1,22 +1,45 @@
-"""The answer of an audit: a verdict, which images, and the same as a page, as JSON and as JUnit's XML."""
+"""The answer of an audit: a verdict, which images, and the same as a page, as JSON and as JUnit's XML.
+
+The page is one HTML file: no scripts, nothing loaded from elsewhere, readable on a phone.
+"""
 
 from __future__ import annotations
 
+import base64
 import html
+import io
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from recon.auditing.card import card
-from recon.auditing.verdict import CANNOT_TELL, INFERRED, LEAKS
+import numpy as np
+import torch
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from PIL import Image
+from torch import Tensor
+
+from recon.auditing.attacks import KINDS
+from recon.auditing.fit import Transform
+from recon.auditing.images import Images, printable
+from recon.auditing.verdict import CANNOT_TELL, INFERRED, LEAKS, NOT_APPLIED, RAN, power_words
 from recon.store.browser import print_page
 from recon.store.files import atomic_path
 
 SCHEMA = "recon-audit/1"
 FILES = ("report.html", "report.json")
 PDF = "report.pdf"
+EDPB = (
+    "Opinion 28/2024 of the European Data Protection Board calls a model trained on personal data anonymous only where "
+    "two likelihoods are insignificant, given all the means reasonably likely to be used by the controller or another "
+    "person: that personal data of the training set are extracted from the model, and that they are obtained from its "
+    "answers. The question is decided case by case. This audit measures what the attacks named here do with the "
+    "weights, on these images. It shows that such means succeed, or that these did not. It does not show how "
+    "likely it is that somebody uses them, what other means would do, or whether an image is personal data."
+)
 
 
 @dataclass(frozen=True)
@@ -92,36 +115,145 @@ class Report:
         print_page(self.page, Path(path))
 
     def model_card(self) -> str:
-        """A section for a model card, numbers alone; see `recon.auditing.card`."""
+        """A section for a model card, numbers alone; see `card`."""
         return card(self.data)
 
     def junit(self) -> str:
         """The same as a suite of JUnit: images and membership are a test each, failed for a leak, an error where the
         audit cannot tell."""
-        outcomes = {"images": self.verdict} | ({} if self.membership is None else {"membership": self.membership})
-        failed = sum(kind in (LEAKS, INFERRED) for kind in outcomes.values())
-        errors = sum(kind == CANNOT_TELL for kind in outcomes.values())
+        tests = {"images": self.verdict} | ({} if self.membership is None else {"membership": self.membership})
+        elements = {LEAKS: "failure", INFERRED: "failure", CANNOT_TELL: "error"}
+        said = [elements.get(kind) for kind in tests.values()]
         seconds = f"{self.data['seconds']:.2f}"
-        suite = ElementTree.Element("testsuite", name="recon audit", tests=str(len(outcomes)), failures=str(failed))
-        suite.set("errors", str(errors))
-        suite.set("time", seconds)
-        for name, kind in outcomes.items():
+        counts = {"tests": len(tests), "failures": said.count("failure"), "errors": said.count("error")}
+        about = {"name": "recon audit", **{name: str(count) for name, count in counts.items()}, "time": seconds}
+        suite = ElementTree.Element("testsuite", about)
+        for (name, kind), element in zip(tests.items(), said, strict=True):
             case = ElementTree.SubElement(suite, "testcase", classname="recon.audit", name=name, time=seconds)
-            if kind in (LEAKS, INFERRED):
-                ElementTree.SubElement(case, "failure", type=kind, message=self.sentence)
-            elif kind == CANNOT_TELL:
-                ElementTree.SubElement(case, "error", type=kind, message=self.sentence)
+            if element is not None:
+                ElementTree.SubElement(case, element, type=kind, message=self.sentence)
         text = ElementTree.tostring(suite, encoding="unicode")
         return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
-def schema() -> dict[str, Any]:
-    """JSON schema of report.json, for readers that want to check it."""
-    path = Path(__file__).parent / "report.schema.json"
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+def card(report: dict[str, Any]) -> str:
+    """What a model card says, a section "Privacy audit": Markdown for readers, with the same numbers as YAML for
+    programs.  report: what report.json holds; only counts of it are told, no names."""
+    about, version = numbers(report), report["versions"].get("recon", "")
+    ran = [each["attack"] for each in report["tried"] if each["state"] == RAN]
+    without = [each["attack"] for each in report["tried"] if each["state"] == NOT_APPLIED]
+    said = [
+        f"Audited with recon{version and f' {version}'}, weights SHA-256 `{report['weights']['sha256']}`.",
+        f"Images: {report['verdict']}. Membership: {report['membership_verdict'] or 'not asked'}.",
+        f"Attacks that ran: {', '.join(ran) or 'none'}." + f" Not applicable: {', '.join(without)}." * bool(without),
+        *power_words(report),
+        EDPB,
+    ]
+    yaml = "\n".join(f"  {key}: {json.dumps(value)}" for key, value in about.items())
+    return "\n\n".join(["## Privacy audit", *said, f"```yaml\nprivacy_audit:\n{yaml}\n```"]) + "\n"
+
+
+def numbers(report: dict[str, Any]) -> dict[str, Any]:
+    """What a program reads: verdicts, counts, and the interval of each."""
+    result, members, power = report["result"], report["membership"], report["power"]
+    back = [each for each in report["leaked"] if each["how"] != "membership"]
+    recovered = {each["image"] if each["index"] is None else each["index"] for each in back}
+    found: dict[str, Any] = {
+        "schema": report["schema"],
+        "weights_sha256": report["weights"]["sha256"],
+        "verdict": report["verdict"],
+        "membership_verdict": report["membership_verdict"],
+        "training_images": report["images"]["train"],
+        "held_out_images": report["images"]["held_out"],
+        "images_came_back": len(recovered) if result is not None else None,
+        "canaries_found_to_leak": None if power is None else f"{power['leaking']} of {power['canaries']}",
+    }
+    if members is not None:
+        for rate, row in members["scores"][members["best"]]["named"].items():
+            told = {name: row[name] for name in ("count", "low", "high", "guess", "guess_most")}
+            found[f"named_at_false_alarms_of_{rate}"] = told if row["resolved"] else None
     return found
 
 
-def as_data(leaked: list[Leaked]) -> list[dict[str, Any]]:
-    """For JSON."""
-    return [asdict(each) for each in leaked]
+# ------------------------------------------------------------------------------------------------------------- the page
+
+NAMES = {**{name: kind.title for name, kind in KINDS.items()}, "membership": "Membership"}
+LARGEST, LOSSLESS = 96, 48  # pixels on the longest side of a picture, and of one that is kept to the last bit
+SCORES = {
+    "lira": "LiRA",
+    "rmia": "RMIA",
+    "multipliers": "Multipliers",
+    "span": "Span of the first layer",
+    "bent": "Span, as Adam bends it",
+    "filter": "Matched filter of the first layer",
+}
+FREE = {
+    "mixtures": "mixtures of training images",
+    "span": "mixtures of the weights",
+    "directions": "singular directions",
+    "means": "mean images",
+}
+
+TITLES = {
+    "leaks": "Leaks training images",
+    "not by these attacks": "No evidence of leakage by these attacks",
+    "cannot tell": "Cannot tell",
+}
+SHARES = {
+    "searched": "lies in the subspace searched, the most that can be explained",
+    "by_attack": "explained by its reconstructions",
+    "by_training": "explained by the training images",
+    "by_held_out": "explained by as many held-out images",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A candidate, by its number and as a picture (H, W, C) uint8, C = 1 or 3, the image assigned to it and its name,
+    and their NCC."""
+
+    candidate: int
+    reconstruction: np.ndarray
+    image: np.ndarray
+    name: str
+    ncc: float
+
+
+def rows_of(
+    x_hat: Tensor, transform: Transform, inputs: Tensor, images: Images, found: list[tuple[int, int, float]]
+) -> list[Row]:
+    """Of `matches` (candidate, image, NCC): candidates brought to the contrast of their image, in pixels."""
+    shown = []
+    scaled = images.scaled
+    low, high = min(0.0, scaled.min().item()), max(1.0, scaled.max().item())
+    for candidate, image, value in found:
+        centred = (x_hat[candidate] - x_hat[candidate].mean()).cpu()
+        target = inputs[image].flatten()
+        drawn = target.mean() + centred * (target.std() / centred.std().clamp_min(1e-12))
+        pixels = (transform.back(drawn.view(images.shape)) - low) / (high - low)
+        array = (pixels.clamp(0, 1) * 255).round().to(torch.uint8).numpy().transpose(1, 2, 0)
+        shown.append(Row(candidate, array, images.picture(image), printable(images.names[image]), value))
+    return shown
+
+
+def page(report: dict[str, Any], pairs: Sequence[tuple[Row, Row]], regime: str) -> str:
+    """The whole page.  report: what report.json holds · pairs: of the attack that found most, the k-th best match among
+    training images, and among held-out ones · regime: a sentence on whether DecoReco can work here."""
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters |= {"embedded": embedded, "printable": printable}
+    template = environment.get_template("report.html.jinja")
+    style = Markup((Path(__file__).parent / "report.css").read_text(encoding="utf-8"))
+    said = {"names": NAMES, "scores": SCORES, "free": FREE, "edpb": EDPB, "titles": TITLES, "shares": SHARES}
+    return template.render(report=report, result=report["result"], pairs=pairs, regime=regime, style=style, **said)
+
+
+def embedded(pixels: np.ndarray) -> str:
+    """(H, W, C) uint8, C = 1 or 3, as the address of a picture within the page: of at most LARGEST pixels a side, as
+    PNG up to LOSSLESS and as JPEG beyond, some 5 kB each."""
+    image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+    image.thumbnail((LARGEST, LARGEST), Image.Resampling.BOX)
+    kind, options = ("png", {"optimize": True}) if max(image.size) <= LOSSLESS else ("jpeg", {"quality": 85})
+    buffer = io.BytesIO()
+    image.save(buffer, format=kind.upper(), **options)
+    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"

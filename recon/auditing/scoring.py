@@ -1,21 +1,20 @@
 """What an audit counts, what it compares with, and how it decides: the first place where images enter.
 
-Two things can make candidates look like training images without a single one having been recovered, and each gets a
-p-value of its own.
+Two things make candidates look like training images without one having been recovered; each gets a p-value.
 
-1. Chance.  `target_decoy`: the p-value of an exact permutation test, which takes training and held-out images as
-   exchangeable given the candidates.  True of candidates that know nothing of the training set.
-2. Blur.  Any mixture of training images is nearer to them than to held-out ones, so a small p says only that the
-   weights hold *something* of them.  The nulls of `recon.scoring.nulls` are what blur scores; the hardest, random
-   mixtures of the training images, knows the truth.  Of each, DRAWS sets of as many candidates as the attack offers:
-   the attack's excess (training minus held-out images found) must be above all of theirs, and p is that of one more
-   draw from a normal distribution with their mean and spread (Student's t, spread at least 1 image).  It takes the
-   attack's excess, were it blur, for one more draw from the null.
+1. Chance.  `target_decoy`: an exact permutation test, which takes training and held-out images as exchangeable given
+   the candidates.  True of candidates that know nothing of the training set.
+2. Blur.  Any mixture of training images is nearer to them than to held-out ones.  The nulls of `recon.scoring.nulls`
+   are what blur scores; the hardest, random mixtures of the training images, knows the truth.  Of each, DRAWS sets of
+   as many candidates as the attack offers: the attack's excess (training minus held-out images found) must be above all
+   of theirs, and p is that of one more draw of a normal distribution like theirs (Student's t, spread at least 1).
 
-The p-value of an attack at a threshold is the larger of the two, which is valid whichever explanation holds.  It is a
-leak where the smallest, times the number of looks (Bonferroni), is below LEVEL.  Looks are the attacks that apply
-times DECISIVE, and two or three for membership where that was asked, too: all of an audit's tests together are wrong on
-at most LEVEL of networks that hold nothing.
+The p-value of an attack at a threshold is the larger of the two, valid whichever explanation holds.  It is a leak where
+the smallest, times the number of looks (Bonferroni), is below LEVEL.  Looks are the attacks that apply times DECISIVE,
+and those for membership: an audit's tests together are wrong on at most LEVEL of networks that hold nothing.
+
+Before any of that, are held-out images such as training images are?  `near_copies` finds those that are training images
+but for noise, brightness or contrast; `two_sample` is a classifier two-sample test (Lopez-Paz & Oquab 2017).
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from typing import Any
 import torch
 from scipy.stats import t as student
 from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
 
 from recon.attacks.recover import RecoverSettings
-from recon.auditing.attacks import RECONSTRUCTIONS
 from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP
 from recon.optim.spectrum import signal_span
 from recon.scoring.matching import SSIM_THRESHOLD, Match, one_to_one, padded, rescale, target_decoy
-from recon.scoring.metrics import WINDOW
+from recon.scoring.metrics import WINDOW, ncc
 from recon.scoring.nulls import null_candidates
 from recon.training.kkt import certificate
 
@@ -41,17 +40,12 @@ NULLS = ("mixtures", "span", "directions", "means")  # the rows are an attack he
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # NCC
 DECISIVE = (0.6, 0.7, 0.8)  # the decision is taken at the best of these, fixed before any data is seen …
 LEVEL = 0.05  # … where p, times the number of all looks, is below this
-LOOKS = len(RECONSTRUCTIONS) * len(DECISIVE)
 DRAWS = 20  # of every null
 MAX_CERTIFIED = 1000  # images whose multipliers are fitted: the cost is cubic
-
-
-def rule(looks: int) -> str:
-    """The decision in words."""
-    return (
-        f"p < {LEVEL} at the best of all attacks and of NCC {', '.join(map(str, DECISIVE))}, p times {looks} for the "
-        "choice; p is the larger of two, against chance and against mixtures that recover nothing"
-    )
+RULE = (
+    f"p < {LEVEL} at the best of all attacks and of NCC {', '.join(map(str, DECISIVE))}, p times {{looks}} for the "
+    "choice; p is the larger of two, against chance and against mixtures that recover nothing"
+)
 
 
 # --------------------------------------------------------------------------------------------------------- nulls
@@ -59,12 +53,9 @@ def rule(looks: int) -> str:
 
 @dataclass(frozen=True)
 class Nulls:
-    """What costs nothing.  w1 (r, d), its span; train, held_out (n, d), centred alike; seed of what is drawn.
-
-    shape: (C, H, W) of the images, () if they are none.
-
-    basis (k, d): the strongest of the directions that stand out of w1, at most n; None where none does.
-    """
+    """What costs nothing.  w1 (r, d), its span · basis (k, d): the strongest of the directions that stand out of w1, at
+    most n; None where none does · train, held_out (n, d), centred alike · seed of what is drawn · shape: (C, H, W) of
+    the images, () if they are none."""
 
     w1: Tensor
     basis: Tensor | None
@@ -81,11 +72,13 @@ class Nulls:
         _, values, directions = torch.linalg.svd(w1, full_matrices=False)
         return cls((values[:, None] * directions)[:n], basis if len(basis) else None, train, held_out, seed, shape)
 
-    def excess(self, m: int, draws: int = DRAWS) -> dict[str, Tensor]:
-        """name -> (draws, len(THRESHOLDS)): training minus held-out images found by m candidates that demix nothing."""
+    def excess(self, m: int) -> dict[str, Tensor]:
+        """name -> (DRAWS, len(THRESHOLDS)): training minus held-out images found by m candidates that demix nothing."""
+        if not m:
+            return {name: torch.zeros(DRAWS, len(THRESHOLDS)) for name in NULLS}
         generator = torch.Generator().manual_seed(self.seed)
         found: dict[str, list[Tensor]] = {name: [] for name in NULLS}
-        for _ in range(draws):
+        for _ in range(DRAWS):
             sets = null_candidates(self.w1, self.train, self.held_out, m, generator, self.basis)
             for name, rows in found.items():
                 rows.append(excess(sets[name], self.train, self.held_out))
@@ -118,28 +111,23 @@ def blur_p(found: int, null: Tensor) -> float:
 
 
 def score(
-    found: dict[str, Tensor], nulls: Nulls, mean: Tensor, looks: int = LOOKS, std: Tensor | float = 1.0
+    found: dict[str, Tensor], nulls: Nulls, looks: int, mean: Tensor, std: Tensor | float = 1.0
 ) -> dict[str, Any]:
     """Counts, nulls and p-values of every attack at every threshold, and the verdict.
 
-    found: name of the attack -> its candidates (m, d) · mean, std (d,): pixels are images times std plus mean · looks:
-    tests in the family, the factor of p.  At the top level the row that
-    decides: that of the smallest p, of the largest excess where several share it.  SSIM where the images are
-    as large as its window.
+    found: name of the attack -> its candidates (m, d) · looks: tests in the family, the factor of p · mean, std (d,):
+    pixels are images times std plus mean.  At the top level the row that decides: that of the smallest p, of the
+    largest excess where several share it.  SSIM where the images are as large as its window.
     """
-    by_size: dict[int, dict[str, Tensor]] = {}
-    attacks = {}
-    for name, x_hat in found.items():
-        m = len(x_hat)
-        if m not in by_size:
-            by_size[m] = nulls.excess(m) if m else {name: torch.zeros(DRAWS, len(THRESHOLDS)) for name in NULLS}
-        attacks[name] = rows(x_hat, nulls, by_size[m], mean, std)
-    best = {name: decisive(table) for name, table in attacks.items()}
+    by_size = {m: nulls.excess(m) for m in {len(x_hat) for x_hat in found.values()}}
+    attacks = {name: rows(x_hat, nulls, by_size[len(x_hat)], mean, std) for name, x_hat in found.items()}
+    # the best row at one of DECISIVE, of each attack and of all
+    best = {name: min((table[THRESHOLDS.index(t)] for t in DECISIVE), key=_rank) for name, table in attacks.items()}
     attack = min(best, key=lambda name: _rank(best[name]))
     row = best[attack]
     return {
         "leak": row["p"] * looks < LEVEL,
-        "rule": rule(looks),
+        "rule": RULE.format(looks=looks),
         "looks": looks,
         "attack": attack,
         **{name: row[name] for name in ("threshold", "targets", "decoys", "fdr", "null", "null_mean", "null_max")},
@@ -164,16 +152,11 @@ def rows(
         against = {"null": hardest, "null_mean": draws.mean().item(), "null_max": int(draws.max())}
         row |= against | {"null_p": p[hardest], "p": max(row["p_value"], p[hardest])}
         table.append({"metric": "NCC", "threshold": threshold, **row})
-    if len(nulls.shape) == 3 and min(nulls.shape[1:]) >= WINDOW and len(x_hat):
+    if nulls.shape and min(nulls.shape[1:]) >= WINDOW and len(x_hat):
         train, held_out = nulls.train * std + mean, nulls.held_out * std + mean
         by_ssim = target_decoy(rescale(x_hat * std + mean), train, held_out, SSIM_THRESHOLD, "ssim", nulls.shape)
         table.append({"metric": "SSIM", "threshold": SSIM_THRESHOLD, **vars(by_ssim)})
     return table
-
-
-def decisive(table: list[dict[str, Any]]) -> dict[str, Any]:
-    """The best row at one of DECISIVE."""
-    return min((table[THRESHOLDS.index(t)] for t in DECISIVE), key=_rank)
 
 
 def _rank(row: dict[str, Any]) -> tuple[float, int]:
@@ -235,3 +218,87 @@ def first_layer(
         "energy_by_layer": by_layer.tolist(),
         "norm_by_layer": norms.tolist(),
     }
+
+
+# ---------------------------------------------------------------------------------------------- are the two sets alike?
+
+NEAR = 0.98  # NCC above which two images are copies
+TOLD_APART = 0.01  # p of the two-sample test below which nothing else is said
+MOST_COPIES = 0.2  # share of the held-out images
+PERMUTATIONS = 999
+THUMBNAIL = 4
+MOST_TOLD = 2000
+
+
+@dataclass(frozen=True)
+class Exchangeability:
+    """copies: (row held out, row in training, NCC) · kept: rows of held-out images that are no copies · p: of the
+    two-sample test on those · why_not: one sentence where the sets cannot be compared, else None."""
+
+    copies: list[tuple[int, int, float]]
+    kept: list[int]
+    p: float
+    why_not: str | None
+
+
+def compared(train: Tensor, held_out: Tensor, seed: int) -> Exchangeability:
+    """Of pixels (n, C, H, W) and (m, C, H, W)."""
+    copies = near_copies(train, held_out)
+    rows = {row for row, _, _ in copies}
+    kept = [row for row in range(len(held_out)) if row not in rows]
+    if len(copies) > MOST_COPIES * len(held_out) or not kept:
+        many = f"{len(copies)} of {len(held_out)} held-out images are near-copies of training images"
+        return Exchangeability(copies, kept, 1.0, many)
+    p = two_sample(train, held_out[kept], seed)
+    told = (
+        "held-out images can be told from training images without the network "
+        f"(two-sample test on brightness, contrast, edges and thumbnails, p = {p:.1g})"
+    )
+    return Exchangeability(copies, kept, p, told if p < TOLD_APART else None)
+
+
+def near_copies(train: Tensor, held_out: Tensor) -> list[tuple[int, int, float]]:
+    """(row held out, most alike row in training, NCC) of those above `NEAR`."""
+    best = [ncc(part.flatten(1), train.flatten(1)).max(1) for part in held_out.split(500)]
+    values, rows = torch.cat([each.values for each in best]), torch.cat([each.indices for each in best])
+    pairs = zip(values.tolist(), rows.tolist(), strict=True)
+    return [(row, index, value) for row, (value, index) in enumerate(pairs) if value > NEAR]
+
+
+def drawn(count: int, n: int, seed: int) -> list[int]:
+    """n of `count` rows, drawn by `seed`; all of them, in their order, where there are no more."""
+    if count <= n:
+        return list(range(count))
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))[:n].tolist()
+
+
+def features(x: Tensor) -> Tensor:
+    """(n, f) of images (n, C, H, W): by channel mean, spread and mean absolute differences of neighbours; a thumbnail
+    of THUMBNAIL × THUMBNAIL, grey.  Standardised; those that do not vary are 0."""
+    grey = adaptive_avg_pool2d(x.mean(1, keepdim=True), (min(THUMBNAIL, x.shape[2]), min(THUMBNAIL, x.shape[3])))
+    rows = [x.mean((2, 3)), x.std((2, 3), correction=0), grey.flatten(1)]
+    rows += [x.diff(dim=dim).abs().mean((2, 3)) for dim in (2, 3) if x.shape[dim] > 1]
+    found = torch.cat(rows, dim=1).double()
+    spread = found.std(0)
+    return torch.where(spread > 1e-9, (found - found.mean(0)) / spread.clamp_min(1e-12), 0.0)
+
+
+def two_sample(train: Tensor, held_out: Tensor, seed: int, permutations: int = PERMUTATIONS) -> float:
+    """p-value of the correlation between set and left-out prediction of a ridge classifier, by permutation; of large
+    sets on `MOST_TOLD` images of each, drawn by `seed`.
+
+    Predictions of image i by the classifier fitted without it are (ŷ_i − h_ii y_i) / (1 − h_ii), ŷ = H y.
+    """
+    train, held_out = (part[drawn(len(part), MOST_TOLD, seed)] for part in (train, held_out))
+    x = features(torch.cat([train, held_out]).float())
+    y = torch.cat([torch.ones(len(train)), -torch.ones(len(held_out))]).double()
+    y = y - y.mean()
+    generator = torch.Generator().manual_seed(seed)
+    orders = torch.stack([torch.randperm(len(y), generator=generator) for _ in range(permutations)], dim=1)
+    labels = torch.cat([y[:, None], y[orders]], dim=1)
+    inverse = torch.linalg.inv(x.mT @ x + x.shape[1] * torch.eye(x.shape[1], dtype=x.dtype))
+    leverage = ((x @ inverse) * x).sum(1, keepdim=True).clamp_max(1 - 1e-6)
+    left_out = (x @ (inverse @ (x.mT @ labels)) - leverage * labels) / (1 - leverage)
+    left_out = left_out - left_out.mean(0)
+    agreement = (left_out * labels).sum(0) / left_out.norm(dim=0).clamp_min(1e-12)
+    return float((agreement[1:] >= agreement[0] - 1e-12).sum() + 1) / (permutations + 1)

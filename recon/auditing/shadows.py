@@ -1,8 +1,8 @@
 """Shadow networks: the same architecture trained in the same way on images that we choose, so that we know the truth.
 
-They serve twice.  Membership inference compares the audited network with them; and attacked themselves, as canaries,
-they tell what the attacks would have found.  Each pair is trained on the two halves of one random split of all
-images, training and held out together.  The split does not ask who is a member, so every image is in exactly half.
+Membership inference compares the audited network with them; and attacked themselves, as canaries, they tell what the
+attacks would have found.  Each pair is trained on the two halves of one random split of all images, training and held
+out together.  The split does not ask who is a member, so every image is in exactly half.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from __future__ import annotations
 import copy
 import math
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,11 +21,15 @@ from tqdm import tqdm
 
 from recon.attacks.multipliers import confidence
 from recon.auditing.anatomy import Anatomy, answers_of, logits_of, loss_of
-from recon.auditing.starts import Start
-from recon.errors import ReconError
+from recon.auditing.fine_tunes import Start
+from recon.errors import ReconError, one_reason
 from recon.optim.rng import named
 
-OPTIMISERS = ("adam", "adamw", "sgd")
+OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "sgd": torch.optim.SGD,
+}
 LOW_RANK = re.compile(r"lora_?b\b|lora_up\b", re.IGNORECASE)
 LOWEST_LOSS = 1e-7  # an inferred recipe trains no further: below it float32 answers do not change
 PACE = 50  # passes over which the pace of a loss is taken
@@ -55,18 +57,15 @@ class Recipe:
         if self.optimiser not in OPTIMISERS:
             raise ReconError(f"unknown optimiser '{self.optimiser}': choose one of {', '.join(OPTIMISERS)}")
         if not (self.lr > 0 and self.steps >= 1 and (self.batch is None or self.batch >= 1) and self.weight_decay >= 0):
-            raise ReconError(
-                "a recipe needs a positive step size, number of steps and batch, and no negative weight decay"
-            )
+            raise ReconError("a recipe needs a positive step size, number of steps and batch, no negative weight decay")
 
     @property
     def words(self) -> str:
         """For the report."""
         start = "" if self.first_scale == 1 else f", first layer started at {self.first_scale:g} of PyTorch's"
         until = "" if self.target_loss is None else f" or to a loss of {self.target_loss:.2g}"
-        batch = "all images" if self.batch is None else f"{self.batch} images"
-        decay = f"weight decay {self.weight_decay:g}"
-        return f"{self.optimiser}, step size {self.lr:g}, {batch} a step, {decay}, {self.steps} steps{until}{start}"
+        how = f"{self.optimiser}, step size {self.lr:g}, {self.batch or 'all'} images a step"
+        return f"{how}, weight decay {self.weight_decay:g}, {self.steps} steps{until}{start}"
 
 
 @dataclass(frozen=True)
@@ -98,29 +97,21 @@ def train_shadows(
     """`count` networks (rounded up to pairs) on halves of inputs x (N, C, H, W) with classes y (N,).
 
     start: the audited network's own, where it is known; shadows start with tensors as spread out as its are · keep: how
-    many modules are kept, None for all.  A bar on a terminal tells the time that is left.
+    many modules are kept, None for all.
     """
     modules: list[nn.Module] = []
     inside, phi, loss = [], [], []
     count += count % 2
-    with bar_of("shadow networks", count * recipe.steps) as bar:
-        for pair in range(count // 2):
-            half = torch.randperm(len(x), generator=named(seed, "audit.halves", pair)) < len(x) // 2
-            for k, members in enumerate((half, ~half)):
-                generator = named(seed, "audit.shadow", 2 * pair + k)
-                net = trained(module, seen, x[members], y[members], recipe, generator, start, bar=bar)
-                logits = logits_of(net, seen, x)
-                inside.append(members)
-                phi.append(confidence(logits, y))
-                loss.append(loss_of(logits[members], y[members]))
-                if keep is None or len(modules) < keep:
-                    modules.append(net)
+    for k in tqdm(range(count), "shadow networks", leave=False, disable=None):
+        half = torch.randperm(len(x), generator=named(seed, "audit.halves", k // 2)) < len(x) // 2
+        members = ~half if k % 2 else half
+        net = trained(module, seen, x[members], y[members], recipe, named(seed, "audit.shadow", k), start)
+        logits = logits_of(net, seen, x)
+        inside.append(members)
+        phi.append(confidence(logits, y))
+        loss.append(loss_of(logits[members], y[members]))
+        modules += [net] if keep is None or k < keep else []
     return Shadows(modules, torch.stack(inside), torch.stack(phi), torch.stack(loss))
-
-
-def bar_of(words: str, steps: int) -> tqdm[Any]:
-    """Of so many steps of training, with the time that is left; silent where nobody looks."""
-    return tqdm(total=steps, desc=words, unit="step", leave=False, disable=not sys.stderr.isatty())
 
 
 def shadow_start(module: nn.Module, recipe: Recipe, k: int, seed: int, start: Start | None) -> nn.Module:
@@ -137,12 +128,11 @@ def trained(
     generator: torch.Generator,
     start: Start | None = None,
     give_up: Callable[[Sequence[float], int], bool] | None = None,
-    bar: tqdm[Any] | None = None,
 ) -> nn.Module:
     """A network of this architecture from a fresh start, trained by the recipe; on the device of `module`.
 
     give_up: asked after every pass, of the losses so far and how many passes are left, whether to end here; for recipes
-    with a target loss · bar: of steps; those that are not needed count as done.
+    with a target loss.
     """
     device = next(module.parameters()).device
     net = fresh(module, recipe, generator, start).to(device)
@@ -162,15 +152,8 @@ def trained(
                     break
             rows = next(drawn).to(device)
             optimiser.zero_grad()
-            answers = as_logits(answers_of(net, x[rows].flatten(1) if seen.flat else x[rows]), seen)
-            loss_of(answers, y[rows]).backward()
+            loss_of(logits_at(net, seen, x[rows]), y[rows]).backward()
             optimiser.step()
-            if bar is not None:
-                bar.update()
-        else:
-            step = recipe.steps
-    if bar is not None:
-        bar.update(recipe.steps - step)
     net.eval()
     logits_of(net, seen, x[:2])  # weights that are computed from others are made without a gradient, and can be copied
     return net
@@ -179,13 +162,12 @@ def trained(
 def _batches(n: int, batch: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Rows of every step: each pass in a new order, what is left over at its end is dropped."""
     while True:
-        order = torch.randperm(n, generator=generator)
-        yield from order[: n - n % batch].split(batch)
+        yield from torch.randperm(n, generator=generator)[: n - n % batch].split(batch)
 
 
-def as_logits(answers: Tensor, seen: Anatomy) -> Tensor:
-    """Logits (n, K) of what a module answers, also where that is probabilities."""
-    answers = answers.reshape(len(answers), seen.outputs)
+def logits_at(net: nn.Module, seen: Anatomy, x: Tensor) -> Tensor:
+    """Logits (n, K) of inputs x (n, C, H, W), also where the module answers probabilities, with their gradient."""
+    answers = answers_of(net, seen.as_taken(x)).reshape(len(x), seen.outputs)
     if seen.scale == "logits":
         return answers
     return torch.logit(answers, eps=1e-6) if seen.outputs == 1 else answers.clamp_min(1e-7).log()
@@ -203,10 +185,8 @@ def _loss(net: nn.Module, seen: Anatomy, x: Tensor, y: Tensor) -> float:
 
 def _optimiser(net: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     parameters = [p for p in net.parameters() if p.requires_grad] or list(net.parameters())
-    if recipe.optimiser == "sgd":
-        return torch.optim.SGD(parameters, recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
-    kind = torch.optim.Adam if recipe.optimiser == "adam" else torch.optim.AdamW
-    return kind(parameters, recipe.lr, weight_decay=recipe.weight_decay)
+    more = {"momentum": recipe.momentum} if recipe.optimiser == "sgd" else {}
+    return OPTIMISERS[recipe.optimiser](parameters, recipe.lr, weight_decay=recipe.weight_decay, **more)
 
 
 def fresh(module: nn.Module, recipe: Recipe, generator: torch.Generator, start: Start | None = None) -> nn.Module:
@@ -237,8 +217,8 @@ def fresh(module: nn.Module, recipe: Recipe, generator: torch.Generator, start: 
 
 
 def _reset(net: nn.Module) -> set[int]:
-    """Calls what parts of a network have to draw their start, and says which parameters that changed.  A part that
-    wants to be told how, and what is frozen, is left as it is."""
+    """Has the parts of a network draw their start, and says which parameters that changed.  A part that wants to be
+    told how, and what is frozen, is left as it is."""
     done: set[int] = set()
     for part in net.modules():
         own = list(part.parameters())
@@ -246,14 +226,13 @@ def _reset(net: nn.Module) -> set[int]:
         if not callable(reset) or (own and not any(p.requires_grad for p in own)):
             continue
         before = [p.clone() for p in own]
+        refused = False
         try:
             reset()
         except Exception:  # a stranger's: it may want arguments
-            for p, old in zip(own, before, strict=True):
-                p.copy_(old)
-            continue
+            refused = True
         for p, old in zip(own, before, strict=True):
-            if not p.requires_grad:
+            if refused or not p.requires_grad:
                 p.copy_(old)
             elif not torch.equal(p, old):
                 done.add(id(p))
@@ -270,27 +249,13 @@ def _train(net: nn.Module) -> None:
 
 
 @contextmanager
-def one_reason(what: str) -> Iterator[None]:
-    """Whatever a stranger's module says becomes one sentence."""
-    try:
-        yield
-    except ReconError:
-        raise
-    except Exception as error:
-        raise ReconError(f"{what}: {' '.join(str(error).split())[:150]}") from error
-
-
-@contextmanager
 def drawing_from(generator: torch.Generator) -> Iterator[None]:
     """What PyTorch draws on the CPU without being given a generator (starts, dropout) is drawn from this one; the
     state of the global generator is put back."""
-    before = torch.get_rng_state()
-    torch.set_rng_state(generator.get_state())
-    try:
+    with torch.random.fork_rng(devices=[]):
+        torch.set_rng_state(generator.get_state())
         yield
-    finally:
         generator.set_state(torch.get_rng_state())
-        torch.set_rng_state(before)
 
 
 # -------------------------------------------------------------------------------------------------------- inferred
@@ -307,22 +272,21 @@ def inferred(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, n: int, see
     """
     goal = max(loss_of(logits_of(module, seen, x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
     half = torch.randperm(len(x), generator=named(seed, "audit.pilot"))[: len(x) // 2]
-    best: tuple[bool, float, Recipe] | None = None
-    tried = candidates(goal, start is None and seen.first is not None)
-    bar = bar_of("ordinary recipes", sum(each.steps for each in tried))
-    for k, candidate in enumerate(tried):
+    ended: list[tuple[bool, float, int]] = []
+    adam, sgd = Recipe("adam", 1e-3, target_loss=goal), Recipe("sgd", 3e-2, target_loss=goal)
+    tried = [adam, replace(adam, weight_decay=1e-3), sgd, replace(sgd, weight_decay=5e-3)]
+    if start is None and seen.first is not None:  # a dense first layer may have begun with a tiny one
+        tried.append(replace(adam, first_scale=0.01))
+    hopeless = partial(out_of_reach, goal=2 * goal)
+    for k, candidate in enumerate(tqdm(tried, "ordinary recipes", leave=False, disable=None)):
         generator = named(seed, "audit.pilot", k + 1)
-        hopeless = partial(out_of_reach, goal=2 * goal)
-        net = trained(module, seen, x[half], y[half], candidate, generator, start, hopeless, bar)
+        net = trained(module, seen, x[half], y[half], candidate, generator, start, hopeless)
         with suppress(ReconError):  # it may diverge
             reached = loss_of(logits_of(net, seen, x[half]), y[half]).item()
-            found = (reached > 2 * goal, _distance(net, module, start), candidate)
-            if best is None or found[:2] < best[:2]:
-                best = found
-    bar.close()
-    if best is None:
+            ended.append((reached > 2 * goal, _distance(net, module, start), k))
+    if not ended:
         raise ReconError("no ordinary recipe trains a network of this architecture on these images: give one (recipe=)")
-    return best[2]
+    return tried[min(ended)[2]]
 
 
 def out_of_reach(losses: Sequence[float], left: int, goal: float) -> bool:
@@ -344,20 +308,13 @@ def out_of_reach(losses: Sequence[float], left: int, goal: float) -> bool:
     return left * math.log(before / now) / PACE < math.log(now / goal)
 
 
-def candidates(goal: float, small: bool) -> list[Recipe]:
-    """Ordinary recipes that end at this loss; the last, only for dense first layers, begins with a tiny one."""
-    adam = Recipe("adam", 1e-3, target_loss=goal)
-    sgd = Recipe("sgd", 3e-2, target_loss=goal)
-    found = [adam, replace(adam, weight_decay=1e-3), sgd, replace(sgd, weight_decay=5e-3)]
-    return [*found, replace(adam, first_scale=0.01)] if small else found
-
-
 def _distance(a: nn.Module, b: nn.Module, start: Start | None = None) -> float:
     """Mean |log ‖W‖ / ‖W*‖| over trained matrices, of what a public start was moved by where that is known."""
     before = {} if start is None else {n: p.detach() for n, p in start.module.named_parameters() if n in start.public}
-    sizes = []
+    found = []
     for (name, p), q in zip(a.named_parameters(), b.parameters(), strict=True):
         if p.dim() > 1 and q.requires_grad:
-            old = before[name].to(p) if name in before else torch.zeros(())
-            sizes.append([(each.detach() - old.to(each)).norm().item() for each in (p, q)])
-    return sum(abs(math.log(max(p, 1e-12) / max(q, 1e-12))) for p, q in sizes) / max(len(sizes), 1)
+            old = before.get(name, torch.zeros(())).to(p)
+            sizes = [max((each.detach() - old.to(each)).norm().item(), 1e-12) for each in (p, q)]
+            found.append(abs(math.log(sizes[0] / sizes[1])))
+    return sum(found) / max(len(found), 1)

@@ -1,8 +1,11 @@
-"""What an audit says in the end: three verdicts on images, three on membership, and a sentence for each.
+"""What an audit says in the end: three verdicts on images, three on membership, and all of it in words.
 
 On images: "leaks" · "not by these attacks", which would have found k of n on a network trained in the same way ·
 "cannot tell", where the attacks would have found nothing there either, or nothing can be compared.  On membership:
 inferred, not by these attacks, or cannot tell.
+
+What a report opens with, three lines for whoever must decide and what was tried, are functions of what report.json
+holds, so that a report without names says the same.
 """
 
 from __future__ import annotations
@@ -10,29 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from recon.auditing.attacks import KINDS
+from recon.auditing.attacks import KINDS, RECONSTRUCTIONS
+from recon.auditing.images import printable
 from recon.auditing.scoring import LEVEL
 
 LEAKS, NOT_BY_THESE, CANNOT_TELL, INFERRED = "leaks", "not by these attacks", "cannot tell", "inferred"
 BLIND_AREA = 0.55  # shadows that are told apart no better than this say that membership inference is blind here
 NUMBERS = ("no attack", "one attack", "two attacks", "three attacks")
-
-
-@dataclass(frozen=True)
-class Power:
-    """canaries: shadow networks that were attacked like the audited one · leaking: of them, how many were found to
-    leak · found: training images found above the deciding threshold, mean over canaries, 0 for one that is not found
-    to leak · n: training images of each."""
-
-    canaries: int
-    leaking: int
-    found: float
-    n: int
-
-    @property
-    def blind(self) -> bool:
-        """Whether fewer than half of the canaries were found to leak, or none was tried."""
-        return 2 * self.leaking < self.canaries or not self.canaries
+FIRST = 3  # names in a line, then "and N more"
+SURE = "where half of those in question were"
+NOT_APPLIED, RAN = "did not apply", "ran"
 
 
 @dataclass(frozen=True)
@@ -45,23 +35,18 @@ class Verdict:
     on_images: str
     on_membership: str = ""
 
-    @property
-    def sentence(self) -> str:
-        """Both in words."""
-        return f"{self.on_images} {self.on_membership}".strip()
-
 
 def decide(
     result: dict[str, Any] | None,
     n: int,
-    power: Power | None,
+    power: dict[str, Any] | None,
     membership: dict[str, Any] | None,
     why_not: str | None,
     misfit: str | None = None,
 ) -> Verdict:
-    """result: of `score`, None where no attack could be tried · n: images of each kind compared · membership: the table
-    of the report, empty where it could not be made · why_not: the two sets cannot be compared · misfit: the network
-    does not fit images and labels as they are read: what came back came back, and nothing else can be told."""
+    """result, power, membership: as in the report; no result where no attack could be tried, membership empty where the
+    table could not be made · n: images of each kind compared · why_not: the two sets cannot be compared · misfit: the
+    network does not fit what is read: what came back came back, and nothing else can be told."""
     if why_not is not None:
         said = f"Nothing can be told: {why_not}, so that no count of one means anything beside a count of the other."
         return Verdict(CANNOT_TELL, None if membership is None else CANNOT_TELL, said)
@@ -72,60 +57,39 @@ def decide(
         if images != LEAKS:
             images, sentence = CANNOT_TELL, "Whether these weights leak cannot be told."
         untold = "" if membership is None else "Nor can it be told who was trained on."
-        return Verdict(images, None if membership is None else CANNOT_TELL, f"{sentence} {capital(misfit)}.", untold)
-    if membership is None:
-        return Verdict(images, None, sentence)
-    kind, more = _on_membership(membership)
+        return Verdict(
+            images, None if membership is None else CANNOT_TELL, f"{sentence} {misfit[:1].upper()}{misfit[1:]}.", untold
+        )
+    kind, more = (None, "") if membership is None else _on_membership(membership)
     return Verdict(images, kind, sentence, more)
 
 
-def capital(text: str) -> str:
-    """
-    >>> capital("two images are near-copies")
-    'Two images are near-copies'
-    """
-    return text[:1].upper() + text[1:]
-
-
-def _on_images(result: dict[str, Any] | None, n: int, power: Power | None) -> tuple[str, str]:
+def _on_images(result: dict[str, Any] | None, n: int, power: dict[str, Any] | None) -> tuple[str, str]:
+    untold = "Whether images can be read out cannot be told"
     if result is None:
-        return CANNOT_TELL, "Whether images can be read out cannot be told: none of the attacks asked for does that."
+        return CANNOT_TELL, f"{untold}: none of the attacks asked for does that."
     ran = [name for name, about in result["attacks"].items() if about["why_not"] is None]
     if not ran:
         reason = next(about["why_not"] for about in result["attacks"].values())
-        return (
-            CANNOT_TELL,
-            f"Whether images can be read out cannot be told, since no attack that does so applies. {reason}",
-        )
+        return CANNOT_TELL, f"{untold}, since no attack that does so applies. {reason}"
     if result["leak"]:
         return LEAKS, (
             f"{result['targets']} of {n} training images came back {KINDS[result['attack']].phrase}, and "
             f"{result['decoys']} of {n} images that were never trained on: these weights leak training images."
         )
-    tried = NUMBERS[len(ran)] if len(ran) < len(NUMBERS) else f"{len(ran)} attacks"
-    if power is None or not power.canaries:
-        return CANNOT_TELL, (
-            f"No evidence of leakage by {tried}, and what they would have found was not measured: whether these "
-            "weights leak training images cannot be told."
-        )
-    if power.blind:
-        return CANNOT_TELL, (
-            f"No evidence of leakage by {tried}, but {_blind_words(power, len(ran))}: whether these weights leak "
-            "training images cannot be told."
-        )
-    return NOT_BY_THESE, (
-        f"No evidence of leakage by {tried}, which would have found {power.found:.0f} of {power.n} images of a network "
-        "trained in the same way: this is about these attacks, and no proof of privacy."
-    )
-
-
-def _blind_words(power: Power, attacks: int) -> str:
-    who = "it" if attacks == 1 else "they"
-    return (
-        f"{who} found images of only {power.leaking} of {power.canaries} networks trained in the same way"
-        if power.leaking
-        else f"{who} found nothing in {power.canaries} network{'s' * (power.canaries > 1)} trained in the same way"
-    )
+    silence = f"No evidence of leakage by {NUMBERS[len(ran)] if len(ran) < len(NUMBERS) else f'{len(ran)} attacks'}"
+    if power is None or not power["canaries"]:
+        blind = ", and what they would have found was not measured"
+    elif 2 * power["leaking"] < power["canaries"]:  # fewer than half of the canaries
+        found = f"images of only {power['leaking']} of" if power["leaking"] else "nothing in"
+        many = "s" * (power["canaries"] > 1)
+        who = "it" if len(ran) == 1 else "they"
+        blind = f", but {who} found {found} {power['canaries']} network{many} trained in the same way"
+    else:
+        images = f"{power['found']:.0f} of {power['n']} images of a network trained in the same way"
+        would = f"which would have found {images}: this is about these attacks, and no proof of privacy."
+        return NOT_BY_THESE, f"{silence}, {would}"
+    return CANNOT_TELL, f"{silence}{blind}: whether these weights leak training images cannot be told."
 
 
 def _on_membership(table: dict[str, Any]) -> tuple[str, str]:
@@ -133,12 +97,11 @@ def _on_membership(table: dict[str, Any]) -> tuple[str, str]:
     counts = counted(best["named"])
     if table["p_value"] < LEVEL:
         return INFERRED, f"Who was trained on can be inferred: {counts}."
-    reach = max((table["power"][name] or 0.0 for name in ("auc", "multipliers_auc")), default=0.0)
-    if reach < BLIND_AREA:
-        why = "in networks trained in the same way it cannot either"
-        return CANNOT_TELL, f"Whether it can be inferred who was trained on cannot be told, since {why}: {counts}."
-    why = "though in networks trained in the same way it can"
-    return NOT_BY_THESE, f"Who was trained on could not be inferred, {why}: {counts}."
+    there = "in networks trained in the same way it can"
+    if max(table["power"][name] or 0.0 for name in ("auc", "multipliers_auc")) < BLIND_AREA:
+        said = f"Whether it can be inferred who was trained on cannot be told, since {there}not either"
+        return CANNOT_TELL, f"{said}: {counts}."
+    return NOT_BY_THESE, f"Who was trained on could not be inferred, though {there}: {counts}."
 
 
 def counted(named: dict[str, dict[str, Any]]) -> str:
@@ -148,11 +111,11 @@ def counted(named: dict[str, dict[str, Any]]) -> str:
     without accusing any of them.
     """
     shown = {rate: f"{100 * float(rate):g} %" for rate in named}
-    told = [_count(f"at {shown[rate]} false alarms", row) for rate, row in named.items() if row["resolved"]]
-    row = next(iter(named.values()))
-    if not told:
-        told = [_count(f"without a false alarm among {row['others']} held-out images", row)]
     few = [rate for rate, row in named.items() if not row["resolved"]]
+    told = [_count(f"at {shown[rate]} false alarms", row) for rate, row in named.items() if rate not in few]
+    if not told:
+        row = next(iter(named.values()))
+        told = [_count(f"without a false alarm among {row['others']} held-out images", row)]
     if few:
         rates = " and ".join(shown[rate] for rate in few)
         needed = " and ".join(f"{1 / float(rate):,.0f}" for rate in few)
@@ -165,3 +128,86 @@ def _count(where: str, row: dict[str, Any]) -> str:
     less = "" if row["count"] > row["guess_most"] else ", so this is no more than guessing"
     interval = f"95 % interval {row['low']} to {row['high']}"
     return f"{row['count']} of {row['of']} can be named {where} ({interval}; {chance}{less})"
+
+
+# ------------------------------------------------------------------------------------------------ what a report says
+
+
+def lines(report: dict[str, Any], verdict: Verdict) -> list[str]:
+    """How many images came back and which; how many members can be named; the worst single image."""
+    recovered = [each for each in report["leaked"] if each["how"] != "membership"]
+    first = verdict.on_images
+    if recovered:
+        first += f" They are {enumerated([printable(each['image']) for each in recovered])}."
+    second = "Whether it can be inferred who was trained on was not asked."
+    if "membership" in report["attacks_asked"]:
+        second = verdict.on_membership or "Nor can it be told who was trained on."
+    return [first, second, worst(report["leaked"])]
+
+
+def enumerated(names: list[str]) -> str:
+    """
+    >>> enumerated(["a", "b", "c", "d", "e"]), enumerated(["a", "b"])
+    ('a, b, c and 2 more', 'a and b')
+    """
+    if len(names) > FIRST:
+        return f"{', '.join(names[:FIRST])} and {len(names) - FIRST} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def worst(leaked: list[dict[str, Any]]) -> str:
+    """The image that came back best, and the surest member; the list has the most probable first."""
+    recovered = [each for each in leaked if each["how"] != "membership"]
+    members = [each for each in leaked if each["how"] == "membership"]
+    said = []
+    if recovered:
+        best = max(recovered, key=lambda each: each["score"])
+        said.append(f"{printable(best['image'])}, which came back at a likeness (NCC) of {best['score']:.2f}")
+    if members:
+        odds = f"{members[0]['probability']:.0%} {SURE}"
+        said.append(f"{printable(members[0]['image'])}, which was trained on with a probability of {odds}")
+    return f"The worst single image: {'; and '.join(said) or 'none was found to be given away'}."
+
+
+def tried(report: dict[str, Any]) -> list[dict[str, str]]:
+    """Every attack: its name, its state ("ran", "did not apply", "not asked", "nothing to compare"), and how or why
+    not."""
+    found = []
+    results = (report["result"] or {}).get("attacks", {})
+    for name in (*RECONSTRUCTIONS, "membership"):
+        state, said = "not asked", ""
+        if name in report["attacks_asked"]:
+            if report["exchangeability"]["why_not"] is not None or report["images"]["scored"] == 0:
+                state = "nothing to compare"
+            elif name == "membership":
+                table = report["membership"]
+                state, said = RAN, f"{len(table['scores'])} scores, {table['shadows']} shadow networks"
+                said += f". {table['multipliers_why_not']}" if table["multipliers_why_not"] else ""
+            else:
+                about = results[name]
+                state = RAN if about["why_not"] is None else NOT_APPLIED
+                said = about["why_not"] or about["how"]
+        found.append({"attack": name, "state": state, "said": said})
+    return found
+
+
+def power_words(report: dict[str, Any]) -> list[str]:
+    """What the attacks would have found, in sentences: on images, and on members."""
+    found = []
+    images, members = report["power"], report["membership"]
+    if images is None:
+        found.append("What the attacks on images would have found was not measured.")
+    else:
+        many = images["canaries"] > 1
+        found.append(
+            f"In {images['canaries']} network{'s' * many} trained in the same way, the attacks on images found "
+            f"{images['found']:.1f} of {images['n']} training images{' on average' * many}, and {images['leaking']} "
+            f"{'were' if images['leaking'] != 1 else 'was'} found to leak."
+        )
+    if members is not None and members["power"]["auc"] is not None:
+        share = members["power"]["tpr_0.01"]
+        found.append(
+            f"Of such a network's own training images, {share:.0%} can be named at 1 % false alarms, or at none where "
+            "fewer than 100 images were held out."
+        )
+    return found

@@ -11,12 +11,11 @@ from torchvision import models
 import recon
 from recon.attacks.heads import Public, span_test
 from recon.attacks.separation import FirstLayer
-from recon.auditing.anatomy import anatomy, first_layer_of, start_of_layer
-from recon.auditing.heads import OnBackbone, features_of, head_of
+from recon.auditing.anatomy import anatomy
+from recon.auditing.fine_tunes import OnBackbone, Start, features_of, found_start, head_of, public_start
 from recon.auditing.networks import subject_of
 from recon.auditing.prepare import prepared
 from recon.auditing.shadows import Recipe, fresh, trained
-from recon.auditing.starts import Start, found_start, public_start
 from recon.errors import ReconError
 
 N, D = 20, 400
@@ -162,33 +161,11 @@ class Adapted(nn.Module):
         return self.base(x) + self.lora_b(self.lora_a(x))
 
 
-class ByHand(nn.Module):
-    """The same, as parameters of one module."""
-
-    def __init__(self, base, rank=4):
-        super().__init__()
-        self.weight = nn.Parameter(base.weight.detach(), requires_grad=False)
-        self.lora_a, self.lora_b = (
-            nn.Parameter(torch.randn(rank, base.in_features)),
-            nn.Parameter(torch.randn(base.out_features, rank)),
-        )
-
-    def forward(self, x):
-        return x @ self.weight.mT + x @ self.lora_a.mT @ self.lora_b.mT
-
-
-@pytest.mark.parametrize("kind", [Adapted, ByHand])
-def test_an_adapter_is_audited_as_the_layer_that_it_changes(kind):
-    adapter = kind(nn.Linear(64, 30))
-    module = nn.Sequential(nn.Flatten(), adapter, nn.ReLU(), nn.Linear(30, 2)).eval()
-    seen = anatomy(module, (1, 8, 8))
-    assert seen.first == "1"
-    w, base = first_layer_of(module, "1", (1, 8, 8)), start_of_layer(module, "1", (1, 8, 8))
-    a, b = ((p.weight if isinstance(p, nn.Linear) else p).detach() for p in (adapter.lora_a, adapter.lora_b))
-    torch.testing.assert_close(w - base, b @ a, rtol=1e-3, atol=1e-4)
-    shadow = fresh(subject_of(module).module, Recipe(), generator())
-    torch.testing.assert_close(start_of_layer(shadow, "1", (1, 8, 8)), base)
-    torch.testing.assert_close(first_layer_of(shadow, "1", (1, 8, 8)), base)  # the second factor begins at 0
+def test_a_shadow_of_an_adapted_layer_begins_without_the_adapter():
+    module = Adapted(nn.Linear(6, 5))
+    shadow = fresh(module, Recipe(), generator(), None)
+    assert not shadow.lora_b.weight.any() and shadow.lora_a.weight.any()
+    assert torch.equal(shadow.base.weight, module.base.weight)
 
 
 # ------------------------------------------------------------------------------------------------------------- heads
@@ -252,8 +229,8 @@ def test_a_backbone_with_a_head_is_the_head_on_features(case):
     images = (x / 2).view(-1, 1, 20, 20)
     whole = nn.Sequential(Backbone(), *head)
     for model, more in ((whole, {}), (head, {"backbone": Backbone()})):
-        found, _ = prepared(model, (images[:N], y[:N]), (images[N:], y[N:]), None, None, "none", None, **more)
-        assert found.fit.accuracy == 1 and found.seen.first is not None
+        found = prepared(model, (images[:N], y[:N]), (images[N:], y[N:]), None, None, "none", None, **more)
+        assert found.fit.right == found.fit.n and found.seen.first is not None
         torch.testing.assert_close(found.x.flatten(1), x[:N])
         assert found.public.shape == (3 * N // 2, D) and len(found.held_out) == 3 * N // 2
         assert found.train.names == [f"train[{row}]" for row in range(N)]

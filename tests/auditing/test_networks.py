@@ -12,12 +12,11 @@ from torch import nn
 from torchvision import models
 
 from recon.auditing.anatomy import anatomy, logits_of
-from recon.auditing.built import built
 from recon.auditing.files import load_state
+from recon.auditing.fine_tunes import Start, start_of
 from recon.auditing.images import printable
-from recon.auditing.networks import subject_of
+from recon.auditing.networks import built, subject_of
 from recon.auditing.shadows import Recipe, drawing_from, fresh
-from recon.auditing.starts import Start, start_of
 from recon.errors import ReconError
 
 SHAPE = (3, 8, 8)
@@ -46,14 +45,14 @@ def shaken(module, generator):
 
 
 class Functional(nn.Module):
-    """ReLU as a function; batch norm after it."""
+    """ReLU as a function; batch norm before it."""
 
     def __init__(self):
         super().__init__()
         self.a, self.b, self.norm = nn.Linear(DIM, 10), nn.Linear(10, 2), nn.BatchNorm1d(10)
 
     def forward(self, x):
-        return self.b(self.norm(torch.relu(self.a(x.flatten(1)))))
+        return self.b(torch.relu(self.norm(self.a(x.flatten(1)))))
 
 
 class Residual(nn.Module):
@@ -147,7 +146,7 @@ def test_every_kind_of_file_is_the_same_network(tmp_path, generator):
     x = torch.randn(5, *SHAPE, generator=generator)
     for path in tmp_path.iterdir():
         subject = subject_of(str(path))
-        assert subject.arch == "192-12-7-2" and subject.dim == DIM
+        assert subject.arch == "192-12-7-2" and subject.expected.dim == DIM
         torch.testing.assert_close(subject.module(x), module(x))
 
 
@@ -183,14 +182,12 @@ def test_files_that_are_refused_say_why(tmp_path, capsys):
     torch.save({"lr": 0.1}, tmp_path / "none.pt")
     (tmp_path / "evil.pt").write_bytes(pickle.dumps(Stranger()))
     (tmp_path / "junk.pt").write_bytes(b"junk")
-    (tmp_path / "x.onnx").write_bytes(b"junk")
     for name, words in {
         "script.pt": "TorchScript archive",
         "whole.pt": "holds more than tensors",
         "none.pt": "holds no state dict, but a dict with lr",
         "evil.pt": "state_dict|damaged",
         "junk.pt": "state_dict|damaged",
-        "x.onnx": "onnx is not installed|no ONNX file",
         "missing.pt": "there is no weights file",
     }.items():
         with pytest.raises(ReconError, match=words) as error:

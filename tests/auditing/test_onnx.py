@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from recon import cli
-from recon.auditing.files import load_state
 from recon.auditing.networks import subject_of
 from recon.errors import ReconError
 
@@ -70,7 +69,7 @@ def test_weights_in_another_file_are_read_where_it_lies_beside(module, tmp_path)
         if file != path:
             file.unlink()
     with pytest.raises(ReconError, match=r"net\.onnx keeps fc1\.weight in another file"):
-        load_state(path)
+        subject_of(path)
 
 
 @pytest.mark.parametrize("kind", [nn.Tanh, nn.Sigmoid, nn.ReLU])
@@ -100,7 +99,7 @@ def test_a_damaged_file_is_one_sentence(module, tmp_path):
     path = exported(module, tmp_path / "net.onnx", "gemm")
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ReconError, match="damaged or is no ONNX file"):
-        load_state(path)
+        subject_of(path)
 
 
 def test_without_the_package_it_says_what_to_do(tmp_path, monkeypatch, capsys):

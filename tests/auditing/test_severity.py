@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from pathlib import Path
 
 import jsonschema
 import numpy as np
@@ -17,17 +18,16 @@ from torch import nn
 import recon
 from recon import cli
 from recon.auditing.aggregates import hashed, salt_in
-from recon.auditing.card import EDPB, card
-from recon.auditing.comparison import FOLDER, SHOWN
-from recon.auditing.page import LARGEST, Picture, Row, embedded, page
-from recon.auditing.report import schema
-from recon.auditing.severity import enumerated, lines, worst
+from recon.auditing.audit import FOLDER
+from recon.auditing.comparison import SHOWN
+from recon.auditing.report import EDPB, LARGEST, Row, card, embedded, page
 from recon.auditing.shadows import Recipe
-from recon.auditing.verdict import Verdict, counted
+from recon.auditing.verdict import Verdict, counted, enumerated, lines, worst
 from recon.errors import ReconError
 from recon.scoring.membership import guessed, named, true_rate
 from recon.store import browser
 
+SCHEMA = json.loads(Path(recon.__file__).with_name("auditing").joinpath("report.schema.json").read_text())
 N, SHAPE = 12, (3, 8, 8)
 QUICK = {"profile": "smoke", "device": "cpu", "recipe": Recipe("adam", 1e-2, None, 120, 1e-2), "shadows": 2}
 NAMES = [f"Ada Lovelace {k}.png" for k in range(2 * N)]
@@ -146,7 +146,7 @@ def test_aggregates_hold_no_name_and_no_picture(folders, capsys):
         assert not re.search("Ada|Lovelace|Byron|Babbage|base64|<img|train/|held_out/", text)
         assert key not in text
     data = json.loads(written["j.json"].read_text())
-    jsonschema.validate(data, schema())
+    jsonschema.validate(data, SCHEMA)
     assert data["aggregates_only"] and data["verdict"] == "leaks" and len(data["leaked"]) >= N
     hashes = {hashed(f"train/Mrs Byron {k % 2}/{NAMES[k]}", key) for k in range(N)}
     assert {each["image"] for each in data["leaked"] if each["how"] == "rows"} == hashes
@@ -222,7 +222,7 @@ def test_a_report_over_500_large_images_is_small(leaky):
     data["leaked"] = leaked(*((f"{k:03}.png", k, how, 0.9, 0.9) for k in range(500) for how in ("rows", "membership")))
     data["result"] |= {"targets": 500}
     noise = np.random.default_rng(0).integers(0, 256, (224, 224, 3), dtype=np.uint8)
-    row = Row(Picture(noise, "Reconstruction"), Picture(noise, "image"), 0.9)
+    row = Row(0, noise, noise, "image", 0.9)
     shown = page(data, [(row, row)] * SHOWN, "")
     assert shown.count("<img") == 4 * SHOWN and len(shown) < 5_000_000 > len(json.dumps(data))
     assert "And 980 more lines, in report.json." in shown and f"And {500 - SHOWN} more that came back." in shown
