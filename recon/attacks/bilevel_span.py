@@ -22,6 +22,7 @@ from torch import Tensor
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
+from recon.nets.network import Params
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSResult, LBFGSSettings, lbfgs
 from recon.optim.subspace import Subspace, reduced
@@ -72,9 +73,10 @@ class SpanWeights:
         return float(self.apart(other.theta, other.basis)[0])
 
 
-def _mixed(objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor) -> tuple[Tensor, Tensor]:
-    """∂_x ⟨∇_θ E, p⟩ in coordinates (n, r), for p (p',) inside the span; and r δ/n (n, m), for what is outside.  With
-    t = C p_w1ᵀ + p_b1:  M = (1/n)[σ'(f) (Jp) δ + r (σ''(z) w2 t + σ'(z) p_w2)],  the result M A + (r δ/n) p_w1."""
+def _mixed(objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """∂_x ⟨∇_θ E, p⟩ in coordinates (n, r), for p (p',) inside the span; r δ/n (n, m), for what is outside; and M
+    (n, m), for what a start adds.  With t = C p_w1ᵀ + p_b1:  M = (1/n)[σ'(f) (Jp) δ + r (σ''(z) w2 t + σ'(z) p_w2)],
+    the result M A + (r δ/n) p_w1."""
     n = len(objective.y)
     p1, pb, p2, _ = objective.parts(p)
     w1, b1, w2, _ = objective.parts(theta)
@@ -82,9 +84,10 @@ def _mixed(objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor) -> t
     weighted = residual * now.delta
     m = (now.curvature * objective.times(now, p) / n)[:, None] * now.delta + residual * (now.slope * p2)
     bend = objective.bend(now)
+    w2 = w2 if objective.start is None else w2 + objective.start[1]
     if bend is not None:
         m = m + residual * bend * w2 * torch.addmm(pb, objective.coordinates, p1.mT)
-    return m @ w1 + weighted @ p1, weighted
+    return m @ w1 + weighted @ p1, weighted, m
 
 
 STALLED = 1e-7  # a proposal nearer than this to the accepted images, relatively, is the same in float32
@@ -101,7 +104,8 @@ class SpanAttack:
 
     star: θ* · y: labels (n,) of the training images · weight_decay: of the training · theta_0: x's basis (n, d) ->
     coordinates (p',) of the inner start θ⁰ in it · first, next: of the inner solver before and during the outer loop ·
-    descent: of x.  Sees its own x and the release, nothing else.
+    descent: of x · start: θ⁰ by name where the adversary knows what the released training began with; `star` and the
+    inner θ are then what training added to it, and the decay is of that.  Sees its own x and the release, nothing else.
 
     [∇²E]⁻¹ is that of its Gauss–Newton part: positive definite at every θ, also where ReLU minimisers sit on kinks and
     ∇²E is indefinite.
@@ -114,6 +118,7 @@ class SpanAttack:
     first: LBFGSSettings = LBFGSSettings(max_iter=600)
     next: LBFGSSettings = LBFGSSettings(max_iter=10, halvings=20)
     descent: HeavyBall = HeavyBall()
+    start: Params | None = None
 
     def __post_init__(self) -> None:
         if self.weight_decay <= 0:
@@ -157,7 +162,10 @@ class SpanAttack:
 
     def objective(self, x: Tensor, basis: Tensor) -> HiddenObjective:
         """E in coordinates."""
-        return HiddenObjective(self.star.network.with_inputs(len(basis)), x @ basis.mT, self.y, self.weight_decay)
+        begun = self.start
+        start = None if begun is None else (x @ begun["w1"].mT + begun["b1"], begun["w2"][0], begun["b2"][0])
+        small = self.star.network.with_inputs(len(basis))
+        return HiddenObjective(small, x @ basis.mT, self.y, self.weight_decay, start)
 
     def solved(
         self, x: Tensor, basis: Tensor, theta: Tensor, settings: LBFGSSettings, scale: Tensor | None = None
@@ -171,6 +179,7 @@ class SpanAttack:
         now = objective.at(theta)
         energy, apart, outside = self.star.apart(theta, basis)
         p = objective.gauss_newton(now)(2 * apart)
-        inside, weighted = _mixed(objective, theta, now, p)
+        inside, weighted, m = _mixed(objective, theta, now, p)
         grad = -inside @ basis + (2 / self.weight_decay) * (weighted @ self.star.first) @ outside
+        grad = grad if self.start is None else grad - m @ self.start["w1"]
         return energy, grad

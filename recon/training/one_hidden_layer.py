@@ -7,6 +7,8 @@ coordinates in a subspace.  With δ_ik = σ'(z_ik) w2_k and h = σ(z) the Jacobi
     (J Jᵀ)_ij = ⟨δ_i, δ_j⟩ (⟨c_i, c_j⟩ + 1) + ⟨h_i, h_j⟩ + 1,
 
 so that the Gauss–Newton matrix JᵀDJ/n + ω·I, D = diag σ'(f), is inverted by n × n systems (Woodbury).
+
+Where training adds θ to a start θ⁰ that is not small, all of this holds with θ⁰ + θ for θ, but for the decay.
 """
 
 from collections.abc import Callable
@@ -36,12 +38,14 @@ class Pass:
 @dataclass(frozen=True)
 class HiddenObjective:
     """E for images `coordinates` C (n, r), labels y (n,) in {0, 1}, weight decay ω > 0; θ is a vector (p,) as `network`
-    flattens it.  ReconError for another depth."""
+    flattens it · start: None, or of the θ⁰ to which θ is added: X W1⁰ᵀ + b1⁰ (n, m), w2⁰ (m,) and b2⁰ ().  ReconError
+    for another depth."""
 
     network: MLP
     coordinates: Tensor
     y: Tensor
     weight_decay: float
+    start: tuple[Tensor, Tensor, Tensor] | None = None
 
     def __post_init__(self) -> None:
         if self.network.depth != 2 or self.network.bias not in (None, (True, True)) or self.network.widths[-1] != 1:
@@ -56,6 +60,8 @@ class HiddenObjective:
         """One forward pass."""
         w1, b1, w2, b2 = self.parts(theta)
         z = torch.addmm(b1, self.coordinates, w1.mT)
+        if self.start is not None:
+            z, w2, b2 = z + self.start[0], w2 + self.start[1], b2 + self.start[2]
         slope, h = self.network.slope(z), self.network.activation(z)
         logits = h @ w2 + b2
         chance = torch.sigmoid(logits)

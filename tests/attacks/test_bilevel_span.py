@@ -90,10 +90,12 @@ def test_distances_between_spans():
     assert star.distance(star) == pytest.approx(0.0, abs=1e-24)
 
 
-def test_the_hypergradient_of_a_smooth_net_is_that_of_the_outer_energy(monkeypatch):
+@pytest.mark.parametrize("begun", [False, True], ids=["from anywhere", "from a start that is known"])
+def test_the_hypergradient_of_a_smooth_net_is_that_of_the_outer_energy(monkeypatch, begun):
     """With p from the exact Hessian, dl/dx by central differences of solved inner problems: cosine 1."""
     _, star, x, theta = toy(smoothing=3.0)
-    attack = attack_on(star)
+    start = star.network.init(torch.Generator().manual_seed(2), dtype=torch.float64) if begun else None
+    attack = attack_on(star, start=start)
 
     def exact(objective, _):
         hessian = torch.autograd.functional.hessian(lambda t: objective.value(t, objective.at(t).logits), theta)
@@ -122,6 +124,15 @@ def test_the_hypergradient_of_a_smooth_net_is_that_of_the_outer_energy(monkeypat
             ends.append(SpanWeights(star.network, solved(moved, start, there), there).distance(star))
         slope = (ends[0] - ends[1]) / 2e-4
         assert (grad * way).sum().item() == pytest.approx(slope, rel=1e-4)
+
+
+def test_a_start_that_is_known_is_added_to_what_training_adds():
+    _, star, x, theta = toy()
+    start = star.network.init(torch.Generator().manual_seed(2), dtype=torch.float64)
+    basis = SpanAttack.basis_of(x)
+    now = attack_on(star, start=start).objective(x, basis).at(reduced(star.network, theta, Subspace(basis))[1])
+    both = star.network.flatten(start) + theta
+    torch.testing.assert_close(now.logits, star.network(star.network.unflatten(both), x))
 
 
 def test_without_a_box_the_images_stay_in_the_span_of_their_start_and_of_the_training_images():

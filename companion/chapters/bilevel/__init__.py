@@ -2,7 +2,7 @@
 one-hidden-layer network, eq. (9)."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.bilevel import experiment_affine, experiment_hidden, story
+from companion.chapters.bilevel import experiment_affine, experiment_hidden, experiment_shared, story
 
 AFFINE = Experiment.of(
     experiment_affine,
@@ -37,5 +37,16 @@ PATH = Experiment.of(
     section="4.3",
     summary="the same attack by short steps: what the images look like while the distance falls",
     cost="3 s, 30 s, 20 min",
+    paper_size={"width": experiment_hidden.PAPER_WIDTH},
+)
+SHARED = Experiment.of(
+    experiment_shared,
+    story,
+    claims=story.shared_claims,
+    name="bilevel-hidden-shared",
+    chapter="03-bilevel",
+    section="4.3",
+    summary="the one-hidden-layer net again, where released and inner training share a start from U(0, 1)",
+    cost="3 s, 30 s, 5 min",
     paper_size={"width": experiment_hidden.PAPER_WIDTH},
 )

@@ -19,12 +19,15 @@ from companion.chapters.bilevel.common import PAPER_AFFINE, PAPER_HIDDEN, STARTS
 from companion.chapters.bilevel.experiment_affine import Metrics as AffineMetrics
 from companion.chapters.bilevel.experiment_affine import Sizes as AffineSizes
 from companion.chapters.bilevel.experiment_hidden import Metrics, PathMetrics, PathSizes, Sizes
+from companion.chapters.bilevel.experiment_shared import Metrics as SharedMetrics
+from companion.chapters.bilevel.experiment_shared import Sizes as SharedSizes
 from companion.chapters.pictures import FREE, PAGE, TRAIN, chart, end_labels, image_rows
 from companion.store.record import Record
 from companion.store.results import Claim, Result, orders_below, verdict
 from recon.scoring.matching import nearest
 
-SMALL = 0.1  # of what two seeds are apart
+SMALL = 0.1  # of what two seeds are apart, or of what training adds to a start
+OWN = 0.95  # of the images from the partition
 ALIKE, FALLEN = 0.9, 0.25  # NCC with the start; share of the distance to the released weights that has gone meanwhile
 #: where the inner training begins, as sentences have it
 INNER = {"uniform": "uniform", "other_seed": "another seed", "theta_star": "θ*"}
@@ -228,6 +231,34 @@ def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
             judged, margin = "depends on stopping" if fallen >= FALLEN else "not reproduced", fallen - FALLEN
         found.append(Claim(*said, ours, null, judged, end, ALIKE, margin))
     return found
+
+
+def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
+    """Table 1 beside Figs. 1b and 4: "reproduced" where from noise and from other photographs the distance ends at a
+    tenth of what training adds to θ⁰ or less, `OWN` of the photographs are nearest to their own start, and noise is
+    farther from the training images than held-out images are."""
+    starts, held_out = metrics.starts, metrics.held_out_nn_l2
+    worst = max(starts.random.last_sum, starts.partition.last_sum)
+    stays = starts.partition.own_start_is_nearest >= OWN and starts.random.nn_train_l2 > held_out
+    return [
+        Claim(
+            "hidden-shared-start",
+            "4.3, Table 1, Figs. 1b and 4",
+            "If released and inner training share θ⁰ ~ U(0, 1), the distance is small from every start, photographs "
+            "still look like those of the start, and noise like noise.",
+            ", ".join(f"{start} {PAPER_HIDDEN[start]:.1e}" for start in STARTS),
+            ", ".join(f"{start} {starts[start].last_sum:.2g}" for start in STARTS)
+            + f"; {starts.partition.own_start_is_nearest:.0%} of the photographs nearest to their own start; from "
+            f"noise the nearest training image {starts.random.nn_train_l2:.1f} away",
+            f"images that nobody has attacked: random {starts.random.first_sum:.2g}, partition "
+            f"{starts.partition.first_sum:.2g}; what training adds to θ⁰: {metrics.added_sum:.3g}; held-out images: "
+            f"{held_out:.1f} away",
+            verdict(worst <= SMALL * metrics.added_sum and stays),
+            value=worst,
+            null_value=metrics.added_sum,
+            margin=orders_below(worst, SMALL * metrics.added_sum),
+        )
+    ]
 
 
 @chart

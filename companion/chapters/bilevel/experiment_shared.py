@@ -1,0 +1,117 @@
+"""Chapter 3: a reading of Table 1's second column, in which the released and the inner training share θ⁰ ~ U(0, 1), and
+nothing decays.
+
+What training adds to such a start is small beside it, so that an inner problem with a decay towards θ⁰ that is hardly
+there has the solution to which descent from θ⁰ without any decay comes near.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.bilevel.common import BOX, STARTS, converged, held_out_distance, kept_arrays, measured, start_of
+from companion.chapters.bilevel.experiment_hidden import PAPER_WIDTH
+from companion.store.record import Record
+from recon.attacks.bilevel_span import SpanAttack, SpanWeights
+from recon.attacks.reconstruct import reconstruct
+from recon.images.bundle import Bundle
+from recon.nets.mlp import one_hidden
+from recon.optim.descent import HeavyBall
+from recon.optim.lbfgs import LBFGSSettings
+
+
+class Metrics(Record):
+    """accuracy: of the released network on its training images · added_sum: ‖θ* − θ⁰‖² · drawn_sum: ‖θ⁰ − θ⁰'‖² of two
+    draws · held_out_nn_l2: of held-out images to their nearest training image · starts: by start of the images.
+
+    starts.random: first_sum: ‖θ* − θ(x)‖² before any step on the images, last_sum after the last · steps · converged:
+    see `companion.chapters.bilevel.common.converged` · the rest: see `measured` there.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """width: 6144 in the paper · steps: outer ones · inner_first, inner_next: L-BFGS iterations before and during the
+    outer loop · decay: towards θ⁰, so small that it stands for none."""
+
+    n_train: int = 40
+    width: int = PAPER_WIDTH
+    steps: int = 100
+    inner_first: int = 1000
+    inner_next: int = 10
+    decay: float = 1e-6
+    n_held_out: int = 1000
+
+
+SIZES = {
+    "smoke": Sizes(n_train=6, width=16, steps=5, inner_first=200, decay=1e-2, n_held_out=20),
+    "laptop": Sizes(width=512, steps=60, n_held_out=200),
+    "paper": Sizes(),
+}
+
+
+def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """The released network, and an attack from each start, stored at once."""
+    images, star = _bundle(sizes, context), _attack(sizes, context)
+    added = context.sweep(partial(_released, sizes, context), ["network"], "network")["network"]
+    found = context.sweep(partial(_attacked, sizes, context, added), list(STARTS), "starts")
+    network, generator = star.star.network, context.stream("hidden.inner_start", 1)
+    other = network.flatten(network.init(generator, "uniform", torch.float64))
+    starts = Record()
+    for name, run in found.items():
+        first, last = run["history"][0].item(), run["energy"].item()
+        how = {"first_sum": first, "last_sum": last, "steps": len(run["history"])}
+        here = measured(run["x_hat"], run["x_init"], images)
+        starts[name] = Record(**how, converged=converged(run["history"], 0.0), **here)
+    metrics = Metrics(
+        n_train=len(images.train),
+        width=sizes.width,
+        n_params=network.n_params,
+        accuracy=added["accuracy"].item(),
+        added_sum=added["theta"].square().sum().item(),
+        drawn_sum=(network.flatten(star.start or {}).cpu() - other).square().sum().item(),
+        held_out_nn_l2=held_out_distance(images),
+        starts=starts,
+    )
+    return Outcome(
+        metrics, {**kept_arrays(images), **{f"x_hat_{name}": run["x_hat"].float() for name, run in found.items()}}
+    )
+
+
+def _bundle(sizes: Sizes, context: Context) -> Bundle:
+    data = context.dataset(sizes.n_train, sizes.n_held_out)
+    return Bundle.of(data, context.device, torch.float64, centred=False)
+
+
+def _attack(sizes: Sizes, context: Context, added: Tensors | None = None) -> SpanAttack:
+    """On what training added; on nothing, which serves to train."""
+    images = _bundle(sizes, context)
+    network, basis = one_hidden(sizes.width, images.train.shape[1]), SpanAttack.basis_of(images.train)
+    drawn = network.init(context.stream("hidden.inner_start"), "uniform", torch.float64)
+    nothing = images.train.new_zeros(network.with_inputs(len(basis)).n_params)
+    return SpanAttack(
+        SpanWeights(network, nothing if added is None else added["theta"], basis),
+        *(images.y, sizes.decay, lambda _: nothing),
+        first=LBFGSSettings(max_iter=sizes.inner_first, history=20),
+        next=LBFGSSettings(max_iter=sizes.inner_next, halvings=20),
+        descent=HeavyBall(10.0, 0.5, box=BOX, max_relative_step=0.1),
+        start={name: each.to(images.train) for name, each in drawn.items()},
+    )
+
+
+def _released(sizes: Sizes, context: Context, _: str) -> Tensors:
+    """What training adds to θ⁰, in the span of the training images."""
+    images, attack = _bundle(sizes, context), _attack(sizes, context)
+    basis = attack.star.basis
+    theta = attack.solved(images.train, basis, attack.theta_0(basis), attack.first).theta
+    right = (attack.objective(images.train, basis).at(theta).logits > 0) == (images.y > 0)
+    return {"theta": theta, "accuracy": right.double().mean()}
+
+
+def _attacked(sizes: Sizes, context: Context, added: Tensors, start: str) -> Tensors:
+    x_init = start_of(_bundle(sizes, context), start, context.stream("hidden.start"))
+    checkpoint = context.checkpoints.inside("outer").at(start)
+    found = reconstruct(_attack(sizes, context, added), x_init[None], sizes.steps, checkpoint=checkpoint)
+    return {"x_init": x_init, "x_hat": found.x_hat[0], "energy": found.energy, "history": found.history[:, 0]}
