@@ -12,7 +12,6 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.candidates.kkt_sets import Points, apart, split, summed
-from companion.chapters.candidates.names import NOISE, NOT_BLIND, PHOTOGRAPH, TRUTH
 from companion.chapters.candidates.null_directions import room, seen_rows, toward
 from companion.chapters.common import LAYER_1, kept_arrays, match_table, nulls_of
 from companion.chapters.separation_common import TRUE_NCC, counts, others_of
@@ -26,6 +25,9 @@ from recon.scoring.matching import nearest
 from recon.scoring.metrics import ncc
 from recon.scoring.naturalness import Photographs, signs
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
+
+#: the training images, and what stands in their place
+TRUTH, NOISE, PHOTOGRAPH, NOT_BLIND = "training images", "pairs, noise", "pairs, photograph", "pairs, not blind"
 
 
 class Metrics(Record):

@@ -9,9 +9,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from companion.chapters.candidates.experiment_sets import NOISE, NOT_BLIND, PHOTOGRAPH, TRUTH, SetSizes
 from companion.chapters.candidates.experiment_sets import Metrics as SetMetrics
-from companion.chapters.candidates.experiment_sets import SetSizes
-from companion.chapters.candidates.names import NOISE, NOT_BLIND, PHOTOGRAPH, TRUTH
 from companion.chapters.pictures import FREE as FREE_COLOUR
 from companion.chapters.pictures import HELD_OUT as HELD_OUT_COLOUR
 from companion.chapters.pictures import NOISE as NOISE_COLOUR
