@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ReconError as error:
         code, said = 2, _one_line(error)
     except KeyboardInterrupt:
-        said = "interrupted; the next run goes on from the last checkpoint"
+        said = "interrupted" if command is _audit else "interrupted; the next run goes on from the last checkpoint"
     except MemoryError:
         said = "there is not enough memory on this machine for what was asked"
     except Exception as error:  # the run failed: a sentence for the user, the traceback for whoever asks

@@ -116,11 +116,8 @@ def attempts(task: Task, names: Sequence[str]) -> list[Attempt]:
     found = []
     for name in names:
         kind, start = KINDS[name], time.perf_counter()
-        if getattr(task.released, kind.needs) is None:
-            attempt = _silent(
-                task, getattr(task.released, f"{kind.needs}_why_not") or "It does not apply to this network."
-            )
-        else:
+        attempt = _silent(task, getattr(task.released, f"{kind.needs}_why_not") or "It does not apply to this network.")
+        if getattr(task.released, kind.needs) is not None:
             attempt = kind.run(task)
         found.append(replace(attempt, name=name, seconds=time.perf_counter() - start))
     return found

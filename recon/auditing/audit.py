@@ -25,7 +25,7 @@ from recon.auditing.comparison import Comparison, Settings
 from recon.auditing.inputs import MIN_IMAGES
 from recon.auditing.prepare import Case, prepared
 from recon.auditing.report import FILES, PDF, SCHEMA, Leaked, Report, page
-from recon.auditing.scoring import LEVEL, Exchangeability, compared
+from recon.auditing.scoring import Exchangeability, compared
 from recon.auditing.shadows import Recipe
 from recon.auditing.verdict import INFERRED, LEAKS, decide, lines, power_words, tried
 from recon.errors import ReconError
@@ -205,6 +205,3 @@ def regime(explained: dict[str, Any]) -> str:
         "far from the stationarity condition that DecoReco inverts (short training, weight decay, another mean or "
         "scale of the inputs). Its silence here says little; separation does not need that condition."
     )
-
-
-__all__ = ["ATTACKS", "LEVEL", "Recipe", "Report", "audit"]
