@@ -138,7 +138,7 @@ def plot_training(result: Result[Metrics]) -> Figure:
     for (name, row), colour in zip(trained.items(), SERIES, strict=False):
         for group, (marker, words) in kinds.items():
             ax.plot(row[group].before, row[group].after, marker, color=colour, label=f"{name}, {words}", alpha=0.7)
-    before = np.array([norm for row in trained.values() for group in row.values() for norm in group.before])
+    before = np.array([norm for row in trained.values() for group in kinds for norm in row[group].before])
     least, most = 0.7 * before.min(), 1.4 * before.max()
     ax.plot([least, most], [least, most], ":", color=REFERENCE)
     ax.set(xscale="log", yscale="log", xlim=(least, most))
