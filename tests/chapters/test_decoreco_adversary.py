@@ -3,7 +3,6 @@ stored can be judged again."""
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -302,10 +301,3 @@ def test_all_kinds_of_evidence_and_bounds(smoke):
             for number in (found.auc, found.precision_at_20, found.tpr_at_1pct_fpr):
                 assert number.mean is None or 0 <= number.low <= number.high <= 1
     assert smoke.metrics.networks == 2
-
-
-def test_figures_draw(smoke):
-    for draw in DECORECO_ADVERSARY.figures.values():
-        figure = draw(smoke)
-        assert min(figure.get_facecolor()) > 0.99
-        plt.close(figure)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 
@@ -67,10 +66,3 @@ def test_where_results_end_by_counting():
     assert found.nearest_is_start_partition >= 2 and found.moved_to_training == found.moved_to_held_out == 1
     by_hand = [max(torch.corrcoef(torch.stack([x, t]))[0, 1].item() for t in train) for x in x_hat]
     assert found.ncc_to_training == pytest.approx(sum(by_hand) / 4, abs=1e-5)
-
-
-def test_figures_draw(smoke):
-    for draw in PARTITION.figures.values():
-        figure = draw(smoke)
-        assert min(figure.get_facecolor()) > 0.99
-        plt.close(figure)

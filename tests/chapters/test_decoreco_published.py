@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 
 import recon
-from companion.chapters.decoreco import PUBLISHED
 from companion.chapters.decoreco.experiment_published import ROUNDED, contribution, gallery
 from companion.chapters.tables import in_words
 from recon.attacks.haim_recipe import ALPHA
@@ -78,11 +76,6 @@ def test_its_start_has_the_tuned_scale(smoke):
 def test_a_run_cut_short_says_so(smoke):
     assert all("100 of 50,000 steps: undecided" in claim.ours for claim in smoke.claims)
     assert {claim.verdict for claim in smoke.claims} == {"undecided"}
-
-
-def test_figures_draw(smoke):
-    for draw in PUBLISHED.figures.values():
-        plt.close(draw(smoke))
 
 
 def test_a_float32_run_is_refused_where_the_processor_rounds(tmp_path, monkeypatch):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import pytest
-
-from companion.chapters.decoreco import RANDOM, REFERENCE
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +42,3 @@ def test_rows_of_the_recipe(table):
     assert metrics.net.log_loss <= -12.429
     with pytest.raises(KeyError, match="was not run"):
         metrics.arm("tuned", "bfloat16")
-
-
-def test_figures_draw(smoke, table):
-    figures = [draw(smoke) for draw in RANDOM.figures.values()]
-    figures += [draw(table) for draw in REFERENCE.figures.values()]
-    for figure in figures:
-        assert min(figure.get_facecolor()) > 0.99
-        plt.close(figure)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sys
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from companion.chapters.decoreco_truth import DECORECO_TRUTH
 from companion.chapters.decoreco_truth.experiment import PARTS, converged
 from companion.chapters.run import run
 from recon.scoring.matching import one_to_one
@@ -51,10 +49,3 @@ def test_the_table_is_of_what_the_partition_became(smoke):
 def test_converged_is_a_fall_below_one_percent_over_the_last_tenth():
     history = torch.cat([torch.linspace(9.0, 1.0, 90), torch.linspace(1.0, 0.995, 11)[1:]])
     assert converged(history) and not converged(torch.cat([history[:-1], torch.tensor([0.985])]))
-
-
-def test_figures_draw(smoke):
-    for draw in DECORECO_TRUTH.figures.values():
-        figure = draw(smoke)
-        assert min(figure.get_facecolor()) > 0.99
-        plt.close(figure)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from companion.chapters.kkt_training import KKT_TRAINING
 from companion.chapters.kkt_training.experiment import SIZES, observation_steps
 from companion.chapters.streams import stream
 from recon.nets.mlp import three_layer
@@ -96,10 +94,3 @@ def test_layers_grow_alike_and_the_second_has_to_outgrow_its_start(smoke):
     assert second.start_norm / (second.start_norm + need.growth) == pytest.approx(need.share)
     norm = (3 * need.growth + second.start_norm) ** 0.5
     assert need.log_loss == pytest.approx(-metrics.loss_scaled.min_normalised_margin * norm**3)
-
-
-def test_figures_draw(smoke):
-    for draw in KKT_TRAINING.figures.values():
-        figure = draw(smoke)
-        assert min(figure.get_facecolor()) > 0.99
-        plt.close(figure)

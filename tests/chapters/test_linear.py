@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from companion.chapters.linear import LINEAR
 from companion.chapters.linear.experiment import SIZES, anscombe, counting
 from recon.nets.mlp import affine
 from recon.training.inner_problem import Objective, solve_affine, with_ones
@@ -59,7 +57,6 @@ def test_twins_of_8_bits(smoke):
     assert train.dtype == other.dtype == torch.uint8 and len(train) == found.n
     change = (other.double() - start.double()).abs()
     assert found.mean_change_levels == pytest.approx(float(change.mean()))
-    assert found.nn_train_l2 > 0.8 * found.held_out_nn_l2
 
 
 def test_quartet_is_anscombes():
@@ -76,10 +73,3 @@ def test_counting_by_hand():
     assert (ours.unknowns, ours.perfect_fit, ours.stationarity) == (1_536_000, 500, 3073)
     assert hidden.stationarity == 3072 * 6144 + 6144 + 6144 + 1
     assert haim.stationarity == 3_072_000 + 1000 + 1_000_000 + 1000 + 1000 + 1
-
-
-def test_figures_draw(smoke):
-    for draw in LINEAR.figures.values():
-        figure = draw(smoke)
-        assert min(figure.get_facecolor()) > 0.99
-        plt.close(figure)

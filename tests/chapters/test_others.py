@@ -14,7 +14,7 @@ def test_patches_are_outside_the_training_thirds_and_lie_apart():
     pool = load_pool("photos")
     data = partition(pool, 88)
     found = others(pool, data.train.index)
-    assert found.pixels.dtype == torch.uint8 and found.pixels.shape == (len(found), 3072) and len(found) > 5000
+    assert found.pixels.dtype == torch.uint8 and found.pixels.shape == (len(found.y), 3072) and len(found.y) > 5000
     train = {tuple(row) for row in (data.train.flat * 255).round().to(torch.uint8).tolist()}
     assert not train & {tuple(row) for row in found.pixels[::7].tolist()}
     assert torch.equal(found.apart, found.apart.mT) and not found.apart.diagonal().any()

@@ -213,23 +213,6 @@ def _drawn(network: MLP, scheme: str, context: Context, stream: str, seed: int) 
     return network.flatten(network.init(context.stream(stream, seed), scheme)).to(context.device)
 
 
-def attack_on(
-    star: SpanWeights, inner: str, seed: int, y: Tensor, descent: HeavyBall, sizes: AttackSizes, context: Context
-) -> SpanAttack:
-    """With the inner problem started at one of `INNER_STARTS`."""
-
-    def theta_0(basis: Tensor) -> Tensor:
-        if inner == "theta_star":
-            return star.onto(basis)
-        own = ("uniform", context, "hidden.inner_start", seed)
-        drawn = _drawn(star.network, *(own if inner == "uniform" else ("default", context, "hidden.weights", seed + 1)))
-        return reduced(star.network, drawn, Subspace(basis))[1]
-
-    first = LBFGSSettings(max_iter=sizes.inner_first, history=20)
-    following = LBFGSSettings(max_iter=sizes.inner_next, halvings=20)
-    return SpanAttack(star, y, sizes.weight_decay, theta_0, first=first, next=following, descent=descent)
-
-
 def settled_distance(attack: SpanAttack, x: Tensor, now: SpanWeights, sizes: AttackSizes) -> Tensor:
     """‖θ* − θ‖² after the inner solver has gone on from θ `now`, the images x (n, d) fixed."""
     settings = LBFGSSettings(tol=1e-6, max_iter=sizes.settle, history=20)
@@ -241,9 +224,7 @@ def row_unit(sizes: Sizes, context: Context, nets: list[SpanWeights], name: str)
     """One attack: an inner start, a start of the images, a seed."""
     limit = sizes.max_relative_step
     descent = HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX, max_relative_step=limit)
-    attack, x_init, found = _attacked(sizes, context, nets, name, descent)
-    theta, basis = (found.accepted[each][0] for each in ("theta", "basis"))
-    now = SpanWeights(attack.star.network, theta, basis)
+    attack, x_init, found, now = _attacked(sizes, context, nets, name, descent)
     return {
         "x_init": x_init,
         "x_hat": found.x_hat[0],
@@ -256,16 +237,14 @@ def row_unit(sizes: Sizes, context: Context, nets: list[SpanWeights], name: str)
 def path_unit(sizes: PathSizes, context: Context, nets: list[SpanWeights], name: str) -> Tensors:
     """The same with an onlooker, without momentum, no step longer than `relative_step` of ‖x‖."""
     descent = HeavyBall(sizes.step_size, momentum=0.0, box=BOX, max_relative_step=sizes.relative_step)
-    attack, _, found = _attacked(sizes, context, nets, name, descent, partial(OnTheWay, steps=sizes.steps))
+    attack, _, found, now = _attacked(sizes, context, nets, name, descent, partial(OnTheWay, steps=sizes.steps))
     alike = found.accepted["alike"][0]
-    theta, basis = (found.accepted[each][0] for each in ("theta", "basis"))
-    at, network = attack.basis_of(alike), attack.star.network
-    now = SpanWeights(network, SpanWeights(network, theta, basis).onto(at), at)
+    at = attack.basis_of(alike)
     return {
         "x_hat": found.x_hat[0].clone(),
         "alike": alike.clone(),
         "trace": found.accepted["trace"],
-        "settled": settled_distance(attack, alike, now, sizes),
+        "settled": settled_distance(attack, alike, SpanWeights(now.network, now.onto(at), at), sizes),
     }
 
 
@@ -276,14 +255,26 @@ def _attacked(
     name: str,
     descent: HeavyBall,
     seen: Callable[[SpanAttack], SpanAttack | OnTheWay] = lambda attack: attack,
-) -> tuple[SpanAttack, Tensor, Reconstruction]:
-    """The attack "INNER START SEED", where its images start, and what it found."""
-    inner, start, seed = name.split(" ")
-    images = images_of(sizes, context)
-    attack = attack_on(nets[int(seed)], inner, int(seed), images.y, descent, sizes, context)
-    x_init = start_of(images, start, context.stream("hidden.start", int(seed)))
+) -> tuple[SpanAttack, Tensor, Reconstruction, SpanWeights]:
+    """The attack "INNER START SEED", with the inner problem started at one of `INNER_STARTS`, where its images start,
+    what it found, and the network that it ended with."""
+    inner, start, number = name.split(" ")
+    seed, images = int(number), images_of(sizes, context)
+    star, x_init = nets[seed], start_of(images, start, context.stream("hidden.start", seed))
+
+    def theta_0(basis: Tensor) -> Tensor:
+        if inner == "theta_star":
+            return star.onto(basis)
+        how = ("default", context, "hidden.weights", seed + 1)
+        how = ("uniform", context, "hidden.inner_start", seed) if inner == "uniform" else how
+        return reduced(star.network, _drawn(star.network, *how), Subspace(basis))[1]
+
+    first = LBFGSSettings(max_iter=sizes.inner_first, history=20)
+    following = LBFGSSettings(max_iter=sizes.inner_next, halvings=20)
+    attack = SpanAttack(star, images.y, sizes.weight_decay, theta_0, first=first, next=following, descent=descent)
     checkpoint = context.checkpoints.inside("outer").at(name)
-    return attack, x_init, reconstruct(seen(attack), x_init[None], sizes.steps, descent.tol, checkpoint)
+    found = reconstruct(seen(attack), x_init[None], sizes.steps, descent.tol, checkpoint)
+    return attack, x_init, found, SpanWeights(star.network, *(found.accepted[each][0] for each in ("theta", "basis")))
 
 
 def ended(row: Tensors, images: Bundle, tol: float) -> Record:

@@ -125,13 +125,7 @@ def contribution(weights: Weights, x: Tensor, multipliers: Tensor) -> Tensor:
 
 
 def ranking(
-    x_hat: Tensor,
-    train: Tensor,
-    others: Tensor,
-    blends: Tensor,
-    mean: Tensor,
-    shape: Shape,
-    generator: torch.Generator,
+    x_hat: Tensor, train: Tensor, others: Tensor, blends: Tensor, mean: Tensor, shape: Shape, generator: torch.Generator
 ) -> Record:
     """Reconstructions x_hat (m, d), most contributing first, against training images (n, d) and blends of them (b, d).
 

@@ -138,7 +138,8 @@ def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context) -
     def number(measure: Measure, networks: Sequence[Scored]) -> Record:
         return estimate(measure, networks, sizes.draws, np.random.default_rng(seed))
 
-    plain = scored(likeness := [_array(part["ncc"]) for part in parts], rows)
+    likeness = [_array(part["ncc"]) for part in parts]
+    plain = scored(likeness, rows)
     told = [[kind[row] for kind in kinds(arm, part)] for part, row in zip(parts, rows, strict=True)]
     total, true = sum(len(each.true) for each in plain), sum(int(each.true.sum()) for each in plain)
     negative, doubtful = (sum(int(each[k].sum()) for each in told) for k in (0, 1))

@@ -186,8 +186,4 @@ def plot_trusted(result: Result[Metrics], arm: str = "decoreco", columns: int = 
     return image_rows(rows, titles)
 
 
-FIGURES = {
-    "told": plot_told,
-    "trusted": plot_trusted,
-    "trusted_more": lambda result: plot_trusted(result, "more"),
-}
+FIGURES = {"told": plot_told, "trusted": plot_trusted, "trusted_more": lambda result: plot_trusted(result, "more")}

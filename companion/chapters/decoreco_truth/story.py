@@ -38,7 +38,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             value=ratio,
             null_value=after.random / after.truth,
             margin=AS_GOOD - ratio,
-        ),
+        )
     ]
 
 

@@ -31,7 +31,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "finding" if all(both) else "partly" if any(both) else "not reproduced",
             value=min(rises),
             null_value=1.0,
-        ),
+        )
     ]
 
 

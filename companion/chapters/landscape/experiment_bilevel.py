@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 
 import torch
 
@@ -19,6 +20,7 @@ from companion.chapters.landscape.shared import (
     different_starts,
     every_cell,
 )
+from companion.chapters.packing import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.landscape import in_span
 from recon.analysis.level_set import Walk, balance, level, solution_set, sufficient, walk
@@ -84,10 +86,9 @@ def compute(sizes: BilevelSizes, context: Context) -> Outcome[Metrics]:
         start_distance=Record(**{name: mean(f"start_{name}") for name in SETS}),
         cells_converged=mean("converged"),
         crossing=Record(truth_partition=_crossing(runs, sizes.lambdas)),
-        connection=_connections(walked),
+        connection=unpacked(walked),
     )
-    kept = {f"walk_{name}_{what}" for name in BOXED for what in ("frames", "error")}
-    return Outcome(metrics, {key: walked[key.removeprefix("walk_")] for key in sorted(kept)})
+    return Outcome(metrics, {key: tensor for key, tensor in walked.items() if key != "json"})
 
 
 def _task(sizes: BilevelSizes, context: Context, name: str) -> Tensors:
@@ -137,36 +138,26 @@ def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
     small = in_span(released, space) if len(space) < len(theta) - 1 else released
     inside = space.reduce if small is not released else torch.nn.Identity()
     ends = bilevel_ends(released, starts, replace(sizes, steps=sizes.walk_steps)).x_hat
-    found: Tensors = {}
-    for name, end in zip(FREE, ends, strict=True):
-        exact = solution_set(small).project(inside(end)).x
-        found |= _named(name, walk(small, inside(images.truth), exact, sizes.walk_points))
+    free = [solution_set(small).project(inside(end)).x for end in ends]
+    walks = [walk(small, inside(images.truth), end, sizes.walk_points) for end in free]
     box, shown = (0.0, 1.0), slice(0, SHOWN * (n // SHOWN), max(1, n // SHOWN))
     solutions = solution_set(released, box)
     stations = [images.truth, *(solutions.project(start).x for start in starts)]
-    for name, start, end in zip(BOXED, stations, stations[1:], strict=False):
-        found |= _named(name, walk(released, start, end, sizes.walk_points, box, shown))
-    constants = [n, level(theta, sizes.weight_decay, n), sufficient(images.y, balance(theta, sizes.weight_decay, n))]
-    return found | {"level": torch.tensor(constants, dtype=torch.float64)}
+    walks += [walk(released, *pair, sizes.walk_points, box, shown) for pair in pairwise(stations)]
+    found = dict(zip((*FREE, *BOXED), walks, strict=True))
+    decay = sizes.weight_decay
+    enough = {"level": level(theta, decay, n), "sufficient": sufficient(images.y, balance(theta, decay, n))}
+    frames = {f"walk_{name}_frames": found[name].frames.float() for name in BOXED}
+    errors = {f"walk_{name}_error": found[name].error for name in BOXED}
+    routes = {name: _route(each) for name, each in found.items()}
+    return {**packed(Record(n=n, **enough, **routes)), **frames, **errors}
 
 
-def _named(name: str, found: Walk) -> Tensors:
-    """A walk as tensors."""
-    numbers = (found.straight.max().item(), found.step, found.coarse, float(found.solved))
-    kept = {f"{name}_error": found.error, f"{name}_numbers": torch.tensor(numbers, dtype=torch.float64)}
-    return kept | ({f"{name}_frames": found.frames.float()} if found.frames.shape[1] else {})
-
-
-def _connections(walked: Tensors) -> Record:
-    def route(name: str) -> Record:
-        straight, step, coarse, solved = walked[f"{name}_numbers"].tolist()
-        return Record(
-            error=walked[f"{name}_error"].max().item(),
-            straight_error=straight,
-            largest_step=step,
-            largest_double_step=coarse,
-            solved=bool(solved),
-        )
-
-    n, height, enough = walked["level"].tolist()
-    return Record(n=int(n), level=height, sufficient=enough, **{name: route(name) for name in (*FREE, *BOXED)})
+def _route(found: Walk) -> Record:
+    return Record(
+        error=found.error.max().item(),
+        straight_error=found.straight.max().item(),
+        largest_step=found.step,
+        largest_double_step=found.coarse,
+        solved=found.solved,
+    )

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.linear.eight_bit import EightBitSettings, classifier, inputs, twin
@@ -33,8 +32,7 @@ class Metrics(Record):
     classifiers are the same, bit by bit. agree_rounded: of the other photographs moved onto the solution set and
     rounded, the null · agree_unmoved: of the photographs that they were made from · largest_relative_difference:
     |θ̂_j − θ_j|/|θ_j| at most, of the other set's float64 classifier from the float32 numbers wanted ·
-    mean_change_levels: of the other photographs, in grey levels of 255 · nn_train_l2, held_out_nn_l2: mean distance to
-    the nearest training image, of the twins and of images of neither set, pixels in [0, 1] · same_images: in both sets.
+    mean_change_levels: of the other photographs, in grey levels of 255 · same_images: in both sets.
     """
 
 
@@ -61,8 +59,6 @@ SIZES = {
 #: Anscombe (1973): four data sets (x; y) of eleven points, one regression line
 ANSCOMBE_X = (10, 8, 13, 9, 11, 14, 6, 4, 12, 7, 5)
 ANSCOMBE_X4 = (8, 8, 8, 8, 8, 8, 8, 19, 8, 8, 8)
-
-
 ANSCOMBE_Y = (
     (8.04, 6.95, 7.58, 8.81, 8.33, 9.96, 7.24, 4.26, 10.84, 4.82, 5.68),
     (9.14, 8.14, 8.74, 8.77, 9.26, 8.10, 6.13, 3.10, 9.13, 7.26, 4.74),
@@ -121,14 +117,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 def project(x: Tensor, y: Tensor, theta: Tensor, weight_decay: float, mean: Tensor, sizes: Sizes) -> Projection:
     """Images x (n, d), minus the mean (d,), onto the solution set for labels y, every pixel in [0, 1]."""
-    with tqdm(total=sizes.iterations, desc="linear: projection", disable=None, leave=False) as bar:
-
-        def progress(iteration: int, norm: float) -> None:
-            bar.update(iteration - bar.n)
-            bar.set_postfix(residual=f"{norm:.0e}")
-
-        solutions = SolutionSet(y, theta, weight_decay, -mean, 1 - mean)
-        return solutions.project(x, ProjectionSettings(sizes.tol, sizes.iterations), progress)
+    settings = ProjectionSettings(sizes.tol, sizes.iterations)
+    return SolutionSet(y, theta, weight_decay, -mean, 1 - mean).project(x, settings)
 
 
 def nearest_l2(x: Tensor, x_train: Tensor) -> float:
@@ -191,7 +181,7 @@ def twins(context: Context, sizes: Sizes) -> tuple[Record, Tensors]:
     """`twins` training images of this seed and other photographs with the same float32 classifier, beside two nulls:
     these photographs as they were, and projected and rounded."""
     data, decay = context.dataset(sizes.twins), sizes.twins_decay
-    pixels, y, held_out = bytes_of(data.train.flat), data.train.y.double(), bytes_of(data.held_out.flat)
+    pixels, y = bytes_of(data.train.flat), data.train.y.double()
     pool = others(context.pool, data.train.index)
     made = twin(pixels, y, pool.pixels, pool.y, EightBitSettings(weight_decay=decay), pool.apart)
     start, start_y, target = pool.pixels[made.chosen], pool.y[made.chosen], made.target.double()
@@ -207,8 +197,6 @@ def twins(context: Context, sizes: Sizes) -> tuple[Record, Tensors]:
         agree_unmoved=int((unmoved.float() == made.target).sum()),
         largest_relative_difference=made.largest_relative_difference,
         mean_change_levels=float((made.pixels.double() - start.double()).abs().mean(1).mean()),
-        nn_train_l2=nearest_l2(inputs(made.pixels), inputs(pixels)),
-        held_out_nn_l2=nearest_l2(inputs(held_out), inputs(pixels)),
         same_images=len(both) - len(torch.unique(both, dim=0)),
     )
     return compared, {"twin_train": pixels, "twin_start": start, "twin_other": made.pixels}

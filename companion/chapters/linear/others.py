@@ -26,9 +26,6 @@ class Others:
     y: Tensor
     apart: Tensor | None
 
-    def __len__(self) -> int:
-        return len(self.y)
-
 
 def others(pool: ImagePool, train_index: Tensor) -> Others:
     """What a training set with these indices (n,) in its pool may be replaced by; disjoint from it in every pixel.
