@@ -104,8 +104,7 @@ class SpanAttack:
     descent: of x.  Sees its own x and the release, nothing else.
 
     [∇²E]⁻¹ is that of its Gauss–Newton part: positive definite at every θ, also where ReLU minimisers sit on kinks and
-    ∇²E is indefinite.
-    """
+    ∇²E is indefinite."""
 
     star: SpanWeights
     y: Tensor
