@@ -193,11 +193,8 @@ def cosine_tv(
     cosine, so per parameter tensor unless `whole`, as published."""
     cosines = 1 if whole else len(gradient.gradients)
     attack = GradientMatching(gradient, steps, descent, whole=whole, beta=tv * cosines, image=tuple(x_init.shape[1:]))
-    start = (
-        x_init.to(next(iter(gradient.theta.values())).dtype)
-        .flatten(1)
-        .view(len(gradient.split()), -1, x_init[0].numel())
-    )
+    dtype = next(iter(gradient.theta.values())).dtype
+    start = x_init.to(dtype).flatten(1).view(len(gradient.split()), -1, x_init[0].numel())
     return reconstruct(attack, start, steps, checkpoint=checkpoint, label="cosine")
 
 

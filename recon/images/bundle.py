@@ -80,7 +80,6 @@ class Bundle:
         return Bundle(**values, mean=torch.zeros_like(train[0]) if mean is None else mean, shape=shape)
 
     def __len__(self) -> int:
-        """n, the number of training images."""
         return len(self.train)
 
     @property
