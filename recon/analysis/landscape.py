@@ -101,8 +101,7 @@ class StationarityAttack:
         f(x) = min_{λ≥0} ‖θ_1 − Σ_i λ_i y_i ∇_{θ_1} Φ(x_i; θ*)‖²,   ∇f = ∂R/∂x at the minimising λ
 
     (envelope theorem).  λ(x) takes the place of θ(x) in eq. (7): fitted before the first step, then refined `refits`
-    times a step from where it was.  weights: θ* (p,) · labels (n,) in {−1, 1}.
-    """
+    times a step from where it was.  weights: θ* (p,) · labels (n,) in {−1, 1}."""
 
     weights: Weights
     labels: Tensor

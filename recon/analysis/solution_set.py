@@ -145,15 +145,13 @@ class SolutionSet:
         settings: ProjectionSettings = ProjectionSettings(),
         progress: Callable[[int, float], None] | None = None,
     ) -> Projection:
-        """min_X ½‖X − X_init‖²  over the solution set.
-
-        SQP: with F linearised at X_k the solution is X = clip(X_init + J_kᵀu, lower, upper), and u (d + 1 numbers, not
-        n·d) solves F_k + J_k (X − X_k) = 0: one semismooth Newton step per linearisation, whose matrix is J_k M J_kᵀ
-        over the unclipped pixels.  Its fixed points are exactly the KKT points; the box holds at every iterate.  A step
-        that does not lower ‖F‖ is halved; if that fails too, X_k replaces X_init as the anchor (masked Gauss–Newton).
-        Stops at ‖F‖ ≤ tol · max(1, ‖θ*‖) once X moves by less than 1e-9.  progress: called with (iteration, ‖F‖).
-        Raises ReconError unless everything is float64.
-        """
+        """min_X ½‖X − X_init‖²  over the solution set.  SQP: with F linearised at X_k the solution is
+        X = clip(X_init + J_kᵀu, lower, upper), and u (d + 1 numbers, not n·d) solves F_k + J_k (X − X_k) = 0: one
+        semismooth Newton step per linearisation, whose matrix is J_k M J_kᵀ over the unclipped pixels.  Its fixed
+        points are exactly the KKT points; the box holds at every iterate.  A step that does not lower ‖F‖ is halved; if
+        that fails too, X_k replaces X_init as the anchor (masked Gauss–Newton).  Stops at ‖F‖ ≤ tol · max(1, ‖θ*‖) once
+        X moves by less than 1e-9.  progress: called with (iteration, ‖F‖).  Raises ReconError unless everything is
+        float64."""
         _check_double(x_init)
         anchor = x_init.clamp(self.lower, self.upper)
         state = self._at(anchor, torch.zeros_like(self.theta))

@@ -108,8 +108,7 @@ class SpanAttack:
     inner θ are then what training added to it, and the decay is of that.  Sees its own x and the release, nothing else.
 
     [∇²E]⁻¹ is that of its Gauss–Newton part: positive definite at every θ, also where ReLU minimisers sit on kinks and
-    ∇²E is indefinite.
-    """
+    ∇²E is indefinite."""
 
     star: SpanWeights
     y: Tensor

@@ -29,15 +29,13 @@ MULTIPLIERS = ("log", "free")
 
 @dataclass(frozen=True)
 class DecoReco:
-    """Minimise the energy above over S restarts at once, each with m candidates.
-
-    weights: θ* (p,) · labels (m,) in {−1, 1}, or class numbers for a net with K outputs · multipliers_init (S, m), in
-    units of λ · steps: length of the cosine schedule · multipliers: "log" (λ = e^ν, positive by itself) or "free" (λ
-    with the penalty; the reference recipe) · optimiser_x, optimiser_multipliers: `Adam` or `SGD` · alpha: slope of the
-    smoothed ReLU' · layer_weights: ω of `stationarity` · final: factor of both step sizes at the end, 1 for none ·
-    box_weight, lambda_min, lambda_weight: ω_box, λ_min, ω_λ · space: set where x are coordinates of images
-    space.lift(x), so that the box means pixels.
-    """
+    """Minimise the energy above over S restarts at once, each with m candidates.  weights: θ* (p,) · labels (m,) in
+    {−1, 1}, or class numbers for a net with K outputs · multipliers_init (S, m), in units of λ · steps: length of the
+    cosine schedule · multipliers: "log" (λ = e^ν, positive by itself) or "free" (λ with the penalty; the reference
+    recipe) · optimiser_x, optimiser_multipliers: `Adam` or `SGD` · alpha: slope of the smoothed ReLU' · layer_weights:
+    ω of `stationarity` · final: factor of both step sizes at the end, 1 for none · box_weight, lambda_min,
+    lambda_weight: ω_box, λ_min, ω_λ · space: set where x are coordinates of images space.lift(x), so that the box means
+    pixels."""
 
     weights: Weights
     labels: Tensor

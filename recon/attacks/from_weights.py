@@ -34,8 +34,6 @@ from recon.optim.lbfgs import LBFGSSettings
 from recon.optim.subspace import Subspace, reduced
 from recon.released import Weights
 
-START = "; W1(0)"
-
 
 @door(Needs("Separation", Weights, "helps", "no", "shape", "a dense layer that is given the image"))
 def by_separation(
@@ -46,7 +44,7 @@ def by_separation(
     layer = first_layer(released, shape_or_prior)
     found = separate(layer, shape_or_prior, settings, seeded(generator))
     about = {name: getattr(found, name) for name in ("sparsity", "stability", "mixing", "contrast")}
-    knows = "W1 and the images' shape" + (START if layer.w1_init is not None else "")
+    knows = "W1 and the images' shape" + ("; W1(0)" if layer.w1_init is not None else "")
     return Candidates(found.x_hat.unflatten(1, shape_or_prior), found.share.repeat(2), knows, about)
 
 

@@ -178,10 +178,6 @@ def seeded_start(gradient: Gradient, seed: int) -> Tensor:
     return one.expand(len(gradient.labels), -1, -1, -1).to(gradient.theta[gradient.network.last[0]])
 
 
-def _dtype(gradient: Gradient | Gradient[ModuleNetwork]) -> torch.dtype:
-    return next(iter(gradient.theta.values())).dtype
-
-
 def cosine_tv(
     gradient: Gradient | Gradient[ModuleNetwork],
     x_init: Tensor,
@@ -197,7 +193,8 @@ def cosine_tv(
     cosine, so per parameter tensor unless `whole`, as published."""
     cosines = 1 if whole else len(gradient.gradients)
     attack = GradientMatching(gradient, steps, descent, whole=whole, beta=tv * cosines, image=tuple(x_init.shape[1:]))
-    start = x_init.to(_dtype(gradient)).flatten(1).view(len(gradient.split()), -1, x_init[0].numel())
+    dtype = next(iter(gradient.theta.values())).dtype
+    start = x_init.to(dtype).flatten(1).view(len(gradient.split()), -1, x_init[0].numel())
     return reconstruct(attack, start, steps, checkpoint=checkpoint, label="cosine")
 
 
@@ -248,10 +245,10 @@ def dlg(gradient: Gradient | Gradient[ModuleNetwork], x_init: Tensor, steps: int
     """DLG: PyTorch's L-BFGS, learning rate 1, `steps` outer steps of up to 20 inner ones, from x_init (B, c, h, w).
     Returns the last images, as published, and the energies after each outer step (steps, B); of n images with one
     gradient by a module (steps, 1).  It may diverge: numbers then grow without bound and stop being reproducible."""
-    images, histories = [], []
-    victims = gradient.split()
+    images, histories, victims = [], [], gradient.split()
+    dtype = next(iter(gradient.theta.values())).dtype
     for victim, start in zip(victims, x_init.chunk(len(victims)), strict=True):
-        x = start.to(_dtype(gradient), copy=True).requires_grad_()
+        x = start.to(dtype, copy=True).requires_grad_()
         optimiser = torch.optim.LBFGS([x], lr=1)
 
         def closure(x: Tensor = x, victim: Any = victim, optimiser: torch.optim.LBFGS = optimiser) -> Tensor:

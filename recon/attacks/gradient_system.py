@@ -171,8 +171,7 @@ def chain_jacobian(network: ConvNet, theta: Params, x: Tensor, back: Tensor, mat
         δ_j = b_j σ'(z_j),   dδ_j = db_j σ'(z_j) + b_j dσ'(z_j),
         d∇_{W_j} ℓ = K(δ_j) dx_{j−1} + dδ_j · patches(x_{j−1})ᵀ,   b_{j−1} = A_jᵀ δ_j,   db_{j−1} = A_jᵀ dδ_j,
 
-    K of eq. (1b).
-    """
+    K of eq. (1b)."""
     shapes, activation = network.image_shapes(), network.activation
     images, tangents = [x.view(shapes[0])], [sparse.eye_array(len(x), format="csr")]
     for j, (matrix, _) in enumerate(matrices, 1):

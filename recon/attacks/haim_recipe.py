@@ -4,7 +4,7 @@
 
 over all layers, by gradient descent with momentum 0.9 on x (step 0.5549) and on λ (step 1e-4) for 50,000 steps.  These
 values (CIFAR-10, binary, run 1) were found by random search with the true images, and fit weights as large as the
-reference's own: train with `recon.training.reference.FlowSettings`.  On weights of another size the descent may
+reference's own: train with `KKTSettings.gradient_flow`.  On weights of another size the descent may
 diverge; `recipe_attack` has the step size in x as an argument.
 """
 
@@ -85,8 +85,7 @@ class Observed:
     attack: `recipe_attack` · precision: of the products, see `products_in`.
 
     Beside what `DecoReco` keeps, "accepted" holds x_init and a trace (len(marks), L + 2): at every mark the energy of
-    each layer, ‖θ_l − …‖², the whole energy, and the mean of `moved`.
-    """
+    each layer, ‖θ_l − …‖², the whole energy, and the mean of `moved`."""
 
     attack: DecoReco
     precision: str = "float32"

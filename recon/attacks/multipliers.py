@@ -52,7 +52,6 @@ class KKTSystem:
         return cls(zeros, zeros.sum(0), zeros.sum())
 
     def __add__(self, other: KKTSystem) -> KKTSystem:
-        """That of the parameters of both."""
         return KKTSystem(self.gram + other.gram, self.products + other.products, self.norm + other.norm)
 
 

@@ -174,8 +174,7 @@ def logit_gradients(weight: Tensor, gradient: Tensor, label: int, bias: Tensor |
 
     a straight line through K − 1 points: s is its slope.
 
-    weight W (K, F), K ≥ 3 · bias b (K,), default 0.  ReconError for a gradient of more than one image, or of none.
-    """
+    weight W (K, F), K ≥ 3 · bias b (K,), default 0.  ReconError for a gradient of more than one image, or of none."""
     if not (torch.isfinite(gradient).all() and gradient.norm() > 0):
         raise ReconError("the gradient of the last layer is zero or not finite: eq. (5) cannot be solved")
     left, values, right = torch.linalg.svd(gradient.double(), full_matrices=False)

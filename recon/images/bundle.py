@@ -22,18 +22,13 @@ from recon.images.pool import PARTS, ImagePool
 @dataclass(frozen=True)
 class Bundle:
     """Three sets of flat images in one dtype on one device, the classes they have, and what was subtracted from them.
-
-    train: (n, d), d = C H W, what the network is trained on · init: (k, d), the start partition, row by row of the
-    classes of `train`; nobody trains on it, so it serves nulls as "other images" · held_out: (h, d), never seen by
-    training or attack, for nulls only.
-
-    y: (n,) in {0, 1}, the classes of `train` as training takes them, in the images' dtype and on their device ·
-    init_y, held_out_y: (k,), (h,), those of the others · train_labels, init_labels, held_out_labels: (n,), (k,), (h,)
-    int64 on the CPU, the classes 0 … K − 1 · train_index, init_index, held_out_index: (n,), (k,), (h,) int64 on the
-    CPU, the numbers of the images in their pool · mean: (d,), what was subtracted from every image: the mean of `train`
-    if centred, zeros if not · shape: (C, H, W).  Every set is sorted by y, both classes alike in number, unless it
-    comes from `of_tensors` or `with_others`.
-    """
+    train (n, d), d = C H W: what the network is trained on · init (k, d): the start partition, row by row of the
+    classes of `train`; nobody trains on it, so it serves nulls as "other images" · held_out (h, d): never seen by
+    training or attack, for nulls only · y, init_y, held_out_y: their classes in {0, 1} as training takes them, in the
+    images' dtype and on their device · …_labels: the classes 0 … K − 1 · …_index: the numbers of the images in their
+    pool, both int64 on the CPU · mean (d,): what was subtracted from every image, the mean of `train` if centred, else
+    zeros · shape: (C, H, W).  Every set is sorted by y, both classes alike in number, unless it comes from `of_tensors`
+    or `with_others`."""
 
     train: Tensor
     init: Tensor
@@ -85,7 +80,6 @@ class Bundle:
         return Bundle(**values, mean=torch.zeros_like(train[0]) if mean is None else mean, shape=shape)
 
     def __len__(self) -> int:
-        """n, the number of training images."""
         return len(self.train)
 
     @property

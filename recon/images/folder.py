@@ -14,15 +14,13 @@ GREY = ("1", "L", "LA")  # Pillow's modes
 
 
 def load(root: str | Path) -> ImagePool:
-    """The images below `root`, in the order of their names; laid out as torchvision's ImageFolder reads them.
-
-    With images in subfolders each of these is a class, and y tells the first half of the classes (the smaller one, if
-    their number is odd) from the second; images beside the subfolders are not read.  Without subfolders there are no
-    classes: y is then drawn at random, half and half, and the notice says so.  All images must have one height and
-    width, nothing is cropped or resized; they are grey if every file is, else in colour.  Of files with the same pixels
-    the first counts, or one could be trained on while the other is held out.  ReconError for a missing folder, no
-    images, one class alone, unreadable files, more than 8 bits a channel, and images of different sizes.
-    """
+    """The images below `root`, in the order of their names; laid out as torchvision's ImageFolder reads them.  With
+    images in subfolders each of these is a class, and y tells the first half of the classes (the smaller one, if their
+    number is odd) from the second; images beside the subfolders are not read.  Without subfolders there are no classes:
+    y is then drawn at random, half and half, and the notice says so.  All images must have one height and width,
+    nothing is cropped or resized; they are grey if every file is, else in colour.  Of files with the same pixels the
+    first counts, or one could be trained on while the other is held out.  ReconError for a missing folder, no images,
+    one class alone, unreadable files, more than 8 bits a channel, and images of different sizes."""
     with files.reading(root) as path:
         if not path.is_dir():
             raise ReconError(f"there is no folder {path} with images")

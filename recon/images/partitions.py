@@ -65,15 +65,13 @@ def partition(pool: ImagePool, n_train: int, n_held_out: int = 200, seed: int = 
     """Draw balanced partitions by `seed`: n/2 of class 0, then n/2 of class 1, each in file order.
 
     n_train (of `train` and of `init`), n_held_out: even counts of images.  Where the pool holds fewer (the bundled
-    photographs do), every class is cut to what there is.
+    photographs do), every class is cut to what there is.  Raises ReconError for odd or non-positive counts, a negative
+    seed, and a pool that lacks a class in a part.
 
     Seed s takes the s-th block of n/2 images of each class and part, so seed 0 the first in the file.  Sets of the same
     size at different seeds are disjoint while they last; from then on a seed takes a random subset.  Where the pool's
     parts are interchangeable (CIFAR-10), training sets go on into the other ranges, from their far ends, but for as
-    many images as `init` and `held_out` have at seed 0.  The three sets of one seed are always disjoint.
-
-    Raises ReconError for odd or non-positive counts, a negative seed, and a pool that lacks a class in a part.
-    """
+    many images as `init` and `held_out` have at seed 0.  The three sets of one seed are always disjoint."""
     return partitions(pool, n_train, 1, n_held_out, seed)[0]
 
 

@@ -30,15 +30,13 @@ def shape_of(dim: int) -> Shape:
 
 @dataclass(frozen=True)
 class ImagePool:
-    """N images of one source, and which of them may play which part.
-
-    images: (N, C, H, W) uint8 · labels: (N,) int64, the class as a number in 0 … K − 1 · y: (N,) int64 in {0, 1}, the
-    two classes that networks with one output tell apart · index: (N,) int64, the number of an image in its source, each
-    once · part: (N,) of "train" | "init" | "held_out" · y_names: what y = 0 and y = 1 are · class_names: what the K
-    labels are, by default `y_names` · notice: a sentence for the page when this is a stand-in · interchangeable:
-    whether images of the other parts may be trained on, when those of "train" are used up · sha256: over pixels, y and
-    indices, hence the same for the same images wherever they came from.
-    """
+    """N images of one source, and which of them may play which part.  images: (N, C, H, W) uint8 · labels: (N,) int64,
+    the class as a number in 0 … K − 1 · y: (N,) int64 in {0, 1}, the two classes that networks with one output tell
+    apart · index: (N,) int64, the number of an image in its source, each once · part: (N,) of "train" | "init" |
+    "held_out" · y_names: what y = 0 and y = 1 are · class_names: what the K labels are, by default `y_names` · notice:
+    a sentence for the page when this is a stand-in · interchangeable: whether images of the other parts may be trained
+    on, when those of "train" are used up · sha256: over pixels, y and indices, hence the same for the same images
+    wherever they came from."""
 
     name: str
     images: np.ndarray

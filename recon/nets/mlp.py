@@ -38,8 +38,7 @@ class MLP(Flat):
     instead of one logit · bias: which layers have one (default all) · smoothing: if set, ReLU is replaced by
     softplus(smoothing · z)/smoothing, which is twice differentiable and tends to ReLU as smoothing → ∞.
 
-    Parameters: `w1` (h, d), `b1` (h,), … in order of the layers; leading batch dimensions allowed.
-    """
+    Parameters: `w1` (h, d), `b1` (h,), … in order of the layers; leading batch dimensions allowed."""
 
     widths: tuple[int, ...]
     bias: tuple[bool, ...] | None = None

@@ -24,8 +24,7 @@ class HeavyBall:
 
     The energy decides, nothing else: no truth enters.  A row whose energy is ≤ `tol` stops where it is.  `box`:
     bounds to which every proposal is clipped (projected descent).  max_relative_step: η shrinks so that
-    ‖η v‖ ≤ max_relative_step · max(‖x‖, 1).
-    """
+    ‖η v‖ ≤ max_relative_step · max(‖x‖, 1)."""
 
     step_size: float = 1.0
     momentum: float = 0.9

@@ -28,7 +28,6 @@ class Subspace:
         return Subspace(torch.linalg.qr(joint.to(dtype).mT).Q.mT.to(joint.dtype))
 
     def __len__(self) -> int:
-        """r."""
         return self.basis.shape[-2]
 
     def reduce(self, x: Tensor) -> Tensor:

@@ -18,14 +18,12 @@ CENTRAL = 0.99  # of the photographs, by each sign
 
 def signs(x: Tensor, shape: Shape) -> dict[str, Tensor]:
     """Three signs of images x (m, d), centred, of `shape` (C, H, W); each (m,), blind to sign and size of the image.
-
     smoothness: −mean |∇x| / sd(x), larger is smoother: minus the total variation at unit contrast · slope: b in power ∝
     frequency^−b, fitted by least squares to the logarithms of the radially averaged power spectrum; about 2 for
     photographs (Field 1987), 0 for noise · edges: 1 − mean |∇x| / rms ∇x, the sparsity of the differences between
     neighbours; 1 − √(2/π) = 0.20 for a blend of many images, whose differences are Gaussian.  Differences are
     horizontal and vertical, in every colour.  A constant image scores 0.  ReconError for images that are not of `shape`
-    or have fewer than 4 × 4 pixels.
-    """
+    or have fewer than 4 × 4 pixels."""
     if len(shape) != 3 or min(shape[1:]) < 4 or x.shape[-1] != torch.Size(shape).numel():
         raise ReconError(f"images of {x.shape[-1]} numbers are not photographs of shape {tuple(shape)}")
     images = x.double().unflatten(-1, shape)

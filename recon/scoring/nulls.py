@@ -40,8 +40,7 @@ def null_candidates(
     mixtures: z X / √n with z ~ N(0, I_n): of the training images X themselves.  Knows the truth: what blur of the right
     span scores, and so the hardest · rows: ± rows of w1, largest norm first · directions: ± right singular vectors of
     w1, largest singular value first · means: ± the mean of `others`, ± the mean of each of their classes, then ± means
-    of random halves of them.  ReconError for shapes that do not fit.
-    """
+    of random halves of them.  ReconError for shapes that do not fit."""
     if w1.dim() != 2 or any(x.dim() != 2 or x.shape[1] != w1.shape[1] for x in (train, others)) or m < 1:
         shapes = [tuple(x.shape) for x in (w1, train, others)]
         raise ReconError(f"w1, train and others must be rows of one length, not {shapes}, and m positive, not {m}")

@@ -23,17 +23,14 @@ PATIENCE = 10  # checks of `early_stopping`, which `train` makes every 25 steps
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a fully connected ReLU classifier is trained.
-
-    width, depth: of hidden layers, number of linear layers · classes: 2 (one logit, logistic loss) or more
-    (cross-entropy) · bias: in every layer, or in the first only · start: of the first layer, 1e-4 · N(0, 1) ("small"),
-    PyTorch's U(±1/√d) ("default") or N(0, 2/d) ("kaiming"), times start_scale; the other layers are PyTorch's ·
-    optimiser: full-batch "gd", "sgd" with momentum, "adam" or "adamw"; batch None for all images · weight_decay:
-    coupled (L2), but decoupled for adamw · cosine: step size falls to 0 · steps; stop_loss ends training early, once
-    the mean loss of a full pass is below it · label_noise: share of labels drawn anew · augment: names of
-    `AUGMENTATIONS` · dropout: of hidden units · epsilon: of differential privacy at δ = 1/(10 n), None for none, with
-    gradients clipped to `clip`.
-    """
+    """How a fully connected ReLU classifier is trained.  width, depth: of hidden layers, number of linear layers ·
+    classes: 2 (one logit, logistic loss) or more (cross-entropy) · bias: in every layer, or in the first only · start:
+    of the first layer, 1e-4 · N(0, 1) ("small"), PyTorch's U(±1/√d) ("default") or N(0, 2/d) ("kaiming"), times
+    start_scale; the other layers are PyTorch's · optimiser: full-batch "gd", "sgd" with momentum, "adam" or "adamw";
+    batch None for all images · weight_decay: coupled (L2), but decoupled for adamw · cosine: step size falls to 0 ·
+    steps; stop_loss ends training early, once the mean loss of a full pass is below it · label_noise: share of labels
+    drawn anew · augment: names of `AUGMENTATIONS` · dropout: of hidden units · epsilon: of differential privacy at
+    δ = 1/(10 n), None for none, with gradients clipped to `clip`."""
 
     width: int = 400
     depth: int = 3

@@ -82,13 +82,13 @@ def test_docstrings_are_no_markup(typed, markup):
 
 
 def test_a_paragraph_through_the_fields_becomes_a_list_of_them():
-    lines = ["A run: theta_init, theta_star (p,) ·", "grad_norm: ‖∇E‖, 2 · x_i · loss: mean.  Not more."]
+    lines = ["A run: theta_init, theta_star (p,) ·", "log_loss: ‖∇E‖, 2 · x_i · loss: mean.  Not more."]
     reference_parts.plain(None, "class", "Trained", Trained, None, lines)
-    items = ["- ``theta_init``, ``theta_star`` (p,)", "- ``grad_norm``: ‖∇E‖, 2 · x\\_i · loss: mean."]
+    items = ["- ``theta_init``, ``theta_star`` (p,)", "- ``log_loss``: ‖∇E‖, 2 · x\\_i · loss: mean."]
     assert "\n".join(lines) == "\n\n".join(["A run:", "\n".join(items), "Not more."]) + "\n"
-    same = ["grad_norm · theta_star"]
+    same = ["log_loss · theta_star"]
     reference_parts.plain(None, "module", "kkt", Trained, None, same)
-    assert same == ["grad\\_norm · theta\\_star", ""]  # a module has no fields
+    assert same == ["log\\_loss · theta\\_star", ""]  # a module has no fields
 
 
 @pytest.mark.parametrize(
