@@ -47,13 +47,19 @@ def by_rgap(released: AnyGradient, shape_or_prior: Shape, settings: None = None,
     return _scored(released, images, {}, "the gradient and the weights")
 
 
+@dataclass(frozen=True)
+class DLGSettings:
+    """steps: outer ones of L-BFGS."""
+
+    steps: int = DLG_STEPS
+
+
 @door(Needs("DLG", Gradient, "no", "needed", "shape", "any, smooth"))
 def by_dlg(
-    released: AnyGradient, shape_or_prior: Shape, settings: int | None = None, generator: Draws = None
+    released: AnyGradient, shape_or_prior: Shape, settings: DLGSettings | None = None, generator: Draws = None
 ) -> Candidates:
-    """Squared differences by L-BFGS from N(0, 1), `DLG_STEPS` outer steps or as many as `settings` says; see
-    `recon.attacks.gradient_matching`."""
-    images, history = dlg(released, _start(released, shape_or_prior, generator), settings or DLG_STEPS)
+    """Squared differences by L-BFGS from N(0, 1); see `recon.attacks.gradient_matching`."""
+    images, history = dlg(released, _start(released, shape_or_prior, generator), (settings or DLGSettings()).steps)
     return _scored(released, images, {"history": history})
 
 
@@ -84,22 +90,37 @@ def by_cosine_tv(
     return _scored(released, found.x_hat.view_as(start), {"energy": found.energy, "history": found.history})
 
 
+@dataclass(frozen=True)
+class HybridSettings:
+    """share: of the published steps."""
+
+    share: float = 1.0
+
+
 @door(Needs("Hybrid", Gradient, "no", "needed", "shape", f"{CLOSED}; invertible activation"))
 def by_hybrid(
-    released: AnyGradient, shape_or_prior: Shape, settings: float | None = None, generator: Draws = None
+    released: AnyGradient, shape_or_prior: Shape, settings: HybridSettings | None = None, generator: Draws = None
 ) -> Candidates:
-    """R-GAP, improved layer by layer by gradient matching; see `recon.attacks.gradient_matching`.  Nothing is drawn.
-    settings: share of the published steps, all of them by default."""
-    return _scored(released, hybrid(by_layers(released, shape_or_prior), settings or 1.0), {})
+    """R-GAP, improved layer by layer by gradient matching; see `recon.attacks.gradient_matching`.  Nothing is drawn."""
+    return _scored(released, hybrid(by_layers(released, shape_or_prior), (settings or HybridSettings()).share), {})
+
+
+@dataclass(frozen=True)
+class GaussNewtonSettings:
+    """hops: restarts with noise, of modules without closed forms."""
+
+    hops: int = 0
 
 
 @door(Needs("Gauss–Newton", Gradient, "no", "needed", "shape", "any, small; convolutions without bias in closed form"))
 def by_gauss_newton(
-    released: AnyGradient, shape_or_prior: Shape, settings: int | None = None, generator: Draws = None
+    released: AnyGradient,
+    shape_or_prior: Shape,
+    settings: GaussNewtonSettings | None = None,
+    generator: Draws = None,
 ) -> Candidates:
     """All equations of all layers at once; see `recon.attacks.gradient_system` for one image of a network that has
-    closed forms, `recon.attacks.batches` for all else, from faint noise.  In float64.  settings: restarts of the latter
-    with noise, 0 by default."""
+    closed forms, `recon.attacks.batches` for all else, from faint noise.  In float64."""
     try:
         systems = [JointSystem.of(each) for each in by_layers(released, shape_or_prior).split()]
     except ReconError:
@@ -107,20 +128,26 @@ def by_gauss_newton(
             raise
         seed = int(torch.randint(2**31, (), generator=seeded(generator)))
         system = ModuleSystem.of(cast(Gradient[ModuleNetwork], released), shape_or_prior, seed)
-        solved = [by_hopping(system, settings or 0)]
+        solved = [by_hopping(system, (settings or GaussNewtonSettings()).hops)]
     else:
         solved = [gauss_newton(system) for system in systems]
     images = torch.cat([each.x for each in solved]).view(-1, *shape_or_prior)
     return _scored(released.to(torch.float64), images, {"energy": [each.energy for each in solved]})
 
 
+@dataclass(frozen=True)
+class ImprintSettings:
+    """n: images in the batch; None for as many as there are labels."""
+
+    n: int | None = None
+
+
 @door(Needs("Imprint", Gradient, "no", "their number", "shape", "as the adversary made them: brightness in bins first"))
 def by_imprint(
-    released: AnyGradient, shape_or_prior: Shape, settings: int | None = None, generator: Draws = None
+    released: AnyGradient, shape_or_prior: Shape, settings: ImprintSettings | None = None, generator: Draws = None
 ) -> Candidates:
-    """A batch read off a first layer that was made for it; see `recon.attacks.imprint`.  Nothing is drawn.  settings:
-    images in the batch, by default as many as there are labels · score: 1 for what is one image for certain, 0 for a
-    mixture.  ReconError for a layer that was not made so."""
+    """A batch read off a first layer that was made for it; see `recon.attacks.imprint`.  Nothing is drawn.  score: 1
+    for what is one image for certain, 0 for a mixture.  ReconError for a layer that was not made so."""
     if not isinstance(released.network, ModuleNetwork):
         raise ReconError("imprint reads a network of two dense layers that the adversary made, not a ConvNet")
     names = _two_dense(released.network, shape_or_prior)
@@ -131,7 +158,7 @@ def by_imprint(
         raise ReconError("the first layer is not made of brightness in bins, with one column behind every unit")
     server = Imprint(-theta["b1"], theta["w2"][:, 0], theta["b2"])
     gradient = {own: released.gradients[name][0] for own, name in names.items()}
-    found = server.read(gradient, settings or len(released.labels))
+    found = server.read(gradient, (settings or ImprintSettings()).n or len(released.labels))
     knows = "the mean gradient, weights of their own making and the number of images"
     return Candidates(found.images.view(-1, *shape_or_prior), found.alone.double(), knows, {"alone": found.alone})
 

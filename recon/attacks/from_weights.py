@@ -164,18 +164,28 @@ class Pool:
     y: Tensor
 
 
+@dataclass(frozen=True)
+class MultiplierSettings:
+    """ridge: of the least squares, relative to the mean squared norm of a gradient."""
+
+    ridge: float = RIDGE
+
+
 @door(Needs("KKT multipliers", Weights, "helps", "needed", "candidates", "any"))
 def by_multipliers(
-    released: AnyWeights, shape_or_prior: Pool, settings: float | None = None, generator: Draws = None
+    released: AnyWeights,
+    shape_or_prior: Pool,
+    settings: MultiplierSettings | None = None,
+    generator: Draws = None,
 ) -> Candidates:
     """The pool's own images, by how much of the weights each accounts for; see `recon.attacks.multipliers`.  Nothing is
-    drawn.  settings: ridge of the least squares, `RIDGE` by default · score: λ_i, or by how much i is refused."""
+    drawn.  score: λ_i, or by how much i is refused."""
     x, y, network = shape_or_prior.x, shape_or_prior.y, released.network
     if isinstance(network, MLP):
         problem = from_network(network, released.params, x.flatten(1), y, released.params_init)
     else:
         problem = from_module(network.module, x, y, _module_at(network, released.theta_init))
-    found = multipliers(problem, RIDGE if settings is None else settings)
+    found = multipliers(problem, (settings or MultiplierSettings()).ridge)
     knows = "θ* and candidates with their classes" + ("; θ⁰" if released.theta_init is not None else "")
     return Candidates(x, found.score, knows, {"multipliers": found.values, "residual": found.residual})
 
@@ -198,14 +208,26 @@ class AllButOne:
     guesses: Tensor
 
 
+@dataclass(frozen=True)
+class InversionSettings:
+    """steps: of Gauss–Newton, at most."""
+
+    steps: int = 25
+
+
 @door(Needs("Training inversion", Weights, "needed", "found", "all other images and the recipe", "any, small"))
 def by_retraining(
-    released: AnyWeights, shape_or_prior: AllButOne, settings: int | None = None, generator: Draws = None
+    released: AnyWeights,
+    shape_or_prior: AllButOne,
+    settings: InversionSettings | None = None,
+    generator: Draws = None,
 ) -> Candidates:
     """The one image that training would need to end at θ*; see `recon.attacks.training_inversion`.  Nothing is drawn.
-    settings: iterations of Gauss–Newton, 25 by default · score: −‖θ(x̂) − θ*‖/‖θ*‖."""
+    score: −‖θ(x̂) − θ*‖/‖θ*‖."""
     guesses = shape_or_prior.guesses
-    found = invert_training(shape_or_prior.train, released.theta_star.double(), guesses.flatten(1), settings or 25)
+    found = invert_training(
+        shape_or_prior.train, released.theta_star.double(), guesses.flatten(1), (settings or InversionSettings()).steps
+    )
     about = {"label": found.label, "history": found.history}
     knows = "θ*, θ⁰, the recipe and all other images"
     return Candidates(found.x_hat.view_as(guesses[:1]), guesses.new_tensor([-found.residual]), knows, about)

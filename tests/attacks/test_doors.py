@@ -16,6 +16,7 @@ from recon import attacks
 from recon.attacks import from_gradients, from_weights
 from recon.attacks.bilevel import BilevelAttack
 from recon.attacks.door import NEEDS, Candidates
+from recon.attacks.from_gradients import DLGSettings, HybridSettings
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import GEIPINGS, GradientMatching, cosine_tv, dlg, hybrid, seeded_start
 from recon.attacks.gradient_system import JointSystem, relative_residual
@@ -221,7 +222,7 @@ def test_dlg_and_cosine_tv_of_any_module(n):
     gradient = sent(module, n)
     start = torch.randn(n, *SHAPE, generator=seeded(4)).double()
     images, history = dlg(gradient, start, 3)
-    found = attacks.by_dlg(gradient, SHAPE, 3, seeded(4))
+    found = attacks.by_dlg(gradient, SHAPE, DLGSettings(3), seeded(4))
     same(found, images)
     leaf = start.clone().requires_grad_()
     found_g = torch.autograd.grad(
@@ -246,8 +247,8 @@ def test_matching_by_a_module_is_matching_by_the_closed_form():
     found = attacks.by_cosine_tv(gradient, SHAPE, settings, seeded(4))
     torch.testing.assert_close(found.images, cosine_tv(ours, start, 6).x_hat.view(1, *SHAPE))
     same(attacks.by_cosine_tv(ours, SHAPE, settings, seeded(4)), cosine_tv(ours, start, 6).x_hat)
-    same(attacks.by_dlg(ours, SHAPE, 2, seeded(4)), dlg(ours, start, 2)[0])
-    same(attacks.by_hybrid(gradient, SHAPE, 0.001), hybrid(ours, 0.001))
+    same(attacks.by_dlg(ours, SHAPE, DLGSettings(2), seeded(4)), dlg(ours, start, 2)[0])
+    same(attacks.by_hybrid(gradient, SHAPE, HybridSettings(0.001)), hybrid(ours, 0.001))
     assert from_gradients.CosineSettings(4800) == from_gradients.CHEN and from_gradients.GEIPING.whole
 
 
