@@ -85,6 +85,3 @@ def _webp(pixels: np.ndarray, **how: Any) -> str:
     buffer = io.BytesIO()
     Image.fromarray((pixels * 255).round().astype(np.uint8).squeeze()).save(buffer, format="WEBP", method=6, **how)
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
-
-
-__all__ = ["bytes_of", "data_uri", "element", "seen_uri", "static", "strip_uri"]

@@ -19,6 +19,3 @@ def packed(table: Any) -> Tensors:
 def unpacked(tensors: Tensors) -> Any:
     """Inverse of `packed`: as records."""
     return record(json.loads(bytes(tensors["json"].tolist())))
-
-
-__all__ = ["packed", "unpacked"]

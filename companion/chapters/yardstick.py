@@ -110,6 +110,3 @@ def in_words(table: NullTable | Record, competition: Competition | Record, n: in
         ours + f"trained on against held out, in one competition: {pair} (p = {found.p_value:.1g})",
         f"{null}; of what the best blend matches {found.share:.0%} were trained on",
     )
-
-
-__all__ = ["Recovery", "blend_share", "in_words", "preference", "recovery"]

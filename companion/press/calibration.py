@@ -61,6 +61,3 @@ def _labelled(ax: Axes, title: str, label: str, top: float) -> None:
         xlabel="threshold of p, all looks paid for",
         ylabel=label,
     )
-
-
-__all__ = ["alarms", "plot_calibration"]

@@ -118,6 +118,3 @@ def counts(root: Path, results: Path, paper: str) -> list[int]:
 def _counted(root: Path, results: Path, paper: str) -> Counter[str]:
     counted = best(rows(results, root))
     return Counter(counted[name].verdict for name in catalogue(root)[paper] if name in counted)
-
-
-__all__ = ["TEMPLATE", "counts", "kinds", "number", "rendered", "write_readme"]

@@ -11,6 +11,7 @@ import math
 import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -203,14 +204,10 @@ def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M
     return replace(result, arrays=tensors)
 
 
-ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
-
-
+@cache
 def adapter(kind: Any) -> TypeAdapter[Any]:
     """pydantic's reader and writer of a type, kept: it takes longer to make than to use."""
-    if kind not in ADAPTERS:
-        ADAPTERS[kind] = TypeAdapter(kind)
-    return ADAPTERS[kind]
+    return TypeAdapter(kind)
 
 
 def _validated(kind: type[T], value: object, path: Path) -> T:
