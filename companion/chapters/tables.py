@@ -1,9 +1,13 @@
-"""Tables that chapters share, as records: their names are those of `result.json`."""
+"""Tables that chapters share, as records: their names are those of `result.json`; as tensors, for a sweep."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import torch
+
+from companion.chapters.base import Tensors
 from companion.store.record import Record, record
 
 
@@ -50,3 +54,13 @@ def null_text(count: int, name: str) -> str:
 def flat(table: Any) -> dict[str, Any]:
     """Name -> value of a table, to build a larger one that has them too."""
     return dict(record(table))
+
+
+def packed(table: Any) -> Tensors:
+    """A table, or a list of them, as JSON, as a tensor of bytes, for `Context.sweep`."""
+    return {"json": torch.frombuffer(bytearray(json.dumps(record(table)).encode()), dtype=torch.uint8)}
+
+
+def unpacked(tensors: Tensors) -> Any:
+    """Inverse of `packed`: as records."""
+    return record(json.loads(bytes(tensors["json"].tolist())))

@@ -67,7 +67,7 @@ def build_edition(
         published = [root / "book" / "executed" / source.name for source in filter(is_appendix, sources)]
         sources = [source for source in sources if not is_appendix(source)]
     for source in sources:
-        runner.check_parameters(source, {})
+        runner.check_parameters(source)
     pool = load_pool(settings.data, settings.data_root)
     edition = root / "build" / f"{settings.profile}-{pool.name}"
     if settings.data == "auto":

@@ -17,24 +17,13 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, TemplateError
 
 from companion.chapters import ROOT, load
-from companion.chapters.catalogue import CHECK, best, catalogue, rows
+from companion.chapters.catalogue import best, catalogue, rows
+from companion.store.results import VERDICTS
 from recon.errors import ReconError
 from recon.store.files import atomic_path
 
 TEMPLATE = Path("book") / "readme.md.jinja"
 PAPERS_REPRODUCED = ("runkel2024", "chen2022")
-#: in the order of a reader's interest
-VERDICTS = (
-    "reproduced",
-    "partly",
-    "depends on stopping",
-    "contradicted by another attack",
-    "not reproduced",
-    "mixed",
-    "undecided",
-    "finding",
-    CHECK,
-)
 
 
 def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
