@@ -9,8 +9,6 @@ A second experiment of a chapter has two such files with a name of its own.  The
 together as `Experiment`s, which `registry` finds: there is no list to edit.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace

@@ -1,7 +1,5 @@
 """What every experiment is: sizes in, metrics and arrays out; claims and figures are made from those alone."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -146,7 +144,9 @@ class Experiment(Generic[S, M]):
     paper_size: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, experiment: ModuleType, story: ModuleType, *, cost: str, section: str = "", **more: Any) -> Experiment:
+    def of(
+        cls, experiment: ModuleType, story: ModuleType, *, cost: str, section: str = "", **more: Any
+    ) -> "Experiment":
         """From its two files: `SIZES`, `Metrics` and `compute` of one, `claims` and `FIGURES` of the other, or what
         `more` has in their place.  cost: at smoke, laptop and paper, with commas between."""
         costs = dict(zip(("smoke", "laptop", "paper"), cost.split(", "), strict=True))

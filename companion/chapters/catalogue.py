@@ -4,8 +4,6 @@ A claim at the paper's size comes before the same claim at a smaller one, and on
 what was run at a smaller size says so.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -5,8 +5,6 @@ All set the style; they differ in the ground, which tells the build what can be 
 book/_ext/tidy_pages.py).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from functools import wraps

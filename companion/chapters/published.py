@@ -1,7 +1,5 @@
 """The numbers that Chen & Campbell (2022) published, to compare ours with."""
 
-from __future__ import annotations
-
 METHODS = ("rgap", "dlg", "cosine_tv", "hybrid")
 LABELS = {
     "rgap": "R-GAP",

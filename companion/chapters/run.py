@@ -1,7 +1,5 @@
 """Run one experiment, or find its result on disk."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -26,15 +24,7 @@ from recon.images.registry import load_pool
 from recon.store.checkpoints import Checkpoints
 from recon.store.files import atomic_path, check_writable, only_one
 from recon.store.keys import result_key
-from recon.store.machine import (
-    check_seed,
-    commit,
-    device_name,
-    gpu_memory_mb,
-    peak_memory_mb,
-    resolve_device,
-    versions,
-)
+from recon.store.machine import check_seed, commit, device_name, gpu_memory_mb, peak_memory_mb, resolve_device, versions
 from recon.store.tensors import checkpoint_folder
 
 

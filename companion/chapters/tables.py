@@ -1,7 +1,5 @@
 """Tables that chapters share, as records: their names are those of `result.json`; as tensors, for a sweep."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

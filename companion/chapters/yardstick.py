@@ -13,8 +13,6 @@ Up to `FEW` images, where blends themselves show a preference, since each holds 
 above NCC 0.6, over its best null, stands in the place of the preference.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import cache

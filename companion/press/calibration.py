@@ -1,7 +1,5 @@
 """How often an audit cries wolf, drawn from benchmarks/audit_calibration.json."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@
 A new edition's pages replace the old ones only after every chapter has run, and its HTML only after a strict build.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
@@ -131,11 +129,7 @@ def execute_smoke(
 
 
 def executed(
-    sources: Sequence[Path],
-    work: Path,
-    env: Mapping[str, str],
-    settings: Edition,
-    stamp: Callable[[Path, float], dict],
+    sources: Sequence[Path], work: Path, env: Mapping[str, str], settings: Edition, stamp: Callable[[Path, float], dict]
 ) -> Iterator[tuple[str, NotebookNode]]:
     """(file name, executed and stamped notebook), as they are done; `settings.jobs` at a time, begun in this order.
 

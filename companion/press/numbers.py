@@ -4,8 +4,6 @@ Such a text is a Jinja template.  `run("separation").metrics.matches.ncc_07` is 
 `paper(…)` of a run kept at the paper's size, `benchmark("leakage").rank_seconds` of benchmarks/leakage.json.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The published edition in book/executed/: an edition is promoted to it on purpose, and rendered without executing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

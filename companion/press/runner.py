@@ -4,8 +4,6 @@ papermill does the executing; here is what it leaves to its caller: unknown para
 too long, and pages without paths of the machine or times that change with every run.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json

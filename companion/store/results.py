@@ -3,8 +3,6 @@
 Each holds a checksum of what it says.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -3,8 +3,6 @@
 Every finished run is stored at once, so that a killed worker, or a killed sweep, loses what was under way and no more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
