@@ -1,7 +1,5 @@
 """The half of the command line that makes the book: experiments, claims, pages; `recon.cli` asks for it."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from companion.chapters.streams import stream
+from companion.chapters.base import stream
 from recon.attacks.recover import RecoverSettings, recover
 from recon.images.bundle import Bundle
 from recon.images.partitions import partition

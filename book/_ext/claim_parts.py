@@ -22,7 +22,6 @@ from companion.chapters.catalogue import (
     place,
     rounding,
     rows,
-    size_in_words,
 )
 from recon.errors import ReconError
 
@@ -111,7 +110,7 @@ def cells(row: Row) -> dict[str, str]:
     return {
         "Ours": escaped(spread([claim.ours, *(other.ours for other in row.seeds)])),
         "Null": escaped(spread([claim.null, *(other.null for other in row.seeds)])),
-        "Size": escaped(size_in_words(row) + (row.papers if claim.section else "")).removeprefix(", "),
+        "Size": escaped(row.size + (row.papers if claim.section else "")).removeprefix(", "),
         "Seeds": sets,
         "Cost": escaped(row.budget),
         "Verdict": row.verdict_over_sets,

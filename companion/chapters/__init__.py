@@ -9,8 +9,6 @@ A second experiment of a chapter has two such files with a name of its own.  The
 together as `Experiment`s, which `registry` finds: there is no list to edit.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -125,8 +123,9 @@ def with_claims(result: Result[Any], chosen: Experiment) -> Result[Any]:
 
 def sizes_at(result: Result[Any], chosen: Experiment) -> Any:
     """The sizes that a result was made at; ReconError where they have other fields today."""
+    kind: Any = type(next(iter(chosen.sizes.values())))
     try:
-        return adapter(type(next(iter(chosen.sizes.values())))).validate_python(result.made.config)
+        return adapter(kind).validate_python(result.made.config)
     except ValidationError as error:
         raise ReconError(
             f"the result of {chosen.name} was made at sizes that there are no more: run it again"

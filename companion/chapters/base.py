@@ -1,7 +1,6 @@
 """What every experiment is: sizes in, metrics and arrays out; claims and figures are made from those alone."""
 
-from __future__ import annotations
-
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -11,9 +10,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from companion.chapters.streams import stream
 from companion.store.record import Record
 from companion.store.results import Claim, Result
+from recon.errors import ReconError
 from recon.images.bundle import Bundle
 from recon.images.partitions import Dataset, partition, partitions
 from recon.images.pool import ImagePool
@@ -31,6 +30,56 @@ class Sweep(Protocol):
     def __call__(self, unit: Callable[[str], Tensors], names: list[str], label: str) -> dict[str, Tensors]: ...
 
 
+#: The older experiments' random streams, name -> (number, stride): index i of a stream is number + stride · i.  The
+#: prefix says whose draws must not collide.  Numbers are arbitrary, but fixed: published results depend on them, so the
+#: table does not grow; newer experiments draw by name alone, see `recon.optim.rng.named`.
+STREAMS: dict[str, tuple[int, int]] = {
+    "linear.start": (1, 0),
+    "collapse.weights": (1, 0),
+    "collapse.noise": (2, 0),
+    "affine.start": (1, 0),
+    "affine.other_labels": (2, 0),
+    "hidden.weights": (100, 1),
+    "hidden.inner_start": (200, 1),
+    "hidden.start": (300, 1),
+    "kkt.weights": (1, 10),
+    "kkt.attack": (2, 0),
+    "kkt.noise": (3, 0),
+    "kkt.attack_again": (20_000, 10),
+    "kkt.nulls": (7000, 0),
+    "separation.nulls": (70, 0),
+    "separation.attack": (71, 0),
+    "separation.others": (72, 0),
+    "separation.weights": (80, 0),
+    "separation.noise": (81, 0),
+    "separation.order": (82, 0),
+    "separation.convolution": (83, 0),
+    "landscape.start": (1, 1),
+    "landscape.weights": (10, 1),
+    "landscape.directions": (20, 1),
+}
+SPACING = 1000  # between streams, so that small seeds do not meet each other's
+
+
+def stream(seed: int, name: str, index: int = 0) -> torch.Generator:
+    """A fresh generator on the CPU for the draw `name`, or its `index`-th repetition (≥ 0) where there are several.
+
+    Draws do not depend on each other's order, nor on how many there are.  ReconError for a name that is not in
+    `STREAMS`, or an index where a stream has one draw only.
+
+    >>> first, again = stream(0, "kkt.weights"), stream(0, "kkt.weights")
+    >>> torch.equal(torch.rand(3, generator=first), torch.rand(3, generator=again))
+    True
+    """
+    if name not in STREAMS:
+        near = difflib.get_close_matches(name, STREAMS, n=1, cutoff=0.0)[0]
+        raise ReconError(f"there is no random stream '{name}': did you mean '{near}'?")
+    number, stride = STREAMS[name]
+    if index < 0 or (index and not stride):
+        raise ReconError(f"the random stream '{name}' has no draw number {index}")
+    return torch.Generator().manual_seed(seed + SPACING * (number + stride * index))
+
+
 @dataclass(frozen=True)
 class Context:
     """What an experiment runs with: images, device, seed, a place for checkpoints of unfinished work, and a way to do
@@ -43,7 +92,7 @@ class Context:
     sweep: Sweep
 
     def stream(self, name: str, index: int = 0) -> torch.Generator:
-        """A fresh generator of this run's seed: see `companion.chapters.streams.stream`."""
+        """A fresh generator of this run's seed: see `stream`."""
         return stream(self.seed, name, index)
 
     def dataset(self, n_train: int, n_held_out: int = 200) -> Dataset:
@@ -95,7 +144,9 @@ class Experiment(Generic[S, M]):
     paper_size: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, experiment: ModuleType, story: ModuleType, *, cost: str, section: str = "", **more: Any) -> Experiment:
+    def of(
+        cls, experiment: ModuleType, story: ModuleType, *, cost: str, section: str = "", **more: Any
+    ) -> "Experiment":
         """From its two files: `SIZES`, `Metrics` and `compute` of one, `claims` and `FIGURES` of the other, or what
         `more` has in their place.  cost: at smoke, laptop and paper, with commas between."""
         costs = dict(zip(("smoke", "laptop", "paper"), cost.split(", "), strict=True))

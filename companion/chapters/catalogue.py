@@ -4,8 +4,6 @@ A claim at the paper's size comes before the same claim at a smaller one, and on
 what was run at a smaller size says so.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -97,10 +95,13 @@ class Row:
     @property
     def size(self) -> str:
         """Images, width and candidates of the run, as far as it has one of each; images as many as there were, where
-        the pool held fewer than were asked for."""
+        the pool held fewer than were asked for; of several networks on the same images also their pixels."""
         config = self.result.made.config
-        pairs = [(net["n_train"], net["width"]) for net in config.get("nets") or ()]
-        if pairs:  # several networks
+        nets = config.get("nets") or ()
+        if nets and "n_train" not in nets[0]:
+            return f"n = {config['n_train']}, {config['side']} × {config['side']} pixels"
+        if nets:
+            pairs = [(net["n_train"], net["width"]) for net in nets]
             both = dict(zip(("n", "width"), zip(*pairs, strict=True), strict=True))
             ranges = {name: f"{min(v)} to {max(v)}" if min(v) < max(v) else f"{v[0]}" for name, v in both.items()}
             return ", ".join(f"{name} = {value}" for name, value in ranges.items())
@@ -212,15 +213,6 @@ def rounding(root: Path) -> Rounding:
     return Rounding(verdicts, published, here, processors["differ"], processors["verdicts"])
 
 
-def size_in_words(row: Row) -> str:
-    """`Row.size`; of several networks on the same images, how many these are, and their pixels."""
-    config = row.result.made.config
-    nets = config.get("nets")
-    if nets and "n_train" not in nets[0]:
-        return f"n = {config['n_train']}, {config['side']} × {config['side']} pixels"
-    return row.size
-
-
 def best(found: Iterable[Row]) -> dict[str, Row]:
     """Claim -> the run that counts: at the paper's size if there is one, and of those the one that is kept."""
     first = sorted(found, key=lambda row: not row.at_paper_size)
@@ -256,7 +248,7 @@ def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
         run: dict[str, Any] = {"chapter": row.chapter, "experiment": made.experiment, "profile": made.profile}
         run |= {"data": made.data.name, "device": made.device, "seed": made.seed, "seconds": made.seconds}
         run |= {
-            "size": size_in_words(row),
+            "size": row.size,
             "at_paper_size": row.at_paper_size,
             "tested": row.tested,
             "image_sets": row.image_sets,

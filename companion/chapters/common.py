@@ -1,7 +1,5 @@
 """What the chapters on weights share: centred images, the released network, the attack, the table of its matches."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 
@@ -87,13 +85,7 @@ def nulls_of(
 ) -> dict[str, Tensor]:
     """`null_candidates` of a network's first layer: m images a set, in the span that was searched, if one was."""
     return null_candidates(
-        network.unflatten(theta)["w1"],
-        images.train,
-        images.init,
-        m,
-        context.stream("kkt.nulls"),
-        basis,
-        images.init_y,
+        network.unflatten(theta)["w1"], images.train, images.init, m, context.stream("kkt.nulls"), basis, images.init_y
     )
 
 

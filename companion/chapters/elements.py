@@ -4,8 +4,6 @@ A fragment holds all it needs, so that it works in a notebook as well as in the 
 are `NAME.css` and, where it moves, `NAME.js` in `book/_static`; the script is one function of the element and its data.
 """
 
-from __future__ import annotations
-
 import base64
 import html
 import io
@@ -24,14 +22,7 @@ STATIC = ROOT / "book" / "_static"
 
 
 def element(
-    name: str,
-    label: str,
-    body: str,
-    data: Any = None,
-    style: str = "",
-    id: str = "",
-    ask: str = "",
-    paper: str = "",
+    name: str, label: str, body: str, data: Any = None, style: str = "", id: str = "", ask: str = "", paper: str = ""
 ) -> str:
     """The fragment of the element `recon-NAME`.
 
@@ -85,6 +76,3 @@ def _webp(pixels: np.ndarray, **how: Any) -> str:
     buffer = io.BytesIO()
     Image.fromarray((pixels * 255).round().astype(np.uint8).squeeze()).save(buffer, format="WEBP", method=6, **how)
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
-
-
-__all__ = ["bytes_of", "data_uri", "element", "seen_uri", "static", "strip_uri"]

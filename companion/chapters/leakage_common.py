@@ -4,8 +4,6 @@ Chen & Campbell attack two named images of CIFAR-10 with networks of one named s
 numbers these stay what they are, whatever the run's seed: nothing here obeys it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,7 +62,7 @@ class Victims:
     exact: bool
 
     @staticmethod
-    def of(pool: ImagePool, wanted: tuple[int, ...] = VICTIMS) -> Victims:
+    def of(pool: ImagePool, wanted: tuple[int, ...] = VICTIMS) -> "Victims":
         """By CIFAR-10 train index; on other data as many training images."""
         exact = pool.name == "cifar10"
         train = np.flatnonzero(pool.part == "train")
@@ -75,7 +73,7 @@ class Victims:
         return Victims(inputs(pool, rows), torch.from_numpy(pool.labels[rows]), pool.index[rows].tolist(), exact)
 
     @staticmethod
-    def of_all_classes(pool: ImagePool, count: int) -> Victims:
+    def of_all_classes(pool: ImagePool, count: int) -> "Victims":
         """The paper's two images and, up to `count`, the first others of every class in turn."""
         if count <= len(VICTIMS):
             return Victims.of(pool, VICTIMS[:count])
@@ -85,7 +83,7 @@ class Victims:
         return Victims.of(pool, (*VICTIMS, *in_turn)[:count])
 
     @staticmethod
-    def of_each_class(pool: ImagePool, count: int = CLASSES) -> Victims:
+    def of_each_class(pool: ImagePool, count: int = CLASSES) -> "Victims":
         """The first image of each of CIFAR-10's first `count` classes; on other data as many training images."""
         _, first = np.unique(pool.labels, return_index=True)
         return Victims.of(pool, tuple(pool.index[np.resize(first, CLASSES)].tolist())[:count])
@@ -115,7 +113,7 @@ class Attacked:
     n_train: int = 0
 
     @staticmethod
-    def of(name: str, pool: ImagePool, epochs: int = EPOCHS) -> Attacked:
+    def of(name: str, pool: ImagePool, epochs: int = EPOCHS) -> "Attacked":
         """PyTorch's default initialisation with seed 10; "… pre-trained" are then trained on all automobiles and birds
         of the pool (10 000 in the paper), the victims not among them; on other data on its init images."""
         network = TABLE_1[name.removesuffix(PRE_TRAINED)]
@@ -195,7 +193,7 @@ class Ratio:
     high: float
 
     @staticmethod
-    def of(logs: np.ndarray) -> Ratio:
+    def of(logs: np.ndarray) -> "Ratio":
         """From log10 of each image's ratio, (images,)."""
         if len(logs) < 2:
             return Ratio(float(10 ** logs.mean()), 0.0, math.inf)

@@ -5,8 +5,6 @@ All set the style; they differ in the ground, which tells the build what can be 
 book/_ext/tidy_pages.py).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -17,8 +15,8 @@ import numpy as np
 import seaborn as sns
 from cycler import cycler
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from torch import Tensor
@@ -40,8 +38,6 @@ NOISE, REFERENCE = "#bb63ac", "#767676"
 STARTS = {"truth": TRAIN, "partition": HELD_OUT, "random": NOISE}
 #: what has no role: networks, methods, optimisers; our way first, where there is one
 SERIES = ["#333333", "#d55e00", "#3596d0", "#8f6bb3", "#a6761d", "#d96bab", "#1b9e77", "#979700"]
-#: near other photographs, neither, near the truth
-NEARER = LinearSegmentedColormap.from_list("nearer", [HELD_OUT, "white", TRAIN])
 PAGE = 7.0  # inches: as wide as a page's column, so that letters are shown as large as they are drawn
 TITLE, SMALLEST, LABEL = 8.5, 7.2, 9.0  # points, in grids of images
 STYLE: dict[Any, Any] = {
@@ -67,7 +63,6 @@ FREE_NULLS = {
     "directions": "singular directions",
     "means": "mean images",
 }
-NULL_LABELS = {**FREE_NULLS, "held_out": "held-out images"}
 
 
 def chart(plot: Callable[P, Figure]) -> Callable[P, Figure]:
@@ -186,13 +181,6 @@ def as_pixels(image: Tensor) -> np.ndarray:
     image = image.detach().cpu().float()
     shape = image.shape if image.dim() == 3 else shape_of(image.numel())
     return image.reshape(shape).permute(1, 2, 0).clamp(0, 1).numpy()
-
-
-def on_white(figure: FigureBase | None) -> Figure:
-    """The figure of some axes on a white ground: what neither `chart` nor `photographs` draws."""
-    assert isinstance(figure, Figure)
-    figure.patch.set_facecolor(PHOTOGRAPHS_GROUND)
-    return figure
 
 
 @photographs

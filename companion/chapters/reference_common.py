@@ -1,8 +1,6 @@
 """What the chapters on DecoReco share of the reference recipe: a network trained as the reference did, and the recipe
 run on it with its published step sizes from one of three starts; and products of rounded operands, which are faster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,6 @@
 """Run one experiment, or find its result on disk."""
 
-from __future__ import annotations
-
+import json
 import os
 import shutil
 import time
@@ -13,9 +12,8 @@ from typing import Any
 
 import torch
 
-from companion.chapters import ROOT, code_of, experiment, kept, sizes_of
-from companion.chapters.base import Context, Experiment, Tensors
-from companion.store.parts import begin
+from companion.chapters import ROOT, code_of, experiment, kept, sizes_of, with_claims
+from companion.chapters.base import Context, Experiment
 from companion.store.record import record
 from companion.store.results import FILES, Data, Provenance, Result, find_result, save_result
 from companion.store.sweep import sweep
@@ -26,15 +24,7 @@ from recon.images.registry import load_pool
 from recon.store.checkpoints import Checkpoints
 from recon.store.files import atomic_path, check_writable, only_one
 from recon.store.keys import result_key
-from recon.store.machine import (
-    check_seed,
-    commit,
-    device_name,
-    gpu_memory_mb,
-    peak_memory_mb,
-    resolve_device,
-    versions,
-)
+from recon.store.machine import check_seed, commit, device_name, gpu_memory_mb, peak_memory_mb, resolve_device, versions
 from recon.store.tensors import checkpoint_folder
 
 
@@ -76,15 +66,15 @@ def run(
     key = result_key(name, config, seed, computing.type, pool.sha256, code_of(chosen))
     folder = output_folder(out, profile, pool.name) / _name(name, key, sizes)
     if (stored := find_result(folder, key, chosen.metrics)) is not None:
-        return _today(stored, chosen, config)
+        return with_claims(stored, chosen)
     files = (*FILES, *(f"{stem}.png" for stem in chosen.figures))
     with only_one(folder, *(f".{name}.*" for name in files)):
         if (stored := find_result(folder, key, chosen.metrics)) is not None:  # another run has just been faster
-            return _today(stored, chosen, config)
+            return with_claims(stored, chosen)
         check_writable(folder, files)
         checkpoints = checkpoint_folder(folder, key)
         made = partial(Provenance, name, profile, seed=seed, device=device_name(computing), key=key, overrides=sizes)
-        swept = partial(_swept, checkpoints=checkpoints, workers=workers, scheduler=scheduler)
+        swept = partial(sweep, folder=checkpoints, workers=workers, scheduler=scheduler)
         context = Context(pool, computing, seed, Checkpoints(checkpoints), swept)
         result = _computed(chosen, config, context, made, begin(checkpoints))
         save_result(result, folder)
@@ -143,20 +133,31 @@ def _computed(
     return Result(metrics, {name: tensor.cpu() for name, tensor in outcome.arrays.items()}, provenance)
 
 
-def _today(stored: Result[Any], chosen: Experiment, config: Any) -> Result[Any]:
-    return replace(stored, made=replace(stored.made, claims=chosen.claims(stored.metrics, config)))
+def begin(checkpoints: Path) -> float:
+    """Seconds that the earlier parts of a run took, by the clock; notes in `checkpoints` that another begins now.
+
+    A part that was killed says nothing any more: it lasted until the last of its checkpoints, and what it did after
+    that is done again.  ReconError where the folder cannot be written.
+    """
+    path, now = checkpoints / "parts.json", time.time()
+    saved = [file.lstat().st_mtime for file in checkpoints.rglob("*.safetensors")]
+    parts = _parts(path)
+    if parts:
+        start, end = parts[-1]
+        parts[-1] = [start, max([start, end, *saved])]
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps([*parts, [now, now]]), encoding="utf-8")
+    return sum(end - start for start, end in parts)
 
 
-def _swept(
-    unit: Callable[[str], Tensors],
-    names: list[str],
-    label: str,
-    *,
-    checkpoints: Path,
-    workers: int,
-    scheduler: str | None,
-) -> dict[str, Tensors]:
-    return sweep(unit, names, checkpoints / label, workers, scheduler, label)
+def _parts(path: Path) -> list[list[float]]:
+    """[start, end] of every part; none where the file cannot be read, which costs a number and nothing else."""
+    if not path.is_file():  # a pipe would be waited for without end
+        return []
+    try:
+        return [[float(start), float(end)] for start, end in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError, RecursionError, MemoryError):
+        return []
 
 
 def folder_of(result: Result[Any], out: str | Path | None = None) -> Path:

@@ -1,7 +1,5 @@
 """What the two chapters on separation share: who counts as recovered, and images that nobody trained on."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

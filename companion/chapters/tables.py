@@ -1,16 +1,12 @@
-"""Tables that chapters share, as records: their names are those of `result.json`."""
+"""Tables that chapters share, as records: their names are those of `result.json`; as tensors, for a sweep."""
 
-from __future__ import annotations
+import json
+from typing import Any
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+import torch
 
+from companion.chapters.base import Tensors
 from companion.store.record import Record, record
-from recon.scoring.matching import ByYardstick, Counts
-from recon.scoring.nulls import NullTable
-
-T = TypeVar("T")
-Names = ByYardstick[str]
 
 
 class MatchTable(Record):
@@ -53,46 +49,16 @@ def null_text(count: int, name: str) -> str:
     return f"{count} ({(NULL_NAMES | OTHER_NULLS)[name]})"
 
 
-def best_text(table: NullTable | Record) -> str:
-    """The best null at NCC 0.6 in words."""
-    return null_text(table.best_null.ncc_06, table.best_null_name.ncc_06)
-
-
-def best_texts(tables: Sequence[NullTable | Record]) -> str:
-    """`best_text` of several tables; once, where all have the same."""
-    said = [best_text(table) for table in tables]
-    return f"{said[0]} for each" if len(said) > 1 and len(set(said)) == 1 else ", ".join(said)
-
-
-def in_words(values: ByYardstick[T]) -> dict[str, T]:
-    """Yardstick in words -> value, as a table on a page has it."""
-    return {
-        "NCC > 0.5": values.ncc_05,
-        "NCC > 0.6": values.ncc_06,
-        "NCC > 0.7": values.ncc_07,
-        "NCC > 0.8": values.ncc_08,
-        "NCC per channel > 0.6": values.ncc_channel_06,
-        "SSIM > 0.4": values.ssim_04,
-    }
-
-
 def flat(table: Any) -> dict[str, Any]:
     """Name -> value of a table, to build a larger one that has them too."""
     return dict(record(table))
 
 
-__all__ = [
-    "NULL_NAMES",
-    "OTHER_NULLS",
-    "ByYardstick",
-    "Counts",
-    "MatchTable",
-    "Names",
-    "NullTable",
-    "Trained",
-    "best_text",
-    "best_texts",
-    "flat",
-    "in_words",
-    "null_text",
-]
+def packed(table: Any) -> Tensors:
+    """A table, or a list of them, as JSON, as a tensor of bytes, for `Context.sweep`."""
+    return {"json": torch.frombuffer(bytearray(json.dumps(record(table)).encode()), dtype=torch.uint8)}
+
+
+def unpacked(tensors: Tensors) -> Any:
+    """Inverse of `packed`: as records."""
+    return record(json.loads(bytes(tensors["json"].tolist())))

@@ -13,8 +13,6 @@ Up to `FEW` images, where blends themselves show a preference, since each holds 
 above NCC 0.6, over its best null, stands in the place of the preference.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import cache
@@ -110,6 +108,3 @@ def in_words(table: NullTable | Record, competition: Competition | Record, n: in
         ours + f"trained on against held out, in one competition: {pair} (p = {found.p_value:.1g})",
         f"{null}; of what the best blend matches {found.share:.0%} were trained on",
     )
-
-
-__all__ = ["Recovery", "blend_share", "in_words", "preference", "recovery"]

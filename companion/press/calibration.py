@@ -1,7 +1,5 @@
 """How often an audit cries wolf, drawn from benchmarks/audit_calibration.json."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,6 +59,3 @@ def _labelled(ax: Axes, title: str, label: str, top: float) -> None:
         xlabel="threshold of p, all looks paid for",
         ylabel=label,
     )
-
-
-__all__ = ["alarms", "plot_calibration"]

@@ -7,8 +7,6 @@
 A new edition's pages replace the old ones only after every chapter has run, and its HTML only after a strict build.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
@@ -67,7 +65,7 @@ def build_edition(
         published = [root / "book" / "executed" / source.name for source in filter(is_appendix, sources)]
         sources = [source for source in sources if not is_appendix(source)]
     for source in sources:
-        runner.check_parameters(source, {})
+        runner.check_parameters(source)
     pool = load_pool(settings.data, settings.data_root)
     edition = root / "build" / f"{settings.profile}-{pool.name}"
     if settings.data == "auto":
@@ -131,11 +129,7 @@ def execute_smoke(
 
 
 def executed(
-    sources: Sequence[Path],
-    work: Path,
-    env: Mapping[str, str],
-    settings: Edition,
-    stamp: Callable[[Path, float], dict],
+    sources: Sequence[Path], work: Path, env: Mapping[str, str], settings: Edition, stamp: Callable[[Path, float], dict]
 ) -> Iterator[tuple[str, NotebookNode]]:
     """(file name, executed and stamped notebook), as they are done; `settings.jobs` at a time, begun in this order.
 

@@ -1,7 +1,5 @@
 """Executed notebooks and prose to HTML: a staged source tree, a strict Jupyter Book build, an atomic swap."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@ Such a text is a Jinja template.  `run("separation").metrics.matches.ncc_07` is 
 `paper(…)` of a run kept at the paper's size, `benchmark("leakage").rank_seconds` of benchmarks/leakage.json.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable
@@ -17,24 +15,13 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, TemplateError
 
 from companion.chapters import ROOT, load
-from companion.chapters.catalogue import CHECK, best, catalogue, rows
+from companion.chapters.catalogue import best, catalogue, rows
+from companion.store.results import VERDICTS
 from recon.errors import ReconError
 from recon.store.files import atomic_path
 
 TEMPLATE = Path("book") / "readme.md.jinja"
 PAPERS_REPRODUCED = ("runkel2024", "chen2022")
-#: in the order of a reader's interest
-VERDICTS = (
-    "reproduced",
-    "partly",
-    "depends on stopping",
-    "contradicted by another attack",
-    "not reproduced",
-    "mixed",
-    "undecided",
-    "finding",
-    CHECK,
-)
 
 
 def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
@@ -118,6 +105,3 @@ def counts(root: Path, results: Path, paper: str) -> list[int]:
 def _counted(root: Path, results: Path, paper: str) -> Counter[str]:
     counted = best(rows(results, root))
     return Counter(counted[name].verdict for name in catalogue(root)[paper] if name in counted)
-
-
-__all__ = ["TEMPLATE", "counts", "kinds", "number", "rendered", "write_readme"]

@@ -129,6 +129,3 @@ def chromium() -> Iterator[Page]:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield browser.new_page()
         browser.close()
-
-
-__all__ = ["chromium", "join", "link", "write_pdf"]

@@ -1,7 +1,5 @@
 """The published edition in book/executed/: an edition is promoted to it on purpose, and rendered without executing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path
@@ -15,8 +13,7 @@ from companion.press.edition import chapters_of
 from companion.press.html import build_html, check_toc, put_back, swap
 from companion.press.numbers import TEMPLATE, write_readme
 from companion.press.runner import fault, read_notebook
-from companion.store.reconstructions import keep_reconstructions
-from companion.store.results import Result, as_json, read_json
+from companion.store.results import Result, as_json, keep_reconstructions, read_json
 from recon.errors import ReconError
 from recon.store.files import atomic_path, only_one
 
@@ -67,7 +64,7 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
     At profile `paper`: book/paper-size/NAME, a run too long to be part of an edition, shown by a chapter through
     `companion.chapters.kept`.  With another seed than 0, without figures: book/paper-size/NAME/seed-S, and at profile
     `laptop` book/seeds/NAME/seed-S; the claims page gives both as a range.  A run at profile `paper` that has `x_hat`
-    keeps it, in 8 bits (`companion.store.reconstructions`), so that anybody can score it anew.  ReconError for anything
+    keeps it, in 8 bits (`keep_reconstructions`), so that anybody can score it anew.  ReconError for anything
     else, or a folder without a result.
     """
     folder, result = Path(folder), load(Path(folder), arrays=False)

@@ -1,7 +1,5 @@
 """How a page was made, in the notebook's metadata (`recon`), which book/_ext shows at the foot of the page."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

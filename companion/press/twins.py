@@ -1,7 +1,5 @@
 """Two folders of PNGs, a training set and other photographs with the same classifier, and the script that shows it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Metrics as a table of names and values, whose names are attributes too."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import is_dataclass

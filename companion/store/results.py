@@ -3,41 +3,43 @@
 Each holds a checksum of what it says.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import torch
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from companion.store.record import Record, record
 from recon.errors import ReconError
 from recon.store.files import atomic_path
-from recon.store.tensors import check_is_file, load_tensors, write_tensors
+from recon.store.tensors import check_is_file, load_tensors, save_tensors, write_tensors
 
 FILES = ("result.json", "arrays.safetensors")
-#: "mixed" is said of a claim whose image sets differ, "check" of an identity: see `companion.chapters.catalogue`
+RECONSTRUCTIONS, LEVELS = "x_hat.safetensors", 255
+#: in the order of a reader's interest; "mixed" is said of a claim whose image sets differ, "check" of an identity: see
+#: `companion.chapters.catalogue`
 VERDICTS = (
     "reproduced",
     "partly",
-    "not reproduced",
     "depends on stopping",
-    "mixed",
     "contradicted by another attack",
+    "not reproduced",
+    "mixed",
     "undecided",
     "finding",
     "check",
 )
 
 M = TypeVar("M", bound=Record)
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,12 @@ def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M
     found = metrics(record(meta.pop("metrics")))
     if unknown := sorted(set(meta) - {each.name for each in fields(Provenance)}):
         raise ReconError(f"{path} is damaged: it has an unknown field {unknown[0]}")
-    result = Result(found, {}, _validated(Provenance, meta, path))
+    try:  # strict, as JSON: its lists are our tuples, its keys our whole numbers
+        made = adapter(Provenance).validate_json(json.dumps(meta), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ReconError(f"{path} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    result = Result(found, {}, made)
     if not arrays:
         return result
     tensors = load_tensors(folder / "arrays.safetensors")
@@ -203,24 +210,10 @@ def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M
     return replace(result, arrays=tensors)
 
 
-ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
-
-
+@cache
 def adapter(kind: Any) -> TypeAdapter[Any]:
     """pydantic's reader and writer of a type, kept: it takes longer to make than to use."""
-    if kind not in ADAPTERS:
-        ADAPTERS[kind] = TypeAdapter(kind)
-    return ADAPTERS[kind]
-
-
-def _validated(kind: type[T], value: object, path: Path) -> T:
-    """Strict, as JSON: its lists are our tuples, its keys our whole numbers."""
-    try:
-        found: T = adapter(kind).validate_json(json.dumps(value), strict=True)
-        return found
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ReconError(f"{path} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    return TypeAdapter(kind)
 
 
 def find_result(folder: Path, key: str, metrics: type[M]) -> Result[M] | None:
@@ -229,3 +222,27 @@ def find_result(folder: Path, key: str, metrics: type[M]) -> Result[M] | None:
         if (result := load_result(folder, metrics)).made.key == key:
             return result
     return None
+
+
+def keep_reconstructions(arrays: Mapping[str, Tensor], folder: Path) -> Path | None:
+    """Write x_hat (…, d) of a result, and which images it is of, to `folder`; None where there is no x_hat.
+
+    In 8 bits a pixel, between its least and greatest value: NCC and SSIM of stretched images, by which it is scored,
+    see the rounding alone, at most half of 1/255 of a reconstruction's range in every pixel.
+    """
+    if "x_hat" not in arrays:
+        return None
+    x = arrays["x_hat"].float()
+    low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
+    levels = ((x - low) / (high - low).clamp_min(1e-12) * LEVELS).round().to(torch.uint8)
+    # rows of the data set that say what it was attacked for
+    index = {name: arrays[name] for name in ("train_index", "heldout_index") if name in arrays}
+    save_tensors({"levels": levels, "low": low, "high": high, **index}, folder / RECONSTRUCTIONS)
+    return folder / RECONSTRUCTIONS
+
+
+def kept_reconstructions(folder: Path) -> tuple[Tensor, dict[str, Tensor]]:
+    """x_hat (…, d) that is kept in `folder`, and the rows of its images; ReconError where it is missing or damaged."""
+    found = load_tensors(folder / RECONSTRUCTIONS)
+    levels, low, high = (found.pop(name) for name in ("levels", "low", "high"))
+    return low + levels / LEVELS * (high - low), found

@@ -3,8 +3,6 @@
 Every finished run is stored at once, so that a killed worker, or a killed sweep, loses what was under way and no more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,12 +24,13 @@ Tensors = dict[str, Tensor]
 def sweep(
     unit: Callable[[str], Tensors],
     names: list[str],
+    label: str,
     folder: Path,
     workers: int = 1,
     scheduler: str | None = None,
-    label: str = "sweep",
 ) -> dict[str, Tensors]:
-    """What `unit` makes of every name, for independent runs, read from `folder`/NAME.safetensors where that is there.
+    """What `unit` makes of every name, for independent runs, read from `folder`/`label`/NAME.safetensors where that is
+    there.
 
     unit: picklable, a function of the name alone · workers: processes; 1 is this one · scheduler: address of a Dask
     scheduler ("tcp://…"), whose workers are used instead.  Each run computes on one thread, wherever it is, which makes
@@ -40,6 +39,7 @@ def sweep(
     """
     if workers < 1:
         raise ReconError(f"the number of workers must be at least 1, not {workers}")
+    folder = folder / label
     found = {name: kept for name in names if (kept := find_tensors(folder / f"{name}.safetensors")) is not None}
     shown = {"desc": label, "leave": False, "disable": None}  # None: on terminals only
     with _engine(workers, scheduler) as deaths, tqdm(total=len(names), initial=len(found), **shown) as bar:

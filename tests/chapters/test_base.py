@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from companion.chapters.base import Context
-from companion.chapters.streams import stream
+from companion.chapters.base import Context, stream
 from recon.images.partitions import partition, partitions
 from recon.images.registry import load_pool
 from recon.store.checkpoints import Checkpoints

@@ -9,7 +9,6 @@ import torch
 
 import recon
 from companion.chapters.decoreco.experiment_published import ROUNDED, contribution, gallery
-from companion.chapters.tables import in_words
 from recon.attacks.haim_recipe import ALPHA
 from recon.errors import ReconError
 from recon.images.registry import load_pool
@@ -45,12 +44,10 @@ def test_the_best_null_is_the_largest(smoke):
     arm = smoke.metrics.arm
     assert set(arm.nulls) == {"span", "mixtures", "rows", "directions", "means", "held_out"}
     assert arm.nulls["held_out"] == arm.null
-    nulls = {name: in_words(counts) for name, counts in arm.nulls.items()}
-    for key, best in in_words(arm.best_null).items():
-        assert best == max(counts[key] for counts in nulls.values())
-        assert best == nulls[in_words(arm.best_null_name)[key]][key]
-        assert in_words(arm.excess)[key] == in_words(arm.matches)[key] - best
-    curves = [smoke.array(f"null_ncc_{name}") for name in nulls if name != "held_out"]
+    for key, best in arm.best_null.items():
+        assert best == max(counts[key] for counts in arm.nulls.values()) == arm.nulls[arm.best_null_name[key]][key]
+        assert arm.excess[key] == arm.matches[key] - best
+    curves = [smoke.array(f"null_ncc_{name}") for name in arm.nulls if name != "held_out"]
     assert all(curve.shape == (10,) and (curve.diff() <= 0).all() for curve in curves)
 
 

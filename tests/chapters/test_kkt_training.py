@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from companion.chapters.base import stream
 from companion.chapters.kkt_training.experiment import SIZES, observation_steps
-from companion.chapters.streams import stream
 from recon.nets.mlp import three_layer
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 

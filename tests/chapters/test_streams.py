@@ -9,7 +9,7 @@ from itertools import combinations
 import pytest
 import torch
 
-from companion.chapters.streams import STREAMS, stream
+from companion.chapters.base import STREAMS, stream
 from recon.errors import ReconError
 from recon.optim.rng import named
 

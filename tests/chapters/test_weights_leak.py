@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.packing import packed, unpacked
 from companion.chapters.separation_common import counts, is_true
+from companion.chapters.tables import packed, unpacked
 from companion.chapters.weights_leak import story_recipes as figures
 from companion.chapters.weights_leak.experiment_recipes import CHANGES, KNOWN_FOR, Task, recipe_of, recipe_unit
 from companion.chapters.weights_leak.experiment_recipes import SIZES as RECIPE_SIZES

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from companion.press.lighter import lighten, lighter
+from companion.press.runner import lighten, lighter
 
 
 def png(image: Image.Image, **options) -> bytes:

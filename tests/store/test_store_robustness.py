@@ -43,8 +43,7 @@ from toys import (  # noqa: F401  (calm, stage and store are fixtures)
     store,
 )
 
-from companion.chapters.run import run
-from companion.store import parts
+from companion.chapters.run import begin, run
 from companion.store.results import load_result
 from recon.errors import ReconError
 from recon.store import files
@@ -164,8 +163,8 @@ def test_its_seconds_count_the_parts_that_were_interrupted(unfinished):
 def test_a_part_lasts_until_its_last_checkpoint(tmp_path, monkeypatch):
     folder = tmp_path / "checkpoint-1"
     for now, saved, before in ((100.0, 130.0, 0.0), (200.0, 150.0, 30.0), (300.0, 340.0, 30.0), (900.0, 910.0, 70.0)):
-        monkeypatch.setattr(parts.time, "time", lambda now=now: now)
-        assert parts.begin(folder) == before
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        assert begin(folder) == before
         (folder / "sweep").mkdir(exist_ok=True)
         (folder / "sweep" / "a.safetensors").touch()
         os.utime(folder / "sweep" / "a.safetensors", (saved, saved))

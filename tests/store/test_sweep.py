@@ -39,7 +39,7 @@ def equal(first: dict, second: dict) -> bool:
 
 @pytest.fixture(scope="module")
 def serial(tmp_path_factory) -> dict:
-    return sweep(make_unit(), NAMES, tmp_path_factory.mktemp("serial"))
+    return sweep(make_unit(), NAMES, "sweep", tmp_path_factory.mktemp("serial"))
 
 
 def test_every_run_computes_on_one_thread_and_in_order(serial):
@@ -48,9 +48,9 @@ def test_every_run_computes_on_one_thread_and_in_order(serial):
 
 
 def test_stored_runs_are_read_and_damaged_ones_done_again(tmp_path, serial):
-    save_tensors({"x": torch.zeros(1)}, tmp_path / "a.safetensors")
-    (tmp_path / "c.safetensors").write_bytes(b"damaged")
-    found = sweep(make_unit(), NAMES, tmp_path)
+    save_tensors({"x": torch.zeros(1)}, tmp_path / "sweep" / "a.safetensors")
+    (tmp_path / "sweep" / "c.safetensors").write_bytes(b"damaged")
+    found = sweep(make_unit(), NAMES, "sweep", tmp_path)
     assert torch.equal(found["a"]["x"], torch.zeros(1))
     assert equal({n: found[n] for n in "bcd"}, {n: serial[n] for n in "bcd"})
 
@@ -58,9 +58,9 @@ def test_stored_runs_are_read_and_damaged_ones_done_again(tmp_path, serial):
 def test_a_killed_process_loses_nothing(tmp_path, serial):
     notes = tmp_path / "notes"
     notes.mkdir()
-    found = sweep(make_unit(notes), NAMES, tmp_path / "out", workers=2)
+    found = sweep(make_unit(notes), NAMES, "sweep", tmp_path / "out", workers=2)
     assert (notes / "killed").exists() and equal(found, serial)
-    assert sweep(make_unit(notes), NAMES, tmp_path / "out", workers=2).keys() == found.keys()
+    assert sweep(make_unit(notes), NAMES, "sweep", tmp_path / "out", workers=2).keys() == found.keys()
     assert sum(len((notes / f"ran-{name}").read_text()) for name in NAMES) <= 8  # nothing ran again the second time
 
 
@@ -72,17 +72,17 @@ def test_a_cluster_of_two_gives_the_same_and_survives_a_killed_worker(tmp_path, 
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
     ) as cluster:
-        found = sweep(make_unit(notes), NAMES, tmp_path / "out", scheduler=cluster.scheduler_address)
+        found = sweep(make_unit(notes), NAMES, "sweep", tmp_path / "out", scheduler=cluster.scheduler_address)
     assert (notes / "killed").exists() and equal(found, serial)
 
 
 def test_bad_input_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("companion.store.sweep.CONNECT_TIMEOUT_S", 1)
     with pytest.raises(ReconError, match="at least 1, not 0"):
-        sweep(make_unit(), NAMES, tmp_path, workers=0)
+        sweep(make_unit(), NAMES, "sweep", tmp_path, workers=0)
     for address in ("tcp://127.0.0.1:1", "nonsense://x"):
         with pytest.raises(ReconError, match="no Dask scheduler answers"):
-            sweep(make_unit(), NAMES, tmp_path, scheduler=address)
+            sweep(make_unit(), NAMES, "sweep", tmp_path, scheduler=address)
 
 
 @pytest.mark.slow
@@ -95,4 +95,4 @@ def test_workers_that_die_again_and_again_are_one_sentence(tmp_path):
         return {}
 
     with pytest.raises(ReconError, match="died 3 times; 0 of 2 runs are stored"):
-        sweep(unit, ["a", "b"], tmp_path, workers=2)
+        sweep(unit, ["a", "b"], "sweep", tmp_path, workers=2)

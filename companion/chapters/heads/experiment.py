@@ -17,7 +17,7 @@ from torch.nn.functional import normalize
 from torch.nn.utils.fusion import fuse_linear_bn_eval
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.packing import packed, unpacked
+from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.heads import Public, SparseSettings, matched_filter, span_test, sparsest, uncentred
 from recon.attacks.separation import FirstLayer

@@ -20,7 +20,7 @@ from companion.chapters.landscape.shared import (
     different_starts,
     every_cell,
 )
-from companion.chapters.packing import packed, unpacked
+from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.landscape import in_span
 from recon.analysis.level_set import Walk, balance, level, solution_set, sufficient, walk

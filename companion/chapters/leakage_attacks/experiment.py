@@ -10,8 +10,8 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import SEED, TABLE_1, Attacked, Networks, Victims, pixels
-from companion.chapters.packing import packed, unpacked
 from companion.chapters.published import DIVERGED, PRE_TRAINED
+from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import (

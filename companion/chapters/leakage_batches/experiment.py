@@ -12,8 +12,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import CERTAIN, CLASSES, SEED, Attacked, Victims, count_found, inputs, pixels
-from companion.chapters.packing import packed, unpacked
-from companion.chapters.tables import flat
+from companion.chapters.tables import flat, packed, unpacked
 from companion.store.record import Record
 from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import Dense, Solved, System, by_columns, gauss_newton

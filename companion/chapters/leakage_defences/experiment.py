@@ -16,7 +16,7 @@ from torch.func import vjp
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import PRIOR, SEED, TABLE_1, Victims, pixels
-from companion.chapters.packing import packed, unpacked
+from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.identifiability import numerical_rank, posterior_variance, security_metric
 from recon.attacks.batches import BatchSystem

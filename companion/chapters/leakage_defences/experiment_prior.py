@@ -20,7 +20,7 @@ from companion.chapters.leakage_defences.experiment import (
     privacy,
     released,
 )
-from companion.chapters.packing import packed
+from companion.chapters.tables import packed
 from companion.store.record import Record
 from recon.images.pool import ImagePool
 from recon.scoring.metrics import mse, ncc

@@ -21,7 +21,7 @@ from companion.chapters.leakage_common import (
     inputs,
     pixels,
 )
-from companion.chapters.packing import packed, unpacked
+from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.batches import ModuleSystem, by_cosine, by_hopping
 from recon.attacks.gauss_newton import RowSpace, by_columns

@@ -12,7 +12,7 @@ import torch
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import FOUND, LEAST, SEED, averaged_victims
-from companion.chapters.packing import packed, unpacked
+from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.identifiability import determined, numerical_rank, security_metric
 from recon.attacks.gauss_newton import gauss_newton

@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.packing import packed, unpacked
 from companion.chapters.seed.ntk import AMPLE, TangentMatching, random_candidates, unit_of
-from companion.chapters.tables import flat
+from companion.chapters.tables import flat, packed, unpacked
 from companion.store.record import Record
 from recon.attacks.reconstruct import reconstruct
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate

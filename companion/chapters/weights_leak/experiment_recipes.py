@@ -12,8 +12,8 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.packing import packed, unpacked
 from companion.chapters.separation_common import other_rows
+from companion.chapters.tables import packed, unpacked
 from companion.chapters.weights_leak.experiment_size import attacked, photograph_images
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, SeparationSettings, start_left

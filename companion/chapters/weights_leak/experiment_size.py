@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.packing import packed, unpacked
 from companion.chapters.separation_common import counts
+from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
