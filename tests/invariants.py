@@ -105,13 +105,6 @@ def true_ones_are_among_all(table: dict[str, Any]) -> bool:
     return not has(table, "candidates", "true", "sure") or max(table["true"], table["sure"]) <= table["candidates"]
 
 
-def an_interval_holds_its_number(table: dict[str, Any]) -> bool:
-    named = [name for name in table if has(table, name, f"{name}_interval")]
-    return all(
-        table[f"{name}_interval"][0] - EDGE <= table[name] <= table[f"{name}_interval"][1] + EDGE for name in named
-    )
-
-
 def steps_grow_along_a_list(table: dict[str, Any]) -> bool:
     lists = [leaf for leaf in table.values() if isinstance(leaf, list) and leaf and isinstance(leaf[0], dict)]
     steps = [[row["step"] for row in rows] for rows in lists if all(isinstance(row.get("step"), int) for row in rows)]
@@ -126,6 +119,5 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "fdr = (decoys + 1) / targets": fdr_is_decoys_over_targets,
     "converged: fell by less than 1 %": converged_is_a_fall_below_one_percent,
     "true and sure ones are candidates": true_ones_are_among_all,
-    "an interval holds its number": an_interval_holds_its_number,
     "steps grow along a list": steps_grow_along_a_list,
 }
