@@ -90,7 +90,7 @@ GOOD = {
         (["attack", "converged"], True),
         (["attack", "energy", 1], float("nan")),
         (["evidence", "sure"], 10),
-        (["evidence", "auc"], 0.7),
+        (["evidence", "auc"], 1.7),
         (["observed", 0, "step"], 11),
     ],
 )
