@@ -14,7 +14,6 @@ constant 1, not an unknown.  Shapes: x (n, d), y (n,) in {0, 1}, theta (d + 1,) 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -139,19 +138,13 @@ class SolutionSet:
     def __post_init__(self) -> None:
         _check_double(self.y, self.theta)
 
-    def project(
-        self,
-        x_init: Tensor,
-        settings: ProjectionSettings = ProjectionSettings(),
-        progress: Callable[[int, float], None] | None = None,
-    ) -> Projection:
+    def project(self, x_init: Tensor, settings: ProjectionSettings = ProjectionSettings()) -> Projection:
         """min_X ½‖X − X_init‖²  over the solution set.  SQP: with F linearised at X_k the solution is
         X = clip(X_init + J_kᵀu, lower, upper), and u (d + 1 numbers, not n·d) solves F_k + J_k (X − X_k) = 0: one
         semismooth Newton step per linearisation, whose matrix is J_k M J_kᵀ over the unclipped pixels.  Its fixed
         points are exactly the KKT points; the box holds at every iterate.  A step that does not lower ‖F‖ is halved; if
         that fails too, X_k replaces X_init as the anchor (masked Gauss–Newton).  Stops at ‖F‖ ≤ tol · max(1, ‖θ*‖) once
-        X moves by less than 1e-9.  progress: called with (iteration, ‖F‖).  Raises ReconError unless everything is
-        float64."""
+        X moves by less than 1e-9.  Raises ReconError unless everything is float64."""
         _check_double(x_init)
         anchor = x_init.clamp(self.lower, self.upper)
         state = self._at(anchor, torch.zeros_like(self.theta))
@@ -173,8 +166,6 @@ class SolutionSet:
                 continue
             moved = float((trial.x - state.x).abs().max())
             state = trial
-            if progress:
-                progress(iteration, state.norm)
         return Projection(state.x, state.norm, iteration, state.u, state.norm <= enough)
 
     def _at(self, x: Tensor, u: Tensor) -> _State:

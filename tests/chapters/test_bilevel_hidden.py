@@ -15,7 +15,9 @@ from companion.chapters.bilevel.experiment_hidden import (
     aligned_distance,
     means,
 )
+from companion.chapters.bilevel.experiment_shared import Metrics as SharedMetrics
 from companion.chapters.bilevel.story import hidden_claims as claims
+from companion.chapters.bilevel.story import shared_claims
 from companion.chapters.run import run
 from companion.store.record import Record
 from recon.nets.mlp import one_hidden
@@ -137,3 +139,33 @@ def test_a_path_begins_at_its_start_and_ends_elsewhere(runs):
             alike = found.array(f"alike_{start}_from_{inner}")
             begun = found.array("x_train" if start == "truth" else "x_partition")
             assert (alike - begun).norm() <= (found.array(f"x_hat_{start}_from_{inner}") - begun).norm()
+
+
+# ------------------------------------------------------------------------------------------------------ a shared start
+
+
+def shared(noise=20.0, own=1.0, **last):
+    """Claims at a start to which training adds 100, where held-out images are 10 away."""
+    sums = {"random": 1.0, "truth": 0.0, "partition": 1.0} | last
+    starts = {
+        name: Record(first_sum=5.0, last_sum=value, nn_train_l2=noise, own_start_is_nearest=own)
+        for name, value in sums.items()
+    }
+    (claim,) = shared_claims(SharedMetrics(added_sum=100.0, held_out_nn_l2=10.0, starts=Record(**starts)), None)
+    return claim.verdict
+
+
+def test_with_a_shared_start_distances_are_small_photographs_stay_and_noise_is_noise():
+    assert shared() == "reproduced"
+    assert shared(random=11.0) == shared(partition=11.0) == "not reproduced"
+    assert shared(own=0.9) == "not reproduced"
+    assert shared(noise=9.0) == "not reproduced"
+
+
+def test_a_shared_start_explains_the_released_weights_from_the_training_images_alone(runs):
+    """Its own images give the released network back at once; others do not, and the attack only comes nearer."""
+    found = runs("bilevel-hidden-shared").metrics
+    truth, others = found.starts.truth, found.starts.only("random", "partition").values()
+    assert found.accuracy == 1 and truth.last_sum < 1e-5 * found.added_sum and truth.moved_l2 < 1e-6
+    assert all(1e-3 < each.first_sum < found.added_sum and each.last_sum < each.first_sum for each in others)
+    assert found.drawn_sum == pytest.approx(found.n_params / 6, rel=0.1)  # twice the variance of U(0, 1)
