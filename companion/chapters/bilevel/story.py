@@ -236,9 +236,10 @@ def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
 def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
     """Table 1 beside Figs. 1b and 4: "reproduced" where from noise and from other photographs the distance ends at a
     tenth of what training adds to θ⁰ or less, `OWN` of the photographs are nearest to their own start, and noise is
-    farther from the training images than held-out images are."""
+    farther from the training images than held-out images are; "undecided" while either is still falling."""
     starts, held_out = metrics.starts, metrics.held_out_nn_l2
     worst = max(starts.random.last_sum, starts.partition.last_sum)
+    ended = starts.random.converged and starts.partition.converged
     stays = starts.partition.own_start_is_nearest >= OWN and starts.random.nn_train_l2 > held_out
     return [
         Claim(
@@ -253,7 +254,7 @@ def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
             f"images that nobody has attacked: random {starts.random.first_sum:.2g}, partition "
             f"{starts.partition.first_sum:.2g}; what training adds to θ⁰: {metrics.added_sum:.3g}; held-out images: "
             f"{held_out:.1f} away",
-            verdict(worst <= SMALL * metrics.added_sum and stays),
+            verdict(worst <= SMALL * metrics.added_sum and stays) if ended else "undecided",
             value=worst,
             null_value=metrics.added_sum,
             margin=orders_below(worst, SMALL * metrics.added_sum),
