@@ -126,15 +126,6 @@ def test_the_hypergradient_of_a_smooth_net_is_that_of_the_outer_energy(monkeypat
         assert (grad * way).sum().item() == pytest.approx(slope, rel=1e-4)
 
 
-def test_a_start_that_is_known_is_added_to_what_training_adds():
-    _, star, x, theta = toy()
-    start = star.network.init(torch.Generator().manual_seed(2), dtype=torch.float64)
-    basis = SpanAttack.basis_of(x)
-    now = attack_on(star, start=start).objective(x, basis).at(reduced(star.network, theta, Subspace(basis))[1])
-    both = star.network.flatten(start) + theta
-    torch.testing.assert_close(now.logits, star.network(star.network.unflatten(both), x))
-
-
 def test_without_a_box_the_images_stay_in_the_span_of_their_start_and_of_the_training_images():
     _, star, x, _ = toy()
     attack = attack_on(star, descent=HeavyBall(1.0, 0.5))

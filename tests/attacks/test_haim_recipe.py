@@ -169,3 +169,18 @@ def test_two_steps_as_decoreco_are_momentum_in_x_and_in_the_multipliers(weights)
         state = attack.step(state)
     torch.testing.assert_close(state["x"]["x"], x)
     torch.testing.assert_close(state["multipliers"]["x"], multipliers / M)
+
+
+def test_marks_are_even_on_a_log_scale_and_late():
+    assert marks(10, early=3, late=2) == (1, 3, 5, 10)
+
+
+def test_steps_are_those_published_or_scaled_with_the_candidates(weights):
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "recipe_attack", lambda *args: seen.append(args[4:]) or recipe_attack(*args))
+        for scaled in (False, True):
+            settings = PublishedSettings(m=M, steps=2, init_scale=0.3, scaled=scaled)
+            recover_as_published(weights, settings, torch.Generator().manual_seed(0))
+    assert seen[0] == (module.STEP_X, module.STEP_MULTIPLIERS)
+    assert seen[1] == pytest.approx((M / 1000 * module.STEP_X, M / 1000 * module.STEP_MULTIPLIERS))

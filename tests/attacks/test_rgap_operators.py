@@ -9,7 +9,7 @@ import pytest
 import torch
 from small_networks import CONVS, SHAPE, STRIDED, some_images, theta_of
 
-from recon.attacks.rgap import Stacked, convolution_matrix, gradient_matrix, systems, taps
+from recon.attacks.rgap import Stacked, convolution_matrix, generic_rank, gradient_matrix, systems, taps
 from recon.nets.conv import Conv
 
 
@@ -85,3 +85,9 @@ def test_full_rank_is_that_of_the_matrix_itself():
     twice[:, 3] = twice[:, 1]
     assert not Stacked(sparse.csr_array(twice[:6]), sparse.csr_array(twice[6:])).full_rank()
     assert not Stacked(sparse.csr_array(unread[:3]), sparse.csr_array(unread[3:4])).full_rank()
+
+
+def test_the_generic_rank_is_what_equations_and_weights_less_their_dependencies_allow():
+    """Table 1's CNN2 V2: 6 · 15² outputs and 6 · 3 · 4² weights less 6² dependencies, for 3072 pixels."""
+    assert generic_rank(Conv(kernel=4, channels=6, stride=2), (3, 32, 32)) == 6 * 15**2 + 6 * 3 * 4**2 - 6**2
+    assert generic_rank(Conv(kernel=4, channels=12, stride=2), (3, 32, 32)) == 3072

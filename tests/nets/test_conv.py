@@ -124,6 +124,8 @@ def test_slope_and_inverse_of_an_activation(name):
     x = sigma(z)
     (slope,) = torch.autograd.grad(x.sum(), z)
     torch.testing.assert_close(sigma.slope(x.detach()), slope)
+    bend = torch.func.vmap(torch.func.grad(sigma.slope))(x.detach())
+    torch.testing.assert_close(sigma.bend(x.detach()), bend)
     if name != "relu":
         torch.testing.assert_close(sigma.inverse(x.detach()), z.detach(), rtol=1e-9, atol=1e-12)
     if name == "tanh":  # what cannot have come out of it is clipped, as in the paper

@@ -64,6 +64,11 @@ def test_a_single_layer_without_a_name_of_its_own():
     assert as_mlp(module, SHAPE)[1] == {"w1": "weight", "b1": "bias"}
 
 
+def test_one_logit_an_image_may_come_without_an_axis_of_its_own():
+    module = ModuleNetwork(nn.Sequential(nn.Flatten(), nn.Linear(84, 1), nn.Flatten(0)).eval())
+    assert first_dense(module, SHAPE) == "1.weight"
+
+
 def test_what_is_no_chain_of_layers_is_refused():
     def refused(convert, module, said):
         with pytest.raises(ReconError, match=said):

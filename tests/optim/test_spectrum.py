@@ -101,3 +101,5 @@ def test_right_singular_of_a_matrix_without_full_rank(shape):
     torch.testing.assert_close((w.double() @ directions[:2].mT) @ directions[:2], w.double())
     zero = right_singular(torch.zeros(shape))
     assert not zero[0].any() and zero[1].isfinite().all()
+    flat = right_singular(torch.eye(2, 5).double() * torch.tensor([[1.0], [0.0]]))[1]
+    assert torch.equal(flat[1], torch.zeros(5).double())  # no direction where nothing is

@@ -62,6 +62,12 @@ def test_statistics_against_their_definitions():
     assert (np.diff(sure[order]) >= -1e-12).all()
 
 
+def test_the_probability_by_hand():
+    """Members at 5, 4 and 1, others at 3, 2, 0 and −1: chance 1/5 · 3/1, 1/5 · 3/2 and 3/5 · 3/3, never rising."""
+    score, member = np.array([5.0, 4, 1, 3, 2, 0, -1]), np.arange(7) < 3
+    np.testing.assert_allclose(probability(score, member), [0.7, 0.7, 0.4])
+
+
 def test_the_permutation_p_value_is_uniform_under_the_null_and_small_otherwise():
     random = np.random.default_rng(0)
     member = np.arange(40) < 20

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -56,3 +58,13 @@ def test_the_bend_is_the_derivative_of_the_slope():
     now = closed.at(theta)
     torch.testing.assert_close(closed.bend(now), 4.0 * now.slope * (1 - now.slope))
     assert toy()[0].bend(toy()[0].at(theta)) is None
+
+
+def test_a_start_is_added_to_theta_everywhere_but_in_the_decay():
+    closed, reference, theta, _ = toy()
+    start = torch.randn(len(theta), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    w1, b1, w2, b2 = closed.parts(start)
+    value, grad = replace(closed, start=(closed.coordinates @ w1.mT + b1, w2, b2)).value_and_grad(theta)
+    there, slope = reference.value_and_grad((start + theta)[None], closed.coordinates[None])
+    torch.testing.assert_close(value, there[0] + 0.5 * DECAY * (theta.dot(theta) - (start + theta).square().sum()))
+    torch.testing.assert_close(grad, slope[0] - DECAY * start)
