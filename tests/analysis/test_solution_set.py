@@ -286,17 +286,16 @@ def test_an_adjoint_is_the_jacobians_transpose():
 
 
 @pytest.mark.parametrize("n", [4, 12])
-def test_a_projection_reports_and_stops_at_its_iterations(n):
+def test_a_projection_converges_and_stops_at_its_iterations(n):
     """Of few images, by Woodbury's identity, and of many."""
     generator = torch.Generator().manual_seed(0)
     train = torch.rand(n, D, generator=generator, dtype=torch.float64) - 0.5
     y = (torch.arange(n) % 2).double()
     theta = retrain(train, y)
     start = train + 0.03 * torch.randn(n, D, generator=generator, dtype=torch.float64)
-    wide, seen = solution_set.SolutionSet(y, theta, DECAY, -5 * torch.ones(D).double(), 5 * torch.ones(D).double()), []
-    found = wide.project(start, progress=lambda *each: seen.append(each))
-    assert found.converged
-    assert [k for k, _ in seen] == list(range(1, found.iterations + 1)) and seen[-1][1] == found.residual_norm
+    wide = solution_set.SolutionSet(y, theta, DECAY, -5 * torch.ones(D).double(), 5 * torch.ones(D).double())
+    found = wide.project(start)
+    assert found.converged and found.iterations > 1
     wanted = start + solution_set.adjoint(found.x, y, theta, found.multipliers)
     torch.testing.assert_close(found.x, wanted, rtol=0, atol=1e-8)
     short = wide.project(start, solution_set.ProjectionSettings(max_iter=1))
