@@ -23,7 +23,7 @@ from companion.chapters.landscape.shared import (
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.landscape import in_span
-from recon.analysis.level_set import Walk, balance, level, solution_set, sufficient, walk
+from recon.analysis.walk import Walk, constants, solution_set, sufficient, walk
 from recon.optim.subspace import Subspace
 
 FREE, BOXED = ("to_partition", "to_random"), ("box_partition", "box_random")  # walks: without bounds, in [0, 1]
@@ -39,7 +39,7 @@ class Metrics(Record):
     connection: Walks between two training sets of one classifier: without bounds from the truth to the attack's ends
     from partition and noise; with pixels in [0, 1] from the truth to the set nearest to the partition, and from there
     to the one nearest to noise. n: images of each set · level: nω‖θ*‖²; sufficient: above this the theorem holds,
-    `recon.analysis.level_set`.
+    `recon.analysis.walk`.
     connection.to_partition: error: highest ‖θ(X_t) − θ*‖/‖θ*‖ after training on a frame from scratch; straight_error:
     the same on the straight segment · largest_step: between neighbouring frames, relative to the segment's;
     largest_double_step: between every other frame, half of it where there is a jump · solved: whether every frame was
@@ -145,8 +145,8 @@ def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
     stations = [images.truth, *(solutions.project(start).x for start in starts)]
     walks += [walk(released, *pair, sizes.walk_points, box, shown) for pair in pairwise(stations)]
     found = dict(zip((*FREE, *BOXED), walks, strict=True))
-    decay = sizes.weight_decay
-    enough = {"level": level(theta, decay, n), "sufficient": sufficient(images.y, balance(theta, decay, n))}
+    level, balance = constants(released)
+    enough = {"level": level, "sufficient": sufficient(images.y, balance)}
     frames = {f"walk_{name}_frames": found[name].frames.float() for name in BOXED}
     errors = {f"walk_{name}_error": found[name].error for name in BOXED}
     routes = {name: _route(each) for name, each in found.items()}
