@@ -57,7 +57,7 @@ def copy(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     nbformat.write(notebook(), tmp_path / "notebooks" / "12-guess.ipynb")
-    toc, claims, last = tmp_path / "_toc.yml", tmp_path / "book" / "claims.yml", "file: book/executed/h-candidates\n"
+    toc, claims, last = tmp_path / "_toc.yml", tmp_path / "book" / "claims.yml", "file: book/executed/g-candidates\n"
     assert "`file: book/executed/12-guess`" in PAGES and "`guess-mean`" in PAGES
     toc.write_text(toc.read_text().replace(last, f"{last}      - file: book/executed/12-guess\n"))
     claims.write_text(claims.read_text().replace("ours:\n", "ours:\n  - guess-mean\n"))
