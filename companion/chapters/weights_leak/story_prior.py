@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from torch.nn.functional import normalize
 
 from companion.chapters.pictures import FREE, PAGE, SERIES, TRAIN, Colour, chart, end_labels, image_rows
-from companion.chapters.tables import MatchTable, null_text
+from companion.chapters.tables import null_text
 from companion.chapters.weights_leak.experiment_prior import Metrics as PriorMetrics
 from companion.chapters.weights_leak.experiment_prior import PriorSizes
 from companion.chapters.yardstick import FEW, LEVEL, blend_share, preference
@@ -60,27 +60,21 @@ def best_share(metrics: PriorMetrics) -> float:
     return max(blend_share(metrics.n_train), *own, 0.0)
 
 
-def ways(metrics: PriorMetrics) -> list[tuple[str, MatchTable]]:
-    """The three attacks in words, in the order in which one begins where the last ended."""
-    return [
-        ("independent components", metrics.components),
-        ("prior, all orthogonal", metrics.orthogonal),
-        ("prior, each on its own", metrics.found),
-    ]
-
-
 THRESHOLDS = (0.6, 0.7, 0.8)
 
 
 @chart
 def plot_prior(result: Result[PriorMetrics]) -> Figure:
-    """Share of the images that each attack finds above each NCC, and the best null of the last."""
+    """Share of the images that each attack finds above each NCC, and the best null of the second."""
     metrics = result.metrics
     figure, ax = plt.subplots(figsize=(PAGE, 3.4))
-    colours = (SERIES[1], SERIES[0], TRAIN)
-    lines = [(label, table.matches, colour) for (label, table), colour in zip(ways(metrics), colours, strict=True)]
+    lines = [
+        ("independent\ncomponents", metrics.components.matches, SERIES[1]),
+        ("learned prior", metrics.found.matches, TRAIN),
+        ("best null", metrics.found.best_null, FREE),
+    ]
     ends: list[tuple[float, str, Colour]] = []
-    for label, counts, colour in [*lines, ("best null", metrics.found.best_null, FREE)]:
+    for label, counts, colour in lines:
         three = [100 * count / metrics.n_train for count in (counts.ncc_06, counts.ncc_07, counts.ncc_08)]
         ax.plot(THRESHOLDS, three, "o-", color=colour)
         ends.append((three[-1], label, colour))
