@@ -11,8 +11,8 @@ import torch
 from companion.chapters.common import match_table
 from companion.chapters.tables import null_text
 from companion.store.record import record
-from recon.images.bundle import Bundle
 from recon.scoring.matching import target_decoy
+from tests.records import bundle_of
 
 KEYS = ("ncc_0.5", "ncc_0.6", "ncc_0.7", "ncc_0.8", "ncc_channel_0.6", "ssim_0.4")
 DIM = 3072
@@ -30,7 +30,7 @@ def normal(*shape, seed):
 def images():
     """Three training and three held-out images, noise."""
     train, held_out = normal(3, DIM, seed=1), normal(3, DIM, seed=2)
-    return Bundle.of_tensors(train, normal(3, DIM, seed=3), held_out, (3, 32, 32))
+    return bundle_of(train, normal(3, DIM, seed=3), held_out, (3, 32, 32))
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from companion.chapters.base import Context
 from companion.chapters.weights_leak import PRIOR
 from companion.chapters.weights_leak.experiment_prior import BLENDS, denoised_mixtures, photographs, public_rows
 from companion.chapters.weights_leak.separation_prior import Prior, Whitening
-from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc
+from tests.records import bundle_of
 
 APPENDIX = True  # its smoke runs are those of `make test-all`
 
@@ -67,7 +67,7 @@ def test_counts_are_of_the_arrays(smoke):
 
 
 def bundle(train, others, held_out):
-    return Bundle.of_tensors(train, others, held_out, (3, 8, 8))
+    return bundle_of(train, others, held_out, (3, 8, 8))
 
 
 def test_the_null_with_the_prior_lies_in_the_span():

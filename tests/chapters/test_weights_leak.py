@@ -25,19 +25,18 @@ from companion.chapters.weights_leak.story_recipes import claims as recipe_claim
 from companion.chapters.weights_leak.story_size import claims as size_claims
 from companion.store.record import Record, record
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
-from recon.images.bundle import Bundle
 from recon.images.pool import ImagePool
 from recon.images.registry import load_pool
 from recon.scoring.nulls import null_candidates
 from recon.training.recipes import Recipe
-from tests.records import replace
+from tests.records import bundle_of, replace
 
 NCC = ("ncc_06", "ncc_07", "ncc_08")
 
 
 def bundle(train, held_out, others, shape):
     """Images without labels."""
-    return Bundle.of_tensors(train, others, held_out, shape)
+    return bundle_of(train, others, held_out, shape)
 
 
 def seeded(seed=0):
