@@ -13,7 +13,6 @@ from companion.chapters import registry
 from companion.chapters.base import Context
 from companion.chapters.heads.experiment import Cell, assigned, best_null, pictures
 from recon.attacks.heads import Public
-from recon.errors import ReconError
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc
 from recon.store.checkpoints import Checkpoints
@@ -115,12 +114,6 @@ def test_each_image_has_a_candidate_of_its_own():
     public = Public(torch.randn(50, 6, generator=G))
     images = torch.randn(4, 6, generator=G)
     assert torch.equal(assigned(images.flip(0), images, public), images)
-
-
-def test_a_first_layer_needs_as_many_rows_as_images():
-    assert Cell(n=64, width=64).n == 64 and Cell(n=100, width=10, recipe="linear head").width == 10
-    with pytest.raises(ReconError, match="64 rows cannot hold the span of 65"):
-        Cell(n=65, width=64)
 
 
 def test_views_are_of_the_same_image():

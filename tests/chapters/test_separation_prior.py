@@ -8,7 +8,7 @@ import torch
 
 from companion.chapters.base import Context
 from companion.chapters.weights_leak import PRIOR
-from companion.chapters.weights_leak.experiment_prior import BLENDS, denoised_mixtures, photographs, public_rows
+from companion.chapters.weights_leak.experiment_prior import BLENDS, denoised_mixtures, public_rows
 from companion.chapters.weights_leak.separation_prior import Prior, Whitening
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc
@@ -37,14 +37,6 @@ def test_the_prior_is_learned_on_photographs_that_are_in_no_partition():
     used = torch.cat([images.train_index, images.init_index, images.held_out_index])
     public = torch.from_numpy(context.pool.index)[rows]
     assert len(rows) > 20 and not torch.isin(public, used).any()
-
-
-def test_other_photographs_are_nulls_as_they_are_and_on_the_span():
-    basis = torch.linalg.qr(white(5, 7).flatten(1).T).Q.T
-    made = photographs(white(9, 1).flatten(1), basis)
-    assert torch.equal(made["others"], white(9, 1).flatten(1))
-    torch.testing.assert_close(made["projected"] @ basis.T, made["others"] @ basis.T, rtol=0, atol=1e-5)
-    assert torch.linalg.matrix_rank(made["projected"]) == 5
 
 
 def test_every_attack_is_held_against_other_photographs(smoke):

@@ -21,7 +21,6 @@ from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.heads import Public, SparseSettings, matched_filter, span_test, sparsest, uncentred
 from recon.attacks.separation import FirstLayer
-from recon.errors import ReconError
 from recon.images.features import backbone, features
 from recon.images.partitions import partition
 from recon.optim.rng import named
@@ -53,7 +52,7 @@ RECIPES: dict[str, dict[str, Any]] = {
 @dataclass(frozen=True, kw_only=True)
 class Cell:
     """One head: n training images, hidden units, classes, backbone, a recipe of `RECIPES`, and what is known of the
-    start in the attacks on it.  ReconError for fewer hidden units than images."""
+    start in the attacks on it."""
 
     n: int = 100
     width: int = 512
@@ -61,10 +60,6 @@ class Cell:
     backbone: str = "lite0"
     recipe: str = SGD
     starts: tuple[str, ...] = ("unknown",)
-
-    def __post_init__(self) -> None:
-        if self.n > self.width and self.recipe != "linear head":
-            raise ReconError(f"a first layer of {self.width} rows cannot hold the span of {self.n} images' features")
 
     @property
     def name(self) -> str:

@@ -26,7 +26,7 @@ class Metrics(Record):
     """One network, by two attacks: `components`, separation by independent components, and `found`, with the prior,
     begun there. n_train images of side × side, width · rank: directions searched · public: photographs that the prior
     was learned from · blends: name of a null -> its matches above NCC 0.6 in one competition of training with held-out
-    images; none in a run that did not note it."""
+    images."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,8 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
     x_hat = torch.cat([found, -found])
     nulls = nulls_of(context, images, network, theta_star, 2 * len(basis), basis)
     nulls["denoised"] = denoised_mixtures(basis, images, prior, context.stream("kkt.noise"))
-    nulls |= photographs(seen.flatten(1)[: 2 * len(basis)], basis)
+    others = seen.flatten(1)[: 2 * len(basis)]
+    nulls |= {"others": others, "projected": others @ basis.mT @ basis}  # an adversary has both
     match = one_to_one(images.train, x_hat)
     order = match.score.argsort(descending=True)
     metrics = Metrics(
@@ -117,11 +118,6 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
 def public_rows(images: Bundle, context: Context) -> Tensor:
     """Rows in the pool of photographs that are in none of the bundle's sets: what everybody has."""
     return other_rows(context, torch.cat([images.train_index, images.init_index, images.held_out_index]))
-
-
-def photographs(public: Tensor, basis: Tensor) -> dict[str, Tensor]:
-    """Other photographs (k, d) as they are, and projected on the span of `basis` (r, d): an adversary has both."""
-    return {"others": public, "projected": public @ basis.mT @ basis}
 
 
 def denoised_mixtures(basis: Tensor, images: Bundle, prior: Prior, generator: torch.Generator) -> Tensor:

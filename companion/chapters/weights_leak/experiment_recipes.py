@@ -73,11 +73,6 @@ KNOWN_FOR = ("SGD, decay 0", "SGD, decay 0.001", "Adam, decay 0")
 MOST_FOR_VALIDATION = 500
 
 
-def start_over_update(cell: Record) -> float:
-    """|κ| ‖W1(0)‖ / ‖W1 − κ W1(0)‖: how large the rest of the start is, beside what training added."""
-    return abs(cell.start_left) / max(cell.added, 1e-12)
-
-
 class Metrics(Record):
     """All cells, each of n_train images · diverged: cells, FAMILY/CELL, whose
     training left numbers that are not finite, so that there was nothing to attack.

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, chart, ink, note
-from companion.chapters.weights_leak.experiment_recipes import KNOWN, RecipeSizes, start_over_update
+from companion.chapters.weights_leak.experiment_recipes import KNOWN, RecipeSizes
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
 from companion.chapters.weights_leak.story_size import share
 from companion.store.record import Record
@@ -25,7 +25,8 @@ def claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
 def _start_erased(metrics: RecipeMetrics) -> Claim:
     law = [cell for cell in metrics.of("decay", "start") if cell.known == KNOWN[0]]
     excess = [cell.excess.ncc_07 for cell in law]
-    rho = float(spearmanr([start_over_update(cell) for cell in law], excess).statistic) if len(law) > 2 else math.nan
+    left = [abs(cell.start_left) / max(cell.added, 1e-12) for cell in law]  # of the start, beside what training added
+    rho = float(spearmanr(left, excess).statistic) if len(law) > 2 else math.nan
     decay = [cell for cell in law if cell.family == "decay"]
     erased = [cell for cell in decay if (cell.erased or 0.0) >= 3]
     stands = [cell for cell in decay if cell.erased is not None and cell.erased < 0.5]
