@@ -15,6 +15,7 @@ from companion.chapters.separation.experiment import Metrics, Sizes
 from companion.chapters.tables import null_text
 from companion.store.record import Record
 from companion.store.results import Claim, Result, by_another_attack
+from recon.attacks.separation import PIXEL_STD
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.nulls import clears
 
@@ -84,9 +85,6 @@ def knows(found: Record) -> bool:
 def text(value: float | None) -> str:
     """Two digits, or "not defined"."""
     return "not defined" if value is None else f"{value:.2f}"
-
-
-PIXEL_STD = 0.25
 
 
 def shown(result: Result[Metrics], x: Tensor) -> Tensor:
