@@ -25,9 +25,9 @@ def element(name: str, label: str, body: str, data: Any = None, style: str = "",
     """The fragment of the element `recon-NAME`.
 
     label: what a screen reader calls it · body: its HTML, which says something without scripts too · data: what its
-    script is given, anything that JSON has · style: of the section itself · ask: what the reader is to do, and paper: what
-    stands in its place where nothing can be done, a sentence each.  Parts of the body have the class `ask` or `paper`
-    for the same.
+    script is given, anything that JSON has · style: of the section itself · ask: what the reader is to do, and paper:
+    what stands in its place where nothing can be done, a sentence each.  Parts of the body have the class `ask` or
+    `paper` for the same.
     """
     given = "" if data is None else ", " + json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
     style = f' style="{html.escape(style)}"' if style else ""
