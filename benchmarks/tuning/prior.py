@@ -82,7 +82,7 @@ def main() -> None:
             vars(denoising).update(before)
             row = {"cpu_seconds": round(time.process_time() - start, 1)}
             for said, there in (("train", images.train), ("held_out", images.held_out)):
-                matched = match_counts(found.x_hat, there, images.mean, images.shape)
+                matched = match_counts(torch.cat([found, -found]), there, images.mean, images.shape)
                 row[said] = {"ncc_0.7": matched.ncc_07, "ncc_0.8": matched.ncc_08, "ssim_0.4": matched.ssim_04}
             rows[name] = row
             print(name, json.dumps(row), flush=True)

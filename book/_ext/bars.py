@@ -34,13 +34,13 @@ def bars(root: Path) -> list[Bar]:
         return load(root / "book" / "paper-size" / name, arrays=False).metrics
 
     cells, heads = metrics("separation-recipes").cells, metrics("heads")
-    size, prior = metrics("separation-size").of("cifar"), metrics("separation-prior")
+    size, prior = metrics("separation-size").widest(), metrics("separation-prior")
 
     def recipe(label: str, cell: str, known: str = "unknown") -> Bar:
         row = next(each for each in cells if (each.cell, each.known) == (cell, known))
         return counted(label, row.matches.ncc_07, row.best_null.ncc_07, row.n_train)
 
-    many = next(each for each in size if (each.side, each.width, each.n_train) == (32, 1000, 500))
+    many = next(each for each in size if each.n_train == 500)
     head = heads.at(recipe="AdamW, default", n_train=100)
     return [
         recipe("weights, SGD without decay", "SGD, decay 0"),

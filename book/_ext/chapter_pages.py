@@ -157,7 +157,7 @@ def numbers(config: Any) -> Iterator[int]:
     [5, 9, 20, 50]
     """
     for name, value in config.items() if isinstance(config, dict) else ():
-        if name in ("n_train", "n_trains", "ns", "side_ns"):
+        if name in ("n_train", "n_trains", "ns"):
             yield from value if isinstance(value, list) else [value]
         for each in value if isinstance(value, list) else [value]:
             yield from numbers(each)

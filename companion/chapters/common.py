@@ -11,7 +11,7 @@ from companion.store.record import record
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, three_layer
 from recon.released import Weights
-from recon.scoring.matching import nearest, one_to_one, padded, target_decoy
+from recon.scoring.matching import target_decoy
 from recon.scoring.nulls import HELD_OUT, null_candidates, null_table
 from recon.training import kkt
 
@@ -95,27 +95,5 @@ def match_table(x_hat: Tensor, images: Bundle, nulls: dict[str, Tensor]) -> Matc
     nulls: candidates that cost nothing, see `recon.scoring.nulls.null_table`.
     """
     table = null_table(nulls, images.train, images.held_out, images.mean, x_hat, images.shape)
-    top10, per_image, per_candidate = _compared(x_hat, images.train)
-    null_top10, null_per_image, null_per_candidate = _compared(x_hat, images.held_out)
     preferred = {f"ncc_{t}": target_decoy(x_hat, images.train, images.held_out, t) for t in (0.5, 0.6, 0.7)}
-    return MatchTable(
-        **flat(table),
-        null=record(table.nulls[HELD_OUT]),
-        top10_ncc=top10,
-        null_top10_ncc=null_top10,
-        competition=record(preferred),
-        **{
-            "per_image_ncc_0.6": per_image,
-            "null_per_image_ncc_0.6": null_per_image,
-            "per_candidate_ncc_0.6": per_candidate,
-            "null_per_candidate_ncc_0.6": null_per_candidate,
-        },
-    )
-
-
-def _compared(x_hat: Tensor, part: Tensor) -> tuple[float, int, int]:
-    """Mean of the ten best one-to-one NCC; images of `part` with a candidate above 0.6; candidates with an image."""
-    filled = padded(x_hat, len(part))
-    top = one_to_one(part, filled).score.topk(min(10, len(part))).values.mean().item()
-    per_image = int((nearest(part, filled, "ncc").score > 0.6).sum())
-    return top, per_image, int((nearest(x_hat, part, "ncc").score > 0.6).sum())
+    return MatchTable(**flat(table), null=record(table.nulls[HELD_OUT]), competition=record(preferred))

@@ -21,26 +21,22 @@ from companion.chapters.pictures import as_pixels
 STATIC = ROOT / "book" / "_static"
 
 
-def element(
-    name: str, label: str, body: str, data: Any = None, style: str = "", id: str = "", ask: str = "", paper: str = ""
-) -> str:
+def element(name: str, label: str, body: str, data: Any = None, style: str = "", ask: str = "", paper: str = "") -> str:
     """The fragment of the element `recon-NAME`.
 
     label: what a screen reader calls it · body: its HTML, which says something without scripts too · data: what its
-    script is given, anything that JSON has · style: of the section itself · id: by default `recon-NAME` · ask: what the
-    reader is to do, and paper: what stands in its place where nothing can be done, a sentence each.  Parts of the body
-    have the class `ask` or `paper` for the same.
+    script is given, anything that JSON has · style: of the section itself · ask: what the reader is to do, and paper:
+    what stands in its place where nothing can be done, a sentence each.  Parts of the body have the class `ask` or
+    `paper` for the same.
     """
-    id = id or f"recon-{name}"
     given = "" if data is None else ", " + json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
     style = f' style="{html.escape(style)}"' if style else ""
     script = STATIC / f"{name}.js"
     said = "".join(f'<p class="{kind}">{text}</p>' for kind, text in (("ask", ask), ("paper", paper)) if text)
-    run = (
-        f"<script>({static(script.name)})(document.getElementById('{id}'){given})</script>" if script.is_file() else ""
-    )
+    call = f"(document.getElementById('recon-{name}'){given})"
+    run = f"<script>({static(script.name)}){call}</script>" if script.is_file() else ""
     return (
-        f'<section id="{id}" class="recon-element recon-{name}"{style} aria-label="{html.escape(label)}">'
+        f'<section id="recon-{name}" class="recon-element recon-{name}"{style} aria-label="{html.escape(label)}">'
         f"<style>{static('elements.css')}{static(f'{name}.css')}</style>{said}{body}{run}</section>"
     )
 

@@ -13,9 +13,7 @@ class MatchTable(Record):
     """All that is counted of an attack's candidates, training images beside held-out ones (null_…) in their place; with
     the fields of `recon.scoring.nulls.NullTable`.
 
-    null: held-out images with a candidate of their own · top10_ncc: mean of the ten best one-to-one correlations ·
-    per_image_ncc_0.6: images whose best candidate, shared or not, is above NCC 0.6 (the reference's direction) ·
-    per_candidate_ncc_0.6: candidates whose best image is · competition: candidates offered to training and held-out
+    null: held-out images with a candidate of their own · competition: candidates offered to training and held-out
     images at once, at three thresholds of NCC.
     """
 

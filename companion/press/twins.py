@@ -8,8 +8,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from companion.chapters.linear.eight_bit import EightBitSettings, Twin, twin
-from companion.chapters.linear.others import others
+from companion.chapters.linear.eight_bit import EightBitSettings, Twin, others, twin
 from companion.chapters.run import check_seed
 from companion.press import train_both
 from recon.errors import ReconError
@@ -47,8 +46,7 @@ def twins(
     drawn = partition(pool, n, seed=seed)
     pixels = (drawn.train.flat * 255).round().to(torch.uint8)
     choice = others(pool, drawn.train.index)
-    settings = EightBitSettings(weight_decay=train_both.DECAY)
-    made = twin(pixels, drawn.train.y, choice.pixels, choice.y, settings, choice.apart)
+    made = twin(pixels, drawn.train.y, choice, EightBitSettings(weight_decay=train_both.DECAY))
     folder = Path(out)
     with only_one(folder):
         write(folder / "training", pixels, drawn.train.y, pool)

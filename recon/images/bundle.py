@@ -27,8 +27,8 @@ class Bundle:
     training or attack, for nulls only · y, init_y, held_out_y: their classes in {0, 1} as training takes them, in the
     images' dtype and on their device · …_labels: the classes 0 … K − 1 · …_index: the numbers of the images in their
     pool, both int64 on the CPU · mean (d,): what was subtracted from every image, the mean of `train` if centred, else
-    zeros · shape: (C, H, W).  Every set is sorted by y, both classes alike in number, unless it comes from `of_tensors`
-    or `with_others`."""
+    zeros · shape: (C, H, W).  Every set is sorted by y, both classes alike in number, unless it comes from
+    `with_others`."""
 
     train: Tensor
     init: Tensor
@@ -60,25 +60,6 @@ class Bundle:
         values: dict[str, Any] = dict(zip(PER_IMAGE, chain(*columns, *whole), strict=True))
         return Bundle(**values, mean=mean.to(device, dtype), shape=data.shape)
 
-    @staticmethod
-    def of_tensors(
-        train: Tensor,
-        init: Tensor,
-        held_out: Tensor,
-        shape: tuple[int, ...],
-        labels: tuple[Tensor, Tensor, Tensor] | None = None,
-        mean: Tensor | None = None,
-    ) -> Bundle:
-        """Flat images from elsewhere than a pool (patches, feature maps, a reader's files), on their device, minus
-        `mean` (d,) already (default 0).  labels: of the three sets, in {0, 1} if y is used, which is their copy;
-        default 0.  Indices are the row numbers."""
-        parts = (train, init, held_out)
-        kinds = [x.new_zeros(len(x)) for x in parts] if labels is None else labels
-        y, whole = (kind.to(train) for kind in kinds), (kind.to("cpu", torch.int64) for kind in kinds)
-        numbers = (torch.arange(len(x)) for x in parts)
-        values: dict[str, Any] = dict(zip(PER_IMAGE, (*parts, *y, *whole, *numbers), strict=True))
-        return Bundle(**values, mean=torch.zeros_like(train[0]) if mean is None else mean, shape=shape)
-
     def __len__(self) -> int:
         return len(self.train)
 
@@ -102,22 +83,6 @@ class Bundle:
             return torch.cat([x[start:stop], x[len(x) // 2 :][start:stop]])
 
         taken: dict[str, Any] = {name: part(getattr(self, name)) for name in PER_IMAGE}
-        return replace(self, **taken)
-
-    def of_each_class(self, count: int) -> Bundle:
-        """The first `count` images of every class 0 … K − 1 of `train`, in their order, from every set; `mean` stays.
-        ReconError where a set does not hold as many."""
-        classes = self.train_labels.unique()
-
-        def rows(labels: Tensor) -> Tensor:
-            each = [(labels == label).nonzero().flatten()[:count] for label in classes]
-            if any(len(found) < count for found in each):
-                raise ReconError(f"{count} images of every class are wanted; of one there are {min(map(len, each))}")
-            return torch.cat(each).sort().values
-
-        chosen = [rows(labels) for labels in (self.train_labels, self.init_labels, self.held_out_labels)]
-        columns = {name: getattr(self, name) for name in PER_IMAGE}
-        taken: dict[str, Any] = {name: x[chosen[k % 3].to(x.device)] for k, (name, x) in enumerate(columns.items())}
         return replace(self, **taken)
 
     def at_side(self, side: int) -> Bundle:

@@ -17,8 +17,7 @@ from companion.chapters.bilevel.common import (
 from companion.chapters.bilevel.experiment_affine import SIZES, Metrics
 from companion.chapters.bilevel.story import claims
 from companion.store.record import Record
-from recon.images.bundle import Bundle
-from tests.records import replace
+from tests.records import bundle_of, replace
 
 REACHED = Record(
     distance_sum=1e-6,
@@ -80,7 +79,7 @@ def test_measures_by_hand():
     def flat(*values):
         return torch.tensor(values, dtype=torch.float64)[:, None].expand(-1, 3072).clone()
 
-    images = Bundle.of_tensors(flat(0.1, 0.3), flat(0.8, 0.6), flat(0.2, 0.5), (3, 32, 32))
+    images = bundle_of(flat(0.1, 0.3), flat(0.8, 0.6), flat(0.2, 0.5), (3, 32, 32))
     found = measured(flat(0.2, 0.7), images.init, images)
     assert found.moved_l2 == pytest.approx((0.6 + 0.1) / 2 * root)
     assert found.nn_train_l2 == pytest.approx((0.1 + 0.4) / 2 * root)
@@ -89,7 +88,7 @@ def test_measures_by_hand():
 
 
 def test_starts():
-    images = Bundle.of_tensors(*(torch.full((2, 3), value) for value in (0.1, 0.2, 0.3)), (3,))
+    images = bundle_of(*(torch.full((2, 3), value) for value in (0.1, 0.2, 0.3)), (3,))
     assert start_of(images, "truth", torch.Generator()) is images.train
     assert start_of(images, "partition", torch.Generator()) is images.init
     noise = start_of(images, "random", torch.Generator().manual_seed(0))

@@ -26,9 +26,8 @@ from companion.chapters.decoreco_adversary.experiment import (
 from companion.chapters.decoreco_adversary.experiment import judged as judged_of
 from companion.chapters.decoreco_adversary.networks import Outside, described, is_true
 from companion.chapters.decoreco_adversary.story import first_false
-from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
-from tests.records import replace
+from tests.records import bundle_of, replace
 
 SMOKE = DECORECO_ADVERSARY.sizes["smoke"]
 
@@ -169,7 +168,7 @@ def test_the_paper_size_has_ten_sets_of_their_own():
 def test_true_is_near_a_training_image_and_nearer_than_to_any_other():
     generator = torch.Generator().manual_seed(0)
     train, other, noise = (torch.randn(3, 3072, generator=generator) for _ in range(3))
-    images = Bundle.of_tensors(train, train, other, (3, 32, 32))
+    images = bundle_of(train, train, other, (3, 32, 32))
     outside = Outside(torch.randn(9, 3072, generator=generator), other)
     x = torch.stack(
         [train[0], 2 * train[1] + 1.9 * other[1], train[1] + 2 * other[1], train[2] + 3 * noise[2], -train[2]]

@@ -7,8 +7,7 @@ import torch
 
 from companion.chapters.decoreco import PARTITION
 from companion.chapters.reference_common import where_ended
-from recon.images.bundle import Bundle
-from tests.records import replace
+from tests.records import bundle_of, replace
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +58,7 @@ def test_the_recipe_starts_from_twice_as_many_other_images(smoke):
 def test_where_results_end_by_counting():
     generator = torch.Generator().manual_seed(0)
     train, start, held_out, noise = (torch.randn(4, 3072, generator=generator) for _ in range(4))
-    images = Bundle.of_tensors(train, start, held_out, (3, 32, 32))
+    images = bundle_of(train, start, held_out, (3, 32, 32))
     x_hat = torch.stack([start[0], train[2], held_out[1], start[1]]) + 0.2 * noise
     found = where_ended(x_hat, start, images)
     assert found.nearest_is_own_start == 1  # the last is nearest to another's start

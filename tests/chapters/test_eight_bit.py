@@ -10,6 +10,9 @@ import torch
 from companion.chapters.linear import eight_bit as eb
 from recon.analysis.solution_set import residual
 from recon.errors import ReconError
+from recon.images import photos
+from recon.images.partitions import partition
+from recon.images.registry import load_pool
 from recon.nets.mlp import affine
 from recon.training.inner_problem import Objective, with_ones
 
@@ -74,7 +77,7 @@ def test_diffusion_hands_its_error_on(toy):
     pixels, y, others, others_y = toy
     settings = eb.EightBitSettings(weight_decay=1e-4, finest=1e-5, rungs=(6,))
     target = eb.classifier(pixels, y, 1e-4).float()
-    chosen = eb.ladder(others, others_y, target.double(), 20, 1e-5, 6)
+    chosen = eb.ladder(eb.Others(others, others_y, None), target.double(), 20, 1e-5, 6)
     digits, labels = eb.Digits(target.double(), 20, settings), others_y[chosen].double()
     start = others[chosen].double().clamp(6, 249)
     made = eb.diffuse(start, labels, digits)
@@ -84,7 +87,7 @@ def test_diffusion_hands_its_error_on(toy):
     assert digits.residual(real).norm() < 1e-3 * digits.residual(replace(real, values=start)).norm()
     rounded, diffused = (digits.residual(replace(real, values=v)).norm() for v in (real.values.round(), made))
     assert diffused < 0.1 * rounded
-    twin = eb.twin(pixels, y, others, others_y, settings)
+    twin = eb.twin(pixels, y, eb.Others(others, others_y, None), settings)
     assert twin.pixels.dtype == torch.uint8 and torch.equal(twin.target, target)
     assert twin.largest_relative_difference < 0.02 and twin.agree < 31  # twenty toys have no digits fine enough
 
@@ -98,7 +101,7 @@ def test_agreement_is_counted_bit_by_bit(toy):
 def test_ladder_has_half_of_each_class_and_its_rungs(toy):
     pixels, y, others, others_y = toy
     theta = eb.classifier(pixels, y, DECAY)
-    chosen = eb.ladder(others, others_y, theta, 20, 1e-8, 6)
+    chosen = eb.ladder(eb.Others(others, others_y, None), theta, 20, 1e-8, 6)
     assert len(set(chosen.tolist())) == 20 and others_y[chosen].tolist() == [0] * 10 + [1] * 10
     weight = eb.weights_of(with_ones(eb.inputs(others)) @ theta, others_y).abs()
     plain = torch.cat([torch.arange(10), torch.arange(300, 310)])
@@ -106,26 +109,25 @@ def test_ladder_has_half_of_each_class_and_its_rungs(toy):
     apart = torch.ones(600, 600, dtype=torch.bool)
     apart[chosen[0]] = False
     with pytest.raises(ReconError, match="10 photographs of class 0 are needed, and there are"):
-        eb.ladder(others, others_y, theta, 20, 1e-8, 6, apart & False)
+        eb.ladder(eb.Others(others, others_y, apart & False), theta, 20, 1e-8, 6)
 
 
-def test_the_last_search_finds_the_best_change_of_its_columns(toy, monkeypatch):
-    monkeypatch.setattr(eb, "LIGHTEST", 2)
-    pixels, y, _, _ = toy
-    theta = eb.classifier(pixels, y, DECAY) * 1.0001
-    digits = eb.Digits(theta, 20, eb.EightBitSettings(weight_decay=DECAY))
-    whole = eb.Rest(torch.arange(20), pixels.double(), y.double(), DECAY * theta)
-    found = eb.mended(pixels.double(), y.double(), digits, torch.tensor([7]))
-    change = found - pixels.double()
-    assert not change[:, :7].any() and not change[:, 8:].any()
-    light = digits.weights(whole).argsort()[:2]
-    weights = eb.weights_of(with_ones(eb.inputs(pixels)) @ theta, y)
-    left = digits.residual(whole)[7]
+def test_patches_are_outside_the_training_thirds_and_lie_apart():
+    pool = load_pool("photos")
+    data = partition(pool, 88)
+    found = eb.others(pool, data.train.index)
+    assert found.pixels.dtype == torch.uint8 and found.pixels.shape == (len(found.y), 3072) and len(found.y) > 5000
+    train = {tuple(row) for row in (data.train.flat * 255).round().to(torch.uint8).tolist()}
+    assert not train & {tuple(row) for row in found.pixels[::7].tolist()}
+    assert torch.equal(found.apart, found.apart.mT) and not found.apart.diagonal().any()
+    held_out = {tuple(row) for row in (data.held_out.flat * 255).round().to(torch.uint8).tolist()}
+    assert held_out & {tuple(row) for row in found.pixels.tolist()}  # patches of the pool are among them
 
-    def remains(first, second):
-        return abs(left - (first * weights[light[0]] + second * weights[light[1]]) / 255 / 20)
 
-    best = min(remains(a, b) for a in range(-2, 3) for b in range(-2, 3))
-    assert (
-        remains(*change[light, 7]) == pytest.approx(float(best)) and change.abs().sum() == change[light, 7].abs().sum()
-    )
+def test_neighbouring_patches_are_not_apart():
+    pool = load_pool("photos")
+    found = eb.others(pool, torch.arange(0))
+    size = photos.PATCH
+    first, nearby = (found.pixels[k].unflatten(0, (3, size, size)) for k in (0, 1))
+    assert eb.APART == 16 and torch.equal(first[:, 4:], nearby[:, :-4])  # the next one is four pixels below
+    assert not found.apart[0, 1] and found.apart[0, -1]

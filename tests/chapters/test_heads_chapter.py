@@ -11,15 +11,12 @@ from torch import nn
 
 from companion.chapters import registry
 from companion.chapters.base import Context
-from companion.chapters.heads.experiment import Cell, Metrics, assigned, best_null, pictures
-from companion.store.record import Record
+from companion.chapters.heads.experiment import Cell, assigned, best_null, pictures
 from recon.attacks.heads import Public
-from recon.errors import ReconError
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc
 from recon.store.checkpoints import Checkpoints
 from recon.training.recipes import Recipe, build, train
-from tests.records import replace
 
 compute = import_module("companion.chapters.heads.experiment")
 G = torch.Generator().manual_seed(0)
@@ -117,34 +114,6 @@ def test_each_image_has_a_candidate_of_its_own():
     public = Public(torch.randn(50, 6, generator=G))
     images = torch.randn(4, 6, generator=G)
     assert torch.equal(assigned(images.flip(0), images, public), images)
-
-
-def test_a_first_layer_needs_as_many_rows_as_images():
-    assert Cell(n=64, width=64).n == 64 and Cell(n=100, width=10, recipe="linear head").width == 10
-    with pytest.raises(ReconError, match="64 rows cannot hold the span of 65"):
-        Cell(n=65, width=64)
-
-
-def test_a_power_law_has_its_exponent(runs):
-    """Heads of ten classes whose advantage falls with the images a class, but for the smallest, which is left out."""
-    cell = next(c for c in runs("heads").metrics.cells if c.recipe == "AdamW, default")
-    told = {5: 1.0, 10: 0.6, 20: 0.6 / 2**0.7, 50: 0.6 / 5**0.7}
-    cells = [
-        replace(cell, n_train=10 * each, filter=Record(auc=1.0, tpr_at_1pct=0.01 + share, **{"tpr_at_0.1pct": 0.0}))
-        for each, share in told.items()
-    ]
-    metrics = Metrics(n_train=50, cells=[replace(cell, n_train=70, start="known"), *cells[::-1]])
-    assert [c.n_train for c in metrics.by_images()] == [50, 100, 200, 500]
-    assert metrics.exponent("filter") == pytest.approx(-0.7)
-    assert Metrics(n_train=50, cells=cells[:2]).exponent("filter") is None
-
-
-def test_what_is_known_of_the_start():
-    start = torch.randn(200, 50, generator=G)
-    assert compute._known("unknown", start, G) is None
-    assert torch.equal(compute._known("known", start, G), start)
-    nearly = compute._known("known up to 10 %", start, G)
-    assert (nearly - start).norm() / start.norm() == pytest.approx(0.1, rel=0.05)
 
 
 def test_views_are_of_the_same_image():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from companion.chapters.linear.experiment import SIZES, anscombe, counting
+from companion.chapters.linear.experiment import SIZES, anscombe
 from recon.nets.mlp import affine
 from recon.training.inner_problem import Objective, solve_affine, with_ones
 
@@ -66,10 +66,3 @@ def test_quartet_is_anscombes():
         torch.testing.assert_close(line, torch.tensor([0.5, 3.0], dtype=torch.float64), rtol=0, atol=0.005)
         assert float(x.mean()) == 9 and abs(float(y.mean()) - 7.5) < 0.005
         assert abs(float((x - x.mean()).square().sum()) - 110) < 1e-9
-
-
-def test_counting_by_hand():
-    ours, hidden, haim = counting(500, 3072)
-    assert (ours.unknowns, ours.perfect_fit, ours.stationarity) == (1_536_000, 500, 3073)
-    assert hidden.stationarity == 3072 * 6144 + 6144 + 6144 + 1
-    assert haim.stationarity == 3_072_000 + 1000 + 1_000_000 + 1000 + 1000 + 1

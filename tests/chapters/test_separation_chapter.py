@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.separation.experiment import best_null_images, smears
+from companion.chapters.separation.experiment import best_null_images
 from companion.chapters.separation_common import (
     OTHERS,
     THRESHOLDS,
@@ -119,8 +119,3 @@ def test_strangers_are_not_too_many(monkeypatch):
     monkeypatch.setattr("companion.chapters.separation_common.OTHERS", 5)
     rows = other_rows(context(), torch.tensor([100]))
     assert len(rows.unique()) == 5 and 0 not in rows
-
-
-def test_smears_are_the_largest_rows():
-    w1 = torch.diag(torch.tensor([1.0, -5.0, 2.0, 3.0]))
-    assert torch.allclose(smears(w1, 2), torch.tensor([[0.0, -1, 0, 0], [0, 0, 0, 1]]))

@@ -8,20 +8,11 @@ import torch
 
 from companion.chapters.base import Context
 from companion.chapters.weights_leak import PRIOR
-from companion.chapters.weights_leak.experiment_prior import (
-    BLENDS,
-    denoised_mixtures,
-    levels,
-    photographs,
-    public_rows,
-    trusted,
-)
-from companion.chapters.weights_leak.separation_prior import Prior, PriorSeparated, Whitening
-from companion.chapters.weights_leak.story_prior import ways
-from recon.images.bundle import Bundle
+from companion.chapters.weights_leak.experiment_prior import BLENDS, denoised_mixtures, public_rows
+from companion.chapters.weights_leak.separation_prior import Prior, Whitening
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc
-from tests.records import replace
+from tests.records import bundle_of
 
 APPENDIX = True  # its smoke runs are those of `make test-all`
 
@@ -48,16 +39,8 @@ def test_the_prior_is_learned_on_photographs_that_are_in_no_partition():
     assert len(rows) > 20 and not torch.isin(public, used).any()
 
 
-def test_other_photographs_are_nulls_as_they_are_and_on_the_span():
-    basis = torch.linalg.qr(white(5, 7).flatten(1).T).Q.T
-    made = photographs(white(9, 1).flatten(1), basis)
-    assert torch.equal(made["others"], white(9, 1).flatten(1))
-    torch.testing.assert_close(made["projected"] @ basis.T, made["others"] @ basis.T, rtol=0, atol=1e-5)
-    assert torch.linalg.matrix_rank(made["projected"]) == 5
-
-
 def test_every_attack_is_held_against_other_photographs(smoke):
-    for _, table in ways(smoke.metrics):
+    for table in (smoke.metrics.components, smoke.metrics.found):
         assert {"others", "projected"} <= set(table.nulls)
         assert table.best_null.ncc_06 >= max(table.nulls[name].ncc_06 for name in ("others", "projected"))
     assert set(smoke.metrics.blends) == set(BLENDS)
@@ -70,33 +53,13 @@ def test_counts_are_of_the_arrays(smoke):
     torch.testing.assert_close(paired, smoke.array("ncc"), rtol=0, atol=1e-5)
     assert int((paired > 0.6).sum()) == metrics.found.matches.ncc_06
     assert (smoke.array("ncc").diff() <= 0).all() and len(paired) == metrics.n_train
-    for _, table in ways(metrics):
+    for table in (metrics.components, metrics.found):
         assert "denoised" in table.nulls and table.best_null.ncc_06 >= table.nulls["denoised"].ncc_06
-    assert metrics.rank == metrics.trusted.candidates
-
-
-def test_a_denoiser_that_does_nothing_has_the_error_of_the_noise():
-    """D(z) = z: its error is that of z, 2 − 2 / √(1 + τ²) for white images."""
-    eye = torch.eye(3).expand(64, -1, -1)
-    prior = Prior(Whitening(eye, torch.eye(8)), torch.nn.Identity())
-    found = levels(prior, white(2000, 1), white(300, 2), seeded(3))
-    for each in found:
-        assert each.error == pytest.approx(2 - 2 / (1 + each.tau**2) ** 0.5, rel=0.05)
-        assert each.linear == pytest.approx(each.tau**2 / (1 + each.tau**2))
+    assert metrics.rank == len(sources)
 
 
 def bundle(train, others, held_out):
-    return Bundle.of_tensors(train, others, held_out, (3, 8, 8))
-
-
-def test_trusted_counts_true_ones_of_either_sign_from_those_that_stayed():
-    train, others, held_out = (white(40, seed).flatten(1) for seed in (4, 5, 6))
-    sources = torch.cat([train[:20], others[:20]])
-    found = PriorSeparated(torch.cat([sources, -sources]), torch.linspace(1, 0, 40), sources)
-    known = trusted(found, bundle(train, others, held_out))
-    assert known == {"candidates": 40, "true": 20, "top": {"20": 1.0}}
-    mixed = replace(found, x_hat=torch.cat([-sources.flip(0), sources.flip(0)]))
-    assert trusted(mixed, bundle(train, others, held_out)) == {"candidates": 40, "true": 20, "top": {"20": 0.0}}
+    return bundle_of(train, others, held_out, (3, 8, 8))
 
 
 def test_the_null_with_the_prior_lies_in_the_span():

@@ -14,31 +14,29 @@ from companion.chapters.base import Context
 from companion.chapters.separation_common import counts, is_true
 from companion.chapters.tables import packed, unpacked
 from companion.chapters.weights_leak import story_recipes as figures
-from companion.chapters.weights_leak.experiment_recipes import CHANGES, KNOWN_FOR, Task, recipe_of, recipe_unit
+from companion.chapters.weights_leak.experiment_recipes import CHANGES, KNOWN_FOR, recipe_of, recipe_unit
 from companion.chapters.weights_leak.experiment_recipes import SIZES as RECIPE_SIZES
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
 from companion.chapters.weights_leak.experiment_recipes import compute as compute_recipes
 from companion.chapters.weights_leak.experiment_size import SIZES as MAP_SIZES
 from companion.chapters.weights_leak.experiment_size import Metrics as SizeMetrics
-from companion.chapters.weights_leak.experiment_size import attacked, count_table, photograph_images
+from companion.chapters.weights_leak.experiment_size import attacked, count_table
 from companion.chapters.weights_leak.story_recipes import claims as recipe_claims
 from companion.chapters.weights_leak.story_size import claims as size_claims
 from companion.store.record import Record, record
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
-from recon.images.bundle import Bundle
-from recon.images.photos import at_side, patches
 from recon.images.pool import ImagePool
 from recon.images.registry import load_pool
 from recon.scoring.nulls import null_candidates
 from recon.training.recipes import Recipe
-from tests.records import replace
+from tests.records import bundle_of, replace
 
 NCC = ("ncc_06", "ncc_07", "ncc_08")
 
 
 def bundle(train, held_out, others, shape):
     """Images without labels."""
-    return Bundle.of_tensors(train, others, held_out, shape)
+    return bundle_of(train, others, held_out, shape)
 
 
 def seeded(seed=0):
@@ -143,37 +141,12 @@ def test_of_a_known_start_only_the_difference_is_looked_at():
 # ----------------------------------------------------------------------------------------------- images and cells
 
 
-def test_photographs_for_training_alternate_and_are_not_held_out():
-    sets = photograph_images(20, 32, torch.device("cpu"))
-    assert sets.y.tolist() == [0.0, 1.0] * 10 and sets.train.shape == (20, 3072) and sets.shape == (3, 32, 32)
-    assert torch.allclose(sets.train.mean(0), torch.zeros(3072), atol=1e-6)
-    images, labels, held_out = patches()
-    small = at_side(images, 32).flatten(1)
-    mean = small[~held_out & (labels == 0)][:10].mean(0) / 2 + small[~held_out & (labels == 1)][:10].mean(0) / 2
-    assert torch.allclose(sets.held_out, small[held_out] - mean, atol=1e-5)
-    assert torch.cdist(sets.train, sets.held_out).min() > 0.1
-    assert torch.equal(photograph_images(20, 16, torch.device("cpu")).y, sets.y)  # the same scenes at every size
-    larger = photograph_images(20, 96, torch.device("cpu")).train.unflatten(1, (3, 96, 96))
-    assert torch.allclose(at_side(larger, 32).flatten(1), sets.train, atol=1e-5)
-
-
 def test_every_cell_is_a_recipe():
     for family, names in CHANGES.items():
         for name, change in names.items():
             recipe = recipe_of(Recipe(steps=1500), family, name)
             assert recipe.steps == 1500 * change.get("steps", 1)
     assert set(KNOWN_FOR) <= set(CHANGES["decay"])
-
-
-def test_others_are_for_validation_first_and_then_for_testing():
-    x = torch.arange(11.0)[:, None]
-    task = Task(bundle(x, x, x, (1,)), torch.tensor([0, 3, 1]), torch.arange(11))
-    (first, first_y), (rest, rest_y) = task.others
-    assert first_y.tolist() == first[:, 0].tolist() == [0, 1, 2, 3, 4]
-    assert rest_y.tolist() == rest[:, 0].tolist() == [5, 6, 7, 8, 9, 10]
-    assert task.classes == 4 and replace(task, y=torch.zeros(3)).classes == 2
-    many = torch.zeros(2000, 1)
-    assert len(Task(bundle(x, x, many, (1,)), x, torch.zeros(2000)).others[0][0]) == 500
 
 
 def test_packed_and_back():
@@ -199,9 +172,8 @@ def table_of(found, null=2, excess=None):
     return {"rank": 9, **{name: ncc_row(count) for name, count in row.items()}}
 
 
-def size_cell(n, width, excess, side=32, source="cifar"):
-    about = {"source": source, "side": side, "n_train": n, "width": width, "log_loss": -9.0}
-    return Record(**table_of(n, 1, excess), **about)
+def size_cell(n, width, excess):
+    return Record(**table_of(n, 1, excess), n_train=n, width=width, log_loss=-9.0)
 
 
 def size_metrics(shares, width=100):
@@ -210,8 +182,6 @@ def size_metrics(shares, width=100):
         for w in (20, width)
         for n, share in zip((20, 100, 400), shares, strict=True)
     ]
-    cells.append(size_cell(400, width, 400, side=16))  # neither other sides nor photographs decide
-    cells.append(size_cell(50, width, 50, source="photographs"))
     return SizeMetrics(n_train=400, cells=cells)
 
 

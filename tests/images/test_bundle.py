@@ -88,31 +88,6 @@ def test_others_are_centred_alike(data):
     assert more.train is bundle.train
 
 
-def test_images_from_elsewhere():
-    x = torch.arange(24.0).reshape(6, 4)
-    labels = (torch.tensor([0, 1]), torch.tensor([1]), torch.tensor([3, 0, 2]))
-    bundle = Bundle.of_tensors(x[:2], x[2:3], x[3:], (1, 2, 2), labels, mean=x[0])
-    assert bundle.held_out_y.tolist() == [3.0, 0.0, 2.0] and bundle.held_out_labels.tolist() == [3, 0, 2]
-    assert bundle.held_out_index.tolist() == [0, 1, 2] and torch.equal(bundle.init, x[2:3])
-    assert torch.equal(bundle.pixels(bundle.train)[1], (x[1] + x[0]).reshape(1, 2, 2))
-    plain = Bundle.of_tensors(x[:2], x[2:3], x[3:], (4,))
-    assert not plain.mean.any() and plain.y.tolist() == [0.0, 0.0] and plain.init_labels.dtype == torch.int64
-
-
 def test_every_field_has_a_row_an_image_or_none():
     names = [field.name for field in dataclasses.fields(Bundle)]
     assert names == [*PER_IMAGE, "mean", "shape"] and len(PER_IMAGE) == 12
-
-
-def test_as_many_of_each_class(data):
-    bundle = Bundle.of(data, CPU)
-    taken = bundle.of_each_class(1)
-    for part in PARTS:
-        labels = getattr(bundle, f"{part}_labels").tolist()
-        rows = sorted(labels.index(label) for label in set(bundle.train_labels.tolist()))
-        assert torch.equal(getattr(taken, part), getattr(bundle, part)[rows])
-        assert torch.equal(getattr(taken, CLASSES[part]), getattr(bundle, CLASSES[part])[rows])
-        assert torch.equal(getattr(taken, f"{part}_index"), getattr(bundle, f"{part}_index")[rows])
-    assert torch.equal(taken.mean, bundle.mean)
-    with pytest.raises(ReconError, match="of every class are wanted"):
-        bundle.of_each_class(21)

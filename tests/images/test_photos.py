@@ -66,52 +66,23 @@ def test_photos_are_cut_and_rows_of_train_and_init_share_their_labels():
     assert torch.equal(small.train.index[:10], cut.train.index[:10])  # more images, the same first ones
 
 
-def test_shapes_of_patches():
-    images, labels, held_out = photos.patches()
-    assert images.shape == (len(labels), 3, photos.SIDE, photos.SIDE) and images.dtype == torch.float32
-    assert 0 <= images.min() < 0.01 and 0.99 < images.max() <= 1
-    assert set(labels.tolist()) == {0, 1} and held_out.dtype == torch.bool and len(held_out) == len(labels)
-    assert (~held_out).sum() >= 100  # as many as the experiments train on
-    assert all(((labels == label) & held_out).any() for label in (0, 1))
-
-
-def test_patches_tile_every_photograph_and_the_last_third_is_held_out():
-    images, labels, held_out = photos.patches()
-    first = 0
-    for name, (label, package, folder) in photos.PHOTOGRAPHS.items():
-        with as_file(files(package) / folder / name) as path, Image.open(path) as file:
-            photo = np.asarray(file.convert("RGB"))
-        rows, columns = photo.shape[0] // photos.SIDE, photo.shape[1] // photos.SIDE
-        part = slice(first, first + rows * columns)
-        first += rows * columns
-        tiles = (255 * images[part]).round().byte().unflatten(0, (columns, rows)).permute(1, 3, 0, 4, 2).numpy()
-        assert np.array_equal(
-            tiles.reshape(rows * photos.SIDE, columns * photos.SIDE, 3),
-            photo[: rows * photos.SIDE, : columns * photos.SIDE],
-        )
-        assert (labels[part] == label).all()
-        expected = [3 * column >= 2 * columns for column in range(columns) for _ in range(rows)]
-        assert held_out[part].tolist() == expected  # whole columns: no pixel, nor a neighbour's, is in both parts
-    assert first == len(images)
-
-
-@pytest.mark.parametrize("side", [16, 32, 48])
+@pytest.mark.parametrize("side", [8, 16])
 def test_smaller_images_are_block_means(side):
-    images = photos.patches()[0][:5]
-    block = photos.SIDE // side
+    images = torch.rand(5, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    block = 32 // side
     expected = images.numpy().reshape(5, 3, side, block, side, block).mean((3, 5))
     assert np.allclose(photos.at_side(images, side).numpy(), expected, atol=1e-6)
 
 
 def test_other_sides():
-    images = photos.patches()[0][:3]
-    assert torch.equal(photos.at_side(images, photos.SIDE), images)
+    images = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(photos.at_side(images, 32), images)
     one = photos.at_side(images, 1)
     assert one.shape == (3, 3, 1, 1) and torch.allclose(one[..., 0, 0], images.mean((2, 3)), atol=1e-5)
-    assert photos.at_side(images, 64).shape == (3, 3, 64, 64)
+    assert photos.at_side(images, 20).shape == (3, 3, 20, 20)
 
 
-@pytest.mark.parametrize("side", [photos.SIDE + 1, 200, 0, -3])
+@pytest.mark.parametrize("side", [33, 200, 0, -3])
 def test_impossible_sides(side):
     with pytest.raises(ReconError, match="pixels wide"):
-        photos.at_side(torch.zeros(1, 3, photos.SIDE, photos.SIDE), side)
+        photos.at_side(torch.zeros(1, 3, 32, 32), side)

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
-from torch.nn.functional import normalize
 
-from companion.chapters.heads.experiment import SGD, TRUE, Metrics, Sizes, best_null
+from companion.chapters.heads.experiment import SGD, Metrics, Sizes, best_null
 from companion.chapters.pictures import (
     FREE,
     HELD_OUT,
@@ -21,7 +20,6 @@ from companion.chapters.pictures import (
     chart,
     end_labels,
     image_rows,
-    note,
 )
 from companion.store.record import Record
 from companion.store.results import Claim, Result
@@ -170,25 +168,6 @@ def plot_images(result: Result[Metrics]) -> Figure:
 
 
 @chart
-def plot_zeros(result: Result[Metrics]) -> Figure:
-    """Zeros of every candidate of the first cell, those near a training feature apart; what chance gives."""
-    zeros, x_hat = result.array("zeros"), result.array("x_hat")
-    mean, std = result.array("public_mean"), result.array("public_std")
-    unit = [normalize((x - mean) / std, dim=1) for x in (x_hat, result.array("features_train"))]
-    near = (unit[0] @ unit[1].mT).amax(1) > TRUE
-    figure, ax = plt.subplots(figsize=(PAGE, 2.6))
-    bins = torch.linspace(0, float(zeros.max()) + 1, 40).tolist()
-    ax.hist([zeros[near].numpy(), zeros[~near].numpy()], bins=bins, stacked=True, color=[TRAIN, HELD_OUT])
-    ax.axvline(result.metrics.cells[0].rank - 1, color=REFERENCE, ls=":")
-    note(ax, "chance", (result.metrics.cells[0].rank - 1, 0.9), (6, 0), REFERENCE, high=True)
-    for part, words, colour in ((near, "training features", TRAIN), (~near, "false", HELD_OUT)):
-        if part.any():
-            note(ax, words, (float(zeros[part].float().quantile(0.9)), 0.6), (8, 0), colour, high=True)
-    ax.set(xlabel=f"zeros of a candidate, of {x_hat.shape[1]} numbers", ylabel="candidates")
-    return figure
-
-
-@chart
 def plot_recipes(result: Result[Metrics]) -> Figure:
     """Of one head a recipe: features found, members named at 1 % false alarms by the attack and by confidence, and the
     accuracy on other images."""
@@ -220,4 +199,4 @@ def plot_recipes(result: Result[Metrics]) -> Figure:
     return figure
 
 
-FIGURES = {"front": plot_front, "images": plot_images, "zeros": plot_zeros, "recipes": plot_recipes}
+FIGURES = {"front": plot_front, "images": plot_images, "recipes": plot_recipes}

@@ -15,17 +15,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from recon.analysis.solution_set import adjoint, solve_normal
 from recon.errors import ReconError
+from recon.images.photos import MIN_CONTRAST, PATCH, PHOTOGRAPHS, photographs
+from recon.images.pool import ImagePool
 from recon.nets.mlp import affine
 from recon.training.inner_problem import Objective, solve_affine, with_ones
 
 LEVELS = 255.0
-LIGHTEST = 8  # images that the last search may change
+STRIDE = 4  # between neighbouring patches of the bundled photographs
+APART = PATCH // 2  # pixels, in one direction at least, between two patches of one set
+#: scikit-image says of the others that they are in the public domain or CC0, of this one it says nothing
+NO_LICENCE = ("motorcycle_left.png",)
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,15 @@ class EightBitSettings:
     finest: float = 1e-13
     rungs: tuple[int, ...] = (16, 20, 24, 12, 14, 18, 22, 28)
     newton: int = 60
+
+
+@dataclass(frozen=True)
+class Others:
+    """pixels (N, d) uint8 · y (N,) in {0, 1} · apart (N, N) bool, which two may stand in one set; None: any two."""
+
+    pixels: Tensor
+    y: Tensor
+    apart: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -63,32 +78,20 @@ class Twin:
         return float(((self.theta - wanted) / wanted).abs().max())
 
 
-def twin(
-    pixels: Tensor,
-    y: Tensor,
-    others: Tensor,
-    others_y: Tensor,
-    settings: EightBitSettings = EightBitSettings(),
-    apart: Tensor | None = None,
-) -> Twin:
-    """A training set made of other photographs with the float32 classifier of (pixels, y).
+def twin(pixels: Tensor, y: Tensor, pool: Others, settings: EightBitSettings) -> Twin:
+    """A training set made of photographs of `pool` with the float32 classifier of (pixels, y).
 
-    pixels (n, d) uint8, y (n,) with n/2 of each class; others (N, d) uint8, others_y (N,): what may be chosen from ·
-    apart: see `ladder`.  The labels of the result are n/2 zeros, then n/2 ones.  Whether all numbers agree is measured,
-    not promised: see `Twin.agree`.  ReconError where a class is too small.
+    pixels (n, d) uint8, y (n,) with n/2 of each class.  The labels of the result are n/2 zeros, then n/2 ones.  Whether
+    all numbers agree is measured, not promised: see `Twin.agree`.  ReconError where a class is too small.
     """
     target = classifier(pixels, y, settings.weight_decay).float()
     digits = Digits(target.double(), len(pixels), settings)
     tried: list[Twin] = []
     for rungs in settings.rungs:
-        chosen = ladder(others, others_y, digits.theta, len(pixels), settings.finest, rungs, apart)
-        labels = others_y[chosen].double()
-        made = diffuse(others[chosen].double().clamp(settings.edge, LEVELS - settings.edge), labels, digits)
+        chosen = ladder(pool, digits.theta, len(pixels), settings.finest, rungs)
+        labels = pool.y[chosen].double()
+        made = diffuse(pool.pixels[chosen].double().clamp(settings.edge, LEVELS - settings.edge), labels, digits)
         tried.append(Twin(made.to(torch.uint8), chosen, classifier(made, labels, settings.weight_decay), target))
-        if tried[-1].agree < len(target):
-            wrong = (tried[-1].theta.float() != target)[:-1].nonzero().flatten()
-            made = mended(made, labels, digits, wrong)
-            tried.append(Twin(made.to(torch.uint8), chosen, classifier(made, labels, settings.weight_decay), target))
         if tried[-1].agree == len(target):
             break
     return max(tried, key=lambda each: each.agree)
@@ -113,16 +116,13 @@ def classifier(pixels: Tensor, y: Tensor, weight_decay: float) -> Tensor:
     return weights_of(found.logits[0], y) @ with_ones(x) / (len(x) * weight_decay)
 
 
-def ladder(
-    others: Tensor, y: Tensor, theta: Tensor, n: int, finest: float, rungs: int, apart: Tensor | None = None
-) -> Tensor:
+def ladder(pool: Others, theta: Tensor, n: int, finest: float, rungs: int) -> Tensor:
     """Rows of n photographs to start from, (n,), half of each class, class 0 first: for each of `rungs` values of |ρ|
     from `finest` to ½, evenly spaced in its logarithm, the photograph nearest to it; then the first in their order.
-
-    others (N, d), y (N,): the photographs there are · apart (N, N) bool: which two may be in one set; default: all.
     ReconError where n/2 of a class cannot be found.
     """
-    weight = weights_of(with_ones(inputs(others)) @ theta, y).abs().log()
+    y = pool.y
+    weight = weights_of(with_ones(inputs(pool.pixels)) @ theta, y).abs().log()
     levels = torch.linspace(math.log(finest), math.log(0.5), rungs).tolist()
     chosen = []
     for label in (0, 1):
@@ -136,8 +136,8 @@ def ladder(
             row = int(wish.masked_fill(~free, torch.inf).argmin())
             taken.append(row)
             free[row] = False
-            if apart is not None:
-                free &= apart[row]
+            if pool.apart is not None:
+                free &= pool.apart[row]
         chosen += sorted(taken)
     return torch.tensor(chosen)
 
@@ -256,21 +256,34 @@ def diffuse(start: Tensor, y: Tensor, digits: Digits) -> Tensor:
     return made
 
 
-def mended(values: Tensor, y: Tensor, digits: Digits, columns: Tensor) -> Tensor:
-    """Integers (n, d) whose `columns` (k,) have F_j as near to 0 as ±2 levels in the lightest images can make it.
+def others(pool: ImagePool, train_index: Tensor) -> Others:
+    """What a training set with these indices (n,) in its pool may be replaced by; disjoint from it in every pixel.
 
-    Meant for columns of which θ_j is next to nothing: there float32 asks for more digits than elsewhere, and a pixel
-    hardly moves its image's margin, so that each column may be searched alone.
+    Of the bundled photographs: patches every 4 pixels, outside the third that training patches are from, of those whose
+    licence is known; two of them in one set lie 16 pixels apart or more.  Of other pools: the images of part "init"
+    that are not in the training set.
     """
-    whole = Rest(torch.arange(len(values)), values.clone(), y, digits.settings.weight_decay * digits.theta)
-    light = digits.weights(whole).argsort()[:LIGHTEST]
-    weights = weights_of(with_ones(inputs(values[light])) @ digits.theta, y[light])
-    changes = torch.cartesian_prod(*[torch.arange(-2.0, 3.0, dtype=values.dtype)] * len(light))
-    effects = changes @ weights / LEVELS / digits.n
-    left = digits.residual(whole)
-    for column in columns.tolist():
-        pixels = whole.values[light, column] + changes
-        outside = ((pixels < 0) | (pixels > LEVELS)).any(1)
-        best = (left[column] - effects).abs().masked_fill(outside, torch.inf).argmin()
-        whole.values[light, column] = pixels[best]
-    return whole.values
+    if pool.name == "photos":
+        return _patches()
+    rows = np.flatnonzero((pool.part == "init") & ~np.isin(pool.index, train_index.numpy()))
+    return Others(torch.from_numpy(pool.images[rows]).flatten(1), torch.from_numpy(pool.y[rows]), None)
+
+
+def _patches() -> Others:
+    images, labels, places = [], [], []
+    for number, (name, (label, photo)) in enumerate(zip(PHOTOGRAPHS, photographs(), strict=True)):
+        if name in NO_LICENCE:
+            continue
+        height, width = photo.shape[:2]
+        columns = width // PATCH  # dealt to the three parts as by `recon.images.photos.load`
+        outside = next(column for column in range(columns) if 3 * column // columns >= 1)
+        for left in range(PATCH * outside, width - PATCH + 1, STRIDE):
+            for top in range(0, height - PATCH + 1, STRIDE):
+                patch = photo[top : top + PATCH, left : left + PATCH].transpose(2, 0, 1)
+                if patch.mean(axis=0).std() >= MIN_CONTRAST:
+                    images.append(patch)
+                    labels.append(label)
+                    places.append((10_000 * number, left, top))
+    where = torch.tensor(places, dtype=torch.float32)
+    apart = torch.cdist(where, where, p=torch.inf) >= APART
+    return Others(torch.from_numpy(np.stack(images)).flatten(1), torch.tensor(labels), apart)

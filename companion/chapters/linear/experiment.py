@@ -8,23 +8,20 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.linear.eight_bit import EightBitSettings, classifier, inputs, twin
-from companion.chapters.linear.others import others
+from companion.chapters.linear.eight_bit import EightBitSettings, classifier, inputs, others, twin
 from companion.store.record import Record
 from recon.analysis.solution_set import Projection, ProjectionSettings, SolutionSet, jacobian_rank, residual
-from recon.nets.mlp import MLP, affine, one_hidden
+from recon.nets.mlp import affine
 from recon.training.inner_problem import Objective, solve_affine, with_ones
 
 
 class Metrics(Record):
-    """Other images with the classifier of the training images, and three smaller points of §3.1.
+    """Other images with the classifier of the training images, and two smaller points of §3.1.
 
     counterfactual: One set of n images moved onto the solution set of θ*. relative_theta_error: ‖θ(x) − θ*‖ / ‖θ*‖
     of the classifier retrained on them; unmoved: before the move; 8bit: after rounding · mean_change_l2: of an image ·
     nn_train_l2: mean distance to the nearest training image, of held-out images the null · jacobian_rank,
     solution_dim: of the N·K unknowns.
-    counting: Unknowns N·K against equations for one network: perfect_fit L·N (L = 1) · stationarity: one a
-    parameter.
     trivial: ‖(6)‖ at X̄ = 0, Y = 0: as the paper has it, and with the bias column of ones and weight decay kept.
     kernel: dim ker(X̄ᵀ) for photographs and for one image n times; of Anscombe's four sets the regression lines,
     the norms of the gradient, and the largest entries of its product with X̄ᵀ.
@@ -105,7 +102,6 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     metrics = Metrics(
         n_train=n,
         counterfactual=counterfactual,
-        counting=counting(n, dim),
         trivial=_trivial(y, theta_star, sizes.weight_decay),
         kernel=_kernel(x_train, x_init[0].expand(n, -1), anscombe()),
         twins=pair,
@@ -124,22 +120,6 @@ def project(x: Tensor, y: Tensor, theta: Tensor, weight_decay: float, mean: Tens
 def nearest_l2(x: Tensor, x_train: Tensor) -> float:
     """Mean L2 distance of a row of x to its nearest row of x_train."""
     return float(torch.cdist(x, x_train).min(1).values.mean())
-
-
-def counting(n: int, dim: int) -> list[Record]:
-    """Unknowns N·K against equations, for real sizes.
-
-    perfect_fit: L·N equations (L = 1), sufficient where they can be met · stationarity: one equation a parameter.
-    """
-    haim = MLP((3072, 1000, 1000, 1)).n_params
-    rows = [
-        ("affine, this chapter", n, dim, dim + 1),
-        ("one hidden layer, 6144 (Runkel et al.; n assumed)", 500, 3072, one_hidden(6144, 3072).n_params),
-        ("three layers, 1000-1000 (Haim et al., n = 500)", 500, 3072, haim),
-    ]
-    return [
-        Record(name=name, n=n, unknowns=n * k, perfect_fit=n, stationarity=p, ratio=n * k / p) for name, n, k, p in rows
-    ]
 
 
 def anscombe() -> Tensor:
@@ -183,7 +163,7 @@ def twins(context: Context, sizes: Sizes) -> tuple[Record, Tensors]:
     data, decay = context.dataset(sizes.twins), sizes.twins_decay
     pixels, y = bytes_of(data.train.flat), data.train.y.double()
     pool = others(context.pool, data.train.index)
-    made = twin(pixels, y, pool.pixels, pool.y, EightBitSettings(weight_decay=decay), pool.apart)
+    made = twin(pixels, y, pool, EightBitSettings(weight_decay=decay))
     start, start_y, target = pool.pixels[made.chosen], pool.y[made.chosen], made.target.double()
     half = torch.full((pixels.shape[1],), 0.5, dtype=torch.float64)
     found = project(inputs(start), start_y.double(), target, decay, half, sizes)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
 from companion.chapters.linear.experiment import Metrics, Sizes
-from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows, note
+from companion.chapters.pictures import image_rows
 from companion.store.results import Claim, Result, verdict
 
 
@@ -109,26 +108,4 @@ def plot_twins(result: Result[Metrics], n: int = 10) -> Figure:
     )
 
 
-@chart
-def plot_counting(result: Result[Metrics]) -> Figure:
-    """Unknown pixel values against equations, logarithmic, for three networks: a row each, with its number."""
-    rows = result.metrics.counting
-    figure, axes = plt.subplots(len(rows), 1, figsize=(PAGE, 1.15 * len(rows) + 0.3), sharex=True)
-    for ax, row in zip(axes, rows, strict=True):
-        counts = (
-            ("unknowns N·K", SERIES[1], row.unknowns),
-            ("equations, one a parameter", SERIES[0], row.stationarity),
-            ("equations of a perfect fit, L·N", REFERENCE, row.perfect_fit),
-        )
-        ax.plot([row.stationarity, row.unknowns], [1, 0], color="#cccccc", lw=1, zorder=1)
-        for y, (_, colour, value) in enumerate(counts):
-            ax.plot(value, y, "o", color=colour, markersize=7)
-            note(ax, f"{value:,}", (value, y), (8, 0), colour)
-        ax.set_yticks(range(len(counts)), [label for label, _, _ in counts])
-        ax.set(xscale="log", xlim=(10, 3e9), ylim=(2.6, -0.6))
-        ax.set_title(row.name, loc="left")
-    axes[-1].set_xlabel("unknown pixel values, or scalar equations")
-    return figure
-
-
-FIGURES = {"counting": plot_counting, "twins": plot_twins}
+FIGURES = {"twins": plot_twins}

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from sklearn.decomposition import FastICA
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.common import ReleasedNet, kept_arrays, match_table, nulls_of, train_released
@@ -72,7 +71,6 @@ SIZES = {
         harder_n=(200,),
     ),
 }
-SMEARS = 10
 SHADOW_OFFSET = 500  # of the adversary's networks: added to their number of images
 
 
@@ -99,7 +97,6 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     )
     arrays = {
         "x_hat": found.x_hat,
-        "smears": smears(w1, SMEARS),
         **kept_arrays(images),
         **best_null_images(images.train, nulls),
     }
@@ -139,11 +136,6 @@ def attacked(sizes: Sizes, context: Context, n: int, shadow: bool = False) -> tu
 def truth(context: Context, images: Bundle, found: Separated) -> Tensor:
     """By the images and others that nobody trained on."""
     return is_true(found.sources, images.train, others_of(context, images.train_index, images.mean))
-
-
-def smears(w1: Tensor, k: int) -> Tensor:
-    """The k rows of w1 (h, d) with the largest norms, as unit vectors: what the mixture looks like."""
-    return normalize(w1[w1.norm(dim=1).argsort(descending=True, stable=True)[:k]], dim=1)
 
 
 def best_null_images(train: Tensor, nulls: Tensors) -> Tensors:

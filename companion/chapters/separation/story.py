@@ -10,11 +10,12 @@ from scipy.stats import binomtest, hypergeom
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from companion.chapters.pictures import FRAMES, PAGE, REFERENCE, TRAIN, as_pixels, chart, image_rows, note, photographs
+from companion.chapters.pictures import FRAMES, PAGE, REFERENCE, TRAIN, as_pixels, chart, note, photographs
 from companion.chapters.separation.experiment import Metrics, Sizes
 from companion.chapters.tables import null_text
 from companion.store.record import Record
 from companion.store.results import Claim, Result, by_another_attack
+from recon.attacks.separation import PIXEL_STD
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.nulls import clears
 
@@ -86,9 +87,6 @@ def text(value: float | None) -> str:
     return "not defined" if value is None else f"{value:.2f}"
 
 
-PIXEL_STD = 0.25
-
-
 def shown(result: Result[Metrics], x: Tensor) -> Tensor:
     """Centred images (n, d) at the root mean square of a photograph, plus the training mean, clipped to [0, 1]."""
     scaled = normalize(x, dim=1) * PIXEL_STD * x.shape[1] ** 0.5
@@ -125,30 +123,6 @@ def plot_all(result: Result[Metrics], columns: int = 20, gap: int = 2) -> Figure
     return figure
 
 
-def plot_nulls(result: Result[Metrics], n: int = 7) -> Figure:
-    """The n best without an attack (black) over training images (grey), and the n best of the attack's own candidates
-    over held-out images."""
-    train, score = result.array("x_train"), result.array("x_null_ncc")
-    order = score.argsort(descending=True)[:n]
-    held_out, found, likeness = matched(result, "x_held_out")
-    mean = result.array("mean")
-    rows = [
-        ("best without\nan attack", shown(result, result.array("x_null")[order]), "black"),
-        ("training\nimage", (train[order] + mean).clamp(0, 1), "grey"),
-        ("the attack's\ncandidate", shown(result, found[:n]), "black"),
-        ("held-out\nimage", (held_out[:n] + mean).clamp(0, 1), "grey"),
-    ]
-    titles = [[f"{v:.2f}" for v in score[order]], [], [f"{v:.2f}" for v in likeness[:n]]]
-    return image_rows(rows, titles)
-
-
-def plot_smears(result: Result[Metrics]) -> Figure:
-    """The rows of W1 with the largest norms, as pictures around grey."""
-    rows = result.array("smears")
-    images = 0.5 + 0.5 * rows / rows.abs().amax(1, keepdim=True)
-    return image_rows([("rows of W1", images, "grey")])
-
-
 @chart
 def plot_reliability(result: Result[Metrics]) -> Figure:
     """What the adversary says against what is so, in bins of candidates; dotted: what is promised holds."""
@@ -162,4 +136,4 @@ def plot_reliability(result: Result[Metrics]) -> Figure:
     return figure
 
 
-FIGURES = {"all": plot_all, "smears": plot_smears, "reliability": plot_reliability}
+FIGURES = {"all": plot_all, "reliability": plot_reliability}

@@ -15,7 +15,7 @@ SIZE = Experiment.of(
     story_size,
     name="separation-size",
     chapter="08-weights-leak",
-    summary="how many images, how wide a network, how many pixels: where separation ends",
+    summary="how many images, how wide a network: where separation ends",
     cost="10 s, 30 s, 20 min",
 )
 RECIPES = Experiment.of(

@@ -9,15 +9,8 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome
 from companion.chapters.common import match_table, nulls_of
-from companion.chapters.separation_common import is_true, other_rows
-from companion.chapters.weights_leak.separation_prior import (
-    Prior,
-    PriorSeparated,
-    PriorSettings,
-    Span,
-    pulled,
-    separate_with_prior,
-)
+from companion.chapters.separation_common import other_rows
+from companion.chapters.weights_leak.separation_prior import Prior, PriorSettings, Span, pulled, separate_with_prior
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
@@ -25,23 +18,15 @@ from recon.images.photos import at_side
 from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import one_to_one, target_decoy
-from recon.training.denoiser import DenoiserSettings, mixtures, noisy, unit
+from recon.training.denoiser import DenoiserSettings
 from recon.training.inner_problem import DecaySettings, train_with_decay
 
 
 class Metrics(Record):
-    """One network, by three attacks: `components`, separation by independent components; `orthogonal`, the prior with
-    all candidates orthogonal, begun there; `found`, the same with each on its own in the end. n_train images of
-    side × side, width · rank: directions searched · public: photographs that the prior was learned from · levels: what
-    it learned · blends: name of a null -> its matches above NCC 0.6 in one competition of training with held-out
-    images; none in a run that did not note it.
-
-    levels: tau: noise over image, root mean squares · error: of the denoiser, over the image's mean square, on
-    images that it was not trained on · linear: the least that a linear denoiser has, τ² / (1 + τ²), whatever the
-    images are.
-    trusted: Whether those that stay are true. candidates; true: those with |NCC| above 0.7 to a training image, and
-    more than to any image of as many others · top: k -> the share of true ones among the k that moved least.
-    """
+    """One network, by two attacks: `components`, separation by independent components, and `found`, with the prior,
+    begun there. n_train images of side × side, width · rank: directions searched · public: photographs that the prior
+    was learned from · blends: name of a null -> its matches above NCC 0.6 in one competition of training with held-out
+    images."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,18 +64,16 @@ SIZES = {
         attack=PriorSettings(orthogonal=15, free=45),
     ),
 }
-TAUS = (0.5, 1.0, 2.0, 3.0)
-TOP = (20, 50, 100)
 BLENDS = ("mixtures", "denoised", "others", "projected")  # nulls whose preference for training images is measured
 
 
 def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
-    """Train a network; learn the prior on photographs that are none of its own; attack in three ways."""
+    """Train a network; learn the prior on photographs that are none of its own; attack in two ways."""
     everything = context.images(sizes.n_train)
     images = everything.at_side(sizes.side)
     public = at_side(context.pool.pixels(public_rows(everything, context)), sizes.side).to(images.train)
     mean = public.mean(0)  # theirs, since nobody releases that of the training images
-    seen, others = public - mean, images.pixels(images.init) - mean
+    seen = public - mean
     network = MLP((images.dim, sizes.width, sizes.width, 1))
     theta = network.flatten(network.init(context.stream("kkt.weights"), "small")).to(images.train)
     settings = DecaySettings(sizes.weight_decay, sizes.steps)
@@ -103,10 +86,12 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
     basis, generator = sources.basis, context.stream("separation.order")
     kept = context.checkpoints.at("attack")
     found = separate_with_prior(basis, sources.sources, images.shape, prior, sizes.attack, generator, kept)
+    x_hat = torch.cat([found, -found])
     nulls = nulls_of(context, images, network, theta_star, 2 * len(basis), basis)
     nulls["denoised"] = denoised_mixtures(basis, images, prior, context.stream("kkt.noise"))
-    nulls |= photographs(seen.flatten(1)[: 2 * len(basis)], basis)
-    match = one_to_one(images.train, found.x_hat)
+    others = seen.flatten(1)[: 2 * len(basis)]
+    nulls |= {"others": others, "projected": others @ basis.mT @ basis}  # an adversary has both
+    match = one_to_one(images.train, x_hat)
     order = match.score.argsort(descending=True)
     metrics = Metrics(
         n_train=len(images),
@@ -114,16 +99,13 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
         width=sizes.width,
         rank=len(basis),
         public=len(public),
-        levels=levels(prior, seen, others, context.stream("kkt.attack")),
         components=match_table(sources.x_hat, images, nulls),
-        orthogonal=match_table(torch.cat([found.halfway, -found.halfway]), images, nulls),
-        found=match_table(found.x_hat, images, nulls),
-        trusted=trusted(found, images),
+        found=match_table(x_hat, images, nulls),
         blends={name: target_decoy(nulls[name], images.train, images.held_out, 0.6) for name in BLENDS},
     )
     arrays = {
         "x_train": images.train[order],
-        "x_hat": found.sources,
+        "x_hat": found,
         "matched": match.index[order],
         "ncc": match.score[order],
         "mean": images.mean,
@@ -138,33 +120,9 @@ def public_rows(images: Bundle, context: Context) -> Tensor:
     return other_rows(context, torch.cat([images.train_index, images.init_index, images.held_out_index]))
 
 
-def photographs(public: Tensor, basis: Tensor) -> dict[str, Tensor]:
-    """Other photographs (k, d) as they are, and projected on the span of `basis` (r, d): an adversary has both."""
-    return {"others": public, "projected": public @ basis.mT @ basis}
-
-
 def denoised_mixtures(basis: Tensor, images: Bundle, prior: Prior, generator: torch.Generator) -> Tensor:
     """As many candidates (2r, d) as the attack has, made with the prior and nothing of the layer but its span: one step
     from random directions of it."""
     span = Span.of(basis, images.shape, prior)
     w = torch.randn(2 * len(basis), len(basis), generator=generator).to(basis)
     return span.pixels(pulled(torch.nn.functional.normalize(w, dim=1), span, prior, generator))
-
-
-def levels(prior: Prior, public: Tensor, others: Tensor, generator: torch.Generator) -> list[Record]:
-    """The denoiser's error on white images of `others` (k, c, h, w) in mixtures of public ones."""
-    x, white = (unit(prior.whitening.white(part)) for part in (others, public))
-    found = []
-    for tau in TAUS:
-        z = noisy(x, x.new_full((len(x),), tau), mixtures(white, len(x), generator))
-        error = (prior.denoised(z) - x).square().mean().item()
-        found.append(Record(tau=tau, error=error, linear=tau**2 / (1 + tau**2)))
-    return found
-
-
-def trusted(found: PriorSeparated, images: Bundle) -> Record:
-    """Which candidates are true, those that stayed first."""
-    others = torch.cat([images.init, images.held_out])
-    true = is_true(found.sources, images.train, others)
-    top = {str(k): true[:k].double().mean().item() for k in TOP if k <= len(true)}
-    return Record(candidates=len(true), true=int(true.sum()), top=top)

@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any
 
 import torch
-from sklearn.datasets import load_breast_cancer, load_digits
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.separation_common import other_rows
 from companion.chapters.tables import packed, unpacked
-from companion.chapters.weights_leak.experiment_size import attacked, photograph_images
+from companion.chapters.weights_leak.experiment_size import attacked
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, SeparationSettings, start_left
 from recon.images.bundle import Bundle
@@ -55,7 +54,6 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
         "shifts": {"augment": ("shift",)},
         "flips and shifts": {"augment": ("flip", "shift")},
     },
-    "data": {"digits": {}, "tabular": {}, "bundled photographs": {}},
     "defence": {
         "base, twice the steps": {"steps": 2.0},
         "dropout 0.5": {"dropout": 0.5},
@@ -75,17 +73,12 @@ KNOWN_FOR = ("SGD, decay 0", "SGD, decay 0.001", "Adam, decay 0")
 MOST_FOR_VALIDATION = 500
 
 
-def start_over_update(cell: Record) -> float:
-    """|κ| ‖W1(0)‖ / ‖W1 − κ W1(0)‖: how large the rest of the start is, beside what training added."""
-    return abs(cell.start_left) / max(cell.added, 1e-12)
-
-
 class Metrics(Record):
-    """All cells, each of n_train images where its family does not say otherwise · diverged: cells, FAMILY/CELL, whose
+    """All cells, each of n_train images · diverged: cells, FAMILY/CELL, whose
     training left numbers that are not finite, so that there was nothing to attack.
 
     cells: One network of a recipe, `cell`, attacked with what is `known` of its start; test_accuracy: on images
-    that nobody trained on, with the layer as it is released; None where it was not measured.
+    that nobody trained on, with the layer as it is released.
     cells: rank: directions that stood out of the layer and were searched · matches: of the candidates with the training
     images, one-to-one · null: with held-out images · best_null: the largest of all that costs nothing · excess: matches
     minus best_null.
@@ -147,12 +140,11 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
     family, number = unit.split("-")
     name = list(CHANGES[family])[int(number)]
     recipe = recipe_of(sizes.base, family, name)
-    data = family == "data"
-    task = data_task(name, sizes.n_train, context) if data else pool_task(context, sizes.n_train, recipe.classes)
-    recipe = replace(recipe, classes=task.classes) if data else recipe
-    validation, test = task.others
+    images, y, others_y = classified(context, sizes.n_train, recipe.classes)
+    first = min(MOST_FOR_VALIDATION, len(images.init) // 2)
+    validation, test = ((images.init[part], others_y[part]) for part in (slice(first), slice(first, None)))
     stop = early_stopping(*validation) if name.startswith("early stopping") else None
-    trained = train(recipe, task.images.train, task.y, context.stream("separation.weights"), task.images.shape, stop)
+    trained = train(recipe, images.train, y, context.stream("separation.weights"), images.shape, stop)
     w1 = trained.w1
     if not w1.isfinite().all():
         return packed([])
@@ -161,13 +153,13 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
     left, added = displacement(trained.w1, trained.w1_init)
     with torch.no_grad():
         first_weight(trained.module).copy_(w1)  # as it is released
-    about = {"family": family, "cell": name, "n_train": len(task.y), "start_left": left, "added": added}
+    about = {"family": family, "cell": name, "n_train": len(y), "start_left": left, "added": added}
     about |= {"erased": None if math.isnan(recipe.erased) else recipe.erased, "loss": trained.loss}
     about["test_accuracy"] = accuracy(trained.module, *test)
     rows = []
     for known in KNOWN if name in KNOWN_FOR else KNOWN[:1]:
         start = trained.w1_init if known == "known" else None
-        table = attacked(task.images, FirstLayer(w1, start), context, sizes.attack)
+        table = attacked(images, FirstLayer(w1, start), context, sizes.attack)
         rows.append({**table, **about, "known": known})
     return packed(rows)
 
@@ -178,49 +170,14 @@ def recipe_of(base: Recipe, family: str, cell: str) -> Recipe:
     return replace(base, **{**change, "steps": round(change.get("steps", 1) * base.steps)})
 
 
-@dataclass(frozen=True)
-class Task:
-    """Images, whose `init` are others that nobody trained on; the classes y (n,) of those for training, and others_y of
-    the others."""
-
-    images: Bundle
-    y: Tensor
-    others_y: Tensor
-
-    @property
-    def classes(self) -> int:
-        """Their number, at least 2."""
-        return max(2, int(self.y.max()) + 1)
-
-    @property
-    def others(self) -> list[tuple[Tensor, Tensor]]:
-        """The others and their classes: those with which to decide when to stop, and the rest, to test with."""
-        first = min(MOST_FOR_VALIDATION, len(self.images.init) // 2)
-        return [(self.images.init[part], self.others_y[part]) for part in (slice(first), slice(first, None))]
-
-
-def pool_task(context: Context, n: int, classes: int) -> Task:
-    """The pool's images in two classes, or in all that it has."""
+def classified(context: Context, n: int, classes: int) -> tuple[Bundle, Tensor, Tensor]:
+    """The pool's images, whose `init` are others that nobody trained on, and of training images and others which of two
+    classes, or of all that the pool has, they are."""
     images = context.images(n)
     images = images.with_others(context.pool, other_rows(context, images.train_index))
     if classes == 2:
-        return Task(images, images.y.long().cpu(), images.init_y.long().cpu())
-    return Task(images, images.train_labels, images.init_labels)
-
-
-def data_task(name: str, n: int, context: Context) -> Task:
-    """Other data than the pool's: "digits" (scikit-learn's, 8 × 8, ten classes), "tabular" (its table of breast
-    cancers, 30 columns, standardised), or the bundled photographs."""
-    if name not in ("digits", "tabular"):
-        images = photograph_images(n, context.pool.shape[1], context.device)
-        return Task(images, images.y.cpu(), images.held_out_labels)
-    found = load_digits() if name == "digits" else load_breast_cancer()
-    x, y = torch.from_numpy(found.data).float(), torch.from_numpy(found.target)
-    x = x / 16 if name == "digits" else (x - x.mean(0)) / x.std(0)
-    order = torch.randperm(len(x), generator=context.stream("separation.order"))
-    x, y = (x[order] - x[order[:n]].mean(0)).to(context.device), y[order]
-    shape = (1, 8, 8) if name == "digits" else tuple(x.shape[1:])
-    return Task(Bundle.of_tensors(x[:n], x[n:], x[n : 2 * n], shape), y[:n], y[n:])
+        return images, images.y.long().cpu(), images.init_y.long().cpu()
+    return images, images.train_labels, images.init_labels
 
 
 def displacement(w1: Tensor, w1_init: Tensor) -> tuple[float, float]:

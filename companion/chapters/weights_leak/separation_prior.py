@@ -34,7 +34,6 @@ from recon.training.denoiser import Denoiser, DenoiserSettings, train_denoiser, 
 
 PROBE = 0.2  # length of the step along which the trace is measured, for unit w
 SAME = 0.85  # |cos| of two candidates from which on one of them begins anew
-LOOK_BACK = 5  # steps over which a candidate that is worth something stays what it is
 CHUNK = 100  # images denoised at a time
 
 
@@ -108,27 +107,6 @@ class PriorSettings:
     orthogonal: int = 15
     free: int = 25
 
-    @property
-    def steps(self) -> int:
-        """All of them."""
-        return self.orthogonal + self.free
-
-
-@dataclass(frozen=True)
-class PriorSeparated:
-    """x_hat (2r, d): candidates, root mean square `PIXEL_STD`, those that moved least first; then the same negated ·
-    stayed (r,): |cos| with themselves `LOOK_BACK` steps before the end, in their order · halfway (r, d): the candidates
-    when they stopped being orthogonal, in an order of their own."""
-
-    x_hat: Tensor
-    stayed: Tensor
-    halfway: Tensor
-
-    @property
-    def sources(self) -> Tensor:
-        """x_hat's first half (r, d): every candidate once."""
-        return self.x_hat[: len(self.stayed)]
-
 
 def separate_with_prior(
     basis: Tensor,
@@ -138,15 +116,16 @@ def separate_with_prior(
     settings: PriorSettings,
     generator: torch.Generator,
     checkpoint: Checkpoint | None = None,
-) -> PriorSeparated:
-    """The attack, in the span of `basis` (r, d), orthonormal, from `start` (r, d): sources that independent component
-    analysis has found there (`recon.attacks.separation.Separated`)."""
+) -> Tensor:
+    """The attack: candidates (r, d), root mean square `PIXEL_STD`, in the span of `basis` (r, d), orthonormal, from
+    `start` (r, d): sources that independent component analysis has found there (`recon.attacks.separation.Separated`).
+    A mixture does not tell their sign."""
     span = Span.of(basis, shape, prior)
     first_seed = int(torch.randint(2**31, (), generator=generator))
 
     def init() -> State:
         w, taken = span.directions(start), torch.zeros((), dtype=torch.int64)
-        return {"w": w, "halfway": w, "before": w, "taken": taken, "accepted": {"energy": w.new_ones(len(w))}}
+        return {"w": w, "taken": taken, "accepted": {"energy": w.new_ones(len(w))}}
 
     def step(state: State) -> State:
         taken = int(state["taken"])
@@ -157,20 +136,11 @@ def separate_with_prior(
         change = 1 - (moved * w).sum(1).abs()
         if not together:
             moved = distinct(moved, change, draws)
-        return {
-            "w": moved,
-            "halfway": moved.clone() if together else state["halfway"],  # files hold no tensor twice
-            "before": w if taken <= settings.steps - LOOK_BACK else state["before"],
-            "taken": state["taken"] + 1,
-            "accepted": {"energy": change},
-        }
+        return {"w": moved, "taken": state["taken"] + 1, "accepted": {"energy": change}}
 
-    loop = LoopSettings(settings.steps, device=basis.device, label="separating with a prior")
+    loop = LoopSettings(settings.orthogonal + settings.free, device=basis.device, label="separating with a prior")
     state, _ = iterate(init, step, loop, checkpoint)
-    stayed = (state["w"] * state["before"]).sum(1).abs()
-    order = stayed.argsort(descending=True, stable=True)
-    x = span.pixels(state["w"][order])
-    return PriorSeparated(torch.cat([x, -x]), stayed[order], span.pixels(state["halfway"]))
+    return span.pixels(state["w"])
 
 
 @dataclass(frozen=True)
@@ -231,6 +201,3 @@ def distinct(w: Tensor, change: Tensor, generator: torch.Generator) -> Tensor:
     w = w.clone()
     w[again] = normalize(fresh - (fresh @ kept) @ kept.mT, dim=1)
     return w
-
-
-__all__ = ["Prior", "PriorSeparated", "PriorSettings", "Span", "Whitening", "separate_with_prior"]

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from torch.nn.functional import normalize
 
 from companion.chapters.pictures import FREE, PAGE, SERIES, TRAIN, Colour, chart, end_labels, image_rows
-from companion.chapters.tables import MatchTable, null_text
+from companion.chapters.tables import null_text
 from companion.chapters.weights_leak.experiment_prior import Metrics as PriorMetrics
 from companion.chapters.weights_leak.experiment_prior import PriorSizes
 from companion.chapters.yardstick import FEW, LEVEL, blend_share, preference
@@ -20,21 +20,20 @@ GOAL = 0.08  # of the images, beyond the best null above NCC 0.8: 40 of 500
 
 
 def claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
-    """Whether the prior finds more."""
-    return [_finds_more(metrics)]
-
-
-def _finds_more(metrics: PriorMetrics) -> Claim:
-    """By yardsticks that photographs do not pass of themselves: NCC above 0.8, SSIM above 0.4, and the preference for
-    training images in one competition with held-out ones, beyond that of the best blend (`recon.scoring.yardstick`)."""
+    """Whether the prior finds more, by yardsticks that photographs do not pass of themselves: NCC above 0.8, SSIM above
+    0.4, and the preference for training images in one competition with held-out ones, beyond that of the best blend
+    (`companion.chapters.yardstick`)."""
     found, without, n = metrics.found, metrics.components, metrics.n_train
     enough = found.excess.ncc_08 >= GOAL * n and clears(found.matches.ncc_08, found.best_null.ncc_08)
     more = clears(found.matches.ssim_04, max(without.matches.ssim_04, found.best_null.ssim_04))
-    pair, share = found.competition.ncc_06, best_share(metrics)
+    pair = found.competition.ncc_06
+    # blends of this run, other photographs among them, and those of benchmarks/blends.json
+    own = (each.targets / max(each.targets + each.decoys, 1) for each in metrics.blends.values())
+    share = max([blend_share(n), *own])
     p_value = preference(pair, share)
     prefers = clears(found.matches.ncc_06, found.best_null.ncc_06) if n <= FEW else p_value < LEVEL
     held = (enough, more, prefers)
-    return Claim(
+    claim = Claim(
         "separation-prior",
         "",
         "Where independent components end, a prior learned on public photographs goes on: it finds at least 8 % of the "
@@ -51,22 +50,7 @@ def _finds_more(metrics: PriorMetrics) -> Claim:
         null_value=found.best_null.ncc_08,
         margin=found.excess.ncc_08 - GOAL * n,
     )
-
-
-def best_share(metrics: PriorMetrics) -> float:
-    """Share of training images among those that the best blend matches above NCC 0.6: of the run's own, other
-    photographs among them, and of those that benchmarks/blends.json measured."""
-    own = (each.targets / max(each.targets + each.decoys, 1) for each in metrics.get("blends", {}).values())
-    return max(blend_share(metrics.n_train), *own, 0.0)
-
-
-def ways(metrics: PriorMetrics) -> list[tuple[str, MatchTable]]:
-    """The three attacks in words, in the order in which one begins where the last ended."""
-    return [
-        ("independent components", metrics.components),
-        ("prior, all orthogonal", metrics.orthogonal),
-        ("prior, each on its own", metrics.found),
-    ]
+    return [claim]
 
 
 THRESHOLDS = (0.6, 0.7, 0.8)
@@ -74,13 +58,16 @@ THRESHOLDS = (0.6, 0.7, 0.8)
 
 @chart
 def plot_prior(result: Result[PriorMetrics]) -> Figure:
-    """Share of the images that each attack finds above each NCC, and the best null of the last."""
+    """Share of the images that each attack finds above each NCC, and the best null of the second."""
     metrics = result.metrics
     figure, ax = plt.subplots(figsize=(PAGE, 3.4))
-    colours = (SERIES[1], SERIES[0], TRAIN)
-    lines = [(label, table.matches, colour) for (label, table), colour in zip(ways(metrics), colours, strict=True)]
+    lines = [
+        ("independent\ncomponents", metrics.components.matches, SERIES[1]),
+        ("learned prior", metrics.found.matches, TRAIN),
+        ("best null", metrics.found.best_null, FREE),
+    ]
     ends: list[tuple[float, str, Colour]] = []
-    for label, counts, colour in [*lines, ("best null", metrics.found.best_null, FREE)]:
+    for label, counts, colour in lines:
         three = [100 * count / metrics.n_train for count in (counts.ncc_06, counts.ncc_07, counts.ncc_08)]
         ax.plot(THRESHOLDS, three, "o-", color=colour)
         ends.append((three[-1], label, colour))

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, chart, ink, note
-from companion.chapters.weights_leak.experiment_recipes import KNOWN, RecipeSizes, start_over_update
+from companion.chapters.weights_leak.experiment_recipes import KNOWN, RecipeSizes
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
 from companion.chapters.weights_leak.story_size import share
 from companion.store.record import Record
@@ -25,7 +25,8 @@ def claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
 def _start_erased(metrics: RecipeMetrics) -> Claim:
     law = [cell for cell in metrics.of("decay", "start") if cell.known == KNOWN[0]]
     excess = [cell.excess.ncc_07 for cell in law]
-    rho = float(spearmanr([start_over_update(cell) for cell in law], excess).statistic) if len(law) > 2 else math.nan
+    left = [abs(cell.start_left) / max(cell.added, 1e-12) for cell in law]  # of the start, beside what training added
+    rho = float(spearmanr(left, excess).statistic) if len(law) > 2 else math.nan
     decay = [cell for cell in law if cell.family == "decay"]
     erased = [cell for cell in decay if (cell.erased or 0.0) >= 3]
     stands = [cell for cell in decay if cell.erased is not None and cell.erased < 0.5]
@@ -115,11 +116,10 @@ def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
 
 @chart
 def plot_recipes(result: Result[RecipeMetrics]) -> Figure:
-    """Other losses, tasks and data: images found (dot), the best null (ring), and accuracy on other images."""
+    """Other losses and tasks: images found (dot), the best null (ring), and accuracy on other images."""
     stopped = {c.loss: c for c in reversed(result.metrics.of("stop"))}  # of two that stopped at one step, the first
     others = [c for c in result.metrics.of("task") if c.cell not in (*AUGMENTED, "base")]
-    cells = [*reversed(stopped.values()), *others, *result.metrics.of("data")]
-    return _rows([("a table of numbers" if c.cell == "tabular" else c.cell, c) for c in cells])
+    return _rows([(c.cell, c) for c in [*reversed(stopped.values()), *others]])
 
 
 @chart
@@ -138,8 +138,7 @@ def _rows(rows: list[tuple[str, Record]]) -> Figure:
         ax.plot([null, found], [y, y], color="#bbbbbb", lw=2, zorder=1)
         ax.plot(null, y, "o", ms=8, mfc="white", mec=FREE, mew=1.8)
         ax.plot(found, y, "o", ms=8, color=TRAIN)
-        if cell.test_accuracy is not None:
-            ax.text(118, y, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
+        ax.text(118, y, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
     ax.set_yticks(range(len(rows)), [words for words, _ in reversed(rows)])
     ax.set(xlabel="training images found, of 100", xlim=(-3, 118), ylim=(-0.7, len(rows) + 0.5))
     if rows:
