@@ -151,16 +151,12 @@ def first_layer(network: MLP) -> tuple[float, ...]:
     return (1.0,) + (0.0,) * (network.depth - 1)
 
 
-def stationarity_energy(
-    network: MLP, theta_star: Tensor, x: Tensor, y: Tensor, layers: tuple[float, ...] | None = None
-) -> Tensor:
-    """min_{λ≥0} Σ_l ω_l ‖θ_l − Σ_i λ_i y_i ∇_{θ_l} Φ(x_i; θ*)‖² / Σ_l ω_l ‖θ_l‖² for images x (S, n, d); (S,).
-    DecoReco's energy as a function of the images alone, as `bilevel_energy` is: λ is fitted, like θ(x).  layers: ω,
-    default the first alone."""
-    omega = torch.tensor(layers or first_layer(network), dtype=torch.float64, device=x.device)
-    whole = omega @ layer_norms(network, {k: v.double() for k, v in network.unflatten(theta_star).items()})
-    found = [certificate(network, theta_star, images, y, layer_weights=tuple(omega.tolist())) for images in x]
-    return torch.stack([omega @ each.energy_by_layer for each in found]) / whole
+def stationarity_energy(network: MLP, theta_star: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """min_{λ≥0} ‖θ_1 − Σ_i λ_i y_i ∇_{θ_1} Φ(x_i; θ*)‖² / ‖θ_1‖² for images x (S, n, d); (S,).  DecoReco's energy as a
+    function of the images alone, as `bilevel_energy` is: λ is fitted, like θ(x)."""
+    whole = layer_norms(network, {k: v.double() for k, v in network.unflatten(theta_star).items()})[0]
+    found = [certificate(network, theta_star, images, y, layer_weights=first_layer(network)) for images in x]
+    return torch.stack([each.energy_by_layer[0] for each in found]) / whole
 
 
 def segment(a: Tensor, b: Tensor, points: int) -> Tensor:

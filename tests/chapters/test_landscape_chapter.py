@@ -8,7 +8,7 @@ import torch
 from companion.chapters.base import Context
 from companion.chapters.landscape.experiment_bilevel import BOXED, FREE, _crossing
 from companion.chapters.landscape.experiment_bilevel import SIZES as BILEVEL_SIZES
-from companion.chapters.landscape.experiment_decoreco import CONVERGED, METHODS, _around, _geometry, further_fall
+from companion.chapters.landscape.experiment_decoreco import METHODS, _around, _geometry
 from companion.chapters.landscape.experiment_decoreco import SIZES as DECORECO_SIZES
 from companion.chapters.landscape.shared import (
     SeedImages,
@@ -21,15 +21,8 @@ from companion.chapters.landscape.shared import (
 from companion.chapters.landscape.story import claims as bilevel_claims
 from companion.chapters.landscape.story import crossing_text, decoreco_claims
 from companion.store.record import Record
-from recon.attacks.decoreco import half_and_half
-from recon.attacks.reconstruct import reconstruct
-from recon.attacks.recover import RecoverSettings, tuned_attack
-from recon.attacks.stationarity import stationarity
 from recon.images.registry import load_pool
-from recon.nets.mlp import three_layer
-from recon.released import Weights
 from recon.scoring.metrics import ssim
-from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 from tests.records import replace
 
 SIZES = BILEVEL_SIZES
@@ -141,10 +134,8 @@ def test_walks(runs):
 
 def test_comparison_of_searches(runs):
     result = runs("landscape-decoreco")
-    searches, fall = result.metrics.variants, result.array("further_fall")
+    searches = result.metrics.variants
     assert set(searches) == set(METHODS)
-    ended = (fall < CONVERGED).double()[every_cell(LAMBDAS)].unflatten(0, (5, 5)).tolist()
-    assert searches.unprojected.cells_converged == ended
     for found in searches.values():
         shape = found.geometry
         assert shape.barrier_mean >= 0 and shape.curvature.truth > 0 and shape.minima_to_partition >= 0
@@ -225,28 +216,23 @@ def test_crossing_text(bilevel):
 
 
 def judged(compared, **methods):
-    """With fields of some methods replaced: method name -> fields; our attack converged unless they say otherwise."""
+    """With the geometry of some methods replaced."""
     variants = compared.variants
-    fields = {**methods, "unprojected": {"cells_converged": ALL_CELLS, **methods.get("unprojected", {})}}
-    changed = {name: replace(getattr(variants, name), **own) for name, own in fields.items()}
+    changed = {name: replace(getattr(variants, name), geometry=own) for name, own in methods.items()}
     return verdicts(decoreco_claims(replace(compared, variants=replace(variants, **changed)), DECORECO_SIZES["smoke"]))
 
 
-def test_smoothing_is_judged_on_five_counts(compared):
-    def shape(barrier, curvature, minima=1.0):
+def test_smoothing_is_judged_on_three_counts(compared):
+    def shape(barrier, curvature, minima):
         g = compared.variants.bilevel.geometry
         bent = replace(g.curvature, random=curvature)
-        return {"geometry": replace(g, barrier_mean=barrier, curvature=bent, minima_to_partition=minima)}
+        return replace(g, barrier_mean=barrier, curvature=bent, minima_to_partition=minima)
 
-    flat, rough, base = shape(0.1, 0.1, 0.5), shape(2.0, 2.0, 0.5), shape(1.0, 1.0)
-    rougher = shape(2.0, 2.0, 1.5)
-    assert judged(compared, bilevel=base, affine=flat, unprojected=flat)["smoothed"] == "reproduced"
-    for as_many in (1.0, 1.5):  # nought against nought is no fewer either
-        assert judged(compared, bilevel=base, affine=flat, unprojected=shape(0.1, 0.1, as_many))["smoothed"] == "partly"
-    assert judged(compared, bilevel=base, affine=flat, unprojected=rough)["smoothed"] == "partly"
-    assert judged(compared, bilevel=base, affine=rough, unprojected=rougher)["smoothed"] == "not reproduced"
-    unfinished = {**rough, "cells_converged": NO_CELL}  # its ends are not minima: only the line counts
-    assert judged(compared, bilevel=base, affine=flat, unprojected=unfinished)["smoothed"] == "reproduced"
+    base = shape(1.0, 1.0, 1.0)
+    assert judged(compared, bilevel=base, affine=shape(0.1, 0.1, 0.5))["smoothed"] == "reproduced"
+    for mixed in ((0.1, 0.1, 1.0), (0.1, 0.1, 1.5), (2.0, 0.1, 0.5), (0.1, 2.0, 0.5)):  # as many are no fewer
+        assert judged(compared, bilevel=base, affine=shape(*mixed))["smoothed"] == "partly"
+    assert judged(compared, bilevel=base, affine=shape(2.0, 2.0, 1.0))["smoothed"] == "not reproduced"
 
 
 # ---------------------------------------------------------------------------------------------------- the starts
@@ -258,26 +244,3 @@ def test_equal_starts_are_searched_once(context):
     few = starts[different_starts(LAMBDAS)]
     assert len(few) == 21 and torch.equal(few[every_cell(LAMBDAS)], starts)
     assert len({tuple(row) for row in few.flatten(1)[:, :50].tolist()}) == 21
-
-
-# ---------------------------------------------------------------------------------------------------- the ends
-
-
-def test_a_search_has_ended_when_little_of_the_first_layer_can_still_be_removed():
-    """Against R at the best multipliers by SciPy's NNLS; large at noise, small after a long search."""
-    network, generator = three_layer(20, 30), torch.Generator().manual_seed(1)
-    truth, noise = torch.randn(2, 4, 30, generator=generator, dtype=torch.float64)
-    labels = half_and_half(4, dtype=torch.float64)
-    theta = network.flatten(network.init(generator, "small", dtype=torch.float64))
-    theta = train_to_kkt(network, truth, (labels + 1) / 2, theta, KKTSettings(300)).theta_star
-    weights, settings = Weights(network, theta), RecoverSettings(m=4, layer_weights=(1.0, 1.0, 1.0))
-    at_noise = further_fall(weights, noise[None], settings, 60)
-    assert at_noise.shape == (1,) and at_noise.item() > 0.2
-    fitted = certificate(network, theta, noise, (labels + 1) / 2, alpha=100.0, layer_weights=(1.0, 1.0, 1.0))
-    attack = tuned_attack(weights, labels, fitted.multipliers.clamp_min(1e-9)[None], 60, settings)
-    before = stationarity(weights, noise[None], fitted.multipliers[None] * labels)
-    after = reconstruct(attack, noise[None], 60).energy
-    torch.testing.assert_close(at_noise, (before.energy - after) / before.by_layer[:, 0], rtol=1e-2, atol=0)
-    attack = tuned_attack(weights, labels, torch.full((1, 4), 0.1, dtype=torch.float64), 4000, settings)
-    ended = reconstruct(attack, noise[None], 4000).x_hat
-    assert further_fall(weights, ended, settings, 60).item() < 0.2 * at_noise.item()

@@ -21,9 +21,8 @@ DECORECO = Experiment.of(
     name="landscape-decoreco",
     chapter="05-landscape",
     section="4.5",
-    summary="energies between the ends of DecoReco and of the bilevel attack, on the same net and on a deeper one",
-    cost="15 s, 1 min, hours",
-    paper_size={"width": 1000},
+    summary="energies between the ends of DecoReco and of the bilevel attack on the same affine net",
+    cost="3 s, 10 s, 5 min",
 )
 RECIPE = Experiment.of(
     experiment_recipe,
