@@ -66,11 +66,7 @@ class BatchSystem:
 
     def __call__(self, x: Tensor) -> Tensor:
         """h(x), (p,)."""
-        return self.mean_gradient(self.theta, x)
-
-    def mean_gradient(self, theta: Params, x: Tensor) -> Tensor:
-        """At parameters θ, (p,)."""
-        found = self.network.gradients(theta, self.images(x), self.labels)
+        found = self.network.gradients(self.theta, self.images(x), self.labels)
         return torch.cat([each.mean(0).flatten() for each in found.values()])
 
     def linear(self, x: Tensor) -> Normal:
