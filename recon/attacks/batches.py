@@ -19,8 +19,6 @@ from torch import Tensor
 from torch.func import vjp
 
 from recon.attacks.gauss_newton import Dense, Normal, Solved, by_columns, gauss_newton
-from recon.attacks.gradient_matching import Descent, GradientMatching
-from recon.attacks.reconstruct import reconstruct
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet, cross_entropy_direction
 from recon.nets.module import ModuleNetwork
@@ -198,10 +196,3 @@ def by_hopping(system: ModuleSystem, rounds: int, enough: float = 1e-20) -> Solv
         else:
             size = max(SHRINK * size, LEAST)
     return best
-
-
-def by_cosine(system: ModuleSystem, steps: int, step_size: float = 0.01) -> Tensor:
-    """The plain rival: Adam on 1 − cos(∇ℓ(x), ∇ℓ) from the same start; the images of lowest energy (n·c·h·w,)."""
-    attack = GradientMatching(system.gradient, steps, Descent(step_size), whole=True, image=system.shape)
-    start = system.start.view(1, -1, math.prod(system.shape))
-    return reconstruct(attack, start, steps, label="cosine").x_hat.flatten()

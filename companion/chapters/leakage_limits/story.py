@@ -1,22 +1,16 @@
-"""Two sentences: on a network that the paper leaves open, and on a server that it trusts."""
+"""The sentence on a server that the paper trusts."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from companion.chapters.leakage_common import LEAST
 from companion.chapters.leakage_limits.experiment import Metrics, Sizes
 from companion.chapters.pictures import (
     PAGE,
-    REFERENCE,
     SERIES,
-    TRAIN,
     Colour,
-    activations_in,
     chart,
     end_labels,
     image_rows,
@@ -27,37 +21,9 @@ NEAR = 0.9  # of the images that are alone in their bin
 FEW = 0.1  # of the candidates that the server holds to be images
 
 
-def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
-    """Residual block, imprint."""
-    return [residual_claim(metrics, sizes), imprint_claim(metrics)]
-
-
-def residual_claim(metrics: Metrics, sizes: Sizes) -> Claim:
-    """With a smooth activation."""
-    rows = [row for row in metrics.blocks if row.name.startswith("tanh")]
-    found, images = sum(row.found for row in rows), sum(len(row.mse) for row in rows)
-    wrong = sum(row.falsely_known for row in rows)
-    matched = sum(row.matched_found for row in rows)
-    return Claim(
-        "leakage-residual",
-        "",
-        "Gauss–Newton on the whole gradient goes through a residual block with batch norm (its means and variances "
-        "fixed) and tanh, and the adversary knows where it arrived.",
-        "residual networks are left open; by a Taylor expansion of the block",
-        f"images of {sizes.side} × {sizes.side}: "
-        + "; ".join(
-            f"{row.name}: of {len(row.mse)} images {row.determined} are locally determined, {row.found} found, "
-            f"{row.known} known to be found"
-            for row in rows
-        )
-        + f"; {wrong} wrongly held to be found",
-        f"Adam on the cosine: {matched} found, MSE "
-        + "; ".join(f"{row.name} {np.mean(row.matched):.2g}" for row in rows)
-        + f"; a grey image {np.mean(metrics.grey):.2g}",
-        "not reproduced" if wrong or found <= matched else ("finding" if found == images else "partly"),
-        value=found,
-        null_value=matched,
-    )
+def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
+    """The imprint."""
+    return [imprint_claim(metrics)]
 
 
 def imprint_claim(metrics: Metrics) -> Claim:
@@ -89,27 +55,6 @@ def imprint_claim(metrics: Metrics) -> Claim:
     )
 
 
-FOUND: dict[str, Any] = {"color": TRAIN, "mec": "none"}
-BY_ADAM: dict[str, Any] = {"mfc": "none", "mec": SERIES[1]}
-
-
-@chart
-def plot_blocks(result: Result[Metrics]) -> Figure:
-    """Error of every image behind a residual block, network by network: Gauss–Newton's (dots) and Adam's (rings)."""
-    metrics = result.metrics
-    figure, ax = plt.subplots(figsize=(PAGE, 0.42 * len(metrics.blocks) + 0.8))
-    for y, row in enumerate(metrics.blocks):
-        for errors, shift, style in ((row.mse, -0.13, FOUND), (row.matched, 0.13, BY_ADAM)):
-            ax.plot(np.maximum(errors, LEAST), [y + shift] * len(errors), "o", ms=5, alpha=0.7, **style)
-    ax.plot([], [], "o", ms=5, label="Gauss–Newton", **FOUND)
-    ax.plot([], [], "o", ms=5, label="Adam", **BY_ADAM)
-    ax.set_yticks(range(len(metrics.blocks)), [activations_in(row.name) for row in metrics.blocks])
-    ax.set(xscale="log", xlabel="mean squared error", ylim=(len(metrics.blocks) - 0.5, -0.5))
-    ax.axvline(float(np.mean(metrics.grey)), color=REFERENCE, linestyle="--", label="a grey image\n(null)")
-    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
-    return figure
-
-
 def plot_server(result: Result[Metrics]) -> Figure:
     """Images of the largest batch, and the nearest candidate by the number of bins."""
     metrics = result.metrics
@@ -137,4 +82,4 @@ def plot_bins(result: Result[Metrics]) -> Figure:
     return figure
 
 
-FIGURES = {"blocks": plot_blocks, "server": plot_server, "bins": plot_bins}
+FIGURES = {"server": plot_server, "bins": plot_bins}
