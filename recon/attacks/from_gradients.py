@@ -165,7 +165,7 @@ def by_imprint(
 
 def _two_dense(network: ModuleNetwork, shape: Shape) -> dict[str, str]:
     seen = Watched.of(network, shape)
-    dense = [each.name for each in seen.layers if isinstance(each.layer, nn.Linear) and each.layer.bias is not None]
+    dense = [each.name for each in seen.layers if isinstance(each.module, nn.Linear) and each.module.bias is not None]
     if len(dense) != 2 or len(seen.layers) != 2:
         raise ReconError(f"imprint reads two dense layers with biases: it has {seen.parts}")
     return {f"{kind[0]}{k}": f"{stem}.{kind}" for k, stem in enumerate(dense, 1) for kind in ("weight", "bias")}

@@ -6,31 +6,18 @@ it is called, decides: rows of weights are mixtures of images only where the lay
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.parametrize import is_parametrized
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
+from recon.nets.module import Call, answers_of, is_layer, watched
 
 LARGE = (-100.0, 10.0, 1000.0)  # times the inputs: logits leave [0, 1]
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-
-
-@dataclass(frozen=True)
-class Call:
-    """One layer at work: its name and module, what it was given and what it answered."""
-
-    name: str
-    module: nn.Module
-    given: Tensor
-    answered: Tensor
 
 
 @dataclass(frozen=True)
@@ -61,60 +48,16 @@ def anatomy(module: nn.Module, shape: tuple[int, ...]) -> Anatomy:
     """Of a module in evaluation mode for images of `shape` (C, H, W); seen on random inputs, never on images.
     ReconError where it takes no such images, or where its answers are not (n, K)."""
     x = torch.rand(8, *shape, generator=torch.Generator().manual_seed(0)) - 0.5
-    flat, answers, calls = _watched(module, x)
-    answers = answers.reshape(len(x), -1)
+    flat, answers, calls = watched(module, x)
+    answers = answers.float().reshape(len(x), -1)
     scale = _scale(module, x.flatten(1) if flat else x, answers, calls)
-    working = [call for call in calls if _is_layer(call.module)]
+    working = [call for call in calls if is_layer(call.module)]
     first = next((c for c in calls if isinstance(c.module, nn.Linear) and _same(c.given, x)), None)
     first_name, first_why_not = (first.name, None) if first else (None, _no_first(working))
     try:
         return Anatomy(answers.shape[1], flat, scale, first_name, first_why_not, *_as_mlp(working, answers, x, scale))
     except ReconError as error:
         return Anatomy(answers.shape[1], flat, scale, first_name, first_why_not, None, None, str(error))
-
-
-def answers_of(module: nn.Module, x: Tensor) -> Tensor:
-    """(n, K) or (n,), also of modules that return a tuple or an object with `logits`."""
-    found = module(x)
-    if isinstance(found, Mapping):
-        found = found.get("logits", found.get("out"))
-    found = getattr(found, "logits", found)
-    return found[0] if isinstance(found, tuple | list) else found
-
-
-def _watched(module: nn.Module, x: Tensor) -> tuple[bool, Tensor, list[Call]]:
-    """(whether images are taken flat, answers, layers in the order in which they work)."""
-    calls: list[Call] = []
-
-    def watch(name: str, layer: nn.Module, given: tuple[Any, ...], answered: Any) -> None:
-        if given and isinstance(given[0], Tensor) and isinstance(answered, Tensor):
-            calls.append(Call(name, layer, given[0].detach().clone(), answered.detach().clone()))
-
-    watched = [(name, part) for name, part in module.named_modules() if not list(part.children()) or _is_layer(part)]
-    hooks = [part.register_forward_hook(partial(watch, name)) for name, part in watched]
-    tried = []
-    try:
-        for flat in (False, True):
-            calls.clear()
-            try:
-                with torch.no_grad():
-                    answers = answers_of(module, x.flatten(1) if flat else x)
-            except Exception as error:  # whatever a stranger's forward says to a wrong shape
-                tried.append(" ".join(str(error).split())[:150])
-                continue
-            if isinstance(answers, Tensor) and answers.dim() in (1, 2) and len(answers) == len(x):
-                return flat, answers.float(), calls
-            tried.append(f"answers of shape {tuple(answers.shape)}" if isinstance(answers, Tensor) else "no tensor")
-    finally:
-        for hook in hooks:
-            hook.remove()
-    size = " × ".join(map(str, x.shape[1:]))
-    raise ReconError(f"the network does not classify images of {size} (colours × height × width): {tried[0]}")
-
-
-def _is_layer(part: nn.Module) -> bool:
-    """Whether it has weights of its own, also where those are computed from others (weight norm)."""
-    return next(part.parameters(recurse=False), None) is not None or is_parametrized(part)
 
 
 def _scale(module: nn.Module, x: Tensor, answers: Tensor, calls: list[Call]) -> str:
@@ -132,6 +75,8 @@ def _scale(module: nn.Module, x: Tensor, answers: Tensor, calls: list[Call]) -> 
     sums = every.sum(1)
     if torch.allclose(sums, torch.ones_like(sums), atol=1e-4):
         return "probabilities"
+    if (every == every[0, 0]).all():  # a head that starts at 0
+        return "logits"
     said = f"{answers.shape[1]} probabilities that do not add up to 1"
     raise ReconError(f"the network answers {said}: an audit needs one class for each image")
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from recon.errors import ReconError
 from recon.nets.conv import SLOPE, Activation, Conv, ConvNet
 from recon.nets.mlp import MLP
-from recon.nets.module import ModuleNetwork
+from recon.nets.module import Call, ModuleNetwork, is_layer, watched
 from recon.nets.network import Params
 
 Shape = tuple[int, ...]
@@ -27,22 +27,13 @@ OTHERWISE = "DLG, CosineTV and Gauss–Newton take any module"
 
 
 @dataclass(frozen=True)
-class Used:
-    """A layer at work: its name, itself, and what it was given."""
-
-    name: str
-    layer: nn.Module
-    given: Tensor
-
-
-@dataclass(frozen=True)
 class Watched:
     """A module at work in float64: inputs x (n, *shape), answers (n, K), layers with parameters in their order, the
     parameters by name, and its parts in words."""
 
     x: Tensor
     answers: Tensor
-    layers: list[Used]
+    layers: list[Call]
     theta: Params
     parts: str
 
@@ -54,45 +45,19 @@ class Watched:
         theta = copied.parameters()
         device = next(iter(theta.values())).device if theta else None
         x = torch.rand(PROBES, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(device) - 0.5
-        leaves = {name: part for name, part in copied.module.named_modules() if not list(part.children())}
-        used: list[Used] = []
-        hooks = [
-            part.register_forward_hook(lambda layer, given, _, name=name: used.append(Used(name, layer, given[0])))
-            for name, part in leaves.items()
-        ]
-        try:
-            answers = _answers(copied.module, x, used)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        working = [each for each in used if list(each.layer.parameters(recurse=False))]
+        _, answers, used = watched(copied.module, x)
+        working = [each for each in used if is_layer(each.module)]
         if len({each.name for each in working}) < len(working):
             raise ReconError("a layer that is used more than once has no closed form")
-        known = {f"{each.name}.{own}" for each in working for own, _ in each.layer.named_parameters(recurse=False)}
+        known = {f"{each.name}.{own}" for each in working for own, _ in each.module.named_parameters(recurse=False)}
         if strange := sorted(set(theta) - {name.removeprefix(".") for name in known}):
             raise ReconError(f"the parameter '{strange[0]}' belongs to no layer that is called")
-        parts = ", ".join(dict.fromkeys(_named(each.layer) for each in used))
-        return Watched(x, answers, working, theta, parts)
+        parts = ", ".join(dict.fromkeys(_named(each.module) for each in used))
+        return Watched(x, answers.reshape(PROBES, -1), working, theta, parts)
 
     def agree(self, answers: Tensor) -> bool:
         """Whether these (n,) or (n, K) are the module's."""
         return torch.allclose(answers.reshape(len(self.x), -1), self.answers, rtol=SAME, atol=SAME)
-
-
-def _answers(module: nn.Module, x: Tensor, used: list[Used]) -> Tensor:
-    said: list[str] = []
-    for inputs in (x, x.flatten(1)):
-        used.clear()
-        try:
-            with torch.no_grad():
-                found = module(inputs)
-        except Exception as error:  # whatever a stranger's forward says to a wrong shape
-            said.append(" ".join(str(error).split())[:120])
-            continue
-        if isinstance(found, Tensor) and found.dim() in (1, 2) and len(found) == len(x):
-            return found.reshape(len(x), -1)
-        said.append(f"it answers {tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__}")
-    raise ReconError(f"the module does not classify images of shape {tuple(x.shape[1:])}: {said[0]}")
 
 
 def _named(layer: nn.Module) -> str:
@@ -103,9 +68,9 @@ def first_dense(network: ModuleNetwork, shape: Shape) -> str:
     """Name of the weight (h, d) of the dense layer that is given the whole image; ReconError where there is none."""
     seen = Watched.of(network, shape)
     for each in seen.layers:
-        if isinstance(each.layer, nn.Linear) and torch.equal(each.given.reshape(PROBES, -1), seen.x.flatten(1)):
+        if isinstance(each.module, nn.Linear) and torch.equal(each.given.reshape(PROBES, -1), seen.x.flatten(1)):
             return f"{each.name}.weight".removeprefix(".")
-    first = type(seen.layers[0].layer).__name__ if seen.layers else "module without layers"
+    first = type(seen.layers[0].module).__name__ if seen.layers else "module without layers"
     raise ReconError(f"no dense layer is given the image itself: the first layer is a {first}")
 
 
@@ -113,9 +78,9 @@ def as_mlp(network: ModuleNetwork, shape: Shape) -> tuple[MLP, Names]:
     """Dense layers with ReLU between them; ReconError for any other module."""
     seen = Watched.of(network, shape)
     for each in seen.layers:
-        if not isinstance(each.layer, nn.Linear):
-            raise ReconError(f"the layer '{each.name}' is a {_named(each.layer)}: dense layers with ReLU are wanted")
-    layers = [(each.name, each.layer) for each in seen.layers if isinstance(each.layer, nn.Linear)]
+        if not isinstance(each.module, nn.Linear):
+            raise ReconError(f"the layer '{each.name}' is a {_named(each.module)}: dense layers with ReLU are wanted")
+    layers = [(each.name, each.module) for each in seen.layers if isinstance(each.module, nn.Linear)]
     if not layers or layers[0][1].in_features != math.prod(shape):
         raise ReconError("the first dense layer is not given the whole image")
     widths = (layers[0][1].in_features, *(layer.out_features for _, layer in layers))
@@ -134,7 +99,7 @@ def as_convnet(network: ModuleNetwork, shape: Shape) -> tuple[ConvNet, Names]:
     if not seen.layers:
         raise ReconError("the module has no layers")
     *convolutions, last = seen.layers
-    if not isinstance(last.layer, nn.Linear) or last.layer.bias is None:
+    if not isinstance(last.module, nn.Linear) or last.module.bias is None:
         raise ReconError("layer by layer, the last layer must be a dense one with a bias")
     if len(shape) != 3:
         raise ReconError(f"layer by layer, images have shape (C, H, W), not {tuple(shape)}")
@@ -143,7 +108,7 @@ def as_convnet(network: ModuleNetwork, shape: Shape) -> tuple[ConvNet, Names]:
     pairs.append((f"w{len(convs) + 1}", f"b{len(convs) + 1}"))
     names = _paired(pairs, [each.name for each in seen.layers])
     for name in ("tanh", "leaky_relu", "relu"):
-        found = ConvNet(convs, (shape[0], shape[1], shape[2]), last.layer.out_features, Activation(name))
+        found = ConvNet(convs, (shape[0], shape[1], shape[2]), last.module.out_features, Activation(name))
         theta = {own: seen.theta[n] for own, n in names.items()}
         if found.shapes() == {own: tuple(t.shape) for own, t in theta.items()} and seen.agree(found(theta, seen.x)):
             return found, names
@@ -153,8 +118,8 @@ def as_convnet(network: ModuleNetwork, shape: Shape) -> tuple[ConvNet, Names]:
     )
 
 
-def _conv(used: Used) -> Conv:
-    layer = used.layer
+def _conv(used: Call) -> Conv:
+    layer = used.module
     if not isinstance(layer, nn.Conv2d):
         raise ReconError(f"the layer '{used.name}' is a {_named(layer)}, which no linear system is for; {OTHERWISE}")
     odd = {

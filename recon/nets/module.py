@@ -1,12 +1,15 @@
-"""Any `torch.nn.Module` as a function of its parameters, through torch.func."""
+"""Any `torch.nn.Module` as a function of its parameters, through torch.func; and its layers at work."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad
+from torch.nn.utils.parametrize import is_parametrized
 
 from recon.errors import ReconError
 from recon.nets.network import Flat, Params
@@ -56,3 +59,58 @@ def default_start(module: nn.Module, generator: torch.Generator) -> None:
             if layer.bias is not None:
                 bound = 1 / math.sqrt(layer.weight[0].numel())
                 nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One layer at work: its name and module, what it was given and what it answered."""
+
+    name: str
+    module: nn.Module
+    given: Tensor
+    answered: Tensor
+
+
+def answers_of(module: nn.Module, x: Tensor) -> Tensor:
+    """(n, K) or (n,), also of modules that return a tuple or an object with `logits`."""
+    found = module(x)
+    if isinstance(found, Mapping):
+        found = found.get("logits", found.get("out"))
+    found = getattr(found, "logits", found)
+    return found[0] if isinstance(found, tuple | list) else found
+
+
+def watched(module: nn.Module, x: Tensor) -> tuple[bool, Tensor, list[Call]]:
+    """On x (n, C, H, W): whether images are taken flat, answers (n, K) or (n,), layers in the order in which they work.
+    ReconError where the module classifies no such images."""
+    calls: list[Call] = []
+
+    def watch(name: str, layer: nn.Module, given: tuple[Any, ...], answered: Any) -> None:
+        if given and isinstance(given[0], Tensor) and isinstance(answered, Tensor):
+            calls.append(Call(name, layer, given[0].detach().clone(), answered.detach().clone()))
+
+    watched = [(name, part) for name, part in module.named_modules() if not list(part.children()) or is_layer(part)]
+    hooks = [part.register_forward_hook(partial(watch, name)) for name, part in watched]
+    tried = []
+    try:
+        for flat in (False, True):
+            calls.clear()
+            try:
+                with torch.no_grad():
+                    answers = answers_of(module, x.flatten(1) if flat else x)
+            except Exception as error:  # whatever a stranger's forward says to a wrong shape
+                tried.append(" ".join(str(error).split())[:150])
+                continue
+            if isinstance(answers, Tensor) and answers.dim() in (1, 2) and len(answers) == len(x):
+                return flat, answers, calls
+            tried.append(f"answers of shape {tuple(answers.shape)}" if isinstance(answers, Tensor) else "no tensor")
+    finally:
+        for hook in hooks:
+            hook.remove()
+    size = " × ".join(map(str, x.shape[1:]))
+    raise ReconError(f"the network does not classify images of {size} (colours × height × width): {tried[0]}")
+
+
+def is_layer(part: nn.Module) -> bool:
+    """Whether it has weights of its own, also where those are computed from others (weight norm)."""
+    return next(part.parameters(recurse=False), None) is not None or is_parametrized(part)

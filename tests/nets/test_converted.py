@@ -75,9 +75,9 @@ def test_what_is_no_chain_of_layers_is_refused():
             convert(ModuleNetwork(module.eval()), SHAPE)
 
     refused(as_convnet, nn.Sequential(nn.Conv2d(2, 3, 3, bias=False), nn.Flatten()), "a dense one with a bias")
-    refused(as_convnet, nn.Conv2d(2, 3, 3), r"it answers \(8, 3, 5, 4\)")
+    refused(as_convnet, nn.Conv2d(2, 3, 3), r"answers of shape \(8, 3, 5, 4\)")
     refused(as_convnet, nn.Sequential(nn.Flatten(), nn.Linear(84, 3, bias=False)), "a dense one with a bias")
     refused(as_convnet, nn.Flatten(), "has no layers")
     refused(as_mlp, nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 1)), "not given the whole image")
     refused(first_dense, nn.Sequential(nn.Flatten(), nn.ReLU(), nn.Linear(84, 2)), "no dense layer is given the image")
-    refused(first_dense, nn.LSTM(84, 2), "does not classify images of shape")
+    refused(first_dense, nn.LSTM(84, 2), "belongs to no layer that is called")
