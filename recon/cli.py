@@ -19,9 +19,7 @@ from recon.store.files import atomic_path
 
 PROFILES = ("smoke", "laptop", "paper")
 #: commands of the companion, for where it is not installed
-BOOK = dict.fromkeys(
-    ("list", "run", "book", "render", "pdf", "publish", "readme", "keep", "twins", "claims"), "needs the companion"
-)
+BOOK = ("list", "run", "book", "render", "pdf", "publish", "readme", "keep", "twins", "claims")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -147,9 +145,10 @@ def _parser() -> argparse.ArgumentParser:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "companion":
             raise
-        for name, about in BOOK.items():
-            commands.add_parser(name, help=about, prefix_chars="\0").set_defaults(command=_needs_companion)
-            commands.choices[name].add_argument("ignored", nargs="*")
+        for name in BOOK:
+            absent = commands.add_parser(name, help="needs the companion", prefix_chars="\0")
+            absent.set_defaults(command=_needs_companion)
+            absent.add_argument("ignored", nargs="*")
     else:
         add_commands(command, images=images, budget=budget, chapters=chapters)
     return parser

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
 from torch import Tensor
 
@@ -100,24 +99,9 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
         return from_array(source, part, expected)
     if hasattr(source, "to_numpy"):  # a table of pandas
         return images_of(source.to_numpy(), part, expected)
-    if hasattr(source, "batch_sampler") and hasattr(source, "dataset"):
-        source = _loaded_from(source, part)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
         return _from_dataset(source, part, expected)
     raise ReconError(f"the {part} images must be a tensor, an array, a data set or a path, not {type(source).__name__}")
-
-
-def _loaded_from(loader: Any, part: str) -> Any:
-    """What a DataLoader loads from, and of that what its sampler draws, in order; ReconError for one that draws items
-    more than once."""
-    source, sampler = loader.dataset, loader.sampler
-    if not hasattr(source, "__len__"):
-        raise ReconError(f"the {part} images come as a stream: pass them as a data set with a length, or as arrays")
-    everything = list(range(len(source)))
-    rows = everything if sampler is None else sorted(int(row) for row in sampler)
-    if len(set(rows)) < len(rows):
-        raise ReconError(f"the sampler of the {part} images draws some more than once: pass the data set itself")
-    return source if rows == everything else torch.utils.data.Subset(source, rows)
 
 
 def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Images:

@@ -18,7 +18,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn.utils import prune
-from torch.utils.data import DataLoader, Dataset, RandomSampler, Subset, SubsetRandomSampler, TensorDataset
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 from torchvision import models
 
 from recon.auditing.audit import prepared
@@ -272,8 +272,7 @@ NO_IMAGES = {
     "generator": lambda x: (each for each in x),
     "broken data set": lambda x: Broken(),
     "stream": lambda x: Stream(),
-    "loader of a stream": lambda x: DataLoader(Stream()),
-    "draws twice": lambda x: DataLoader(TensorDataset(x), sampler=RandomSampler(x, replacement=True, num_samples=N)),
+    "loader": lambda x: DataLoader(TensorDataset(x)),
     "ragged": lambda x: [x[0], x[1, :3], *x[2:]],
     "rows without an image": lambda x: [{"text": "a"}] * N,
     "missing path": lambda x: "/no/such/place",
@@ -290,12 +289,7 @@ def test_what_are_no_images(kind):
 
 CONTAINERS = {
     "TensorDataset": lambda x, y: TensorDataset(x, y),
-    "loader": lambda x, y: DataLoader(TensorDataset(x, y), batch_size=5, shuffle=True),
-    "loader of rows": lambda x, y: DataLoader(rows_of(pictures(x), y), collate_fn=list),
     "subset": lambda x, y: Subset(TensorDataset(x.repeat(2, 1, 1), y.repeat(2)), range(len(x))),
-    "sampler of some": lambda x, y: DataLoader(
-        TensorDataset(torch.cat([x, 1 - x]), torch.cat([y, y])), sampler=SubsetRandomSampler(range(len(x)))
-    ),
     "pictures": lambda x, y: Rows(pictures(x), y),
     "palette": lambda x, y: Rows([each.convert("L") for each in palette(x)], y),
     "one bit more": lambda x, y: Rows(x, y, lambda x, y: (x, y, {"meta": 1})),
