@@ -46,19 +46,13 @@ def test_the_sum_is_that_of_autograd(case):
         summed(MLP((12, 5, 3)), theta, points)
 
 
-@pytest.mark.parametrize("share", [0.5, 0.2])
-def test_a_split_along_blind_directions_changes_nothing(case, share):
+def test_a_split_along_blind_directions_changes_nothing(case):
     network, theta, points, v = case
-    pairs = split(points, v, share)
+    pairs = split(points, v)
     assert len(pairs) == 12 and apart(summed(network, theta, pairs), summed(network, theta, points)) < 1e-14
     torch.testing.assert_close(pairs.x[:6], points.x + v)
     torch.testing.assert_close(network(theta, pairs.x), network(theta, points.x).repeat(2))
-    # the wrong share moves the mean
-    wrong = (
-        replace(pairs, multipliers=pairs.multipliers.flip(0))
-        if share != 0.5
-        else split(points, v + drawn(6, 12, seed=4))
-    )
+    wrong = replace(pairs, x=torch.cat([points.x + v + drawn(6, 12, seed=4), pairs.x[6:]]))  # moves the mean
     assert apart(summed(network, theta, wrong), summed(network, theta, points)) > 1e-3
 
 
@@ -72,12 +66,6 @@ def test_within_a_cell_any_small_direction_keeps_the_sum_but_not_the_margin(case
     assert (network(theta, pairs.x) - network(theta, points.x).repeat(2)).abs().min() > 1e-9
     across = split(points, 50 * drawn(6, 12, seed=5))
     assert apart(summed(network, theta, across), summed(network, theta, points)) > 1e-2
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_a_share_is_between_nothing_and_all(case, share):
-    with pytest.raises(ReconError, match="share"):
-        split(case[2], case[3], share)
 
 
 def test_points_are_as_many_as_each_other():

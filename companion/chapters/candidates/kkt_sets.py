@@ -63,13 +63,7 @@ def apart(a: Params, b: Params) -> float:
     return float((difference / sum(value.square().sum() for value in b.values())) ** 0.5)
 
 
-def split(points: Points, v: Tensor, share: float = 0.5) -> Points:
-    """Every image twice: x_i + v_i with share · λ_i, then x_i − share/(1 − share) · v_i with (1 − share) · λ_i.
-
-    v (m, d); the mean of both, weighted by their multipliers, is x_i.  ReconError for a share outside (0, 1).
-    """
-    if not 0 < share < 1:
-        raise ReconError(f"the first image's share must lie between 0 and 1, not be {share}")
-    x = torch.cat([points.x + v, points.x - share / (1 - share) * v])
-    multipliers = torch.cat([share * points.multipliers, (1 - share) * points.multipliers])
-    return Points(x, torch.cat([points.y, points.y]), multipliers)
+def split(points: Points, v: Tensor) -> Points:
+    """Every image twice, at x_i + v_i and at x_i − v_i with half of λ_i each; v (m, d)."""
+    half, x = points.multipliers / 2, torch.cat([points.x + v, points.x - v])
+    return Points(x, torch.cat([points.y, points.y]), torch.cat([half, half]))
