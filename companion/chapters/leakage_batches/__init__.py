@@ -9,6 +9,6 @@ BATCHES = gradient_experiment(
     name="leakage-batches",
     chapter="d-batches",
     section="C&C 5, Appendix G",
-    summary="batches and local steps: how many images one mean gradient determines",
+    summary="batches: how many images one mean gradient determines",
     cost="10 s, 1 min, an hour",
 )

@@ -1,4 +1,4 @@
-"""Appendix D: the gradient of a batch, as one system, through local steps, and unmixed."""
+"""Appendix D: the gradient of a batch, as one system, and unmixed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from companion.chapters.leakage_common import CERTAIN, CLASSES, SEED, Attacked, 
 from companion.chapters.tables import flat, packed, unpacked
 from companion.store.record import Record
 from recon.attacks.batches import BatchSystem
-from recon.attacks.gauss_newton import Dense, Solved, System, by_columns, gauss_newton
+from recon.attacks.gauss_newton import Solved, gauss_newton
 from recon.attacks.rgap import rgap
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
-from recon.errors import ReconError
 from recon.images.bundle import Bundle
 from recon.nets.conv import Conv, ConvNet
 from recon.optim.rng import named
@@ -34,8 +33,6 @@ class Metrics(Record):
     images within half a grey level, of the best start by residual · mse: mean over images, each with its own ·
     residual: ‖h(x) − h*‖/‖h*‖ · certified: whether the adversary may be sure: the residual is rounding, and at x̂
     nothing is missing.
-    clients: A client's k local steps. found, mse: by Gauss–Newton through the steps · naive_found: by taking the
-    update for one mean gradient.
     separated: The first layer's gradient of n images unmixed. within: images to which the nearest source, scaled by
     the bias, has an MSE below a tenth of a grey image's.
     mixtures: Eq. (4) on batches of these sizes. share_of_own: |w_ki| over Σ_j |w_kj| for the label k = y_i of image i
@@ -58,16 +55,13 @@ class Batch:
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
     """batches: solved by Gauss–Newton from `starts` starts, until all images are found, in up to `iterations` · shown:
-    the one whose images are shown · local_steps: of a client, each of step_size, on `client` · separated: batch sizes
-    whose first-layer gradient is separated, of a network of `width` · mixed: batch sizes for eq. (4)."""
+    the one whose images are shown · separated: batch sizes whose first-layer gradient is separated, of a network of
+    `width` · mixed: batch sizes for eq. (4)."""
 
     batches: tuple[Batch, ...]
     shown: Batch
     starts: int = 5
     iterations: int = 100
-    local_steps: tuple[int, ...] = (1, 2, 5, 10, 20)
-    step_size: float = 0.1
-    client: Batch = Batch(side=8, channels=6, n=2)
     separated: tuple[int, ...] = (8, 16, 32, 64, 128)
     width: int = 1000
     mixed: tuple[int, ...] = (2, 3, 4)
@@ -86,7 +80,6 @@ SIZES = {
         shown=Batch(side=8, channels=6, n=2),
         starts=1,
         iterations=20,
-        local_steps=(1, 3),
         separated=(8,),
         width=64,
         mixed=(2,),
@@ -110,9 +103,9 @@ SHOWN = 8
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Four questions, one after the other."""
-    units = [f"batch {k}" for k in range(len(sizes.batches))] + [f"client {k}" for k in sizes.local_steps]
-    runs = context.sweep(partial(unit_of, sizes, context), units, "batches")
+    """Three questions, one after the other."""
+    units = [f"batch {k}" for k in range(len(sizes.batches))]
+    runs = context.sweep(partial(solve_batch, sizes, context), units, "batches")
     arrays: Tensors = {}
     if sizes.shown in sizes.batches:
         shown = runs[f"batch {sizes.batches.index(sizes.shown)}"]
@@ -121,8 +114,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     mixed, by_row = mixtures_of_rows(sizes, context)
     metrics = Metrics(
         classes=CLASSES,
-        batches=[unpacked(runs[f"batch {k}"]) for k in range(len(sizes.batches))],
-        clients=[unpacked(runs[f"client {k}"]) for k in sizes.local_steps],
+        batches=[unpacked(found) for found in runs.values()],
         separated=unmixed,
         mixtures=mixed,
     )
@@ -150,15 +142,9 @@ def victims(batch: Batch, context: Context) -> tuple[ConvNet, dict[str, Tensor],
     return network, theta, F.avg_pool2d(x, 32 // batch.side), labels
 
 
-def unit_of(sizes: Sizes, context: Context, unit: str) -> Tensors:
-    """One batch, or one client."""
-    kind, value = unit.split()
-    return solve_batch(sizes, context, int(value)) if kind == "batch" else solve_client(sizes, context, int(value))
-
-
-def solve_batch(sizes: Sizes, context: Context, k: int) -> Tensors:
+def solve_batch(sizes: Sizes, context: Context, unit: str) -> Tensors:
     """Gauss–Newton from several starts; the one with the least residual counts, and the adversary can see which."""
-    batch = sizes.batches[k]
+    batch = sizes.batches[int(unit.split()[1])]
     network, theta, x, labels = victims(batch, context)
     mean = Gradient.averaged(network, theta, x, labels)
     tries: list[Solved] = []
@@ -193,7 +179,7 @@ def missing(system: BatchSystem, x: Tensor) -> int:
     return int((squares > torch.finfo(squares.dtype).eps * squares.sum()).sum()) - len(squares)
 
 
-def relative(system: System, x: Tensor) -> float:
+def relative(system: BatchSystem, x: Tensor) -> float:
     """‖h(x) − h*‖ / ‖h*‖: the certificate."""
     return ((system(x) - system.target).norm() / system.target.norm()).float().item()
 
@@ -202,61 +188,6 @@ def assigned(x_hat: Tensor, truth: Tensor) -> Tensor:
     """x_hat (n, c, h, w) in the order of the truth, so that the sum of squared distances is least."""
     distances = torch.cdist(truth.flatten(1), x_hat.flatten(1)).square()
     return x_hat[linear_sum_assignment(distances.numpy())[1]]
-
-
-@dataclass(frozen=True)
-class LocalSteps:
-    """Federated averaging: (θ − θ_k)/(k · step_size), θ_k after k steps of gradient descent on the batch (p,).
-
-    For k = 1 it is the mean gradient.  target: what the client sent, divided so.
-    """
-
-    batch: BatchSystem
-    k: int
-    step_size: float
-    target: Tensor
-
-    @staticmethod
-    def of(batch: BatchSystem, k: int, step_size: float, x: Tensor) -> LocalSteps:
-        """What a client with the images x (n·c·h·w,) sends.  ReconError unless k ≥ 1 and step_size > 0."""
-        if k < 1 or not step_size > 0:
-            raise ReconError(f"at least one step of positive size, not {k} of {step_size}")
-        made = LocalSteps(batch, k, step_size, torch.zeros_like(batch.target))
-        return LocalSteps(batch, k, step_size, made(x))
-
-    @property
-    def start(self) -> Tensor:
-        """The batch's."""
-        return self.batch.start
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """The update, (p,)."""
-        theta, total = dict(self.batch.theta), torch.zeros_like(self.batch.target)
-        sizes = [each.numel() for each in theta.values()]
-        for _ in range(self.k):
-            gradient = self.batch.mean_gradient(theta, x)
-            total = total + gradient
-            pieces = zip(theta.items(), gradient.split(sizes), strict=True)
-            theta = {name: value - self.step_size * piece.view_as(value) for (name, value), piece in pieces}
-        return total / self.k
-
-    def linear(self, x: Tensor) -> Dense:
-        """With the whole Jacobian: for small networks and batches."""
-        return Dense(by_columns(self, x).mT)
-
-
-def solve_client(sizes: Sizes, context: Context, k: int) -> Tensors:
-    """k local steps: Gauss–Newton through them, and as if there had been one."""
-    network, theta, x, labels = victims(sizes.client, context)
-    batch = BatchSystem.of(Gradient.averaged(network, theta, x, labels), labels)
-    sent = LocalSteps.of(batch, k, sizes.step_size, x.flatten())
-    tol = 1e-26 * sent.target.square().sum().item()
-    through, naive = (
-        assigned(batch.images(gauss_newton(system, steps=sizes.iterations, tol=tol).x), x)
-        for system in (sent, BatchSystem(network, theta, labels, sent.target))
-    )
-    found = count_found(through, x)
-    return packed(Record(k=k, found=found, mse=mse(through, x).mean().item(), naive_found=count_found(naive, x)))
 
 
 # ---------------------------------------------------------------------------------------------- first layer
