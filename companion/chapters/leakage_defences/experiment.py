@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -36,7 +35,6 @@ class Metrics(Record):
     noise: One network at one noise multiplier z. mse: of the most probable image, for each image · predicted: mean
     posterior variance of its entries, computed by the adversary without the truth · rgap: error of R-GAP, None
     where the network has no convolution.
-    privacy: ε at δ = 1e-5 of 10 000 steps with multiplier z and batches of 256 from 50 000.
     deficiency: Σ of the layers' rank deficiencies at σ relative to each tensor's root mean square; c(M).
     """
 
@@ -84,7 +82,6 @@ def network_of(name: str) -> ConvNet:
 
 UNDAMPED = 1e-9  # of the mean diagonal: the prior keeps the system solvable
 GAIN = 1e-8  # it stops once a step lowers the energy by less than this share
-DELTA, BATCH, TRAINED_ON, STEPS = 1e-5, 256, 50_000, 10_000
 SIGMAS = (0.0, 0.1, 1.0)
 
 
@@ -95,7 +92,6 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     metrics = Metrics(
         noise=noise,
         grey={name: each.square().flatten(1).mean(1).tolist() for name, each in x.items()},
-        privacy=[privacy(z) for z in sizes.noise],
         deficiency=[deficiency(name, context) for name in sizes.deficient],
     )
     return Outcome(metrics, arrays | {f"truth {name}": pixels(each) for name, each in x.items()})
@@ -251,18 +247,6 @@ def noise_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
         rgap=mse(torch.stack(by_rgap), victims.x).tolist() if by_rgap else None,
     )
     return {**packed(row), "x_hat": x_hat}
-
-
-def privacy(z: float) -> Record:
-    """By Opacus' accountant for Rényi differential privacy (Mironov 2017)."""
-    from opacus.accountants.analysis import rdp
-
-    orders = [1 + k / 10 for k in range(1, 100)] + list(range(12, 256))
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the best order is the first or the last, where ε is huge anyway
-        spent = rdp.compute_rdp(q=BATCH / TRAINED_ON, noise_multiplier=z, steps=STEPS, orders=orders)
-        return Record(z=z, training=float(rdp.get_privacy_spent(orders=orders, rdp=spent, delta=DELTA)[0]))
 
 
 def deficiency(name: str, context: Context) -> Record:

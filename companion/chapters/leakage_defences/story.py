@@ -7,11 +7,10 @@ from statistics import geometric_mean as mean
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.chapters.leakage_defences.experiment import SMALL, Metrics, Sizes
-from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, Colour, chart, note
+from companion.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart
 from companion.store.record import Record
 from companion.store.results import Claim, Result, verdict
 
@@ -107,7 +106,6 @@ def metric_claim(metrics: Metrics) -> Claim:
 
 
 COLOURS: dict[str, Colour] = dict(zip((*SMALL, "CNN2 V1", "CNN3 V2"), SERIES, strict=False))
-USUAL = 8.0  # an ε of training that is called private in practice
 
 
 @chart
@@ -123,17 +121,8 @@ def plot_noise(result: Result[Metrics]) -> Figure:
     grey = float(np.mean(metrics.grey[SMALL[0]]))
     ax.set(xscale="log", yscale="log", ylim=(None, 1), xlabel="noise multiplier z", ylabel="mean squared error")
     ax.axhline(grey, color=REFERENCE, linestyle="--", label="a grey image\n(null)")
-    private_band(ax, metrics.privacy)
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
-
-
-def private_band(ax: Axes, privacy: list[Record]) -> None:
-    """A band over the noise that a usual training is called private with."""
-    private = [row.z for row in privacy if row.training <= USUAL]
-    if private:
-        ax.axvspan(min(private), 1.3 * max(row.z for row in privacy), color=FREE, alpha=0.12, linewidth=0)
-        note(ax, f"ε ≤ {USUAL:g}", (min(private), 1.0), (4, -8), FREE, high=True)
 
 
 FIGURES = {"noise": plot_noise}

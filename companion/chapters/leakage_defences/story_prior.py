@@ -12,7 +12,7 @@ from torch import Tensor
 
 from companion.chapters.leakage_defences.experiment import SMALL, AttackSizes
 from companion.chapters.leakage_defences.experiment_prior import Metrics
-from companion.chapters.leakage_defences.story import COLOURS, NO_BETTER, hidden_from, private_band
+from companion.chapters.leakage_defences.story import COLOURS, NO_BETTER, hidden_from
 from companion.chapters.pictures import FREE, PAGE, REFERENCE, chart, image_rows
 from companion.store.results import Claim, Result
 
@@ -92,7 +92,6 @@ def plot_prior(result: Result[Metrics]) -> Figure:
     ax.plot([], [], "--", color=REFERENCE, label="knows single\npixels")
     ax.set_ylim(bottom=0)
     ax.axhline(mean, color=FREE, linestyle=":", label="mean public\nimage (null)")
-    private_band(ax, metrics.privacy)
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 
