@@ -5,7 +5,6 @@ All set the style; they differ in the ground, which tells the build what can be 
 book/_ext/tidy_pages.py).
 """
 
-import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Literal, ParamSpec
@@ -254,15 +253,3 @@ def show_image(ax: Axes, image: Tensor, at: tuple[float, float], side: float, fr
     )
     if frame != "none":
         ax.add_patch(Rectangle(at, side, side, fill=False, edgecolor=FRAMES[frame], linewidth=2, zorder=2))
-
-
-ACTIVATIONS = {"leaky_relu": "LeakyReLU", "relu": "ReLU", "tanh": "Tanh"}
-
-
-def activations_in(label: str) -> str:
-    """A label with the names of activations as papers write them.
-
-    >>> activations_in("leaky_relu, R-GAP")
-    'LeakyReLU, R-GAP'
-    """
-    return re.sub("|".join(ACTIVATIONS), lambda found: ACTIVATIONS[found[0]], label)

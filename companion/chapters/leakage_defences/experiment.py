@@ -87,14 +87,14 @@ SIGMAS = (0.0, 0.1, 1.0)
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Two questions, each image by itself."""
-    noise, arrays = by_noise(noise_unit, sizes, context)
+    noise, _ = by_noise(noise_unit, sizes, context)
     x = {name: sizes.victims(name, context.pool).x for name in sizes.networks}
     metrics = Metrics(
         noise=noise,
         grey={name: each.square().flatten(1).mean(1).tolist() for name, each in x.items()},
         deficiency=[deficiency(name, context) for name in sizes.deficient],
     )
-    return Outcome(metrics, arrays | {f"truth {name}": pixels(each) for name, each in x.items()})
+    return Outcome(metrics, {})
 
 
 def by_noise(
@@ -239,14 +239,13 @@ def noise_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
         predicted.append(posterior_variance(sent, best, sigma, PRIOR).mean().item())
         if sent.network.depth:
             by_rgap.append(rgap(sent, check=False)[0])
-    x_hat = torch.stack(found)
     row = Record(
         z=float(z),
-        mse=mse(x_hat, victims.x).tolist(),
+        mse=mse(torch.stack(found), victims.x).tolist(),
         predicted=predicted,
         rgap=mse(torch.stack(by_rgap), victims.x).tolist() if by_rgap else None,
     )
-    return {**packed(row), "x_hat": x_hat}
+    return packed(row)
 
 
 def deficiency(name: str, context: Context) -> Record:

@@ -103,7 +103,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     x, _ = averaged_victims(context.pool, sizes.images, sizes.side)
     names = [each.name for each in sizes.residual]
     runs = context.sweep(partial(block_unit, sizes, context), names, "residual blocks")
-    arrays = {"truth": pixels(x)} | {f"x_hat {name}": pixels(found["x_hat"]) for name, found in runs.items()}
+    arrays: Tensors = {}
     imprint = []
     public, rest = images_of_server_and_clients(sizes, context)
     for n in sorted({min(n, len(rest)) for n in sizes.batches}):
@@ -155,7 +155,7 @@ def block_unit(sizes: Sizes, context: Context, name: str) -> Tensors:
         matched=mse(matched, x).tolist(),
         matched_found=count_found(matched, x),
     )
-    return {**packed(row), "x_hat": x_hat}
+    return packed(row)
 
 
 def rank_at(system: ModuleSystem, x: Tensor) -> int:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from companion.chapters.leakage_common import LEAST
 from companion.chapters.leakage_limits.experiment import Metrics, Sizes
-from companion.chapters.pictures import PAGE, REFERENCE, SERIES, TRAIN, activations_in, chart, image_rows
+from companion.chapters.pictures import image_rows
 from companion.store.results import Claim, Result
 
 NEAR = 0.9  # of the images that are alone in their bin
@@ -79,27 +75,6 @@ def imprint_claim(metrics: Metrics) -> Claim:
     )
 
 
-FOUND: dict[str, Any] = {"color": TRAIN, "mec": "none"}
-BY_ADAM: dict[str, Any] = {"mfc": "none", "mec": SERIES[1]}
-
-
-@chart
-def plot_blocks(result: Result[Metrics]) -> Figure:
-    """Error of every image behind a residual block, network by network: Gauss–Newton's (dots) and Adam's (rings)."""
-    metrics = result.metrics
-    figure, ax = plt.subplots(figsize=(PAGE, 0.42 * len(metrics.blocks) + 0.8))
-    for y, row in enumerate(metrics.blocks):
-        for errors, shift, style in ((row.mse, -0.13, FOUND), (row.matched, 0.13, BY_ADAM)):
-            ax.plot(np.maximum(errors, LEAST), [y + shift] * len(errors), "o", ms=5, alpha=0.7, **style)
-    ax.plot([], [], "o", ms=5, label="Gauss–Newton", **FOUND)
-    ax.plot([], [], "o", ms=5, label="Adam", **BY_ADAM)
-    ax.set_yticks(range(len(metrics.blocks)), [activations_in(row.name) for row in metrics.blocks])
-    ax.set(xscale="log", xlabel="mean squared error", ylim=(len(metrics.blocks) - 0.5, -0.5))
-    ax.axvline(float(np.mean(metrics.grey)), color=REFERENCE, linestyle="--", label="a grey image\n(null)")
-    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
-    return figure
-
-
 def plot_server(result: Result[Metrics]) -> Figure:
     """Images of the largest batch, and the nearest candidate by the number of bins."""
     metrics = result.metrics
@@ -110,4 +85,4 @@ def plot_server(result: Result[Metrics]) -> Figure:
     return image_rows(rows)
 
 
-FIGURES = {"blocks": plot_blocks, "server": plot_server}
+FIGURES = {"server": plot_server}
