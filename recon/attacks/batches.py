@@ -122,11 +122,6 @@ class _Parts:
         return weight + self.dshared @ other.dshared.mT
 
 
-def gradient_gram(gradient: Gradient, x: Tensor) -> Tensor:
-    """JᵀJ (c·h·w, c·h·w), J = ∂(all gradients of one image)/∂x at x (c·h·w,)."""
-    return BatchSystem.of(gradient, gradient.labels).gram(x)
-
-
 @dataclass(frozen=True)
 class ModuleSystem:
     """h(x) = ∇_θ ℓ(x; y)/‖∇_θ ℓ‖, all parameters as one vector, for the n images of one gradient, x (n·c·h·w,).

@@ -8,7 +8,7 @@ import torch
 from scipy import sparse
 from small_networks import LOSSY, SMALL, STRIDED, some_gradient
 
-from recon.analysis.identifiability import numerical_rank
+from recon.analysis.identifiability import rank_deficiency
 from recon.attacks.rgap import Stacked, layer_by_layer, minimum_norm, rgap, systems
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet
@@ -59,7 +59,7 @@ def test_rgap_is_exact_where_the_rank_is_full_and_minimum_norm_where_not(activat
     gradient, x = some_gradient(LOSSY.with_activation(activation))
     found = rgap(gradient.split()[0])
     (system,) = systems(gradient.network, gradient.theta, x[:1], gradient.labels[:1])
-    assert numerical_rank(system).deficiency < 0
+    assert rank_deficiency(system) < 0
     assert 1e-4 < (found - x[:1]).square().mean().item() < x[0].square().mean()
     expected = np.linalg.pinv(system.dense()) @ system.apply(x[0].flatten().numpy())
     np.testing.assert_allclose(found.flatten().numpy(), expected, atol=1e-6)

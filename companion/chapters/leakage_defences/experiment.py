@@ -17,7 +17,7 @@ from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import PRIOR, SEED, TABLE_1, Victims, pixels
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
-from recon.analysis.identifiability import numerical_rank, posterior_variance, security_metric
+from recon.analysis.identifiability import posterior_variance, rank_deficiency, security_metric
 from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import Normal, Solved, gauss_newton
 from recon.attacks.rgap import rgap, system_of
@@ -262,6 +262,6 @@ def deficiency(name: str, context: Context) -> Record:
             drawn = torch.randn(delta.shape, generator=generator, dtype=delta.dtype)
             noisy_delta = delta + sigma * delta.square().mean().sqrt() * drawn
             system = system_of(conv, theta[layer.weight], noisy_delta, network.image_shapes()[i])
-            ranks.append(numerical_rank(system).deficiency)
+            ranks.append(rank_deficiency(system))
         c.append(security_metric(ranks))
     return Record(network=name, sigma=list(SIGMAS), c=c)
