@@ -111,14 +111,13 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         shown = runs[f"batch {sizes.batches.index(sizes.shown)}"]
         arrays = {name: pixels(shown[name]) for name in ("truth", "x_hat")}
     unmixed, pictures = separations(sizes, context)
-    mixed, by_row = mixtures_of_rows(sizes, context)
     metrics = Metrics(
         classes=CLASSES,
         batches=[unpacked(found) for found in runs.values()],
         separated=unmixed,
-        mixtures=mixed,
+        mixtures=mixtures_of_rows(sizes, context),
     )
-    return Outcome(metrics, arrays | pictures | by_row)
+    return Outcome(metrics, arrays | pictures)
 
 
 # ----------------------------------------------------------------------------------------------- one system
@@ -240,23 +239,21 @@ def first_layer_gradient(x: Tensor, labels: Tensor, width: int, context: Context
 
 
 # -------------------------------------------------------------------------------------------------- eq. (4)
-def mixtures_of_rows(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
+def mixtures_of_rows(sizes: Sizes, context: Context) -> Record:
     """Eq. (4) on batches: each row k of the layer gives its own mixture Σ_i w_ki x_i, w_ki = ∂ℓ_i/∂b_k / Σ_i ∂ℓ_i/∂b_k.
 
     And R-GAP on the mean gradient of two images, of different and of the same label: MSE to the nearer of the two.
     """
     found = Victims.of_each_class(context.pool, max(sizes.mixed))
-    arrays = {"mixture truth": pixels(found.x)}
     mixture_errors, own = [], []
     for size in sizes.mixed:
         x, labels = found.x[:size], found.labels[:size]
         recovered, shares = mixtures(x, labels)
         mixture_errors.append((recovered - shares @ x.flatten(1)).abs().max().item())
         own.append((shares.diagonal().abs() / shares.abs().sum(1)).mean().item())
-        arrays[f"mixture {size}"] = pixels(recovered)
     attacked, pair = Attacked.of("CNN2 V1", context.pool), found.x[:2]
     alike, labels = drawn(context, 2, same=True)
-    table = Record(
+    return Record(
         sizes=list(sizes.mixed),
         share_of_own=own,
         mixture_error=mixture_errors,
@@ -266,7 +263,6 @@ def mixtures_of_rows(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
         },
         grey_mse=mse(torch.zeros_like(pair), pair).min().item(),
     )
-    return table, arrays
 
 
 def mixtures(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -97,16 +97,8 @@ def plot_separated(result: Result[Metrics]) -> Figure:
     return image_rows(rows)
 
 
-def plot_mixtures(result: Result[Metrics]) -> Figure:
-    """What eq. (4) returns for averaged gradients of a fully connected net: mixtures."""
-    rows = [("images", result.array("mixture truth"), "grey")]
-    rows += [(f"batch of {n}", result.array(f"mixture {n}"), "black") for n in result.metrics.mixtures.sizes]
-    return image_rows(rows)
-
-
 FIGURES = {
     "batches": plot_batches,
     "images": plot_images,
     "separated": plot_separated,
-    "mixtures": plot_mixtures,
 }

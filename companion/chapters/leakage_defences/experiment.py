@@ -149,12 +149,10 @@ class GaussianPrior:
     def of(x: Tensor) -> GaussianPrior:
         """From public images x (n, …), n ≥ 2: their mean, and their covariance S shrunk to (1 − α) S + α (tr S/d) I.
 
-        α is that of Ledoit & Wolf (2004), small where images are many.  ReconError for fewer than two.
+        α is that of Ledoit & Wolf (2004), small where images are many.
         """
         from sklearn.covariance import ledoit_wolf
 
-        if len(x) < 2:
-            raise ReconError(f"a prior needs two images or more, not {len(x)}")
         flat = x.flatten(1).double()
         return GaussianPrior(flat.mean(0), torch.from_numpy(ledoit_wolf(flat.numpy())[0]))
 

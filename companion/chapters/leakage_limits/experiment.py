@@ -25,7 +25,7 @@ from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.batches import ModuleSystem, by_cosine, by_hopping
 from recon.attacks.gauss_newton import RowSpace, by_columns
-from recon.attacks.imprint import Imprint, edges_of, row_by_row
+from recon.attacks.imprint import EMPTY, Imprint, edges_of
 from recon.nets.module import ModuleNetwork, default_start
 from recon.optim.rng import named
 from recon.released import Gradient
@@ -236,6 +236,8 @@ def from_ordinary(x: Tensor, labels: Tensor, width: int, context: Context) -> in
     first = nn.Linear(x.shape[1], width)
     network = nn.Sequential(first, nn.ReLU(), nn.Linear(width, CLASSES))
     default_start(network, named(context.seed, "limits.ordinary", width))
-    weight, bias = torch.autograd.grad(F.cross_entropy(network(x), labels), [first.weight, first.bias])
-    rows = row_by_row({"w1": weight, "b1": bias})
+    found = torch.autograd.grad(F.cross_entropy(network(x), labels), [first.weight, first.bias])
+    weight, bias = (each.double() for each in found)
+    used = bias.abs() > EMPTY * bias.abs().max()
+    rows = weight[used] / bias[used, None]  # eq. (4)
     return int((torch.cdist(rows, x.double(), p=float("inf")).amin(0) <= FOUND).sum())
