@@ -20,7 +20,7 @@ from timing import write
 from companion.chapters.leakage_common import SEED, TABLE_1, Attacked, Victims
 from recon.analysis.identifiability import determined
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv_authors, seeded_start
+from recon.attacks.gradient_matching import COSINE_STEPS, GEIPINGS, cosine_tv, seeded_start
 from recon.attacks.gradient_system import JointSystem, relative_residual
 from recon.images.registry import load_pool
 from recon.released import Gradient
@@ -74,7 +74,8 @@ Rival = Callable[[Attacked, Gradient, torch.Tensor], Callable[[int], torch.Tenso
 def cosine(_: Attacked, gradient: Gradient, __: torch.Tensor) -> Callable[[int], torch.Tensor]:
     """CosineTV."""
     single = gradient.to(torch.float32)
-    return lambda steps: cosine_tv_authors(single, seeded_start(single, SEED), steps).x_hat
+    start = seeded_start(single, SEED)
+    return lambda steps: cosine_tv(single, start, steps, whole=True, descent=GEIPINGS).x_hat
 
 
 def compare(rival: Rival, name: str) -> dict:

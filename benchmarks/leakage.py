@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from timing import seconds, side_by_side, write
 
 from companion.chapters.leakage_common import SEED, TABLE_1
-from recon.analysis.identifiability import numerical_rank
+from recon.analysis.identifiability import rank_deficiency
 from recon.attacks.gradient_matching import PAPERS, GradientMatching, total_variation
 from recon.attacks.rgap import layer_by_layer, rgap, system_of, systems
 from recon.released import Gradient
@@ -78,7 +78,7 @@ def rank_table() -> float:
     for name in TABLE_1:
         gradient, x = some_gradient(name)
         for system in systems(gradient.network, gradient.theta, x[:1], gradient.labels[:1]):
-            numerical_rank(system)
+            rank_deficiency(system)
     return time.perf_counter() - start
 
 

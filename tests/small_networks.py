@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from companion.chapters.leakage_common import SEED
 from recon.attacks.batches import BatchSystem
-from recon.nets.conv import Conv, ConvNet, Params
+from recon.nets.conv import Activation, Conv, ConvNet, Params
 from recon.released import Gradient
 
 SHAPE = (2, 9, 8)
@@ -17,6 +19,10 @@ SMALL = ConvNet((Conv(3, 6), Conv(3, 8)), shape=(2, 8, 8), classes=4)
 LOSSY = ConvNet((Conv(3, 3, 2),), shape=(2, 9, 9), classes=4)
 ONE = ConvNet((Conv(3, 6),), shape=(2, 6, 6), classes=5)
 STRIDED = ConvNet((Conv(4, 6, 2), Conv(4, 5, 2, 1)), shape=(2, 13, 12), classes=3)
+
+
+def with_activation(network: ConvNet, name: str) -> ConvNet:
+    return replace(network, activation=Activation(name))
 
 
 def theta_of(network: ConvNet) -> Params:

@@ -12,25 +12,17 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from recon.attacks.batches import gradient_gram
+from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import RowSpace
 from recon.attacks.gradient_system import JointSystem
 from recon.attacks.rgap import Stacked
 from recon.released import Gradient
 
 
-@dataclass(frozen=True)
-class Rank:
-    """rank: numerical · deficiency: rank − unknowns ≤ 0, "rd" of Table 1."""
-
-    rank: int
-    deficiency: int
-
-
-def numerical_rank(system: Stacked) -> Rank:
-    """Eigenvalues of the smaller Gram matrix above τ = ε · trace, ε = 2.2e-16.  So singular values count down to √τ,
-    about 1e-6 of the largest.  If Gram − τI has a Cholesky factor they all do; else they are computed, by a dense
-    eigensolver on at most min(rows, unknowns)."""
+def rank_deficiency(system: Stacked) -> int:
+    """Numerical rank − unknowns ≤ 0, "rd" of Table 1.  The rank: eigenvalues of the smaller Gram matrix above τ = ε ·
+    trace, ε = 2.2e-16.  So singular values count down to √τ, about 1e-6 of the largest.  If Gram − τI has a Cholesky
+    factor they all do; else they are computed, by a dense eigensolver on at most min(rows, unknowns)."""
     gram = system.gram()
     threshold = np.finfo(np.float64).eps * np.trace(gram)
     try:
@@ -38,7 +30,7 @@ def numerical_rank(system: Stacked) -> Rank:
         rank = len(gram)
     except np.linalg.LinAlgError:
         rank = int((scipy.linalg.eigvalsh(gram) > threshold).sum())
-    return Rank(rank, rank - system.shape[1])
+    return rank - system.shape[1]
 
 
 def security_metric(deficiencies: list[int]) -> int:
@@ -77,9 +69,8 @@ def determined(system: JointSystem, x: Tensor) -> Determined:
 
 def posterior_variance(gradient: Gradient, x: Tensor, sigma: float, prior: float = 1.0) -> Tensor:
     """Variance of each entry of the image (c·h·w,), given its gradient with noise N(0, σ²) on every entry.  By the
-    linear model at x (c·h·w,): diag((JᵀJ/σ² + I/prior)⁻¹), J the Jacobian of the whole gradient, `gradient_gram` ·
+    linear model at x (c·h·w,): diag((JᵀJ/σ² + I/prior)⁻¹), J the Jacobian of the whole gradient ·
     prior: variance of an entry before the gradient is seen, 1/12 for U(0, 1)."""
-    gram = gradient_gram(gradient, x)
-    precision = gram / sigma**2
+    precision = BatchSystem.of(gradient, gradient.labels).gram(x) / sigma**2
     precision.diagonal().add_(1 / prior)
     return torch.cholesky_inverse(torch.linalg.cholesky(precision)).diagonal()

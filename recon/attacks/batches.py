@@ -2,9 +2,9 @@
 
     h(x_1, …, x_n) = (1/n) Σ_i g(x_i; y_i) = h*.
 
-n·c·h·w unknowns, one equation for each parameter.  The labels have to be known: see `label_counts`.  Images of one
-label can change places; those of different labels cannot.  Gauss–Newton (`recon.attacks.gauss_newton`) solves it from
-faint noise, which tells images of one label apart.
+n·c·h·w unknowns, one equation for each parameter.  The labels have to be known.  Images of one label can change places;
+those of different labels cannot.  Gauss–Newton (`recon.attacks.gauss_newton`) solves it from faint noise, which tells
+images of one label apart.
 
 `BatchSystem` has JᵀJ in closed form for a `ConvNet`; `ModuleSystem` is any module, with a dense Jacobian.
 """
@@ -118,25 +118,6 @@ class _Parts:
         weight += torch.outer(self.ddelta @ other.delta, other.df @ self.f)
         weight += torch.outer(self.df @ other.f, other.ddelta @ self.delta)
         return weight + self.dshared @ other.dshared.mT
-
-
-def gradient_gram(gradient: Gradient, x: Tensor) -> Tensor:
-    """JᵀJ (c·h·w, c·h·w), J = ∂(all gradients of one image)/∂x at x (c·h·w,)."""
-    return BatchSystem.of(gradient, gradient.labels).gram(x)
-
-
-def label_counts(gradient: Gradient, n: int) -> Tensor:
-    """How many of n images have each label, (classes,) int64, from a mean gradient (B = 1).  The bias of the last layer
-    has ∂ℓ/∂b_k = mean_i p_k(x_i) − count_k/n.  The probabilities are unknown; those of a grey image stand in for them.
-    Rounded to whole numbers ≥ 0 that sum to n, largest remainders first."""
-    network, theta = gradient.network, gradient.theta
-    grey = torch.zeros(1, *network.shape).to(theta[network.last[0]])
-    share = network(theta, grey).softmax(-1)[0] - gradient.gradients[network.last[1]][0]
-    wanted = share.clamp_min(0) / share.clamp_min(0).sum() * n
-    counts = wanted.floor().long()
-    rest = (wanted - counts).argsort(descending=True)[: n - int(counts.sum())]
-    counts[rest] += 1
-    return counts
 
 
 @dataclass(frozen=True)

@@ -198,13 +198,6 @@ def cosine_tv(
     return reconstruct(attack, start, steps, checkpoint=checkpoint, label="cosine")
 
 
-def cosine_tv_authors(
-    gradient: Gradient, x_init: Tensor, steps: int = COSINE_STEPS, checkpoint: Checkpoint | None = None
-) -> Reconstruction:
-    """CosineTV as its own authors run it: one cosine over the whole gradient, and `GEIPINGS` steps; x̂ (B, 1, d)."""
-    return cosine_tv(gradient, x_init, steps, checkpoint, whole=True, descent=GEIPINGS)
-
-
 #: Hybrid by layer: (steps, α, β, γ); layers beyond the second as the last entry
 HYBRID = ((10_000, 1.0, 1.0, 0.05), (8_000, 1.0, 1.0, 0.1), (1_000, 10.0, 0.1, 1.0))
 

@@ -92,11 +92,3 @@ class ReadOut:
 
     images: Tensor
     alone: Tensor
-
-
-def row_by_row(gradient: Params) -> Tensor:
-    """Eq. (4) in every row of a first layer that nobody prepared: ∇_{W_k} ℓ/∂ℓ/∂b_k, (K, d), what the same layer gives
-    to an honest server; rows without a gradient are left out."""
-    weight, bias = gradient["w1"].double(), gradient["b1"].double()
-    used = bias.abs() > EMPTY * bias.abs().max()
-    return weight[used] / bias[used, None]

@@ -164,30 +164,29 @@ def features_from_fully_connected(gradient: Gradient, check: bool = True) -> Ten
     return features
 
 
-def logit_gradients(weight: Tensor, gradient: Tensor, label: int, bias: Tensor | None = None) -> Tensor:
+def logit_gradients(weight: Tensor, gradient: Tensor, label: int) -> Tensor:
     """∂ℓ/∂z (K,) of a last layer that releases no gradient of a bias, so that eq. (5) gives its input.
 
-    The gradient G (K, F) is δ xᵀ with δ = softmax(z) − e_label, z = W x + b.  Its leading singular vectors are δ and x
+    The gradient G (K, F) is δ xᵀ with δ = softmax(z) − e_label, z = W x.  Its leading singular vectors are δ and x
     up to one factor s: x = s u, δ = v/s.  For classes k other than the label δ_k = exp(z_k)/Σ exp(z), and so
 
-        log |v_k| − b_k = s (W u)_k + constant,
+        log |v_k| = s (W u)_k + constant,
 
     a straight line through K − 1 points: s is its slope.
 
-    weight W (K, F), K ≥ 3 · bias b (K,), default 0.  ReconError for a gradient of more than one image, or of none."""
+    weight W (K, F), K ≥ 3.  ReconError for a gradient of more than one image, or of none."""
     if not (torch.isfinite(gradient).all() and gradient.norm() > 0):
         raise ReconError("the gradient of the last layer is zero or not finite: eq. (5) cannot be solved")
     left, values, right = torch.linalg.svd(gradient.double(), full_matrices=False)
     if len(values) > 1 and values[1] > ONE_IMAGE * values[0]:
         raise ReconError("this is the gradient of more than one image (or a noisy one): eq. (5) needs a batch of one")
     v, along = values[0] * left[:, 0], weight.double() @ right[0]
-    offset = torch.zeros_like(along) if bias is None else bias.double()
     others = (torch.arange(len(v)) != label) & (v.abs() > torch.finfo(v.dtype).tiny)
     if int(others.sum()) < 2:
         raise ReconError("eq. (5) without a bias needs at least three classes with a gradient")
-    height, place = (v[others].abs().log() - offset[others]), along[others]
+    height, place = v[others].abs().log(), along[others]
     height, place = height - height.mean(), place - place.mean()
-    delta = (height @ place / (place @ place) * along + offset).softmax(0)
+    delta = (height @ place / (place @ place) * along).softmax(0)
     delta[label] -= 1
     return delta
 

@@ -7,7 +7,7 @@ Layers are numbered 1 … d; x_0 is the image, z_i = W_i x_{i−1}, x_i = σ(z_i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -174,10 +174,6 @@ class ConvNet:
         """∇_θ ℓ of each image's own cross-entropy: named as θ, each tensor with a leading dimension B."""
         found = per_image_gradients(self.layers(theta, x, cross_entropy_direction(labels)))
         return {name: found[name].view(-1, *shape) for name, shape in self.shapes().items()}
-
-    def with_activation(self, name: str) -> ConvNet:
-        """The same layers with another activation."""
-        return replace(self, activation=Activation(name))
 
 
 def cross_entropy_direction(labels: Tensor) -> Direction:

@@ -1,4 +1,4 @@
-"""A batch's mean gradient as one system: derivatives, solutions and labels."""
+"""A batch's mean gradient as one system: derivatives and solutions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 import torch
 from small_networks import ONE, SMALL, STRIDED, a_batch, theta_of
 
-from recon.attacks.batches import BatchSystem, label_counts
+from companion.chapters.leakage_batches.experiment import scaled_by_bias
+from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import by_columns, gauss_newton
 from recon.errors import ReconError
 from recon.released import Gradient
@@ -44,16 +45,16 @@ def test_starts_differ_by_seed_and_are_faint():
     assert system.start.std().item() == pytest.approx(0.1, rel=0.2)
 
 
-def test_labels_are_counted_from_the_bias():
-    labels = [0, 0, 0, 2, 3, 3]
-    _, _, mean = a_batch(n=6, labels=labels)
-    assert label_counts(mean, 6).tolist() == [3, 0, 1, 2, 0]
-    assert label_counts(mean, 7).sum() == 7
-
-
 def test_bad_input_has_one_sentence():
     system, x, mean = a_batch()
     with pytest.raises(ReconError, match="one mean gradient at a time, not 3"):
         BatchSystem.of(Gradient.each(ONE, theta_of(ONE), x, system.labels), system.labels)
     with pytest.raises(ReconError, match="whole numbers from 0 to 4"):
         BatchSystem.of(mean, torch.tensor([5]))
+
+
+def test_the_bias_gives_size_and_sign():
+    generator = torch.Generator().manual_seed(0)
+    x, a = torch.randn(3, 20, generator=generator), torch.randn(7, 3, generator=generator)
+    scales = torch.tensor([[0.3], [-2.0], [5.0]])
+    torch.testing.assert_close(scaled_by_bias(scales * x, a @ x, a.sum(1)), x)

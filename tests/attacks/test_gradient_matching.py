@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -18,7 +19,6 @@ from recon.attacks.gradient_matching import (
     Descent,
     GradientMatching,
     cosine_tv,
-    cosine_tv_authors,
     dlg,
     hybrid,
     seeded_start,
@@ -182,7 +182,7 @@ def test_hybrids_settings_go_by_layer_and_its_improvement_feeds_the_next(monkeyp
     assert len(runs) == 4 and all(a.whole and a.descent == GEIPINGS for a, _, _ in runs)
 
 
-@pytest.mark.parametrize("attack", [cosine_tv, cosine_tv_authors])
+@pytest.mark.parametrize("attack", [cosine_tv, partial(cosine_tv, whole=True, descent=GEIPINGS)])
 def test_matching_descends_resumes_and_treats_victims_alike(attack, tmp_path, monkeypatch):
     gradient, _ = some_gradient()
     whole = attack(gradient, seeded_start(gradient, SEED), 40)
@@ -213,7 +213,7 @@ def test_the_papers_settings_and_the_authors(monkeypatch):
     )
     gradient, _ = some_gradient()
     cosine_tv(gradient, seeded_start(gradient, SEED))
-    cosine_tv_authors(gradient, seeded_start(gradient, SEED))
+    cosine_tv(gradient, seeded_start(gradient, SEED), whole=True, descent=GEIPINGS)
     (paper, steps), (authors, other) = made
     assert steps == other == 4800 and (paper.alpha, paper.descent) == (1.0, Descent(1e-3))
     assert paper.beta == pytest.approx(0.01 * 4) and not paper.whole  # once per tensor of θ

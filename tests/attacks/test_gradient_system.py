@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_networks import LOSSY, SMALL, STRIDED, some_gradient
+from small_networks import LOSSY, SMALL, STRIDED, some_gradient, with_activation
 
 from recon.analysis.identifiability import determined
 from recon.attacks.gauss_newton import Dense, gauss_newton
@@ -40,7 +40,7 @@ def whole_jacobian(gradient, x):
 
 
 @pytest.mark.parametrize("peel", [True, False])
-@pytest.mark.parametrize("network", [LOSSY, STRIDED, JOINTLY, LOSSY.with_activation("leaky_relu")])
+@pytest.mark.parametrize("network", [LOSSY, STRIDED, JOINTLY, with_activation(LOSSY, "leaky_relu")])
 def test_the_image_solves_it_and_its_jacobian_is_that_of_central_differences(network, peel):
     gradient, x = one(network)
     system = JointSystem.of(gradient, peel)
@@ -53,7 +53,7 @@ def test_the_image_solves_it_and_its_jacobian_is_that_of_central_differences(net
     assert (jacobian @ direction - numerical).norm() < 1e-6 * numerical.norm()
 
 
-@pytest.mark.parametrize("network", [LOSSY, STRIDED, JOINTLY, JOINTLY.with_activation("leaky_relu")])
+@pytest.mark.parametrize("network", [LOSSY, STRIDED, JOINTLY, with_activation(JOINTLY, "leaky_relu")])
 @pytest.mark.parametrize("peel", [True, False])
 def test_its_sparse_jacobian_is_autograds_anywhere(network, peel):
     gradient, x = one(network)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recon.attacks.imprint import Imprint, edges_of, row_by_row
+from recon.attacks.imprint import Imprint, edges_of
 from recon.errors import ReconError
 
 DIM, CLASSES = 48, 5
@@ -77,18 +77,7 @@ def test_in_the_precision_of_clients_empty_bins_are_left_out():
     assert torch.nonzero(near).flatten().tolist() == alone(single, x.float())
 
 
-def test_an_ordinary_layer_gives_an_image_to_a_row_that_it_alone_activates():
-    x = torch.tensor([[1.0, 0.0], [0.0, 2.0]]).double()
-    weight, bias = torch.outer(torch.tensor([0.5, 0.0]).double(), x[0]), torch.tensor([0.5, 0.0]).double()
-    assert torch.equal(row_by_row({"w1": weight, "b1": bias}), x[:1])
-
-
 @pytest.mark.parametrize(("count", "bins"), [(1, 8), (10, 1)])
 def test_bins_without_a_spread_are_refused(count, bins):
     with pytest.raises(ReconError, match="different brightness"):
         edges_of(images(count), bins)
-
-
-def test_a_layer_without_a_gradient_gives_nothing():
-    gradient = {"w1": torch.zeros(4, DIM), "b1": torch.zeros(4)}
-    assert row_by_row(gradient).shape == (0, DIM)

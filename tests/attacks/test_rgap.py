@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from small_networks import LOSSY, SMALL, STRIDED, some_gradient
+from small_networks import LOSSY, SMALL, STRIDED, some_gradient, with_activation
 
-from recon.analysis.identifiability import numerical_rank
+from recon.analysis.identifiability import rank_deficiency
 from recon.attacks.rgap import Stacked, layer_by_layer, minimum_norm, rgap, systems
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet
@@ -53,13 +53,13 @@ def test_what_the_system_cannot_reach_does_not_drown_the_solution():
 
 @pytest.mark.parametrize("activation", ["tanh", "leaky_relu"])
 def test_rgap_is_exact_where_the_rank_is_full_and_minimum_norm_where_not(activation):
-    gradient, x = some_gradient(SMALL.with_activation(activation))
+    gradient, x = some_gradient(with_activation(SMALL, activation))
     for victim, image in zip(gradient.split(), x, strict=True):
         assert (rgap(victim) - image).square().mean().item() < 1e-12
-    gradient, x = some_gradient(LOSSY.with_activation(activation))
+    gradient, x = some_gradient(with_activation(LOSSY, activation))
     found = rgap(gradient.split()[0])
     (system,) = systems(gradient.network, gradient.theta, x[:1], gradient.labels[:1])
-    assert numerical_rank(system).deficiency < 0
+    assert rank_deficiency(system) < 0
     assert 1e-4 < (found - x[:1]).square().mean().item() < x[0].square().mean()
     expected = np.linalg.pinv(system.dense()) @ system.apply(x[0].flatten().numpy())
     np.testing.assert_allclose(found.flatten().numpy(), expected, atol=1e-6)
@@ -94,7 +94,7 @@ def test_single_precision_goes_in_and_double_comes_out():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: rgap(some_gradient(SMALL.with_activation("relu"), 1)[0]), "not invertible"),
+        (lambda: rgap(some_gradient(with_activation(SMALL, "relu"), 1)[0]), "not invertible"),
         (lambda: rgap(some_gradient()[0]), "one image at a time"),
         (lambda: rgap(some_gradient(ConvNet((), shape=(1, 3, 3), classes=4), 1)[0]), "no convolution"),
     ],

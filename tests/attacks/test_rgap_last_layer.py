@@ -75,16 +75,6 @@ def test_without_a_bias_the_softmax_gives_what_the_bias_would_have(scale):
         torch.testing.assert_close(found, delta, rtol=1e-8, atol=1e-12)
 
 
-def test_a_bias_that_does_not_learn_is_part_of_the_equation():
-    generator = torch.Generator().manual_seed(4)
-    weight, bias, x = (torch.randn(*shape, generator=generator).double() for shape in ((4, 7), (4,), (7,)))
-    delta = (weight @ x + bias).softmax(0) - torch.nn.functional.one_hot(torch.tensor(2), 4)
-    gradient = torch.outer(delta, x)
-    torch.testing.assert_close(logit_gradients(weight, gradient, 2, bias), delta, rtol=1e-8, atol=1e-12)
-    wrong = logit_gradients(weight, gradient, 2)
-    assert (wrong - delta).abs().max() > 1e-4
-
-
 def test_eq_5_where_the_label_s_own_equation_has_two_solutions():
     """s (1 − p_y) is not monotone: a larger input with a surer network has the same gradient in the label's row."""
     generator = torch.Generator().manual_seed(5)

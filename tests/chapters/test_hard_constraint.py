@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
-from small_networks import LOSSY, SMALL, some_gradient
+from small_networks import LOSSY, some_gradient
 
 from companion.chapters.leakage_appendix.experiment import LBFGS, TRUST_REGION, HardConstraint, minimised
 from recon.attacks.gradient_matching import GradientMatching
 from recon.attacks.rgap import layer_by_layer, system_of
-from recon.errors import ReconError
 
 
 def problem():
@@ -47,13 +44,3 @@ def test_a_step_within_the_kernel_is_no_violation_and_one_off_it_is():
     noise = torch.randn(posed.start.shape, generator=torch.Generator().manual_seed(0)).double()
     off = noise - posed.kernel @ (posed.kernel.mT @ noise)
     assert posed.violation(posed.start + off) == pytest.approx((off.norm() / posed.start.norm()).item())
-
-
-def test_a_layer_without_a_kernel_and_an_energy_of_another_layer_are_refused():
-    gradient, _ = some_gradient(SMALL, count=1)
-    last = next(layer_by_layer(gradient))
-    matching = GradientMatching(gradient, steps=1, first=2)
-    with pytest.raises(ReconError, match="one solution only"):
-        HardConstraint.of(matching, last)
-    with pytest.raises(ReconError, match="about layer 1, the system about layer 2"):
-        HardConstraint.of(replace(matching, first=1), last)

@@ -14,9 +14,8 @@ from scipy.stats import t
 from companion.chapters import ROOT, kept, load, registry
 from companion.chapters.base import Context
 from companion.chapters.leakage_appendix.story import hard_constraint
-from companion.chapters.leakage_attacks import ATTACKS, MATCHING
+from companion.chapters.leakage_attacks import ATTACKS
 from companion.chapters.leakage_attacks.experiment import Metrics
-from companion.chapters.leakage_attacks.experiment_matching import tv_units
 from companion.chapters.leakage_attacks.story import PRINTED, as_published, at_least_as_good, claims, deviation
 from companion.chapters.leakage_common import Ratio, Victims, averaged_victims, count_found
 from companion.chapters.leakage_defences.story import hidden_from
@@ -170,12 +169,6 @@ def test_an_image_is_hidden_from_the_noise_after_which_nothing_is_better_than_gr
     assert hidden_from(rows(0.001, 0.09, 0.1), 0.1) == 10.0
     assert hidden_from(rows(0.1, 0.001, 0.1), 0.1) == 100.0  # not from 1: it comes back
     assert hidden_from(rows(0.1, 0.1, 0.001), 0.1) is None
-
-
-def test_every_attack_runs_once_and_serves_the_sweep_too():
-    sizes = MATCHING.sizes["paper"]
-    assert "cosine_tv_both" in tv_units(sizes) and "tv 0.01" not in tv_units(sizes)
-    assert len(tv_units(sizes)) == len(sizes.tv)
 
 
 def test_whoever_knows_photographs_is_judged_by_the_better_null():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from small_networks import CONVS, SHAPE, SMALL, STRIDED, some_images, theta_of
+from small_networks import CONVS, SHAPE, SMALL, STRIDED, some_images, theta_of, with_activation
 from torch import nn
 
 from companion.chapters.leakage_common import SEED, TABLE_1
@@ -30,7 +30,7 @@ def module_of(network: ConvNet) -> nn.Sequential:
 @pytest.mark.parametrize("activation", ["tanh", "leaky_relu", "relu"])
 def test_logits_and_gradients_are_those_of_a_module(network, activation):
     """Per-image gradients of the cross-entropy, by torch.func through PyTorch's own layers."""
-    network = network.with_activation(activation)
+    network = with_activation(network, activation)
     theta, module = theta_of(network), module_of(network)
     names = [name for name, _ in module.named_parameters()]
     theirs = dict(zip(names, theta.values(), strict=True))

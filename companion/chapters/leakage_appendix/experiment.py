@@ -26,7 +26,6 @@ from companion.store.record import Record
 from recon.attacks.gauss_newton import RowSpace
 from recon.attacks.gradient_matching import HYBRID, GradientMatching, hybrid
 from recon.attacks.rgap import LayerSystem, layer_by_layer, logit_gradients, rgap, system_of
-from recon.errors import ReconError
 from recon.nets.conv import ConvNet, Params
 from recon.released import Gradient
 from recon.scoring.metrics import mse
@@ -50,7 +49,7 @@ def ratio(norms: Record) -> float:
 
 
 class Metrics(Record):
-    """without_bias, trained: by network · constrained: with Tanh · leaky: the same with LeakyReLU in its place.
+    """without_bias, trained: by network.
 
     without_bias: R-GAP with eq. (4), and with eq. (5) where the gradient of the bias is withheld: errors of both
     images.
@@ -95,15 +94,13 @@ HELD_OUT = 10  # of so many images of the two classes, one
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Three questions."""
-    solvers, arrays = constrained("tanh", sizes, context)
-    leaky, more = constrained("leaky_relu", sizes, context)
+    solvers, arrays = constrained(sizes, context)
     metrics = Metrics(
         without_bias={name: without_bias(name, context) for name in sizes.without_bias},
         constrained=solvers,
-        leaky=leaky,
         trained={name: trained(name, sizes, context) for name in sizes.trained},
     )
-    return Outcome(metrics, arrays | {f"leaky {name}": x for name, x in more.items()})
+    return Outcome(metrics, arrays)
 
 
 def without_bias(name: str, context: Context) -> Record:
@@ -122,13 +119,11 @@ def without_bias(name: str, context: Context) -> Record:
     )
 
 
-def constrained(activation: str, sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
-    """The truck on a network of one convolution with this activation, from the minimum-norm solution: (16), and (11)
-    by two methods."""
+def constrained(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
+    """The truck on a network of one convolution, from the minimum-norm solution: (16), and (11) by two methods."""
     attacked, images = Attacked.of(sizes.constrained, context.pool), Victims.of(context.pool)
     truth = images.x[:1]
-    network = attacked.network.with_activation(activation)
-    gradient = Gradient.each(network, attacked.theta, truth, images.labels[:1])
+    gradient = Gradient.each(attacked.network, attacked.theta, truth, images.labels[:1])
     single, layer = gradient.to(torch.float32), next(layer_by_layer(gradient))
     steps, alpha, beta, _ = HYBRID[0]
     began = time.process_time()
@@ -194,18 +189,13 @@ class HardConstraint:
 
     @staticmethod
     def of(matching: GradientMatching, layer: LayerSystem) -> HardConstraint:
-        """From the layer's minimum-norm solution; ReconError unless it is the layer that `matching` is about, and has a
-        kernel."""
-        if matching.first != layer.layer:
-            raise ReconError(f"the energy is about layer {matching.first}, the system about layer {layer.layer}")
+        """From the minimum-norm solution of the layer that `matching` is about."""
         network = matching.gradient.network
         assert isinstance(network, ConvNet)  # whose linear systems these are
         conv, shape = network.convs[layer.layer - 1], network.image_shapes()[layer.layer - 1]
         weight = matching.gradient.theta[f"w{layer.layer}"].double()
         system = torch.from_numpy(system_of(conv, weight, layer.delta[0], shape).dense())
         seen = RowSpace.of(system).basis
-        if seen.shape[0] == seen.shape[1]:
-            raise ReconError("U x = V has one solution only: nothing is left to choose")
         kernel = torch.linalg.qr(seen, mode="complete").Q[:, seen.shape[1] :]
         return HardConstraint(matching, layer.x.flatten(), kernel.contiguous())
 

@@ -112,20 +112,14 @@ def smaller_gradients(metrics: Metrics) -> Claim:
 
 
 def plot_constrained(result: Result[Metrics]) -> Figure:
-    """The truck; the minimum-norm solution, and what the three make of it, with Tanh and with LeakyReLU; the null, a
-    grey image."""
-    truth = result.array("truth")[0]
+    """The truck; the minimum-norm solution, and what the three make of it; the null, a grey image."""
+    truth, found = result.array("truth")[0], result.metrics.constrained
     grey = torch.full_like(truth, 0.5)
-    rows, titles = [("original", [truth], "grey")], [list[str]()]
-    ways = {"soft": "soft", "lbfgs": "L-BFGS", "trust region": "trust region"}
-    for word, prefix, key in (("Tanh", "", "constrained"), ("LeakyReLU", "leaky ", "leaky")):
-        found = result.metrics[key]
-        rows.append((word, [result.array(f"{prefix}{name}")[0] for name in ("start", *ways)], "black"))
-        ended = [(label, found[name.replace(" ", "_")]) for name, label in ways.items()]
-        above = [f"{label}\n{end.mse:.4f}\n{end.seconds:.0f} s" for label, end in ended]
-        titles.append([f"least norm\n{found.start_mse:.4f}", *above])
-    rows.append(("a grey image\n(null)", [grey], "black"))
-    titles.append([f"{(truth - grey).square().mean():.4f}"])
+    images = [result.array(name)[0] for name in ("start", "soft", "lbfgs", "trust region")]
+    ended = {"soft": found.soft, "L-BFGS": found.lbfgs, "trust region": found.trust_region}
+    above = [f"{label}\n{end.mse:.4f}\n{end.seconds:.0f} s" for label, end in ended.items()]
+    rows = [("original", [truth], "grey"), ("Tanh", images, "black"), ("a grey image\n(null)", [grey], "black")]
+    titles = [[], [f"least norm\n{found.start_mse:.4f}", *above], [f"{(truth - grey).square().mean():.4f}"]]
     return image_rows(rows, titles, size=0.85)
 
 

@@ -22,7 +22,7 @@ MATCHING = gradient_experiment(
     name="leakage-matching",
     chapter="11-leakage-attacks",
     section="C&C 4, Appendix H",
-    summary="all attacks on twenty images of all classes: one cosine or many, whose steps, how much smoothing",
+    summary="all attacks on twenty images of all classes: one cosine or many, and whose steps",
     cost="10 s, 2 min, six hours",
     paper_size={"hybrid_share": 1.0},
 )

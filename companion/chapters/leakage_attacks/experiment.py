@@ -87,7 +87,6 @@ CHOICES: dict[str, tuple[bool, Descent]] = {
     "_steps": (False, GEIPINGS),
     "_both": (True, GEIPINGS),
 }
-TV = 0.01  # the paper's weight of the total variation
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
@@ -129,28 +128,25 @@ def attack(
 ) -> Tensor:
     """The images (B, c, h, w).  Matching runs in float32, as published.
 
-    method: "tv W" is CosineTV as its authors run it, with a weight W of the total variation of its own · share: of
-    Hybrid's published steps.
+    share: of Hybrid's published steps.
     """
     single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
-    kind, _, weight = method.partition(" ")
-    if kind == "rgap":
+    if method == "rgap":
         return torch.cat([rgap(victim) for victim in gradient.split()])
-    if kind in ("gauss_newton", "smoothest"):
+    if method in ("gauss_newton", "smoothest"):
         systems = [JointSystem.of(each) for each in gradient.split()]
         solved = [gauss_newton(system).x for system in systems]
-        if kind == "smoothest":
+        if method == "smoothest":
             solved = [tv_min(system, x).x for system, x in zip(systems, solved, strict=True)]
         return torch.stack(solved).view(shape)
     start = seeded_start(single, SEED)
-    if kind == "dlg":
+    if method == "dlg":
         return dlg(single, start, dlg_steps)[0]
-    base = "hybrid" if kind.startswith("hybrid") else "cosine_tv"
-    whole, descent = CHOICES["_both" if kind == "tv" else kind.removeprefix(base)]
+    base = "hybrid" if method.startswith("hybrid") else "cosine_tv"
+    whole, descent = CHOICES[method.removeprefix(base)]
     if base == "hybrid":
         return hybrid(single, share, kept, whole=whole, descent=descent)
-    tv = float(weight or TV)
-    found = cosine_tv(single, start, cosine_steps, kept.at("cosine"), whole=whole, descent=descent, tv=tv)
+    found = cosine_tv(single, start, cosine_steps, kept.at("cosine"), whole=whole, descent=descent)
     return found.x_hat.view(shape)
 
 

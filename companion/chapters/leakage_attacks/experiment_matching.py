@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_attacks.experiment import CHOICES, TV, attack, shown
+from companion.chapters.leakage_attacks.experiment import CHOICES, attack, shown
 from companion.chapters.leakage_common import LEAST, TABLE_1, Attacked, Networks, Ratio, Victims, pixels
 from companion.chapters.published import DIVERGED
 from companion.store.record import Record
@@ -35,7 +35,7 @@ class Metrics(Networks):
     """networks: by name · index: of the images in CIFAR-10 · grey: error of a grey image, for each of them.
 
     networks: joint: rank of all layers together minus unknowns, at the first image · unread: entries of the image
-    that no equation reads · methods: by name · tv: CosineTV as its authors run it, by weight of the total variation.
+    that no equation reads · methods: by name.
     networks.methods: One attack on one network: mean squared error of each image, pixels in [0, 1], None where not
     finite.
     """
@@ -55,16 +55,13 @@ class Metrics(Networks):
 @dataclass(frozen=True, kw_only=True)
 class MatchingSizes:
     """networks: of Table 1 · images: the paper's two, and beyond them as many of every class · cosine_steps: of
-    CosineTV, 4800 as published · hybrid_share: of the published steps · dlg_steps: 300 as published, 0 for none ·
-    swept: networks on which the weight of the total variation takes the values tv."""
+    CosineTV, 4800 as published · hybrid_share: of the published steps · dlg_steps: 300 as published, 0 for none."""
 
     networks: tuple[str, ...] = tuple(TABLE_1)
     images: int = 20
     cosine_steps: int = COSINE_STEPS
     hybrid_share: float = 1.0
     dlg_steps: int = DLG_STEPS
-    swept: tuple[str, ...] = ("CNN2 V2",)
-    tv: tuple[float, ...] = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
 
 
 SIZES = {
@@ -74,8 +71,6 @@ SIZES = {
         cosine_steps=8,
         hybrid_share=0.002,
         dlg_steps=2,
-        swept=("CNN3 V4",),
-        tv=(0.01, 0.1),
     ),
     "laptop": MatchingSizes(
         networks=("CNN2 V2", "CNN3 V2"),
@@ -83,9 +78,8 @@ SIZES = {
         cosine_steps=600,
         hybrid_share=0.05,
         dlg_steps=0,
-        tv=(0.0, 1e-3, 1e-2, 1e-1),
     ),
-    "paper": MatchingSizes(swept=("CNN2 V1", "CNN2 V2", "CNN4 V2")),
+    "paper": MatchingSizes(),
 }
 
 
@@ -93,8 +87,7 @@ def compute(sizes: MatchingSizes, context: Context) -> Outcome[Metrics]:
     """Every attack by every network, on all images at once, each stored when it is done."""
     victims = Victims.of_all_classes(context.pool, sizes.images)
     units = [f"{name}--{method}" for name in sizes.networks for method in methods(sizes)]
-    units += [f"{name}--{each}" for name in sizes.swept for each in tv_units(sizes)]
-    runs = context.sweep(partial(matching_unit, sizes, context), list(dict.fromkeys(units)), "attacks")
+    runs = context.sweep(partial(matching_unit, sizes, context), units, "attacks")
 
     def of(name: str, unit: str) -> Record:
         errors = mse(runs[f"{name}--{unit}"]["x_hat"], victims.x).tolist()
@@ -105,11 +98,6 @@ def compute(sizes: MatchingSizes, context: Context) -> Outcome[Metrics]:
             joint=int(runs[f"{name}--gauss_newton"]["deficiency"]),
             unread=int(runs[f"{name}--gauss_newton"]["unread"]),
             methods={method: of(name, method) for method in methods(sizes)},
-            tv={
-                f"{weight:g}": of(name, unit)
-                for weight, unit in zip(sizes.tv, tv_units(sizes), strict=True)
-                if name in sizes.swept
-            },
         )
         for name in sizes.networks
     }
@@ -126,11 +114,6 @@ def methods(sizes: MatchingSizes) -> list[str]:
     """What runs on every network."""
     matched = [method + suffix for method in ("cosine_tv", "hybrid") for suffix in CHOICES]
     return ["rgap", "gauss_newton", "smoothest", *(["dlg"] if sizes.dlg_steps else []), *matched]
-
-
-def tv_units(sizes: MatchingSizes) -> list[str]:
-    """CosineTV as its authors run it, by weight of the total variation; with their own weight it runs anyway."""
-    return ["cosine_tv_both" if weight == TV else f"tv {weight:g}" for weight in sizes.tv]
 
 
 def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:

@@ -6,10 +6,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from companion.chapters.leakage_attacks.experiment_matching import MatchingSizes, Metrics, logs, typical
-from companion.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows
+from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows
 from companion.chapters.published import DIVERGED
 from companion.store.results import Claim, Result
 
@@ -98,31 +97,6 @@ def plot_choices(result: Result[Metrics]) -> Figure:
     return figure
 
 
-@chart
-def plot_tv(result: Result[Metrics]) -> Figure:
-    """Error of CosineTV, as its authors run it, against the weight of the total variation; 0 at the left edge."""
-    figure, ax = plt.subplots(figsize=(PAGE, 3.6))
-    swept = {name: row.tv for name, row in result.metrics.networks.items() if row.tv}
-    ends: list[tuple[float, str, Colour]] = []
-    ticks: dict[float, str] = {}
-    for (name, runs), colour in zip(swept.items(), SERIES, strict=False):
-        weights = np.array([float(weight) for weight in runs])
-        least = weights[weights > 0].min() / 10
-        x = np.maximum(weights, least)
-        ticks |= {float(at): f"{weight:g}" for at, weight in zip(x, weights, strict=True)}
-        errors = np.array([typical(run) for run in runs.values()])
-        spread = np.array([np.quantile(logs(run), (0.25, 0.75)) for run in runs.values()])
-        ax.plot(x, errors, "o-", color=colour)
-        ax.fill_between(x, 10 ** spread[:, 0], 10 ** spread[:, 1], color=colour, alpha=0.15)
-        ends.append((float(errors[np.argmax(x)]), name, colour))
-    ax.axvline(0.01, color=REFERENCE, linestyle=":")
-    ax.set(xscale="log", yscale="log", xlabel="weight of the total variation", ylabel="mean squared error")
-    ax.set_xticks(list(ticks), list(ticks.values()))
-    ax.xaxis.set_minor_locator(NullLocator())
-    end_labels(ax, ends)
-    return figure
-
-
 def classes_network(metrics: Metrics) -> str:
     """The network of `plot_classes`: of those that leave something open, the one on which attacks differ most; DLG,
     which runs away, has no say in that.  Where none does, the first."""
@@ -154,4 +128,4 @@ def plot_classes(result: Result[Metrics]) -> Figure:
     return image_rows(rows, titles)
 
 
-FIGURES = {"choices": plot_choices, "tv": plot_tv, "classes": plot_classes}
+FIGURES = {"choices": plot_choices, "classes": plot_classes}

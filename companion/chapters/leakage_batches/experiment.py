@@ -15,7 +15,7 @@ from companion.chapters.leakage_common import CERTAIN, CLASSES, SEED, Attacked, 
 from companion.chapters.tables import flat, packed, unpacked
 from companion.store.record import Record
 from recon.attacks.batches import BatchSystem
-from recon.attacks.gauss_newton import Solved, System, gauss_newton
+from recon.attacks.gauss_newton import Solved, gauss_newton
 from recon.attacks.rgap import rgap
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
@@ -55,8 +55,8 @@ class Batch:
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
     """batches: solved by Gauss–Newton from `starts` starts, until all images are found, in up to `iterations` · shown:
-    the one whose images are shown · separated: batch sizes
-    whose first-layer gradient is separated, of a network of `width` · mixed: batch sizes for eq. (4)."""
+    the one whose images are shown · separated: batch sizes whose first-layer gradient is separated, of a network of
+    `width` · mixed: batch sizes for eq. (4)."""
 
     batches: tuple[Batch, ...]
     shown: Batch
@@ -111,14 +111,13 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         shown = runs[f"batch {sizes.batches.index(sizes.shown)}"]
         arrays = {name: pixels(shown[name]) for name in ("truth", "x_hat")}
     unmixed, pictures = separations(sizes, context)
-    mixed, by_row = mixtures_of_rows(sizes, context)
     metrics = Metrics(
         classes=CLASSES,
-        batches=[unpacked(runs[f"batch {k}"]) for k in range(len(sizes.batches))],
+        batches=[unpacked(found) for found in runs.values()],
         separated=unmixed,
-        mixtures=mixed,
+        mixtures=mixtures_of_rows(sizes, context),
     )
-    return Outcome(metrics, arrays | pictures | by_row)
+    return Outcome(metrics, arrays | pictures)
 
 
 # ----------------------------------------------------------------------------------------------- one system
@@ -144,7 +143,7 @@ def victims(batch: Batch, context: Context) -> tuple[ConvNet, dict[str, Tensor],
 
 def solve_batch(sizes: Sizes, context: Context, unit: str) -> Tensors:
     """Gauss–Newton from several starts; the one with the least residual counts, and the adversary can see which."""
-    batch = sizes.batches[int(unit.removeprefix("batch "))]
+    batch = sizes.batches[int(unit.split()[1])]
     network, theta, x, labels = victims(batch, context)
     mean = Gradient.averaged(network, theta, x, labels)
     tries: list[Solved] = []
@@ -179,7 +178,7 @@ def missing(system: BatchSystem, x: Tensor) -> int:
     return int((squares > torch.finfo(squares.dtype).eps * squares.sum()).sum()) - len(squares)
 
 
-def relative(system: System, x: Tensor) -> float:
+def relative(system: BatchSystem, x: Tensor) -> float:
     """‖h(x) − h*‖ / ‖h*‖: the certificate."""
     return ((system(x) - system.target).norm() / system.target.norm()).float().item()
 
@@ -240,23 +239,21 @@ def first_layer_gradient(x: Tensor, labels: Tensor, width: int, context: Context
 
 
 # -------------------------------------------------------------------------------------------------- eq. (4)
-def mixtures_of_rows(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
+def mixtures_of_rows(sizes: Sizes, context: Context) -> Record:
     """Eq. (4) on batches: each row k of the layer gives its own mixture Σ_i w_ki x_i, w_ki = ∂ℓ_i/∂b_k / Σ_i ∂ℓ_i/∂b_k.
 
     And R-GAP on the mean gradient of two images, of different and of the same label: MSE to the nearer of the two.
     """
     found = Victims.of_each_class(context.pool, max(sizes.mixed))
-    arrays = {"mixture truth": pixels(found.x)}
     mixture_errors, own = [], []
     for size in sizes.mixed:
         x, labels = found.x[:size], found.labels[:size]
         recovered, shares = mixtures(x, labels)
         mixture_errors.append((recovered - shares @ x.flatten(1)).abs().max().item())
         own.append((shares.diagonal().abs() / shares.abs().sum(1)).mean().item())
-        arrays[f"mixture {size}"] = pixels(recovered)
     attacked, pair = Attacked.of("CNN2 V1", context.pool), found.x[:2]
     alike, labels = drawn(context, 2, same=True)
-    table = Record(
+    return Record(
         sizes=list(sizes.mixed),
         share_of_own=own,
         mixture_error=mixture_errors,
@@ -266,7 +263,6 @@ def mixtures_of_rows(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
         },
         grey_mse=mse(torch.zeros_like(pair), pair).min().item(),
     )
-    return table, arrays
 
 
 def mixtures(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from companion.chapters.leakage_batches.experiment import Metrics, Sizes
-from companion.chapters.pictures import PAGE, REFERENCE, SERIES, beside_grey, chart, end_labels, image_rows, note
+from companion.chapters.pictures import PAGE, REFERENCE, SERIES, beside_grey, chart, image_rows, note
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 from recon.scoring.nulls import clears
@@ -87,23 +87,6 @@ def plot_images(result: Result[Metrics]) -> Figure:
     return beside_grey(truth, [mean, ("from the mean\ngradient", result.array("x_hat"))], "images")
 
 
-@chart
-def plot_counts(result: Result[Metrics]) -> Figure:
-    """Images above NCC 0.8 after separation, and the best null, against the batch."""
-    figure, ax = plt.subplots(figsize=(PAGE, 2.8))
-    rows = result.metrics.separated
-    sizes = [row.n for row in rows]
-    separated = [row.matches.ncc_08 / row.n for row in rows]
-    null = [row.best_null.ncc_08 / row.n for row in rows]
-    ax.plot(sizes, separated, "o-", color=SERIES[0])
-    ax.plot(sizes, null, "s:", color=REFERENCE)
-    ax.set(xscale="log", xlabel="images in the batch", ylabel="share above NCC 0.8", ylim=(-0.05, 1.05))
-    ax.set_xticks(sizes, [str(n) for n in sizes])
-    ax.minorticks_off()
-    end_labels(ax, [(separated[-1], "separation", SERIES[0]), (null[-1], "best null", REFERENCE)])
-    return figure
-
-
 def plot_separated(result: Result[Metrics]) -> Figure:
     """Images of two batches and what separation has of them, scaled by the bias."""
     sizes = [row.n for row in result.metrics.separated]
@@ -114,17 +97,8 @@ def plot_separated(result: Result[Metrics]) -> Figure:
     return image_rows(rows)
 
 
-def plot_mixtures(result: Result[Metrics]) -> Figure:
-    """What eq. (4) returns for averaged gradients of a fully connected net: mixtures."""
-    rows = [("images", result.array("mixture truth"), "grey")]
-    rows += [(f"batch of {n}", result.array(f"mixture {n}"), "black") for n in result.metrics.mixtures.sizes]
-    return image_rows(rows)
-
-
 FIGURES = {
     "batches": plot_batches,
     "images": plot_images,
-    "counts": plot_counts,
     "separated": plot_separated,
-    "mixtures": plot_mixtures,
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -18,7 +17,7 @@ from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import PRIOR, SEED, TABLE_1, Victims, pixels
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
-from recon.analysis.identifiability import numerical_rank, posterior_variance, security_metric
+from recon.analysis.identifiability import posterior_variance, rank_deficiency, security_metric
 from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import Normal, Solved, gauss_newton
 from recon.attacks.rgap import rgap, system_of
@@ -36,7 +35,6 @@ class Metrics(Record):
     noise: One network at one noise multiplier z. mse: of the most probable image, for each image · predicted: mean
     posterior variance of its entries, computed by the adversary without the truth · rgap: error of R-GAP, None
     where the network has no convolution.
-    privacy: ε at δ = 1e-5 of 10 000 steps with multiplier z and batches of 256 from 50 000.
     deficiency: Σ of the layers' rank deficiencies at σ relative to each tensor's root mean square; c(M).
     """
 
@@ -84,21 +82,19 @@ def network_of(name: str) -> ConvNet:
 
 UNDAMPED = 1e-9  # of the mean diagonal: the prior keeps the system solvable
 GAIN = 1e-8  # it stops once a step lowers the energy by less than this share
-DELTA, BATCH, TRAINED_ON, STEPS = 1e-5, 256, 50_000, 10_000
 SIGMAS = (0.0, 0.1, 1.0)
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Two questions, each image by itself."""
-    noise, arrays = by_noise(noise_unit, sizes, context)
+    noise, _ = by_noise(noise_unit, sizes, context)
     x = {name: sizes.victims(name, context.pool).x for name in sizes.networks}
     metrics = Metrics(
         noise=noise,
         grey={name: each.square().flatten(1).mean(1).tolist() for name, each in x.items()},
-        privacy=[privacy(z) for z in sizes.noise],
         deficiency=[deficiency(name, context) for name in sizes.deficient],
     )
-    return Outcome(metrics, arrays | {f"truth {name}": pixels(each) for name, each in x.items()})
+    return Outcome(metrics, {})
 
 
 def by_noise(
@@ -153,12 +149,10 @@ class GaussianPrior:
     def of(x: Tensor) -> GaussianPrior:
         """From public images x (n, …), n ≥ 2: their mean, and their covariance S shrunk to (1 − α) S + α (tr S/d) I.
 
-        α is that of Ledoit & Wolf (2004), small where images are many.  ReconError for fewer than two.
+        α is that of Ledoit & Wolf (2004), small where images are many.
         """
         from sklearn.covariance import ledoit_wolf
 
-        if len(x) < 2:
-            raise ReconError(f"a prior needs two images or more, not {len(x)}")
         flat = x.flatten(1).double()
         return GaussianPrior(flat.mean(0), torch.from_numpy(ledoit_wolf(flat.numpy())[0]))
 
@@ -243,26 +237,13 @@ def noise_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
         predicted.append(posterior_variance(sent, best, sigma, PRIOR).mean().item())
         if sent.network.depth:
             by_rgap.append(rgap(sent, check=False)[0])
-    x_hat = torch.stack(found)
     row = Record(
         z=float(z),
-        mse=mse(x_hat, victims.x).tolist(),
+        mse=mse(torch.stack(found), victims.x).tolist(),
         predicted=predicted,
         rgap=mse(torch.stack(by_rgap), victims.x).tolist() if by_rgap else None,
     )
-    return {**packed(row), "x_hat": x_hat}
-
-
-def privacy(z: float) -> Record:
-    """By Opacus' accountant for Rényi differential privacy (Mironov 2017)."""
-    from opacus.accountants.analysis import rdp
-
-    orders = [1 + k / 10 for k in range(1, 100)] + list(range(12, 256))
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the best order is the first or the last, where ε is huge anyway
-        spent = rdp.compute_rdp(q=BATCH / TRAINED_ON, noise_multiplier=z, steps=STEPS, orders=orders)
-        return Record(z=z, training=float(rdp.get_privacy_spent(orders=orders, rdp=spent, delta=DELTA)[0]))
+    return packed(row)
 
 
 def deficiency(name: str, context: Context) -> Record:
@@ -279,6 +260,6 @@ def deficiency(name: str, context: Context) -> Record:
             drawn = torch.randn(delta.shape, generator=generator, dtype=delta.dtype)
             noisy_delta = delta + sigma * delta.square().mean().sqrt() * drawn
             system = system_of(conv, theta[layer.weight], noisy_delta, network.image_shapes()[i])
-            ranks.append(numerical_rank(system).deficiency)
+            ranks.append(rank_deficiency(system))
         c.append(security_metric(ranks))
     return Record(network=name, sigma=list(SIGMAS), c=c)

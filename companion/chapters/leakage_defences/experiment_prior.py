@@ -17,7 +17,6 @@ from companion.chapters.leakage_defences.experiment import (
     averaged,
     by_noise,
     map_estimate,
-    privacy,
     released,
 )
 from companion.chapters.tables import packed
@@ -29,7 +28,7 @@ from recon.scoring.metrics import mse, ncc
 class Metrics(Record):
     """noise: by network · grey, mean: error of a grey image, and of the mean of the public ones, for each image ·
     mean_ncc: of that mean with each image · n_public: images that the prior is estimated from, of the last
-    network · privacy: as above.
+    network.
 
     noise: One network at one z, attacked with the prior of public photographs. mse: of the most probable image, for
     each image · ncc: with the image · own: images whose reconstruction has a larger NCC with them than with every
@@ -69,7 +68,6 @@ def compute(sizes: AttackSizes, context: Context) -> Outcome[Metrics]:
         grey=grey,
         mean=mean,
         mean_ncc=mean_ncc,
-        privacy=[privacy(z) for z in sizes.noise],
         n_public=len(public),
     )
     return Outcome(metrics, arrays)

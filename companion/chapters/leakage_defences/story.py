@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from statistics import geometric_mean as mean
 
-import matplotlib.pyplot as plt
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from companion.chapters.leakage_defences.experiment import SMALL, Metrics, Sizes
-from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, Colour, chart, note
+from companion.chapters.leakage_defences.experiment import Metrics, Sizes
 from companion.store.record import Record
 from companion.store.results import Claim, Result, verdict
 
@@ -106,34 +103,4 @@ def metric_claim(metrics: Metrics) -> Claim:
     )
 
 
-COLOURS: dict[str, Colour] = dict(zip((*SMALL, "CNN2 V1", "CNN3 V2"), SERIES, strict=False))
-USUAL = 8.0  # an ε of training that is called private in practice
-
-
-@chart
-def plot_noise(result: Result[Metrics]) -> Figure:
-    """Error of the most probable image against z, every image a dot, and what the adversary predicts (lines)."""
-    metrics = result.metrics
-    figure, ax = plt.subplots(figsize=(PAGE, 3.6))
-    for name, rows in metrics.noise.items():
-        z, predicted = [row.z for row in rows], [float(np.mean(row.predicted)) for row in rows]
-        ax.plot(z, predicted, color=COLOURS[name], label=name)
-        for row in rows:
-            ax.plot([row.z] * len(row.mse), row.mse, ".", color=COLOURS[name], alpha=0.6)
-    grey = float(np.mean(metrics.grey[SMALL[0]]))
-    ax.set(xscale="log", yscale="log", ylim=(None, 1), xlabel="noise multiplier z", ylabel="mean squared error")
-    ax.axhline(grey, color=REFERENCE, linestyle="--", label="a grey image\n(null)")
-    private_band(ax, metrics.privacy)
-    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
-    return figure
-
-
-def private_band(ax: Axes, privacy: list[Record]) -> None:
-    """A band over the noise that a usual training is called private with."""
-    private = [row.z for row in privacy if row.training <= USUAL]
-    if private:
-        ax.axvspan(min(private), 1.3 * max(row.z for row in privacy), color=FREE, alpha=0.12, linewidth=0)
-        note(ax, f"ε ≤ {USUAL:g}", (min(private), 1.0), (4, -8), FREE, high=True)
-
-
-FIGURES = {"noise": plot_noise}
+FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {}

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from companion.chapters.leakage_defences.experiment import SMALL, AttackSizes
 from companion.chapters.leakage_defences.experiment_prior import Metrics
-from companion.chapters.leakage_defences.story import COLOURS, NO_BETTER, hidden_from, private_band
-from companion.chapters.pictures import FREE, PAGE, REFERENCE, chart, image_rows
+from companion.chapters.leakage_defences.story import NO_BETTER, hidden_from
+from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, chart, image_rows
 from companion.store.results import Claim, Result
 
 TENTH = 0.1  # of the gradient's norm on every entry
@@ -79,8 +79,8 @@ def plot_prior(result: Result[Metrics]) -> Figure:
     metrics = result.metrics
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
     ax.set(xscale="log", xlabel="noise multiplier z", ylabel="error over a grey image's")
-    for name, rows in metrics.noise.items():
-        colour, grey = COLOURS[name], np.array(metrics.grey[name])
+    for (name, rows), colour in zip(metrics.noise.items(), SERIES, strict=False):
+        grey = np.array(metrics.grey[name])
         z = [row.z for row in rows]
         ax.plot(z, [np.mean(row.mse) / grey.mean() for row in rows], color=colour, label=name)
         ax.plot(z, [np.mean(row.blind) / grey.mean() for row in rows], "--", color=colour)
@@ -92,7 +92,6 @@ def plot_prior(result: Result[Metrics]) -> Figure:
     ax.plot([], [], "--", color=REFERENCE, label="knows single\npixels")
     ax.set_ylim(bottom=0)
     ax.axhline(mean, color=FREE, linestyle=":", label="mean public\nimage (null)")
-    private_band(ax, metrics.privacy)
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 

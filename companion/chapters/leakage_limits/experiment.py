@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import CLASSES, FOUND, Victims, inputs, pixels
 from companion.store.record import Record
-from recon.attacks.imprint import Imprint, edges_of, row_by_row
+from recon.attacks.imprint import EMPTY, Imprint, edges_of
 from recon.nets.module import default_start
 from recon.optim.rng import named
 
@@ -93,6 +93,8 @@ def from_ordinary(x: Tensor, labels: Tensor, width: int, context: Context) -> in
     first = nn.Linear(x.shape[1], width)
     network = nn.Sequential(first, nn.ReLU(), nn.Linear(width, CLASSES))
     default_start(network, named(context.seed, "limits.ordinary", width))
-    weight, bias = torch.autograd.grad(F.cross_entropy(network(x), labels), [first.weight, first.bias])
-    rows = row_by_row({"w1": weight, "b1": bias})
+    found = torch.autograd.grad(F.cross_entropy(network(x), labels), [first.weight, first.bias])
+    weight, bias = (each.double() for each in found)
+    used = bias.abs() > EMPTY * bias.abs().max()
+    rows = weight[used] / bias[used, None]  # eq. (4)
     return int((torch.cdist(rows, x.double(), p=float("inf")).amin(0) <= FOUND).sum())

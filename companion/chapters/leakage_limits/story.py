@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.figure import Figure
 
 from companion.chapters.leakage_limits.experiment import Metrics, Sizes
 from companion.chapters.pictures import (
-    PAGE,
-    SERIES,
-    Colour,
-    chart,
-    end_labels,
     image_rows,
 )
 from companion.store.results import Claim, Result
@@ -65,21 +58,4 @@ def plot_server(result: Result[Metrics]) -> Figure:
     return image_rows(rows)
 
 
-@chart
-def plot_bins(result: Result[Metrics]) -> Figure:
-    """Share of a batch that is found against the number of bins, and what is expected."""
-    figure, ax = plt.subplots(figsize=(PAGE, 3.4))
-    batches = sorted({row.n for row in result.metrics.imprint})
-    ends: list[tuple[float, str, Colour]] = []
-    for n, colour in zip(batches, SERIES, strict=False):
-        rows = [row for row in result.metrics.imprint if row.n == n]
-        bins = np.geomspace(min(row.bins for row in rows), max(row.bins for row in rows), 50)
-        ax.plot(bins, (1 - 1 / bins) ** (n - 1), ":", color=colour)
-        ax.plot([row.bins for row in rows], [row.found / n for row in rows], "o", color=colour)
-        ends.append((max(rows, key=lambda row: row.bins).found / n, f"batch of {n}", colour))
-    ax.set(xscale="log", xlabel="bins of the server's layer", ylabel="share of the batch that is found", ylim=(0, 1.05))
-    end_labels(ax, ends)
-    return figure
-
-
-FIGURES = {"server": plot_server, "bins": plot_bins}
+FIGURES = {"server": plot_server}

@@ -13,7 +13,7 @@ from companion.chapters.base import Context, Outcome
 from companion.chapters.leakage_common import TABLE_1, Attacked, Networks, Victims
 from companion.chapters.published import DIVERGED, METHODS, PUBLISHED, PUBLISHED_RANK
 from companion.store.record import Record
-from recon.analysis.identifiability import numerical_rank, security_metric
+from recon.analysis.identifiability import rank_deficiency, security_metric
 from recon.attacks.rgap import generic_deficiencies, rgap, systems
 from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
@@ -75,7 +75,7 @@ def ranks(name: str, attacked: Attacked, found: Victims) -> Record:
     """One row of Table 1, at the first victim."""
     network = attacked.network
     layers = systems(network, attacked.theta, found.x[:1], found.labels[:1])
-    deficiencies = [numerical_rank(u).deficiency for u in layers]
+    deficiencies = [rank_deficiency(u) for u in layers]
     return Record(
         rd=deficiencies,
         generic_rd=generic_deficiencies(network),

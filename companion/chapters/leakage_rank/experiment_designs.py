@@ -14,9 +14,9 @@ from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import FOUND, LEAST, SEED, averaged_victims
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
-from recon.analysis.identifiability import determined, numerical_rank, security_metric
+from recon.analysis.identifiability import determined, rank_deficiency, security_metric
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import cosine_tv_authors, seeded_start
+from recon.attacks.gradient_matching import GEIPINGS, cosine_tv, seeded_start
 from recon.attacks.gradient_system import JointSystem
 from recon.attacks.rgap import systems
 from recon.errors import ReconError
@@ -94,7 +94,7 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
     x, labels = averaged_victims(context.pool, sizes.images, sizes.side)
     gradient = Gradient.each(network, theta, x, labels)
-    deficiencies = [numerical_rank(u).deficiency for u in systems(network, theta, x[:1], labels[:1])]
+    deficiencies = [rank_deficiency(u) for u in systems(network, theta, x[:1], labels[:1])]
     missing, found, unread = [], [], 0
     for image, one in zip(x.flatten(1), gradient.split(), strict=True):
         system = JointSystem.of(one)
@@ -102,7 +102,8 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
         unread = int(there.unread.sum())
         missing.append(there.deficiency + unread)
         found.append(bool((gauss_newton(system).x - image).abs()[~there.unread].max() <= FOUND))
-    matched = cosine_tv_authors(gradient.to(torch.float32), seeded_start(gradient, SEED), sizes.cosine_steps).x_hat
+    single, start = gradient.to(torch.float32), seeded_start(gradient, SEED)
+    matched = cosine_tv(single, start, sizes.cosine_steps, whole=True, descent=GEIPINGS).x_hat
     shapes = network.image_shapes()
     row = Record(
         name=name,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
 from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilitySizes, Metrics
-from companion.chapters.pictures import PAGE, SERIES, chart, image_rows, note
+from companion.chapters.pictures import image_rows
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 
@@ -47,30 +46,6 @@ def claims(metrics: Metrics, _: IdentifiabilitySizes) -> list[Claim]:
     ]
 
 
-@chart
-def plot_identified(result: Result[Metrics]) -> Figure:
-    """Every network: what single layers lack, what all of them together do, and what the network never reads."""
-    networks = result.metrics.networks
-    figure, ax = plt.subplots(figsize=(PAGE, 0.42 * len(networks) + 1.0), layout="constrained")
-    kinds = {
-        "−c(M), layer by layer": ("o", SERIES[0]),
-        "all layers together": ("D", SERIES[1]),
-        "entries never read": ("|", SERIES[2]),
-    }
-    for y, row in enumerate(networks.values()):
-        values = (-row.c, -row.joint_deficiency, row.unread_pixels)
-        ax.plot([min(values), max(values)], [y, y], color="#cccccc", lw=2, zorder=1)
-        for value, (marker, colour) in zip(values, kinds.values(), strict=True):
-            ax.plot(value, y, marker, color=colour, ms=14 if marker == "|" else 7, mew=2.5 if marker == "|" else 1)
-        note(ax, f"{-row.joint_deficiency}", (-row.joint_deficiency, y), (0, 6), SERIES[1], "center", "bottom")
-    ax.set_yticks(range(len(networks)), list(networks))
-    ax.set(xlabel="missing equations", ylim=(len(networks) - 0.5, -0.8))
-    for words, (marker, colour) in kinds.items():
-        ax.plot([], [], marker, color=colour, label=words, mew=2)
-    figure.legend(loc="outside upper center", ncols=3)
-    return figure
-
-
 def plot_found(result: Result[Metrics]) -> Figure:
     """The first victim, and what R-GAP and all layers together find of it by every network; above R-GAP's the security
     metric, above the others what the gradient leaves open of the entries that are read."""
@@ -102,4 +77,4 @@ def first_by(result: Result[Metrics], kind: str) -> torch.Tensor:
     return torch.stack([result.array(f"{kind} {name}")[0] for name in result.metrics.networks])
 
 
-FIGURES = {"identified": plot_identified, "found": plot_found, "moved": plot_moved}
+FIGURES = {"found": plot_found, "moved": plot_moved}
