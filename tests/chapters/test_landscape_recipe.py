@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-import recon
 from companion.chapters.landscape.shared import set_distances
 from companion.chapters.landscape.story import lead
 from companion.store.record import Record
@@ -46,15 +45,6 @@ def test_correlations_are_those_of_the_ends(smoke):
     for x_hat, cell in zip(smoke.array("x_hat"), smoke.metrics.cells, strict=True):
         best = {name: ncc(x_hat - mean, images - mean).amax(1).mean().item() for name, images in sets.items()}
         assert cell.ncc == pytest.approx(best, rel=1e-5)
-
-
-def test_rounded_products_are_asked_for_and_change_little(smoke, tmp_path):
-    """On a network this small the steps are long, and not every start forgives a rounding error."""
-    settings = {"profile": "smoke", "data": "photos", "steps": 10, "recipe_steps": 5}
-    plain, rounded = (recon.run("landscape-recipe", out=tmp_path, rounded=r, **settings).metrics for r in (False, True))
-    for mine, theirs in zip(rounded.cells, plain.cells, strict=True):
-        assert mine.end == pytest.approx(theirs.end, rel=0.02)
-    assert any(mine.end != theirs.end for mine, theirs in zip(rounded.cells, plain.cells, strict=True))
 
 
 def test_a_start_that_was_not_run_is_named(smoke):

@@ -79,7 +79,7 @@ def test_captions_name_and_count_the_networks_that_are_drawn(page):
         assert named(told) <= set(drawn), figure
         assert counted(told) <= {len(drawn)}, figure
         seen += 1
-    assert seen >= 3
+    assert seen >= 2
 
 
 def test_a_network_that_is_not_drawn_is_seen():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,7 +11,7 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.landscape.experiment_bilevel import bilevel_run
 from companion.chapters.landscape.shared import SETS, SeedImages, Sizes, stationary
-from companion.chapters.reference_common import RoundedProducts, fell_layer_1
+from companion.chapters.reference_common import fell_layer_1
 from companion.store.record import Record
 from recon.analysis.landscape import mixed_starts
 from recon.attacks.haim_recipe import STEPS, PublishedSettings, recover_as_published
@@ -46,22 +45,19 @@ class Metrics(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeSizes(Sizes):
-    """width: of the three-layer net · steps: of the bilevel attack; recipe_steps: of the published recipe · cells:
-    (λ₁, λ₂) of its starts · rounded: whether it multiplies bfloat16 operands, see `companion.chapters.reference_common`
-    · scaled: whether its steps are m / 1000 of those published for m = 1000, see `recon.attacks.haim_recipe`."""
+    """width: of the three-layer net · steps: of the bilevel attack; recipe_steps: of the published recipe, m / 1000 as
+    long as those for m = 1000, see `recon.attacks.haim_recipe` · cells: (λ₁, λ₂) of its starts."""
 
     width: int
     recipe_steps: int
-    rounded: bool = False
-    scaled: bool = False
     #: Fig. 11's line, the corners of Fig. 10b among it; the neighbours of (1, 1); and the end of Fig. 12's line
     cells: tuple[tuple[float, float], ...] = ((1, 1), (0, 1), (0.25, 1), (0.5, 1), (0.75, 1), (1, 0.75), (1, 0))
 
 
 SIZES = {
-    "smoke": RecipeSizes(n_train=10, steps=100, width=32, recipe_steps=60, scaled=True),
-    "laptop": RecipeSizes(n_train=20, steps=1500, width=300, recipe_steps=500, scaled=True),
-    "paper": RecipeSizes(n_train=100, steps=4000, width=1000, recipe_steps=STEPS, scaled=True),
+    "smoke": RecipeSizes(n_train=10, steps=100, width=32, recipe_steps=60),
+    "laptop": RecipeSizes(n_train=20, steps=1500, width=300, recipe_steps=500),
+    "paper": RecipeSizes(n_train=100, steps=4000, width=1000, recipe_steps=STEPS),
 }
 
 
@@ -115,10 +111,9 @@ def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Ten
     weights, mean = Weights(_network(sizes, images), theta), images.truth.mean(0)
     one, two = (torch.tensor([value]) for value in sizes.cells[int(name.removeprefix("cell-"))])
     start = mixed_starts(images.truth, images.partition, images.random, one, two)[0, 0] - mean
-    settings = PublishedSettings(len(start), sizes.recipe_steps, scaled=sizes.scaled)
+    settings = PublishedSettings(len(start), sizes.recipe_steps, scaled=True)
     place = context.checkpoints.at(f"recipe-{name}")
-    with RoundedProducts() if sizes.rounded else nullcontext():
-        found = recover_as_published(weights, settings, context.stream("kkt.attack"), place, start)
+    found = recover_as_published(weights, settings, context.stream("kkt.attack"), place, start)
     x_hat, trace = found.x_hat[0], found.accepted["trace"]
     return {
         "x_hat": x_hat + mean,

@@ -181,23 +181,18 @@ def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
     return [claim]
 
 
-def recipe_claims(metrics: RecipeMetrics, sizes: RecipeSizes) -> list[Claim]:
-    """The corners, where truth and partition swap, the neighbours of the truth, and the way to noise.  Undecided where
-    the steps were not scaled to the number of images: they are too long then, and leave every start."""
+def recipe_claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
+    """The corners, where truth and partition swap, the neighbours of the truth, and the way to noise."""
     changes = [-cell.fell_layer_1 for cell in metrics.cells]
     came = f"{metrics.steps:,} of {metrics.published_steps:,} steps: undecided"
     if in_full := metrics.steps >= metrics.published_steps:
         came = f"all {metrics.steps:,} published steps; over the last tenth layer 1's energy changed by "
         came += f"{min(changes):+.1%} to {max(changes):+.1%}"
     found = [_corners(metrics), _crossing(metrics), _near_truth(metrics), _degrades(metrics)]
-    found = [
+    return [
         replace(each, ours=f"{each.ours}; {came}", verdict=each.verdict if in_full else "undecided", margin=each.value)
         for each in found
     ]
-    if sizes.scaled:
-        return found
-    why = "; steps ten times too long for as many images: undecided"
-    return [replace(each, verdict="undecided", ours=each.ours + why, margin=None) for each in found]
 
 
 def _corners(metrics: RecipeMetrics) -> Claim:
