@@ -88,8 +88,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         converged=Record({name: converged(each.history[:, 0]) for name, each in found.items()}),
     )
     arrays = {"x_train": x_train, "mean": images.mean, "x_init": x_init}
-    arrays |= {f"x_hat_{name}": each.x_hat for name, each in found.items()}
-    return Outcome(metrics, arrays | {f"history_{name}": each.history[:, 0] for name, each in found.items()})
+    return Outcome(metrics, arrays | {f"x_hat_{name}": each.x_hat for name, each in found.items()})
 
 
 def fitted_energy(released: ReleasedNet, x: Tensor, y: Tensor, alpha: float) -> float:
