@@ -17,7 +17,7 @@ from timing import one_by_one, write
 from torch import Tensor
 
 from companion.chapters.base import Context
-from companion.chapters.common import ReleasedNet, match_table, nulls_of, train_released
+from companion.chapters.common import match_table, nulls_of, train_released
 from companion.chapters.separation.experiment import fast_ica, first_layer
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.haim_recipe import TUNED_SCALE, recipe_attack
@@ -27,15 +27,16 @@ from recon.attacks.recover import recover
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.registry import load_pool
 from recon.optim.spectrum import signal_span
+from recon.released import Weights
 from recon.store.checkpoints import Checkpoints
 
 N, WIDTH, STEPS = 100, 1000, 600
 STEP_SIZES = (0.5, 0.05, 0.005, 0.0005)  # of the published recipe, tried on weights of another size
 
 
-def attacks(context: Context, released: ReleasedNet, shape: tuple[int, ...]) -> dict[str, Callable[[], Tensor]]:
+def attacks(context: Context, released: Weights, shape: tuple[int, ...]) -> dict[str, Callable[[], Tensor]]:
     """Name -> an attack that returns its candidates (m, d)."""
-    weights, w1 = released.weights, first_layer(released)
+    w1 = first_layer(released)
 
     def ica() -> Tensor:
         sources = fast_ica(signal_span(w1), shape, context.seed)
@@ -47,7 +48,7 @@ def attacks(context: Context, released: ReleasedNet, shape: tuple[int, ...]) -> 
         unit, noise = torch.rand(1, m, generator=generator), torch.randn(1, m, w1.shape[1], generator=generator)
 
         def run(step_x: float, steps: int) -> Reconstruction:
-            attack = recipe_attack(weights, half_and_half(m), unit, steps, step_x)
+            attack = recipe_attack(released, half_and_half(m), unit, steps, step_x)
             return reconstruct(attack, TUNED_SCALE * noise, steps)
 
         return run(min(STEP_SIZES, key=lambda size: run(size, 50).energy.item()), STEPS).x_hat[0]
@@ -57,7 +58,7 @@ def attacks(context: Context, released: ReleasedNet, shape: tuple[int, ...]) -> 
         "separation, 4 restarts": lambda: separate(FirstLayer(w1), shape, SeparationSettings(restarts=4)).x_hat,
         "FastICA": ica,
         "DecoReco, 1 restart": lambda: (
-            recover(weights, DecoReco(m=2 * N, restarts=1), context.stream("kkt.attack")).x_hat
+            recover(released, DecoReco(m=2 * N, restarts=1), context.stream("kkt.attack")).x_hat
         ),
         "reference recipe, 600 steps": reference,
     }

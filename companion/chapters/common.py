@@ -1,12 +1,9 @@
 """What the chapters on weights share: centred images, the released network, the attack, the table of its matches."""
 
-import time
-from dataclasses import dataclass
-
 from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
-from companion.chapters.tables import MatchTable, Trained, flat
+from companion.chapters.tables import MatchTable, flat
 from companion.store.record import record
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, three_layer
@@ -30,54 +27,17 @@ def kept_arrays(images: Bundle) -> Tensors:
     }
 
 
-@dataclass(frozen=True)
-class ReleasedNet:
-    """A network trained to the KKT regime, with its certificate and the seconds that took."""
-
-    network: MLP
-    trained: kkt.Trained
-    certificate: kkt.Certificate
-    seconds: float
-
-    @property
-    def theta_star(self) -> Tensor:
-        """θ* (p,)."""
-        return self.trained.theta_star
-
-    @property
-    def weights(self) -> Weights:
-        """What is released: the network and θ*."""
-        return Weights(self.network, self.theta_star)
-
-    def metrics(self) -> Trained:
-        """What every DecoReco result says of the training."""
-        certified = self.certificate
-        return Trained(
-            train_seconds=self.seconds,
-            log_loss=self.trained.log_loss,
-            min_normalised_margin=certified.normalised_margins.min().item(),
-            kkt_residual=certified.residual_by_layer[0].item(),
-            kkt_residual_by_layer=certified.residual_by_layer.tolist(),
-            theta_norm=self.theta_star.norm().item(),
-        )
-
-
-def train_released(context: Context, images: Bundle, width: int, steps: int, offset: int = 0) -> ReleasedNet:
+def train_released(context: Context, images: Bundle, width: int, steps: int, offset: int = 0) -> Weights:
     """Train Haim et al.'s three-layer net on `images.train` without weight decay.
 
-    offset: which of a chapter's networks this is; each has weights and a checkpoint of its own.  The certificate's
-    multipliers are fitted on layer 1, where the attack looks: the second layer's random start does not fade at these
-    sizes and would drown it.
+    offset: which of a chapter's networks this is; each has weights and a checkpoint of its own.
     """
-    start = time.perf_counter()
     network = three_layer(width, images.train.shape[1])
     weights = context.stream("kkt.weights", offset)
     theta_init = network.flatten(network.init(weights, "small")).to(images.train.device)
     checkpoint = context.checkpoints.at(f"training-{offset}")
     trained = kkt.train_to_kkt(network, images.train, images.y, theta_init, kkt.KKTSettings(steps), checkpoint)
-    seconds = time.perf_counter() - start
-    certified = kkt.certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
-    return ReleasedNet(network, trained, certified, round(seconds, 2))
+    return Weights(network, trained.theta_star)
 
 
 def nulls_of(

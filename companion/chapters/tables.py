@@ -18,14 +18,6 @@ class MatchTable(Record):
     """
 
 
-class Trained(Record):
-    """A network trained into the KKT regime, and its certificate.
-
-    log_loss: natural logarithm of the training loss · min_normalised_margin: the smallest · kkt_residual: of layer 1,
-    relative to ‖θ₁‖, and kkt_residual_by_layer · theta_norm: ‖θ*‖ · train_seconds.
-    """
-
-
 NULL_NAMES = {
     "span": "mixtures of the searched span",
     "mixtures": "mixtures of the training images",

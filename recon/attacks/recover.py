@@ -24,8 +24,8 @@ AT_ONCE_ON_CPU = 2  # restarts in one batch: more of them leave the cache and co
 
 @dataclass(frozen=True)
 class RecoverSettings:
-    """m: candidates in the answer, and per restart unless `candidates` says otherwise · restarts · steps: of each ·
-    init_scale: standard deviation of the start's pixels · multiplier_scales: λ starts from U[0, 1) times one of these,
+    """m: candidates in the answer, and per restart · restarts · steps: of each · init_scale: standard
+    deviation of the start's pixels · multiplier_scales: λ starts from U[0, 1) times one of these,
     whichever has the lowest energy after `scale_steps` · step_x, step_multipliers: Adam's (the latter for log λ) ·
     alpha, layer_weights: of the objective · distinct: of candidates more alike than this correlation the pool keeps
     one · alike: that one is averaged with those of other restarts more alike than this (a low value blurs, and blur
@@ -44,12 +44,6 @@ class RecoverSettings:
     distinct: float = 0.6
     alike: float = 0.8
     project: bool = True
-    candidates: int | None = None
-
-    @property
-    def per_restart(self) -> int:
-        """Candidates that one restart optimises."""
-        return self.candidates or self.m
 
 
 @dataclass(frozen=True)
@@ -84,7 +78,7 @@ def recover(
     start of every restart, −1 labels first; default noise, `random_start`.  Uses θ* alone of the weights; ReconError
     for more than one θ*."""
     network, theta_star = weights.network, weights.theta_star
-    labels = half_and_half(settings.per_restart, theta_star.device, theta_star.dtype)
+    labels = half_and_half(settings.m, theta_star.device, theta_star.dtype)
     check_released(weights)
     space = image_span(weights) if settings.project else None
     seeds = torch.randint(2**31, (settings.restarts + 1,), generator=generator).tolist()
@@ -108,8 +102,8 @@ def recover(
 def random_start(settings: RecoverSettings, dim: int, like: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """(x (1, m, d) ~ init_scale · N(0, 1), λ (1, m) ~ U[0.01, 1) in units of the scale to be chosen)."""
     own = torch.Generator().manual_seed(seed)
-    x = settings.init_scale * torch.randn(1, settings.per_restart, dim, generator=own)
-    return x.to(like), torch.rand(1, settings.per_restart, generator=own).clamp_min(1e-2).to(like)
+    x = settings.init_scale * torch.randn(1, settings.m, dim, generator=own)
+    return x.to(like), torch.rand(1, settings.m, generator=own).clamp_min(1e-2).to(like)
 
 
 def tuned_attack(
@@ -191,7 +185,7 @@ def pool(
     x = torch.cat([result.x_hat for result in found])
     x = x if basis is None else x @ basis
     multipliers = torch.cat([result.accepted["multipliers"] for result in found])
-    labels = half_and_half(settings.per_restart, x.device, x.dtype)
+    labels = half_and_half(settings.m, x.device, x.dtype)
     whole = tuned_attack(weights, labels, multipliers, settings.steps, settings)
     by_layer = [
         stationarity(weights, x[r], signed, alpha=settings.alpha).by_layer
@@ -206,7 +200,7 @@ def pool(
         multipliers[rows],
         labels[rows],
         restart[rows],
-        rows % settings.per_restart,
+        rows % settings.m,
         share[rows],
         agreement(x, labels, restart)[rows],
         torch.cat([result.energy for result in found]),

@@ -152,12 +152,11 @@ def _descent(network: MLP, x: Tensor, y: Tensor, settings: KKTSettings) -> Calla
 class Certificate:
     """How near θ is to a KKT point with given data: multipliers λ (n,) fitted by non-negative least squares.  residual:
     ‖θ − Σ λ_i y_i ∇Φ_i‖ / ‖θ‖ in [0, 1] · residual_by_layer: each layer relative to its own norm (L,) ·
-    normalised_margins: y_i Φ_i / ‖θ‖^L (n,), L the number of layers · energy_by_layer (L,): ‖·‖² not relative."""
+    energy_by_layer (L,): ‖·‖² not relative."""
 
     multipliers: Tensor
     residual: float
     residual_by_layer: Tensor
-    normalised_margins: Tensor
     energy_by_layer: Tensor
 
 
@@ -187,15 +186,8 @@ def certificate(
     norms = layer_norms(network, params)
     quadratic = torch.einsum("i,lij,j->l", multipliers, by_layer, multipliers)
     energy = (norms - 2 * products @ multipliers + quadratic).clamp_min(0)
-    outputs = network(params, x)
-    hard = sign * outputs if labels is None else _hard_margin(outputs, y)
-    return Certificate(
-        multipliers,
-        (energy.sum() / norms.sum()).sqrt().item(),
-        (energy / norms).sqrt(),
-        hard / norms.sum().sqrt() ** network.depth,
-        energy,
-    )
+    residual = (energy.sum() / norms.sum()).sqrt().item()
+    return Certificate(multipliers, residual, (energy / norms).sqrt(), energy)
 
 
 def _fit(matrix: Tensor, target: Tensor, unsigned: bool) -> Tensor:
@@ -206,11 +198,6 @@ def _fit(matrix: Tensor, target: Tensor, unsigned: bool) -> Tensor:
     right = torch.linalg.solve_triangular(factor, target[:, None], upper=False)[:, 0]
     solution, _ = nnls(factor.mT.cpu().numpy(), right.cpu().numpy(), maxiter=30 * len(matrix))
     return torch.from_numpy(solution).to(matrix.device)
-
-
-def _hard_margin(outputs: Tensor, y: Tensor) -> Tensor:
-    true = F.one_hot(y.long(), outputs.shape[-1]).bool()
-    return (outputs * true).sum(-1) - outputs.masked_fill(true, -torch.inf).amax(-1)
 
 
 def _check(network: MLP, x: Tensor, y: Tensor, theta_init: Tensor) -> None:

@@ -101,7 +101,6 @@ def test_random_start_by_hand():
     assert x.shape == (1, 2000, 15) and unit.shape == (1, 2000) and x.dtype == unit.dtype == torch.float64
     assert x.std().item() == pytest.approx(0.3, rel=0.02) and unit.mean().item() == pytest.approx(0.5, abs=0.03)
     assert unit.min().item() == pytest.approx(0.01) and unit.max() < 1
-    assert random_start(RecoverSettings(m=4, candidates=6), 15, like, 4)[0].shape == (1, 6, 15)
 
 
 def test_resumed_restarts_give_the_uninterrupted_answer(weights, tmp_path):
@@ -256,9 +255,7 @@ def test_settings_of_the_book():
         "distinct": 0.6,
         "alike": 0.8,
         "project": True,
-        "candidates": None,
     }
-    assert RecoverSettings(m=6).per_restart == 6 and RecoverSettings(m=6, candidates=9).per_restart == 9
     assert module.AT_ONCE_ON_CPU == 2
     assert module.WIDE == (0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01)
 
@@ -271,12 +268,3 @@ def test_the_tuned_attack_has_the_settings_it_is_given(weights):
     assert (attack.optimiser_x, attack.optimiser_multipliers) == (module.Adam(0.3), module.Adam(0.7))
     assert (attack.alpha, attack.layer_weights, attack.steps) == (5.0, (1.0, 2.0, 3.0), 9)
     assert attack.multipliers_init is multipliers and attack.labels is labels
-
-
-def test_more_candidates_than_are_wanted(weights):
-    """The m that contribute most and differ, of all that the restarts had; rows counted within a restart."""
-    settings = RecoverSettings(**{**vars(SETTINGS), "m": 3, "candidates": 6, "restarts": 3})
-    found = recover(weights, settings, seeded())
-    assert found.x_hat.shape == (3, 15) and (found.contribution.diff() <= 0).all()
-    assert (found.restart < 3).all() and (found.row < 6).all()
-    assert torch.equal(found.labels, half_and_half(6, dtype=torch.float64)[found.row])

@@ -34,7 +34,6 @@ from matplotlib.transforms import Bbox
 
 import companion.chapters
 from companion.chapters import load, registry
-from companion.chapters.bilevel.story import plot_toy
 from companion.chapters.pictures import (
     CHART_GROUND,
     FREE,
@@ -202,8 +201,6 @@ MORE: dict[str, dict[str, list[tuple]]] = {
 }
 #: in a registry: other arguments for one of these functions
 LAMBDAS = {plot for each in registry().values() for plot in each.figures.values() if plot.__name__ == "<lambda>"}
-#: not of a result: its rows come from a cell of chapter 3
-TOYS = {"plot_toy"}
 
 
 def plots() -> Iterator[tuple[str, Callable[..., Figure]]]:
@@ -213,7 +210,7 @@ def plots() -> Iterator[tuple[str, Callable[..., Figure]]]:
             continue
         module = import_module(info.name)
         for name, plot in vars(module).items():
-            if not name.startswith("plot_") or plot.__module__ != info.name or name in TOYS:
+            if not name.startswith("plot_") or plot.__module__ != info.name:
                 continue
             takes = next(iter(get_type_hints(plot).values()))  # Result[M], or a union of such
             of = {metrics for each in (takes, *get_args(takes)) for metrics in get_args(each)}
@@ -257,10 +254,6 @@ def test_every_other_figure_of_a_small_run_can_be_read(name, runs):
             result = result or runs(name)
             assert faults(by_name[plot](result, *more)) == [], plot
             plt.close("all")
-
-
-def test_the_toy_of_chapter_3_can_be_read():
-    assert faults(plot_toy([10.0**-k for k in range(12)], [9.0 - 0.1 * k for k in range(12)])) == []
 
 
 def test_the_figure_of_an_audits_false_alarms_can_be_read():

@@ -7,10 +7,8 @@ The one-hidden net's distances are those after the inner solver has settled.  A 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -21,7 +19,7 @@ from companion.chapters.bilevel.experiment_affine import Sizes as AffineSizes
 from companion.chapters.bilevel.experiment_hidden import Metrics, PathMetrics, PathSizes, Sizes
 from companion.chapters.bilevel.experiment_shared import Metrics as SharedMetrics
 from companion.chapters.bilevel.experiment_shared import Sizes as SharedSizes
-from companion.chapters.pictures import FREE, PAGE, TRAIN, chart, end_labels, image_rows
+from companion.chapters.pictures import image_rows
 from companion.store.record import Record
 from companion.store.results import Claim, Result, orders_below, verdict
 from recon.scoring.matching import nearest
@@ -260,21 +258,6 @@ def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
             margin=orders_below(worst, SMALL * metrics.added_sum),
         )
     ]
-
-
-@chart
-def plot_toy(energies: Sequence[float], apart: Sequence[float]) -> Figure:
-    """Of an attack, after every step and in units of its start: the distance of the weights from the released ones, and
-    that of the images from the training images."""
-    figure, ax = plt.subplots(figsize=(PAGE, 2.6))
-    ends = []
-    for values, words, colour in ((energies, "weights", TRAIN), (apart, "images", FREE)):
-        shares = [value / values[0] for value in values]
-        ax.semilogy(shares, color=colour)
-        ends.append((shares[-1], words, colour))
-    ax.set(xlabel="outer step", ylabel="squared distance, start = 1", xlim=(0, len(energies) - 1))
-    end_labels(ax, ends)
-    return figure
 
 
 def plot_starts(result: Result[Any]) -> Figure:

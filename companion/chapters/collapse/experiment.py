@@ -27,11 +27,11 @@ class Metrics(Record):
 
     weight_decay: Eq. (3) with weight decay ω, at a network that was trained with it: of the training images, of the
     most confident pair of training and of held-out images, repeated, and of no images at all, ‖ωθ‖².
-    explained: The objective of Haim et al. (2022) and Buzaglo et al. (2023), ‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² with
-    the best λ ≥ 0: 1 without images; and at a network whose first layer starts small, as Haim et al.'s. first_layer:
-    size of the first layer's start · truth: of the training images · train_pair, held_out_pair, noise_pair: of the most
-    confident image of each class, the multiplier of each free, so that copies change nothing · held_out: of as many
-    held-out images as were trained on, with the labels that the network gives them.
+    explained_small_start: The objective of Haim et al. (2022) and Buzaglo et al. (2023),
+    ‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² with the best λ ≥ 0, at a network whose first layer starts small, as Haim et al.'s:
+    1 without images. truth: of the training images · train_pair, held_out_pair, noise_pair: of the most confident image
+    of each class, the multiplier of each free, so that copies change nothing · held_out: of as many held-out images as
+    were trained on, with the labels that the network gives them.
     """
 
 
@@ -125,9 +125,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         objective_repeated_heldout=by_held_out,
         objective_repeated_noise=by_noise,
         **below,
-        explained=_explained("default", network, theta, images, y),
         # where the weights hold little but what training put there
-        explained_small_start=_explained("1e-4", network, trained("small")[1], images, y),
+        explained_small_start=_explained(network, trained("small")[1], images, y),
         weight_decay=Record(
             objective_true=stationarity(decayed, with_decay, train, y),
             objective_repeated_train=repeated(decayed, with_decay, train, m)[0],
@@ -145,7 +144,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, arrays)
 
 
-def _explained(first_layer: str, network: MLP, theta: Tensor, images: Tensors, y: Tensor) -> Record:
+def _explained(network: MLP, theta: Tensor, images: Tensors, y: Tensor) -> Record:
     """‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² of the training images, of confident pairs, and of n held-out images."""
 
     def left(x: Tensor, labels: Tensor) -> float:
@@ -157,4 +156,4 @@ def _explained(first_layer: str, network: MLP, theta: Tensor, images: Tensors, y
         pairs[f"{kind}_pair"] = left(x[rows], labels)
     others = images["held_out"][: len(y)]
     own = (network(network.unflatten(theta), others) > 0).double()
-    return Record(first_layer=first_layer, truth=left(images["train"], y), **pairs, held_out=left(others, own))
+    return Record(truth=left(images["train"], y), **pairs, held_out=left(others, own))

@@ -17,7 +17,6 @@ RANDOM = Experiment.of(
 PARTITION = Experiment.of(
     experiment,
     story,
-    sizes=experiment.PARTITION_SIZES,
     metrics=experiment.PartitionMetrics,
     compute=experiment.compute_partition,
     claims=story.partition_claims,

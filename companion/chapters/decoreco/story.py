@@ -12,14 +12,7 @@ import torch
 from matplotlib.figure import Figure
 from torch.nn.functional import normalize
 
-from companion.chapters.decoreco.experiment import (
-    Metrics,
-    PartitionMetrics,
-    PartitionSizes,
-    ReferenceMetrics,
-    ReferenceTable,
-    Sizes,
-)
+from companion.chapters.decoreco.experiment import Metrics, PartitionMetrics, ReferenceMetrics, ReferenceTable, Sizes
 from companion.chapters.decoreco.experiment_published import CHANCE, PublishedSizes
 from companion.chapters.decoreco.experiment_published import Metrics as PublishedMetrics
 from companion.chapters.pictures import (
@@ -50,16 +43,15 @@ def _judged(arm: Record, n: int) -> tuple[Recovery, str, str]:
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """Fig. 5: holds where no yardstick shows that images are recovered, fails where they do."""
-    reference, tuned = metrics.variants.reference, metrics.variants.reference_tuned_scale
+    reference = metrics.variants.reference
     found, ours, null = _judged(reference, metrics.n_train)
-    also = "" if tuned is None else f"; from its tuned scale, {tuned.steps:,} steps, SSIM {tuned.matches.ssim_04}"
     return [
         Claim(
             "decoreco-random-fails",
             "4.4, Fig. 5",
             "From x ~ N(0, 1), variance not tuned, at most the first three reconstructions resemble natural images.",
             "at most 3 (visual)",
-            f"{ours}, by the published recipe, {came_text(reference)}{also}",
+            f"{ours}, by the published recipe, {came_text(reference)}",
             null,
             if_in_full(reference, "partly" if not found.shown and not found.excluded else verdict(found.excluded)),
             value=reference.matches.ssim_04,
@@ -110,7 +102,7 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
     ]
 
 
-def partition_claims(metrics: PartitionMetrics, _: PartitionSizes) -> list[Claim]:
+def partition_claims(metrics: PartitionMetrics, _: Sizes) -> list[Claim]:
     """ "start" asks for more than twice as many nearer to the start partition as to the training images, in
     proportion to how many there are of each: of m start images and n training images chance has m / (m + n).  "moved"
     asks for a tenth of the results at most, and that more of them left their start for a training image than for a
@@ -249,13 +241,11 @@ def plot_descent(result: Result[ReferenceMetrics]) -> Figure:
     energies: list[tuple[float, str, Colour]] = []
     moved: list[tuple[float, str, Colour]] = []
     for arm in result.metrics.arms:
-        key, style = f"{arm.start}_{arm.precision}", "-" if arm.precision == "float32" else ":"
-        trace, steps = result.array(f"trace_{key}"), result.array(f"trace_steps_{key}")
+        trace, steps = result.array(f"trace_{arm.start}"), result.array(f"trace_steps_{arm.start}")
         energy = trace[:, 0] * (arm.start_share[0] / trace[0, 0])
         for ax, values, ends in ((above, energy, energies), (below, trace[:, -1], moved)):
-            ax.plot(steps[values > 0], values[values > 0], style, color=START_COLOURS[arm.start])
-            if style == "-":  # the same start in bfloat16 lies on its curve
-                ends.append((float(values[-1]), START_LABELS[arm.start], START_COLOURS[arm.start]))
+            ax.plot(steps[values > 0], values[values > 0], color=START_COLOURS[arm.start])
+            ends.append((float(values[-1]), START_LABELS[arm.start], START_COLOURS[arm.start]))
     truth = result.metrics.net.truth_share[0]
     above.axhline(truth, color=STARTS["truth"], ls="--")
     above.set(xscale="log", yscale="log", ylabel="layer 1: energy / ‖θ₁‖²")

@@ -76,7 +76,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         parts = [candidates(found[f"{kind}-{k}"]) for k in range(sizes.networks)]
         every, natural = judged(arm, parts, sizes, context)
         metrics.arms[arm] = Record(n_train=n, every=Record(share_true=every), natural=natural)
-        arrays |= kept(arm, parts) | trusted(arm, natural, parts)
+        arrays |= trusted(arm, natural, parts)
     return Outcome(metrics, arrays)
 
 
@@ -162,21 +162,6 @@ def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context) -
         guess=guess(plain),
         evidence={kind: judgement(scored(score, rows)) for kind, score in found.items()},
     )
-
-
-def kept(arm: str, parts: Sequence[Tensors]) -> Tensors:
-    """What anyone needs to judge again, (networks, m) each, short rows filled with NaN, or 0 where not a float: scores,
-    truth, looks, NCC, the NCC of the largest size, and which image the former is with."""
-    length = max(len(part["ncc"]) for part in parts)
-
-    def stacked(rows: Sequence[np.ndarray]) -> Tensor:
-        fill = np.nan if rows[0].dtype.kind == "f" else 0
-        return torch.from_numpy(np.stack([np.pad(row, (0, length - len(row)), constant_values=fill) for row in rows]))
-
-    arrays = {f"{arm}_score_{name}": stacked(values) for name, values in scores(arm, parts).items()}
-    for key in ("true", "natural", "ncc", "either", "image"):
-        arrays[f"{arm}_{key}"] = stacked([_array(part[key]) for part in parts])
-    return {**arrays, f"{arm}_candidates": torch.tensor([len(part["ncc"]) for part in parts])}
 
 
 def trusted(arm: str, group: Record, parts: Sequence[Tensors], n: int = TRUSTED) -> Tensors:

@@ -108,7 +108,7 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     k, n = int(number) + MORE * (not few), sizes.n_train if few else sizes.more_n
     images = Bundle.of(context.datasets(n, sizes.networks, n)[int(number)], context.device)
     outside = Outside.of(context, sizes)
-    weights = train_released(context, images, sizes.width, sizes.steps(n), k).weights
+    weights = train_released(context, images, sizes.width, sizes.steps(n), k)
     stream = context.stream("kkt.attack_again", SEPARATION + k)
     separated = separate(FirstLayer.of(weights), images.shape, sizes.separation, stream)
     if few:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome
-from companion.chapters.common import FALL, LAYER_1, ReleasedNet, match_table, nulls_of, train_released
+from companion.chapters.common import FALL, LAYER_1, match_table, nulls_of, train_released
 from companion.store.record import Record
 from recon.attacks.recover import WIDE, RecoverSettings, recover
+from recon.released import Weights
 from recon.training.kkt import certificate
 
 PARTS = ("truth", "partition", "random")
@@ -73,7 +74,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     found = {}
     for name, start in zip(PARTS, (x_train, x_init, None), strict=True):
         place, stream = context.checkpoints.inside(name), context.stream("kkt.attack")
-        found[name] = recover(released.weights, settings, stream, place, start)
+        found[name] = recover(released, settings, stream, place, start)
     end = found["partition"]
     nulls = nulls_of(context, images, released.network, released.theta_star, len(end.x_hat), end.basis)
     table = match_table(end.x_hat, images, nulls)
@@ -88,11 +89,10 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         converged=Record({name: converged(each.history[:, 0]) for name, each in found.items()}),
     )
     arrays = {"x_train": x_train, "mean": images.mean, "x_init": x_init}
-    arrays |= {f"x_hat_{name}": each.x_hat for name, each in found.items()}
-    return Outcome(metrics, arrays | {f"history_{name}": each.history[:, 0] for name, each in found.items()})
+    return Outcome(metrics, arrays | {f"x_hat_{name}": each.x_hat for name, each in found.items()})
 
 
-def fitted_energy(released: ReleasedNet, x: Tensor, y: Tensor, alpha: float) -> float:
+def fitted_energy(released: Weights, x: Tensor, y: Tensor, alpha: float) -> float:
     """Layer 1's share of R at images x (n, d), labels y in {0, 1}, with fitted multipliers, relative to ‖θ₁‖²."""
     found = certificate(released.network, released.theta_star, x, y, alpha=alpha, layer_weights=LAYER_1)
     return found.residual_by_layer[0].item() ** 2

@@ -12,7 +12,6 @@ from companion.chapters.base import Context, Outcome
 from companion.chapters.common import LAYER_1
 from companion.store.record import Record
 from recon.images.bundle import Bundle
-from recon.nets.gram import layer_norms
 from recon.nets.mlp import MLP, three_layer
 from recon.training.kkt import KKTSettings, Observer, Trained, certificate, train_to_kkt
 
@@ -22,30 +21,25 @@ class Metrics(Record):
     at_reference_loss: what it had then.
 
     loss-scaled: How it ended, and what was observed on the way.
-    loss-scaled.observed: After `step` steps: the smallest normalised margin and the natural logarithm of the training
-    loss; what the training images leave of layer 1, relative to ‖θ₁‖, with fitted multipliers: with the hard step as
-    ReLU′ (kkt_residual), and with the sigmoid by which the attack smooths it (kkt_residual_smoothed) · layer_norms:
-    ‖θ_l‖² of the three layers.
-    first_layer: How much of a layer's random start is left at the end. start_norm: ‖W(0)‖² · start_share:
-    κ² ‖W(0)‖² / ‖W‖², κ the factor of W(0) in W.
-    needed: How far training would have to go until the second layer's start is `share` of ‖W2‖², if all ‖W_l‖² grow
-    alike (which gradient flow makes them) and the normalised margin stays. growth: of every ‖W_l‖² · log_loss:
-    −γ ‖θ‖³.
+    loss-scaled.observed: After `step` steps: the natural logarithm of the training loss; what the training images leave
+    of layer 1, relative to ‖θ₁‖, with fitted multipliers: with the hard step as ReLU′ (kkt_residual), and with the
+    sigmoid by which the attack smooths it (kkt_residual_smoothed).
+    first_layer: How much of a layer's random start is left at the end. start_share: κ² ‖W(0)‖² / ‖W‖², κ the factor of
+    W(0) in W.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
     """Training without weight decay. steps: of loss-scaled descent · reference_steps: of the reference recipe · alpha:
-    slope of the smoothed ReLU′, the attack's · faded: share of ‖W2‖² at which its start would count as gone ·
-    reference_goal: log of the training loss at which the reference recipe ends (4e-6)."""
+    slope of the smoothed ReLU′, the attack's · reference_goal: log of the training loss at which the reference recipe
+    ends (4e-6)."""
 
     n_train: int
     width: int
     steps: int
     reference_steps: int
     alpha: float = 100.0
-    faded: float = 0.1
     reference_goal: float = -12.43
     reference_step_size: float = 0.01
 
@@ -70,27 +64,16 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     if reached > 0:  # loss-scaled descent once more, for that many steps
         again = train_to_kkt(network, images.train, images.y, theta_init, KKTSettings(reached))
         at_reference = observed(network, again.theta_star, images, sizes.alpha, reached, again.history)
-    second, share = _faded(1, network, trained), sizes.faded
-    growth = second.start_norm * (1 / share - 1)  # of ‖W2‖² to start_norm / share
-    norm = math.sqrt(3 * growth + second.start_norm)
     metrics = Metrics(
         n_train=sizes.n_train,
         **{"loss-scaled": ours, "gradient-descent": reference},
         steps_to_reference_loss=reached,
         at_reference_loss=at_reference,
         first_layer=_faded(0, network, trained),
-        second_layer=second,
-        needed=Record(share=share, growth=growth, log_loss=-ours.min_normalised_margin * norm**3),
+        second_layer=_faded(1, network, trained),
     )
-    found = certificate(network, trained.theta_star, images.train, images.y, layer_weights=LAYER_1)
-    arrays = {
-        "history_loss-scaled": trained.history,
-        "history_gradient-descent": by_descent.history,
-        "multipliers": found.multipliers,
-        "x_train": images.train,
-        "mean": images.mean,
-    }
-    return Outcome(metrics, arrays)
+    histories = {"history_loss-scaled": trained.history, "history_gradient-descent": by_descent.history}
+    return Outcome(metrics, histories | {"x_train": images.train})
 
 
 def observation_steps(steps: int, points: int = 14) -> tuple[int, ...]:
@@ -116,14 +99,11 @@ def observed(network: MLP, theta: Tensor, images: Bundle, alpha: float, step: in
         certificate(network, theta, images.train, images.y, alpha=slope, layer_weights=LAYER_1)
         for slope in (None, alpha)
     )
-    params = {name: value.double() for name, value in network.unflatten(theta).items()}
     return Record(
         step=step,
-        min_normalised_margin=hard.normalised_margins.min().item(),
         kkt_residual=hard.residual_by_layer[0].item(),
         kkt_residual_smoothed=smoothed.residual_by_layer[0].item(),
         log_loss=history[step - 1].item(),
-        layer_norms=layer_norms(network, params).tolist(),
     )
 
 
@@ -133,5 +113,4 @@ def _faded(layer: int, network: MLP, trained: Trained) -> Record:
         network.unflatten(theta.double())[f"w{layer + 1}"] for theta in (trained.theta_init, trained.theta_star)
     )
     left = ((start * end).sum() / start.square().sum()).item()
-    norm = start.square().sum().item()
-    return Record(start_norm=norm, start_share=left**2 * norm / end.square().sum().item())
+    return Record(start_share=left**2 * start.square().sum().item() / end.square().sum().item())

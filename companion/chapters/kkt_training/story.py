@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from companion.chapters.kkt_training.experiment import Metrics, Sizes
-from companion.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, image_rows, note, shown
+from companion.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, note
 from companion.store.results import Claim, Result
 
 
@@ -58,30 +58,4 @@ def plot_residual(result: Result[Metrics]) -> Figure:
     return figure
 
 
-@chart
-def plot_layers(result: Result[Metrics]) -> Figure:
-    """‖θ_l‖² of the layers against steps of loss-scaled descent."""
-    metrics = result.metrics
-    figure, ax = plt.subplots(figsize=(PAGE, 2.8))
-    rows = metrics.loss_scaled.observed
-    ends: list[tuple[float, str, Colour]] = []
-    for layer, colour in enumerate(SERIES[1:4]):
-        norms = [row.layer_norms[layer] for row in rows]
-        ax.plot([row.step for row in rows], norms, "o-", color=colour, markersize=5)
-        ends.append((norms[-1], f"layer {layer + 1}", colour))
-    start = metrics.second_layer.start_norm
-    ax.axhline(start, color=REFERENCE, linestyle=":")
-    ax.set(xscale="log", yscale="log", xlabel="step", ylabel=r"$\|\theta_l\|^2$")
-    end_labels(ax, [*ends, (start, "layer 2 at the start", REFERENCE)])
-    return figure
-
-
-def plot_support(result: Result[Metrics], n: int = 8) -> Figure:
-    """The training images with the largest and with the smallest multipliers."""
-    value = result.array("multipliers")
-    order, x = value.argsort(descending=True), shown(result, result.array("x_train"))
-    rows = [("largest λ", x[order[:n]], "grey"), ("smallest λ", x[order[-n:]], "grey")]
-    return image_rows(rows, [[f"{v:.1e}" if v else "0" for v in value[part]] for part in (order[:n], order[-n:])])
-
-
-FIGURES = {"residual": plot_residual, "layers": plot_layers, "support": plot_support}
+FIGURES = {"residual": plot_residual}

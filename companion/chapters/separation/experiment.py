@@ -11,19 +11,20 @@ from sklearn.decomposition import FastICA
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.common import ReleasedNet, kept_arrays, match_table, nulls_of, train_released
+from companion.chapters.common import kept_arrays, match_table, nulls_of, train_released
 from companion.chapters.separation_common import is_true, others_of
 from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, Separated, SeparationSettings, derivatives, separate
 from recon.images.bundle import Bundle
+from recon.released import Weights
 from recon.scoring.certainty import assessed, calibrated, probability
 from recon.scoring.matching import one_to_one, padded
 
 
 class Metrics(Record):
     """The network, what separation finds in it, and how sure the adversary can be. rank: directions searched. With the
-    fields of `Trained` and `MatchTable`.
+    fields of `MatchTable`.
 
     simpler.FastICA: Training images with a candidate of their own, by scikit-learn's FastICA as it comes.
     certainty: How good the adversary's probabilities are, see `recon.scoring.certainty.assessed`, pooled over all
@@ -86,7 +87,6 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     ica = fast_ica(found.basis, images.shape, context.seed)
     by_ica = match_table(torch.cat([ica, -ica]), images, nulls)
     metrics = Metrics(
-        **flat(released.metrics()),
         **flat(match_table(found.x_hat, images, nulls)),
         n_train=len(images.train),
         width=sizes.width,
@@ -103,9 +103,9 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, arrays)
 
 
-def first_layer(released: ReleasedNet) -> Tensor:
+def first_layer(released: Weights) -> Tensor:
     """w1 (h, d) of a released network."""
-    return released.network.unflatten(released.theta_star)["w1"]
+    return released.params["w1"]
 
 
 def certainty(sizes: Sizes, context: Context, images: Bundle, found: Separated) -> Record:
