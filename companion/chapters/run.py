@@ -15,7 +15,7 @@ import torch
 from companion.chapters import ROOT, code_of, experiment, kept, sizes_of, with_claims
 from companion.chapters.base import Context, Experiment
 from companion.store.record import record
-from companion.store.results import FILES, Data, Provenance, Result, find_result, save_result
+from companion.store.results import FILES, Data, Provenance, Result, commit, find_result, save_result
 from companion.store.sweep import sweep
 from recon.errors import ReconError
 from recon.images.partitions import partition
@@ -24,7 +24,7 @@ from recon.images.registry import load_pool
 from recon.store.checkpoints import Checkpoints
 from recon.store.files import atomic_path, check_writable, only_one
 from recon.store.keys import result_key
-from recon.store.machine import check_seed, commit, device_name, gpu_memory_mb, peak_memory_mb, resolve_device, versions
+from recon.store.machine import check_seed, device_name, resolve_device, versions
 from recon.store.tensors import checkpoint_folder
 
 
@@ -127,8 +127,6 @@ def _computed(
         seconds=round(before + time.perf_counter() - start, 2),
         config=asdict(config),
         claims=chosen.claims(metrics, config),
-        peak_memory_mb=peak_memory_mb(),
-        gpu_memory_mb=gpu_memory_mb(context.device),
     )
     return Result(metrics, {name: tensor.cpu() for name, tensor in outcome.arrays.items()}, provenance)
 

@@ -12,10 +12,11 @@ import nbformat
 from nbformat import NotebookNode
 
 from companion.chapters import PROFILES, ROOT, code_of, experiment, page_code_of
+from companion.store.results import commit
 from recon.errors import ReconError
 from recon.images.pool import ImagePool
 from recon.store.keys import code_hash, imported
-from recon.store.machine import check_seed, commit, device_name, resolve_device, versions
+from recon.store.machine import check_seed, device_name, resolve_device, versions
 
 
 @dataclass(frozen=True)

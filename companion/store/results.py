@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import os
+import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -104,8 +105,7 @@ class Provenance:
     """How a result came about.
 
     device: in words · seconds: wall time, of all parts of an interrupted run · key: hash of all it depends on, see
-    `recon.store.keys` · config: the sizes it was run at · overrides: those of them that were set by hand ·
-    peak_memory_mb, gpu_memory_mb: at most in use.
+    `recon.store.keys` · config: the sizes it was run at · overrides: those of them that were set by hand.
     """
 
     experiment: str
@@ -119,8 +119,6 @@ class Provenance:
     key: str
     config: dict[str, Any]
     claims: list[Claim]
-    peak_memory_mb: float = 0.0
-    gpu_memory_mb: float = 0.0
     overrides: dict[str, Any] = field(default_factory=dict)
 
 
@@ -246,3 +244,20 @@ def kept_reconstructions(folder: Path) -> tuple[Tensor, dict[str, Tensor]]:
     found = load_tensors(folder / RECONSTRUCTIONS)
     levels, low, high = (found.pop(name) for name in ("levels", "low", "high"))
     return low + levels / LEVELS * (high - low), found
+
+
+def commit(root: Path) -> str:
+    """Short hash of HEAD, "-dirty" with uncommitted changes in recon/, companion/ or notebooks/; "unknown" without a
+    commit."""
+    head = _git(root, "rev-parse", "--short", "HEAD")
+    if not head:
+        return "unknown"
+    return head + ("-dirty" if _git(root, "status", "--porcelain", "--", "recon", "companion", "notebooks") else "")
+
+
+def _git(root: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -17,8 +17,6 @@ from recon.optim.descent import Adam
 from recon.optim.loop import Checkpoints
 from recon.released import Weights
 
-#: scales of the multipliers for many images: with 500 the default grid ends too early
-WIDE = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 AT_ONCE_ON_CPU = 2  # restarts in one batch: more of them leave the cache and cost time there, on a GPU they save it
 
 
@@ -209,14 +207,3 @@ def pool(
         scale,
         basis,
     )
-
-
-def energy_gradient(weights: Weights, found: Recovered, settings: RecoverSettings) -> Callable[[Tensor], Tensor]:
-    """x (m, d) -> ∂R/∂x (m, d) with the coefficients that were found."""
-
-    def gradient(x: Tensor) -> Tensor:
-        coefficients = found.multipliers * found.labels
-        there = stationarity(weights, x, coefficients, alpha=settings.alpha, layer_weights=settings.layer_weights)
-        return there.grad_x
-
-    return gradient

@@ -97,8 +97,6 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
         return replace(found, labels=labels)
     if isinstance(source, Tensor | np.ndarray):
         return from_array(source, part, expected)
-    if hasattr(source, "to_numpy"):  # a table of pandas
-        return images_of(source.to_numpy(), part, expected)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
         return _from_dataset(source, part, expected)
     raise ReconError(f"the {part} images must be a tensor, an array, a data set or a path, not {type(source).__name__}")

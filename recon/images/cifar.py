@@ -1,6 +1,9 @@
 """CIFAR-10, from torchvision's files or from the pixel-exact subset file: the same images under the same indices."""
 
 import hashlib
+import http.client
+import socket
+import urllib.error
 import zipfile
 from pathlib import Path
 
@@ -14,6 +17,7 @@ SUBSET_FILE = "cifar10_subset.npz"
 SUBSET_SHA256 = "43eaeba57c8b1e91d095c072a9d12d75d25f4338b02d07a6c22bf104e0d0d767"
 TORCHVISION_FOLDER = "cifar-10-batches-py"
 TORCHVISION_ARCHIVE = "cifar-10-python.tar.gz"
+DOWNLOAD_TIMEOUT_S = 15.0
 
 #: CIFAR-10 train indices that every experiment draws from: what the download and the subset file both hold.
 INDEX_RANGES = {
@@ -65,7 +69,18 @@ def _from_subset(path: Path) -> ImagePool:
 def _from_torchvision(root: Path, download: bool) -> ImagePool:
     from torchvision.datasets import CIFAR10
 
-    data = files.from_torchvision(CIFAR10, root, download, "CIFAR-10")
+    previous = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(DOWNLOAD_TIMEOUT_S)  # torchvision's downloader sets none of its own
+    try:
+        data = CIFAR10(str(root), train=True, download=download)
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+        said = getattr(error, "reason", error)
+        raise ReconError(f"CIFAR-10 could not be downloaded to {root}: {said}") from error
+    except (RuntimeError, ValueError, EOFError, AssertionError, LookupError) as error:
+        reason = " ".join(str(error).split())
+        raise ReconError(f"the CIFAR-10 files in {root} are missing, truncated or damaged: {reason}") from error
+    finally:
+        socket.setdefaulttimeout(previous)
     images, labels = np.asarray(data.data), np.asarray(data.targets, dtype=np.int64)
     return pool_of(images, labels, np.arange(len(labels)))
 

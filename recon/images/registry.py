@@ -16,8 +16,6 @@ REGISTRY: dict[str, Callable[[str | Path | None], ImagePool]] = {
     "cifar10": cifar.load,
     "photos": lambda _: photos.load(),
     "digits": lambda _: digits.load_digits(),
-    "mnist": lambda root: digits.load_idx("mnist", root),
-    "fashion-mnist": lambda root: digits.load_idx("fashion-mnist", root),
     FOLDER: lambda path: folder.load(path or "."),
 }
 SOURCES = ("auto", *REGISTRY)

@@ -1,10 +1,7 @@
-"""What a result says of the machine and the checkout that made it."""
+"""What a result or a report says of the machine that made it."""
 
 import platform
-import subprocess
-import sys
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -42,36 +39,3 @@ def check_seed(seed: int) -> None:
     """ReconError for a seed that generators do not take; they take 64 bits, and streams add to it."""
     if not 0 <= seed < 2**62:
         raise ReconError(f"the seed must not be negative, nor 2^62 or more, not {seed}")
-
-
-def peak_memory_mb() -> float:
-    """Largest resident memory so far of this process or one of its children, in MB; 0 where nobody counts it."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0.0
-    unit = 1 if sys.platform == "darwin" else 1024
-    usage = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return round(max(usage) * unit / 1e6, 1)
-
-
-def gpu_memory_mb(device: torch.device) -> float:
-    """Most memory that tensors held at once on this GPU, in MB; 0 on a CPU."""
-    return round(torch.cuda.max_memory_allocated(device) / 1e6, 1) if device.type == "cuda" else 0.0
-
-
-def commit(root: Path) -> str:
-    """Short hash of HEAD, "-dirty" with uncommitted changes in recon/, companion/ or notebooks/; "unknown" without a
-    commit."""
-    head = _git(root, "rev-parse", "--short", "HEAD")
-    if not head:
-        return "unknown"
-    return head + ("-dirty" if _git(root, "status", "--porcelain", "--", "recon", "companion", "notebooks") else "")
-
-
-def _git(root: Path, *arguments: str) -> str:
-    try:
-        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from companion.chapters.decoreco_adversary.experiment import EVIDENCE, features
-from companion.chapters.decoreco_adversary.networks import evidence, sharpness
+from companion.chapters.decoreco_adversary.networks import energy_gradient, evidence, sharpness
 from recon.attacks.decoreco import DecoReco, half_and_half, image_span
 from recon.attacks.reconstruct import reconstruct
-from recon.attacks.recover import RecoverSettings, agreement, contribution, energy_gradient, merge, recover, select
+from recon.attacks.recover import RecoverSettings, agreement, contribution, merge, recover, select
 from recon.attacks.stationarity import stationarity
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, three_layer

@@ -10,6 +10,7 @@ import pytest
 import torch
 from interruptions import killed_after
 
+from companion.chapters.decoreco_adversary.networks import energy_gradient
 from recon.attacks import recover as module
 from recon.attacks.decoreco import half_and_half, image_span
 from recon.attacks.reconstruct import reconstruct
@@ -18,7 +19,6 @@ from recon.attacks.recover import (
     agreement,
     choose_scale,
     contribution,
-    energy_gradient,
     merge,
     random_start,
     recover,

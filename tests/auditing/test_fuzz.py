@@ -165,7 +165,6 @@ LAYOUTS = {
     "rows of bytes as float": BYTES.flatten(1),
     "16 bits": (BYTES.numpy() * 257).astype(np.uint16),
     "with a gradient": EXACT.clone().requires_grad_(True),
-    "table": pd.DataFrame(EXACT.flatten(1).numpy()),
     "Fortran": np.asfortranarray(EXACT.numpy()),
     "list of arrays": list(EXACT.numpy()),
     "list of pictures": pictures(EXACT),
@@ -177,7 +176,7 @@ def test_layouts(layout):
     module = balanced(dense(), EXACT)
     y = said(module, EXACT)
     x = LAYOUTS[layout]
-    train, held_out = (x.iloc[:N], x.iloc[N:]) if isinstance(x, pd.DataFrame) else halves(x)
+    train, held_out = halves(x)
     check(module, EXACT, (train, y[:N]), (held_out, y[N:]), "done", least=0.9)
 
 

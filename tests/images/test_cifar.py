@@ -175,7 +175,7 @@ def test_timeout_of_the_download_does_not_stay(tmp_path, monkeypatch, one_senten
     monkeypatch.setattr(CIFAR10, "download", stall)
     before = socket.getdefaulttimeout()
     one_sentence(lambda: load_pool("cifar10"), "could not be downloaded.*timed out")
-    assert seen == [files.DOWNLOAD_TIMEOUT_S] and socket.getdefaulttimeout() == before
+    assert seen == [cifar.DOWNLOAD_TIMEOUT_S] and socket.getdefaulttimeout() == before
 
 
 def test_impossible_paths(monkeypatch, one_sentence):

@@ -24,9 +24,9 @@ from companion.press import html, publish, runner, stamps
 from companion.press.edition import build_edition, chapters_of, execute_smoke, replace_pages
 from companion.press.runner import ReconRunError, read_notebook
 from companion.press.stamps import Edition
+from companion.store import results
 from companion.store.results import save_result
 from recon.errors import ReconError
-from recon.store import machine
 
 
 def code_cells(nb):
@@ -333,16 +333,16 @@ def test_a_broken_reference_fails_the_build_and_the_old_book_stays(repo):
 
 
 def test_commit_is_unknown_outside_git_and_dirty_with_changes(tmp_path):
-    assert machine.commit(tmp_path) == "unknown"
+    assert results.commit(tmp_path) == "unknown"
     (tmp_path / "recon").mkdir()
     (tmp_path / "recon" / "a.py").write_text("1")
     identity = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "core.hooksPath=none")
     for command in (("init", "-q"), ("add", "."), (*identity, "commit", "-q", "-m", "first")):
-        machine._git(tmp_path, *command)
-    clean = machine.commit(tmp_path)
+        results._git(tmp_path, *command)
+    clean = results.commit(tmp_path)
     assert len(clean) >= 7 and not clean.endswith("-dirty")
     (tmp_path / "recon" / "a.py").write_text("2")
-    assert machine.commit(tmp_path) == clean + "-dirty"
+    assert results.commit(tmp_path) == clean + "-dirty"
 
 
 def test_the_notebook_hash_sees_sources_only():

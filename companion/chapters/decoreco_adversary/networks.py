@@ -15,10 +15,12 @@ from torch import Tensor
 from companion.chapters.base import Context, Tensors
 from companion.chapters.common import train_released
 from companion.chapters.separation_common import TRUE_NCC
-from recon.attacks.recover import Recovered, RecoverSettings, energy_gradient, recover
+from recon.attacks.recover import Recovered, RecoverSettings, recover
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
+from recon.attacks.stationarity import stationarity
 from recon.images.bundle import Bundle
 from recon.images.partitions import centre
+from recon.released import Weights
 from recon.scoring.metrics import ncc
 from recon.scoring.naturalness import Photographs, signs
 
@@ -184,3 +186,14 @@ def sharpness(gradient: Callable[[Tensor], Tensor], x: Tensor, probes: int = 8, 
         up, down = (gradient(x + sign * step * v) for sign in (1, -1))
         total += (v * (up - down)).sum(-1) / (2 * step * x.shape[1])
     return total / probes
+
+
+def energy_gradient(weights: Weights, found: Recovered, settings: RecoverSettings) -> Callable[[Tensor], Tensor]:
+    """x (m, d) -> ∂R/∂x (m, d) with the coefficients that were found."""
+
+    def gradient(x: Tensor) -> Tensor:
+        coefficients = found.multipliers * found.labels
+        there = stationarity(weights, x, coefficients, alpha=settings.alpha, layer_weights=settings.layer_weights)
+        return there.grad_x
+
+    return gradient

@@ -11,7 +11,7 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome
 from companion.chapters.common import FALL, LAYER_1, match_table, nulls_of, train_released
 from companion.store.record import Record
-from recon.attacks.recover import WIDE, RecoverSettings, recover
+from recon.attacks.recover import RecoverSettings, recover
 from recon.released import Weights
 from recon.training.kkt import certificate
 
@@ -39,6 +39,8 @@ class Sizes:
     train_steps: int
     attack: RecoverSettings
 
+
+WIDE = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # of the multipliers: with 500 images the default grid ends too early
 
 SIZES = {
     "smoke": Sizes(
