@@ -257,7 +257,6 @@ def test_settings_of_the_book():
         "project": True,
     }
     assert module.AT_ONCE_ON_CPU == 2
-    assert module.WIDE == (0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01)
 
 
 def test_the_tuned_attack_has_the_settings_it_is_given(weights):
