@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BESIDE = ("types", "build")
 LOGS, SITE = ROOT / "build" / "test", ROOT / "build" / "published"
 PYTHON = [sys.executable, "-m"]
+PATIENT = ["--nbval-kernel-startup-timeout", "300"]  # a busy machine takes more than the minute that is the default
 PROGRESS = re.compile(r"\[ *\d+%\]$")
 
 
@@ -97,7 +98,7 @@ def stages(jobs: int, slow: bool) -> list[Stage]:
         Stage("unit", [*pytest, "--dist", "worksteal", *unit], "one again: .venv/bin/python -m pytest -n 0 NAME"),
         Stage(
             "references",
-            [*pytest, "--dist", "loadscope", "--nbval", "--nbval-current-env", *map(str, pages)],
+            [*pytest, "--dist", "loadscope", "--nbval", "--nbval-current-env", *PATIENT, *map(str, pages)],
             "where the change was meant: python benchmarks/rounding.py --pages NAME (of the experiment)",
         ),
     ]
