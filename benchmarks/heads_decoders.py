@@ -20,7 +20,8 @@ from timing import write
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from companion.chapters.heads.experiment import RIDGE, Cell, Task, assigned, similarity
+from companion.chapters.heads.experiment import Cell, Task
+from companion.chapters.heads.scoring import RIDGE, assigned, similarity
 from recon.attacks.heads import sparsest
 from recon.attacks.separation import FirstLayer
 from recon.images.features import backbone, features

@@ -27,7 +27,8 @@ from timing import write
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from companion.chapters.heads.experiment import Cell, Task, cosines
+from companion.chapters.heads.experiment import Cell, Task
+from companion.chapters.heads.scoring import cosines
 from recon.attacks.heads import matched_filter, sparsest
 from recon.attacks.separation import FirstLayer
 from recon.scoring.membership import auc, true_rate

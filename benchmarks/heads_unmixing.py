@@ -22,7 +22,8 @@ from timing import write
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from companion.chapters.heads.experiment import Cell, cosines
+from companion.chapters.heads.experiment import Cell
+from companion.chapters.heads.scoring import cosines
 from companion.chapters.weights_leak.separation_prior import distinct, smoothed
 from recon.attacks.heads import Public, SparseSettings, span_of, sparsest
 from recon.attacks.separation import FirstLayer, orthogonalised

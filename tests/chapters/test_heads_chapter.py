@@ -11,7 +11,8 @@ from torch import nn
 
 from companion.chapters import registry
 from companion.chapters.base import Context
-from companion.chapters.heads.experiment import Cell, assigned, best_null, pictures
+from companion.chapters.heads.experiment import Cell, best_null
+from companion.chapters.heads.scoring import assigned, pictures
 from recon.attacks.heads import Public
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import linear_sum_assignment
 from sklearn.decomposition import FastICA
-from sklearn.linear_model import Ridge
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.nn.utils.fusion import fuse_linear_bn_eval
 
 from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.heads.scoring import cosines, pictures, similarity, told
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.heads import Public, SparseSettings, matched_filter, span_test, sparsest, uncentred
@@ -25,11 +24,9 @@ from recon.images.features import backbone, features
 from recon.images.partitions import partition
 from recon.optim.rng import named
 from recon.optim.spectrum import right_singular, signal_rank
-from recon.scoring.roc import auc, true_rate
 from recon.training.recipes import Recipe, Trained, accuracy, build, early_stopping, train
 
 TRUE = 0.8  # a candidate is true above this cosine with a training feature
-RIDGE = 5.0  # for each public image; the best of three on other images (benchmarks/heads_decoders.py)
 SGD, ADAMW = "SGD, decay 5e-3", "AdamW, default"
 #: the best of fifteen pairs of step size and number of steps, on other images
 PRIVATE = {"batch": None, "momentum": 0.0, "weight_decay": 0.0, "epochs": 0.2}
@@ -393,52 +390,3 @@ def _fast_ica(basis: Tensor, public: Public, seed: int) -> Tensor:
     below, above = x.clamp_max(0).square().sum(1), x.clamp_min(0).square().sum(1)
     x = torch.where((below > above)[:, None], -x, x).clamp_min(0) * public.units
     return normalize(x, dim=1) * public.features.norm(dim=1).median()
-
-
-# ------------------------------------------------------------------------------------------------------ scoring
-def similarity(x_hat: Tensor, images: Tensor, public: Public) -> Tensor:
-    """Cosines (m, n) of features (m, d) and (n, d), less the public mean and in units of the public deviation."""
-    return normalize(public.standardised(x_hat), dim=1) @ normalize(public.standardised(images), dim=1).mT
-
-
-def cosines(x_hat: Tensor, images: Tensor, public: Public) -> Record:
-    """One-to-one matches of images (n, d) with candidates (m, d)."""
-    scores = similarity(x_hat, images, public).numpy()
-    rows, columns = linear_sum_assignment(scores, maximize=True)
-    found = scores[rows, columns]
-    return Record(**{f"cos_0.{k}": int((found > k / 10).sum()) for k in (7, 8, 9)})
-
-
-def told(score: Tensor, member: np.ndarray) -> Record:
-    """`cells.span` of `Metrics`, of scores (k,)."""
-    s = score.double().numpy()
-    rates = {f"tpr_at_{100 * alarms:g}pct": true_rate(s, member, alarms) for alarms in (0.01, 0.001)}
-    return Record(auc=auc(s, member), **rates)
-
-
-def assigned(x_hat: Tensor, images: Tensor, public: Public) -> Tensor:
-    """The candidates (n, d) that images (n, d) match one to one; where there are too few, again the first one."""
-    rows, columns = linear_sum_assignment(similarity(x_hat, images, public).numpy(), maximize=True)
-    order = torch.zeros(len(images), dtype=torch.int64)
-    order[torch.from_numpy(columns)] = torch.from_numpy(rows)
-    return x_hat[order]
-
-
-def pictures(x_hat: Tensor, train: Tensor, pixels: Tensor, public: Public, public_pixels: Tensor) -> dict[str, Tensor]:
-    """Of training features (n, d) and their pixels (n, C·H·W): the candidates (m, d) that they match, decoded by ridge
-    regression on public images, the true features decoded (the ceiling), the public image whose feature is nearest to
-    the candidate; and the cosines of the matches (n,)."""
-    x = public.standardised(public.features)
-    model = Ridge(alpha=RIDGE * len(x)).fit(x.numpy(), public_pixels.numpy())
-
-    def decoded(features: Tensor) -> Tensor:
-        return torch.from_numpy(model.predict(public.standardised(features).numpy())).float().clamp(0, 1)
-
-    found = assigned(x_hat, train, public)
-    return {
-        "x_train": pixels,
-        "decoded": decoded(found),
-        "ceiling": decoded(train),
-        "nearest_public": public_pixels[similarity(found, public.features, public).argmax(1)],
-        "matched": similarity(found, train, public).diagonal(),
-    }
