@@ -47,7 +47,7 @@ def test_every_frame_of_a_walk_trains_the_same_classifier(problem, box):
     found = walk(released, truth, ends[box], 21, box, slice(0, 30))
     assert found.error.shape == found.straight.shape == (21,) and found.error.max() < 1e-10
     assert found.straight[10] > 1e-2 and found.straight[[0, -1]].max() < 1e-10
-    assert found.solved and 0.95 * found.step < found.coarse <= found.step < 1.1
+    assert found.solved and 0.95 * found.step < found.coarse <= found.step and 1 <= found.step < 1.06
     assert found.frames.shape == (21, 30, 50)
     torch.testing.assert_close(found.frames[0], truth, atol=1e-9, rtol=0)
     torch.testing.assert_close(found.frames[-1], ends[box], atol=1e-9, rtol=0)
