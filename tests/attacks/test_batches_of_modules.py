@@ -86,3 +86,9 @@ def test_a_hop_starts_from_the_best_so_far(monkeypatch):
     by_hopping(system, 3)
     assert len(starts) == 4
     assert all((start - IMAGES[0].flatten()).abs().max() < 0.3 for start in starts[1:])
+
+
+def test_images_of_one_gradient_come_as_one_vector():
+    labels = torch.tensor([1, 3])
+    system = ModuleSystem.of(Gradient.of(network().module, F.cross_entropy, IMAGES[:2], labels), (3, 6, 6))
+    torch.testing.assert_close(system(IMAGES[:2].flatten()), system.target)

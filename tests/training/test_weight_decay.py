@@ -46,6 +46,9 @@ def test_the_first_layer_ends_in_the_span_and_more_steps_get_nearer(problem):
 def test_the_decay_must_be_positive():
     with pytest.raises(ReconError, match="positive"):
         DecaySettings(0.0)
+    for wrong in ({"steps": 0}, {"step_size": 0.0}):
+        with pytest.raises(ReconError, match="must be positive"):
+            DecaySettings(**wrong)
 
 
 def test_steps_are_adams_along_a_cosine(problem):
