@@ -80,6 +80,7 @@ def test_from_every_training_set_one_of_two_directions_leads_out(problem):
         way = lift - alpha * (a - apex(a, y, c))
         assert alpha == inwards and float(((2 * y - 1) * way).sum()) == pytest.approx(0, abs=1e-12)
         assert bent(a + 1e-6 * way).sum() < bent(a).sum()
+        assert alpha or sorted(a[lift.bool()].tolist()) == sorted(a[y == label].max().item() for label in (0, 1))
         assert alpha or (lift.sum() == 2 and bent(a - 1e-3 * (a - apex(a, y, c))).sum() > bent(a).sum())
 
 

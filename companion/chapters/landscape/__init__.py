@@ -22,7 +22,7 @@ DECORECO = Experiment.of(
     chapter="05-landscape",
     section="4.5",
     summary="energies between the ends of DecoReco and of the bilevel attack on the same affine net",
-    cost="3 s, 10 s, 5 min",
+    cost="3 s, 10 s, 2 min",
 )
 RECIPE = Experiment.of(
     experiment_recipe,

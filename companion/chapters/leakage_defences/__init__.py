@@ -6,6 +6,7 @@ from companion.chapters.leakage_defences import experiment, experiment_prior, st
 DEFENCES = gradient_experiment(
     experiment,
     story,
+    figures={},
     name="leakage-defences",
     chapter="e-noise",
     section="C&C 5, Appendix G",

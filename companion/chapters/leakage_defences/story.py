@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from statistics import geometric_mean as mean
-
-from matplotlib.figure import Figure
 
 from companion.chapters.leakage_defences.experiment import Metrics, Sizes
 from companion.store.record import Record
-from companion.store.results import Claim, Result, verdict
+from companion.store.results import Claim, verdict
 
 WITHIN = 2.0  # factor between predicted and found error
 NO_BETTER = 0.8  # of the null's error: what counts as nothing left
@@ -101,6 +98,3 @@ def metric_claim(metrics: Metrics) -> Claim:
         value=float(sum(lowered)),
         null_value=0.0,
     )
-
-
-FIGURES: dict[str, Callable[[Result[Metrics]], Figure]] = {}
