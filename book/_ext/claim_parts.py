@@ -106,7 +106,7 @@ def card(runs: list[Row], measured: Rounding) -> str:
 def cells(row: Row) -> dict[str, str]:
     """What one run has for a claim, in Markdown."""
     claim = row.claim
-    sets = f"{row.image_sets} image sets" if row.image_sets > 1 else "1 image set"
+    sets = _sets([row.image_sets])
     return {
         "Ours": escaped(spread([claim.ours, *(other.ours for other in row.seeds)])),
         "Null": escaped(spread([claim.null, *(other.null for other in row.seeds)])),
@@ -177,12 +177,18 @@ def by_figure(sources: Sources, paper: str) -> str:
         links = ", ".join(f"[{said}](executed/{stem})" for stem, said in chapters.items())
         ends = Counter(row.verdict for row in mine.values())
         chips = ", ".join(f"{chip(each)}{f' × {count}' if len(mine) > 1 else ''}" for each, count in ends.items())
-        sets = max((row.image_sets for row in mine.values()), default=1)
+        sets = _sets([row.image_sets for row in mine.values()] or [1])
         picture = f"![What we show for {item['where']}]({small(item)})" if "picture" in item else ""
         found = f"{item['we_find']} ({links})"
-        sized = f"{chips} {_links([*mine])}; {sets} image set{'s' if sets > 1 else ''}"
+        sized = f"{chips} {_links([*mine])}; {sets}"
         lines.append(f"| {item['where']} {picture} | {item['they_say']} | {found} | {item['null_says']} | {sized} |")
     return "\n".join(lines)
+
+
+def _sets(counts: list[int]) -> str:
+    """Of claims on so many image sets each: "1 image set", "3 image sets", "1 to 3 image sets"."""
+    least, most = min(counts), max(counts)
+    return f"{'' if least == most else f'{least} to '}{most} image set{'s' if most > 1 else ''}"
 
 
 def small(item: dict[str, str]) -> str:
@@ -268,11 +274,12 @@ def verdicts(sources: Sources) -> str:
 
 def on_processors(sources: Sources) -> str:
     """How many verdicts two processors agree on, and how many hold under other roundings, in two sentences."""
-    found = rounding(sources.root)
-    several = [claim for claim, count in found.verdicts.items() if sum(count.values()) > 1]
+    found, rows = rounding(sources.root), checked(sources).values()
+    compared = {row.claim.id for each in rows for row in each} & found.verdicts.keys()
+    several = [claim for claim in compared if sum(found.verdicts[claim].values()) > 1]
     stable = sum(len(found.verdicts[claim]) == 1 for claim in several)
-    agree = found.compared - len(found.differ)
-    said = f"**{agree} of {found.compared} verdicts are the same on two processors**, {found.published} and "
+    agree = len(compared - found.differ.keys())
+    said = f"**{agree} of {len(compared)} verdicts are the same on two processors**, {found.published} and "
     said += f"{found.here}, at profile laptop."
     if several:
         said += f" {len(several)} of them were also judged under another instruction set: {stable} stay."

@@ -169,15 +169,13 @@ class Rounding:
     """What other roundings make of the verdicts at laptop, as benchmarks/rounding.py measured it.
 
     verdicts: claim -> verdict -> under how many arithmetics it came out · published, here: the processors of the
-    published edition and of the measurement · differ: claim -> its verdicts on these two · compared: how many claims
-    were judged on both.
+    published edition and of the measurement · differ: claim -> its verdicts on these two.
     """
 
     verdicts: dict[str, dict[str, int]]
     published: str
     here: str
     differ: dict[str, list[str]]
-    compared: int
 
     def holds(self, claim: str) -> bool | None:
         """Whether a claim's verdict is the same under all of them, and on both processors; None if only one was
@@ -210,7 +208,7 @@ def rounding(root: Path) -> Rounding:
         next((maker for maker in ("AMD", "Intel") if maker in processors[which]), processors[which])
         for which in ("published", "here")
     )
-    return Rounding(verdicts, published, here, processors["differ"], processors["verdicts"])
+    return Rounding(verdicts, published, here, processors["differ"])
 
 
 def best(found: Iterable[Row]) -> dict[str, Row]:

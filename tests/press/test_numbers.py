@@ -129,7 +129,7 @@ def test_an_identity_is_a_check_unless_it_breaks():
 
 
 def test_what_is_the_same_everywhere_is_said_so():
-    measured = Rounding({"a": {"finding": 3}, "b": {"partly": 1}}, "AMD", "Intel", {"b": ["partly", "finding"]}, 2)
+    measured = Rounding({"a": {"finding": 3}, "b": {"partly": 1}}, "AMD", "Intel", {"b": ["partly", "finding"]})
     assert measured.holds("a") and measured.in_words("a") == "the same under 3 arithmetics, on AMD and Intel"
     assert measured.holds("b") is False and "partly on AMD, finding on Intel" in measured.in_words("b")
     assert measured.in_words("c") == "not measured"

@@ -114,6 +114,27 @@ def test_every_figure_of_the_papers_has_a_row_and_every_claim_of_theirs_a_figure
             assert item["we_find"] in line and line.count(" | ") == 4 and "image set" in line and "{.chip" in line
 
 
+def test_a_row_says_the_least_and_the_most_of_its_claims_image_sets():
+    """One claim on three sets does not speak for another on one."""
+    counted = best(row for rows in checked(SOURCES).values() for row in rows)
+    for paper in ("runkel2024", "chen2022"):
+        lines = part(f"figures/{paper}", SOURCES).splitlines()[2:]
+        for item, line in zip(catalogue(ROOT)["figures"][paper], lines, strict=True):
+            sets = [counted[name].image_sets for name in item["claims"]]
+            said = re.search(r"; ([0-9 to]+) image sets? \|$", line)[1]
+            assert said == (f"{min(sets)} to {max(sets)}" if len(set(sets)) > 1 else str(sets[0])), line
+
+
+def test_what_two_processors_agree_on_counts_claims_of_today(monkeypatch):
+    first, second, *_ = catalogue(ROOT)["chen2022"]
+    measured = {first: {"reproduced": 2}, second: {"partly": 1, "undecided": 1}, "of-long-ago": {"finding": 2}}
+    found = Rounding(measured, "AMD", "Intel", {second: ["partly", "undecided"]})
+    monkeypatch.setattr("claim_parts.rounding", lambda root: found)
+    said = part("processors", SOURCES)
+    assert "**1 of 2 verdicts are the same on two processors**" in said
+    assert "2 of them were also judged under another instruction set: 1 stay." in said
+
+
 def numbers(text: str) -> list[float]:
     """Those of a sentence, names such as "Fig. 8" left out; 37 % is 0.37."""
     found = re.findall(r"(\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)( ?%)?", NAMES.sub(" ", text))
@@ -137,7 +158,7 @@ def test_headlines_are_fifteen_and_hold_on_every_processor(monkeypatch):
     assert len(set(names)) == 15 and set(names) <= set(catalogue(ROOT)["ours"])
     table = part("headlines", SOURCES)
     assert all(f"(#claim-{name})" in table for name in names)
-    turned = Rounding({names[3]: {"partly": 2, "finding": 1}}, "AMD", "Intel", {}, 172)
+    turned = Rounding({names[3]: {"partly": 2, "finding": 1}}, "AMD", "Intel", {})
     monkeypatch.setattr("claim_parts.rounding", lambda root: turned)
     with pytest.raises(ReconError, match=f"'{names[3]}' holds on one processor only: it is no headline"):
         part("headlines", SOURCES)
