@@ -71,6 +71,7 @@ SEARCH = '<script src="_static/passages.js"></script><script src="_static/search
 MATHJAX, MATHJAX_PARTS = "mathjax/startup.js", ["input/tex-base", "[tex]/ams", "output/chtml"]
 SCRIPT = re.compile(r'<script[^>]* src="([^"?]*)[^"]*"[^>]*></script>\s*')
 ARTICLE = re.compile(r"<article.*?</article>", re.DOTALL)
+TOGGLE = re.compile(r'<summary>(?=<span class="toctree-toggle")')
 IMAGE = re.compile(r"<img [^>]*>")
 SIZE = re.compile(r'style="width: (\d+)px; height: (\d+)px;"')
 WORD, CLASS = re.compile(r"[\w-]+"), re.compile(r"\.([a-zA-Z][\w-]*)")
@@ -156,7 +157,8 @@ def fewer_icons(static: Path, names: set[str]) -> None:
 
 def slimmer(html: str, folder: Path) -> str:
     """The text of a page in this folder; its first picture is loaded at once, the others wait.  Pictures have their
-    size, of 100 dots an inch at most, and charts a class: style sheets invert them on dark pages."""
+    size, of 100 dots an inch at most, and charts a class: style sheets invert them on dark pages.  What folds a part of
+    the contents is an icon; it has a name for those who do not see it."""
     unused = UNUSED if 'class="math' in html else (*UNUSED, MATHJAX)
 
     def script(found: re.Match) -> str:
@@ -180,7 +182,8 @@ def slimmer(html: str, folder: Path) -> str:
                     tag = classed(tag, CHART)
         return tag.replace("<img ", f"<img {added}", 1)
 
-    return ARTICLE.sub(lambda found: IMAGE.sub(picture, found[0]), SCRIPT.sub(script, html))
+    named = TOGGLE.sub('<summary aria-label="Pages of this part">', SCRIPT.sub(script, html))
+    return ARTICLE.sub(lambda found: IMAGE.sub(picture, found[0]), named)
 
 
 #: of pictures without photographs

@@ -44,6 +44,11 @@ def test_a_page_keeps_what_it_uses(tmp_path):
     assert MATHJAX not in slimmer(page.replace('class="math"', ""), tmp_path)
 
 
+def test_what_folds_the_contents_has_a_name(tmp_path):
+    found = slimmer('<summary><span class="toctree-toggle"></span></summary><summary>Code</summary>', tmp_path)
+    assert '<summary aria-label="Pages of this part"><span' in found and "<summary>Code" in found
+
+
 @pytest.mark.parametrize("way", [chart, photographs])
 def test_charts_are_told_from_photographs_and_shown_at_half_their_dots(way, tmp_path):
     @way
