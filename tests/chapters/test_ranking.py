@@ -65,10 +65,26 @@ def test_held_out_images_in_the_place_of_the_training_images_fail(photographs, s
 def test_the_most_similar_by_hand():
     lists = torch.full((100, 3), 0.2)
     lists[0, 2] = 0.95
-    found = most_similar(torch.tensor([0.9, 0.8, 0.1]), lists, torch.tensor(0.5))
-    assert found == {"top": 3, "true": 2, "held_out_true": 0.01, "p_value": 1 / 101}
+    found = most_similar(PIXELS[:3], SHAPE, torch.tensor([0.1, 0.8, 0.9]), lists, torch.tensor(0.5))
+    assert found == {
+        **{"natural": 3, "top": 3, "true": 2, "held_out_true": 0.01, "p_value": 1 / 101},
+        **{"false": 0, "as_realistic": 0},
+    }
+
+
+def test_what_is_false_comes_after_the_first_fifty_and_looks_like_the_first_ten():
+    """Sixty in a shuffled order, all like a training image but three: one of the first fifty, and of the last ten a
+    photograph among the first ten's range, and noise."""
+    x, lists = PIXELS[:60] - MEAN, torch.full((100, 60), 0.2)
+    similarity = torch.linspace(0.9, 0.6, 60)
+    bar = torch.full((60,), 0.2)
+    bar[[20, 55, 57]] = 0.95
+    x[55], x[57] = x[6], torch.randn(3072, generator=torch.Generator().manual_seed(0))
+    order = torch.randperm(60, generator=torch.Generator().manual_seed(1))
+    found = most_similar(x[order], SHAPE, similarity[order], lists * 0 + bar[order], torch.tensor(0.5))
+    assert (found.natural, found.true, found.false, found.as_realistic) == (60, 10, 2, 1)
 
 
 def test_where_nothing_looks_natural_there_is_an_answer():
-    found = most_similar(torch.zeros(0), torch.zeros(100, 0), torch.tensor(0.5))
-    assert (found.top, found.true, found.p_value) == (0, 0, 1.0)
+    found = most_similar(torch.zeros(0, 3072), SHAPE, torch.zeros(0), torch.zeros(100, 0), torch.tensor(0.5))
+    assert (found.top, found.true, found.p_value, found.as_realistic) == (0, 0, 1.0, 0)

@@ -42,9 +42,10 @@ class Metrics(Record):
 
     shown: Of the `top40` of its m results that contribute most, top40_true are more like a training image than chance
     explains.
-    shown.similar: The paper's order: natural-looking reconstructions by SSIM with the nearest training image, the
-    first `top`; None in runs before it. true: of these, more like it than chance and blends explain · held_out_true:
-    the same on average with images that nobody trained on · p_value: share of the lists of such images with as many.
+    shown.similar: The paper's order: natural-looking reconstructions by SSIM with the nearest training image; None in
+    runs before it. true: of the first `top`, more like it than chance and blends explain · held_out_true: the same on
+    average with images that nobody trained on · p_value: share of the lists of such images with as many · false: after
+    the first fifty, no more like it than that · as_realistic: of these, in `signs` like the first `top`.
     """
 
 
@@ -86,6 +87,7 @@ def null_arrays(nulls: Tensors, images: Bundle, shown: int = 10) -> Tensors:
 
 
 TOP = 40  # as many as Fig. 8 shows
+FIRST, FIFTY = 10, 50  # "within the top ten", and "not even in the top 50": Fig. 6
 LISTS = 500  # made with images that nobody trained on
 CHANCE = 0.01  # of the lists, and of the blends
 PHOTOGRAPHS = 500  # that say what looks natural, at most
@@ -144,10 +146,11 @@ def ranking(
     lists = _lists(ncc(first, rest), draws)
     by_blends = nearest(blends, train, "ncc").score.quantile(1 - CHANCE)
     true = nearest(first, train, "ncc").score > lists.quantile(1 - CHANCE, dim=0).clamp_min(by_blends)
-    shown = rescale(x_hat[Photographs.of(photographs, shape).look_like(x_hat)] + mean)
+    x_hat = x_hat[Photographs.of(photographs, shape).look_like(x_hat)]
+    shown = rescale(x_hat + mean)
     similarity = nearest(shown, train + mean, "ssim", shape).score
     by_blends = nearest(rescale(blends + mean), train + mean, "ssim", shape).score.quantile(1 - CHANCE)
-    similar = most_similar(similarity, _lists(ssim(shown, rest + mean, shape), draws), by_blends)
+    similar = most_similar(x_hat, shape, similarity, _lists(ssim(shown, rest + mean, shape), draws), by_blends)
     return Record(top40=len(first), top40_true=int(true.sum()), similar=similar)
 
 
@@ -156,15 +159,23 @@ def _lists(similarity: Tensor, draws: list[Tensor]) -> Tensor:
     return torch.stack([similarity[:, drawn].amax(1) for drawn in draws])
 
 
-def most_similar(similarity: Tensor, lists: Tensor, by_blends: Tensor) -> Record:
-    """The `TOP` most similar of k natural-looking reconstructions, similarity (k,) to the training images and
-    lists (LISTS, k) to others: how many exceed what `CHANCE` of the lists and of the blends reach."""
+def most_similar(x: Tensor, shape: Shape, similarity: Tensor, lists: Tensor, by_blends: Tensor) -> Record:
+    """Natural-looking reconstructions x (k, d), similarity (k,) to the training images and lists (LISTS, k) to others:
+    how many of the `FIRST` exceed what `CHANCE` of the lists and of the blends reach, and how many after the first
+    `FIFTY` do not, and are within the range of the `FIRST` by every sign of a photograph."""
     if not len(similarity):
-        return Record(top=0, true=0, held_out_true=0.0, p_value=1.0)
-    top = min(TOP, len(similarity))
+        return Record(natural=0, top=0, true=0, held_out_true=0.0, p_value=1.0, false=0, as_realistic=0)
+    order, top = similarity.argsort(descending=True, stable=True), min(FIRST, len(similarity))
     bar = lists.quantile(1 - CHANCE, dim=0).clamp_min(by_blends)
-    true = int((similarity > bar)[similarity.topk(top).indices].sum())
-    first = lists.topk(top, dim=1).indices
-    by_chance = (lists > bar).gather(1, first).sum(1)
-    p_value = (int((by_chance >= true).sum()) + 1) / (len(by_chance) + 1)
-    return Record(top=top, true=true, held_out_true=by_chance.double().mean().item(), p_value=p_value)
+    above = (similarity > bar)[order]
+    true, false = int(above[:top].sum()), x[order[FIFTY:][~above[FIFTY:]]]
+    by_chance = (lists > bar).gather(1, lists.topk(top, dim=1).indices).sum(1)
+    return Record(
+        natural=len(similarity),
+        top=top,
+        true=true,
+        held_out_true=by_chance.double().mean().item(),
+        p_value=(int((by_chance >= true).sum()) + 1) / (len(by_chance) + 1),
+        false=len(false),
+        as_realistic=int(Photographs.of(x[order[:top]], shape, 1.0).look_like(false).sum()) if len(false) else 0,
+    )
