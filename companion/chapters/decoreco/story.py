@@ -72,8 +72,8 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
         similar, resemble = Record(true=None, held_out_true=None), UNDECIDED
     else:
         said = f"of the {similar.top} natural-looking ones most like a training image (SSIM) {similar.true} are so "
-        said += f"beyond chance and blends (p = {similar.p_value:.1g}); after the first {FIFTY} "
-        said += f"{similar.false} are not, and {similar.as_realistic} of these look as realistic as those {similar.top}"
+        said += f"beyond chance and blends (p = {similar.p_value:.1g}); after rank {FIFTY}, "
+        said += f"{similar.false} are not, of which {similar.as_realistic} look as realistic as those {similar.top}"
         others = f"with images nobody trained on {similar.held_out_true:.1f}"
         resemble = "reproduced" if similar.as_realistic else "partly"
         resemble = resemble if similar.p_value <= CHANCE else "not reproduced"
