@@ -25,7 +25,6 @@ from recon.store.checkpoints import Checkpoints
 from recon.store.files import atomic_path, check_writable, only_one
 from recon.store.keys import result_key
 from recon.store.machine import check_seed, device_name, resolve_device, versions
-from recon.store.tensors import checkpoint_folder
 
 
 def run(
@@ -72,13 +71,14 @@ def run(
         if (stored := find_result(folder, key, chosen.metrics)) is not None:  # another run has just been faster
             return with_claims(stored, chosen)
         check_writable(folder, files)
-        checkpoints = checkpoint_folder(folder, key)
+        checkpoints = folder / f"checkpoint-{key}"
         made = partial(Provenance, name, profile, seed=seed, device=device_name(computing), key=key, overrides=sizes)
         swept = partial(sweep, folder=checkpoints, workers=workers, scheduler=scheduler)
         context = Context(pool, computing, seed, Checkpoints(checkpoints), swept)
         result = _computed(chosen, config, context, made, begin(checkpoints))
         save_result(result, folder)
-        shutil.rmtree(checkpoints, ignore_errors=True)
+        for ended in folder.glob("checkpoint-*"):  # of other keys too, which could have gone on until now
+            shutil.rmtree(ended, ignore_errors=True)
         # as a later call finds it: names in the order of the file, sizes as the file has them
         return find_result(folder, key, chosen.metrics) or result
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -66,11 +65,3 @@ def check_is_file(path: Path) -> None:
     """OSError otherwise: a pipe would be waited for without end."""
     if not path.is_file():
         raise OSError("it is not a file" if os.path.lexists(path) else "it is missing")
-
-
-def checkpoint_folder(folder: Path, key: str) -> Path:
-    """Where an unfinished run of this key keeps its checkpoints; those of other keys are removed."""
-    for other in folder.glob("checkpoint-*"):
-        if other.name != f"checkpoint-{key}":
-            shutil.rmtree(other, ignore_errors=True)
-    return folder / f"checkpoint-{key}"

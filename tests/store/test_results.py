@@ -16,7 +16,7 @@ from companion.store.results import Claim, Data, Provenance, Result, find_result
 from recon.errors import ReconError
 from recon.store import tensors as tensors_on_disk
 from recon.store.keys import result_key
-from recon.store.tensors import checkpoint_folder, load_tensors, save_tensors
+from recon.store.tensors import load_tensors, save_tensors
 
 
 class Metrics(Record):
@@ -205,13 +205,6 @@ def test_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     with pytest.raises(ReconError, match="cannot be written") as caught:
         save_result(example(), tmp_path / "file")
     assert "\n" not in str(caught.value)
-
-
-def test_checkpoints_of_other_keys_are_removed(tmp_path):
-    for key in ("old", "new"):
-        (tmp_path / f"checkpoint-{key}").mkdir()
-    assert checkpoint_folder(tmp_path, "new") == tmp_path / "checkpoint-new"
-    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint-new"]
 
 
 def test_loaded_tensors_are_aligned_like_computed_ones(tmp_path):

@@ -16,6 +16,7 @@ import signal
 import tempfile
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import safetensors.torch
@@ -206,6 +207,18 @@ def test_something_in_the_way_of_a_checkpoint_is_one_sentence(unfinished, name):
     else:
         FOLDER["a folder"](path)
     refused((*RUN, "--out", str(unfinished.parents[1])), "cannot be written")
+
+
+def test_checkpoints_of_another_version_stay_until_there_is_a_result(store, monkeypatch):
+    """Else one look with newer code would cost hours of an older run."""
+    old = store / NAME / "checkpoint-old"
+    old.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr("companion.chapters.run.save_result", Mock(side_effect=ReconError("the run is stopped here")))
+        refused((*RUN, "--seed", "1", "--out", str(store)), "stopped here")
+    assert old.exists()
+    assert call(*RUN, "--seed", "1", "--out", str(store))[0] == 0
+    assert not list((store / NAME).glob("checkpoint-*"))
 
 
 def test_what_a_link_named_like_an_old_checkpoint_points_to_stays(store, tmp_path):
