@@ -32,7 +32,7 @@ def reconstructions(train, others):
 def listed(x_hat, train, others, seed=2):
     generator = torch.Generator().manual_seed(seed)
     blends = torch.randn(200, len(train), generator=generator) @ train
-    return ranking(x_hat, train, others, blends, MEAN, SHAPE, generator)
+    return ranking(x_hat, train, others, blends, MEAN, SHAPE, generator)[0]
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +44,17 @@ def found(photographs):
 def test_what_counts_is_above_the_lists_and_the_blends(found):
     """Four copies of training images; of 35 blends one in a hundred by the rule, more or less."""
     assert found.top40 == 40 and 4 <= found.top40_true <= 7
+
+
+def test_the_rows_in_the_order_of_similarity_are_of_all_reconstructions(photographs):
+    """By SSIM with the training images as the rule takes it; noise looks like no photograph and has no rank."""
+    train, _, others = photographs
+    noise = torch.randn(2, 3072, generator=torch.Generator().manual_seed(0))
+    x_hat = torch.cat([noise, 0.5 * (train[:2] + train[2:4]), train[4:6] + 0.0])
+    blends = train[:4] - train[4:8]
+    _, arrays = ranking(x_hat, train, others, blends, MEAN, SHAPE, torch.Generator().manual_seed(2))
+    rows = arrays["similar_rows"].tolist()
+    assert set(rows[:2]) == {4, 5} and set(rows[2:]) <= {2, 3}
 
 
 def test_a_copy_of_another_photograph_does_not_count(photographs):
@@ -65,7 +76,8 @@ def test_held_out_images_in_the_place_of_the_training_images_fail(photographs, s
 def test_the_most_similar_by_hand():
     lists = torch.full((100, 3), 0.2)
     lists[0, 2] = 0.95
-    found = most_similar(PIXELS[:3], SHAPE, torch.tensor([0.1, 0.8, 0.9]), lists, torch.tensor(0.5))
+    found, order, _ = most_similar(PIXELS[:3], SHAPE, torch.tensor([0.1, 0.8, 0.9]), lists, torch.tensor(0.5))
+    assert order.tolist() == [2, 1, 0]
     assert found == {
         **{"natural": 3, "top": 3, "true": 2, "held_out_true": 0.01, "p_value": 1 / 101},
         **{"false": 0, "as_realistic": 0},
@@ -81,10 +93,14 @@ def test_what_is_false_comes_after_the_first_fifty_and_looks_like_the_first_ten(
     bar[[20, 55, 57]] = 0.95
     x[55], x[57] = x[6], torch.randn(3072, generator=torch.Generator().manual_seed(0))
     order = torch.randperm(60, generator=torch.Generator().manual_seed(1))
-    found = most_similar(x[order], SHAPE, similarity[order], lists * 0 + bar[order], torch.tensor(0.5))
+    found, ranked, realistic = most_similar(
+        x[order], SHAPE, similarity[order], lists * 0 + bar[order], torch.tensor(0.5)
+    )
     assert (found.natural, found.true, found.false, found.as_realistic) == (60, 10, 2, 1)
+    assert torch.equal(order[ranked], torch.arange(60)) and realistic.tolist() == [55]
 
 
 def test_where_nothing_looks_natural_there_is_an_answer():
-    found = most_similar(torch.zeros(0, 3072), SHAPE, torch.zeros(0), torch.zeros(100, 0), torch.tensor(0.5))
+    found, *ranked = most_similar(torch.zeros(0, 3072), SHAPE, torch.zeros(0), torch.zeros(100, 0), torch.tensor(0.5))
+    assert [len(each) for each in ranked] == [0, 0]
     assert (found.top, found.true, found.p_value, found.as_realistic) == (0, 0, 1.0, 0)

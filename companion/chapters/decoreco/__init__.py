@@ -43,7 +43,7 @@ PUBLISHED = Experiment.of(
     experiment_published,
     story,
     claims=story.published_claims,
-    figures={"matches": story.plot_best},
+    figures={"matches": story.plot_best, "ranked": story.plot_ranked},
     name="decoreco-published",
     summary="Fig. 8 by the published recipe, from the tuned scale of its start, with its full budget",
     cost="2 s, 20 s, three hours",

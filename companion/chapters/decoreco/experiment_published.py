@@ -45,7 +45,8 @@ class Metrics(Record):
     shown.similar: The paper's order: natural-looking reconstructions by SSIM with the nearest training image; None in
     runs before it. true: of the first `top`, more like it than chance and blends explain · held_out_true: the same on
     average with images that nobody trained on · p_value: share of the lists of such images with as many · false: after
-    the first fifty, no more like it than that · as_realistic: of these, in `signs` like the first `top`.
+    the first fifty, no more like it than that · as_realistic: of these, in `signs` like the first `top`.  The arrays
+    `similar_rows` and `realistic_ranks` say which they are: their rows, and of the last ones the places from 0.
     """
 
 
@@ -114,8 +115,8 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     order = share.argsort(descending=True, stable=True)
     blends, stream = torch.cat([nulls["span"], nulls["mixtures"]]), context.stream("separation.others")
     others = gallery(context.pool, images.train_index, images.mean)
-    listed = ranking(x_hat[order], images.train, others, blends, images.mean, images.shape, stream)
-    arrays = {"x_hat": x_hat[order], "contribution": share[order]}
+    listed, ranked = ranking(x_hat[order], images.train, others, blends, images.mean, images.shape, stream)
+    arrays = {"x_hat": x_hat[order], "contribution": share[order], **ranked}
     metrics = Metrics(n_train=sizes.n_train, arm=arm, shown=listed)
     return Outcome(metrics, {**arrays, **kept_arrays(images), **null_arrays(nulls, images)})
 
@@ -128,7 +129,7 @@ def contribution(weights: Weights, x: Tensor, multipliers: Tensor) -> Tensor:
 
 def ranking(
     x_hat: Tensor, train: Tensor, others: Tensor, blends: Tensor, mean: Tensor, shape: Shape, generator: torch.Generator
-) -> Record:
+) -> tuple[Record, Tensors]:
     """Reconstructions x_hat (m, d), most contributing first, against training images (n, d) and blends of them (b, d).
 
     others (g, d): images that nobody trained on.  Some of them, at most a third, say what looks natural; of the rest
@@ -146,12 +147,15 @@ def ranking(
     lists = _lists(ncc(first, rest), draws)
     by_blends = nearest(blends, train, "ncc").score.quantile(1 - CHANCE)
     true = nearest(first, train, "ncc").score > lists.quantile(1 - CHANCE, dim=0).clamp_min(by_blends)
-    x_hat = x_hat[Photographs.of(photographs, shape).look_like(x_hat)]
+    natural = Photographs.of(photographs, shape).look_like(x_hat).nonzero().flatten()
+    x_hat = x_hat[natural]
     shown = rescale(x_hat + mean)
     similarity = nearest(shown, train + mean, "ssim", shape).score
     by_blends = nearest(rescale(blends + mean), train + mean, "ssim", shape).score.quantile(1 - CHANCE)
-    similar = most_similar(x_hat, shape, similarity, _lists(ssim(shown, rest + mean, shape), draws), by_blends)
-    return Record(top40=len(first), top40_true=int(true.sum()), similar=similar)
+    by_lists = _lists(ssim(shown, rest + mean, shape), draws)
+    similar, order, realistic = most_similar(x_hat, shape, similarity, by_lists, by_blends)
+    found = Record(top40=len(first), top40_true=int(true.sum()), similar=similar)
+    return found, Tensors(similar_rows=natural[order], realistic_ranks=realistic)
 
 
 def _lists(similarity: Tensor, draws: list[Tensor]) -> Tensor:
@@ -159,23 +163,29 @@ def _lists(similarity: Tensor, draws: list[Tensor]) -> Tensor:
     return torch.stack([similarity[:, drawn].amax(1) for drawn in draws])
 
 
-def most_similar(x: Tensor, shape: Shape, similarity: Tensor, lists: Tensor, by_blends: Tensor) -> Record:
+def most_similar(
+    x: Tensor, shape: Shape, similarity: Tensor, lists: Tensor, by_blends: Tensor
+) -> tuple[Record, Tensor, Tensor]:
     """Natural-looking reconstructions x (k, d), similarity (k,) to the training images and lists (LISTS, k) to others:
     how many of the `FIRST` exceed what `CHANCE` of the lists and of the blends reach, and how many after the first
-    `FIFTY` do not, and are within the range of the `FIRST` by every sign of a photograph."""
+    `FIFTY` do not, and are within the range of the `FIRST` by every sign of a photograph; their order, and the places
+    in it, from 0, of the latter."""
     if not len(similarity):
-        return Record(natural=0, top=0, true=0, held_out_true=0.0, p_value=1.0, false=0, as_realistic=0)
+        none = torch.zeros(0, dtype=torch.long)
+        return Record(natural=0, top=0, true=0, held_out_true=0.0, p_value=1.0, false=0, as_realistic=0), none, none
     order, top = similarity.argsort(descending=True, stable=True), min(FIRST, len(similarity))
     bar = lists.quantile(1 - CHANCE, dim=0).clamp_min(by_blends)
     above = (similarity > bar)[order]
-    true, false = int(above[:top].sum()), x[order[FIFTY:][~above[FIFTY:]]]
+    true, false = int(above[:top].sum()), FIFTY + (~above[FIFTY:]).nonzero().flatten()
+    realistic = false[Photographs.of(x[order[:top]], shape, 1.0).look_like(x[order[false]])] if len(false) else false
     by_chance = (lists > bar).gather(1, lists.topk(top, dim=1).indices).sum(1)
-    return Record(
+    found = Record(
         natural=len(similarity),
         top=top,
         true=true,
         held_out_true=by_chance.double().mean().item(),
         p_value=(int((by_chance >= true).sum()) + 1) / (len(by_chance) + 1),
         false=len(false),
-        as_realistic=int(Photographs.of(x[order[:top]], shape, 1.0).look_like(false).sum()) if len(false) else 0,
+        as_realistic=len(realistic),
     )
+    return found, order, realistic

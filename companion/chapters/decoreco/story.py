@@ -7,9 +7,12 @@ three yardsticks of `companion.chapters.yardstick` disagree, it is "partly".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 from torch.nn.functional import normalize
 
 from companion.chapters.decoreco.experiment import Metrics, PartitionMetrics, ReferenceMetrics, ReferenceTable, Sizes
@@ -32,7 +35,8 @@ from companion.chapters.yardstick import LEVEL, Recovery, blend_share, preferenc
 from companion.chapters.yardstick import in_words as yardsticks
 from companion.store.record import Record
 from companion.store.results import Claim, Result, orders_below, verdict
-from recon.scoring.matching import Competition, nearest, one_to_one
+from recon.images.pool import shape_of
+from recon.scoring.matching import Competition, nearest, one_to_one, rescale
 
 
 def _judged(arm: Record, n: int) -> tuple[Recovery, str, str]:
@@ -211,6 +215,24 @@ def plot_best(result: Result[PublishedMetrics], n: int = 7) -> Figure:
     )
 
 
+def plot_ranked(result: Result[PublishedMetrics], n: int = 7) -> Figure:
+    """Figs. 6 and 7: natural-looking reconstructions with their rank by SSIM with the nearest training image, which
+    stands below them, each once: the first n, and the first n after rank 50 that are false and look as realistic."""
+    training = result.array("x_train") + result.array("mean")
+    x, realistic = shown(result, result.array("x_hat")[result.array("similar_rows")]), result.array("realistic_ranks")
+    found = nearest(x, training, "ssim", shape_of(x.shape[1]))
+    rows: list[tuple[str, Sequence[Tensor | None], str]] = []
+    titles: list[list[str]] = []
+    for words, ranks in (("the first", range(len(x))), ("false, as\nrealistic", realistic.tolist())):
+        first = {int(found.index[rank]): rank for rank in reversed(ranks)}  # of each training image
+        picked = sorted(first.values())[:n]
+        empty = [None] * (n - len(picked))
+        rows += [(words, [*x[picked], *empty], "black")]
+        rows += [("nearest\ntraining image", [*rescale(training[found.index[picked]]), *empty], "grey")]
+        titles += [[f"rank {rank + 1}: {found.score[rank]:.2f}" for rank in picked], []]
+    return image_rows(rows, titles)
+
+
 def plot_partition(result: Result[PartitionMetrics], n: int = 8) -> Figure:
     """Fig. 9: n results of the published recipe with their nearest image of the start partition, of the training set
     and, the null, of as many held-out images; with how many have a training image above NCC 0.6, and how many of the
@@ -218,7 +240,7 @@ def plot_partition(result: Result[PartitionMetrics], n: int = 8) -> Figure:
     x_hat = result.array("x_hat_partition")
     picked = torch.linspace(0, len(x_hat) // 2, n).long()
     recipe = count_label("published\nrecipe", result.metrics.variants.reference)
-    rows: list[tuple[str, torch.Tensor, str]] = [(recipe, shown(result, x_hat[picked]), "black")]
+    rows: list[tuple[str, Tensor, str]] = [(recipe, shown(result, x_hat[picked]), "black")]
     titles: list[list[str]] = [[]]
     for words, name in (
         ("nearest\nstart image", "x_init_partition"),
