@@ -8,7 +8,9 @@ import pytest
 import torch
 
 import recon
-from companion.chapters.decoreco.experiment_published import ROUNDED, contribution, gallery
+from companion.chapters.base import Context
+from companion.chapters.decoreco import experiment_published
+from companion.chapters.decoreco.experiment_published import ROUNDED, contribution, gallery, released
 from recon.attacks.haim_recipe import ALPHA
 from recon.errors import ReconError
 from recon.images.registry import load_pool
@@ -16,6 +18,7 @@ from recon.nets.gram import per_image_gradients
 from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import one_to_one
+from recon.store.checkpoints import Checkpoints
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +52,15 @@ def test_the_best_null_is_the_largest(smoke):
         assert arm.excess[key] == arm.matches[key] - best
     curves = [smoke.array(f"null_ncc_{name}") for name in arm.nulls if name != "held_out"]
     assert all(curve.shape == (10,) and (curve.diff() <= 0).all() for curve in curves)
+
+
+def test_a_run_that_goes_on_attacks_the_network_that_it_began_with(tmp_path, monkeypatch):
+    context = Context(load_pool("photos"), torch.device("cpu"), 0, Checkpoints(tmp_path), sweep=None)
+    images = context.images(20)
+    trained = released(context, images, width=8)
+    monkeypatch.setattr(experiment_published, "train_reference", None)  # would be called
+    again = released(context, images, width=8)
+    assert torch.equal(again.theta_star, trained.theta_star) and again.network == trained.network
 
 
 def test_a_gallery_is_the_pool_without_these_images():

@@ -31,6 +31,7 @@ from recon.errors import ReconError
 from recon.images.bundle import Bundle
 from recon.images.pool import ImagePool
 from recon.nets.gram import gram
+from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import nearest, one_to_one, padded, rescale
 from recon.scoring.metrics import Shape, ncc, ssim
@@ -103,7 +104,7 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     said = ReferenceSizes(steps=sizes.steps, precision=ROUNDED if sizes.rounded else "float32")
     if not sizes.rounded and context.device.type == "cpu" and (error := product_error()) > EXACT:
         raise ReconError(f"products are to be float32, and this processor rounds them: a relative error of {error:.0e}")
-    weights, _ = train_reference(context, images, sizes.width)
+    weights = released(context, images, sizes.width)
     with RoundedProducts() if sizes.rounded else nullcontext():
         settings = PublishedSettings(2 * sizes.n_train, sizes.steps, STARTS[START])
         checkpoint = context.checkpoints.at(f"published-{START}")
@@ -119,6 +120,16 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     arrays = {"x_hat": x_hat[order], "contribution": share[order], **ranked}
     metrics = Metrics(n_train=sizes.n_train, arm=arm, shown=listed)
     return Outcome(metrics, {**arrays, **kept_arrays(images), **null_arrays(nulls, images)})
+
+
+def released(context: Context, images: Bundle, width: int) -> Weights:
+    """The trained network; kept with the checkpoints, since a run that goes on elsewhere has to attack the same one."""
+    kept = context.checkpoints.at("released")
+    theta = (kept.load() or {}).get("theta")
+    if theta is None:
+        theta = train_reference(context, images, width)[0].theta_star
+        kept.save({"theta": theta})
+    return Weights(MLP((images.dim, width, width, 1)), theta.to(images.train.device))
 
 
 def contribution(weights: Weights, x: Tensor, multipliers: Tensor) -> Tensor:
