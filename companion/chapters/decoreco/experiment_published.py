@@ -43,11 +43,11 @@ class Metrics(Record):
 
     shown: Of the `top40` of its m results that contribute most, top40_true are more like a training image than chance
     explains.
-    shown.similar: The paper's order: natural-looking reconstructions by SSIM with the nearest training image; None in
-    runs before it. true: of the first `top`, more like it than chance and blends explain · held_out_true: the same on
-    average with images that nobody trained on · p_value: share of the lists of such images with as many · false: after
-    the first fifty, no more like it than that · as_realistic: of these, in `signs` like the first `top`.  The arrays
-    `similar_rows` and `realistic_ranks` say which they are: their rows, and of the last ones the places from 0.
+    shown.similar: The paper's order: natural-looking reconstructions by SSIM with the nearest training image.  true: of
+    the first `top`, more like it than chance and blends explain · held_out_true: the same on average with images that
+    nobody trained on · p_value: share of the lists of such images with as many · false: after the first fifty, no more
+    like it than that · as_realistic: of these, in `signs` like the first `top`.  The arrays `similar_rows` and
+    `realistic_ranks` say which they are: their rows, and of the last ones the places from 0.
     """
 
 
@@ -65,7 +65,7 @@ class PublishedSizes:
 SIZES = {
     "smoke": PublishedSizes(n_train=20, width=64, steps=100),
     "laptop": PublishedSizes(n_train=50, width=500, steps=1000),
-    # the run that is kept rounded its operands; benchmarks/precision.py has what that saves and changes
+    # benchmarks/precision.py has what rounded operands save and change
     "paper": PublishedSizes(n_train=500, width=1000, steps=STEPS),
 }
 

@@ -71,16 +71,11 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
     "partly" where there is none."""
     arm, similar = metrics.arm, metrics.shown.similar
     found, ours, null = _judged(arm, metrics.n_train)
-    if similar is None:
-        said, others = "not ranked by similarity, and its reconstructions were not kept: undecided", ""
-        similar, resemble = Record(true=None, held_out_true=None), UNDECIDED
-    else:
-        said = f"of the {similar.top} natural-looking ones most like a training image (SSIM) {similar.true} are so "
-        said += f"beyond chance and blends (p = {similar.p_value:.1g}); after rank {FIFTY}, "
-        said += f"{similar.false} are not, of which {similar.as_realistic} look as realistic as those {similar.top}"
-        others = f"with images nobody trained on {similar.held_out_true:.1f}"
-        resemble = "reproduced" if similar.as_realistic else "partly"
-        resemble = resemble if similar.p_value <= CHANCE else "not reproduced"
+    said = f"of the {similar.top} natural-looking ones most like a training image (SSIM) {similar.true} are so "
+    said += f"beyond chance and blends (p = {similar.p_value:.1g}); after rank {FIFTY}, "
+    said += f"{similar.false} are not, of which {similar.as_realistic} look as realistic as those {similar.top}"
+    resemble = "reproduced" if similar.as_realistic else "partly"
+    resemble = resemble if similar.p_value <= CHANCE else "not reproduced"
     return [
         Claim(
             "decoreco-tuned-recovers",
@@ -100,7 +95,7 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
             "The ten ranked first resemble a training image; one after rank 50 does not, and looks as realistic.",
             "4 of 5 in the top 10; the fifth at rank 51",
             f"{said}, by the published recipe, {came_text(arm)}",
-            others,
+            f"with images nobody trained on {similar.held_out_true:.1f}",
             if_in_full(arm, resemble),
             value=similar.true,
             null_value=similar.held_out_true,
