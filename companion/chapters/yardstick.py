@@ -21,6 +21,7 @@ from pathlib import Path
 from scipy.stats import binom
 
 from companion.store.record import Record
+from companion.store.results import orders_below
 from recon.scoring.matching import Competition
 from recon.scoring.nulls import NullTable, clears, margin
 
@@ -31,8 +32,8 @@ BLENDS = Path(__file__).parents[2] / "benchmarks" / "blends.json"
 @dataclass(frozen=True)
 class Recovery:
     """What each yardstick says of an attack: by_preference (up to `FEW` images by the count above 0.6), by_ssim, by_ncc
-    · p_value: of the preference · share: of the best blend's matches that were trained on · margin: images with SSIM
-    above 0.4 beyond those that `clears` asks for."""
+    · p_value: of the preference · share: of the best blend's matches that were trained on · margin: orders of
+    magnitude by which p_value is below `LEVEL`; up to `FEW` images, those above NCC 0.6 beyond what it takes."""
 
     by_preference: bool
     by_ssim: bool
@@ -92,7 +93,7 @@ def recovery(table: NullTable | Record, competition: Competition | Record, n: in
         by_ncc=clears(table.matches.ncc_08, best.ncc_08),
         p_value=p_value,
         share=share,
-        margin=margin(table.matches.ssim_04, best.ssim_04),
+        margin=margin(table.matches.ncc_06, best.ncc_06) if n <= FEW else orders_below(p_value, LEVEL),
     )
 
 

@@ -29,6 +29,8 @@ def pair(targets, decoys):
     ("ssim", "ncc_08", "competed", "expected"),
     [
         ((28, 3), (5, 1), (46, 17), "reproduced"),  # the published recipe: by preference and SSIM
+        ((27, 3), (4, 1), (39, 18), "reproduced"),  # in float32
+        ((27, 3), (4, 1), (39, 19), "partly"),  # with one held-out image more
         ((5, 3), (20, 1), (46, 17), "reproduced"),  # by preference and NCC
         ((5, 3), (5, 1), (46, 17), "partly"),  # the preference alone
         ((28, 3), (20, 1), (46, 40), "partly"),  # no more preference than a blend has
@@ -38,7 +40,7 @@ def pair(targets, decoys):
 )
 def test_recovery_of_500_images(ssim, ncc_08, competed, expected):
     found = recovery(table(ssim, ncc_08), pair(*competed), 500)
-    assert found.verdict == expected
+    assert found.verdict == expected and (found.margin > 0) == found.by_preference
     assert found.shown == (expected == "reproduced") and found.excluded == (expected == "not reproduced")
 
 
@@ -46,6 +48,7 @@ def test_a_count_above_06_decides_nothing_of_many_images_and_counts_of_few():
     plain = table((28, 3), (0, 0), ncc_06=(20, 4))
     assert recovery(plain, pair(10, 10), 50).shown and not recovery(plain, pair(10, 10), 51).shown
     assert not recovery(table((28, 3), (0, 0), ncc_06=(20, 19)), pair(20, 0), 50).shown
+    assert recovery(plain, pair(10, 10), 50).margin > 0 > recovery(plain, pair(10, 10), 51).margin
     assert "NCC above 0.6: 20" in in_words(plain, pair(10, 10), 50)[0]
     ours, null = in_words(plain, pair(46, 17), 500)
     assert "46 : 17" in ours and "0.6" not in ours and "51% were trained on" in null
