@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 
 import recon
 from companion.chapters.base import Context
-from companion.chapters.decoreco import experiment_published
+from companion.chapters.decoreco import experiment_published, story
 from companion.chapters.decoreco.experiment_published import ROUNDED, contribution, gallery, released
 from recon.attacks.haim_recipe import ALPHA
 from recon.errors import ReconError
@@ -17,7 +18,7 @@ from recon.images.registry import load_pool
 from recon.nets.gram import per_image_gradients
 from recon.nets.mlp import MLP
 from recon.released import Weights
-from recon.scoring.matching import one_to_one
+from recon.scoring.matching import one_to_one, rescale
 from recon.store.checkpoints import Checkpoints
 
 
@@ -85,6 +86,23 @@ def test_its_start_has_the_tuned_scale(smoke):
 def test_a_run_cut_short_says_so(smoke):
     assert all("100 of 50,000 steps: undecided" in claim.ours for claim in smoke.claims)
     assert {claim.verdict for claim in smoke.claims} == {"undecided"}
+
+
+def test_the_ranked_show_each_training_image_once(smoke, monkeypatch):
+    """By its first rank: 1 and 2 are of one training image, 3 and 5 of the next; ranks 2, 4 and 6 count as false."""
+    train = torch.rand(3, 3072, generator=torch.Generator().manual_seed(0))
+    similar = train[[0, 0, 1, 2, 1, 2]] + 0.1 * torch.rand(6, 3072, generator=torch.Generator().manual_seed(1))
+    rows = torch.tensor([5, 0, 3, 1, 4, 2])  # of x_hat, in the order of the ranks
+    arrays = {"x_train": train, "mean": torch.zeros(3072), "x_hat": similar[rows.argsort()], "similar_rows": rows}
+    result = replace(smoke, arrays=arrays | {"realistic_ranks": torch.tensor([1, 3, 5])})
+    monkeypatch.setattr(story, "image_rows", lambda *drawn: drawn)
+    rows, titles = story.plot_ranked(result, n=3)
+    named = [[title.split(":")[0] for title in each] for each in titles]
+    assert named == [["rank 1", "rank 3", "rank 4"], [], ["rank 2", "rank 4"], []]
+    wanted = similar[[0, 2, 3]], train, similar[[1, 3]], train[[0, 2]]
+    for (_, drawn, _), images in zip(rows, wanted, strict=True):
+        found = torch.stack([image for image in drawn if image is not None])
+        torch.testing.assert_close(found, rescale(images))
 
 
 def test_a_float32_run_is_refused_where_the_processor_rounds(tmp_path, monkeypatch):
