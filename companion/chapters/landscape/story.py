@@ -162,8 +162,9 @@ def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
     smoother = [
         same.barrier_mean < other.barrier_mean,
         same.curvature.random < other.curvature.random,
-        same.minima_to_partition < other.minima_to_partition,
     ]
+    if same.minima_to_partition or other.minima_to_partition:  # where neither has one, there is nothing to compare
+        smoother.append(same.minima_to_partition < other.minima_to_partition)
     claim = Claim(
         "landscape-smoothed",
         "4.5",

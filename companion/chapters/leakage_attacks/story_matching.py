@@ -17,7 +17,7 @@ WAYS = {
     "cosine_tv": "CosineTV, the paper's way",
     "cosine_tv_both": "CosineTV, its authors' way",
     "hybrid": "Hybrid, the paper's way",
-    "hybrid_both": "Hybrid, with the same energy and steps",
+    "hybrid_both": "Hybrid, with one cosine and these steps",
 }
 SHOWN = {
     "gauss_newton": "any\nsolution",
@@ -59,7 +59,7 @@ def equal_footing(metrics: Metrics) -> Claim:
     return Claim(
         "leakage-equal-footing",
         "C&C 4",
-        "Hybrid improves on CosineTV, given the same energy and the same steps: those of CosineTV's authors.",
+        "Hybrid improves on CosineTV, given one cosine and the steps of CosineTV's authors for both.",
         "compared with different steps and budgets",
         f"Hybrid's error over CosineTV's, {extent(metrics)}: "
         + "; ".join(f"{name} {ratio}" for name, ratio in ratios.items()),
