@@ -253,14 +253,13 @@ def test_a_second_image_needs_no_moved_photograph(tmp_path):
     assert found["counterfactual"].isnan().all() and found["whole_at_end"]
 
 
-def constraint(kept_run, *, basis=3.0, soft=16.0, **trust):
+def constraint(kept_run, *, soft=16.0, **trust):
     """The kept run's metrics with other times and steps."""
     problem = kept_run.constrained
     problem = replace(
         problem,
-        kernel_seconds=basis,
         soft=replace(problem.soft, seconds=soft),
-        trust_region=replace(problem.trust_region, **trust),
+        as_given=replace(problem.as_given, **trust),
     )
     return replace(kept_run, constrained=problem)
 

@@ -210,8 +210,8 @@ def test_every_verdict_that_authors_may_contest_has_their_reply():
 
 def test_a_verdict_without_a_reply_stops_the_build(copy):
     path = copy.root / "book" / "claims.yml"
-    path.write_text(path.read_text().replace("  - claims: [adversary-cannot-tell]\n", "  - claims: [leakage-dlg]\n"))
-    with pytest.raises(ReconError, match="'adversary-cannot-tell' has no reply"):
+    path.write_text(path.read_text().replace("  - claims: [landscape-smoothed]\n", "  - claims: [leakage-dlg]\n"))
+    with pytest.raises(ReconError, match="'landscape-smoothed' has no reply"):
         part("replies", copy)
 
 

@@ -4,7 +4,9 @@ All rules were committed before the run at paper size that they judge (3074a91).
 The message of that commit says that two of its ten networks were in; later texts said four or five, for which there is
 no record.  A network has fewer than twenty true candidates that look natural, so the share of true ones among the
 twenty most trusted is held against what is attainable, or `SURE` could not be reached.  No verdict on the thesis
-in the kept run (e380351) depends on that: a test judges it by both rules.
+in the kept run (e380351) depends on that: a test judges it by both rules.  It asked for more than the paper says,
+which is "with certainty": an adversary who ranks better than chance, and is wrong about nearly half of what they trust,
+made the thesis "partly".
 """
 
 from __future__ import annotations
@@ -48,31 +50,29 @@ def _thesis(name: str, which: str, group: Record, kinds: tuple[str, ...], how: s
     has true and other candidates, there is nothing to tell apart: the thesis fails if all are true, and holds if none
     is."""
     kind = next((kind for kind in kinds if kind in group.evidence), None)
-    auc = Record(mean=None, low=None) if kind is None else group.evidence[kind].auc
+    top, guess = None, group.guess.precision_at_20
     if kind is None:
         ours = f"{group.true} of {group.candidates} natural-looking candidates are true; nothing to tell apart"
         found = verdict(not group.true == group.candidates > 0)
     else:
         ours, found = _ours(group, kind), _verdict(group.evidence[kind], group)
-    margin = None if auc.low is None else 0.5 - auc.low
-    sentence = f"{THESIS}: {which}."
-    return Claim(name, "1, 5", sentence, "argued", ours + how, _null(group), found, auc.mean, 0.5, margin)
+        top = group.evidence[kind].precision_at_20.mean
+    margin = None if top is None or group.attainable is None else SURE * group.attainable - top
+    sentence = f"{THESIS} with certainty: {which}."
+    return Claim(name, "1, 5", sentence, "argued", ours + how, _null(group), found, top, guess, margin)
 
 
 def _verdict(judged: Record, group: Record) -> str:
-    """ "reproduced" unless the interval of the AUC lies above 0.5; "not reproduced" if it does, the share of true ones
-    among the twenty most trusted is at least `SURE` of what is attainable, and its interval lies above a guess;
-    "partly" in between.  "Not reproduced" as well where the interval of the share of true ones among all that look
-    natural lies above `SURE`."""
+    """ "not reproduced" where they are certain: the interval of the AUC lies above 0.5, the share of true ones among
+    the twenty most trusted is at least `SURE` of what is attainable, and its interval lies above a guess; or the
+    interval of the share of true ones among all that look natural lies above `SURE`.  Otherwise "reproduced"."""
     area, top, share, guess = judged.auc, judged.precision_at_20, group.share_true, group.guess.precision_at_20
     if share.low is not None and share.low >= SURE:
         return "not reproduced"
-    if area.low is None or area.low <= 0.5:
+    if None in (area.low, top.mean, top.low, guess, group.attainable):
         return "reproduced"
-    if top.mean is None or top.low is None or guess is None or group.attainable is None:
-        return "partly"
-    knows = top.mean >= SURE * group.attainable and top.low > guess
-    return "not reproduced" if knows else "partly"
+    knows = area.low > 0.5 and top.mean >= SURE * group.attainable and top.low > guess
+    return "not reproduced" if knows else "reproduced"
 
 
 def _ours(group: Record, kind: str) -> str:
