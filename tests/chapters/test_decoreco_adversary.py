@@ -73,6 +73,7 @@ def judged(smoke, arm="decoreco", share=None, **evidence):
     ((0.6, 0.51, 0.7, 0.89, 0.8), None, "reproduced"),  # better than chance, and not certain
     ((0.6, 0.51, 0.7, 0.9, 0.4), None, "reproduced"),  # no surer of the twenty than a guess
     ((0.6, 0.51, 0.7, 0.9, 0.41), None, "not reproduced"),
+    ((0.6, 0.51, 0.7, None, None), None, "undecided"),  # there are no twenty
     ((0.6, 0.4, 0.7, 0.9, 0.3), 0.9, "not reproduced"),  # nearly all that look natural are true
 ])  # fmt: skip
 def test_whether_they_can_tell(smoke, arm, kind, name, numbers, share, expected):
@@ -81,7 +82,7 @@ def test_whether_they_can_tell(smoke, arm, kind, name, numbers, share, expected)
         expected = "contradicted by another attack"
     assert claim.verdict == expected and f"({kind};" in claim.ours
     assert (claim.value, claim.null_value) == (numbers[3], 0.4)
-    assert claim.margin == pytest.approx(0.9 - numbers[3])
+    assert claim.margin == (None if numbers[3] is None else pytest.approx(0.9 - numbers[3]))
 
 
 def test_no_verdict_on_the_thesis_depends_on_the_rule_that_was_mended():

@@ -4,9 +4,8 @@ All rules were committed before the run at paper size that they judge (3074a91).
 The message of that commit says that two of its ten networks were in; later texts said four or five, for which there is
 no record.  A network has fewer than twenty true candidates that look natural, so the share of true ones among the
 twenty most trusted is held against what is attainable, or `SURE` could not be reached.  No verdict on the thesis
-in the kept run (e380351) depends on that: a test judges it by both rules.  It asked for more than the paper says,
-which is "with certainty": an adversary who ranks better than chance, and is wrong about nearly half of what they trust,
-made the thesis "partly".
+in the kept run (e380351) depends on that: a test judges it by both rules.  After that run the thesis came to ask for
+certainty, as the paper does, and no longer for chance.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from companion.chapters.decoreco_adversary.discrimination import TRUSTED
 from companion.chapters.decoreco_adversary.experiment import Metrics
 from companion.chapters.decoreco_adversary.networks import Sizes
 from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows, note
+from companion.chapters.reference_common import UNDECIDED
 from companion.store.record import Record
 from companion.store.results import Claim, Result, by_another_attack, verdict
 
@@ -65,13 +65,16 @@ def _thesis(name: str, which: str, group: Record, kinds: tuple[str, ...], how: s
 def _verdict(judged: Record, group: Record) -> str:
     """ "not reproduced" where they are certain: the interval of the AUC lies above 0.5, the share of true ones among
     the twenty most trusted is at least `SURE` of what is attainable, and its interval lies above a guess; or the
-    interval of the share of true ones among all that look natural lies above `SURE`.  Otherwise "reproduced"."""
+    interval of the share of true ones among all that look natural lies above `SURE`; "undecided" where the AUC lies
+    above 0.5 and there are no twenty to judge by.  Otherwise "reproduced"."""
     area, top, share, guess = judged.auc, judged.precision_at_20, group.share_true, group.guess.precision_at_20
     if share.low is not None and share.low >= SURE:
         return "not reproduced"
-    if None in (area.low, top.mean, top.low, guess, group.attainable):
+    if area.low is None or area.low <= 0.5:
         return "reproduced"
-    knows = area.low > 0.5 and top.mean >= SURE * group.attainable and top.low > guess
+    if None in (top.mean, top.low, guess, group.attainable):
+        return UNDECIDED
+    knows = top.mean >= SURE * group.attainable and top.low > guess
     return "not reproduced" if knows else "reproduced"
 
 
