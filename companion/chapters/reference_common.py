@@ -93,11 +93,16 @@ def run_arm(
 
 
 def arm_of(
-    found: Reconstruction, weights: Weights, sizes: ReferenceSizes, start: str, table: dict[str, Any]
+    found: Reconstruction,
+    weights: Weights,
+    sizes: ReferenceSizes,
+    start: str,
+    table: dict[str, Any],
+    alpha: float = ALPHA,
 ) -> ReferenceArm:
     """All that is said of an arm; table: the fields of its matches, and of where it ended."""
     x_hat, trace = found.x_hat[0], found.accepted["trace"].double()
-    share = shares(weights, x_hat, found.accepted["multipliers"][0])
+    share = shares(weights, x_hat, found.accepted["multipliers"][0], alpha)
     return ReferenceArm(
         **table,
         start=start,
@@ -133,12 +138,12 @@ def where_ended(x_hat: Tensor, x_init: Tensor, images: Bundle) -> Ended:
     )
 
 
-def shares(weights: Weights, x: Tensor, multipliers: Tensor) -> list[float]:
+def shares(weights: Weights, x: Tensor, multipliers: Tensor, alpha: float = ALPHA) -> list[float]:
     """‖θ_l − (1/m) Σ λ_i y_i ∇_l Φ(x_i)‖² / ‖θ_l‖² by layer, in float64, of candidates x (m, d), −1 labels first, with
     λ (m,)."""
     exact, m = weights.to(dtype=torch.float64), len(x)
     c = multipliers.double() * half_and_half(m, x.device, torch.float64) / m
-    by_layer = stationarity(exact, x.double(), c, alpha=ALPHA).by_layer
+    by_layer = stationarity(exact, x.double(), c, alpha=alpha).by_layer
     share: list[float] = (by_layer / layer_norms(exact.network, exact.params)).tolist()
     return share
 

@@ -182,5 +182,19 @@ def test_steps_are_those_published_or_scaled_with_the_candidates(weights):
         for scaled in (False, True):
             settings = PublishedSettings(m=M, steps=2, init_scale=0.3, scaled=scaled)
             recover_as_published(weights, settings, torch.Generator().manual_seed(0))
-    assert seen[0] == (module.STEP_X, module.STEP_MULTIPLIERS)
-    assert seen[1] == pytest.approx((M / 1000 * module.STEP_X, M / 1000 * module.STEP_MULTIPLIERS))
+    first = module.LAMBDA_MIN, module.ALPHA
+    assert seen[0] == (module.STEP_X, module.STEP_MULTIPLIERS, *first)
+    assert seen[1] == pytest.approx((M / 1000 * module.STEP_X, M / 1000 * module.STEP_MULTIPLIERS, *first))
+
+
+def test_run_2_has_its_own_step_smoothing_and_least_multiplier(weights, start):
+    x, multipliers = start
+    settings = PublishedSettings(m=M, steps=2, run=2)
+    generator = torch.Generator().manual_seed(0)
+    unit = torch.rand(1, M, generator=generator).to(x)
+    attack = recipe_attack(weights, half_and_half(M, dtype=F64), unit, 2, 0.346208, 1e-4, 0.493591, 21.67936)
+    found = recover_as_published(weights, settings, torch.Generator().manual_seed(0), None, x[0])
+    expected = module.reconstruct(attack, x, 2)
+    assert torch.equal(found.x_hat, expected.x_hat) and not torch.equal(found.x_hat, x)
+    assert module.RUNS[1] == (8.857493e-4, 0.554917, 0.498303, 19.14455)
+    assert module.RUNS[2][0] == 4.473685e-3

@@ -9,7 +9,7 @@ training image's only above what blends reach as well.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -17,7 +17,6 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.common import kept_arrays, match_table, nulls_of
 from companion.chapters.reference_common import (
-    STARTS,
     ReferenceSizes,
     RoundedProducts,
     arm_of,
@@ -26,7 +25,7 @@ from companion.chapters.reference_common import (
 )
 from companion.chapters.tables import flat
 from companion.store.record import Record
-from recon.attacks.haim_recipe import ALPHA, STEPS, PublishedSettings, recover_as_published
+from recon.attacks.haim_recipe import ALPHA, RUNS, STEPS, PublishedSettings, recover_as_published
 from recon.errors import ReconError
 from recon.images.bundle import Bundle
 from recon.images.pool import ImagePool
@@ -54,12 +53,13 @@ class Metrics(Record):
 @dataclass(frozen=True, kw_only=True)
 class PublishedSizes:
     """Fig. 8 by the published recipe, on a network trained as the reference did · steps: of the recipe · rounded:
-    whether it multiplies bfloat16 operands, see `companion.chapters.reference_common`."""
+    whether it multiplies bfloat16 operands, see `companion.chapters.reference_common` · run: of the published table."""
 
     n_train: int
     width: int
     steps: int
     rounded: bool = False
+    run: int = 1
 
 
 SIZES = {
@@ -68,6 +68,7 @@ SIZES = {
     # benchmarks/precision.py has what rounded operands save and change
     "paper": PublishedSizes(n_train=500, width=1000, steps=STEPS),
 }
+SECOND = {profile: replace(sizes, run=2) for profile, sizes in SIZES.items()}
 
 
 def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
@@ -105,14 +106,15 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     if not sizes.rounded and context.device.type == "cpu" and (error := product_error()) > EXACT:
         raise ReconError(f"products are to be float32, and this processor rounds them: a relative error of {error:.0e}")
     weights = released(context, images, sizes.width)
+    scale, *_, alpha = RUNS[sizes.run]
     with RoundedProducts() if sizes.rounded else nullcontext():
-        settings = PublishedSettings(2 * sizes.n_train, sizes.steps, STARTS[START])
+        settings = PublishedSettings(2 * sizes.n_train, sizes.steps, scale, run=sizes.run)
         checkpoint = context.checkpoints.at(f"published-{START}")
         found = recover_as_published(weights, settings, context.stream("kkt.attack"), checkpoint)
     x_hat = found.x_hat[0]
     nulls = nulls_of(context, images, weights.network, weights.theta_star, len(x_hat))
-    arm = arm_of(found, weights, said, START, flat(match_table(x_hat, images, nulls)))
-    share = contribution(weights, x_hat, found.accepted["multipliers"][0])
+    arm = arm_of(found, weights, said, START, flat(match_table(x_hat, images, nulls)), alpha)
+    share = contribution(weights, x_hat, found.accepted["multipliers"][0], alpha)
     order = share.argsort(descending=True, stable=True)
     blends, stream = torch.cat([nulls["span"], nulls["mixtures"]]), context.stream("separation.others")
     others = gallery(context.pool, images.train_index, images.mean)
@@ -132,9 +134,9 @@ def released(context: Context, images: Bundle, width: int) -> Weights:
     return Weights(MLP((images.dim, width, width, 1)), theta.to(images.train.device))
 
 
-def contribution(weights: Weights, x: Tensor, multipliers: Tensor) -> Tensor:
+def contribution(weights: Weights, x: Tensor, multipliers: Tensor, alpha: float = ALPHA) -> Tensor:
     """‖(λ_i/m) ∇_θ Φ(x_i)‖ over all layers, (m,), of candidates x (m, d) with multipliers λ (m,)."""
-    matrices, _ = gram(weights.network, weights.params, x, alpha=ALPHA)
+    matrices, _ = gram(weights.network, weights.params, x, alpha=alpha)
     return multipliers / len(x) * matrices.sum(0).diagonal().clamp_min(0).sqrt()
 
 
