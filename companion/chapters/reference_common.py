@@ -181,6 +181,7 @@ def came_text(arm: ReferenceArm) -> str:
         return f"{arm.steps:,} of {arm.published_steps:,} steps: undecided; layer 1 {left}, {far}"
     how = "still falling by" if fell >= FALL else "fell by" if fell >= 0 else "rose by"
     whole = f"all {arm.steps:,} published steps, the full budget"
+    whole += "" if arm.precision == "float32" else f", products in {arm.precision} where the processor has them"
     return f"{whole}; layer 1 {how} {abs(fell):.1%} over the last tenth, {left}, {far}"
 
 

@@ -55,7 +55,7 @@ def test_an_arm_says_how_far_it_came(weights):
 
 
 def an_arm(**values):
-    whole = {"steps": 50_000, "published_steps": 50_000, "moved": 0.5, "fell_layer_1": 0.043}
+    whole = {"precision": "float32", "steps": 50_000, "published_steps": 50_000, "moved": 0.5, "fell_layer_1": 0.043}
     return ReferenceArm({**whole, "energy_share": [0.031, 0.9, 0.1], **values})
 
 
@@ -71,6 +71,9 @@ def test_what_is_said_of_a_run_names_its_budget_and_how_layer_1_ended(fell, word
     assert came_text(an_arm(fell_layer_1=fell)) == (
         f"all 50,000 published steps, the full budget; layer 1 {words} over the last tenth, at 3.1% of its squared "
         "norm, images moved by 50%"
+    )
+    assert "full budget, products in bfloat16 where the processor has them; layer 1" in came_text(
+        an_arm(precision="bfloat16")
     )
     stopped = came_text(an_arm(steps=600))
     assert stopped == "600 of 50,000 steps: undecided; layer 1 at 3.1% of its squared norm, images moved by 50%"

@@ -31,7 +31,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         Claim(
             "collapse-repeated-heldout",
             "3.2",
-            "The collapse can happen with any example classified with extremely high confidence, also one never seen.",
+            "The collapse can happen with any example classified with extremely high confidence (here: one unseen).",
             "argued, not measured",
             f"objective {metrics.objective_repeated_heldout:.1e} for the most confident held-out pair; "
             f"{metrics.share_of_held_out_below_truth:.0%} of all held-out images, each alone, are below the truth",

@@ -49,14 +49,3 @@ PUBLISHED = Experiment.of(
     cost="2 s, 20 s, three hours",
     **PAPER,
 )
-SECOND = Experiment.of(
-    experiment_published,
-    story,
-    sizes=experiment_published.SECOND,
-    claims=story.second_claims,
-    figures={"matches": story.plot_best, "ranked": story.plot_ranked},
-    name="decoreco-second",
-    summary="Fig. 8 by run 2 of the published table: another step, start and smoothing",
-    cost="2 s, 20 s, three hours",
-    **PAPER,
-)

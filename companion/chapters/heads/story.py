@@ -74,7 +74,8 @@ def _certified(metrics: Metrics) -> Claim:
     return Claim(
         "heads-certified",
         "",
-        "The adversary knows which features are true without any other head: true ones have more zeros than chance.",
+        "Where SGD leaves a clean span, the adversary knows without any other head which features are true: they have "
+        "more zeros than chance.",
         "",
         f"{true} of {said} certified features are true, in {len(exact)} heads with {asked} training images",
         "by chance: the zeros of an extreme vector of the span",

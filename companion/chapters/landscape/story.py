@@ -187,7 +187,8 @@ def recipe_claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
     changes = [-cell.fell_layer_1 for cell in metrics.cells]
     came = f"{metrics.steps:,} of {metrics.published_steps:,} steps: undecided"
     if in_full := metrics.steps >= metrics.published_steps:
-        came = f"all {metrics.steps:,} published steps; over the last tenth layer 1's energy changed by "
+        came = f"all {metrics.steps:,} published steps, their length by the number of candidates; over the last tenth "
+        came += "layer 1's energy changed by "
         came += f"{min(changes):+.1%} to {max(changes):+.1%}"
     found = [_corners(metrics), _crossing(metrics), _near_truth(metrics), _degrades(metrics)]
     return [

@@ -67,8 +67,8 @@ def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
         "much longer",
         f"truck, {sizes.constrained}: the soft constraint reaches MSE {soft.mse:.4f} in {soft.seconds:.3g} s "
         f"({soft.steps} steps); the trust region, given U as a matrix, is {until(hard)}; in coordinates of the kernel "
-        f"of U it is {until(kernel)}, with {found.kernel_seconds:.3g} s for their basis. ‖Ux − V‖ ends at "
-        f"{hard.violation:.0e}, {kernel.violation:.0e}, and {soft.violation:.2g} with the soft one",
+        f"of U it is {until(kernel)}, with {found.kernel_seconds:.3g} s for their basis. What U sees of the move ends, "
+        f"relative to the start, at {hard.violation:.0e}, {kernel.violation:.0e}, and {soft.violation:.2g} (soft)",
         f"the start: MSE {found.start_mse:.4f}; {took:.2g} times the soft constraint's time, and {beside:.2g} in the "
         f"kernel; processors differ by up to {SPREAD:g} times: above {longer:g} it is longer, up to {1 / SPREAD:g} and "
         "in no more steps it is not, and between it is undecided",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from statistics import geometric_mean as mean
+from statistics import fmean as mean
 
 from companion.chapters.leakage_defences.experiment import Metrics, Sizes
 from companion.store.record import Record
@@ -33,7 +33,7 @@ def noise_claim(metrics: Metrics) -> Claim:
         "C&C Appendix G",
         "Noise on the gradient is a defence against an attacker who takes every pixel by itself: enough of it leaves "
         "hardly anything that is better than a grey image.",
-        "left open",
+        "“we can add noise”, “so that the value of [c(M)] can be reduced”",
         f"for this attacker the most probable image is no better than grey (its error is above {NO_BETTER:.0%} of "
         f"grey's) from this noise on: {said}, in units of the gradient's norm on every entry",
         "a grey image; R-GAP is worse than grey from "
@@ -68,8 +68,8 @@ def predicted_claim(metrics: Metrics) -> Claim:
     return Claim(
         "defences-predicted",
         "",
-        "The adversary knows how far off they are: the posterior variance, computed without the truth, is within a "
-        "factor of two of the error of the most probable image at every noise.",
+        "The adversary knows how far off they are: on average over images the posterior variance, computed without the "
+        "truth, is within a factor of two of the error of the most probable image at every noise.",
         "",
         "the error is between these multiples of the predicted one: "
         + "; ".join(f"{name} {min(each):.2f} and {max(each):.2f}" for name, each in ratios.items()),

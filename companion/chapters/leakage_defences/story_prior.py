@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from statistics import geometric_mean as mean
+from statistics import fmean as mean
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,4 +1,4 @@
-"""Chapter 10, §3.3 of Chen & Campbell (2022): gradients as linear systems, their ranks and the security metric.
+"""Chapter 10, §3.2 of Chen & Campbell (2022): gradients as linear systems, their ranks and the security metric.
 
 On the paper's two images, by networks of its seed: `companion.chapters.leakage_common` says why no seed changes them.
 """
@@ -18,7 +18,7 @@ RANK = gradient_experiment(
     story,
     name="leakage-rank",
     chapter="10-leakage-rank",
-    section="C&C 3.3",
+    section="C&C 3.2",
     summary="gradients as linear systems: rank deficiency of every layer and the security metric, Table 1",
     cost="5 s, 1 min, 1 min",
 )
@@ -35,7 +35,7 @@ DESIGNS = gradient_experiment(
     story_designs,
     name="leakage-designs",
     chapter="c-gradients",
-    section="C&C 3.3",
+    section="C&C 3.2",
     summary="networks drawn at random: does c(M) say which of them to build?",
     cost="5 s, 2 min, half an hour",
 )

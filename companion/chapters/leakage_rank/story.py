@@ -25,7 +25,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [
         Claim(
             "leakage-table-1",
-            "C&C 3.3, Table 1",
+            "C&C 3.2, Table 1",
             "Rank deficiencies of all layers and the security metric c(M) of the eight networks.",
             "; ".join(f"{name}: {PUBLISHED_RANK[name][1]}" for name in rows),
             f"{sum(same)} of {len(rows)} networks equal in every integer",

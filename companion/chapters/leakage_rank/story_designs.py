@@ -51,12 +51,12 @@ def recommendation(metrics: Metrics, sizes: Sizes) -> Claim:
     holds = by_c is not None and by_c[1] > 0
     return Claim(
         "leakage-recommendation",
-        "C&C 3.3",
+        "C&C 3.2",
         "Against leakage, design a network with a small c(M).",
         "recommended",
         f"{len(rows)} networks drawn at random, {sizes.side} × {sizes.side}: rank correlation of c(M) with CosineTV's "
         f"PSNR {in_words(by_c)}, of the joint rank {in_words(by_rank)}; of the {len(low)} networks with c(M) < 0 "
-        f"Gauss–Newton finds every image on {len(given)}",
+        f"Gauss–Newton finds all that is read of every image on {len(given)}",
         chance(len(rows)),
         "undecided" if by_c is None else ("not reproduced" if not holds else ("partly" if given else "reproduced")),
         value=by_c and by_c[0],
@@ -70,7 +70,7 @@ def wide_claim(metrics: Metrics) -> Claim:
     found = correlation([row.width for row in rows], [decibels(row) for row in rows])
     return Claim(
         "designs-wide",
-        "C&C 3.3",
+        "C&C 3.2",
         "Networks whose first layers are wide are less secure.",
         "from the metric",
         f"rank correlation of the first layer's width with CosineTV's PSNR {in_words(found)}",
@@ -87,7 +87,7 @@ def plot_designs(result: Result[Metrics]) -> Figure:
     figure, axes = plt.subplots(1, 2, figsize=(PAGE, 3.6), sharey=True, layout="constrained")
     rows = result.metrics.designs
     panels = (
-        (axes[0], [-row.c for row in rows], "−c(M): what single layers lack"),
+        (axes[0], [-row.c for row in rows], "−c(M): single layers lack, weighted"),
         (axes[1], [-min(row.missing) for row in rows], "what all layers together lack"),
     )
     for ax, x, label in panels:
@@ -97,7 +97,7 @@ def plot_designs(result: Result[Metrics]) -> Figure:
         ax.set(xscale="symlog", xlabel=f"{label} (equations)")
         ax.set_xlim(left=-0.3)
         ax.set_xticks([0, *ax.get_xticks()[ax.get_xticks() >= 10][::2]])
-    for colour, words in ((SERIES[0], "Gauss–Newton finds every image"), ("white", "it does not")):
+    for colour, words in ((SERIES[0], "Gauss–Newton finds all that is read"), ("white", "it does not")):
         axes[0].plot([], [], "o", color=SERIES[0], mfc=colour, label=words)
     figure.legend(loc="outside upper center", ncols=2)
     axes[0].set_ylabel("PSNR of CosineTV (dB, peak 1)")

@@ -56,7 +56,7 @@ def _would_know(certainty: Record) -> Claim:
         Claim(
             "separation-would-know",
             "1, 5",
-            "An adversary without the training data cannot tell true from false reconstructions.",
+            "An adversary without the training data cannot tell true from false reconstructions with certainty.",
             "argued",
             f"{name}: {right} of the {found.sure} rated above 0.95 are true, {text(found.precision_sure)} [{low:.2f}, "
             f"{high:.2f}], {lift:.2f} times the base rate; they are {found.recall_sure:.2f} of all true ones; AUC "
