@@ -218,7 +218,7 @@ def plot_ranked(result: Result[PublishedMetrics], n: int = 7) -> Figure:
     found = nearest(x, training, "ssim", shape_of(x.shape[1]))
     rows: list[tuple[str, Sequence[Tensor | None], str]] = []
     titles: list[list[str]] = []
-    for words, ranks in (("the first", range(len(x))), ("below the\nthreshold", realistic.tolist())):
+    for words, ranks in (("the first", range(len(x))), ("false, as\nrealistic", realistic.tolist())):
         first = {int(found.index[rank]): rank for rank in reversed(ranks)}  # of each training image
         picked = sorted(first.values())[:n]
         empty = [None] * (n - len(picked))
