@@ -1,25 +1,17 @@
-"""Does nbval notice a wrong result?  Results on disk are altered one at a time, and their chapters compared again.
+"""Would the tests notice a wrong result?  Every smoke result is altered in every way of four kinds, one at a time, and
+held to what test_smoke.py holds it to.
 
-    python tests/altered.py [--count 60] [--seed 0] [--results build/rounding/smoke/own]
+    python tests/altered.py RESULTS      # a folder with a smoke result of every experiment, on the photographs
 
-Four kinds of alterations, as many of each: a null in the place of what the attack found, numbers that turn a verdict
-(from chapters/verdicts), two arms in each other's place, a column of numbers twice as large.  An alteration of what no
-chapter shows counts as unnoticed.  Writes benchmarks/altered.json.
+A null in the place of what the attack found; numbers that turn a verdict (from chapters/verdicts); two arms in each
+other's place; a column of numbers twice as large.  Writes benchmarks/altered.json.
 """
 
 from __future__ import annotations
 
-import argparse
-import copy
 import json
-import os
-import random
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +20,11 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from companion.chapters import load, registry  # noqa: E402
+from companion.chapters import registry  # noqa: E402
+from companion.store.record import record  # noqa: E402
 from tests.bands import TIMES, columns, moving  # noqa: E402
 from tests.chapters.test_verdicts import put  # noqa: E402
+from tests.held import measured, wrong  # noqa: E402
 from tests.invariants import tables  # noqa: E402
 
 NULLS = ("best_null", "null")
@@ -99,77 +93,50 @@ def turned(name: str, verdicts: dict[str, str]) -> Iterator[tuple[str, Change]]:
                 yield f"{claim}: {verdict}", change
 
 
-def alterations(results: Path, count: int, seed: int) -> list[tuple[str, str, str, Change]]:
-    """(experiment, kind, what, how), drawn by the seed: experiments in turn, then one of what can be altered there."""
-    draw, every = random.Random(seed), []
-    kept = json.loads((ROOT / "tests" / "chapters" / "bands.json").read_text(encoding="utf-8"))
-    for name in registry():
-        result = load(results / name, arrays=False)
-        metrics = json.loads((results / name / "result.json").read_text(encoding="utf-8"))["metrics"]
-        verdicts = {claim.id: claim.verdict for claim in result.claims}
-        kinds = {
-            "null for attack": swapped_nulls(metrics),
-            "verdict": turned(name, verdicts),
-            "arms": swapped_arms(metrics),
-            "factor of two": doubled(metrics, moving(kept[name])),
-        }
-        every += [(name, kind, list(found)) for kind, found in kinds.items()]
-    chosen = []
-    for kind in ("null for attack", "verdict", "arms", "factor of two"):
-        able = [(name, found) for name, which, found in every if which == kind and found]
-        draw.shuffle(able)
-        for k in range(count // 4):
-            name, found = able[k % len(able)]
-            chosen.append((name, kind, *draw.choice(found)))
-    return chosen
+def verdicts(name: str, metrics: dict[str, Any]) -> dict[str, str]:
+    """By claim, as the code of today makes them of these metrics at smoke."""
+    chosen = registry()[name]
+    return {claim.id: claim.verdict for claim in chosen.claims(chosen.metrics(record(metrics)), chosen.sizes["smoke"])}
 
 
-def noticed(results: Path, name: str, change: Change) -> bool:
-    """Whether nbval fails on the chapter of an experiment whose result is altered."""
-    with tempfile.TemporaryDirectory(prefix="recon-altered-") as folder:
-        out = Path(folder)
-        for each in results.iterdir():
-            if (each / "result.json").is_file():
-                (out / each.name).symlink_to(each.resolve())
-        (out / name).unlink()
-        shutil.copytree(results / name, out / name)
-        file = out / name / "result.json"
-        stored = json.loads(file.read_text(encoding="utf-8"))
-        before = copy.deepcopy(stored["metrics"])
-        stored.pop("sha256", None)  # a result that is not what its checksum says would be computed again
-        change(stored["metrics"])
-        assert stored["metrics"] != before
-        file.write_text(json.dumps(stored), encoding="utf-8")
-        page = f"tests/reference/{registry()[name].chapter}.ipynb"
-        command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "--nbval", "--nbval-current-env", page]
-        env = os.environ | {"RECON_SMOKE_OUT": str(out), "OMP_NUM_THREADS": "1"}
-        return subprocess.run(command, env=env, cwd=ROOT, capture_output=True).returncode != 0
+def noticed(name: str, metrics: dict[str, Any]) -> bool:
+    """Whether a test fails on these metrics, or cannot read them."""
+    try:
+        return bool(wrong(name, metrics, verdicts(name, metrics)))
+    except Exception:
+        return True
 
 
-def main() -> None:
+def main(folder: Path) -> None:
     """Alter, compare, write the report."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--results", type=Path, default=ROOT / "build" / "rounding" / "smoke" / "own")
-    arguments = parser.parse_args()
-    chosen = alterations(arguments.results, arguments.count, arguments.seed)
+    report: dict[str, Any] = {}
+    for name in registry():
+        text = (folder / name / "result.json").read_text(encoding="utf-8")
 
-    def one(each: tuple[str, str, str, Change]) -> dict[str, Any]:
-        name, kind, what, change = each
-        found = {"experiment": name, "kind": kind, "what": what, "noticed": noticed(arguments.results, name, change)}
-        print("noticed  " if found["noticed"] else "UNNOTICED", f"{name}: {kind}: {what}", flush=True)
-        return found
+        def fresh(text: str = text) -> Any:
+            return json.loads(text)["metrics"]
 
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        rows = list(pool.map(one, chosen))
-    report = {"seed": arguments.seed, "altered": len(rows), "noticed": sum(row["noticed"] for row in rows)}
-    left = [{key: row[key] for key in ("experiment", "kind", "what")} for row in rows if not row["noticed"]]
-    text = json.dumps(report | {"unnoticed": left}, indent=1, ensure_ascii=False)
-    (ROOT / "benchmarks" / "altered.json").write_text(text + "\n", encoding="utf-8")
-    print(json.dumps(report))
+        assert not noticed(name, fresh()), f"{name} is not as measured: run benchmarks/rounding.py"
+        kinds = {
+            "null for attack": swapped_nulls(fresh()),
+            "verdict": turned(name, verdicts(name, fresh())),
+            "arms": swapped_arms(fresh()),
+            "factor of two": doubled(fresh(), moving(measured()[0][name])),
+        }
+        for kind, found in kinds.items():
+            row = report.setdefault(kind, {"altered": 0, "noticed": 0, "unnoticed": []})
+            for what, change in found:
+                changed = fresh()
+                change(changed)
+                if changed != fresh():
+                    seen = noticed(name, changed)
+                    row["altered"] += 1
+                    row["noticed"] += seen
+                    row["unnoticed"] += [] if seen else [f"{name}: {what}"]
+    (ROOT / "benchmarks" / "altered.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    for kind, row in report.items():
+        print(f"{kind}: {row['noticed']} of {row['altered']} noticed")
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))
