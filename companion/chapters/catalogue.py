@@ -115,7 +115,8 @@ class Row:
         another."""
         stated = registry()[self.result.made.experiment].paper_size
         names = [{"n_train": "n"}.get(name, name.replace("_", " ")) for name in stated]
-        return f", the paper's {' and '.join(names)}" if names and self.at_paper_size else ""
+        whose = "the published recipe's" if "recipe_steps" in stated else "the paper's"
+        return f", {whose} {' and '.join(names)}" if names and self.at_paper_size else ""
 
     @property
     def budget(self) -> str:
