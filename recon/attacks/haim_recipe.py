@@ -144,7 +144,9 @@ def recover_as_published(
     x_init: Tensor | None = None,
 ) -> Reconstruction:
     """x ~ init_scale · N(0, 1) or x_init (m, d), labels −1 first; λ ~ U[0, 1).  `accepted` holds λ (1, m) at the lowest
-    energy, x_init (1, m, d) and the trace of `Observed`."""
+    energy, x_init (1, m, d) and the trace of `Observed`.  ReconError for a run that is not in `RUNS`."""
+    if settings.run not in RUNS:
+        raise ReconError(f"the published table has no run {settings.run}: choose one of {', '.join(map(str, RUNS))}")
     theta_star = weights.theta_star
     m = settings.m if x_init is None else len(x_init)
     unit = torch.rand(1, m, generator=generator).to(theta_star)

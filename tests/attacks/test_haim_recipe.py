@@ -198,3 +198,5 @@ def test_run_2_has_its_own_step_smoothing_and_least_multiplier(weights, start):
     assert torch.equal(found.x_hat, expected.x_hat) and not torch.equal(found.x_hat, x)
     assert module.RUNS[1] == (8.857493e-4, 0.554917, 0.498303, 19.14455)
     assert module.RUNS[2][0] == 4.473685e-3
+    with pytest.raises(ReconError, match="has no run 3: choose one of 1, 2"):
+        recover_as_published(weights, PublishedSettings(m=M, run=3), generator)

@@ -152,6 +152,7 @@ def shared(noise=20.0, own=1.0, converged=True, before=10.0, **last):
         for name, value in sums.items()
     }
     (claim,) = shared_claims(SharedMetrics(added_sum=100.0, held_out_nn_l2=10.0, starts=Record(**starts)), None)
+    assert {"reproduced": claim.margin >= 0, "partly": claim.margin < 0}.get(claim.verdict, True)
     return claim.verdict
 
 

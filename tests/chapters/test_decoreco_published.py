@@ -12,7 +12,7 @@ import recon
 from companion.chapters.base import Context
 from companion.chapters.decoreco import experiment_published, story
 from companion.chapters.decoreco.experiment_published import ROUNDED, contribution, gallery, released
-from recon.attacks.haim_recipe import ALPHA
+from recon.attacks.haim_recipe import ALPHA, RUNS
 from recon.errors import ReconError
 from recon.images.registry import load_pool
 from recon.nets.gram import per_image_gradients
@@ -78,10 +78,17 @@ def test_rounded_products_lead_to_nearly_the_same_place(smoke, tmp_path):
     assert rounded.energy_share != plain.energy_share == pytest.approx(rounded.energy_share, rel=0.05)
 
 
-def test_run_2_of_the_table_attacks_the_same_network_otherwise(smoke, tmp_path):
+def test_run_2_of_the_table_attacks_the_same_network_otherwise(smoke, tmp_path, monkeypatch):
+    seen = []  # α, by which what a result explains is told, too
+    for name in ("arm_of", "contribution"):
+        own = getattr(experiment_published, name)
+        monkeypatch.setattr(experiment_published, name, lambda *args, own=own: seen.append(args[-1]) or own(*args))
     second = recon.run("decoreco-published", profile="smoke", data="photos", out=tmp_path, run=2)
     assert torch.equal(second.array("x_train"), smoke.array("x_train"))
     assert second.metrics.arm.moved < 0.5 * smoke.metrics.arm.moved  # its start is five times as large
+    assert seen == [RUNS[2][3]] * 2
+    with pytest.raises(ReconError, match="run"):
+        recon.run("decoreco-published", profile="smoke", data="photos", out=tmp_path, run=3)
 
 
 def test_its_start_has_the_tuned_scale(smoke):

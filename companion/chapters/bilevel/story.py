@@ -237,11 +237,12 @@ def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
     from the training images than held-out images are; "reproduced" where the attack made it so: both distances end at a
     tenth of those before its first step.  "undecided" while either is still falling."""
     starts, held_out = metrics.starts, metrics.held_out_nn_l2
-    worst = max(starts.random.last_sum, starts.partition.last_sum)
+    moved = (starts.random, starts.partition)
+    worst, left = max(each.last_sum for each in moved), max(each.last_sum / each.first_sum for each in moved)
+    small, work = orders_below(worst, SMALL * metrics.added_sum), orders_below(left, SMALL)
     ended = starts.random.converged and starts.partition.converged
     stays = starts.partition.own_start_is_nearest >= OWN and starts.random.nn_train_l2 > held_out
-    fell = all(each.last_sum <= SMALL * each.first_sum for each in (starts.random, starts.partition))
-    shown = "not reproduced" if not stays or worst > SMALL * metrics.added_sum else "reproduced" if fell else "partly"
+    shown = "not reproduced" if not stays or small < 0 else "reproduced" if work >= 0 else "partly"
     return [
         Claim(
             "hidden-shared-start",
@@ -256,9 +257,9 @@ def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
             f"{starts.partition.first_sum:.2g}; what training adds to θ⁰: {metrics.added_sum:.3g}; held-out images: "
             f"{held_out:.1f} away",
             shown if ended else "undecided",
-            value=worst,
-            null_value=metrics.added_sum,
-            margin=orders_below(worst, SMALL * metrics.added_sum),
+            value=left,
+            null_value=1.0,
+            margin=min(small, work),
         )
     ]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -59,7 +60,7 @@ class PublishedSizes:
     width: int
     steps: int
     rounded: bool = False
-    run: int = 1
+    run: Literal[1, 2] = 1
 
 
 SIZES = {
