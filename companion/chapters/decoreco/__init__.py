@@ -1,5 +1,6 @@
 """Chapter 4, §4.4: DecoReco by the published recipe, from noise (a), from its tuned scale (b), from photographs (c)."""
 
+from dataclasses import replace
 from typing import Any
 
 from companion.chapters.base import Experiment
@@ -48,4 +49,11 @@ PUBLISHED = Experiment.of(
     summary="Fig. 8 by the published recipe, from the tuned scale of its start, with its full budget",
     cost="2 s, 20 s, three hours",
     **PAPER,
+)
+SECOND = replace(
+    PUBLISHED,
+    sizes=experiment_published.SECOND,
+    claims=story.second_claims,
+    name="decoreco-second",
+    summary="Fig. 8 by run 2 of the published table: another step, start and smoothing",
 )

@@ -9,7 +9,7 @@ training image's only above what blends reach as well.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -69,6 +69,7 @@ SIZES = {
     # benchmarks/precision.py has what rounded operands save and change
     "paper": PublishedSizes(n_train=500, width=1000, steps=STEPS),
 }
+SECOND = {profile: replace(sizes, run=2) for profile, sizes in SIZES.items()}
 
 
 def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
