@@ -179,7 +179,7 @@ def save_figures(result: Result[Any], folder: Path) -> None:
     for stem, plot in experiment(result.made.experiment).figures.items():
         figure = plot(result)
         with atomic_path(folder / f"{stem}.png") as temporary:
-            figure.savefig(temporary, format="png", dpi=200, bbox_inches="tight")
+            figure.savefig(temporary, format="png", dpi=200, bbox_inches="tight", pil_kwargs={"optimize": True})
         plt.close(figure)
 
 
