@@ -1,7 +1,7 @@
 """One folder a chapter, all alike:
 
     experiment.py   `Metrics`: what is measured, in words · `SIZES`: how large, one instance of a dataclass a profile ·
-                    `compute(sizes, context) -> Outcome`, which a result's key covers
+                    `compute(sizes, context) -> Outcome`
     story.py        `claims(metrics, sizes)`: each sentence with the paper's value, ours, the null and a verdict ·
                     `FIGURES`: a function `plot_*(result)` for each figure of the page
 
@@ -21,9 +21,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from companion.chapters.base import Experiment
-from companion.store.results import Result, adapter, load_result, read_json
+from companion.store.results import Result, adapter, kept_arrays, load_result, read_json
 from recon.errors import ReconError
-from recon.store.keys import Name, code_hash
 
 PROFILES = ("smoke", "laptop", "paper")
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,25 +82,6 @@ def _with(sizes: Any, path: str, value: object, whose: str) -> Any:
     return replace(sizes, **{name: getattr(checked, name)})
 
 
-def code_of(chosen: Experiment) -> str:
-    """Hash of the code that an experiment computes with."""
-    return code_hash([_defined(chosen.compute)])
-
-
-def page_code_of(chosen: Experiment) -> str:
-    """Hash of the code that its claims and figures are made with: they make a page stale, never a result."""
-    return code_hash(_defined(function) for function in (chosen.claims, *chosen.figures.values()))
-
-
-def _defined(function: Any) -> Name:
-    """Where a function is defined; all of its module where it has no name there."""
-    inner = getattr(function, "func", function)  # of a partial
-    return (
-        inner.__module__,
-        inner.__name__ if inner.__name__.isidentifier() and inner.__name__ == inner.__qualname__ else "",
-    )
-
-
 def load(folder: Path, arrays: bool = True) -> Result[Any]:
     """A stored result of any experiment, its claims made by today's code; ReconError where it is missing or damaged."""
     name = read_json(folder / "result.json").get("experiment")
@@ -132,16 +112,27 @@ def sizes_at(result: Result[Any], chosen: Experiment) -> Any:
         ) from error
 
 
-def kept(name: str) -> tuple[Result[Any], Path] | None:
-    """The result at the paper's size that `recon keep` put into the book, and its folder; None if there is none."""
+def kept(name: str, seed: int = 0) -> Result[Any]:
+    """The run at the paper's size that the book keeps, with the arrays that its figures need.
+
+    ReconError, one sentence, for an unknown experiment, or where no run of this seed is kept.
+    """
+    folder = ROOT / "book" / "paper-size" / experiment(name).name
+    if seed not in (seeds := kept_seeds(name)):
+        there = f"only of seed {', '.join(map(str, seeds))}" if seeds else "of no seed"
+        raise ReconError(f"the book keeps no run of {name} with seed {seed}, {there}")
+    folder = folder / f"seed-{seed}" if seed else folder
+    return replace(load(folder, arrays=False), arrays=kept_arrays(folder), kept=True)
+
+
+def kept_seeds(name: str) -> list[int]:
+    """Seeds of the runs of an experiment that the book keeps at the paper's size."""
     folder = ROOT / "book" / "paper-size" / name
-    return (load(folder, arrays=False), folder) if (folder / "result.json").is_file() else None
+    others = sorted(int(path.name.removeprefix("seed-")) for path in folder.glob("seed-*"))
+    return [0, *others] if (folder / "result.json").is_file() else others
 
 
 def kept_sets(name: str) -> list[Result[Any]]:
-    """The runs at the paper's size that the book keeps, one an image set, without arrays; the first is seed 0's."""
-    stored = kept(name)
-    if stored is None:
-        return []
-    result, folder = stored
-    return [result, *(load(other, arrays=False) for other in sorted(folder.glob("seed-*")))]
+    """The runs of an experiment that the book keeps at the paper's size, one an image set, in the order of their
+    seeds."""
+    return [kept(name, seed) for seed in kept_seeds(name)]

@@ -118,15 +118,22 @@ class Outcome(Generic[M]):
     arrays: Tensors
 
 
+def _none(metrics: Any, arrays: Tensors) -> Tensors:
+    """Of figures that show metrics alone."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Experiment(Generic[S, M]):
     """An entry of `recon list`.
 
     chapter: stem of its notebook · section: of the paper · cost: per profile, in words · sizes: per profile · metrics:
-    their type · compute: sizes and context to metrics and arrays, all that the key covers · claims: from metrics and
-    sizes · figures: file stem -> figure of a result · on_gpu: whether it computes on a GPU where there is one ·
+    their type · compute: sizes and context to metrics and arrays · claims: from metrics and
+    sizes · figures: file stem -> figure of a result · selected: from metrics and arrays, those few that figures show,
+    which a kept run holds (`Result.figure`) · on_gpu: whether it computes on a GPU where there is one ·
     shape: (C, H, W) of the images that it needs, None for any · paper_size: fields of the sizes as the paper, or the
-    setting that it takes over, has them; empty where it states none.
+    setting that it takes over, has them; empty where it states none · version: raised when the same sizes and seed give
+    other numbers, which `recon replay` notices: part of a result's key.
     """
 
     name: str
@@ -139,9 +146,11 @@ class Experiment(Generic[S, M]):
     compute: Callable[[S, Context], Outcome[M]]
     claims: Callable[[M, S], list[Claim]]
     figures: Mapping[str, Callable[[Result[M]], Figure]]
+    selected: Callable[[M, Tensors], Tensors] = _none
     on_gpu: bool = True
     shape: tuple[int, int, int] | None = None
     paper_size: Mapping[str, Any] = field(default_factory=dict)
+    version: int = 1
 
     @classmethod
     def of(
@@ -153,6 +162,7 @@ class Experiment(Generic[S, M]):
         computed = {"sizes": "SIZES", "metrics": "Metrics", "compute": "compute"}
         found = {field: getattr(experiment, name, None) for field, name in computed.items()}
         found |= {"claims": getattr(story, "claims", None), "figures": getattr(story, "FIGURES", None)}
+        found["selected"] = getattr(story, "selected", _none)
         return cls(cost=costs, section=section, **{**found, **more})
 
     def at_paper_size(self, sizes: S) -> bool:

@@ -1,8 +1,10 @@
 """How every figure of the book is drawn: one style, one colour for each role, and grids of images.
 
 A function that draws has the decorator `chart`, `heatmap` for a map, or, where photographs are in it, `photographs`.
-All set the style; they differ in the ground, which tells the build what can be inverted for dark pages (see
-book/_ext/tidy_pages.py).
+All set the style, and write below a figure of a result which run that is; they differ in the ground, which tells the
+build what can be inverted for dark pages (see book/_ext/tidy_pages.py).
+
+A figure shows arrays of a result whose names begin with "figure.", and no others: those are what `recon keep` keeps.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +14,7 @@ from typing import Any, Literal, ParamSpec
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
+import torch
 from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
@@ -21,7 +24,7 @@ from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from companion.chapters.tables import MatchTable
-from companion.store.results import Result
+from companion.store.results import LEVELS, Result
 from recon.images.pool import shape_of
 from recon.scoring.matching import rescale
 
@@ -86,6 +89,8 @@ def _styled(plot: Callable[P, Figure], ground: str, tight: bool = False) -> Call
             figure = plot(*args, **kwargs)
             if (tight or ground == CHART_GROUND) and figure.get_layout_engine() is None:
                 figure.tight_layout(pad=0.4)
+        if args and isinstance(args[0], Result):
+            figure.text(0.0, -0.01, args[0].label, fontsize=SMALLEST, color=REFERENCE, va="top")
         figure.patch.set_facecolor(ground)
         return figure
 
@@ -170,14 +175,22 @@ def shown(result: Result[Any], x: Tensor) -> Tensor:
     return rescale(x + result.array("mean"))
 
 
+def levels(x: Tensor) -> Tensor:
+    """Images in [0, 1], of any shape, as 8 bits: how a result holds those that its figures show."""
+    return (x.detach().clamp(0, 1) * LEVELS).round().to(torch.uint8)
+
+
 def count_label(label: str, found: MatchTable) -> str:
     """A row's name with its count above NCC 0.6 and the best null's."""
     return f"{label}\n{found.matches.ncc_06}, best null {found.best_null.ncc_06}"
 
 
 def as_pixels(image: Tensor) -> np.ndarray:
-    """(H, W, C) in [0, 1], for matplotlib and Pillow, of one image (C, H, W) or, if it is square, flat."""
-    image = image.detach().cpu().float()
+    """(H, W, C) in [0, 1], for matplotlib and Pillow, of one image, (C, H, W) or, if it is square, flat.
+
+    image: in [0, 1], or of 8 bits.
+    """
+    image = image.float() / LEVELS if image.dtype == torch.uint8 else image.detach().cpu().float()
     shape = image.shape if image.dim() == 3 else shape_of(image.numel())
     return image.reshape(shape).permute(1, 2, 0).clamp(0, 1).numpy()
 

@@ -12,18 +12,18 @@ from typing import Any
 
 import torch
 
-from companion.chapters import ROOT, code_of, experiment, kept, sizes_of, with_claims
+from companion.chapters import ROOT, experiment, sizes_of, with_claims
 from companion.chapters.base import Context, Experiment
 from companion.store.record import record
-from companion.store.results import FILES, Data, Provenance, Result, commit, find_result, save_result
+from companion.store.results import FILES, Data, Provenance, Result, commit, find_result, result_key, save_result
 from companion.store.sweep import sweep
 from recon.errors import ReconError
 from recon.images.partitions import partition
 from recon.images.pool import ImagePool
 from recon.images.registry import load_pool
+from recon.optim.trace import Trace, recorded
 from recon.store.checkpoints import Checkpoints
 from recon.store.files import atomic_path, check_writable, only_one
-from recon.store.keys import result_key
 from recon.store.machine import check_seed, device_name, resolve_device, versions
 
 
@@ -46,9 +46,10 @@ def run(
     workers, scheduler: of a sweep of independent runs, see `companion.store.sweep`; the result does not depend on them
     · sizes: fields of the experiment's `Sizes` to replace, such as n_train=50; the result then lies in `NAME-KEY/`.
 
-    The key covers sizes, seed, the kind of device that computes, the images' checksum and the code.  An interrupted run
-    goes on from its last checkpoint.  Arrays come back on the CPU.  Raises ReconError for an unknown name, profile,
-    device or size, a bad seed, missing images, a folder that cannot be written, or one in which another run is at work.
+    The key covers the experiment's version, sizes, seed, the kind of device that computes and the images' checksum.
+    An interrupted run goes on from its last checkpoint.  Arrays come back on the CPU, with the trace of the run
+    (`recon.optim.trace`) and what its figures show among them.  Raises ReconError for an unknown name, profile, device
+    or size, a bad seed, missing images, a folder that cannot be written, or one in which another run is at work.
     """
     chosen = experiment(name)
     config = sizes_of(chosen, profile, sizes)
@@ -62,7 +63,7 @@ def run(
     if not sizes and too_few(pool, config, seed):
         config = sizes_of(chosen, "smoke", {})
         pool = replace(pool, notice=f"{pool.notice} They are too few for {name}, which has the sizes of profile smoke.")
-    key = result_key(name, config, seed, computing.type, pool.sha256, code_of(chosen))
+    key = result_key(name, chosen.version, config, seed, computing.type, pool.sha256)
     folder = output_folder(out, profile, pool.name) / _name(name, key, sizes)
     if (stored := find_result(folder, key, chosen.metrics)) is not None:
         return with_claims(stored, chosen)
@@ -83,24 +84,6 @@ def run(
         return find_result(folder, key, chosen.metrics) or result
 
 
-def shown(name: str, profile: str = "laptop", **options: Any) -> Result[Any]:
-    """The run that a page shows: the one at the paper's size that the book keeps, without arrays; computed now where
-    none is kept, and at profile `paper`, which computes everything anew.  options: as of `run`."""
-    stored = kept(name)
-    return run(name, profile, **options) if profile == "paper" or stored is None else stored[0]
-
-
-def drawn(result: Result[Any], stem: str) -> Any:
-    """A figure of an experiment for a page: drawn from the result's arrays; as it was drawn of a kept run, whose
-    arrays are not there."""
-    stored = kept(result.made.experiment)
-    if result.arrays or stored is None:
-        return experiment(result.made.experiment).figures[stem](result)
-    from IPython.display import Image
-
-    return Image(filename=str(stored[1] / f"{stem}.png"))
-
-
 def too_few(pool: ImagePool, config: Any, seed: int) -> bool:
     """Whether the bundled photographs, which stand in for CIFAR-10, have fewer training or held-out images than these
     sizes ask for."""
@@ -117,7 +100,8 @@ def _computed(
     """before: seconds that interrupted parts of this run took."""
     torch.set_flush_denormal(True)
     start = time.perf_counter()
-    outcome = chosen.compute(config, context)
+    with recorded(Trace()) as trace:
+        outcome = chosen.compute(config, context)
     metrics = chosen.metrics(record(outcome.metrics))
     pool: ImagePool = context.pool
     provenance = made(
@@ -128,7 +112,11 @@ def _computed(
         config=asdict(config),
         claims=chosen.claims(metrics, config),
     )
-    return Result(metrics, {name: tensor.cpu() for name, tensor in outcome.arrays.items()}, provenance)
+    arrays = {name: tensor.cpu() for name, tensor in outcome.arrays.items()}
+    figures = chosen.selected(metrics, arrays)
+    arrays |= {f"figure.{name}": tensor for name, tensor in figures.items()}
+    arrays |= {f"trace.{name}": rows for name, rows in trace.rows.items()}
+    return Result(metrics, arrays, provenance)
 
 
 def begin(checkpoints: Path) -> float:

@@ -13,7 +13,7 @@ from companion.press.edition import chapters_of
 from companion.press.html import build_html, check_toc, put_back, swap
 from companion.press.numbers import TEMPLATE, write_readme
 from companion.press.runner import fault, read_notebook
-from companion.store.results import Result, as_json, keep_reconstructions, read_json
+from companion.store.results import Result, as_json, keep_arrays, keep_reconstructions, read_json
 from recon.errors import ReconError
 from recon.store.files import atomic_path, only_one
 
@@ -46,6 +46,7 @@ def publish(edition: str | Path | None = None, root: Path = ROOT) -> Path:
             shutil.copy2(page, new)
         for name in registry():
             if os.path.lexists(folder / "results" / name / "result.json"):
+                _check_committed(folder / "results" / name)
                 _copy_result(folder / "results" / name, new / "results" / name)
         swap(new, target)
     _readme(root)
@@ -59,20 +60,20 @@ def _readme(root: Path) -> None:
 
 
 def keep(folder: str | Path, root: Path = ROOT) -> Path:
-    """Copy one result on CIFAR-10, `result.json` and figures, to a place in the book that no edition overwrites.
+    """Copy one result on CIFAR-10, and the arrays of its figures, to a place in the book that no edition overwrites.
 
-    At profile `paper`: book/paper-size/NAME, a run too long to be part of an edition, shown by a chapter through
-    `companion.chapters.kept`.  With another seed than 0, without figures: book/paper-size/NAME/seed-S, and at profile
-    `laptop` book/seeds/NAME/seed-S; the claims page gives both as a range.  A run at profile `paper` that has `x_hat`
-    keeps it, in 8 bits (`keep_reconstructions`), so that anybody can score it anew.  ReconError for anything
-    else, or a folder without a result.
+    At profile `paper`: book/paper-size/NAME, a run too long to be part of an edition, which a chapter shows beside the
+    reader's own, see `companion.chapters.kept`; with another seed than 0 book/paper-size/NAME/seed-S.  At profile
+    `laptop` with another seed than 0, without arrays: book/seeds/NAME/seed-S; the claims page gives both as a range.  A
+    run at profile `paper` that has `x_hat` keeps it, in 8 bits (`keep_reconstructions`), so that anybody can score it
+    anew.  ReconError for anything else, uncommitted code, or a folder without a result.
     """
     folder, result = Path(folder), load(Path(folder), arrays=False)
     made, own_sizes = result.made, _own_sizes(result)
-    found, figures = (made.profile, made.data.name), []
+    found = (made.profile, made.data.name)
+    _check_committed(folder)
     if found == ("paper", "cifar10") and not own_sizes:
         target = root / "book" / "paper-size" / made.experiment / (f"seed-{made.seed}" if made.seed else "")
-        figures = [] if made.seed else sorted(path for path in folder.glob("*.png") if path.is_file())
     elif found == ("laptop", "cifar10") and made.seed and not own_sizes:
         target = root / "book" / "seeds" / made.experiment / f"seed-{made.seed}"
     else:
@@ -81,11 +82,10 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
             f"not {found[0]} on {found[1]} with seed {made.seed}" + (" and sizes of its own" if own_sizes else "")
         )
     with only_one(root / "book"):
-        for path in figures:
-            with atomic_path(target / path.name) as temporary:
-                shutil.copyfile(path, temporary)
         if made.profile == "paper" and (folder / "arrays.safetensors").is_file():
-            keep_reconstructions(load(folder).arrays, target)
+            arrays = load(folder).arrays
+            keep_reconstructions(arrays, target)
+            keep_arrays(arrays, target)
         _copy_result(folder, target)
     try:
         _readme(root)
@@ -93,6 +93,13 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
         where = target.relative_to(root)
         raise ReconError(f"the result is kept in {where}, but README.md stays as it was: {error}") from error
     return target
+
+
+def _check_committed(folder: Path) -> None:
+    """ReconError for a result that was made by code which no commit holds."""
+    made = load(folder, arrays=False).made
+    if made.commit == "unknown" or made.commit.endswith("-dirty"):
+        raise ReconError(f"{made.experiment} was run with uncommitted code ({made.commit}): commit, and run it again")
 
 
 def _own_sizes(result: Result[Any]) -> bool:
@@ -156,8 +163,6 @@ def _refusal(nb: NotebookNode, source: Path) -> str | None:
     original = read_notebook(source)
     if stamp.notebook_sha256 != stamps.notebook_sha256(original):
         return "is stale: its notebook has changed since"
-    if stamp.source_hash != stamps.source_hash(original, stamp.profile):
-        return "is stale: the package's code has changed since"
     if stamp.commit == "unknown" or stamp.commit.endswith("-dirty"):
         return f"was made from uncommitted code (commit {stamp.commit})"
     return None

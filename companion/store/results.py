@@ -29,6 +29,8 @@ from recon.store.tensors import check_is_file, load_tensors, save_tensors, write
 
 FILES = ("result.json", "arrays.safetensors")
 RECONSTRUCTIONS, LEVELS = "x_hat.safetensors", 255
+#: arrays that a kept run holds: what its figures show (images as 8 bits), and how its descents began
+KEPT, TO_KEEP = "kept.safetensors", ("figure.", "trace.")
 #: in the order of a reader's interest; "mixed" is said of a claim whose image sets differ, "check" of an identity: see
 #: `companion.chapters.catalogue`
 VERDICTS = (
@@ -107,8 +109,8 @@ class Data:
 class Provenance:
     """How a result came about.
 
-    device: in words · seconds: wall time, of all parts of an interrupted run · key: hash of all it depends on, see
-    `recon.store.keys` · config: the sizes it was run at · overrides: those of them that were set by hand.
+    device: in words · seconds: wall time, of all parts of an interrupted run · key: see `result_key` · config: the
+    sizes it was run at · overrides: those of them that were set by hand.
     """
 
     experiment: str
@@ -127,11 +129,24 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Result(Generic[M]):
-    """What an experiment found: its metrics (a record of its own type), arrays by name, and where from."""
+    """What an experiment gives: its metrics (a record of its own type), arrays by name, and where from.
+
+    kept: whether the book keeps it, with the arrays of its figures alone.
+    """
 
     metrics: M
     arrays: dict[str, Tensor] = field(repr=False)
     made: Provenance
+    kept: bool = False
+
+    @property
+    def label(self) -> str:
+        """What a figure says of the run it shows: which, on what, and of a kept one by which commit."""
+        made = self.made
+        pool = {"cifar10": "CIFAR-10", "photos": "bundled photographs"}.get(made.data.name, made.data.name)
+        images = f"{pool}, n = {made.data.n}" if made.data.n else pool
+        run = f"profile {made.profile}, {images}, seed {made.seed}"
+        return f"kept run: {run}, commit {made.commit}" if self.kept else f"this run: {run}"
 
     @property
     def claims(self) -> list[Claim]:
@@ -143,6 +158,10 @@ class Result(Generic[M]):
         if name not in self.arrays:
             raise KeyError(f"{self.made.experiment} has no array '{name}', only {', '.join(sorted(self.arrays))}")
         return self.arrays[name]
+
+    def figure(self, name: str) -> Tensor:
+        """An array that a figure shows, which a kept result has too; see `companion.chapters.base.Experiment`."""
+        return self.array(f"figure.{name}")
 
 
 def save_result(result: Result[Any], folder: Path) -> Path:
@@ -211,6 +230,15 @@ def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M
     return replace(result, arrays=tensors)
 
 
+def result_key(experiment: str, version: int, sizes: Any, seed: int, device: str, data_sha256: str) -> str:
+    """Hash of all that a result depends on, 16 digits.
+
+    version: of the experiment, see `companion.chapters.base.Experiment` · device: the kind that computes.
+    """
+    parts = [experiment, version, asdict(sizes), seed, device.split(":")[0], data_sha256]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
 @cache
 def adapter(kind: Any) -> TypeAdapter[Any]:
     """pydantic's reader and writer of a type, kept: it takes longer to make than to use."""
@@ -223,6 +251,18 @@ def find_result(folder: Path, key: str, metrics: type[M]) -> Result[M] | None:
         if (result := load_result(folder, metrics)).made.key == key:
             return result
     return None
+
+
+def keep_arrays(arrays: Mapping[str, Tensor], folder: Path) -> None:
+    """Write the arrays whose names begin with one of `TO_KEEP` to `folder`: images as 8 bits, all else as it is."""
+    chosen = {name: array for name, array in arrays.items() if name.startswith(TO_KEEP)}
+    if chosen:
+        save_tensors(chosen, folder / KEPT)
+
+
+def kept_arrays(folder: Path) -> dict[str, Tensor]:
+    """What `keep_arrays` wrote; nothing where there is nothing.  ReconError for a damaged file."""
+    return load_tensors(folder / KEPT) if (folder / KEPT).is_file() else {}
 
 
 def keep_reconstructions(arrays: Mapping[str, Tensor], folder: Path) -> Path | None:

@@ -14,11 +14,13 @@ from torch import Tensor
 from tqdm import tqdm
 
 from recon.errors import ReconError
+from recon.optim.trace import OutOfTime, Trace, current, note, recorded
 from recon.store.tensors import find_tensors, save_tensors
 
 ATTEMPTS = 3  # at tasks whose worker died
 CONNECT_TIMEOUT_S = 10
 Tensors = dict[str, Tensor]
+TRACE = "trace."  # before the names of what a run noted, in the file of its results
 
 
 def sweep(
@@ -40,7 +42,8 @@ def sweep(
     if workers < 1:
         raise ReconError(f"the number of workers must be at least 1, not {workers}")
     folder = folder / label
-    found = {name: kept for name in names if (kept := find_tensors(folder / f"{name}.safetensors")) is not None}
+    found = {name: stored for name in names if (stored := find_tensors(folder / f"{name}.safetensors")) is not None}
+    trace = current() or Trace()
     shown = {"desc": label, "leave": False, "disable": None}  # None: on terminals only
     with _engine(workers, scheduler) as deaths, tqdm(total=len(names), initial=len(found), **shown) as bar:
         for _ in range(ATTEMPTS):
@@ -49,9 +52,13 @@ def sweep(
                 break
             engine = Parallel(n_jobs=-1 if scheduler else min(workers, len(todo)), return_as="generator_unordered")
             try:
-                for name, tensors in engine(delayed(_on_one_thread)(unit, name) for name in todo):
-                    save_tensors(tensors, folder / f"{name}.safetensors")
+                runs = (delayed(_on_one_thread)(unit, name, trace.deadline) for name in todo)
+                for name, tensors, ended in engine(runs):
                     found[name] = tensors
+                    if not ended:
+                        _hand_over(found, trace)
+                        raise OutOfTime
+                    save_tensors(tensors, folder / f"{name}.safetensors")
                     bar.update()
             except deaths:  # out of memory, or killed: what it had is done again
                 continue
@@ -59,17 +66,37 @@ def sweep(
         raise ReconError(
             f"workers died {ATTEMPTS} times; {len(found)} of {len(names)} runs are stored: try fewer workers"
         )
-    return {name: found[name] for name in names}
+    _hand_over(found, trace)
+    return {name: _without_trace(found[name]) for name in names}
 
 
-def _on_one_thread(unit: Callable[[str], Tensors], name: str) -> tuple[str, Tensors]:
+def _hand_over(results: dict[str, Tensors], trace: Trace) -> None:
+    """What the runs noted, to the trace of the whole."""
+    for name, tensors in sorted(results.items()):
+        rows = {key.removeprefix(TRACE): value for key, value in tensors.items() if key.startswith(TRACE)}
+        trace.rows |= {f"{name}: {key}": value for key, value in rows.items()}
+
+
+def _without_trace(tensors: Tensors) -> Tensors:
+    return {key: value for key, value in tensors.items() if not key.startswith(TRACE)}
+
+
+def _on_one_thread(unit: Callable[[str], Tensors], name: str, deadline: float) -> tuple[str, Tensors, bool]:
+    """Name, tensors and trace of a run, and whether it ended in time."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
+    tensors: Tensors = {}
+    ended = True
     try:
-        return name, {key: value.cpu() for key, value in unit(name).items()}
+        with recorded(Trace(deadline=deadline)) as trace:
+            tensors = {key: value.cpu() for key, value in unit(name).items()}
+            note("result", *(value for value in tensors.values() if value.is_floating_point()))
+    except OutOfTime:
+        ended = False
     finally:
         torch.set_num_threads(threads)
+    return name, {**tensors, **{TRACE + key: rows for key, rows in trace.rows.items()}}, ended
 
 
 @contextmanager

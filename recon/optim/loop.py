@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from recon.optim.trace import check_time, note_descent
 from recon.optim.tree import State, mapped
 
 
@@ -59,24 +60,28 @@ def iterate(
     state, history = _resumed(checkpoint, settings.device) or (init(), torch.empty(0, 1))
     taken, saved = len(history), time.monotonic()
     show = sys.stderr.isatty()
-    with tqdm(total=settings.steps, initial=taken, desc=settings.label, disable=not show, leave=False) as bar:
-        while taken < settings.steps and not (taken and _done(history[taken - 1], settings.tol)):
-            state = step(state)
-            energy = state["accepted"]["energy"]
-            if len(history) < settings.steps:  # one tensor for all: a small one each step would pin a page of the heap
-                room = energy.new_empty(settings.steps, len(energy))
-                room[:taken] = history
-                history = room
-            history[taken] = energy
-            taken += 1
-            if observe is not None:
-                observe(taken, state)
-            bar.update()
-            if show:
-                bar.set_postfix(energy=f"{energy.max().item():.3g}", refresh=False)
-            if checkpoint is not None and time.monotonic() - saved > settings.every_s:
-                checkpoint.save({"state": state, "history": history[:taken]})
-                saved = time.monotonic()
+    try:
+        with tqdm(total=settings.steps, initial=taken, desc=settings.label, disable=not show, leave=False) as bar:
+            while taken < settings.steps and not (taken and _done(history[taken - 1], settings.tol)):
+                check_time()
+                state = step(state)
+                energy = state["accepted"]["energy"]
+                if len(history) < settings.steps:  # one tensor for all: a small one each step would pin a page
+                    room = energy.new_empty(settings.steps, len(energy))
+                    room[:taken] = history
+                    history = room
+                history[taken] = energy
+                taken += 1
+                if observe is not None:
+                    observe(taken, state)
+                bar.update()
+                if show:
+                    bar.set_postfix(energy=f"{energy.max().item():.3g}", refresh=False)
+                if checkpoint is not None and time.monotonic() - saved > settings.every_s:
+                    checkpoint.save({"state": state, "history": history[:taken]})
+                    saved = time.monotonic()
+    finally:  # also of a descent that was stopped half-way
+        note_descent(settings.label, history[:taken])
     return state, history[:taken].clone()
 
 
