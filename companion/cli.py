@@ -42,6 +42,15 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
     option = command("keep", keep, "take a result at profile paper, or at another seed, into the book")
     option("folder", type=a_path, metavar="DIR", help="the folder of its result.json")
 
+    option = command("replay", _replay, "do kept results again, as far as two minutes go, and compare")
+    option("names", metavar="NAME", nargs="*", help="experiments (with --all: every one)")
+    option("--all", action="store_true", dest="everything")
+    option("--weekly", action="store_true", help="a few of them, others each week")
+    option("--data-root", type=a_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
+    option("--seed", type=int, help="of the kept run (default: every seed that is kept)")
+    option("--note", action="store_true", help="write the outcome to book/replays.json, for the claims page")
+    option("--seconds", type=float, default=120.0, help="for one result (default 120)")
+
     option = command("twins", _twins, "two folders of 8-bit photographs with one float32 classifier", images)
     option("--out", type=a_path, required=True, metavar="DIR", help="where the folders and the script go")
     option("--n", type=int, default=500, metavar="N", help="photographs in each (default 500, or all there are)")
@@ -85,6 +94,31 @@ def _book(chapters: list[str], everything: bool, **settings: Any) -> None:
     from companion.press.edition import Edition, build_edition
 
     say(build_edition(Edition(**settings), chapters=chapters, everything=everything))
+
+
+def _replay(names: list[str], seed: int | None, seconds: float, data_root: str | None, note: bool, **which: bool) -> int:
+    from companion.chapters.replay import every_kept, images_are_here, of_this_week, replay, write_replays
+
+    if which["everything"] + which["weekly"] + bool(names) != 1:
+        raise ReconError("name experiments, or --all of them, or --weekly for some")
+    if which["weekly"] and not images_are_here(data_root):
+        say("no replay: CIFAR-10 is not here, and the kept runs are of its images")
+        return 0
+    chosen = of_this_week() if which["weekly"] else every_kept()
+    chosen = [(name, at) for name, at in chosen if (not names or name in names) and seed in (None, at)]
+    if missing := sorted(set(names) - {name for name, _ in chosen}):
+        raise ReconError(f"the book keeps no such run of {missing[0]}")
+    agree = True
+    for name, at in chosen:
+        again = replay(name, at, seconds, data_root)
+        agree = agree and not again.differences
+        if note:
+            write_replays([again])
+        said = "DIFFERS" if again.differences else "agrees" if again.agrees else "nothing to compare"
+        say(f"{name:24} seed {at}  kept at {again.kept_at:9} {again.by:17} {said}")
+        for difference in again.differences:
+            say(f"    {difference}")
+    return 0 if agree else 1
 
 
 def _twins(**arguments: Any) -> None:

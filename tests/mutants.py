@@ -113,9 +113,7 @@ def source_of(path: str, operator: str, occurrence: int) -> str | None:
 
 def said(source: str) -> str:
     """The code without annotations of functions, words of errors, docstrings."""
-    from recon.store.keys import _dump, _Silent
-
-    tree = _Silent().visit(ast.parse(source))
+    tree = Silent().visit(ast.parse(source))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             node.returns = None
@@ -123,7 +121,19 @@ def said(source: str) -> str:
                 argument.annotation = None
         if isinstance(node, ast.AnnAssign):
             node.annotation = ast.Constant(None)
-    return _dump(tree)
+    return ast.dump(tree)
+
+
+class Silent(ast.NodeTransformer):
+    """Takes away what is only said: docstrings, and the words of errors."""
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            node.exc = node.exc.func
+        return node
 
 
 def tests_of(path: str) -> list[str]:

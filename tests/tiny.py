@@ -33,7 +33,6 @@ def repo(tmp_path, monkeypatch):
     (root / "book/index.md").write_text("# Tiny\n\nSee {doc}`executed/01-one`.\n")
     write(root, "01-one", chapter("print(profile, data, seed, device)"))
     monkeypatch.setattr(edition, "load_pool", lambda data, data_root: POOL)
-    monkeypatch.setattr(stamps, "source_hash", lambda nb, profile: "code")
     monkeypatch.setattr(stamps, "commit", lambda root: "abc1234")
     monkeypatch.setattr(stamps, "device_name", lambda device: "cpu (2 cores)")
     return root

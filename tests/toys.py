@@ -131,7 +131,6 @@ def stage(monkeypatch, tmp_path):
     play(monkeypatch)
     monkeypatch.setattr(photographs, "load", lambda: pool)
     monkeypatch.setattr(running, "commit", lambda root: "abc1234")  # this and the next save time
-    monkeypatch.setattr(running, "code_of", lambda experiment: "code")
     monkeypatch.setattr("recon.images.files.cache_folder", lambda: tmp_path / "cache")
     monkeypatch.setattr("torchvision.datasets.utils._urlretrieve", no_route)
     monkeypatch.delenv("RECON_DATA", raising=False)

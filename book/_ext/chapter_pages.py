@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
@@ -16,8 +12,7 @@ from sphinx.application import Sphinx
 RUN_IT = "*Run this page:* `recon book {}` in a checkout of the project[, or download the notebook above]{{.screen}}."
 #: {term}`shown <name>`, of which a page's head shows the words
 ROLE = re.compile(r"\{[\w:]+\}`([^`<]+?)(?: <[^`>]*>)?`")
-EXECUTED, PAPER_SIZE = "book/executed/", "book/paper-size"
-DATA = {"cifar10": "CIFAR-10", "photos": "the bundled photographs"}
+EXECUTED = "book/executed/"
 
 
 def lays_out(cell: NotebookNode) -> bool:
@@ -114,78 +109,9 @@ def stamp_table(nb: NotebookNode) -> str:
     return f"{head}\n{table}\n```"
 
 
-# ----------------------------------------------------------------------------------------------------- captions
-
-#: a name, and the run or the kept result that a chapter gives it
-BINDING = re.compile(r'^(\w+) = ([\w.]+)\(\s*"([a-z-]+)"', re.MULTILINE)
-#: the kept run where there is one, else this page's
-CHOICE = re.compile(r"^(\w+) = (\w+)\[0\] if \2 else (\w+)$", re.MULTILINE)
-CALL = re.compile(r"\((\w+)")
-VARIES = re.compile(r"(?:each|against|over|to|of) n\b")
-
-
-def runs_of(nb: NotebookNode, root: Path) -> dict[str, Path]:
-    """By the chapter's names for them: the files of the results that its figures are drawn from."""
-    found = {}
-    for cell in nb.cells:
-        for name, function, experiment in BINDING.findall(cell.source if cell.cell_type == "code" else ""):
-            ours, paper = (root / folder / experiment / "result.json" for folder in (f"{EXECUTED}results", PAPER_SIZE))
-            found[name] = paper if function != "recon.run" and paper.is_file() else ours
-        for name, kept, own in CHOICE.findall(cell.source if cell.cell_type == "code" else ""):
-            found[name] = found[kept] if PAPER_SIZE in found[kept].as_posix() else found[own]
-    return {name: file for name, file in found.items() if file.is_file()}
-
-
-def made(result: dict[str, Any], caption: str) -> str:
-    """How many images, which draw, which profile, in words, from a result file's content.
-
-    What the caption says of its seed itself is not said again; nor is n, where it says that n varies.
-    """
-    data, varies = result["data"], len(set(numbers(result["config"]))) > 1
-    images = f"{'up to ' if varies else ''}{data['n']} training images (n)"
-    words = [] if not data["n"] or VARIES.search(caption) else [f"{images} from {DATA.get(data['name'], data['name'])}"]
-    words += [] if "seed" in caption.lower() else [f"seed {result['seed']}"]
-    words += ["at the paper's size" if result["profile"] == "paper" else f"profile {result['profile']}"]
-    said = ", ".join(words)
-    return said[0].upper() + said[1:] + "."
-
-
-def numbers(config: Any) -> Iterator[int]:
-    """Every number of training images in an experiment's sizes.
-
-    >>> sorted(set(numbers({"n_train": 5, "nets": [{"n_train": 5}, {"n_train": 9}], "ns": [20, 50], "n": 3})))
-    [5, 9, 20, 50]
-    """
-    for name, value in config.items() if isinstance(config, dict) else ():
-        if name in ("n_train", "n_trains", "ns"):
-            yield from value if isinstance(value, list) else [value]
-        for each in value if isinstance(value, list) else [value]:
-            yield from numbers(each)
-
-
-def drawn_from(cell: NotebookNode) -> bool:
-    """Whether the cell's figure has a caption that leaves its sizes to this file."""
-    has_caption = "caption" in cell.metadata.get("mystnb", {}).get("figure", {})
-    return has_caption and "own-sizes" not in cell.metadata.get("tags", [])
-
-
-def tell_sizes(nb: NotebookNode, root: Path) -> None:
-    """At the end of every figure's caption: how many images, which seed and which profile, from its result file.
-
-    Not where the cell's tag "own-sizes" says that the caption tells them itself, or that the figure depends on none.
-    """
-    runs = runs_of(nb, root)
-    for cell in nb.cells:
-        figure = cell.metadata.get("mystnb", {}).get("figure", {})
-        drawn = [runs[name] for name in CALL.findall(cell.source) if name in runs] if drawn_from(cell) else []
-        if drawn:
-            said = made(json.loads(drawn[0].read_text(encoding="utf-8")), figure["caption"])
-            figure["caption"] += f" [{said}]{{.recon-made}}"
-
-
 def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Before an executed chapter is read: plumbing taken out or folded, captions completed, its question in the page's
-    head; at its end, how to run it and how it was made."""
+    """Before an executed chapter is read: plumbing taken out or folded, its question in the page's head; at its end,
+    how to run it and how it was made."""
     if docname.startswith(EXECUTED):
         nb = nbformat.reads(source[0], as_version=4)
         folded = needed(nb)
@@ -198,7 +124,6 @@ def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
             nb.metadata["myst"] = {"html_meta": words}
         fold_imports(nb)
         fold_solutions(nb)
-        tell_sizes(nb, Path(app.srcdir))
         foot = {"recon-stamp": stamp_table(nb), "recon-run-it": RUN_IT.format(docname.removeprefix(EXECUTED))}
         nb.cells = [cell for cell in nb.cells if cell.id not in foot]  # older pages hold the table themselves
         nb.cells += [nbformat.v4.new_markdown_cell(text, id=name) for name, text in foot.items() if text]

@@ -23,6 +23,7 @@ from companion.chapters.catalogue import (
     rounding,
     rows,
 )
+from companion.chapters.replay import read_replays
 from recon.errors import ReconError
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
@@ -292,4 +293,13 @@ def not_attempted(sources: Sources) -> str:
     for item in catalogue(sources.root)["not_attempted"]:
         sentence = f"{item['sentence']} (§ {item['section']})"
         lines.append(f"| {PAPERS[item['paper']]} | {escaped(sentence)} | {item['why']} |")
+    return "\n".join(lines)
+
+
+def replays(sources: Sources) -> str:
+    """What `recon replay --all` says of every kept result, a row each."""
+    lines = ["| Result | Seed | Kept at | Replayed | Agrees |", "|---|---:|---|---|---|"]
+    for row in read_replays(sources.root):
+        agrees = "yes" if row["agrees"] else "nothing to compare" if row["by"] == "nothing" else "**no**"
+        lines.append(f"| {row['name']} | {row['seed']} | `{row['kept_at']}` | {row['by']} | {agrees} |")
     return "\n".join(lines)

@@ -25,6 +25,7 @@ from claim_parts import (
     headlines,
     not_attempted,
     on_processors,
+    replays,
     replies,
     verdicts,
 )
@@ -197,6 +198,7 @@ PARTS = {
     "processors": on_processors,
     "not-attempted": not_attempted,
     "headlines": headlines,
+    "replays": replays,
     "paper-figures": paper_figures,
     **AUDIT_PARTS,
 }

@@ -127,13 +127,15 @@ def _none(metrics: Any, arrays: Tensors) -> Tensors:
 class Experiment(Generic[S, M]):
     """An entry of `recon list`.
 
-    chapter: stem of its notebook · section: of the paper · cost: per profile, in words · sizes: per profile · metrics:
-    their type · compute: sizes and context to metrics and arrays · claims: from metrics and
-    sizes · figures: file stem -> figure of a result · selected: from metrics and arrays, those few that figures show,
-    which a kept run holds (`Result.figure`) · on_gpu: whether it computes on a GPU where there is one ·
-    shape: (C, H, W) of the images that it needs, None for any · paper_size: fields of the sizes as the paper, or the
-    setting that it takes over, has them; empty where it states none · version: raised when the same sizes and seed give
-    other numbers, which `recon replay` notices: part of a result's key.
+    chapter: stem of its notebook · section: of the paper · cost: per profile, in words · sizes: per profile
+    metrics: their type · compute: sizes and context to metrics and arrays · claims: from metrics and sizes
+    figures: file stem -> figure of a result
+    selected: from metrics and arrays, those few that figures show, which a kept run holds (`Result.figure`)
+    on_gpu: whether it computes on a GPU where there is one
+    shape: (C, H, W) of the images that it needs, None for any
+    paper_size: fields of the sizes as the paper, or the setting that it takes over, has them; empty where it has none
+    version: raised when the same sizes and seed give other numbers, which `recon replay` notices; part of a key
+    rescored: those of the metrics that images and kept reconstructions give, for experiments that keep them
     """
 
     name: str
@@ -151,6 +153,7 @@ class Experiment(Generic[S, M]):
     shape: tuple[int, int, int] | None = None
     paper_size: Mapping[str, Any] = field(default_factory=dict)
     version: int = 1
+    rescored: Callable[[S, Context, Tensor], Mapping[str, Any]] | None = None
 
     @classmethod
     def of(
@@ -159,7 +162,7 @@ class Experiment(Generic[S, M]):
         """From its two files: `SIZES`, `Metrics` and `compute` of one, `claims` and `FIGURES` of the other, or what
         `more` has in their place.  cost: at smoke, laptop and paper, with commas between."""
         costs = dict(zip(("smoke", "laptop", "paper"), cost.split(", "), strict=True))
-        computed = {"sizes": "SIZES", "metrics": "Metrics", "compute": "compute"}
+        computed = {"sizes": "SIZES", "metrics": "Metrics", "compute": "compute", "rescored": "rescored"}
         found = {field: getattr(experiment, name, None) for field, name in computed.items()}
         found |= {"claims": getattr(story, "claims", None), "figures": getattr(story, "FIGURES", None)}
         found["selected"] = getattr(story, "selected", _none)

@@ -49,6 +49,13 @@ def nulls_of(
     )
 
 
+def nulls_without_weights(context: Context, images: Bundle, width: int, m: int) -> dict[str, Tensor]:
+    """Those of `nulls_of` that are made of images alone, drawn as beside the others of a first layer of this width."""
+    nothing = images.train.new_zeros(width, images.dim)
+    drawn = null_candidates(nothing, images.train, images.init, m, context.stream("kkt.nulls"), None, images.init_y)
+    return {name: drawn[name] for name in ("mixtures", "means")}
+
+
 def match_table(x_hat: Tensor, images: Bundle, nulls: dict[str, Tensor]) -> MatchTable:
     """Matches of x_hat (m, d), held-out images in their place, both in competition, the excess over the best null.
 

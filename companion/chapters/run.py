@@ -15,7 +15,18 @@ import torch
 from companion.chapters import ROOT, experiment, sizes_of, with_claims
 from companion.chapters.base import Context, Experiment
 from companion.store.record import record
-from companion.store.results import FILES, Data, Provenance, Result, commit, find_result, result_key, save_result
+from companion.store.results import (
+    FIGURE,
+    FILES,
+    TRACE,
+    Data,
+    Provenance,
+    Result,
+    commit,
+    find_result,
+    result_key,
+    save_result,
+)
 from companion.store.sweep import sweep
 from recon.errors import ReconError
 from recon.images.partitions import partition
@@ -114,8 +125,8 @@ def _computed(
     )
     arrays = {name: tensor.cpu() for name, tensor in outcome.arrays.items()}
     figures = chosen.selected(metrics, arrays)
-    arrays |= {f"figure.{name}": tensor for name, tensor in figures.items()}
-    arrays |= {f"trace.{name}": rows for name, rows in trace.rows.items()}
+    arrays |= {FIGURE + name: tensor for name, tensor in figures.items()}
+    arrays |= {TRACE + name: rows for name, rows in trace.rows.items()}
     return Result(metrics, arrays, provenance)
 
 

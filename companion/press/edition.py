@@ -25,6 +25,7 @@ from nbformat import NotebookNode
 from companion.chapters import ROOT
 from companion.press import runner, stamps
 from companion.press.html import build_html
+from companion.press.numbers import fill_in
 from companion.press.runner import ReconRunError, read_notebook
 from companion.press.stamps import Edition
 from companion.store.results import read_json
@@ -54,11 +55,10 @@ def build_edition(
 ) -> Path:
     """Execute the chapters and build their HTML; return the edition's folder.
 
-    Appendices stand in it as they are published, with their results; everything: they are executed too.  Pages that
-    would come out as they are (same notebook, code, sizes, images, device and versions) are not executed again.
-    chapters: names (`01-linear`) of a subset, which always is, and which skips the HTML.  ReconError for bad input,
-    before anything runs; ReconRunError (one line) for a failing chapter or book, with the edition's old pages
-    untouched.
+    Appendices stand in it as they are published, with their results; everything: they are executed too.  Results that
+    an earlier run has stored are not computed again.  chapters: names (`01-linear`) of a subset, which skips the HTML.
+    ReconError for bad input, before anything runs; ReconRunError (one line) for a failing chapter or book, with the
+    edition's old pages untouched.
     """
     sources, published = chapters_of(root, chapters), []
     if not chapters and not everything:
@@ -79,10 +79,7 @@ def build_edition(
         marks = {source: stamps.make_stamp(root, read_notebook(source), settings, pool) for source in sources}
         places = (edition / "results", root / "book" / "executed" / "results")
         longest = sorted(sources, key=lambda source: -_seconds(source, places))  # first, so that none is waited for
-        pages = {} if chapters else dict(_fresh_pages(edition, marks))
-        if pages:
-            _log(f"{len(pages)} of them are as they would be")
-        longest = [source for source in longest if source.name not in pages]
+        pages: dict[str, NotebookNode] = {}
 
         def stamp(source: Path, seconds: float) -> dict:
             return marks[source] | {"seconds": round(seconds, 1)}
@@ -124,7 +121,8 @@ def execute_smoke(
         return {"notebook_sha256": stamps.notebook_sha256(read_notebook(source))}
 
     with only_one(work, ".run-*"):
-        settings, env = Edition("smoke", "photos", "cpu", jobs=jobs), {"RECON_OUT": str(results.resolve())}
+        settings = Edition("smoke", "photos", "cpu", jobs=jobs)
+        env = {"RECON_OUT": str(results.resolve()), "MPLBACKEND": "module://tests.drawn"}  # figures as words
         return dict(executed(chapters_of(root, chapters), work, env, settings, stamp))
 
 
@@ -144,7 +142,7 @@ def executed(
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cpu_count() // max(1, at_once)))
     parameters = {name: getattr(settings, name) for name in runner.PARAMETERS}
     books = {source: read_notebook(source) for source in sources}
-    needs = {source: [*stamps.experiments_in(nb), *stamps.shown_in(nb)] for source, nb in books.items()}
+    needs = {source: stamps.experiments_in(nb) for source, nb in books.items()}
     locks = {name: Lock() for names in needs.values() for name in names}
 
     def one(source: Path, target: Path) -> tuple[Path, NotebookNode, float]:
@@ -170,7 +168,10 @@ def executed(
                 for number, future in enumerate(as_completed(futures), 1):
                     source, nb, seconds = future.result()
                     stamps.put_stamp(nb, stamp(source, seconds))
+                    fill_in(nb, Path(env["RECON_OUT"]))
                     runner.check_no_paths(nb, source.stem, source.parents[1])
+                    if "MPLBACKEND" not in env:  # else figures come as something else
+                        runner.check_pictures(nb, source.parents[1] / "book" / "executed" / source.name)
                     _log(f"[{number}/{len(sources)}] {source.stem} done in {seconds:.0f} s")
                     yield source.name, nb
             except BaseException as error:
@@ -178,20 +179,6 @@ def executed(
                 if not isinstance(error, ReconRunError):
                     runner.end_kernels()
                 raise
-
-
-def _fresh_pages(edition: Path, marks: Mapping[Path, dict]) -> Iterator[tuple[str, NotebookNode]]:
-    """Pages of an earlier run that another one would not change, with the results that they show; what their notebook
-    says of a cell, such as a caption, is as it is today."""
-    for source, mark in marks.items():
-        with suppress(ReconError):
-            page = read_notebook(edition / "executed" / source.name)
-            shown = [edition / "results" / name / "result.json" for name in stamps.experiments_in(page)]
-            if runner.fault(page) is None and stamps.made_alike(page, mark) and all(map(Path.is_file, shown)):
-                said = {cell.id: cell.metadata for cell in read_notebook(source).cells}
-                for cell in page.cells:
-                    cell.metadata = said.get(cell.id, cell.metadata)
-                yield source.name, page
 
 
 def _seconds(source: Path, places: Iterable[Path]) -> float:

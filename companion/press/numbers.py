@@ -1,10 +1,11 @@
 """README.md and the pages of the book that name numbers: none of them is typed, each is read from a result file.
 
 Such a text is a Jinja template.  `run("separation").metrics.matches.ncc_07` is a number of the published edition,
-`paper(…)` of a run kept at the paper's size, `benchmark("leakage").rank_seconds` of benchmarks/leakage.json.
+`kept(…)` of a run kept at the paper's size, `benchmark("leakage").rank_seconds` of benchmarks/leakage.json.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache, partial
@@ -13,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, TemplateError
+from nbformat import NotebookNode
 
 from companion.chapters import ROOT, load
 from companion.chapters.catalogue import best, catalogue, rows
@@ -32,9 +34,10 @@ def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
     results = results or root / "book" / "executed" / "results"
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701  (Markdown)
     environment.filters |= {"percent": "{:.0%}".format, "number": number, "each": each}
+    environment.filters |= {"fixed": fixed, "commas": "{:,}".format}
     environment.globals |= {
         "run": partial(_found, results, root / "book" / "seeds"),
-        "paper": partial(_found, root / "book" / "paper-size", root / "book" / "paper-size"),
+        "kept": partial(_found, root / "book" / "paper-size", root / "book" / "paper-size"),
         "benchmark": partial(_benchmark, root),
         "kinds": partial(kinds, root, results),
         "counts": partial(counts, root, results),
@@ -44,6 +47,20 @@ def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
         return environment.from_string(text).render()
     except (TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
         raise ReconError(f"a text asks for a number that no result has: {error}") from error
+
+
+#: an expression in a chapter's text; formulas have braces of their own
+EXPRESSION = re.compile(r"\{\{ (.+?) \}\}")
+
+
+def fill_in(nb: NotebookNode, results: Path, root: Path = ROOT) -> None:
+    """The expressions in a chapter's sentences, in place, from these results of its edition and from kept runs.
+
+    Such as `{{ kept("linear").metrics.twins.agree }}`; ReconError, one sentence, for what no result says.
+    """
+    for cell in nb.cells:
+        if cell.cell_type == "markdown":
+            cell.source = EXPRESSION.sub(lambda match: rendered(match[0], root, results), cell.source)
 
 
 def write_readme(root: Path = ROOT) -> Path:
@@ -63,6 +80,15 @@ def number(value: float, digits: int = 2) -> str:
     text = f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
     mantissa, _, exponent = text.partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def fixed(value: float, digits: int = 1) -> str:
+    """With as many digits after the point.
+
+    >>> fixed(10.94), fixed(0.5, 2)
+    ('10.9', '0.50')
+    """
+    return f"{value:.{digits}f}"
 
 
 def each(values: Iterable[Any], way: str = "") -> str:

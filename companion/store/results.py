@@ -30,7 +30,8 @@ from recon.store.tensors import check_is_file, load_tensors, save_tensors, write
 FILES = ("result.json", "arrays.safetensors")
 RECONSTRUCTIONS, LEVELS = "x_hat.safetensors", 255
 #: arrays that a kept run holds: what its figures show (images as 8 bits), and how its descents began
-KEPT, TO_KEEP = "kept.safetensors", ("figure.", "trace.")
+FIGURE, TRACE = "figure.", "trace."
+KEPT, TO_KEEP = "kept.safetensors", (FIGURE, TRACE)
 #: in the order of a reader's interest; "mixed" is said of a claim whose image sets differ, "check" of an identity: see
 #: `companion.chapters.catalogue`
 VERDICTS = (
@@ -161,7 +162,7 @@ class Result(Generic[M]):
 
     def figure(self, name: str) -> Tensor:
         """An array that a figure shows, which a kept result has too; see `companion.chapters.base.Experiment`."""
-        return self.array(f"figure.{name}")
+        return self.array(FIGURE + name)
 
 
 def save_result(result: Result[Any], folder: Path) -> Path:

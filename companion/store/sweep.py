@@ -13,6 +13,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from torch import Tensor
 from tqdm import tqdm
 
+from companion.store.results import TRACE
 from recon.errors import ReconError
 from recon.optim.trace import OutOfTime, Trace, current, note, recorded
 from recon.store.tensors import find_tensors, save_tensors
@@ -20,7 +21,6 @@ from recon.store.tensors import find_tensors, save_tensors
 ATTEMPTS = 3  # at tasks whose worker died
 CONNECT_TIMEOUT_S = 10
 Tensors = dict[str, Tensor]
-TRACE = "trace."  # before the names of what a run noted, in the file of its results
 
 
 def sweep(

@@ -157,7 +157,6 @@ def test_arrays_come_back_from_wherever_they_were_computed(tmp_path, monkeypatch
         return Outcome(result.metrics, {"x": torch.ones(2).as_subclass(Elsewhere)})
 
     monkeypatch.setattr("companion.chapters.run.experiment", lambda name: replace(chosen, compute=compute))
-    monkeypatch.setattr("companion.chapters.run.code_of", lambda chosen: "code")
     assert type(run(**SMALL, out=tmp_path).array("x")) is torch.Tensor and moved
 
 

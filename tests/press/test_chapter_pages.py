@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import json
 import re
 import sys
 from types import SimpleNamespace
@@ -86,36 +85,6 @@ def test_code_that_only_lays_numbers_out_is_folded_and_the_experiment_is_not():
     assert not lays_out(solution)
 
 
-def test_a_caption_tells_the_sizes_of_the_run_that_its_figure_shows(tmp_path):
-    laptop = {"profile": "laptop", "seed": 3, "data": {"n": 500, "name": "cifar10"}, "config": {"n_train": 500}}
-    paper = {"profile": "paper", "seed": 0, "data": {"n": 0, "name": "photos"}, "config": {}}
-    for folder, content in (("book/executed/results/linear", laptop), ("book/paper-size/collapse", paper)):
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / "result.json").write_text(json.dumps(content))
-    code = nbformat.v4.new_code_cell
-    cells = [code('result = recon.run("linear", **how)\nbig = kept("collapse")\nnone = kept("linear")')]
-    cells.append(code("shown = big[0] if big else result\nours = none[0] if none else result"))
-    for each in ("result", "big[0]", "none", "other", "shown", "ours"):
-        call = f"plots.plot_x({each})"
-        cells.append(code(call, metadata={"mystnb": {"figure": {"caption": "Dots."}}}))
-    same = {"tags": ["own-sizes"], "mystnb": {"figure": {"caption": "Eleven points."}}}
-    cells.append(code("plots.plot_x(result)", metadata=same))
-    nb = nbformat.v4.new_notebook(cells=cells)
-    chapter_pages.tell_sizes(nb, tmp_path)
-    linear = "Dots. [500 training images (n) from CIFAR-10, seed 3, profile laptop.]{.recon-made}"
-    told = [cell.metadata.mystnb.figure.caption for cell in nb.cells[2:]]
-    paper = "Dots. [Seed 0, at the paper's size.]{.recon-made}"
-    assert told == [linear, paper, linear, "Dots.", paper, linear, "Eleven points."]
-
-
-def test_a_caption_does_not_tell_one_n_where_many_are_shown():
-    result = {"data": {"n": 500, "name": "cifar10"}, "config": {"ns": [20, 500]}, "seed": 0, "profile": "paper"}
-    assert chapter_pages.made(result, "A map.") == (
-        "Up to 500 training images (n) from CIFAR-10, seed 0, at the paper's size."
-    )
-    assert chapter_pages.made(result, "Distance against n; seed 3.") == "At the paper's size."
-
-
 def pictured(cell):
     """What the page says of a cell's picture: its name, its caption, its alternative text; "" for what is missing."""
     words = cell.metadata.get("mystnb", {})
@@ -125,11 +94,11 @@ def pictured(cell):
 
 @pytest.mark.parametrize("folder", ["notebooks", "book/executed"])
 def test_every_picture_of_a_chapter_is_a_figure_of_its_own(folder):
-    """Drawn here or kept from a longer run: one for each cell, with a name, a caption and words for who cannot see."""
+    """One for each cell, with a name, a caption and words for who cannot see."""
     names = []
     for path in sorted((ROOT / folder).glob("*.ipynb")):
         for cell in nbformat.read(path, as_version=4).cells:
-            draws = len(re.findall(r"plt\.show\(\)|\bImage\(|\bdrawn\(", cell.source)) * (cell.cell_type == "code")
+            draws = len(re.findall(r"plt\.show\(\)", cell.source)) * (cell.cell_type == "code")
             shows = sum("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
             assert draws <= 1 and shows <= draws, f"{path.stem}: {cell.source}"
             if draws:
@@ -138,16 +107,3 @@ def test_every_picture_of_a_chapter_is_a_figure_of_its_own(folder):
                 assert caption != alt
                 names.append(name)
     assert len(names) > 40 and len(names) == len(set(names))
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_every_caption_of_a_page_tells_its_sizes(path):
-    source = [path.read_text(encoding="utf-8")]
-    chapter_pages.laid_out(APP, f"book/executed/{path.stem}", source)
-    cells = [c for c in nbformat.reads(source[0], as_version=4).cells if "own-sizes" not in c.metadata.get("tags", [])]
-    figures = [c.metadata.get("mystnb", {}).get("figure") for c in cells]
-    captions = [each["caption"] for each in figures if each]
-    assert captions
-    for caption in captions:
-        assert "stamp below" not in caption, caption
-        assert re.search(r"[Ss]eed |image set|[Pp]rofile |the paper's size", caption), caption

@@ -42,7 +42,7 @@ def test_a_number_follows_its_result(tmp_path):
     [
         '{{ run("separation").metrics.matches.nothing }}',
         '{{ run("nothing").metrics }}',
-        '{{ paper("nothing").metrics }}',
+        '{{ kept("nothing").metrics }}',
         '{{ benchmark("nothing") }}',
         '{{ benchmark("leakage").nothing | number }}',
         '{{ counts("nothing") }}',

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import itertools
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -150,15 +149,6 @@ def test_a_result_that_does_not_belong_into_the_book_is_not_kept(repo, store, ho
     edit(change)(store / NAME / "result.json")
     sentence(lambda: publish.keep(store / NAME, repo), message)
     assert not (repo / "book" / "paper-size").exists() and not (repo / "escaped").exists()
-
-
-def test_what_is_no_figure_is_not_kept(repo, store):  # noqa: F811
-    edit(lambda m: m.update(profile="paper", data={**m["data"], "name": "cifar10"}))(store / NAME / "result.json")
-    (store / NAME / "folder.png").mkdir()
-    os.mkfifo(store / NAME / "pipe.png")
-    (store / NAME / "nowhere.png").symlink_to("nowhere")
-    (store / NAME / "new\nline.png").write_bytes(b"png")
-    assert sorted(tree(publish.keep(store / NAME, repo))) == ["new\nline.png", "result.json"]
 
 
 def test_a_damaged_result_is_not_published(repo, edition, store):  # noqa: F811

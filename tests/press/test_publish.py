@@ -97,47 +97,6 @@ def test_an_edition_from_end_to_end(repo, monkeypatch):
     assert sorted(path.name for path in edition.iterdir()) == ["executed", "html", "html.log", "results"]
 
 
-def test_only_what_would_come_out_otherwise_is_executed_again(repo, monkeypatch):
-    monkeypatch.setattr(editions, "build_html", lambda *arguments: None)
-    write(repo, "01-one", chapter("import time; print(time.time())"))
-    write(repo, "02-two", chapter("import time; print(time.time())"))
-
-    def shown(chapters=None, seed=0):
-        folder = build_edition(Edition("smoke", device="cpu", seed=seed), repo, chapters) / "executed"
-        pages = [nbformat.read(folder / f"{name}.ipynb", as_version=4) for name in ("01-one", "02-two")]
-        return [code_cells(page)[2].outputs[0].text for page in pages]
-
-    first = shown()
-    assert shown() == first
-    assert shown(chapters=["01-one"])[0] != first[0], "what is asked for by name is executed"
-    again = shown()
-    captioned = read_notebook(repo / "notebooks" / "01-one.ipynb")
-    captioned.cells[2].metadata["mystnb"] = {"figure": {"caption": "A clock."}}
-    write(repo, "01-one", captioned)
-    assert shown() == again, "a caption is no reason to execute a page"
-    page = read_notebook(repo / "build" / "smoke-cifar10" / "executed" / "01-one.ipynb")
-    assert code_cells(page)[2].metadata.mystnb.figure.caption == "A clock.", "and the page has it"
-    assert code_cells(page)[1].metadata.tags == ["injected-parameters", "remove-cell"]
-    write(repo, "02-two", chapter("import time; print(time.time(), 2)"))
-    edited = shown()
-    assert edited[0] == again[0] and edited[1].endswith(" 2\n")
-    assert shown(seed=1)[0] != edited[0]
-    before = shown(seed=1)
-    monkeypatch.setattr(stamps, "source_hash", lambda nb, profile: "other code")
-    assert shown(seed=1)[0] != before[0]
-
-
-@pytest.mark.parametrize("commit", ["unknown", "abc1234-dirty"])
-def test_a_page_of_uncommitted_code_is_executed_again(repo, commit):
-    edition = pretend(repo, commit=commit)
-    page = read_notebook(edition / "executed" / "01-one.ipynb")
-    stamp = dict(page.metadata.recon)
-    assert not stamps.made_alike(page, stamp)
-    page.metadata.recon.commit = "fff0000"
-    assert stamps.made_alike(page, {**stamp, "commit": "abc1234", "seconds": 5.0, "date": "today"})
-    assert not stamps.made_alike(page, {**stamp, "device": "another"})
-
-
 FAILURES = {
     "1 / 0": r"chapter 01-one failed in cell 3: ZeroDivisionError: division by zero",
     "import os; os._exit(1)": r"chapter 01-one failed in cell 3: the kernel died",
@@ -238,7 +197,6 @@ def spoil_error(repo):
 REFUSED = {
     "missing": ({}, spoil_missing, "chapter 02-two is missing"),
     "stale notebook": ({}, spoil_stale, "is stale: its notebook"),
-    "stale code": ({"source_hash": "older"}, None, "is stale: the package"),
     "error": ({}, spoil_error, "not a clean execution: cell 2 holds an error"),
     "photographs": ({"data": "photos"}, None, "on photos, not on CIFAR-10"),
     "smoke": ({"profile": "smoke"}, None, "at profile smoke"),
@@ -352,30 +310,37 @@ def test_the_notebook_hash_sees_sources_only():
     assert stamps.notebook_sha256(nb) != stamps.notebook_sha256(chapter("x = 2"))
 
 
+ARRAYS = {
+    "x_hat": torch.zeros(2),
+    "figure.best": torch.zeros(2),
+    "trace.training": torch.zeros(1, 2),
+    "w": torch.ones(9),
+}
+
+
 def result_at(profile, **made):
     """The published result of chapter 1 without its claims, as if made otherwise."""
     found = load(ROOT / "book" / "executed" / "results" / "linear", arrays=False)
-    provenance = dataclasses.replace(found.made, profile=profile, claims=[], **made)
-    return dataclasses.replace(found, made=provenance, arrays={"x_hat": torch.zeros(2)})
+    provenance = dataclasses.replace(found.made, **{"profile": profile, "claims": [], "commit": "abc1234", **made})
+    return dataclasses.replace(found, made=provenance, arrays=ARRAYS)
 
 
 def test_keep_takes_only_results_at_the_papers_size(repo):
-    """Figures, result.json and reconstructions, no other arrays; and not what an edition could hold."""
+    """result.json, reconstructions, and what figures show, no other arrays; not what an edition could hold."""
     folder = repo / "some" / "linear"
     save_result(result_at("laptop"), folder)
     with pytest.raises(ReconError, match="are kept, not laptop"):
         publish.keep(folder, repo)
     save_result(result_at("paper"), folder)
-    (folder / "matches.png").write_bytes(b"png")
     target = publish.keep(folder, repo)
-    assert sorted(path.name for path in target.iterdir()) == [
-        "matches.png",
-        "result.json",
-        "x_hat.safetensors",
-    ]
+    assert sorted(path.name for path in target.iterdir()) == ["kept.safetensors", "result.json", "x_hat.safetensors"]
+    assert results.kept_arrays(target).keys() == {"figure.best", "trace.training"}
     assert target == repo / "book" / "paper-size" / "linear"
     with pytest.raises(ReconError, match="there is no result"):
         publish.keep(repo / "nowhere", repo)
+    save_result(result_at("paper", commit="abc1234-dirty"), folder)
+    with pytest.raises(ReconError, match="uncommitted code"):
+        publish.keep(folder, repo)
     save_result(result_at("paper", overrides={"n_train": 3}), folder)
     with pytest.raises(ReconError, match="sizes of its own"):
         publish.keep(folder, repo)
@@ -482,7 +447,6 @@ from pathlib import Path
 from companion.press import edition, stamps
 patch = pytest.MonkeyPatch()
 patch.setattr(edition, "load_pool", lambda data, data_root: tiny.POOL)
-patch.setattr(stamps, "source_hash", lambda nb, profile: "code")
 edition.build_edition(stamps.Edition(jobs=2), Path({root!r}), ["01-one"])
 """
 

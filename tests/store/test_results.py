@@ -12,10 +12,9 @@ import torch
 from companion.chapters import ROOT, load, registry
 from companion.store import results
 from companion.store.record import Record, record
-from companion.store.results import Claim, Data, Provenance, Result, find_result, load_result, save_result
+from companion.store.results import Claim, Data, Provenance, Result, find_result, load_result, result_key, save_result
 from recon.errors import ReconError
 from recon.store import tensors as tensors_on_disk
-from recon.store.keys import result_key
 from recon.store.tensors import load_tensors, save_tensors
 
 
@@ -62,7 +61,7 @@ def test_a_result_of_another_version_says_what_it_lacks(tmp_path):
 @pytest.mark.parametrize("name", list(registry()))
 def test_key_changes_with_every_field(name):
     config = registry()[name].sizes["smoke"]
-    keys = {result_key(name, config, 0, "cpu", "d", "code")}
+    keys = {result_key(name, 1, config, 0, "cpu", "d")}
     variants = 1
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
@@ -75,13 +74,13 @@ def test_key_changes_with_every_field(name):
             changed = 1.5
         else:
             changed = (*value, 0.5) if isinstance(value, tuple) else value + (" " if isinstance(value, str) else 1)
-        keys.add(result_key(name, dataclasses.replace(config, **{field.name: changed}), 0, "cpu", "d", "code"))
+        keys.add(result_key(name, 1, dataclasses.replace(config, **{field.name: changed}), 0, "cpu", "d"))
         variants += 1
-    keys |= {result_key(name, config, 1, "cpu", "d", "code"), result_key(name, config, 0, "cuda", "d", "code")}
-    keys |= {result_key(name, config, 0, "cpu", "e", "code"), result_key("x", config, 0, "cpu", "d", "code")}
-    keys.add(result_key(name, config, 0, "cpu", "d", "other code"))
+    keys |= {result_key(name, 1, config, 1, "cpu", "d"), result_key(name, 1, config, 0, "cuda", "d")}
+    keys |= {result_key(name, 1, config, 0, "cpu", "e"), result_key("x", 1, config, 0, "cpu", "d")}
+    keys.add(result_key(name, 2, config, 0, "cpu", "d"))
     assert len(keys) == variants + 5
-    assert result_key(name, config, 0, "cuda:0", "d", "code") == result_key(name, config, 0, "cuda:1", "d", "code")
+    assert result_key(name, 1, config, 0, "cuda:0", "d") == result_key(name, 1, config, 0, "cuda:1", "d")
 
 
 def test_damage_is_noticed_and_computed_again(tmp_path):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.bilevel.common import BOX, STARTS, converged, held_out_distance, kept_arrays, measured, start_of
@@ -78,6 +79,16 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     x_hat = {f"x_hat_{name}": run["x_hat"].float() for name, run in found.items()}
     again = {"x_hat": torch.stack([*x_hat.values()]), "train_index": images.train_index}  # for anybody to score anew
     return Outcome(metrics, {**kept_arrays(images), **x_hat, **again})
+
+
+def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
+    """Distances of kept reconstructions (start, n, d) to the images."""
+    images = _bundle(sizes, context)
+    scores = Record()
+    for name, x in zip(STARTS, x_hat.to(images.train), strict=True):
+        x_init = start_of(images, name, context.stream("hidden.start"))
+        scores[name] = measured(x, x_init, images).only("nn_train_l2", "own_start_is_nearest", "nearer_to_partition")
+    return Record(starts=scores)
 
 
 def _bundle(sizes: Sizes, context: Context) -> Bundle:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.common import kept_arrays, match_table, nulls_of
+from companion.chapters.common import kept_arrays, match_table, nulls_of, nulls_without_weights
 from companion.chapters.reference_common import (
     ReferenceSizes,
     RoundedProducts,
@@ -123,6 +123,14 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     arrays = {"x_hat": x_hat[order], "contribution": share[order], **ranked}
     metrics = Metrics(n_train=sizes.n_train, arm=arm, shown=listed)
     return Outcome(metrics, {**arrays, **kept_arrays(images), **null_arrays(nulls, images)})
+
+
+def rescored(sizes: PublishedSizes, context: Context, x_hat: Tensor) -> Record:
+    """Matches of kept reconstructions x_hat (m, d), and of the nulls that need no weights."""
+    images = context.images(sizes.n_train)
+    table = match_table(x_hat, images, nulls_without_weights(context, images, sizes.width, len(x_hat)))
+    nulls = table.nulls.only("mixtures", "means", "held_out")
+    return Record(arm=Record(**table.only("matches", "null", "competition"), nulls=nulls))
 
 
 def released(context: Context, images: Bundle, width: int) -> Weights:

@@ -185,6 +185,12 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(Metrics(n_train=len(task.train), cells=cells), arrays)
 
 
+def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
+    """How many kept features (r, d) of the first cell are those of training images."""
+    task = _task(sizes, context, sizes.cells[0])
+    return Record(cells=[Record(matches=cosines(x_hat, task.train, task.public))])
+
+
 def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
     """One head, and an attack for each of its starts; w1 and x_hat of the first."""
     cell = sizes.cells[int(name.removeprefix("cell-"))]

@@ -95,6 +95,12 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, {**arrays, "trace": torch.stack([found[name]["trace"] for name in names])})
 
 
+def rescored(sizes: RecipeSizes, context: Context, x_hat: Tensor) -> Record:
+    """Where the recipe ended, of kept reconstructions (cells, n, d)."""
+    images = SeedImages.of(context, sizes.n_train, torch.float32)
+    return Record(cells=[Record(end=_distances(x, images), ncc=_ncc(x, images)) for x in x_hat.to(images.truth)])
+
+
 def _net(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
     """Trained on the truth as the reference did, with biases in all layers."""
     images = SeedImages.of(context, sizes.n_train, torch.float32)

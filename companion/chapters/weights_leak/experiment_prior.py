@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome
-from companion.chapters.common import match_table, nulls_of
+from companion.chapters.common import match_table, nulls_of, nulls_without_weights
 from companion.chapters.separation_common import other_rows
 from companion.chapters.weights_leak.separation_prior import Prior, PriorSettings, Span, pulled, separate_with_prior
 from companion.store.record import Record
@@ -113,6 +113,13 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
         "heldout_index": images.held_out_index,
     }
     return Outcome(metrics, arrays)
+
+
+def rescored(sizes: PriorSizes, context: Context, x_hat: Tensor) -> Record:
+    """Matches of kept reconstructions (r, d), each with both signs, and of held-out images in their place."""
+    images = context.images(sizes.n_train).at_side(sizes.side)
+    table = match_table(torch.cat([x_hat, -x_hat]), images, nulls_without_weights(context, images, sizes.width, 1))
+    return Record(found=table.only("matches", "null", "competition"))
 
 
 def public_rows(images: Bundle, context: Context) -> Tensor:

@@ -1,0 +1,205 @@
+"""Does a kept number come from the code beside it?  What two minutes can tell, by doing it again.
+
+A kept run is begun anew at its own size from its seed, and its trace (`recon.optim.trace`) must agree with the kept one
+but for rounding; where the whole run is that short, its claims too.  Where its reconstructions are kept, they are
+scored anew.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from companion.chapters import ROOT, experiment, kept, kept_seeds, registry, sizes_at
+from companion.chapters.base import Context, Experiment, Outcome
+from companion.store.record import record
+from companion.store.results import RECONSTRUCTIONS, TRACE, Result, kept_reconstructions
+from companion.store.sweep import sweep
+from recon.errors import ReconError
+from recon.images.registry import load_pool
+from recon.optim.trace import OutOfTime, Trace, recorded
+from recon.store.checkpoints import Checkpoints
+from recon.store.files import atomic_path
+
+SECONDS = 120.0
+FILE = Path("book") / "replays.json"
+#: relative difference that roundings explain, up to a step of a descent; benchmarks/replay.json has what was measured
+BANDS = {20: 1e-3, 200: 1e-2, 10_000_000: 0.2}
+RESULT_BAND = 0.2  # of what a finished part of a run gives
+#: of a score of reconstructions that are kept in 8 bits: the share by which it may differ, and by how much at least:
+#: half a grey level in each of 3,072 numbers is a distance of 0.06, and one image may be at a threshold
+SCORE_BAND, ROUNDED_L2, AT_THRESHOLD = 0.02, 0.06, 1
+TINY = 1e-9  # below which a number is rounding
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What was done again of a kept result.  kept_at: its commit · start, scores: whether they could be replayed ·
+    whole: whether all of it was · differences: what did not agree, a sentence each · seconds: it took."""
+
+    name: str
+    seed: int
+    kept_at: str
+    start: bool
+    scores: bool
+    whole: bool
+    differences: tuple[str, ...]
+    seconds: float
+
+    @property
+    def by(self) -> str:
+        """What was replayed, in words."""
+        if self.whole:
+            return "whole"
+        parts = [name for name in ("start", "scores") if getattr(self, name)]
+        return " and ".join(parts) or "nothing"
+
+    @property
+    def agrees(self) -> bool:
+        """Whether something was replayed, and nothing differs."""
+        return not self.differences and self.by != "nothing"
+
+
+def replay(name: str, seed: int = 0, seconds: float = SECONDS, data_root: str | Path | None = None) -> Replay:
+    """Replay a kept result; ReconError where there is none, or not the images it was made with."""
+    began = time.monotonic()
+    stored, chosen = kept(name, seed), experiment(name)
+    pool = load_pool(stored.made.data.name, data_root)
+    if pool.sha256 != stored.made.data.sha256:
+        raise ReconError(f"the kept run of {name} was made with other images than those of {pool.name} here")
+    with TemporaryDirectory() as folder:
+        several = partial(sweep, folder=Path(folder))
+        context = Context(pool, torch.device("cpu"), seed, Checkpoints(Path(folder)), several)
+        differences = list(_scores(chosen, stored, context))
+        trace = Trace(deadline=began + seconds)
+        outcome = _outcome(chosen, stored, context, trace)
+    known = {key.removeprefix(TRACE): rows for key, rows in stored.arrays.items() if key.startswith(TRACE)}
+    differences += differing_traces(known, trace.rows)
+    if outcome is not None:
+        differences += _differing_claims(chosen, stored, outcome)
+    return Replay(
+        name=name,
+        seed=seed,
+        kept_at=stored.made.commit,
+        start=bool(known.keys() & trace.rows.keys()),
+        scores=chosen.rescored is not None,
+        whole=outcome is not None,
+        differences=tuple(differences),
+        seconds=round(time.monotonic() - began, 1),
+    )
+
+
+def write_replays(replays: Iterable[Replay], root: Path = ROOT) -> None:
+    """Put these in the place of what book/replays.json says of the same results."""
+    rows = {(row["name"], row["seed"]): row for row in read_replays(root)}
+    for again in replays:
+        row = {"name": again.name, "seed": again.seed, "kept_at": again.kept_at, "by": again.by}
+        row |= {"agrees": again.agrees, "differences": list(again.differences), "seconds": again.seconds}
+        rows[again.name, again.seed] = row
+    ordered = [rows[place] for place in every_kept() if place in rows]
+    with atomic_path(root / FILE) as temporary:
+        temporary.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+
+
+def read_replays(root: Path = ROOT) -> list[dict[str, Any]]:
+    """The rows of book/replays.json; none without it."""
+    path = root / FILE
+    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    return rows
+
+
+def every_kept() -> list[tuple[str, int]]:
+    """(experiment, seed) of all results that the book keeps."""
+    return [(name, seed) for name in registry() for seed in kept_seeds(name)]
+
+
+def of_this_week(count: int = 4) -> list[tuple[str, int]]:
+    """`count` of them, others each week, all in turn."""
+    everything = every_kept()
+    first = count * date.today().toordinal() // 7 % len(everything)
+    return (everything + everything)[first : first + count]
+
+
+def images_are_here(data_root: str | Path | None = None) -> bool:
+    """Whether CIFAR-10, of which the kept runs are, can be had."""
+    return load_pool("auto", data_root).name == "cifar10"
+
+
+def _outcome(chosen: Experiment[Any, Any], stored: Result[Any], context: Context, trace: Trace) -> Outcome[Any] | None:
+    """The run, begun anew; None where the time was too short for all of it."""
+    torch.set_flush_denormal(True)
+    try:
+        with recorded(trace):
+            return chosen.compute(sizes_at(stored, chosen), context)
+    except OutOfTime:
+        return None
+
+
+def differing_traces(known: Mapping[str, Tensor], again: Mapping[str, Tensor]) -> Iterator[str]:
+    """A sentence for each row of two traces, name -> (k, 2) of step and number, that differs by more than rounding
+    explains at its first such step."""
+    for name in sorted(known.keys() & again.keys()):
+        end = name.endswith("result")
+        for (step, before), (_, now) in zip(known[name].tolist(), again[name].tolist(), strict=False):
+            allowed = RESULT_BAND if end else next(band for last, band in BANDS.items() if step <= last)
+            if not close(before, now, allowed):
+                yield f"{name}, step {step:.0f}: {now:.6g} instead of {before:.6g}"
+                break
+
+
+def close(before: float, now: float, band: float) -> bool:
+    """Whether two numbers differ by no more than a share `band` of the larger, or both are rounding.
+
+    >>> close(1.0, 1.01, 0.02), close(1.0, 1.1, 0.02), close(1e-12, 0.0, 0.02)
+    (True, False, True)
+    """
+    return math.isclose(before, now, rel_tol=band, abs_tol=TINY)
+
+
+def _scores(chosen: Experiment[Any, Any], stored: Result[Any], context: Context) -> Iterator[str]:
+    """A sentence for each score of the kept reconstructions that is not the kept one."""
+    if chosen.rescored is None:
+        return
+    folder = ROOT / "book" / "paper-size" / chosen.name
+    folder = folder / f"seed-{stored.made.seed}" if stored.made.seed else folder
+    if not (folder / RECONSTRUCTIONS).is_file():
+        yield f"there is no {RECONSTRUCTIONS} to score"
+        return
+    x_hat, _ = kept_reconstructions(folder)
+    scores = record(chosen.rescored(sizes_at(stored, chosen), context, x_hat))
+    yield from _differing(record(stored.metrics), scores, "")
+
+
+def _differing(before: Any, now: Any, place: str) -> Iterator[str]:
+    """Numbers of `now`, at the same places in `before`, which may have more, equal but for the rounding of what is
+    kept."""
+    if isinstance(now, Mapping):
+        for name, value in now.items():
+            yield from _differing(before[name], value, f"{place}.{name}".lstrip("."))
+    elif isinstance(now, list):
+        for number, (old, new) in enumerate(zip(before, now, strict=False)):
+            yield from _differing(old, new, f"{place}.{number}")
+    else:
+        least = ROUNDED_L2 if isinstance(now, float) else AT_THRESHOLD
+        if not math.isclose(before, now, rel_tol=SCORE_BAND, abs_tol=least):
+            yield f"{place}: {now:.6g} instead of {before:.6g}"
+
+
+def _differing_claims(chosen: Experiment[Any, Any], stored: Result[Any], outcome: Outcome[Any]) -> Iterable[str]:
+    """Of a run that was done again from end to end: claims with another verdict."""
+    metrics = chosen.metrics(record(outcome.metrics))
+    again = {claim.id: claim.verdict for claim in chosen.claims(metrics, sizes_at(stored, chosen))}
+    for claim in stored.claims:
+        if again[claim.id] != claim.verdict:
+            yield f"{claim.id}: {again[claim.id]} instead of {claim.verdict}"

@@ -1,0 +1,101 @@
+"""A replay: the same run agrees, and a fault in an attack, in a score or in a claim is seen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from companion.chapters import experiment
+from companion.chapters import replay as replaying
+from companion.chapters.replay import Replay, close, differing_traces, read_replays, write_replays
+from companion.chapters.run import run
+from companion.store.results import TO_KEEP
+from recon.errors import ReconError
+
+NAME = "bilevel-hidden-shared"
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A run at smoke, with what would be kept of it."""
+    result = run(NAME, profile="smoke", data="photos", device="cpu", out=tmp_path_factory.mktemp("out"))
+    arrays = {name: array for name, array in result.arrays.items() if name.startswith(TO_KEEP)}
+    return replace(result, arrays=arrays, kept=True)
+
+
+@pytest.fixture
+def replayed(stored, monkeypatch):
+    """Its replay; scores are of reconstructions in the book, which a run at smoke has none of."""
+    chosen = replace(experiment(NAME), rescored=None)
+    monkeypatch.setattr(replaying, "experiment", lambda name: chosen)
+
+    def again(kept=stored, seconds=60.0):
+        monkeypatch.setattr(replaying, "kept", lambda name, seed: kept)
+        return replaying.replay(NAME, 0, seconds)
+
+    return again
+
+
+def test_the_same_run_agrees(replayed):
+    again = replayed()
+    assert again.whole and again.by == "whole" and again.agrees and again.differences == ()
+
+
+def test_a_run_that_is_too_long_is_begun(replayed):
+    again = replayed(seconds=0.05)
+    assert not again.whole and again.by in ("start", "nothing")
+
+
+@pytest.mark.parametrize("factor", [-1.0, 0.01], ids=["sign", "factor"])
+def test_a_fault_in_the_step_is_seen(replayed, monkeypatch, factor):
+    from companion.chapters.bilevel import experiment_shared
+
+    plain = experiment_shared.HeavyBall
+    monkeypatch.setattr(
+        experiment_shared, "HeavyBall", lambda step, *more, **named: plain(factor * step, *more, **named)
+    )
+    again = replayed()
+    assert not again.agrees and any("reconstruct, step" in said for said in again.differences)
+
+
+def test_another_verdict_is_seen(replayed, stored):
+    claims = [replace(claim, verdict="finding") for claim in stored.claims]
+    again = replayed(replace(stored, made=replace(stored.made, claims=claims)))
+    assert not again.agrees and "instead of finding" in again.differences[-1]
+
+
+def test_other_images_are_one_sentence(replayed, stored):
+    data = replace(stored.made.data, sha256="0" * 64)
+    with pytest.raises(ReconError, match="was made with other images"):
+        replayed(replace(stored, made=replace(stored.made, data=data)))
+
+
+def test_the_band_grows_with_the_steps():
+    steps = torch.tensor([1.0, 100.0, 50_000.0], dtype=torch.float64)
+    before = torch.stack([steps, torch.ones(3, dtype=torch.float64)], 1)
+    for number, allowed in enumerate((1e-3, 1e-2, 0.2)):
+        for share, seen in ((0.9, False), (1.5, True)):
+            now = before.clone()
+            now[number, 1] += share * allowed
+            assert bool(list(differing_traces({"x": before}, {"x": now}))) == seen
+    assert not list(differing_traces({"x": before}, {"y": before}))
+    assert close(0.0, 1e-12, 1e-3) and not close(1.0, -1.0, 0.2)
+
+
+def test_nothing_replayed_is_no_agreement():
+    again = Replay("x", 0, "abc1234", start=False, scores=False, whole=False, differences=(), seconds=1.0)
+    assert again.by == "nothing" and not again.agrees
+    assert replace(again, start=True, scores=True).by == "start and scores"
+
+
+def test_the_table_keeps_other_rows(tmp_path):
+    (tmp_path / "book").mkdir()
+    one = Replay("linear", 0, "abc1234", start=True, scores=False, whole=True, differences=(), seconds=1.0)
+    write_replays([one, replace(one, name="collapse")], tmp_path)
+    write_replays([replace(one, whole=False)], tmp_path)
+    rows = {row["name"]: row for row in read_replays(tmp_path)}
+    assert rows["collapse"]["by"] == "whole" and rows["linear"]["by"] == "start"
+    assert json.loads((tmp_path / "book" / "replays.json").read_text())[0]["name"] == "linear"
