@@ -1,4 +1,4 @@
-# Everything a reader needs; `make help` lists it.  Set-up is part of each target: nothing but Python 3.11+ is assumed.
+# Everything a reader needs; `make help` lists it.  Set-up is part of each target: nothing but Python 3.11 to 3.14 is assumed.
 SHELL := bash
 PYTHON ?= python3
 PROFILE ?= laptop
@@ -19,8 +19,10 @@ env: $(STAMP) ## set up .venv from requirements.lock (once; 6.4 GiB on Linux)
 
 $(STAMP): requirements.lock pyproject.toml companion/pyproject.toml
 	@if [ ! -x $(BIN)/pip ]; then \
-	    $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	        || { echo "recon needs Python 3.11 or newer: name one with make PYTHON=python3.11" >&2; exit 2; }; \
+	    $(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' \
+	        || { echo "recon needs Python 3.11 to 3.14: name one with make PYTHON=python3.11" >&2; exit 2; }; \
+	    $(PYTHON) -c 'import platform as p, sys; sys.exit((p.system(), p.machine()) == ("Darwin", "x86_64"))' \
+	        || { echo "PyTorch ended with 2.2.2 on Macs with Intel processors, and recon needs 2.11" >&2; exit 2; }; \
 	    $(PYTHON) -m venv .venv; \
 	fi
 	@set -o pipefail; $(BIN)/pip install --disable-pip-version-check --progress-bar off -r requirements.lock \

@@ -108,7 +108,6 @@ def compute(profile: str, names: Sequence[str], folder: Path, pages: bool) -> No
         run(name, profile=profile, data=data, device="cpu", out=folder)
         print(f"{name}: {time.process_time() - start:.1f} s", flush=True)
     if pages:
-        os.environ |= {"MPLBACKEND": "module://tests.drawn"}
         made = execute_smoke(folder / "work", folder, chapters=chapters_of(names))
         replace_pages(folder / "pages", made, keep=True)
 

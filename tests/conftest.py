@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import recon  # noqa: F401  (before torch: it says how threads wait, also in nbval's kernels)
+
 if TYPE_CHECKING:
     from companion.store.results import Result
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -70,10 +73,85 @@ def test_conda_environment_installs_the_lock_at_a_python_that_is_declared():
 
 def test_ruff_and_citation_agree_with_the_project():
     tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
-    assert PROJECT["requires-python"] == ">=3.11" and tool["ruff"]["target-version"] == "py311"
+    assert tool["ruff"]["target-version"] == "py311"
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == PROJECT["version"]
 
 
 def test_the_table_of_contents_lists_every_chapter():
     listed = {name.rsplit("/", 1)[1] for name in toc_files(ROOT / "_toc.yml") if name.startswith("book/executed/")}
     assert listed == {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
+
+
+# ------------------------------------------------------------------------- which Pythons, and where
+
+#: a Python that says that it is another, and starts no module
+PRETENDER = """#!/bin/sh
+exec {python} -c '
+import platform, sys
+sys.version_info = {version}
+platform.system, platform.machine = lambda: "{system}", lambda: "{machine}"
+sys.exit("set up") if sys.argv[1] == "-m" else exec(sys.argv[2])
+' "$@"
+"""
+INTEL = "PyTorch ended with 2.2.2 on Macs with Intel processors, and recon needs 2.11"
+OTHER = "recon needs Python 3.11 to 3.14: name one with make PYTHON=python3.11"
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "version", "sentence"),
+    [
+        ("Darwin", "x86_64", (3, 12, 1), INTEL),
+        ("Darwin", "arm64", (3, 10, 9), OTHER),
+        ("Linux", "x86_64", (3, 15, 0), OTHER),
+        ("Darwin", "arm64", (3, 14, 2), "set up"),
+        ("Linux", "x86_64", (3, 11, 0), "set up"),
+    ],
+)
+def test_make_refuses_what_has_no_wheels_before_pip(system, machine, version, sentence, tmp_path):
+    for name in ("Makefile", "requirements.lock", "pyproject.toml", "companion/pyproject.toml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    python = tmp_path / "python"
+    says = {"system": system, "machine": machine, "version": version}
+    python.write_text(PRETENDER.format(python=sys.executable, **says))
+    python.chmod(0o755)
+    command = ["make", "env", f"PYTHON={python}"]
+    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert made.returncode == 2 and made.stderr.splitlines()[0] == sentence
+    assert not (tmp_path / ".venv").exists()
+
+
+def workflow(name: str) -> dict:
+    return yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text())
+
+
+def commands(job: dict) -> list[str]:
+    return [step["run"] for step in job["steps"] if "run" in step]
+
+
+def test_every_python_that_is_declared_is_tested_and_no_other():
+    jobs = workflow("test")["jobs"]
+    tested = jobs["test"]["strategy"]["matrix"]["python"]
+    declared = SpecifierSet(PROJECT["requires-python"])
+    assert tested == [f"3.{minor}" for minor in range(50) if declared.contains(f"3.{minor}")]
+    companion = tomllib.loads((ROOT / "companion" / "pyproject.toml").read_text())["project"]
+    assert companion["requires-python"] == PROJECT["requires-python"]
+    assert commands(jobs["test"]) == ["make test"]
+    assert commands(jobs["smoke"]) == ["make book PROFILE=smoke DATA=photos ALL=1"]
+
+
+def test_what_is_published_was_executed_by_the_job_before():
+    jobs = workflow("book")["jobs"]
+    execute, publish = jobs["execute"], jobs["publish"]
+    assert "make book ALL=1 DATA=cifar10" in commands(execute) and publish["needs"] == "execute"
+    (pages,) = [step for step in execute["steps"] if "pages-artifact" in step.get("uses", "")]
+    assert pages["with"]["path"] == "build/laptop-cifar10/html" and "if" not in pages
+
+
+@pytest.mark.parametrize("name", ["test", "book"])
+def test_a_failing_command_fails_its_job(name):
+    text = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text()
+    assert not re.search(r"continue-on-error|\|\||set \+e", text)
+    steps = [step for job in workflow(name)["jobs"].values() for step in job["steps"]]
+    uses = [step["uses"] for step in steps if "uses" in step]
+    assert uses and all(re.fullmatch(r"actions/[\w/-]+@v\d+", action) for action in uses)

@@ -1,7 +1,8 @@
 """Run one notebook: parameters checked first, a fresh kernel of *this* interpreter, a clean page or one clear line.
 
-papermill does the executing; here is what it leaves to its caller: unknown parameters, dead kernels, cells that took
-too long, and pages without paths of the machine or times that change with every run.
+papermill does the executing; here is what it leaves to its caller: unknown parameters, habits of
+the reader that would change outputs, dead kernels, cells that took too long, and pages without
+paths of the machine or times that change with every run.
 """
 
 import base64
@@ -26,6 +27,9 @@ KERNEL = "python3"
 #: Every chapter's `parameters` cell assigns these; `recon book` sets them.
 PARAMETERS = ("profile", "data", "seed", "device")
 INJECTED = "injected-parameters"
+#: A reader's habits that a kernel must not inherit: warnings that are errors, code that runs first,
+#: asserts that are skipped.
+HABITS = ("PYTHONWARNINGS", "PYTHONSTARTUP", "PYTHONOPTIMIZE")
 #: mean squared error of 8-bit values, above which fewer colours would be seen: 40 dB
 SEEN = 255**2 / 10**4
 #: What nbformat and papermill raise for JSON that is not, or not quite, a notebook.
@@ -94,7 +98,11 @@ def execute(source: Path, target: Path, parameters: Mapping[str, object], timeou
 
 @contextmanager
 def kernels(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
-    """Kernels started inside get `env` and run `sys.executable`, whatever the user has registered; `folder` says so."""
+    """Kernels started inside get `env` and run `sys.executable`, whatever the user has registered.
+
+    Nor do they see how the user has set up IPython and matplotlib: `folder` is where they find an
+    IPython profile without start-up files or settings, and matplotlib's own defaults.
+    """
     from ipykernel.kernelspec import write_kernel_spec
 
     options = [
@@ -102,8 +110,17 @@ def kernels(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
         "--InlineBackend.figure_formats=retina",  # two dots a pixel; pages show them at half their size
     ]
     write_kernel_spec(folder / "kernels" / KERNEL, extra_arguments=options)  # of sys.executable
+    (folder / "matplotlibrc").touch()
     before = dict(os.environ)
-    os.environ.update(env, JUPYTER_PATH=os.pathsep.join(filter(None, (str(folder), before.get("JUPYTER_PATH")))))
+    defaults = {
+        "IPYTHONDIR": str(folder / "ipython"),
+        "JUPYTER_PATH": os.pathsep.join(filter(None, (str(folder), before.get("JUPYTER_PATH")))),
+        "MATPLOTLIBRC": str(folder / "matplotlibrc"),
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    }
+    os.environ.update(defaults | dict(env))
+    for name in HABITS:
+        os.environ.pop(name, None)
     try:
         yield
     finally:
@@ -172,6 +189,19 @@ def fault(nb: NotebookNode) -> str | None:
         if cell.get("execution_count") is None:
             return f"cell {i} was not executed"
     return None
+
+
+def check_pictures(nb: NotebookNode, published: Path) -> None:
+    """ReconRunError where a chapter's published page has pictures, and this execution has none."""
+    with suppress(ReconError):  # a chapter that is not published yet
+        if _has_pictures(read_notebook(published)) and not _has_pictures(nb):
+            reason = "drew no picture: its published page has some"
+            raise ReconRunError(f"chapter {published.stem} {reason}")
+
+
+def _has_pictures(nb: NotebookNode) -> bool:
+    outputs = (output for cell in nb.cells for output in cell.get("outputs", []))
+    return any("image/png" in output.get("data", {}) for output in outputs)
 
 
 def check_no_paths(nb: NotebookNode, name: str, root: Path) -> None:

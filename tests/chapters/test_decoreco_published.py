@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ import recon
 from companion.chapters.base import Context
 from companion.chapters.decoreco import experiment_published, story
 from companion.chapters.decoreco.experiment_published import ROUNDED, contribution, gallery, released
+from companion.chapters.pictures import levels
 from recon.attacks.haim_recipe import ALPHA, RUNS
 from recon.errors import ReconError
 from recon.images.registry import load_pool
@@ -101,21 +101,19 @@ def test_a_run_cut_short_says_so(smoke):
     assert {claim.verdict for claim in smoke.claims} == {"undecided"}
 
 
-def test_the_ranked_show_each_training_image_once(smoke, monkeypatch):
+def test_the_ranked_show_each_training_image_once(smoke):
     """By its first rank: 1 and 2 are of one training image, 3 and 5 of the next; ranks 2, 4 and 6 count as false."""
     train = torch.rand(3, 3072, generator=torch.Generator().manual_seed(0))
     similar = train[[0, 0, 1, 2, 1, 2]] + 0.1 * torch.rand(6, 3072, generator=torch.Generator().manual_seed(1))
     rows = torch.tensor([5, 0, 3, 1, 4, 2])  # of x_hat, in the order of the ranks
-    arrays = {"x_train": train, "mean": torch.zeros(3072), "x_hat": similar[rows.argsort()], "similar_rows": rows}
-    result = replace(smoke, arrays=arrays | {"realistic_ranks": torch.tensor([1, 3, 5])})
-    monkeypatch.setattr(story, "image_rows", lambda *drawn: drawn)
-    rows, titles = story.plot_ranked(result, n=3)
-    named = [[title.split(":")[0] for title in each] for each in titles]
-    assert named == [["rank 1", "rank 3", "rank 4"], [], ["rank 2", "rank 4"], []]
-    wanted = similar[[0, 2, 3]], train, similar[[1, 3]], train[[0, 2]]
-    for (_, drawn, _), images in zip(rows, wanted, strict=True):
-        found = torch.stack([image for image in drawn if image is not None])
-        torch.testing.assert_close(found, rescale(images))
+    arrays = {"mean": torch.zeros(3072), "similar_rows": rows, "realistic_ranks": torch.tensor([1, 3, 5])}
+    for name, images in (("x_train", train), ("x_hat", similar[rows.argsort()])):
+        arrays[name] = torch.cat([images, smoke.array(name)])
+    chosen = story.published_selected(smoke.metrics, smoke.arrays | arrays, n=3)
+    for name, ranks, images in (("first", [1, 3, 4], [0, 1, 2]), ("false", [2, 4], [0, 2])):
+        assert chosen[f"{name}.rank"].tolist() == ranks
+        assert torch.equal(chosen[f"{name}.x_hat"], levels(rescale(similar[torch.tensor(ranks) - 1])))
+        assert torch.equal(chosen[f"{name}.train"], levels(rescale(train[images])))
 
 
 def test_a_float32_run_is_refused_where_the_processor_rounds(tmp_path, monkeypatch):

@@ -32,6 +32,7 @@ PATH = Experiment.of(
     compute=experiment_hidden.compute_path,
     claims=story.path_claims,
     figures={"images": story.plot_path_images},
+    selected=story.path_selected,
     name="bilevel-hidden-path",
     chapter="03-bilevel",
     section="4.3",

@@ -90,7 +90,7 @@ SIZES = {
     "smoke": Sizes(
         n_train=10, width=16, steps=10, seeds=1, inner_first=80, settle=30, train_iterations=150, n_held_out=50
     ),
-    "laptop": Sizes(n_train=40, width=64, steps=60, seeds=2),
+    "laptop": Sizes(n_train=40, width=64, steps=60, seeds=1),
     "paper": Sizes(n_train=40, width=PAPER_WIDTH, steps=100, seeds=1, n_held_out=1000),
 }
 

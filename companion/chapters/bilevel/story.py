@@ -13,13 +13,14 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from companion.chapters.base import Tensors
 from companion.chapters.bilevel.common import PAPER_AFFINE, PAPER_HIDDEN, STARTS
 from companion.chapters.bilevel.experiment_affine import Metrics as AffineMetrics
 from companion.chapters.bilevel.experiment_affine import Sizes as AffineSizes
 from companion.chapters.bilevel.experiment_hidden import Metrics, PathMetrics, PathSizes, Sizes
 from companion.chapters.bilevel.experiment_shared import Metrics as SharedMetrics
 from companion.chapters.bilevel.experiment_shared import Sizes as SharedSizes
-from companion.chapters.pictures import image_rows
+from companion.chapters.pictures import image_rows, levels, photographs
 from companion.store.record import Record
 from companion.store.results import Claim, Result, orders_below, verdict
 from recon.scoring.matching import nearest
@@ -30,6 +31,8 @@ ALIKE, FALLEN = 0.9, 0.25  # NCC with the start; share of the distance to the re
 #: where the inner training begins, as sentences have it
 INNER = {"uniform": "uniform", "other_seed": "another seed", "theta_star": "θ*"}
 LABELS = {"random": "(a) random", "truth": "(b) truth", "partition": "(c) partition"}
+PATHS = {"truth": "x_train", "partition": "x_partition"}  # start -> where its images lie
+NULL = ("null: held-out\nimage", "null", "none")  # a row: label, name, frame
 
 
 def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
@@ -264,26 +267,22 @@ def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
     ]
 
 
-def plot_starts(result: Result[Any]) -> Figure:
-    """Figs. 1–4, either classifier: all three starts in one figure, the null below them: result above nearest training
-    image."""
-    held_out = evenly(result.array("x_held_out"))
-    sets = [(f"{LABELS[start]} start:\nresult", result.array(f"x_hat_{start}")[:8], "black") for start in STARTS]
-    return _with_nearest([[each] for each in (*sets, ("null: held-out\nimage", held_out, "none"))], result)
+def selected(_: Record, arrays: Tensors) -> Tensors:
+    """Results of every start, and held-out images, the null, with their nearest training images."""
+    images = {start: arrays[f"x_hat_{start}"][:8] for start in STARTS}
+    images["null"] = evenly(arrays["x_held_out"])
+    return beside_nearest(images, arrays["x_train"])
 
 
-def plot_path_images(result: Result[PathMetrics]) -> Figure:
-    """θ⁰ uniform: start, the last images that still look like it, and those at the end with the nearest training image
-    and its L2 distance, from both starts; last, the null: held-out images and the training images nearest to them."""
-    groups = []
-    for start, of in (("truth", "x_train"), ("partition", "x_partition")):
-        path, group = result.metrics.paths["uniform"][start], [(f"{LABELS[start]} start", result.array(of), "none")]
-        for at, name in ((path.alike, "alike"), (path.end, "x_hat")):
-            words = f"step {at.step}:\ndistance {at.distance_sum:.3g}"
-            group.append((words, result.array(f"{name}_{start}_from_uniform"), "black"))
-        groups.append([(label, evenly(images), frame) for label, images, frame in group])
-    null = ("null: held-out\nimage", evenly(result.array("x_held_out")), "none")
-    return _with_nearest([*groups, [null]], result)
+def path_selected(_: PathMetrics, arrays: Tensors) -> Tensors:
+    """Starts, the last images that look like them, and ends and null with their nearest training images."""
+    pictures = Tensors()
+    compared = {"null": evenly(arrays["x_held_out"])}
+    for start, of in PATHS.items():
+        pictures |= {f"{start}.start": levels(evenly(arrays[of]))}
+        pictures |= {f"{start}.alike": levels(evenly(arrays[f"alike_{start}_from_uniform"]))}
+        compared |= {f"{start}.end": evenly(arrays[f"x_hat_{start}_from_uniform"])}
+    return pictures | beside_nearest(compared, arrays["x_train"])
 
 
 def evenly(images: Tensor, n: int = 8) -> Tensor:
@@ -291,15 +290,48 @@ def evenly(images: Tensor, n: int = 8) -> Tensor:
     return images[torch.linspace(0, len(images) - 1, n).round().long()]
 
 
-def _with_nearest(groups: list[list[tuple[str, Tensor, str]]], result: Result[Any]) -> Figure:
-    """Groups of rows, below the last of each the nearest training images and their distances."""
-    train = result.array("x_train")
+def beside_nearest(images: Tensors, train: Tensor) -> Tensors:
+    """Images (k, d) by name, the training images (n, d) nearest to them, and their L2 distances."""
+    chosen = Tensors()
+    for name, x in images.items():
+        match = nearest(x, train, "l2")
+        chosen |= {name: levels(x), f"{name}.train": levels(train[match.index])}
+        chosen[f"{name}.l2"] = match.score
+    return chosen
+
+
+@photographs
+def plot_starts(result: Result[Any]) -> Figure:
+    """Figs. 1–4, either classifier: all three starts in one figure, the null below them: result above nearest training
+    image."""
+    sets = [(f"{LABELS[start]} start:\nresult", start, "black") for start in STARTS]
+    return _with_nearest(result, [[row] for row in (*sets, NULL)])
+
+
+@photographs
+def plot_path_images(result: Result[PathMetrics]) -> Figure:
+    """θ⁰ uniform: start, the last images that still look like it, and those at the end with the nearest training image
+    and its L2 distance, from both starts; last, the null: held-out images and the training images nearest to them."""
+    groups = []
+    for start in PATHS:
+        path = result.metrics.paths["uniform"][start]
+        group = [(f"{LABELS[start]} start", f"{start}.start", "none")]
+        for name in ("alike", "end"):
+            words = f"step {path[name].step}:\ndistance {path[name].distance_sum:.3g}"
+            group.append((words, f"{start}.{name}", "black"))
+        groups.append(group)
+    return _with_nearest(result, [*groups, [NULL]])
+
+
+def _with_nearest(result: Result[Any], groups: list[list[tuple[str, str, str]]]) -> Figure:
+    """Groups of rows (label, name, frame); below the last of each its nearest training images."""
     rows: list[tuple[str, Tensor, str]] = []
     titles: list[list[str]] = []
     for group in groups:
-        found = nearest(group[-1][1], train, "l2")
-        rows += [*group, ("nearest\ntraining image", train[found.index], "grey")]
-        titles += [[]] * len(group) + [[f"{d:.1f}" for d in found.score]]
+        last = group[-1][1]
+        rows += [(label, result.figure(name), frame) for label, name, frame in group]
+        rows += [("nearest\ntraining image", result.figure(f"{last}.train"), "grey")]
+        titles += [[]] * len(group) + [[f"{d:.1f}" for d in result.figure(f"{last}.l2")]]
     return image_rows(rows, titles)
 
 

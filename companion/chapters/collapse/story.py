@@ -5,8 +5,21 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from companion.chapters.base import Tensors
 from companion.chapters.collapse.experiment import Metrics, Sizes
-from companion.chapters.pictures import HELD_OUT, NOISE, PAGE, REFERENCE, TRAIN, chart, end_labels, image_rows, note
+from companion.chapters.pictures import (
+    HELD_OUT,
+    NOISE,
+    PAGE,
+    REFERENCE,
+    TRAIN,
+    chart,
+    end_labels,
+    image_rows,
+    levels,
+    note,
+    photographs,
+)
 from companion.store.results import Claim, Result, orders_below, verdict
 
 
@@ -71,12 +84,17 @@ CANDIDATES = {
 }
 
 
+def selected(_: Metrics, arrays: Tensors) -> Tensors:
+    """All there is: every image's confidence and objective, too small for float32, and some images."""
+    return {name: levels(x) if name.startswith("x_") else x.clone() for name, x in arrays.items()}
+
+
 @chart
 def plot_objective(result: Result[Metrics]) -> Figure:
     """‖∇_θ E‖² of every image repeated, against |Φ|; the horizontal line is the true training data's objective."""
     figure, ax = plt.subplots(figsize=(PAGE, 4))
     for kind, (label, marker, colour) in KINDS.items():
-        confidence, objective = result.array(f"confidence_{kind}"), result.array(f"objective_{kind}")
+        confidence, objective = result.figure(f"confidence_{kind}"), result.figure(f"objective_{kind}")
         ax.scatter(confidence, objective, s=18, marker=marker, color=colour, label=label, alpha=0.7)
     ax.axhline(result.metrics.objective_true, color=REFERENCE, linestyle="--")
     words = r"objective $\|\nabla_\theta E\|^2$, image repeated"
@@ -87,13 +105,14 @@ def plot_objective(result: Result[Metrics]) -> Figure:
     return figure
 
 
+@photographs
 def plot_images(result: Result[Metrics]) -> Figure:
     """Some training images above the pair of training and the pair of held-out images that can replace them all."""
     metrics = result.metrics
     rows = [
-        (f"training data:\n{metrics.objective_true:.0e}", result.array("x_train"), "none"),
-        (f"one pair of\nthem: {metrics.objective_repeated_train:.0e}", result.array("x_repeated_train"), "grey"),
-        (f"held-out pair:\n{metrics.objective_repeated_heldout:.0e}", result.array("x_repeated_held_out"), "black"),
+        (f"training data:\n{metrics.objective_true:.0e}", result.figure("x_train"), "none"),
+        (f"one pair of\nthem: {metrics.objective_repeated_train:.0e}", result.figure("x_repeated_train"), "grey"),
+        (f"held-out pair:\n{metrics.objective_repeated_heldout:.0e}", result.figure("x_repeated_held_out"), "black"),
     ]
     return image_rows(rows)
 

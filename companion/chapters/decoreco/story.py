@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
@@ -16,6 +17,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from companion.chapters.base import Tensors
 from companion.chapters.decoreco.experiment import Metrics, PartitionMetrics, ReferenceMetrics, ReferenceTable, Sizes
 from companion.chapters.decoreco.experiment_published import CHANCE, FIFTY, PublishedSizes
 from companion.chapters.decoreco.experiment_published import Metrics as PublishedMetrics
@@ -29,7 +31,8 @@ from companion.chapters.pictures import (
     count_label,
     end_labels,
     image_rows,
-    shown,
+    levels,
+    photographs,
 )
 from companion.chapters.reference_common import UNDECIDED, came_text, if_in_full, in_full
 from companion.chapters.yardstick import LEVEL, Recovery, blend_share, preference, recovery
@@ -180,82 +183,139 @@ def reference_claims(metrics: ReferenceMetrics, sizes: ReferenceTable) -> list[C
     ]
 
 
-def plot_random(result: Result[Metrics], n: int = 8) -> Figure:
-    """Fig. 5: the results of the published recipe that are most like a training image, with how many are above NCC 0.6,
-    and how many of the best null; above them their starts, below them those training images."""
-    train, x_hat = result.array("x_train"), result.array("x_hat_random")
+def selected(_: Metrics, arrays: Tensors, n: int = 8) -> Tensors:
+    """The n training images that a result is most like, those results and their starts."""
+    train, x_hat = arrays["x_train"], arrays["x_hat_random"]
     best = nearest(train, x_hat, "ncc")
     picked = best.score.argsort(descending=True)[:n]
     found = best.index[picked]
+    images = {"x_hat": x_hat[found], "x_init": arrays["x_init_random"][found]}
+    return _group("best", arrays, images | {"train": train[picked]}, ncc=best.score[picked])
+
+
+def _group(name: str, arrays: Tensors, images: Tensors, **scores: Tensor) -> Tensors:
+    """Centred images as a figure shows them, plus the mean, stretched to [0, 1]; and scores."""
+    pictures = {kind: levels(rescale(x + arrays["mean"])) for kind, x in images.items()}
+    return {f"{name}.{kind}": array for kind, array in {**pictures, **scores}.items()}
+
+
+@photographs
+def plot_random(result: Result[Metrics]) -> Figure:
+    """Fig. 5: the results of the published recipe that are most like a training image, with how many are above NCC 0.6,
+    and how many of the best null; above them their starts, below them those training images."""
+    recipe = count_label("published\nrecipe", result.metrics.variants.reference)
     return image_rows(
         [
-            ("its start", shown(result, result.array("x_init_random")[found]), "none"),
-            (count_label("published\nrecipe", result.metrics.variants.reference), shown(result, x_hat[found]), "black"),
-            ("training\nimage", shown(result, train[picked]), "grey"),
+            ("its start", result.figure("best.x_init"), "none"),
+            (recipe, result.figure("best.x_hat"), "black"),
+            ("training\nimage", result.figure("best.train"), "grey"),
         ],
-        [[], [f"{score:.2f}" for score in best.score[picked]], []],
+        [[], _ncc(result, "best"), []],
     )
 
 
-def plot_best(result: Result[PublishedMetrics], n: int = 7) -> Figure:
-    """The n best one-to-one matches with their training images; and the n best of the null that matches most above NCC
-    0.6 of those that need no attack, at the training images' contrast."""
-    train, x_hat = result.array("x_train"), result.array("x_hat")
+def _ncc(result: Result[Any], group: str) -> list[str]:
+    return [f"{score:.2f}" for score in result.figure(f"{group}.ncc")]
+
+
+PAIRS = 7  # of a reconstruction and a training image, in a row
+
+
+def published_selected(metrics: PublishedMetrics, arrays: Tensors, n: int = PAIRS) -> Tensors:
+    """The n best one-to-one matches; those of `_best_null`, at the training images' contrast; and by SSIM
+    with the nearest training image, each of these once, the first n natural-looking reconstructions, and
+    the first n after rank 50 that are false and look as realistic."""
+    train, x_hat, null = arrays["x_train"], arrays["x_hat"], _best_null(metrics)
     match = one_to_one(train, x_hat)
     picked = match.score.argsort(descending=True)[:n]
-    nulls = result.metrics.arm.nulls
-    name = max(FREE_NULLS, key=lambda each: nulls[each].ncc_06)
-    free = train.norm(dim=1).median() * normalize(result.array(f"null_best_{name}")[:n], dim=1)
-    words = FREE_NULLS[name].replace(" of ", "\nof ").replace("of training images", "of training\nimages")
-    scores = match.score[picked], result.array(f"null_ncc_{name}")[:n]
-    return image_rows(
-        [
-            ("best", shown(result, x_hat[match.index[picked]]), "black"),
-            ("training\nimage", shown(result, train[picked]), "grey"),
-            (f"null: best\n{words}", shown(result, free), "black"),
-            ("training\nimage", shown(result, train[result.array(f"null_best_row_{name}")[:n]]), "grey"),
-        ],
-        [[f"{score:.2f}" for score in scores[0]], [], [f"{score:.2f}" for score in scores[1]], []],
-    )
+    best = {"x_hat": x_hat[match.index[picked]], "train": train[picked]}
+    free = train.norm(dim=1).median() * normalize(arrays[f"null_best_{null}"][:n], dim=1)
+    costless = {"x_hat": free, "train": train[arrays[f"null_best_row_{null}"][:n]]}
+    chosen = _group("best", arrays, best, ncc=match.score[picked])
+    chosen |= _group("null", arrays, costless, ncc=arrays[f"null_ncc_{null}"][:n].clone())
+    x = x_hat[arrays["similar_rows"]]
+    pictures, originals = rescale(x + arrays["mean"]), train + arrays["mean"]
+    alike = nearest(pictures, originals, "ssim", shape_of(x.shape[1]))
+    for name, ranks in (("first", range(len(x))), ("false", arrays["realistic_ranks"].tolist())):
+        first = {int(alike.index[rank]): rank for rank in reversed(ranks)}  # of each training image
+        rank = torch.tensor(sorted(first.values())[:n], dtype=torch.long)
+        ranked = {"x_hat": x[rank], "train": train[alike.index[rank]]}
+        chosen |= _group(name, arrays, ranked, rank=rank + 1, ssim=alike.score[rank])
+    return chosen
 
 
-def plot_ranked(result: Result[PublishedMetrics], n: int = 7) -> Figure:
-    """Figs. 6 and 7: natural-looking reconstructions with their rank by SSIM with the nearest training image, which
-    stands below them, each once: the first n, and the first n after rank 50 that are false and look as realistic."""
-    training = result.array("x_train") + result.array("mean")
-    x, realistic = shown(result, result.array("x_hat")[result.array("similar_rows")]), result.array("realistic_ranks")
-    found = nearest(x, training, "ssim", shape_of(x.shape[1]))
+def _best_null(metrics: PublishedMetrics) -> str:
+    """The one that matches most above NCC 0.6 of those that need no attack."""
+    nulls = metrics.arm.nulls
+    return max(FREE_NULLS, key=lambda name: nulls[name].ncc_06)
+
+
+@photographs
+def plot_best(result: Result[PublishedMetrics]) -> Figure:
+    """The best one-to-one matches with their training images; and the best of `_best_null`."""
+    words = FREE_NULLS[_best_null(result.metrics)].replace(" of ", "\nof ")
+    words = words.replace("training images", "training\nimages")
+    labels = {"best": "best", "null": f"null: best\n{words}"}
+    groups = [(name, label, _ncc(result, name)) for name, label in labels.items()]
+    return _pairs(result, "training\nimage", groups)
+
+
+@photographs
+def plot_ranked(result: Result[PublishedMetrics]) -> Figure:
+    """Figs. 6 and 7: natural-looking reconstructions with their rank by SSIM with the nearest training
+    image, which stands below them: the first, and false ones after rank 50 that look as realistic."""
+    groups = []
+    for name, label in (("first", "the first"), ("false", "false, as\nrealistic")):
+        ranks = zip(result.figure(f"{name}.rank"), result.figure(f"{name}.ssim"), strict=True)
+        groups.append((name, label, [f"rank {rank}: {score:.2f}" for rank, score in ranks]))
+    return _pairs(result, "nearest\ntraining image", groups)
+
+
+def _pairs(result: Result[Any], below: str, groups: list[tuple[str, str, list[str]]]) -> Figure:
+    """Groups (name, label, titles) of reconstructions, above their training images."""
     rows: list[tuple[str, Sequence[Tensor | None], str]] = []
     titles: list[list[str]] = []
-    for words, ranks in (("the first", range(len(x))), ("false, as\nrealistic", realistic.tolist())):
-        first = {int(found.index[rank]): rank for rank in reversed(ranks)}  # of each training image
-        picked = sorted(first.values())[:n]
-        empty = [None] * (n - len(picked))
-        rows += [(words, [*x[picked], *empty], "black")]
-        rows += [("nearest\ntraining image", [*rescale(training[found.index[picked]]), *empty], "grey")]
-        titles += [[f"rank {rank + 1}: {found.score[rank]:.2f}" for rank in picked], []]
+    for name, label, above in groups:
+        empty = [None] * (PAIRS - len(above))
+        rows += [(label, [*result.figure(f"{name}.x_hat"), *empty], "black")]
+        rows += [(below, [*result.figure(f"{name}.train"), *empty], "grey")]
+        titles += [above, []]
     return image_rows(rows, titles)
 
 
-def plot_partition(result: Result[PartitionMetrics], n: int = 8) -> Figure:
-    """Fig. 9: n results of the published recipe with their nearest image of the start partition, of the training set
+#: what is near to a result: an array, and its label
+NEAREST = {
+    "x_init_partition": "nearest\nstart image",
+    "x_train": "nearest\ntraining image",
+    "x_held_out": "null: nearest\nheld-out image",
+}
+
+
+def partition_selected(_: PartitionMetrics, arrays: Tensors, n: int = 8) -> Tensors:
+    """n results of the first half, evenly, and the nearest image of each kind."""
+    x_hat = arrays["x_hat_partition"]
+    x_hat = x_hat[torch.linspace(0, len(x_hat) // 2, n).long()]
+    chosen = _group("results", arrays, {"x_hat": x_hat})
+    for name in NEAREST:
+        match = nearest(x_hat, arrays[name], "ncc")
+        chosen |= _group(name, arrays, {"nearest": arrays[name][match.index]}, ncc=match.score)
+    return chosen
+
+
+@photographs
+def plot_partition(result: Result[PartitionMetrics]) -> Figure:
+    """Fig. 9: results of the published recipe with their nearest image of the start partition, of the training set
     and, the null, of as many held-out images; with how many have a training image above NCC 0.6, and how many of the
     best null."""
-    x_hat = result.array("x_hat_partition")
-    picked = torch.linspace(0, len(x_hat) // 2, n).long()
     recipe = count_label("published\nrecipe", result.metrics.variants.reference)
-    rows: list[tuple[str, Tensor, str]] = [(recipe, shown(result, x_hat[picked]), "black")]
-    titles: list[list[str]] = [[]]
-    for words, name in (
-        ("nearest\nstart image", "x_init_partition"),
-        ("nearest\ntraining image", "x_train"),
-        ("null: nearest\nheld-out image", "x_held_out"),
-    ):
-        images = result.array(name)
-        match = nearest(x_hat[picked], images, "ncc")
-        rows.append((words, shown(result, images[match.index]), "grey"))
-        titles.append([f"{v:.2f}" for v in match.score])
-    return image_rows(rows, titles)
+    rows = [(recipe, result.figure("results.x_hat"), "black")]
+    rows += [(words, result.figure(f"{name}.nearest"), "grey") for name, words in NEAREST.items()]
+    return image_rows(rows, [[], *(_ncc(result, name) for name in NEAREST)])
+
+
+def reference_selected(_: ReferenceMetrics, arrays: Tensors) -> Tensors:
+    """The energies of every run, how far its images moved, and at which steps."""
+    return {name: x.clone() for name, x in arrays.items() if name.startswith("trace_")}
 
 
 START_LABELS = {"random": "N(0, 1)", "tuned": "tuned scale", "partition": "other images"}
@@ -269,7 +329,7 @@ def plot_descent(result: Result[ReferenceMetrics]) -> Figure:
     energies: list[tuple[float, str, Colour]] = []
     moved: list[tuple[float, str, Colour]] = []
     for arm in result.metrics.arms:
-        trace, steps = result.array(f"trace_{arm.start}"), result.array(f"trace_steps_{arm.start}")
+        trace, steps = result.figure(f"trace_{arm.start}"), result.figure(f"trace_steps_{arm.start}")
         energy = trace[:, 0] * (arm.start_share[0] / trace[0, 0])
         for ax, values, ends in ((above, energy, energies), (below, trace[:, -1], moved)):
             ax.plot(steps[values > 0], values[values > 0], color=START_COLOURS[arm.start])

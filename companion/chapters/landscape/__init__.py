@@ -29,6 +29,7 @@ RECIPE = Experiment.of(
     story,
     claims=story.recipe_claims,
     figures={"lines": story.plot_recipe, "images": story.plot_recipe_images},
+    selected=story.recipe_selected,
     name="landscape-recipe",
     chapter="05-landscape",
     section="4.5",

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from companion.chapters.base import Tensors
 from companion.chapters.landscape.experiment_bilevel import FREE, BilevelSizes
 from companion.chapters.landscape.experiment_bilevel import Metrics as BilevelMetrics
 from companion.chapters.landscape.experiment_decoreco import DecorecoSizes
@@ -19,7 +20,17 @@ from companion.chapters.landscape.experiment_decoreco import Metrics as Decoreco
 from companion.chapters.landscape.experiment_recipe import Metrics as RecipeMetrics
 from companion.chapters.landscape.experiment_recipe import RecipeSizes
 from companion.chapters.landscape.shared import SETS
-from companion.chapters.pictures import PAGE, STARTS, chart, end_labels, heatmap, image_rows, letters_on
+from companion.chapters.pictures import (
+    PAGE,
+    STARTS,
+    chart,
+    end_labels,
+    heatmap,
+    image_rows,
+    letters_on,
+    levels,
+    photographs,
+)
 from companion.store.record import Record
 from companion.store.results import Claim, Result, verdict
 
@@ -296,15 +307,28 @@ def plot_recipe(result: Result[RecipeMetrics]) -> Figure:
     return figure
 
 
-def plot_recipe_images(result: Result[RecipeMetrics], n: int = 10) -> Figure:
-    """Where the recipe begins and ends, from the training images, the partition and noise: n images of each, half of
-    either class; ends cut to [0, 1]."""
-    truth, rows = result.array("truth"), []
-    places = [(cell.lambda1, cell.lambda2) for cell in result.metrics.cells]
-    picked = torch.tensor([*range(n // 2), *range(len(truth) - (n - n // 2), len(truth))])
-    for key, place in (("truth", (1, 1)), ("partition", (0, 1)), ("random", (1, 0))):
-        ended = result.array("x_hat")[places.index(place)][picked].clamp(0, 1)
-        rows += [(f"start:\n{CALLED[key]}", result.array(key)[picked], "grey"), ("end", ended, "black")]
+#: what the images are called -> where they begin
+PLACES = {"truth": (1, 1), "partition": (0, 1), "random": (1, 0)}
+
+
+def recipe_selected(metrics: RecipeMetrics, arrays: Tensors, n: int = 10) -> Tensors:
+    """n images, half of either class, where the recipe starts and ends; cut to [0, 1]."""
+    cells, last = [(cell.lambda1, cell.lambda2) for cell in metrics.cells], len(arrays["truth"])
+    picked = torch.tensor([*range(n // 2), *range(last - (n - n // 2), last)])
+    images = Tensors()
+    for name, place in PLACES.items():
+        images[f"{name}.start"] = levels(arrays[name][picked])
+        images[f"{name}.end"] = levels(arrays["x_hat"][cells.index(place)][picked])
+    return images
+
+
+@photographs
+def plot_recipe_images(result: Result[RecipeMetrics]) -> Figure:
+    """Where the recipe begins and ends, from the training images, the partition and noise."""
+    rows = []
+    for name in PLACES:
+        rows += [(f"start:\n{CALLED[name]}", result.figure(f"{name}.start"), "grey")]
+        rows += [("end", result.figure(f"{name}.end"), "black")]
     return image_rows(rows)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from matplotlib.figure import Figure
 
+from companion.chapters.base import Tensors
 from companion.chapters.linear.experiment import Metrics, Sizes
-from companion.chapters.pictures import image_rows
+from companion.chapters.pictures import image_rows, photographs
 from companion.store.results import Claim, Result, verdict
 
 
@@ -89,19 +90,28 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     ]
 
 
-def plot_twins(result: Result[Metrics], n: int = 10) -> Figure:
+TWINS = ("train", "start", "other")
+
+
+def selected(_: Metrics, arrays: Tensors, n: int = 10) -> Tensors:
+    """n images of both sets, evenly, and the photographs that became those of the second."""
+    rows = torch.linspace(0, len(arrays["twin_train"]) - 1, n).round().long()
+    return {f"twins.{name}": arrays[f"twin_{name}"][rows] for name in TWINS}
+
+
+@photographs
+def plot_twins(result: Result[Metrics]) -> Figure:
     """Training images · other photographs · what they became (black frame) · difference, amplified around grey."""
-    train, start, other = (result.array(f"twin_{name}").double() / 255 for name in ("train", "start", "other"))
-    rows = torch.linspace(0, len(train) - 1, n).round().long()
-    difference = (other - start)[rows]
+    train, start, other = (result.figure(f"twins.{name}") for name in TWINS)
+    difference = (other.double() - start.double()) / 255
     most = 0.5 / float(difference.abs().quantile(0.995))
     factor = max([f for e in range(5) for m in (1, 2, 5) if (f := m * 10**e) <= most], default=1)
     change = [f"{255 * d:.1f}" for d in difference.abs().mean(1)]
     return image_rows(
         [
-            ("training\nimages", train[rows], "none"),
-            ("other\nphotographs", start[rows], "none"),
-            ("the twins,\n8 bits, moved\nby (of 255)", other[rows], "black"),
+            ("training\nimages", train, "none"),
+            ("other\nphotographs", start, "none"),
+            ("the twins,\n8 bits, moved\nby (of 255)", other, "black"),
             (f"difference\n× {factor}", 0.5 + factor * difference, "none"),
         ],
         [[], [], change, []],

@@ -1,0 +1,131 @@
+"""Executing a chapter does not depend on how its reader set up Python, Jupyter and matplotlib."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from pathlib import Path
+
+import pytest
+from nbformat.v4 import new_output
+from PIL import Image
+from tiny import chapter, write
+
+from companion.press import runner
+from companion.press.edition import executed
+from companion.press.runner import ReconRunError, execute, kernels
+from companion.press.stamps import Edition
+
+FACTS = """import os, sys
+import matplotlib as mpl
+print(sys.flags.optimize, sys.warnoptions, "habit" in globals(), mpl.rcParams["text.usetex"])
+"one value", "of two"
+"and the other\""""
+FIGURE = """import matplotlib.pyplot as plt
+plt.figure(figsize=(1, 1))
+plt.plot([1, 2], label="words")
+plt.legend()
+plt.show()"""
+EXPECTED = ["0 [] False False\n", "'and the other'"]
+DARK = "figure.facecolor: black\naxes.facecolor: black\ntext.usetex: True\n"
+PROFILE = """c.InteractiveShell.ast_node_interactivity = "all"
+c.InlineBackend.rc = {"figure.facecolor": "black"}
+c.InlineBackend.figure_formats = {"svg"}
+"""
+HABIT = "habit = 1\nprint('hello')\n"
+
+
+def backend(_: Path) -> dict[str, str]:
+    return {"MPLBACKEND": "Agg"}
+
+
+def own_matplotlibrc(folder: Path) -> dict[str, str]:
+    """Where matplotlib looks for it on Linux, so that its cache of fonts stays where it is."""
+    put(folder / "matplotlib" / "matplotlibrc", DARK)
+    return {"XDG_CONFIG_HOME": str(folder)}
+
+
+def named_matplotlibrc(folder: Path) -> dict[str, str]:
+    return {"MATPLOTLIBRC": put(folder / "mine.rc", DARK)}
+
+
+def profile(folder: Path) -> dict[str, str]:
+    put(folder / "profile_default" / "ipython_config.py", PROFILE)
+    put(folder / "profile_default" / "startup" / "00-habit.py", HABIT)
+    return {"IPYTHONDIR": str(folder)}
+
+
+def python(folder: Path) -> dict[str, str]:
+    start = put(folder / "start.py", HABIT)
+    return {"PYTHONWARNINGS": "error", "PYTHONSTARTUP": start, "PYTHONOPTIMIZE": "1"}
+
+
+def jupyter(folder: Path) -> dict[str, str]:
+    """A kernel of the same name that does not start, and a file of settings that cannot be read."""
+    spec = {"argv": ["false"], "display_name": "mine", "language": "python"}
+    put(folder / "kernels" / runner.KERNEL / "kernel.json", json.dumps(spec))
+    for name in ("jupyter_config.py", "ipython_config.py", "ipython_kernel_config.py"):
+        put(folder / name, "raise SystemExit(1)")
+    variables = "JUPYTER_PATH", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR"
+    return dict.fromkeys(variables, str(folder))
+
+
+HABITS = (backend, own_matplotlibrc, named_matplotlibrc, profile, python, jupyter)
+
+
+def put(path: Path, text: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return str(path)
+
+
+def outputs(folder: Path) -> tuple[list[str], bytes]:
+    """What the tiny chapter prints and shows, and its only picture, executed here and now."""
+    source = write(folder, "01-one", chapter(FACTS, FIGURE))
+    parameters = {"profile": "smoke", "data": "photos", "seed": 0, "device": "cpu"}
+    with kernels(folder / "run", {}):
+        page = execute(source, folder / "01-one.ipynb", parameters)
+    parts = [output for cell in page.cells for output in cell.get("outputs", [])]
+    texts = [part.get("text") or part.data["text/plain"] for part in parts[:-1]]
+    return texts, base64.b64decode(parts[-1].data["image/png"])
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory) -> tuple[list[str], bytes]:
+    """The outputs without a habit."""
+    return outputs(tmp_path_factory.mktemp("calm"))
+
+
+def test_a_picture_has_a_white_ground(calm):
+    texts, png = calm
+    assert texts == EXPECTED
+    with Image.open(io.BytesIO(png)) as picture:
+        assert picture.convert("RGB").getpixel((0, 0)) == (255, 255, 255)
+
+
+@pytest.mark.parametrize("habit", HABITS)
+def test_no_habit_changes_an_output(habit, calm, tmp_path, monkeypatch):
+    """Every letter, and every byte of the picture."""
+    for name, value in habit(tmp_path / "habit").items():
+        monkeypatch.setenv(name, value)
+    assert outputs(tmp_path) == calm
+
+
+@pytest.mark.parametrize("backend", [{}, {"MPLBACKEND": "module://tests.drawn"}])
+def test_a_chapter_that_has_lost_its_pictures_fails(backend, tmp_path, monkeypatch):
+    """Its published page shows some.  Not with another backend, nor before it is published."""
+    source, page = write(tmp_path, "01-one", chapter("1")), chapter("1")
+    monkeypatch.setattr(runner, "execute", lambda *_: chapter("1"))
+
+    def names() -> list[str]:
+        return [name for name, _ in executed([source], tmp_path, backend, Edition(), lambda *_: {})]
+
+    assert names() == ["01-one.ipynb"]
+    page.cells[-1].outputs = [new_output("display_data", {"image/png": "aGk="})]
+    write(tmp_path, "01-one", page, "book/executed")
+    if backend:
+        assert names() == ["01-one.ipynb"]
+    else:
+        with pytest.raises(ReconRunError, match="chapter 01-one drew no picture: its published"):
+            names()
