@@ -233,25 +233,6 @@ def image_rows(
     return figure
 
 
-def beside_grey(
-    truth: Tensor, rows: Sequence[tuple[str, Tensor]], original: str = "original", title: str = ""
-) -> Figure:
-    """Images (k, d) in [0, 1] (grey), what was found of them, a row (k, d) each (black), and in the last row what costs
-    nothing, an image of constant grey; above each its mean squared error, above the first image `title`."""
-    found = [*rows, ("a grey image\n(null)", truth.new_full(truth.shape, 0.5))]
-    errors = [
-        [_error(one) for one in (image.flatten(1) - truth[: len(image)].flatten(1)).square().mean(1).tolist()]
-        for _, image in found
-    ]
-    return image_rows(
-        [(original, truth, "grey"), *((label, image, "black") for label, image in found)], [[title], *errors]
-    )
-
-
-def _error(mse: float) -> str:
-    return f"{mse:.3f}" if mse >= 5e-4 else f"{mse:.0e}" if mse else "0"
-
-
 def _lines(titles: Sequence[str]) -> int:
     return max((1 + title.count("\n") for title in titles if title), default=0)
 

@@ -125,7 +125,7 @@ def _computed(
     )
     arrays = {name: tensor.cpu() for name, tensor in outcome.arrays.items()}
     figures = chosen.selected(metrics, arrays)
-    arrays |= {FIGURE + name: tensor for name, tensor in figures.items()}
+    arrays |= {FIGURE + name: tensor.clone() for name, tensor in figures.items()}  # no file holds one tensor twice
     arrays |= {TRACE + name: rows for name, rows in trace.rows.items()}
     return Result(metrics, arrays, provenance)
 

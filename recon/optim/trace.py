@@ -67,7 +67,7 @@ def check_time() -> None:
 
 def note(name: str, *values: Tensor | float) -> None:
     """A number, or the root mean square of a tensor, for each value; OutOfTime after the deadline."""
-    if (trace := _current.get()) is not None:
+    if values and (trace := _current.get()) is not None:
         tensors = [torch.as_tensor(value, dtype=torch.float64).detach().cpu() for value in values]
         numbers = torch.stack([tensor.square().mean().sqrt() if tensor.dim() else tensor for tensor in tensors])
         trace.add(name, list(range(1, len(numbers) + 1)), numbers)

@@ -277,14 +277,14 @@ def test_the_most_trusted_are_natural_looking_and_in_order(smoke):
     judged = replace(judged, auc=replace(judged.auc, values=[0.9, 0.2, 0.5]))
     group = replace(smoke.metrics.arms["decoreco"].natural, evidence={"combined": judged})
     found = trusted("decoreco", group, parts)
-    k = int(found["trusted_decoreco_network"])
+    k = int(found["decoreco.network"])
     assert k == 2  # the median one
     natural = parts[k]["natural"]
     score = torch.from_numpy(scores("decoreco", parts)["combined"][k])
     rows = natural.nonzero()[:, 0][score[natural].argsort(descending=True)][:20]
-    assert torch.equal(found["trusted_decoreco_ncc"], parts[k]["either"][rows])
-    assert torch.equal(found["trusted_decoreco_true"], parts[k]["true"][rows])
-    assert found["trusted_decoreco"].min() == 0 and found["trusted_decoreco"].max() == 1
+    assert torch.equal(found["decoreco.ncc"], parts[k]["either"][rows])
+    assert torch.equal(found["decoreco.true"], parts[k]["true"][rows])
+    assert found["decoreco.x_hat"].min() == 0 and found["decoreco.x_hat"].max() == 1
 
 
 def test_a_separated_image_is_shown_with_the_sign_of_its_nearest(smoke):
@@ -292,8 +292,8 @@ def test_a_separated_image_is_shown_with_the_sign_of_its_nearest(smoke):
     for part in parts:
         part |= {"x_train": x_train, "x_hat": -x_train[part["either_image"]], "either": -torch.ones(60)}
     found = trusted("more", replace(smoke.metrics.arms["more"].natural, evidence={}), parts)
-    torch.testing.assert_close(found["trusted_more"], found["trusted_more_nearest"])
-    assert (found["trusted_more_ncc"] == 1).all()
+    torch.testing.assert_close(found["more.x_hat"], found["more.train"])
+    assert (found["more.ncc"] == 1).all()
 
 
 # ------------------------------------------------------------------------------------------------------------- smoke

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -17,6 +18,7 @@ from companion.chapters.leakage_appendix.story import hard_constraint
 from companion.chapters.leakage_attacks import ATTACKS
 from companion.chapters.leakage_attacks.experiment import Metrics
 from companion.chapters.leakage_attacks.story import PRINTED, as_published, at_least_as_good, claims, deviation
+from companion.chapters.leakage_batches.story import plot_images
 from companion.chapters.leakage_common import Ratio, Victims, averaged_victims, count_found
 from companion.chapters.leakage_defences.story import hidden_from
 from companion.chapters.leakage_defences.story_prior import in_words, null_of
@@ -42,7 +44,7 @@ def stored(name):
 
 @pytest.fixture(scope="module")
 def full():
-    return kept("leakage-attacks")[0].metrics
+    return kept("leakage-attacks").metrics
 
 
 def changed(metrics: Metrics, name: str, method: str, **scores) -> Metrics:
@@ -172,12 +174,23 @@ def test_an_image_is_hidden_from_the_noise_after_which_nothing_is_better_than_gr
 
 
 def test_whoever_knows_photographs_is_judged_by_the_better_null():
-    metrics = kept("leakage-prior")[0].metrics
+    metrics = kept("leakage-prior").metrics
     for name in metrics.noise:
         assert null_of(metrics, name) == min(np.mean(metrics.grey[name]), np.mean(metrics.mean[name]))
-    found = {claim.id: claim.verdict for claim in kept("leakage-prior")[0].claims}
+    found = {claim.id: claim.verdict for claim in kept("leakage-prior").claims}
     assert found["prior-tenth"] == "finding"
     assert in_words(None) == in_words(math.inf) == "no z that was tried" and in_words(0.3) == "z = 0.3"
+
+
+def test_a_batch_is_drawn_with_the_error_of_every_image_and_of_grey(runs):
+    result = runs("leakage-batches")
+    truth, (mean, _, grey) = result.array("truth"), result.figure("mse")
+    torch.testing.assert_close(mean, (truth.mean(0) - truth).square().mean(1))
+    texts = [text.get_text() for text in plot_images(result).axes[0].texts]
+    assert [f"{error:.3f}" for error in grey.tolist()] == texts[-len(truth) :]
+    torch.testing.assert_close(grey, (truth - 0.5).square().mean(1))
+    assert "0" in texts  # of what the gradient gives
+    plt.close()
 
 
 def test_an_image_counts_if_no_entry_is_off_by_more_than_half_a_grey_level():

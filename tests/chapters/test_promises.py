@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from companion.chapters import kept, kept_sets, load, published, registry, sizes_at
+from companion.chapters import kept, kept_seeds, kept_sets, load, published, registry, sizes_at
 from companion.chapters.landscape.experiment_bilevel import BOXED, FREE
 from companion.chapters.leakage_attacks.story import as_published
 
@@ -16,8 +16,7 @@ PUBLISHED = Path(__file__).parents[2] / "book" / "executed" / "results"
 @pytest.fixture
 def metrics():
     def of(name):
-        stored = kept(name)
-        result = load(PUBLISHED / name, arrays=False) if stored is None else stored[0]
+        result = kept(name) if kept_seeds(name) else load(PUBLISHED / name, arrays=False)
         assert result.made.data.name == "cifar10" and result.made.profile in ("laptop", "paper")
         return result.metrics
 
@@ -86,8 +85,7 @@ def test_leakage(metrics):
     for name, row in published.PUBLISHED.items():
         if not name.endswith(published.PRE_TRAINED):  # our own variant
             assert as_published(attacks[name].methods["rgap"], row["rgap"]), name
-    full = kept("leakage-attacks")
-    verdicts = {claim.id: claim.verdict for claim in full[0].claims}
+    verdicts = {claim.id: claim.verdict for claim in kept("leakage-attacks").claims}
     assert all(verdicts[f"leakage-{name}"] == "reproduced" for name in ("rgap", "dlg", "cosine-tv", "hybrid"))
 
 

@@ -36,6 +36,7 @@ def test_a_trace_holds_energies_at_milestones():
 def test_notes_are_numbers_and_root_mean_squares():
     with recorded(Trace()) as trace:
         note("net", 3.0, torch.tensor([3.0, 4.0]))
+        note("nothing")
     assert trace.rows["net"].tolist() == [[1, 3.0], [2, pytest.approx(12.5**0.5)]]
 
 

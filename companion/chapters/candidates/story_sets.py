@@ -7,14 +7,23 @@ from collections.abc import Callable
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
+from companion.chapters.base import Tensors
 from companion.chapters.candidates.experiment_sets import NOISE, NOT_BLIND, PHOTOGRAPH, TRUTH, SetSizes
 from companion.chapters.candidates.experiment_sets import Metrics as SetMetrics
 from companion.chapters.pictures import FREE as FREE_COLOUR
 from companion.chapters.pictures import HELD_OUT as HELD_OUT_COLOUR
 from companion.chapters.pictures import NOISE as NOISE_COLOUR
-from companion.chapters.pictures import PAGE, REFERENCE, TRAIN, chart, image_rows, note
+from companion.chapters.pictures import (
+    PAGE,
+    REFERENCE,
+    TRAIN,
+    chart,
+    image_rows,
+    levels,
+    note,
+    photographs,
+)
 from companion.chapters.tables import null_text
 from companion.store.results import Claim, Result
 from recon.scoring.metrics import ncc
@@ -26,7 +35,7 @@ ROUNDING = 1e-10  # a relative difference below this is rounding in float64
 
 def claims(metrics: SetMetrics, _: SetSizes) -> list[Claim]:
     """Other sets: exact, no photographs, and what separation makes of them."""
-    return [exact(metrics), photographs(metrics), separated(metrics)]
+    return [exact(metrics), natural(metrics), separated(metrics)]
 
 
 def exact(metrics: SetMetrics) -> Claim:
@@ -50,7 +59,7 @@ def exact(metrics: SetMetrics) -> Claim:
     )
 
 
-def photographs(metrics: SetMetrics) -> Claim:
+def natural(metrics: SetMetrics) -> Claim:
     """What they look like."""
     truth, noise, near = (metrics.sets[name] for name in (TRUTH, NOISE, PHOTOGRAPH))
     reached = near.far > metrics.n_train / 10 and near.natural > truth.natural / 2
@@ -91,21 +100,27 @@ def separated(metrics: SetMetrics) -> Claim:
     )
 
 
-def chosen(result: Result[SetMetrics], n: int) -> Tensor:
-    """Numbers of n training images, from the one whose pair goes farthest to the one whose pair goes least far."""
-    x, v = result.array("x_train"), result.array(f"move_{NOISE}")
+def selected(_: SetMetrics, arrays: Tensors, n: int = 8) -> Tensors:
+    """Training images, from the one whose pair goes farthest to the one whose pair goes least far,
+    the two images of their pairs along noise, and the NCC of these with it, (2, n)."""
+    x, v, mean = (arrays[name] for name in ("x_train", f"move_{NOISE}", "mean"))
     order = ncc(x + v, x).diagonal().argsort()
-    return order[torch.linspace(0, len(x) - 1, min(n, len(x))).round().long()]
+    picked = order[torch.linspace(0, len(x) - 1, min(n, len(x))).round().long()]
+    x, v = (part[picked] for part in (x, v))
+    scores = torch.stack([ncc(x + sign * v, x).diagonal() for sign in (1, -1)])
+    images = {"train": x, "plus": x + v, "minus": x - v}
+    return {name: levels(part + mean) for name, part in images.items()} | {"ncc": scores}
 
 
-def plot_pairs(result: Result[SetMetrics], n: int = 8) -> Figure:
+@photographs
+def plot_pairs(result: Result[SetMetrics]) -> Figure:
     """Training images (grey), and the two images of their pairs along noise."""
-    rows = chosen(result, n)
-    x, noise, mean = result.array("x_train")[rows], result.array(f"move_{NOISE}")[rows], result.array("mean")
-    drawn = [("training image x", x, "grey"), ("x + v", x + noise, "black"), ("x − v", x - noise, "black")]
-    found = [ncc(each, x).diagonal().tolist() for _, each, _ in drawn[1:]]
-    titles = [[], *([f"{value:.2f}".replace("-", "−") for value in row] for row in found)]
-    return image_rows([(name, (each + mean).clamp(0, 1), frame) for name, each, frame in drawn], titles)
+    train, plus, minus = map(result.figure, ("train", "plus", "minus"))
+    rows = [("training image x", train, "grey"), ("x + v", plus, "black"), ("x − v", minus, "black")]
+    titles: list[list[str]] = [[]]
+    for scores in result.figure("ncc").tolist():
+        titles.append([f"{score:.2f}".replace("-", "−") for score in scores])
+    return image_rows(rows, titles)
 
 
 @chart

@@ -181,11 +181,11 @@ def trusted(arm: str, group: Record, parts: Sequence[Tensors], n: int = TRUSTED)
     x, image = part["x_hat"][rows], part["x_train"][part["either_image"][rows]]
     sign = part["either"][rows, None].sign() if arm != "decoreco" else torch.ones_like(x[:, :1])
     return {
-        f"trusted_{arm}": rescale(sign * x + part["mean"]),
-        f"trusted_{arm}_nearest": rescale(image + part["mean"]),
-        f"trusted_{arm}_ncc": part["either"][rows] * sign[:, 0],
-        f"trusted_{arm}_true": part["true"][rows],
-        f"trusted_{arm}_network": torch.tensor(k),
+        f"{arm}.x_hat": rescale(sign * x + part["mean"]),
+        f"{arm}.train": rescale(image + part["mean"]),
+        f"{arm}.ncc": part["either"][rows] * sign[:, 0],
+        f"{arm}.true": part["true"][rows],
+        f"{arm}.network": torch.tensor(k),
     }
 
 

@@ -13,10 +13,20 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from companion.chapters.base import Tensors
 from companion.chapters.decoreco_adversary.discrimination import TRUSTED
 from companion.chapters.decoreco_adversary.experiment import Metrics
 from companion.chapters.decoreco_adversary.networks import Sizes
-from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows, note
+from companion.chapters.pictures import (
+    PAGE,
+    REFERENCE,
+    SERIES,
+    chart,
+    image_rows,
+    levels,
+    note,
+    photographs,
+)
 from companion.chapters.reference_common import UNDECIDED
 from companion.store.record import Record
 from companion.store.results import Claim, Result, by_another_attack, verdict
@@ -145,6 +155,12 @@ def _asks_separation(group: Record, how: str) -> Claim:
     )
 
 
+def selected(_: Metrics, arrays: Tensors) -> Tensors:
+    """What the adversary trusts, of each attack, as `trusted` has it."""
+    images = {name: levels(array) for name, array in arrays.items() if array.dim() == 2}
+    return images | {name: array.clone() for name, array in arrays.items() if array.dim() == 1}
+
+
 #: what is drawn of each attack beside looks: its title, and the kinds of evidence in words
 SHOWN = {
     "decoreco": ("DecoReco", {"combined": "stationarity, practised", "separated": "separation finds it too"}),
@@ -176,20 +192,21 @@ def plot_told(result: Result[Metrics]) -> Figure:
     return figure
 
 
+@photographs
 def plot_trusted(result: Result[Metrics], arm: str = "decoreco", columns: int = 10) -> Figure:
     """The twenty natural-looking candidates that the practised adversary trusts most in the network of median AUC,
     black, above the training images of the largest |NCC|, grey: ✓ true, ✗ not, with the NCC; below 0 it is a
     negative."""
-    x, nearest = result.array(f"trusted_{arm}"), result.array(f"trusted_{arm}_nearest")
-    scores, true = result.array(f"trusted_{arm}_ncc").tolist(), result.array(f"trusted_{arm}_true").tolist()
+    parts = ("x_hat", "train", "ncc", "true")
+    x, train, scores, true = (result.figure(f"{arm}.{part}") for part in parts)
     rows, titles = [], []
     for start in range(0, max(len(x), 1), columns):
         part = slice(start, start + columns)
         rows += [
             (f"{start + 1}–{start + len(x[part])}", x[part], "black"),
-            ("nearest\ntraining image", nearest[part], "grey"),
+            ("nearest\ntraining image", train[part], "grey"),
         ]
-        marks = zip(scores[part], true[part], strict=True)
+        marks = zip(scores[part].tolist(), true[part].tolist(), strict=True)
         titles += [[f"{'✓' if so else '✗'} {score:.2f}".replace("-", "−") for score, so in marks], []]
     return image_rows(rows, titles)
 

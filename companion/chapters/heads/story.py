@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
+from companion.chapters.base import Tensors
 from companion.chapters.heads.experiment import SGD, Metrics, Sizes, best_null
 from companion.chapters.pictures import (
     FREE,
@@ -20,6 +21,8 @@ from companion.chapters.pictures import (
     chart,
     end_labels,
     image_rows,
+    levels,
+    photographs,
 )
 from companion.store.record import Record
 from companion.store.results import Claim, Result
@@ -118,19 +121,29 @@ def _habits(cells: list[Record]) -> Claim:
     )
 
 
-def plot_front(result: Result[Metrics], n: int = 8) -> Figure:
-    """Training images; what a ridge decoder makes of the features that were found, and of the true ones; the public
-    image whose feature is nearest to the found one."""
-    matched = result.array("matched")
-    picked = matched.argsort(descending=True)[torch.linspace(0, len(matched) - 1, n).round().long()]
-    rows = [
-        ("training\nimage", "x_train", "grey"),
-        ("decoded from\nthe weights", "decoded", "black"),
-        ("decoded from\nits own feature", "ceiling", "grey"),
-        ("public image\nnearest to it", "nearest_public", "none"),
-    ]
-    titles = [[], [f"{value:.2f}" for value in matched[picked]], [], []]
-    return image_rows([(label, result.array(key)[picked], frame) for label, key, frame in rows], titles)
+#: label and frame of what is drawn of some training images
+FRONT = {
+    "x_train": ("training\nimage", "grey"),
+    "decoded": ("decoded from\nthe weights", "black"),
+    "ceiling": ("decoded from\nits own feature", "grey"),
+    "nearest_public": ("public image\nnearest to it", "none"),
+}
+
+
+def selected(_: Metrics, arrays: Tensors, n: int = 8) -> Tensors:
+    """Images whose features were found, from the best to the worst in even steps, and cosines."""
+    matched = arrays["matched"]
+    order = matched.argsort(descending=True)
+    picked = order[torch.linspace(0, len(matched) - 1, n).round().long()]
+    return {name: levels(arrays[name][picked]) for name in FRONT} | {"cosine": matched[picked]}
+
+
+@photographs
+def plot_front(result: Result[Metrics]) -> Figure:
+    """Training images; what a ridge decoder makes of the features that were found, and of the true
+    ones; the public image whose feature is nearest to the found one."""
+    rows = [(label, result.figure(name), frame) for name, (label, frame) in FRONT.items()]
+    return image_rows(rows, [[], [f"{value:.2f}" for value in result.figure("cosine")], [], []])
 
 
 @chart

@@ -8,11 +8,20 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from companion.chapters.base import Tensors
 from companion.chapters.leakage_appendix.experiment import Metrics, Sizes, ratio, relative_time, smaller
 from companion.chapters.leakage_common import by_coins
-from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows
+from companion.chapters.pictures import (
+    PAGE,
+    REFERENCE,
+    SERIES,
+    chart,
+    image_rows,
+    levels,
+    photographs,
+)
 from companion.store.record import Record
-from companion.store.results import Claim, Result, verdict
+from companion.store.results import LEVELS, Claim, Result, verdict
 
 SAME = 1e-6  # relative, of two errors; absolute below which both are rounding
 MUCH = 2.0  # times as long
@@ -111,15 +120,25 @@ def smaller_gradients(metrics: Metrics) -> Claim:
     )
 
 
+def selected(_: Metrics, arrays: Tensors) -> Tensors:
+    """The truck, and what was made of it."""
+    return {name: levels(x[0]) for name, x in arrays.items()}
+
+
+@photographs
 def plot_constrained(result: Result[Metrics]) -> Figure:
     """The truck; the minimum-norm solution, and what the three make of it; the null, a grey image."""
-    truth, found = result.array("truth")[0], result.metrics.constrained
-    grey = torch.full_like(truth, 0.5)
-    images = [result.array(name)[0] for name in ("start", "soft", "as given", "in the kernel")]
+    truth, found = result.figure("truth"), result.metrics.constrained
+    grey = torch.full(truth.shape, 0.5)
+    images = [result.figure(name) for name in ("start", "soft", "as given", "in the kernel")]
     ended = {"soft": found.soft, "as given": found.as_given, "in the kernel": found.in_kernel}
     above = [f"{label}\n{end.mse:.4f}\n{end.seconds:.0f} s" for label, end in ended.items()]
     rows = [("original", [truth], "grey"), ("Tanh", images, "black"), ("a grey image\n(null)", [grey], "black")]
-    titles = [[], [f"least norm\n{found.start_mse:.4f}", *above], [f"{(truth - grey).square().mean():.4f}"]]
+    titles = [
+        [],
+        [f"least norm\n{found.start_mse:.4f}", *above],
+        [f"{(truth / LEVELS - grey).square().mean():.4f}"],
+    ]
     return image_rows(rows, titles, size=0.85)
 
 

@@ -6,15 +6,25 @@ import math
 from collections.abc import Callable, Sequence
 
 import matplotlib.pyplot as plt
+import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from companion.chapters.base import Tensors
 from companion.chapters.leakage_attacks.experiment import Metrics, Sizes
 from companion.chapters.leakage_common import EPOCHS, TABLE_1, by_coins
-from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows
+from companion.chapters.pictures import (
+    PAGE,
+    REFERENCE,
+    SERIES,
+    chart,
+    image_rows,
+    levels,
+    photographs,
+)
 from companion.chapters.published import DIVERGED, LABELS, METHODS, PRE_TRAINED, PUBLISHED
 from companion.store.record import Record
-from companion.store.results import Claim, Result, verdict
+from companion.store.results import LEVELS, Claim, Result, verdict
 
 WITHIN_MSE, WITHIN_DB = 0.02, 0.15  # of the published mean
 PRE_TRAINED_ON = 10_000  # images, Appendix F
@@ -204,22 +214,36 @@ def drawn_networks(metrics: Metrics) -> list[str]:
     return [name for name, each in depth.items() if each in (min(depth.values()), max(depth.values()))]
 
 
+def drawn_methods(metrics: Metrics) -> list[str]:
+    """Those of the grid."""
+    ran = [metrics.networks[name].methods for name in drawn_networks(metrics)]
+    return [method for method in HEADS if any(method in methods for methods in ran)]
+
+
+def selected(metrics: Metrics, arrays: Tensors) -> Tensors:
+    """The first image, and what attacks make of it, (methods, d) of each network of the grid."""
+    images = {"truth": arrays["truth"][0]}
+    for name in drawn_networks(metrics):
+        by_method = [arrays[f"x_hat {name} {method}"][0] for method in drawn_methods(metrics)]
+        images[name] = torch.stack(by_method)
+    return {name: levels(x) for name, x in images.items()}
+
+
+@photographs
 def plot_grid(result: Result[Metrics]) -> Figure:
     """The first image by every attack, on the networks of fewest and of most layers; its mean squared error above each,
     and below all the null, a grey image."""
-    truth = result.array("truth")[0]
-    names = drawn_networks(result.metrics)
-    methods = [method for method in HEADS if any(method in result.metrics.networks[name].methods for name in names)]
+    truth, methods = result.figure("truth"), drawn_methods(result.metrics)
     rows: list[tuple[str, Sequence[Tensor | None], str]] = [("original", [truth], "grey")]
     titles: list[list[str]] = [[]]
-    for name in names:
+    for name in drawn_networks(result.metrics):
         found = result.metrics.networks[name].methods
-        rows.append((name, [result.array(f"x_hat {name} {method}")[0] for method in methods], "black"))
+        rows.append((name, list(result.figure(name)), "black"))
         titles.append([scored(found[method]) for method in methods])
     titles[1] = [f"{HEADS[method]}\n{error}" for method, error in zip(methods, titles[1], strict=True)]
-    grey = truth.new_full(truth.shape, 0.5)
+    grey = torch.full(truth.shape, 0.5)
     rows.append(("a grey image\n(null)", [grey], "black"))
-    titles.append([f"{(truth - grey).square().mean().item():.4f}"])
+    titles.append([f"{(truth / LEVELS - grey).square().mean().item():.4f}"])
     return image_rows(rows, titles)
 
 

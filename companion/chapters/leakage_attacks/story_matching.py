@@ -7,8 +7,17 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from companion.chapters.base import Tensors
 from companion.chapters.leakage_attacks.experiment_matching import MatchingSizes, Metrics, logs, typical
-from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, image_rows
+from companion.chapters.pictures import (
+    PAGE,
+    REFERENCE,
+    SERIES,
+    chart,
+    image_rows,
+    levels,
+    photographs,
+)
 from companion.chapters.published import DIVERGED
 from companion.store.results import Claim, Result
 
@@ -108,20 +117,33 @@ def classes_network(metrics: Metrics) -> str:
     return max(left, key=spread.__getitem__) if left else next(iter(metrics.networks))
 
 
+def first_class(metrics: Metrics) -> int:
+    """Number of the first image of `plot_classes`: after the paper's two come those by class."""
+    return 2 if len(metrics.index) >= 5 else 0
+
+
+def selected(metrics: Metrics, arrays: Tensors) -> Tensors:
+    """Three images, and what attacks make of them, (images, attacks, d)."""
+    name, first = classes_network(metrics), first_class(metrics)
+    kinds = [kind for kind in SHOWN if kind in metrics.networks[name].methods]
+    x_hat = torch.stack([arrays[f"x_hat {name} {kind}"] for kind in kinds], 1)
+    images = {"truth": arrays["truth"], "x_hat": x_hat}
+    return {key: levels(x[first : first + 3]) for key, x in images.items()}
+
+
+@photographs
 def plot_classes(result: Result[Metrics]) -> Figure:
     """Three images by every attack on one network, one image a row, the errors above; last the null, a grey image."""
     metrics = result.metrics
-    name = classes_network(metrics)
-    first = 2 if len(metrics.index) >= 5 else 0  # after the paper's two come the classes in turn
-    truth = result.array("truth")[first : first + 3]
+    name, first = classes_network(metrics), first_class(metrics)
+    truth, x_hat = result.figure("truth"), result.figure("x_hat")
     methods = metrics.networks[name].methods
     kinds = [kind for kind in SHOWN if kind in methods]
-    found = torch.stack([result.array(f"x_hat {name} {kind}")[first : first + 3] for kind in kinds], 1)
-    grey = truth.new_full(truth.shape, 0.5)
+    grey = torch.full(truth[0].shape, 0.5)
     rows, titles = [], []
     for k, image in enumerate(truth):
         errors = [*(methods[kind].mse[first + k] for kind in kinds), metrics.grey[first + k]]
-        rows.append((f"on {name}" if k == 0 else "", [image, *found[k], grey[k]], "black"))
+        rows.append((f"on {name}" if k == 0 else "", [image, *x_hat[k], grey], "black"))
         titles.append(["", *("diverged" if each is None or each > DIVERGED else f"{each:.3f}" for each in errors)])
     heads = ["original", *(SHOWN[kind] for kind in kinds), "grey\n(null)"]
     titles[0] = [f"{head}\n{error}".strip() for head, error in zip(heads, titles[0], strict=True)]

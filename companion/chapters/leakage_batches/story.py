@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import matplotlib.pyplot as plt
+import torch
 from matplotlib.figure import Figure
 
+from companion.chapters.base import Tensors
 from companion.chapters.leakage_batches.experiment import Metrics, Sizes
-from companion.chapters.pictures import PAGE, REFERENCE, SERIES, beside_grey, chart, image_rows, note
+from companion.chapters.pictures import (
+    PAGE,
+    REFERENCE,
+    SERIES,
+    chart,
+    image_rows,
+    levels,
+    note,
+    photographs,
+)
 from companion.store.record import Record
-from companion.store.results import Claim, Result
+from companion.store.results import LEVELS, Claim, Result
 from recon.scoring.nulls import clears
 
 EXACT = 1e-9  # of a pixel
@@ -80,20 +91,52 @@ def plot_batches(result: Result[Metrics]) -> Figure:
     return figure
 
 
+def drawn_sizes(metrics: Metrics) -> list[int]:
+    """Of the batches that `plot_separated` draws."""
+    sizes = [row.n for row in metrics.separated]
+    return list(dict.fromkeys((sizes[len(sizes) // 2], sizes[-1])))
+
+
+def selected(metrics: Metrics, arrays: Tensors) -> Tensors:
+    """Images of some batches, and what was found of them; of the first also the mean squared
+    errors (3, n) of the mean image, of what was found, and of grey."""
+    names: list[str] = [name for name in ("truth", "x_hat") if name in arrays]  # if asked for
+    for n in drawn_sizes(metrics):
+        names += [f"separated truth {n}", f"separated {n}"]
+    images = {name: levels(arrays[name]) for name in names}
+    if "truth" not in images:
+        return images
+    truth, grey = arrays["truth"], torch.full_like(arrays["truth"], 0.5)
+    errors = [(x - truth).square().mean(1) for x in (truth.mean(0), arrays["x_hat"], grey)]
+    return images | {"mse": torch.stack(errors)}
+
+
+@photographs
 def plot_images(result: Result[Metrics]) -> Figure:
-    """One batch: the images, their mean, and Gauss–Newton's."""
-    truth = result.array("truth")
-    mean = ("their mean", truth.mean(0).expand(len(truth), -1))
-    return beside_grey(truth, [mean, ("from the mean\ngradient", result.array("x_hat"))], "images")
+    """One batch: the images, their mean, and Gauss–Newton's, with mean squared errors; the null."""
+    truth = result.figure("truth")
+    mean, grey = (truth / LEVELS).mean(0).expand(truth.shape), torch.full(truth.shape, 0.5)
+    rows = [
+        ("images", truth, "grey"),
+        ("their mean", mean, "black"),
+        ("from the mean\ngradient", result.figure("x_hat"), "black"),
+        ("a grey image\n(null)", grey, "black"),
+    ]
+    titles = [[_error(mse) for mse in errors] for errors in result.figure("mse").tolist()]
+    return image_rows(rows, [[], *titles])
 
 
+def _error(mse: float) -> str:
+    return f"{mse:.3f}" if mse >= 5e-4 else f"{mse:.0e}" if mse else "0"
+
+
+@photographs
 def plot_separated(result: Result[Metrics]) -> Figure:
     """Images of two batches and what separation has of them, scaled by the bias."""
-    sizes = [row.n for row in result.metrics.separated]
     rows = []
-    for n in dict.fromkeys((sizes[len(sizes) // 2], sizes[-1])):
-        rows.append((f"images,\n{n} in all", result.array(f"separated truth {n}"), "grey"))
-        rows.append(("unmixed", result.array(f"separated {n}"), "black"))
+    for n in drawn_sizes(result.metrics):
+        rows.append((f"images,\n{n} in all", result.figure(f"separated truth {n}"), "grey"))
+        rows.append(("unmixed", result.figure(f"separated {n}"), "black"))
     return image_rows(rows)
 
 

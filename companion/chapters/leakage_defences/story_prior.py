@@ -7,13 +7,25 @@ from statistics import fmean as mean
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from companion.chapters.base import Tensors
 from companion.chapters.leakage_defences.experiment import SMALL, AttackSizes
 from companion.chapters.leakage_defences.experiment_prior import Metrics
 from companion.chapters.leakage_defences.story import NO_BETTER, hidden_from
-from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, chart, image_rows
+from companion.chapters.pictures import (
+    FREE,
+    PAGE,
+    REFERENCE,
+    SERIES,
+    chart,
+    image_rows,
+    levels,
+    photographs,
+)
+from companion.store.record import Record
 from companion.store.results import Claim, Result
 
 TENTH = 0.1  # of the gradient's norm on every entry
@@ -96,24 +108,40 @@ def plot_prior(result: Result[Metrics]) -> Figure:
     return figure
 
 
+def drawn_steps(metrics: Metrics) -> list[Record]:
+    """Of noise, in strips."""
+    return [row for row in metrics.noise[SMALL[1]] if row.z in STEPS]
+
+
+def selected(metrics: Metrics, arrays: Tensors) -> Tensors:
+    """Images of the fully connected network, their most probable images without the prior and
+    with it, (images, steps, d), and the mean of public images."""
+    name, steps = SMALL[1], drawn_steps(metrics)
+    truth, mean = arrays[f"truth {name}"], arrays[f"mean {name}"][0]
+    rows = [k for k in STRIPS if k < len(truth)]
+    images = {"truth": truth[rows], "mean": mean}
+    for key in ("blind", "x_hat"):
+        found = [arrays[f"{key} {name} {step.z:g}"][rows] for step in steps]
+        images[key] = torch.stack(found, 1)
+    return {key: levels(x) for key, x in images.items()}
+
+
+@photographs
 def plot_photographs(result: Result[Metrics]) -> Figure:
-    """Images of the fully connected network, two rows each: under more and more noise without the prior, and with."""
-    name = SMALL[1]
-    steps = [row.z for row in result.metrics.noise[name] if row.z in STEPS]
-    truth, mean = result.array(f"truth {name}"), result.array(f"mean {name}")[0]
+    """Images of the fully connected network, two rows each: under more and more noise without the
+    prior, and with; above each its mean squared error."""
+    metrics, steps = result.metrics, drawn_steps(result.metrics)
+    truth, mean, blind, x_hat = map(result.figure, ("truth", "mean", "blind", "x_hat"))
     rows: list[tuple[str, list[Tensor | None], str]] = []
     titles: list[list[str]] = []
-    for k in (k for k in STRIPS if k < len(truth)):
-        null = f"null\n{(mean - truth[k]).square().mean().item():.3f}"
-        for key, words, left, right, ends in (
-            ("blind", "knows single\npixels", truth[k], None, ("sent", "")),
-            ("x_hat", "knows\nphotographs", None, mean, ("", null)),
-        ):
-            found = [result.array(f"{key} {name} {z:g}")[k].clamp(0, 1) for z in steps]
-            errors = [f"{(each - truth[k]).square().mean().item():.3f}" for each in found]
-            heads = errors if rows else [f"z = {z:g}\n{error}" for z, error in zip(steps, errors, strict=True)]
-            rows.append((words, [left, *found, right], "black"))
-            titles.append([ends[0], *heads, ends[1]])
+    for i, k in zip(range(len(truth)), STRIPS, strict=False):
+        rows.append(("knows single\npixels", [truth[i], *blind[i], None], "black"))
+        rows.append(("knows\nphotographs", [None, *x_hat[i], mean], "black"))
+        titles.append(["sent", *(f"{step.blind[k]:.3f}" for step in steps), ""])
+        null = f"null\n{metrics.mean[SMALL[1]][k]:.3f}"
+        titles.append(["", *(f"{step.mse[k]:.3f}" for step in steps), null])
+    heads = ["", *(f"z = {step.z:g}\n" for step in steps), ""]
+    titles[0] = [head + error for head, error in zip(heads, titles[0], strict=True)]
     return image_rows(rows, titles)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 from matplotlib.figure import Figure
 
+from companion.chapters.base import Tensors
 from companion.chapters.leakage_limits.experiment import Metrics, Sizes
-from companion.chapters.pictures import (
-    image_rows,
-)
+from companion.chapters.pictures import image_rows, levels, photographs
 from companion.store.results import Claim, Result
 
 NEAR = 0.9  # of the images that are alone in their bin
@@ -48,13 +48,25 @@ def imprint_claim(metrics: Metrics) -> Claim:
     )
 
 
+def largest(metrics: Metrics) -> tuple[int, list[int]]:
+    """Images of the largest batch, and all numbers of bins."""
+    return max(row.n for row in metrics.imprint), sorted({row.bins for row in metrics.imprint})
+
+
+def selected(metrics: Metrics, arrays: Tensors) -> Tensors:
+    """Some images of the largest batch, and what was read of them, (bins, images, d)."""
+    n, bins = largest(metrics)
+    read = torch.stack([arrays[f"read {n} {number}"] for number in bins])
+    return {"sent": levels(arrays[f"sent {n} {bins[0]}"]), "read": levels(read)}
+
+
+@photographs
 def plot_server(result: Result[Metrics]) -> Figure:
     """Images of the largest batch, and the nearest candidate by the number of bins."""
-    metrics = result.metrics
-    n = max(row.n for row in metrics.imprint)
-    bins = sorted({row.bins for row in metrics.imprint})
-    rows = [(f"sent, in a\nbatch of {n}", result.array(f"sent {n} {bins[0]}"), "grey")]
-    rows += [(f"{each} bins", result.array(f"read {n} {each}"), "black") for each in bins]
+    n, bins = largest(result.metrics)
+    rows = [(f"sent, in a\nbatch of {n}", result.figure("sent"), "grey")]
+    for number, read in zip(bins, result.figure("read"), strict=True):
+        rows.append((f"{number} bins", read, "black"))
     return image_rows(rows)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from matplotlib.figure import Figure
 
+from companion.chapters.base import Tensors
 from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilitySizes, Metrics
-from companion.chapters.pictures import image_rows
+from companion.chapters.pictures import image_rows, levels, photographs
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 
@@ -46,35 +47,44 @@ def claims(metrics: Metrics, _: IdentifiabilitySizes) -> list[Claim]:
     ]
 
 
+def selected(metrics: Metrics, arrays: Tensors) -> Tensors:
+    """The first victim and another photograph; what networks give of the first, (networks, d)."""
+    images = {"truth": arrays["truth"]}
+    for kind in ("rgap", "x_hat", "counterfactual"):
+        images[kind] = torch.stack([arrays[f"{kind} {name}"][0] for name in metrics.networks])
+    return {name: levels(x) for name, x in images.items()}
+
+
+@photographs
 def plot_found(result: Result[Metrics]) -> Figure:
     """The first victim, and what R-GAP and all layers together find of it by every network; above R-GAP's the security
     metric, above the others what the gradient leaves open of the entries that are read."""
     networks = result.metrics.networks
     above = [f"{name}\n{row.c}".replace("-", "−") for name, row in networks.items()]
     rows = [
-        ("the image", result.array("truth")[:1], "grey"),
-        ("layer by layer\n(R-GAP);\nabove: c(M)", first_by(result, "rgap"), "black"),
-        ("all layers\ntogether", first_by(result, "x_hat"), "black"),
+        ("the image", result.figure("truth")[:1], "grey"),
+        ("layer by layer\n(R-GAP);\nabove: c(M)", result.figure("rgap"), "black"),
+        ("all layers\ntogether", result.figure("x_hat"), "black"),
     ]
     still = [f"{-row.joint_deficiency - row.unread_pixels} open" for row in networks.values()]
     return image_rows(rows, [[], above, still])
 
 
+@photographs
 def plot_moved(result: Result[Metrics]) -> Figure:
     """The first victim, another photograph, and that photograph moved until it has the victim's gradient, by every
     network; above each its errors to the victim and to what it was."""
     moved = {name: row.counterfactual for name, row in result.metrics.networks.items()}
     above = [f"{name}\n{each.mse_to_victim:.3f}\n{each.mse_to_start:.3f}" for name, each in moved.items()]
     rows = [
-        ("victim, and another\nphotograph", result.array("truth"), "grey"),
-        ("moved; above:\nerror to the victim,\nto what it was", first_by(result, "counterfactual"), "black"),
+        ("victim, and another\nphotograph", result.figure("truth"), "grey"),
+        (
+            "moved; above:\nerror to the victim,\nto what it was",
+            result.figure("counterfactual"),
+            "black",
+        ),
     ]
     return image_rows(rows, [[], above])
-
-
-def first_by(result: Result[Metrics], kind: str) -> torch.Tensor:
-    """What was found of the first victim, (networks, d)."""
-    return torch.stack([result.array(f"{kind} {name}")[0] for name in result.metrics.networks])
 
 
 FIGURES = {"found": plot_found, "moved": plot_moved}

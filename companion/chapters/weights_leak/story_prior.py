@@ -7,7 +7,19 @@ import torch
 from matplotlib.figure import Figure
 from torch.nn.functional import normalize
 
-from companion.chapters.pictures import FREE, PAGE, SERIES, TRAIN, Colour, chart, end_labels, image_rows
+from companion.chapters.base import Tensors
+from companion.chapters.pictures import (
+    FREE,
+    PAGE,
+    SERIES,
+    TRAIN,
+    Colour,
+    chart,
+    end_labels,
+    image_rows,
+    levels,
+    photographs,
+)
 from companion.chapters.tables import null_text
 from companion.chapters.weights_leak.experiment_prior import Metrics as PriorMetrics
 from companion.chapters.weights_leak.experiment_prior import PriorSizes
@@ -53,6 +65,20 @@ def claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
     return [claim]
 
 
+def selected(_: PriorMetrics, arrays: Tensors, columns: int = 10) -> Tensors:
+    """Ten training images, from the one found best to the worst in even steps, and what was
+    assigned to each."""
+    train, sources, score, mean = (arrays[name] for name in ("x_train", "x_hat", "ncc", "mean"))
+    picked = torch.linspace(0, len(train) - 1, columns).round().long()
+    assigned = torch.cat([sources, -sources])[arrays["matched"][picked]]
+    scaled = normalize(assigned, dim=1) * PIXEL_STD * assigned.shape[1] ** 0.5
+    return {
+        "x_hat": levels(scaled + mean),
+        "train": levels(train[picked] + mean),
+        "ncc": score[picked],
+    }
+
+
 THRESHOLDS = (0.6, 0.7, 0.8)
 
 
@@ -77,17 +103,14 @@ def plot_prior(result: Result[PriorMetrics]) -> Figure:
     return figure
 
 
-def plot_pairs(result: Result[PriorMetrics], columns: int = 10) -> Figure:
-    """Ten training images, from the one found best to the worst in even steps, under what was assigned to each."""
-    train, sources, score, mean = map(result.array, ("x_train", "x_hat", "ncc", "mean"))
-    picked = torch.linspace(0, len(train) - 1, columns).round().long()
-    found = torch.cat([sources, -sources])[result.array("matched")[picked]]
-    scaled = normalize(found, dim=1) * PIXEL_STD * found.shape[1] ** 0.5
+@photographs
+def plot_pairs(result: Result[PriorMetrics]) -> Figure:
+    """Training images, from the one found best to the worst, under what was assigned to each."""
     rows = [
-        ("read out", (scaled + mean).clamp(0, 1), "black"),
-        ("training image", (train[picked] + mean).clamp(0, 1), "grey"),
+        ("read out", result.figure("x_hat"), "black"),
+        ("training image", result.figure("train"), "grey"),
     ]
-    return image_rows(rows, [[f"{value:.2f}" for value in score[picked].tolist()]])
+    return image_rows(rows, [[f"{value:.2f}" for value in result.figure("ncc").tolist()]])
 
 
 FIGURES = {"prior": plot_prior, "pairs": plot_pairs}
