@@ -96,7 +96,9 @@ def _book(chapters: list[str], everything: bool, **settings: Any) -> None:
     say(build_edition(Edition(**settings), chapters=chapters, everything=everything))
 
 
-def _replay(names: list[str], seed: int | None, seconds: float, data_root: str | None, note: bool, **which: bool) -> int:
+def _replay(
+    names: list[str], seed: int | None, seconds: float, data_root: str | None, note: bool, **which: bool
+) -> int:
     from companion.chapters.replay import every_kept, images_are_here, of_this_week, replay, write_replays
 
     if which["everything"] + which["weekly"] + bool(names) != 1:

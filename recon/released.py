@@ -21,6 +21,7 @@ from recon.nets.conv import ConvNet
 from recon.nets.mlp import MLP, Params
 from recon.nets.module import Loss, ModuleNetwork
 
+Device = torch.device | str | None
 #: the network of weights: of the closed forms, unless it is said to be any module
 W = TypeVar("W", bound=MLP | ModuleNetwork, default=MLP)
 #: the network of a gradient: likewise
@@ -65,14 +66,14 @@ class Weights(Generic[W]):
         theta_init = None if before is None else network.flatten(before)
         return Weights(network, network.flatten(network.parameters()), theta_init, **known)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Weights[W]:
+    def to(self, device: Device = None, dtype: torch.dtype | None = None) -> Weights[W]:
         """The same on another device, or in another precision: attacks compute where and in what θ* is."""
         moved = {
             name: tensor.to(device=device, dtype=dtype)
             for name, tensor in (("theta_star", self.theta_star), ("theta_init", self.theta_init), ("y", self.y))
             if tensor is not None
         }
-        return replace(self, **moved)  # type: ignore[arg-type]
+        return replace(self, network=_moved(self.network, device, dtype), **moved)  # type: ignore[arg-type]
 
     @property
     def params(self) -> Params:
@@ -159,13 +160,13 @@ class Gradient(Generic[G]):
         found = self.network.gradient(self.theta, self.loss, x, self.labels)
         return {name: g[None] for name, g in found.items()}
 
-    def to(self, dtype: torch.dtype) -> Gradient[G]:
-        """The same in another precision."""
-        theta, gradients = ({k: v.to(dtype) for k, v in d.items()} for d in (self.theta, self.gradients))
-        network: Any = self.network
-        if isinstance(network, ModuleNetwork):  # its buffers go with it
-            network = ModuleNetwork(deepcopy(network.module).to(dtype))
-        return replace(self, network=network, theta=theta, gradients=gradients)
+    def to(self, dtype: torch.dtype | None = None, device: Device = None) -> Gradient[G]:
+        """The same in another precision, or on another device."""
+        there: dict[str, Any] = {"device": device, "dtype": dtype}
+        theta = {name: value.to(**there) for name, value in self.theta.items()}
+        gradients = {name: value.to(**there) for name, value in self.gradients.items()}
+        network, labels = _moved(self.network, device, dtype), self.labels.to(device=device)
+        return replace(self, network=network, theta=theta, labels=labels, gradients=gradients)
 
     def split(self) -> list[Gradient[G]]:
         """One `Gradient` (B = 1) for each image; of a module the gradient as it is."""
@@ -175,6 +176,13 @@ class Gradient(Generic[G]):
             replace(self, labels=self.labels[b : b + 1], gradients={k: g[b : b + 1] for k, g in self.gradients.items()})
             for b in range(len(self.labels))
         ]
+
+
+def _moved(network: Any, device: Device, dtype: torch.dtype | None) -> Any:
+    """A copy of a module, its buffers with it; the other networks hold no tensors."""
+    if not isinstance(network, ModuleNetwork):
+        return network
+    return ModuleNetwork(deepcopy(network.module).to(device=device, dtype=dtype))
 
 
 def _of_module(network: ModuleNetwork, loss: Loss, gradients: Params, y: Tensor | None) -> Gradient[ModuleNetwork]:

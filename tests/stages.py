@@ -96,6 +96,7 @@ def stages(jobs: int, slow: bool) -> list[Stage]:
         Stage("types", [*PYTHON, "mypy"], "mypy says where"),
         Stage("build", [*PYTHON, "recon.cli", "render"], "make render builds the same pages"),
         Stage("unit", [*pytest, "--dist", "worksteal", *unit], "one again: .venv/bin/python -m pytest -n 0 NAME"),
+        Stage("replays", [*PYTHON, "recon.cli", "replay", "--weekly", "--seconds", "8"], "recon replay NAME says more"),
         Stage(
             "references",
             [*pytest, "--dist", "loadscope", "--nbval", "--nbval-current-env", *PATIENT, *map(str, pages)],

@@ -28,7 +28,7 @@ from companion.store.results import RECONSTRUCTIONS, TRACE, Result, kept_reconst
 from companion.store.sweep import sweep
 from recon.errors import ReconError
 from recon.images.registry import load_pool
-from recon.optim.trace import OutOfTime, Trace, recorded
+from recon.optim.trace import OutOfTime, Trace, recorded, time_limit
 from recon.store.checkpoints import Checkpoints
 from recon.store.files import atomic_path
 
@@ -82,8 +82,8 @@ def replay(name: str, seed: int = 0, seconds: float = SECONDS, data_root: str | 
         several = partial(sweep, folder=Path(folder))
         context = Context(pool, torch.device("cpu"), seed, Checkpoints(Path(folder)), several)
         differences = list(_scores(chosen, stored, context))
-        trace = Trace(deadline=began + seconds)
-        outcome = _outcome(chosen, stored, context, trace)
+        trace = Trace()
+        outcome = _outcome(chosen, stored, context, trace, seconds)
     known = {key.removeprefix(TRACE): rows for key, rows in stored.arrays.items() if key.startswith(TRACE)}
     differences += differing_traces(known, trace.rows)
     if outcome is not None:
@@ -136,11 +136,13 @@ def images_are_here(data_root: str | Path | None = None) -> bool:
     return load_pool("auto", data_root).name == "cifar10"
 
 
-def _outcome(chosen: Experiment[Any, Any], stored: Result[Any], context: Context, trace: Trace) -> Outcome[Any] | None:
+def _outcome(
+    chosen: Experiment[Any, Any], stored: Result[Any], context: Context, trace: Trace, seconds: float
+) -> Outcome[Any] | None:
     """The run, begun anew; None where the time was too short for all of it."""
     torch.set_flush_denormal(True)
     try:
-        with recorded(trace):
+        with recorded(trace), time_limit(seconds):
             return chosen.compute(sizes_at(stored, chosen), context)
     except OutOfTime:
         return None

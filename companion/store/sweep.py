@@ -52,7 +52,7 @@ def sweep(
                 break
             engine = Parallel(n_jobs=-1 if scheduler else min(workers, len(todo)), return_as="generator_unordered")
             try:
-                runs = (delayed(_on_one_thread)(unit, name, trace.deadline) for name in todo)
+                runs = (delayed(_on_one_thread)(unit, name) for name in todo)
                 for name, tensors, ended in engine(runs):
                     found[name] = tensors
                     if not ended:
@@ -81,15 +81,15 @@ def _without_trace(tensors: Tensors) -> Tensors:
     return {key: value for key, value in tensors.items() if not key.startswith(TRACE)}
 
 
-def _on_one_thread(unit: Callable[[str], Tensors], name: str, deadline: float) -> tuple[str, Tensors, bool]:
+def _on_one_thread(unit: Callable[[str], Tensors], name: str) -> tuple[str, Tensors, bool]:
     """Name, tensors and trace of a run, and whether it ended in time."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     tensors: Tensors = {}
-    ended = True
+    ended, trace = True, Trace()
     try:
-        with recorded(Trace(deadline=deadline)) as trace:
+        with recorded(trace):
             tensors = {key: value.cpu() for key, value in unit(name).items()}
             note("result", *(value for value in tensors.values() if value.is_floating_point()))
     except OutOfTime:

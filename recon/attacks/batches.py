@@ -56,7 +56,8 @@ class BatchSystem:
         """N(0, 0.1²), (n·c·h·w,)."""
         own = torch.Generator().manual_seed(self.seed)
         size = len(self.labels) * math.prod(self.network.shape)
-        return FAINT * torch.randn(size, generator=own, dtype=torch.float64)
+        drawn = torch.randn(size, generator=own, dtype=torch.float64)
+        return FAINT * drawn.to(self.target.device)
 
     def images(self, x: Tensor) -> Tensor:
         """(n, c, h, w)."""
@@ -139,7 +140,8 @@ class ModuleSystem:
         """N(0, 0.1²), (n·c·h·w,)."""
         own = torch.Generator().manual_seed(self.seed)
         size = len(self.gradient.labels) * math.prod(self.shape)
-        return FAINT * torch.randn(size, generator=own, dtype=torch.float64)
+        drawn = torch.randn(size, generator=own, dtype=torch.float64)
+        return FAINT * drawn.to(self.target.device)
 
     @property
     def released(self) -> Tensor:
@@ -171,7 +173,7 @@ def by_hopping(system: ModuleSystem, rounds: int, enough: float = 1e-20) -> Solv
         if best.energy[-1] <= enough:
             break
         noise = torch.randn(best.x.shape, generator=generator, dtype=best.x.dtype)
-        found = gauss_newton(system, best.x + size * noise, steps=STEPS)
+        found = gauss_newton(system, best.x + size * noise.to(best.x.device), steps=STEPS)
         if found.energy[-1] < best.energy[-1]:
             best, size = found, min(GROW * size, 2 * FAINT)
         else:

@@ -29,7 +29,7 @@ def _scored(gradient: AnyGradient, images: Tensor, about: Mapping[str, Any], kno
     """Of images (n, *shape), all of one gradient, or one of each."""
     victims: list[Any] = [*gradient.split()]
     off = [relative_residual(each, x) for each, x in zip(victims, images.chunk(len(victims)), strict=True)]
-    score = -torch.tensor(off).repeat_interleave(len(images) // len(victims))
+    score = -torch.tensor(off, device=images.device).repeat_interleave(len(images) // len(victims))
     return Candidates(images, score, knows, about)
 
 
@@ -131,8 +131,10 @@ def by_gauss_newton(
         solved = [by_hopping(system, (settings or GaussNewtonSettings()).hops)]
     else:
         solved = [gauss_newton(system) for system in systems]
-    images = torch.cat([each.x for each in solved]).view(-1, *shape_or_prior)
-    return _scored(released.to(torch.float64), images, {"energy": [each.energy for each in solved]})
+    device = released.labels.device
+    images = torch.cat([each.x for each in solved]).view(-1, *shape_or_prior).to(device)
+    energies = [each.energy.to(device) for each in solved]
+    return _scored(released.to(torch.float64), images, {"energy": energies})
 
 
 @dataclass(frozen=True)

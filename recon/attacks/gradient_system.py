@@ -59,11 +59,12 @@ class JointSystem:
 
     @staticmethod
     def of(gradient: Gradient, peel: bool = True) -> JointSystem:
-        """From the gradient of one image (B = 1).  peel: whether layers with full rank are solved first · ReconError
-        for several images, and for an activation without an inverse."""
+        """From the gradient of one image (B = 1), on the CPU, where SciPy solves.  peel: whether
+        layers with full rank are solved first · ReconError for several images, and for an
+        activation without an inverse."""
         if len(gradient.labels) != 1:
             raise ReconError(f"one image at a time, not {len(gradient.labels)}")
-        gradient = gradient.to(torch.float64)
+        gradient = gradient.to(torch.float64, "cpu")
         network, shapes = gradient.network, gradient.network.image_shapes()
         x = features_from_fully_connected(gradient).view(1, *shapes[-1])
         last, bias = network.last

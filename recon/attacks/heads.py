@@ -199,11 +199,11 @@ def distinct(x: Tensor) -> Tensor:
     """Rows of x (k, d), one of each group that are alike, those with the most zeros first."""
     x = x[zeros(x).argsort(descending=True, stable=True)]
     unit = normalize(x, dim=1)
-    alike = (unit @ unit.mT).abs() > ALIKE
+    alike = ((unit @ unit.mT).abs() > ALIKE).cpu()  # looked at row by row
     kept = torch.zeros(len(x), dtype=torch.bool)
     for k in range(len(x)):
         kept[k] = not bool((alike[k] & kept).any())
-    return x[kept]
+    return x[kept.to(x.device)]
 
 
 def span_test(layer: FirstLayer, features: Tensor, public: Public, rank: int, bent: bool = False) -> Tensor:

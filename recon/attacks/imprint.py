@@ -34,7 +34,8 @@ def edges_of(public: Tensor, bins: int) -> Tensor:
         raise ReconError("bins need at least two edges, and public images of different brightness")
     fitted = NormalDist(float(brightness.mean()), float(brightness.std()))
     inner = [fitted.inv_cdf(k / bins) for k in range(1, bins)]
-    return torch.tensor([fitted.mean - 20 * fitted.stdev, *inner], dtype=public.dtype)
+    edges = [fitted.mean - 20 * fitted.stdev, *inner]
+    return torch.tensor(edges, dtype=public.dtype, device=public.device)
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Imprint:
         """Its parameters, for images (d,): "w1" (K, d), "b1" (K,), "w2" (classes, K), "b2" (classes,)."""
         bins = len(self.edges)
         return {
-            "w1": torch.full((bins, dim), 1 / dim, dtype=self.edges.dtype),
+            "w1": torch.full((bins, dim), 1 / dim, dtype=self.edges.dtype, device=self.edges.device),
             "b1": -self.edges,
             "w2": self.v[:, None].expand(-1, bins).clone(),
             "b2": self.c.clone(),

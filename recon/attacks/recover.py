@@ -148,8 +148,8 @@ def agreement(x: Tensor, labels: Tensor, restart: Tensor) -> Tensor:
 def select(x: Tensor, score: Tensor, m: int, distinct: float) -> Tensor:
     """Rows of the m best by score (P,) among x (P, d), in that order, none correlated above `distinct` with an earlier
     one; where fewer than m are that distinct, the best of the rest fill up."""
-    correlation = torch.corrcoef(x).nan_to_num()
-    order = score.argsort(descending=True).tolist()
+    correlation = torch.corrcoef(x).nan_to_num().cpu()  # looked at row by row
+    order, scores = score.argsort(descending=True).tolist(), score.tolist()
     chosen: list[int] = []
     for row in order:
         if len(chosen) < m and not (chosen and correlation[row, chosen].max() > distinct):
@@ -157,7 +157,7 @@ def select(x: Tensor, score: Tensor, m: int, distinct: float) -> Tensor:
     taken = set(chosen)
     spare = [row for row in order if row not in taken]
     chosen += spare[: m - len(chosen)]
-    return torch.tensor(sorted(chosen, key=lambda row: -score[row].item()), device=x.device)
+    return torch.tensor(sorted(chosen, key=lambda row: -scores[row]), device=x.device)
 
 
 def merge(x: Tensor, share: Tensor, labels: Tensor, restart: Tensor, rows: Tensor, alike: float) -> Tensor:

@@ -55,7 +55,7 @@ def _reading(table: np.ndarray, values: Tensor, shape: Shape) -> sparse.csr_arra
     channels = len(values)
     rows = np.arange(channels)[:, None] * table.shape[1] + b
     columns = np.broadcast_to(table[a, b], rows.shape)
-    entries = values.double().numpy().reshape(channels, -1)[:, a]
+    entries = values.double().cpu().numpy().reshape(channels, -1)[:, a]
     size = (channels * table.shape[1], math.prod(shape))
     return sparse.csr_array((entries.ravel(), (rows.ravel(), columns.ravel())), shape=size)
 
@@ -154,7 +154,7 @@ def features_from_fully_connected(gradient: Gradient, check: bool = True) -> Ten
     batch's features, weighted by their ∂ℓ/∂b_k."""
     matrix, bias = (gradient.gradients[name] for name in gradient.network.last)
     row = bias.abs().argmax(-1)
-    each = torch.arange(len(row))
+    each = torch.arange(len(row), device=row.device)
     if not (bias[each, row].abs() > 0).all():
         raise ReconError("the bias has no gradient: eq. (4) cannot be solved")
     features = matrix[each, row] / bias[each, row, None]
@@ -181,7 +181,8 @@ def logit_gradients(weight: Tensor, gradient: Tensor, label: int) -> Tensor:
     if len(values) > 1 and values[1] > ONE_IMAGE * values[0]:
         raise ReconError("this is the gradient of more than one image (or a noisy one): eq. (5) needs a batch of one")
     v, along = values[0] * left[:, 0], weight.double() @ right[0]
-    others = (torch.arange(len(v)) != label) & (v.abs() > torch.finfo(v.dtype).tiny)
+    classes = torch.arange(len(v), device=v.device)
+    others = (classes != label) & (v.abs() > torch.finfo(v.dtype).tiny)
     if int(others.sum()) < 2:
         raise ReconError("eq. (5) without a bias needs at least three classes with a gradient")
     height, place = v[others].abs().log(), along[others]
@@ -233,11 +234,12 @@ class LayerSystem:
 
 
 def layer_by_layer(gradient: Gradient, check: bool = True) -> Generator[LayerSystem, Tensor | None, None]:
-    """The layers d … 1 of one image's gradient (B = 1), float64; each from the one before.  A caller may `send` a
-    better x_{i−1}: the next layer goes on from that (`Hybrid`).  check: refuse gradients of more than one image."""
+    """The layers d … 1 of one image's gradient (B = 1), float64, on the CPU, where SciPy solves;
+    each from the one before.  A caller may `send` a better x_{i−1}: the next layer goes on from
+    that (`Hybrid`).  check: refuse gradients of more than one image."""
     if len(gradient.labels) != 1:
         raise ReconError(f"layer by layer goes one image at a time, not {len(gradient.labels)}")
-    gradient = gradient.to(torch.float64)
+    gradient = gradient.to(torch.float64, "cpu")
     network, shapes = gradient.network, gradient.network.image_shapes()
     x = features_from_fully_connected(gradient, check).view(1, *shapes[-1])
     last, bias = network.last
@@ -249,7 +251,7 @@ def layer_by_layer(gradient: Gradient, check: bool = True) -> Generator[LayerSys
         v = np.concatenate([z.flatten().numpy(), gradient.gradients[f"w{layer}"].flatten().numpy()])
         x = torch.from_numpy(minimum_norm(system, v)).view(1, *shape)
         better = yield LayerSystem(layer, x, z, delta)
-        x = x if better is None else better.to(torch.float64)
+        x = x if better is None else better.to(x)
         back = conv.transpose(delta, weight, shape)
 
 
@@ -258,4 +260,4 @@ def rgap(gradient: Gradient, check: bool = True) -> Tensor:
     layers = list(layer_by_layer(gradient, check))
     if not layers:
         raise ReconError("the network has no convolution: eq. (4) alone gives the image")
-    return layers[-1].x
+    return layers[-1].x.to(gradient.labels.device)

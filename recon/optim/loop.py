@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from recon.optim.trace import check_time, note_descent
+from recon.optim.trace import note_descent
 from recon.optim.tree import State, mapped
 
 
@@ -63,7 +63,6 @@ def iterate(
     try:
         with tqdm(total=settings.steps, initial=taken, desc=settings.label, disable=not show, leave=False) as bar:
             while taken < settings.steps and not (taken and _done(history[taken - 1], settings.tol)):
-                check_time()
                 state = step(state)
                 energy = state["accepted"]["energy"]
                 if len(history) < settings.steps:  # one tensor for all: a small one each step would pin a page
@@ -74,8 +73,7 @@ def iterate(
                 taken += 1
                 if observe is not None:
                     observe(taken, state)
-                bar.update()
-                if show:
+                if bar.update():  # true where it was drawn: a look waits for a GPU
                     bar.set_postfix(energy=f"{energy.max().item():.3g}", refresh=False)
                 if checkpoint is not None and time.monotonic() - saved > settings.every_s:
                     checkpoint.save({"state": state, "history": history[:taken]})

@@ -6,7 +6,7 @@ costs time.  Two traces of the same run agree but for rounding, which is how a k
 
 from __future__ import annotations
 
-import time
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,16 +20,14 @@ MILESTONES = tuple(digit * 10**power for power in range(8) for digit in (1, 2, 5
 
 
 class OutOfTime(Exception):
-    """The time is up that a recording was given."""
+    """The time is up that a computation was given."""
 
 
 @dataclass
 class Trace:
-    """rows: name -> (k, 2) float64, step and number, in the order in which they came · deadline: of `time.monotonic`,
-    after which a descent or a note raises OutOfTime."""
+    """rows: name -> (k, 2) float64, step and number, in the order in which they came."""
 
     rows: dict[str, Tensor] = field(default_factory=dict)
-    deadline: float = float("inf")
 
     def add(self, name: str, steps: list[int], numbers: Tensor) -> None:
         """Numbers (k,) at steps (k,), under a name of their own: "training", then "training 2", …"""
@@ -58,20 +56,28 @@ def current() -> Trace | None:
     return _current.get()
 
 
-def check_time() -> None:
-    """OutOfTime after the deadline of a recording."""
-    trace = _current.get()
-    if trace is not None and time.monotonic() > trace.deadline:
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """OutOfTime inside after so many seconds, wherever the computation is; in the main thread of a POSIX system."""
+
+    def stop(*_: object) -> None:
         raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def note(name: str, *values: Tensor | float) -> None:
-    """A number, or the root mean square of a tensor, for each value; OutOfTime after the deadline."""
+    """A number, or the root mean square of a tensor, for each value."""
     if values and (trace := _current.get()) is not None:
         tensors = [torch.as_tensor(value, dtype=torch.float64).detach().cpu() for value in values]
         numbers = torch.stack([tensor.square().mean().sqrt() if tensor.dim() else tensor for tensor in tensors])
         trace.add(name, list(range(1, len(numbers) + 1)), numbers)
-    check_time()
 
 
 def note_descent(name: str, energies: Tensor) -> None:

@@ -186,7 +186,7 @@ def train(
     y = _noisy(y, recipe, generator)
     update, schedule = _optimiser(recipe, module, len(x), generator)
     for done in range(1, recipe.steps + 1):
-        rows = _batch(recipe, len(x), generator)
+        rows = _batch(recipe, len(x), generator, x.device)
         update(_augmented(x[rows], recipe, shape, generator), y[rows])
         schedule()
         if done % 25:
@@ -212,10 +212,10 @@ def _noisy(y: Tensor, recipe: Recipe, generator: torch.Generator) -> Tensor:
     return torch.where(torch.rand(y.shape, generator=generator).to(y.device) < recipe.label_noise, drawn, y)
 
 
-def _batch(recipe: Recipe, n: int, generator: torch.Generator) -> Tensor:
+def _batch(recipe: Recipe, n: int, generator: torch.Generator, device: torch.device) -> Tensor:
     if recipe.batch is None or recipe.batch >= n or recipe.optimiser == "gd":
-        return torch.arange(n)
-    return torch.randperm(n, generator=generator)[: recipe.batch]
+        return torch.arange(n, device=device)
+    return torch.randperm(n, generator=generator)[: recipe.batch].to(device)
 
 
 def _augmented(x: Tensor, recipe: Recipe, shape: tuple[int, ...] | None, generator: torch.Generator) -> Tensor:

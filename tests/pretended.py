@@ -1,0 +1,210 @@
+"""A GPU without a GPU: tensors that are elsewhere, compute on the CPU, and mix as little as CUDA's.
+
+The device is called "meta", the one name beside "cpu" that takes no hardware, no registration and
+no threads of autograd's.  A `Pretended` tensor holds a real one; inside `with PretendedDevice()`
+whatever is made on that device is one, so that `torch.zeros(n)` differs from
+`torch.zeros(n, device=x.device)` as on a GPU.  What CUDA refuses is a `DeviceError`, and what makes
+the host wait is counted by its place.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections import Counter
+from contextlib import ExitStack, nullcontext
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+import recon
+
+DEVICE = torch.device("meta")
+PACKAGE = f"{Path(recon.__file__).parent}/"
+OPTIMISERS = sys.modules[torch.optim.Optimizer.__module__]
+#: between devices
+COPIES = {"_to_copy", "copy_"}
+#: CUDA takes the indices of these from the CPU, and sends them
+INDEXED = {"index", "index_put", "index_put_", "_index_put_impl_"}
+#: beside pointwise operations: a tensor () of the CPU counts as a number
+NUMBERS = {"fill_", "masked_fill", "masked_fill_"} | INDEXED
+#: a number of the result, its shape, or whether there is one, goes to the host
+WAITING = {
+    *("_local_scalar_dense", "equal", "nonzero", "masked_select", "bincount", "repeat_interleave"),
+    *("_unique2", "unique_dim", "unique_consecutive"),
+    *("_linalg_check_errors", "_linalg_eigh", "_linalg_svd", "linalg_eig"),
+}
+
+
+class DeviceError(AssertionError):
+    """What CUDA would refuse; no RuntimeError, which code may catch."""
+
+
+class Pretended(Tensor):
+    """A tensor of the pretended device.  inner: what it holds, on the CPU."""
+
+    inner: Tensor
+
+    @staticmethod
+    def __new__(cls, inner: Tensor) -> Pretended:
+        like = (inner.shape, inner.stride(), inner.storage_offset())
+        made = Tensor._make_wrapper_subclass(cls, *like, dtype=inner.dtype, device=DEVICE)
+        made.inner = inner
+        return made
+
+    def tolist(self) -> Any:
+        """PyTorch has none for subclasses."""
+        return self.cpu().tolist()
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise DeviceError("a pretended tensor is of no use outside `with PretendedDevice()`")
+
+
+class _Above(TorchFunctionMode):
+    """What `__torch_dispatch__` does not see.  PyTorch puts no numbers into a meta tensor: they are
+    sent from the CPU.  With another's data a tensor gets what that holds."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func == Tensor.data.__set__ and isinstance(args[0], Pretended):
+            args[0].inner = args[1].inner
+        if func is Tensor.new_tensor:
+            kwargs = {"dtype": args[0].dtype, "device": args[0].device} | kwargs
+            func, args = torch.tensor, args[1:]
+        if func not in (torch.tensor, torch.as_tensor) or kwargs.get("device") is None:
+            return func(*args, **kwargs)
+        device = kwargs.pop("device")
+        return func(*args, **kwargs).to(device)
+
+
+class PretendedDevice(TorchDispatchMode):
+    """looks: how often the host waited for the device, by place and operation · sent: copies to the
+    device of more than a number, likewise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks: Counter[str] = Counter()
+        self.sent: Counter[str] = Counter()
+        self.around = ExitStack()
+
+    def __enter__(self) -> PretendedDevice:
+        fused = "_get_fused_kernels_supported_devices"
+        self.around.enter_context(patch.object(OPTIMISERS, fused, lambda: [DEVICE.type]))
+        self.around.enter_context(patch("torch.autocast", lambda *_, **__: nullcontext()))
+        self.around.enter_context(_Above())
+        return super().__enter__()
+
+    def __exit__(self, *exception: Any) -> None:
+        super().__exit__(*exception)
+        self.around.close()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, name = dict(kwargs or {}), func.overloadpacket.__name__
+        leaves = tree_leaves((args, kwargs))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        held = {id(tensor.inner): tensor for tensor in tensors if isinstance(tensor, Pretended)}
+        device = kwargs.get("device")
+        there = bool(held) if device is None else torch.device(device) == DEVICE
+        if name in COPIES:
+            there = isinstance(args[0], Pretended) if name == "copy_" else there
+            self._copied(name, tensors[-1], there)
+        elif held:
+            self._looked(name, args)
+            _check(func, name, args, tensors)
+        if there and any(isinstance(leaf, torch.Generator) for leaf in leaves):
+            raise DeviceError(f"a generator of the CPU draws on the device, at {_place(name)}")
+        if there and device is not None:
+            kwargs["device"] = "cpu"
+        if name == "_efficientzerotensor":  # of forward mode; it holds nothing
+            func = torch.ops.aten.zeros.default
+        result = func(*tree_map(_held, args), **tree_map(_held, kwargs))
+        if held and torch.Tag.inplace_view in func.tags:
+            with torch._C._DisableTorchDispatch():  # what holds it changes its shape, too
+                func(*args, **kwargs)
+        return tree_map(lambda leaf: _holding(leaf, held), result) if there else result
+
+    def _copied(self, name: str, source: Tensor, there: bool) -> None:
+        if isinstance(source, Pretended) and not there:
+            self.looks[_place(name)] += 1
+        if there and not isinstance(source, Pretended) and source.numel() > 1:
+            self.sent[_place(name)] += 1
+
+    def _looked(self, name: str, args: Any) -> None:
+        indices = [index for index in args[1] if index is not None] if name in INDEXED else []
+        masks = any(index.dtype in (torch.bool, torch.uint8) for index in indices)
+        if name in WAITING or (masks and (name == "index" or args[2].numel() > 1)):
+            self.looks[_place(name)] += 1
+        if any(not isinstance(index, Pretended) for index in indices):
+            self.sent[_place(name)] += 1
+
+
+def _check(func: Any, name: str, args: Any, tensors: list[Tensor]) -> None:
+    """DeviceError for tensors that CUDA does not take together."""
+    plain = [tensor for tensor in tensors if not isinstance(tensor, Pretended)]
+    if name in INDEXED and isinstance(args[0], Pretended):
+        plain = [args[2]] if len(args) > 2 and not isinstance(args[2], Pretended) else []
+    numbers = torch.Tag.pointwise in func.tags or name in NUMBERS
+    changed = func._schema.is_mutable and not isinstance(tensors[0], Pretended)
+    if changed or any(tensor.is_meta or tensor.dim() > 0 or not numbers for tensor in plain):
+        raise DeviceError(f"{name} mixes the device and the CPU, at {_place(name)}")
+
+
+def _held(leaf: Any) -> Any:
+    return leaf.inner if isinstance(leaf, Pretended) else leaf
+
+
+def _holding(leaf: Any, held: dict[int, Pretended]) -> Any:
+    """What is changed in place stays the tensor that it was."""
+    if not isinstance(leaf, Tensor):
+        return leaf
+    return held[id(leaf)] if id(leaf) in held else Pretended(leaf)
+
+
+def _place(name: str) -> str:
+    """The innermost line of the package that is at work, and the operation."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and not frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    if frame is None:
+        return name
+    return f"{frame.f_code.co_filename.removeprefix(PACKAGE)}:{frame.f_lineno} {name}"
+
+
+def placed(value: Any) -> Any:
+    """The same on the device: a tensor, a module, or a dataclass or dictionary of such."""
+    if isinstance(value, Tensor):
+        return value.to(DEVICE)
+    if isinstance(value, nn.Module):
+        return copy.deepcopy(value).to(DEVICE)
+    if isinstance(value, dict):
+        return {name: placed(part) for name, part in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **placed(_fields(value)))
+    return value
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """Those of a dataclass, a dictionary, a list or a tuple; of a module its parameters."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, nn.Module):
+        return list(value.parameters())
+    parts = _fields(value) if is_dataclass(value) else value
+    parts = list(parts.values()) if isinstance(parts, dict) else parts
+    tensors: list[Tensor] = []
+    for part in parts if isinstance(parts, list | tuple) else []:
+        tensors += tensors_in(part)
+    return tensors
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}

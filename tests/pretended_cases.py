@@ -1,0 +1,329 @@
+"""Every attack and every trainer at its smallest, for `test_pretended_device`.
+
+A case runs a few steps from inputs that `put` moves.  It is named by its function, then "__" and
+which of several.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from small_networks import LOSSY, ONE, SMALL, some_gradient, some_images
+from torch import Tensor, nn
+
+from recon import attacks
+from recon.attacks import from_gradients, from_weights, heads
+from recon.attacks.batches import BatchSystem, ModuleSystem, by_hopping
+from recon.attacks.bilevel_span import SpanAttack, SpanWeights
+from recon.attacks.decoreco import DecoReco
+from recon.attacks.gauss_newton import gauss_newton
+from recon.attacks.gradient_system import JointSystem
+from recon.attacks.haim_recipe import PublishedSettings
+from recon.attacks.imprint import Imprint, edges_of
+from recon.attacks.reconstruct import reconstruct
+from recon.attacks.recover import RecoverSettings
+from recon.attacks.rgap import logit_gradients
+from recon.attacks.separation import FirstLayer, SeparationSettings
+from recon.attacks.tv_min import tv_min
+from recon.nets.mlp import MLP, affine, one_hidden
+from recon.optim.descent import SGD
+from recon.optim.lbfgs import LBFGSSettings
+from recon.released import Gradient, Weights
+from recon.training import denoiser, inner_problem, kkt, recipes
+
+SHAPE = (2, 8, 8)
+Put = Callable[[Any], Any]
+LOOP = 1  # `iterate` asks after every step whether the energy has reached the tolerance
+LBFGS = 5  # an iteration: is the gradient small, do we go down, is it lower; two about curvature
+NEWTON = 4  # a step of Gauss–Newton: is it exact, has Cholesky failed, is it lower, by how much
+SPAN = LOOP + 4 + 2 * (2 * LBFGS + 1)  # stalled (two)? lower? Cholesky; twice two of L-BFGS
+TORCH = 20 * (12 + 2 * 40)  # PyTorch's L-BFGS asks, and asks twice for every pair that it remembers
+
+
+@dataclass(frozen=True)
+class Case:
+    """run(steps, put) · looks, sent: how often a step may wait for the device, and send to it ·
+    steps: a few, and more · host: whether all of the result is on the CPU, as documented."""
+
+    run: Callable[[int, Put], Any]
+    looks: float = 0
+    sent: float = 0
+    steps: tuple[int, int] = (2, 6)
+    host: bool = False
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64)
+
+
+def start_of(network: MLP, put: Put) -> Tensor:
+    return put(network.flatten(network.init(seeded(), dtype=torch.float64)))
+
+
+def filled(module: nn.Module, seed: int = 0) -> nn.Module:
+    for parameter in module.parameters():
+        parameter.data = drawn(*parameter.shape, seed=seed) / max(1, parameter[0].numel()) ** 0.5
+    return module.eval()
+
+
+def dense(*widths: int, seed: int = 0) -> nn.Module:
+    layers: list[nn.Module] = [nn.Flatten()]
+    for inputs, outputs in zip(widths, widths[1:], strict=False):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return filled(nn.Sequential(*layers[:-1]), seed)
+
+
+def released(put: Put, *widths: int, **known: Any) -> Any:
+    """Of a module with a known start."""
+    module = dense(*widths)
+    module[1].weight.data += drawn(widths[1], 4) @ drawn(4, widths[0], seed=2).pow(3) / 9
+    return Weights.of(put(module), put(dense(*widths)), **known)
+
+
+def untrained(put: Put) -> Weights:
+    network = MLP((128, 6, 3))
+    return Weights(network, start_of(network, put))
+
+
+def labelled(put: Put, *widths: int) -> Any:
+    y = put(torch.tensor([0.0, 1, 1]).double())
+    return Weights.of(put(dense(*widths)), y=y, weight_decay=0.01)
+
+
+def sent(put: Put, n: int = 1, bias: bool = False) -> Any:
+    """By a module, of n images."""
+    first, active = nn.Conv2d(2, 6, 3, bias=bias), nn.Softplus() if bias else nn.Tanh()
+    module = put(filled(nn.Sequential(first, active, nn.Flatten(), nn.Linear(216, 4))))
+    return Gradient.of(module, F.cross_entropy, put(0.3 * drawn(n, *SHAPE)), put(torch.arange(n)))
+
+
+def of_a_batch(put: Put) -> Gradient:
+    return sent(put, 2, bias=True)
+
+
+def ours(put: Put) -> Gradient:
+    """Of two images, by one of the package's networks."""
+    return put(some_gradient(SMALL)[0])
+
+
+def data(put: Put, n: int = 6, dim: int = 10, classes: int = 2) -> tuple[Tensor, Tensor]:
+    return put(drawn(n, dim)), put(torch.arange(n) % classes)
+
+
+def separation(steps: int, put: Put) -> Any:
+    settings = SeparationSettings(4, 2, 2.0, iterations=steps, restarts=2, tol=0.0)
+    return attacks.by_separation(released(put, 128, 20, 1), SHAPE, settings, seeded())
+
+
+def decoreco(steps: int, put: Put, outputs: int = 1, **options: Any) -> Any:
+    settings = RecoverSettings(4, 2, steps, scale_steps=2, **options)
+    return attacks.by_decoreco(released(put, 128, 12, 9, outputs), SHAPE, settings, seeded())
+
+
+def decoreco_of_classes(steps: int, put: Put) -> Any:
+    network, descent = MLP((20, 12, 3)), SGD(0.1, 0.9)
+    weights = Weights(network, start_of(network, put))
+    labels = put(torch.tensor([0, 1, 2, 0]))
+    unit = put(torch.full((2, 4), 0.1).double())
+    attack = DecoReco(weights, labels, unit, steps, "free", descent, descent)
+    return reconstruct(attack, put(0.1 * drawn(2, 4, 20)), steps)
+
+
+def bilevel(steps: int, put: Put, *widths: int) -> Any:
+    settings = from_weights.BilevelSettings(steps, 1.0, 0.5, inner_first=5, inner_next=2)
+    return attacks.by_bilevel(labelled(put, *widths), SHAPE, settings, seeded())
+
+
+def bilevel_with_a_start(steps: int, put: Put) -> Any:
+    network, inner = one_hidden(8, 30), LBFGSSettings(max_iter=2)
+    star = SpanWeights.of(network, start_of(network, put), 6)
+    y = put(torch.tensor([0.0, 1, 1]).double())
+    start = put(network.init(seeded(1), dtype=torch.float64))
+    attack = SpanAttack(star, y, 0.01, star.onto, inner, inner, start=start)
+    return reconstruct(attack, put(drawn(1, 3, 30)), steps)
+
+
+def multipliers(steps: int, put: Put, weights: Callable[[Put], Weights]) -> Any:
+    pool = from_weights.Pool(put(drawn(steps, *SHAPE)), put(torch.arange(steps) % 2))
+    return attacks.by_multipliers(weights(put), pool)
+
+
+def retraining(steps: int, put: Put) -> Any:
+    w = start_of(affine(127), put).view(1, 128)
+
+    def train(x: Tensor, labels: Tensor) -> Tensor:
+        """One step that depends on the image smoothly."""
+        return w + torch.tanh(x) * (labels[:, None] - x @ w.mT)
+
+    weights = Weights(affine(127), train(put(drawn(1, 128).sigmoid()), put(torch.ones(1)))[0])
+    guesses = put(torch.full((2, *SHAPE), 0.5).double())
+    settings = from_weights.InversionSettings(steps)
+    return attacks.by_retraining(weights, from_weights.AllButOne(train, guesses), settings)
+
+
+def sparse_features(steps: int, put: Put) -> Any:
+    public = heads.Public(put(drawn(60, 40, seed=1).clamp_min(0)))
+    layer = FirstLayer(put(drawn(20, 6) @ drawn(6, 40, seed=2).clamp_min(0)))
+    settings = heads.SparseSettings(6, 12, rounds=2, restarts=2, iterations=steps)
+    features = public.features[:5]
+    responses = heads.matched_filter(layer.w1, layer.w1[:, 0], features, public)
+    found = heads.sparsest(layer, public, settings, bent=True)
+    return found, responses, heads.span_test(layer, features, public, 4)
+
+
+def imprint(steps: int, put: Put) -> Any:
+    x, y = put(drawn(6, 128, seed=1).sigmoid()), put(torch.arange(6) % 4)
+    edges = edges_of(put(drawn(40, 128).sigmoid()), 8)
+    server = Imprint(edges, put(torch.arange(4.0).double()), put(torch.ones(4).double()))
+    module = put(dense(128, 8, 4))
+    for parameter, value in zip(module.parameters(), server.theta(128).values(), strict=True):
+        parameter.data = value
+    gradient = Gradient.of(module, F.cross_entropy, x, y)
+    return attacks.by_imprint(gradient, (128,)), server.mean_gradient(x, y)
+
+
+def dlg(steps: int, put: Put) -> Any:
+    settings = from_gradients.DLGSettings(steps)
+    return attacks.by_dlg(of_a_batch(put), SHAPE, settings, seeded())
+
+
+def hybrid(steps: int, put: Put) -> Any:
+    return attacks.by_hybrid(sent(put), SHAPE, from_gradients.HybridSettings(steps / 10_000))
+
+
+def cosine(steps: int, put: Put, gradient: Callable[[Put], Gradient], **options: Any) -> Any:
+    settings = from_gradients.CosineSettings(steps, **options)
+    return attacks.by_cosine_tv(gradient(put), SHAPE, settings, seeded())
+
+
+def batch(steps: int, put: Put) -> Any:
+    labels = torch.arange(3)
+    mean = Gradient.averaged(ONE, ONE.init(seeded(), torch.float64), some_images(ONE, 3), labels)
+    return gauss_newton(BatchSystem.of(put(mean), put(labels)), steps=steps)
+
+
+def hopping(steps: int, put: Put) -> Any:
+    return by_hopping(ModuleSystem.of(sent(put, bias=True), SHAPE), steps // 2, enough=0.0)
+
+
+def last_layer(steps: int, put: Put) -> Any:
+    delta = drawn(5).softmax(0) - torch.eye(5)[1]
+    return logit_gradients(put(drawn(5, 7)), put(torch.outer(delta, drawn(7))), 1)
+
+
+def published(steps: int, put: Put) -> Any:
+    weights, settings = released(put, 128, 12, 9, 1), PublishedSettings(4, steps)
+    return attacks.by_published_recipe(weights, SHAPE, settings, seeded())
+
+
+def smoothest(steps: int, put: Put) -> Any:
+    system = JointSystem.of(put(some_gradient(LOSSY, 1)[0]))
+    return tv_min(system, gauss_newton(system, steps=20).x, rounds=1, steps=steps)
+
+
+def to_kkt(steps: int, put: Put, method: str = "loss-scaled", outputs: int = 1) -> Any:
+    (x, y), network = data(put, classes=max(outputs, 2)), MLP((10, 8, outputs), (True, False))
+    y = y.double() if outputs == 1 else y
+    settings = kkt.KKTSettings(steps, method=method)
+    watch = kkt.Observer((2,), lambda step, theta: None)
+    trained = kkt.train_to_kkt(network, x, y, start_of(network, put), settings, None, watch)
+    return trained, kkt.certificate(network, trained.theta_star, x, y)
+
+
+def objective(network: MLP, put: Put) -> tuple[Tensor, inner_problem.Objective]:
+    x, y = data(put)
+    return x[None], inner_problem.Objective(network, y.double(), 0.01)
+
+
+def with_decay(steps: int, put: Put) -> Any:
+    (x, y), network = data(put), MLP((10, 8, 1))
+    settings = inner_problem.DecaySettings(steps=steps)
+    return inner_problem.train_with_decay(network, x, y.double(), start_of(network, put), settings)
+
+
+def newton(steps: int, put: Put) -> Any:
+    x, energy = objective(affine(10), put)
+    return inner_problem.solve_affine(energy, x, tol=-1.0, max_iter=steps)
+
+
+def by_lbfgs(steps: int, put: Put) -> Any:
+    network, settings = MLP((10, 8, 1)), LBFGSSettings(tol=0.0, max_iter=steps)
+    x, energy = objective(network, put)
+    return inner_problem.solve_lbfgs(energy, x, start_of(network, put)[None], settings)
+
+
+def denoising(steps: int, put: Put) -> Any:
+    settings = denoiser.DenoiserSettings(channels=2, steps=steps, batch=3)
+    return denoiser.train_denoiser(put(drawn(6, 1, 8, 8).float()), settings, seeded())
+
+
+def by_recipe(steps: int, put: Put, **options: Any) -> Any:
+    shape = (2, 6, 6) if "augment" in options else (10,)
+    x, y = data(put, 8, math.prod(shape), options.get("classes", 2))
+    x = x.float()
+    recipe = recipes.Recipe(width=6, steps=steps, stop_loss=0.0, **options)
+    return recipes.train(recipe, x, y, seeded(), shape, recipes.early_stopping(x, y))
+
+
+DOORS = {
+    # a step has an eigenvalue problem, in the first stage two; every fifth: is it at rest
+    "by_separation": Case(separation, looks=3.75),
+    "by_decoreco": Case(decoreco, LOOP),
+    "by_decoreco__of_two_outputs": Case(partial(decoreco, outputs=2, project=False), LOOP),
+    "by_decoreco__of_classes": Case(decoreco_of_classes, LOOP),
+    "by_published_recipe": Case(published, LOOP),
+    # ten iterations of Newton's method: has the system failed, is it at rest; and Cholesky
+    "by_bilevel": Case(lambda steps, put: bilevel(steps, put, 128, 1), LOOP + 10 * 2 + 1),
+    "by_bilevel__hidden": Case(lambda steps, put: bilevel(steps, put, 128, 6, 1), SPAN),
+    "by_bilevel__with_a_start": Case(bilevel_with_a_start, SPAN),
+    "by_multipliers": Case(partial(multipliers, weights=lambda put: released(put, 128, 6, 1))),
+    "by_multipliers__of_our_own": Case(partial(multipliers, weights=untrained)),
+    "by_retraining": Case(retraining, NEWTON),
+    "by_rgap": Case(lambda steps, put: attacks.by_rgap(ours(put), SHAPE)),
+    "by_dlg": Case(dlg, TORCH, steps=(1, 2)),
+    "by_cosine_tv": Case(partial(cosine, gradient=ours), LOOP),
+    "by_cosine_tv__of_a_module": Case(
+        partial(cosine, gradient=of_a_batch, whole=True, descent=from_gradients.GEIPINGS), LOOP
+    ),
+    "by_hybrid": Case(hybrid, LOOP),
+    "by_gauss_newton": Case(lambda steps, put: attacks.by_gauss_newton(ours(put), SHAPE)),
+    "by_imprint": Case(imprint),
+}
+BELOW = {
+    "sparsest": Case(sparse_features, 1, 0.25),  # a round looks at what is alike
+    "logit_gradients": Case(last_layer),
+    "gauss_newton__of_a_batch": Case(batch, NEWTON),
+    # a hop, to which two steps count here, has 15 of Gauss–Newton; is it better, is it good enough
+    "by_hopping": Case(hopping, (15 * NEWTON + 2) / 2, sent=1 / 2),
+    "tv_min": Case(smoothest, host=True),
+}
+TRAINERS = {
+    "train_to_kkt": Case(to_kkt, LOOP),
+    "train_to_kkt__of_classes": Case(partial(to_kkt, outputs=3), LOOP),
+    "train_to_kkt__by_descent": Case(partial(to_kkt, method="gradient-descent"), LOOP),
+    "train_with_decay": Case(with_decay),
+    "solve_affine": Case(newton, 2),  # has the linear system failed, is it at rest
+    "solve_lbfgs": Case(by_lbfgs, LBFGS),
+    # here and below what is drawn, on the CPU so that devices agree, is sent
+    "train_denoiser": Case(denoising, sent=5),
+    "train__gd": Case(partial(by_recipe, optimiser="gd", label_noise=0.2)),
+    "train__sgd": Case(partial(by_recipe, batch=4), sent=1),
+    "train__adam": Case(partial(by_recipe, batch=4, optimiser="adam", start="small"), sent=1),
+    "train__adamw": Case(partial(by_recipe, batch=4, optimiser="adamw", classes=3), sent=1),
+    "train__shifted": Case(partial(by_recipe, augment=("flip", "shift"), start="kaiming"), sent=1),
+    "train__dropout": Case(partial(by_recipe, dropout=0.3), sent=2),
+    "train__private": Case(partial(by_recipe, epsilon=8.0)),
+    # every 25 steps: the loss, and the accuracy
+    "train__that_may_stop": Case(partial(by_recipe, batch=4), 2 / 25, sent=1, steps=(25, 50)),
+}
+CASES = DOORS | BELOW | TRAINERS
