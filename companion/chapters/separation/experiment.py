@@ -59,7 +59,7 @@ SIZES = {
         n_train=100,
         width=1000,
         train_steps=600,
-        attack=SeparationSettings(restarts=4),
+        attack=SeparationSettings(restarts=2),
         shadow_n=(100, 150),
         harder_n=(150,),
     ),
