@@ -54,8 +54,8 @@ pdf: env ## one PDF of the published edition, printed by a Chromium on the PATH,
 publish: env ## promote an edition on CIFAR-10 into book/executed (EDITION=laptop-cifar10; default the newest)
 	@$(BIN)/recon publish $(EDITION)
 
-references: env ## measure again what rounding moves, and rewrite bands and references that tests compare with (an hour)
-	@$(BIN)/python benchmarks/rounding.py --pages --jobs $(JOBS)
+references: env ## execute the chapters at smoke, and write what nbval compares with
+	@$(BIN)/python tests/references.py --jobs $(JOBS)
 
 clean: ## remove build/ and caches; .venv and the published edition stay
 	@rm -rf build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,14 +1,12 @@
 """How far rounding moves the numbers of every experiment, and whether it turns a verdict.
 
-    python benchmarks/rounding.py [--profile smoke|laptop] [--out DIR] [--jobs 2] [--pages] [--add] [NAME …]
+    python benchmarks/rounding.py [--profile smoke|laptop] [--out DIR] [--jobs 2] [--add] [NAME …]
 
 Every experiment is computed under each of `ARITHMETICS`: instruction sets of PyTorch, MKL and OpenBLAS, two threads,
 and pixels nudged by 1e-7 of themselves.  Results are kept in DIR/<profile>/<arithmetic>, so that an interrupted
 measurement goes on.  Then:
 
 - smoke writes tests/chapters/bands.json, what tests/chapters/test_smoke.py holds a new result to (see tests/bands.py);
-  with --pages every chapter is executed under them too, and tests/reference holds what all of them print, and asks
-  last whether the results are as measured; --pages-only does that alone, where a chapter's words have changed;
 - every profile writes its part of benchmarks/rounding.json: for each experiment how many columns of numbers there are,
   which move by more than their size, and for each claim the verdicts that came out, the reference's first; of laptop
   also which verdicts are the published edition's, made on another processor.  The claims page reads it.
@@ -24,24 +22,20 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from nbformat import v4  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
 from companion.chapters import load, registry  # noqa: E402
 from companion.chapters.run import run  # noqa: E402
-from companion.press.edition import execute_smoke, replace_pages  # noqa: E402
-from companion.press.runner import read_notebook  # noqa: E402
-from companion.press.stamps import experiments_in  # noqa: E402
 from companion.store.results import Claim, read_json  # noqa: E402
 from recon.store.files import atomic_path  # noqa: E402
-from tests.bands import bands, loose, merged, moving, widened, widened_text  # noqa: E402
+from tests.bands import bands, loose, moving, widened  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
@@ -69,15 +63,12 @@ ARITHMETICS: dict[str, dict[str, str]] = {
     "plain-nudge": PLAIN | {"RECON_NUDGE": "99"},
 }
 Run = tuple[dict[str, Any], list[Claim]]
-TEXTS = ("text/plain", "text/markdown")  # what nbval compares of a displayed value
 #: at laptop; all but the reference only for experiments that took at most `SHORT_S` there
 SHORT_S = 60
 FEW = ("own", "plain", "nudge-1")
-#: under which chapters are executed
-PAGES = ("own", "plain", "avx2", "nudge-1", "nudge-2")
 
 
-def measure(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[str], jobs: int, pages: bool) -> None:
+def measure(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[str], jobs: int) -> None:
     """Compute what is not in `out` yet; `jobs` arithmetics at a time, one process each."""
 
     def one(arithmetic: str) -> None:
@@ -85,8 +76,7 @@ def measure(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence
         env = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": paths, **ARITHMETICS[arithmetic]}
         folder = out / profile / arithmetic
         asked = names if profile == "smoke" or arithmetic == "own" else [name for name in names if is_short(name)]
-        more = ["--pages"] if pages and arithmetic in PAGES else []
-        command = [sys.executable, __file__, "--profile", profile, "--here", str(folder), *more, *asked]
+        command = [sys.executable, __file__, "--profile", profile, "--here", str(folder), *asked]
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / "log", "w") as log:
             subprocess.run(command, env=env, check=True, stdout=log, stderr=log, cwd=ROOT)
@@ -100,16 +90,13 @@ def is_short(name: str) -> bool:
     return read_json(PUBLISHED / name / "result.json")["seconds"] <= SHORT_S
 
 
-def compute(profile: str, names: Sequence[str], folder: Path, pages: bool) -> None:
-    """In a process of its own: every experiment in this process's arithmetic, and every page."""
+def compute(profile: str, names: Sequence[str], folder: Path) -> None:
+    """In a process of its own: every experiment in this process's arithmetic."""
     data = "photos" if profile == "smoke" else "cifar10"
     for name in names:
         start = time.process_time()
         run(name, profile=profile, data=data, device="cpu", out=folder)
         print(f"{name}: {time.process_time() - start:.1f} s", flush=True)
-    if pages:
-        made = execute_smoke(folder / "work", folder, chapters=chapters_of(names))
-        replace_pages(folder / "pages", made, keep=True)
 
 
 def summary(runs: Mapping[str, Run]) -> dict[str, Any]:
@@ -150,8 +137,8 @@ def processors(found: Mapping[str, Mapping[str, Run]]) -> dict[str, Any]:
     return {"published": PUBLISHED_ON, "here": here, "verdicts": of, "agree": of - len(differ), "differ": differ}
 
 
-def write(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[str], pages: bool) -> None:
-    """benchmarks/rounding.json; of smoke also the bands, and with `pages` the references."""
+def write(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[str]) -> None:
+    """benchmarks/rounding.json; of smoke also the bands."""
     found = {name: results(out, profile, name, arithmetics) for name in names}
 
     def put(file: Path, new: dict[str, Any], old: dict[str, Any]) -> None:
@@ -177,23 +164,9 @@ def write(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[s
             {name: bands([metrics for metrics, _ in runs.values()]) for name, runs in found.items()},
             before(file),
         )
-    if pages:
-        write_pages(names, out)
 
 
-def write_pages(names: Sequence[str], out: Path) -> None:
-    """The references of these experiments' chapters, from pages that were executed under `PAGES`."""
-    made = json.loads((HERE / "rounding.json").read_text(encoding="utf-8"))["smoke"]["experiments"]
-    folders = [out / "smoke" / each / "pages" for each in PAGES]
-    moving_chapters = {registry()[name].chapter for name, each in made.items() if each["loose"]}
-    pages = {}
-    for chapter in chapters_of(names):
-        found = [read_notebook(folder / f"{chapter}.ipynb") for folder in folders]
-        pages[f"{chapter}.ipynb"] = reference(found, chapter in moving_chapters)
-    replace_pages(ROOT / "tests" / "reference", pages, keep=True)
-
-
-def add(names: Sequence[str], out: Path, arithmetics: Sequence[str], pages: bool) -> None:
+def add(names: Sequence[str], out: Path, arithmetics: Sequence[str]) -> None:
     """Widen what the smoke tests compare with until it holds what this processor gives; nothing becomes narrower.
 
     For a processor of another make than the one of the last full measurement, whose results are not here.
@@ -207,80 +180,6 @@ def add(names: Sequence[str], out: Path, arithmetics: Sequence[str], pages: bool
     with atomic_path(file) as temporary:
         rows = ",\n".join(f" {json.dumps(name)}: {_rows(value)}" for name, value in sorted(kept.items()))
         temporary.write_text("{\n" + rows + "\n}\n", encoding="utf-8")
-    made = {}
-    for chapter in chapters_of(names) if pages else ():
-        page = read_notebook(ROOT / "tests" / "reference" / f"{chapter}.ipynb")
-        for folder in folders:
-            other = read_notebook(folder / "pages" / f"{chapter}.ipynb")
-            for cell, new in zip(page.cells, other.cells, strict=False):
-                if cell.cell_type == "code":
-                    texts = list(_texts(joined(new)))
-                    places = list(_places(cell))
-                    if len(texts) != len(places):
-                        raise SystemExit(f"{chapter}: a cell has other outputs here: {cell.source[:200]}")
-                    for text, (holder, key) in zip(texts, places, strict=True):
-                        holder[key] = widened_text(holder[key], text)
-        made[f"{chapter}.ipynb"] = page
-    if made:
-        replace_pages(ROOT / "tests" / "reference", made, keep=True)
-
-
-def chapters_of(names: Sequence[str]) -> list[str]:
-    """The chapters of these experiments."""
-    return sorted({registry()[name].chapter for name in names})
-
-
-def reference(pages: Sequence[Any], is_loose: bool) -> Any:
-    """One notebook for what a chapter prints under every arithmetic; no pictures, no HTML.  is_loose: an experiment of
-    the chapter is."""
-    first, *_ = pages
-    for number, cell in enumerate(first.cells):
-        if cell.cell_type == "code":
-            printed = [list(_texts(joined(page.cells[number]))) for page in pages]
-            if len({len(each) for each in printed}) > 1:
-                raise SystemExit(f"cell {number} has not as many outputs under every arithmetic: {cell.source[:200]}")
-            for texts, (holder, key) in zip(zip(*printed, strict=True), _places(cell), strict=True):
-                holder[key] = merged(texts, is_loose)
-    if names := experiments_in(first):
-        first.cells.append(asks(names))
-    return first
-
-
-def asks(names: Sequence[str]) -> Any:
-    """A last cell: whether the results that a chapter has read are as measured, also in what it does not print."""
-    quoted = ", ".join(f'"{name}"' for name in names)
-    said = "".join(f"{name}: as measured\n" for name in names)
-    printed = v4.new_output("stream", name="stdout", text=said)
-    source = f"from tests.held import held\n\nheld({quoted})"
-    return v4.new_code_cell(source, id="held", execution_count=1, outputs=[printed])
-
-
-def joined(cell: Any) -> Any:
-    """The cell with neighbouring pieces of what it prints in one: where they are cut is chance."""
-    outputs: list[Any] = []
-    for output in cell.outputs:
-        if output.output_type == "stream" and outputs and outputs[-1].output_type == "stream":
-            outputs[-1].text += output.text
-        else:
-            outputs.append(output)
-    cell.outputs = outputs
-    return cell
-
-
-def _texts(cell: Any) -> Iterator[str]:
-    for holder, key in _places(cell):
-        yield holder[key]
-
-
-def _places(cell: Any) -> Iterator[tuple[Any, str]]:
-    """Where a cell's output holds text: streams, plain text without a picture, Markdown; the rest is dropped."""
-    for output in cell.outputs:
-        if output.output_type == "stream":
-            yield output, "text"
-        else:
-            for kind in [kind for kind in output.data if kind not in TEXTS]:
-                del output.data[kind]
-            yield from ((output.data, kind) for kind in TEXTS if kind in output.data)
 
 
 def _rows(value: dict[str, Any]) -> str:
@@ -301,8 +200,6 @@ def main() -> None:
     parser.add_argument("--profile", choices=("smoke", "laptop"), default="smoke")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "rounding")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--pages", action="store_true", help="chapters too, into tests/reference (smoke only)")
-    parser.add_argument("--pages-only", action="store_true", help="references of changed chapters; the bands stay")
     parser.add_argument(
         "--under", nargs="*", choices=ARITHMETICS, help="measure under these only, and write nothing but with --add"
     )
@@ -313,18 +210,14 @@ def main() -> None:
     if unknown := set(names) - set(registry()):
         parser.error(f"unknown experiment '{min(unknown)}'")
     if arguments.here:
-        compute(arguments.profile, names, arguments.here, arguments.pages)
-        return
-    if arguments.pages_only:
-        measure("smoke", names, arguments.out, PAGES, arguments.jobs, pages=True)
-        write_pages(names, arguments.out)
+        compute(arguments.profile, names, arguments.here)
         return
     arithmetics = list(ARITHMETICS) if arguments.profile == "smoke" else list(FEW)
-    measure(arguments.profile, names, arguments.out, arguments.under or arithmetics, arguments.jobs, arguments.pages)
+    measure(arguments.profile, names, arguments.out, arguments.under or arithmetics, arguments.jobs)
     if arguments.add:
-        add(names, arguments.out, arguments.under or arithmetics, arguments.pages)
+        add(names, arguments.out, arguments.under or arithmetics)
     elif not arguments.under:
-        write(arguments.profile, names, arguments.out, arithmetics, arguments.pages)
+        write(arguments.profile, names, arguments.out, arithmetics)
 
 
 if __name__ == "__main__":

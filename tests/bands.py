@@ -1,7 +1,7 @@
-"""How far rounding moves a number, and whether another one lies within: metrics of results, and texts of pages.
+"""How far rounding moves a number, and whether another one lies within.
 
 benchmarks/rounding.py computes every experiment under several arithmetics.  What it finds is kept as *bands*, in
-chapters/bands.json for metrics and in the references themselves for texts, and is five times as wide as what it saw.
+chapters/bands.json, and is five times as wide as what it saw.
 A number that moves by more than its own size is not compared.
 
 An experiment is *loose* where rounding moves a count or turns a verdict: then it may move others that were not seen to
@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from typing import Any
 
 WIDER = 5  # a band is so many times as wide as the spread that was seen
@@ -46,8 +44,6 @@ SIZES = (
     "seeds",
     "index",
 )
-
-# ------------------------------------------------------------------------------------------------ metrics
 
 
 def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
@@ -196,135 +192,3 @@ def moving(kept: dict[str, Any]) -> set[str]:
 
 def _short(number: float) -> float:
     return float(f"{number:.8g}")
-
-
-# ------------------------------------------------------------------------------------------------ texts
-
-NUMBER = re.compile(r"(?<![\w.])[-−+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?%?")
-TIME = re.compile(r"\s*(?:ms|s|seconds?|min|minutes?|hours?|h)\b")
-FREE, HALF = "⋯", "±"
-KEPT = re.compile(rf"{NUMBER.pattern}(?:{HALF}\d+(?:\.\d+)?(?:e[-+]?\d+)?)?|{FREE}")
-
-OWN_VERDICT = re.compile(r"^(reproduced|partly|not reproduced|finding|undecided) |\| this page,")
-
-
-def merged(texts: Sequence[str], loose: bool = False) -> str:
-    """One text for what several arithmetics print: `12±5` for a number that moves, `⋯` for one that moves by more than
-    its size, for a time, and for a line whose words are not the same in all.  loose: numbers have room that did not
-    move, and a verdict of the page's own run is not compared."""
-    lines = [_lines(text) for text in texts]
-    if len({len(each) for each in lines}) > 1:
-        return FREE
-    found = map(_merged_line, zip(*lines, strict=True))
-    return "\n".join(map(_with_room, found) if loose else found)
-
-
-def _with_room(line: str) -> str:
-    if OWN_VERDICT.search(line):
-        return FREE
-    return KEPT.sub(lambda found: found[0] if HALF in found[0] or found[0] == FREE else _room(found[0]), line)
-
-
-def _room(number: str) -> str:
-    """Two for a count, three units of the last place that is shown for other numbers; sizes are no counts."""
-    value, unit = abs(_value(number)), _unit(number)
-    if unit == 0:
-        return f"{number}{HALF}{ROOM}" if 2 < value < 300 else number
-    return f"{number}{HALF}{max(3 * unit, 0.05 * value):.3g}"
-
-
-def widened_text(reference: str, text: str) -> str:
-    """A reference that stands for this text too; see `widened`."""
-    if alike(reference, text):
-        return reference
-    kept, now = _lines(reference), _lines(text)
-    if len(kept) != len(now):
-        return FREE
-    return "\n".join(_widened_line(*pair) for pair in zip(kept, now, strict=True))
-
-
-def _widened_line(kept: str, line: str) -> str:
-    if _line_alike(kept, line):
-        return kept
-    if KEPT.split(kept) != _words(line):
-        return FREE
-    tokens = zip(KEPT.findall(kept), NUMBER.findall(line), strict=True)
-    made = [one if _number_alike(one, two) else _widened_number(one, two) for one, two in tokens]
-    return "".join(word + number for word, number in zip_longest(_words(line), made, fillvalue=""))
-
-
-def _widened_number(kept: str, number: str) -> str:
-    value = kept.partition(HALF)[0]
-    if value.endswith("%") != number.endswith("%"):
-        return FREE
-    away = abs(_value(number) - _value(value))
-    return FREE if away > abs(_value(value)) else f"{value}{HALF}{WIDER * away:.3g}"
-
-
-def alike(reference: str, text: str) -> bool:
-    """Whether a text is one that the reference stands for: its words exactly, its numbers within their bands."""
-    if reference == FREE:
-        return True
-    return all(_line_alike(*pair) for pair in zip_longest(_lines(reference), _lines(text), fillvalue="missing line"))
-
-
-def _lines(text: str) -> list[str]:
-    """Lines as they are compared: how many blanks stand between the columns of a table depends on its numbers."""
-    return [re.sub(r"\s+", " ", line).strip() for line in text.strip().splitlines()]
-
-
-def _merged_line(lines: Sequence[str]) -> str:
-    words = [_words(line) for line in lines]
-    if any(each != words[0] for each in words):
-        return FREE
-    numbers = zip(*(NUMBER.findall(line) for line in lines), strict=True)
-    made = [
-        FREE if TIME.match(after) else _merged_number(seen) for seen, after in zip(numbers, words[0][1:], strict=True)
-    ]
-    return "".join(word + number for word, number in zip_longest(words[0], made, fillvalue=""))
-
-
-def _merged_number(seen: Sequence[str]) -> str:
-    if len(set(seen)) == 1:
-        return seen[0]
-    values = [_value(each) for each in seen]
-    spread = max(values) - min(values)
-    return FREE if spread > abs(values[0]) else f"{seen[0]}{HALF}{WIDER * spread:.3g}"
-
-
-def _line_alike(reference: str, line: str) -> bool:
-    if reference == FREE:
-        return True
-    numbers, kept = NUMBER.findall(line), KEPT.findall(reference)
-    if KEPT.split(reference) != _words(line):
-        return False
-    return all(_number_alike(*pair) for pair in zip(kept, numbers, strict=True))
-
-
-def _number_alike(reference: str, number: str) -> bool:
-    if reference in (FREE, number):
-        return True
-    value, _, half = reference.partition(HALF)
-    if value.endswith("%") != number.endswith("%"):
-        return False
-    allowed = float(half) if half else 0.0
-    return abs(_value(number) - _value(value)) <= max(allowed, _unit(value)) * (1 + 1e-9)
-
-
-def _value(number: str) -> float:
-    return float(number.replace("−", "-").replace(",", "").rstrip("%"))
-
-
-def _unit(number: str) -> float:
-    """One unit in the last place that is shown; of a whole number none, since it may be a count."""
-    mantissa, _, exponent = number.rstrip("%").partition("e")
-    if "." not in mantissa and not exponent and not number.endswith("%"):
-        return 0.0
-    return 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
-
-
-def _words(line: str) -> list[str]:
-    return NUMBER.split(line)
-
-
-__all__ = ["alike", "allowance", "bands", "columns", "faults", "loose", "merged", "moving", "widened", "widened_text"]

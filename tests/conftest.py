@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,14 +36,10 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
         collector.skip_compare += NOT_COMPARED
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let nbval compare numbers with the bands that its references hold (tests/bands.py); what computes an appendix's
-    experiment is slow: `make test-all` runs it."""
+    """What computes an appendix's experiment is slow: `make test-all` runs it."""
     for item in items:
-        if hasattr(item, "compare_outputs"):
-            item.compare_outputs = partial(compared, item.compare_outputs)
-        elif "runs" in getattr(item, "fixturenames", ()) and of_an_appendix(item):
+        if "runs" in getattr(item, "fixturenames", ()) and of_an_appendix(item):
             item.add_marker(pytest.mark.slow)
 
 
@@ -58,19 +52,6 @@ def of_an_appendix(item: pytest.Item) -> bool:
         return True
     chosen = registry().get(str(getattr(item, "callspec", None) and item.callspec.params.get("name")))  # type: ignore[attr-defined]
     return chosen is not None and is_appendix(Path(chosen.chapter))
-
-
-def compared(nbvals: Callable[..., bool], test: list[Any], ref: list[Any], *skip: Any) -> bool:
-    """nbval's own comparison, in which a text that lies within the bands of its reference is that reference."""
-    from tests.bands import alike
-
-    ref = copy.deepcopy(ref)
-    for old, new in zip(ref, test, strict=False):
-        for kept, made in ((old, new), (old.get("data", {}), new.get("data", {}))):
-            for key in set(kept) & set(made):
-                if isinstance(kept[key], str) and isinstance(made[key], str) and alike(kept[key], made[key]):
-                    kept[key] = made[key]
-    return nbvals(test, ref, *skip)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,18 +1,15 @@
 """What a smoke result is held to: invariants, measured bands, and the verdicts that rounding leaves alone.
 
-test_smoke.py asks it of the results that it computes; the last cell of every reference asks it of those on disk that
-the chapter reads, which nbval compares with "as measured".
+test_smoke.py asks it of the results that it computes.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from companion.chapters import load
 from tests.bands import allowance, faults
 from tests.invariants import broken
 
@@ -44,12 +41,3 @@ def wrong(name: str, metrics: dict[str, Any], verdicts: dict[str, str]) -> list[
         *(turned if len(turned) > found["loose"] else []),
         *new,
     ]
-
-
-def held(*names: str) -> None:
-    """Print of every experiment whether its result in $RECON_OUT is as measured."""
-    for name in names:
-        folder = Path(os.environ["RECON_OUT"]) / name
-        metrics = json.loads((folder / "result.json").read_text(encoding="utf-8"))["metrics"]
-        verdicts = {claim.id: claim.verdict for claim in load(folder, arrays=False).claims}
-        print(f"{name}:", "; ".join(wrong(name, metrics, verdicts)) or "as measured")

@@ -100,7 +100,7 @@ def stages(jobs: int, slow: bool) -> list[Stage]:
         Stage(
             "references",
             [*pytest, "--dist", "loadscope", "--nbval", "--nbval-current-env", *PATIENT, *map(str, pages)],
-            "where the change was meant: python benchmarks/rounding.py --pages NAME (of the experiment)",
+            "where the change was meant: python tests/references.py CHAPTER",
         ),
     ]
 

@@ -76,8 +76,9 @@ def plot_moved(result: Result[Metrics]) -> Figure:
     network; above each its errors to the victim and to what it was."""
     moved = {name: row.counterfactual for name, row in result.metrics.networks.items()}
     above = [f"{name}\n{each.mse_to_victim:.3f}\n{each.mse_to_start:.3f}" for name, each in moved.items()]
+    victim = "victim, and another\nphotograph" if len(result.figure("truth")) > 1 else "victim"
     rows = [
-        ("victim, and another\nphotograph", result.figure("truth"), "grey"),
+        (victim, result.figure("truth"), "grey"),
         (
             "moved; above:\nerror to the victim,\nto what it was",
             result.figure("counterfactual"),
