@@ -43,7 +43,7 @@ test-all: env ## the same with the tests marked slow: browsers, PDF, hostile inp
 
 mutants: env ## how many of 200 one-line faults in the science its unit tests notice (some minutes)
 	@$(BIN)/pip install --disable-pip-version-check --quiet "cosmic-ray==8.7.0"
-	@OMP_NUM_THREADS=1 $(BIN)/python tests/mutants.py --jobs $(JOBS)
+	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/mutants.py --jobs $(JOBS)
 
 render: env ## HTML of the published edition in book/executed, without executing
 	@$(BIN)/recon render

@@ -6,7 +6,6 @@ What needs a browser is skipped without Playwright, axe or a Chromium on the PAT
 from __future__ import annotations
 
 import functools
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,7 +13,6 @@ from urllib.parse import quote_plus, unquote, urlsplit
 
 import pytest
 
-from benchmarks.pages import load
 from companion.press.html import toc_files
 
 pytestmark = pytest.mark.slow
@@ -23,17 +21,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = toc_files(ROOT / "_toc.yml")
 DECORECO = "book/executed/04-decoreco"
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 800}
-#: where whoever changes a page can look at all of them, at each of these widths
-SCREENS, WIDTHS = ROOT / "build" / "screens", (1280, 768, 320)
-TALLEST = 16_000  # pixels of a page that a screenshot shows; Chromium repeats itself below 16,384
-#: pictures that are not shown in their own proportions
-STRETCHED = """() => [...document.querySelectorAll('.bd-article img:not(.recon-element img)')].filter((i) => {
-  const box = i.getBoundingClientRect(), style = getComputedStyle(i);
-  const width = box.width - parseFloat(style.paddingLeft) * 2, height = box.height - parseFloat(style.paddingTop) * 2;
-  const ratio = width / height / (i.naturalWidth / i.naturalHeight);
-  return style.objectFit === 'fill' && width > 40 && Math.abs(ratio - 1) > 0.05;
-}).map((i) => i.src.slice(-60))"""
-LOADED = "Promise.all([...document.images].map((i) => { i.loading = 'eager'; return i.decode().catch(() => 0) }))"
 
 
 # ------------------------------------------------------------------------------------------- read as HTML
@@ -143,18 +130,6 @@ def test_a_page_is_clean_light_accessible_and_fits_paper(tab, site, name):
     assert tab.violations() == []
 
 
-@pytest.mark.parametrize("where", ["<p>{}</p>", "<table><tr><td>{}</td></tr></table>", "<pre>{}</pre>", "{}"])
-def test_what_is_faint_is_seen_among_much_that_is_alike(own_tab, where):
-    rows = "".join(f"<p>paragraph {k}</p>" + where.format(f"<span>text {k}</span>") for k in range(30))
-    page = (
-        "<html lang='en'><title>x</title><main class='bd-article' style='background: white'><h1>x</h1>{}</main></html>"
-    )
-    own_tab.page.set_content(page.format(rows))
-    assert own_tab.violations() == [] and own_tab.page.locator("p").count() < 5
-    own_tab.page.set_content(page.format(rows + where.format("<span style='color: #ddd'>faint</span>") + rows))
-    assert [each.split(":")[0] for each in own_tab.violations()] == ["color-contrast"]
-
-
 def sizes_of(asked: list[str], site: Path) -> dict[str, int]:
     """Bytes of each file, which are sent as they lie on the disk."""
     paths = {url: site / unquote(urlsplit(url).path).lstrip("/") for url in asked if url.startswith("http")}
@@ -174,68 +149,6 @@ def assert_nothing_asks_on_paper(page) -> None:
     assert ASKS.findall(page.evaluate(SHOWN)) == []
     assert article.locator(CONTROLS).evaluate_all("all => all.map((each) => each.outerHTML.slice(0, 80))") == []
     page.emulate_media(media="screen")
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_reflows_and_can_be_looked_at(tab, name):
-    page = tab.open(f"{name}.html")
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 900})
-        page.evaluate(LOADED)
-        file = SCREENS / str(width) / f"{Path(name).name}.jpg"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if too_tall := page.evaluate("document.documentElement.scrollHeight") > TALLEST:
-            page.set_viewport_size({"width": width, "height": TALLEST})
-        page.screenshot(path=file, type="jpeg", quality=60, full_page=not too_tall)
-        assert tab.too_wide() <= 0, width
-        assert page.evaluate(STRETCHED) == [], width
-
-
-def test_this_file_sees_markup_and_texts_that_nobody_filled_in():
-    for text in ("| --- |", "a $W_1$", "{term}`x`", "**bold**", "took {m.seconds:.0f} s", "from {'x' if y else z} on"):
-        assert RAW.search(text), text
-    for text in ("{name: unit(name)}", "y in {0, 1}", "5 $ and 6", "x_{i} of {}", "a|b", "2 * 3"):
-        assert not RAW.search(text), text
-
-
-def test_the_social_picture_is_there(site):
-    (found,) = re.findall(r'content="([^"]*)" property="og:image"', (site / "book" / "index.html").read_text())
-    assert (site / "book" / found).resolve().is_file()
-    assert (site / "_static" / "favicon.svg").is_file()
-
-
-def test_what_counts_is_on_the_first_screens(tab):
-    bottom = "all => Math.max(...all.map((e) => e.getBoundingClientRect().bottom + window.scrollY))"
-    page = tab.open("book/index.html")
-    numbers = page.locator(".sd-fs-2")
-    assert numbers.count() == 3 and numbers.evaluate_all(bottom) < 900
-    page = tab.open("book/claims.html")
-    assert page.locator(".compact table").count() == 4  # verdicts, a row a figure of each paper, what failed
-    assert page.locator(".compact table").first.evaluate_all(bottom) < 900
-    tall = "all => Math.max(...all.map((e) => e.getBoundingClientRect().height))"
-    assert page.locator(".compact table").evaluate_all(tall) < 2.5 * 900
-
-
-def test_the_heaviest_pages_load_from_disk_in_two_seconds(browser, site, tmp_path):
-    """Seconds of the machine of benchmarks/pages.json: here as a multiple of an empty page's time, side by side."""
-    allowed = 2000 / json.loads((ROOT / "benchmarks" / "pages.json").read_text())["empty_ms"]
-    empty = tmp_path / "empty.html"
-    empty.write_text("<!doctype html><title>x</title>")
-    heaviest = sorted(site.glob("book/**/*.html"), key=lambda file: file.stat().st_size)[-5:]
-    page = browser.new_page()
-    base = load(page, empty)
-    slow = {file.name: took for file in heaviest if (took := load(page, file) / base) > allowed}
-    page.close()
-    assert slow == {}
-
-
-def test_formulas_and_icons_are_there(tab):
-    page = tab.open("book/executed/10-leakage-rank.html")
-    assert page.locator("mjx-container").count() > 20
-    width = "all => all.filter((icon) => icon.getBoundingClientRect().width < 5).length"
-    shown = page.locator(".fa-solid:visible, .fas:visible")
-    assert shown.count() >= 3 and shown.evaluate_all(width) == 0
-    assert page.evaluate("document.fonts.check('900 16px \"Font Awesome 6 Free\"', '\\uf0c9')")
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
@@ -268,25 +181,6 @@ def test_claims_are_filtered_by_chip_and_by_word(tab):
     assert cards.count() == everything and tab.violations() == []
 
 
-def test_a_link_to_a_claim_opens_it_and_its_card_fits_a_phone(tab):
-    tab.open("book/changes.html")  # a link within the page would not load it
-    page = tab.open("book/claims.html#claim-hidden-distance-random")
-    card = page.locator("#claim-hidden-distance-random")
-    assert card.get_attribute("open") is not None and card.get_by_text("Table 1", exact=False).first.is_visible()
-    page.locator("table a[href='#claim-defences-metric']").first.click()
-    page.wait_for_function("document.querySelector('#claim-defences-metric').open")
-    page.set_viewport_size(PHONE)
-    page.evaluate("document.querySelectorAll('details.claim').forEach((each) => (each.open = true))")
-    assert (
-        tab.too_wide() <= 0
-        and page.locator(".claim table").evaluate_all(
-            "all => all.filter((t) => t.scrollWidth > t.clientWidth + 1).length"
-        )
-        == 0
-    )
-    assert tab.violations() == []
-
-
 def test_the_title_page_redirects_to_the_book(tab):
     tab.page.goto(tab.base)
     tab.page.wait_for_url(f"{tab.base}book/index.html")
@@ -306,18 +200,6 @@ def test_search_finds_chapters(tab):
     assert found.count() == 0 and "No section" in tab.page.locator("#search-results").inner_text()
 
 
-def test_search_finds_phrases_with_numbers_and_shows_no_formula(tab, site):
-    said = json.loads((site / "_static" / "passages.js").read_text().removeprefix("window.passages="))
-    at, phrase = next(
-        (each["at"], hit[0]) for each in said if (hit := re.search(r"\d+ of \d+ \w{4,} ?\w*", each["text"]))
-    )
-    found, snippets = results(tab, f'"{phrase.upper()}"')
-    assert at in found.evaluate_all("all => all.map((a) => a.getAttribute('href'))")
-    assert snippets.first.locator("mark").inner_text() == phrase
-    for text in results(tab, "gradient")[1].all_inner_texts():
-        assert not re.search(r"\\\w|[$]|```", text), text
-
-
 def test_figures_open_and_close_by_mouse(tab):
     page = tab.open(f"{DECORECO}.html")
     figure, dialog = page.locator(".zoom").first, page.locator("dialog.zoom-view")
@@ -329,54 +211,6 @@ def test_figures_open_and_close_by_mouse(tab):
         close.click()
         assert not dialog.is_visible()
         assert figure.evaluate("button => button === document.activeElement")
-
-
-def test_figures_are_larger_on_a_phone_too(tab):
-    page = tab.open(f"{DECORECO}.html", PHONE)
-    page.locator(".zoom").first.click()
-    assert page.locator(".zoom-view img").bounding_box()["width"] > 2 * PHONE["width"]
-    assert tab.too_wide() <= 0 and tab.violations(".zoom-view") == []
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_figures_open_and_close_by_keyboard(tab, scheme):
-    page = tab.open(f"{DECORECO}.html", scheme=scheme)
-    figure, dialog = page.locator(".zoom").nth(1), page.locator("dialog.zoom-view")
-    assert figure.get_attribute("aria-label") == f"Enlarge: {figure.locator('img').get_attribute('alt')}"
-    figure.focus()
-    for opens, closes in (("Enter", "Escape"), ("Space", "Enter")):  # the focus is on Close
-        page.keyboard.press(opens)
-        assert dialog.is_visible() and tab.violations(".zoom-view") == []
-        page.keyboard.press(closes)
-        assert not dialog.is_visible()
-        assert figure.evaluate("button => button === document.activeElement")
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_charts_alone_are_inverted_on_dark_pages(own_tab, theme):
-    css = (ROOT / "book" / "_static" / "companion.css").read_text(encoding="utf-8")
-    images = '<img class="recon-chart"><img><div class="recon-element"><img class="recon-chart"></div>'
-    article, zoomed = (
-        f'<div class="bd-article">{images}</div>',
-        '<div class="zoom-view"><img class="recon-chart"></div>',
-    )
-    own_tab.page.set_content(f'<html data-theme="{theme}"><style>{css}</style>{article}{zoomed}</html>')
-    filters = own_tab.page.locator("img").evaluate_all("all => all.map((image) => getComputedStyle(image).filter)")
-    inverted = [value.startswith("invert") for value in filters]
-    assert inverted == [theme == "dark", False, False, theme == "dark"]
-
-
-def test_a_chart_that_is_enlarged_stays_one(own_tab):
-    script = (ROOT / "book" / "_static" / "zoom.js").read_text(encoding="utf-8")
-    own_tab.page.set_content(
-        '<div class="bd-article"><img class="recon-chart" alt="a"><img alt="b"></div>'
-        f'<script>{script}document.dispatchEvent(new Event("DOMContentLoaded"));</script>'
-    )
-    large = own_tab.page.locator("dialog.zoom-view img").first
-    for name, wanted in (("a", "recon-chart"), ("b", "")):
-        own_tab.page.locator(f"button.zoom:has(img[alt={name}])").first.evaluate("button => button.click()")
-        assert large.get_attribute("class") == wanted
-        own_tab.page.locator("dialog.zoom-view").first.evaluate("dialog => dialog.close()")
 
 
 # ---------------------------------------------------------------------------------------------- elements by touch

@@ -5,7 +5,7 @@ else all of tests/FOLDER.  A fault that they do not notice is listed with its li
 (annotations, the words of errors, docstrings) are none.  Survivors that change nothing, or only what is shown, are
 named in tests/mutants.yml with the reason; the report, benchmarks/mutants.json, counts them apart.
 
-`--planted`: instead the faults of tests/planted.yml, in what experiments compute; the tests are those of the
+`--planted`: instead the faults of benchmarks/planted.yml, in what experiments compute; the tests are those of the
 experiment's smoke run.  The report is benchmarks/planted.json.
 """
 
@@ -93,9 +93,9 @@ def mutated(path: str, operator: str, occurrence: int) -> Mutant | None:
 
 
 def planted() -> list[Mutant]:
-    """The faults of tests/planted.yml; the operator of each is its experiment's name."""
+    """The faults of benchmarks/planted.yml; the operator of each is its experiment's name."""
     found = []
-    for fault in yaml.safe_load((ROOT / "tests" / "planted.yml").read_text(encoding="utf-8")):
+    for fault in yaml.safe_load((ROOT / "benchmarks" / "planted.yml").read_text(encoding="utf-8")):
         text = (ROOT / fault["file"]).read_text(encoding="utf-8")
         assert text.count(fault["before"]) == 1, fault
         line = text[: text.index(fault["before"])].count("\n") + 1
@@ -215,7 +215,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--planted", action="store_true", help="the faults of tests/planted.yml")
+    parser.add_argument("--planted", action="store_true", help="the faults of benchmarks/planted.yml")
     parser.add_argument("--list", action="store_true", help="only show the sample")
     arguments = parser.parse_args()
     sample = planted() if arguments.planted else mutants(arguments.seed, arguments.count)
