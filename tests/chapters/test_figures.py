@@ -16,8 +16,8 @@ from companion.press.calibration import plot_calibration
 from companion.store.results import FIGURE
 
 DRAWN = [(name, stem) for name, chosen in registry().items() for stem in chosen.figures]
-#: pages draw none of its figures
-UNDRAWN = {"decoreco-second"}
+#: pages draw none of their figures: the arrays of the kept descents are lost, and the second run shows numbers alone
+UNDRAWN = {"decoreco-second", "decoreco-reference"}
 
 
 def words(figure) -> list[str]:
