@@ -145,8 +145,9 @@ class Result(Generic[M]):
         """What a figure says of the run it shows: which, on what, and of a kept one by which commit."""
         made = self.made
         pool = {"cifar10": "CIFAR-10", "photos": "bundled photographs"}.get(made.data.name, made.data.name)
-        images = f"{pool}, n = {made.data.n}" if made.data.n else pool
-        run = f"profile {made.profile}, {images}, seed {made.seed}"
+        counts = sorted(image_counts(made.config) or {made.data.n})
+        n = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
+        run = ", ".join([f"profile {made.profile}", pool, *([n] if counts[-1] else []), f"seed {made.seed}"])
         return f"kept run: {run}, commit {made.commit}" if self.kept else f"this run: {run}"
 
     @property
@@ -163,6 +164,17 @@ class Result(Generic[M]):
     def figure(self, name: str) -> Tensor:
         """An array that a figure shows, which a kept result has too; see `companion.chapters.base.Experiment`."""
         return self.array(FIGURE + name)
+
+
+def image_counts(config: Any) -> set[int]:
+    """Every number of training images in an experiment's sizes.
+
+    >>> sorted(image_counts({"n_train": 5, "nets": [{"n_train": 5}, {"n_train": 9}], "more_n": 7, "n": 3}))
+    [5, 7, 9]
+    """
+    inner = config.values() if isinstance(config, dict) else config if isinstance(config, list | tuple) else ()
+    counts = {config[name] for name in ("n_train", "more_n") if isinstance(config, dict) and name in config}
+    return counts.union(*map(image_counts, inner))
 
 
 def save_result(result: Result[Any], folder: Path) -> Path:

@@ -140,7 +140,7 @@ def _rows(rows: list[tuple[str, Record]]) -> Figure:
         ax.plot(found, y, "o", ms=8, color=TRAIN)
         ax.text(118, y, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
     ax.set_yticks(range(len(rows)), [words for words, _ in reversed(rows)])
-    ax.set(xlabel="training images found, of 100", xlim=(-3, 118), ylim=(-0.7, len(rows) + 0.5))
+    ax.set(xlabel="training images found, per cent", xlim=(-3, 118), ylim=(-0.7, len(rows) + 0.5))
     if rows:
         ax.text(118, len(rows) - 0.35, "accuracy", color=REFERENCE, ha="right")  # and the marks of the row on top
         if abs(found - null) > 25:
