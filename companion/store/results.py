@@ -169,12 +169,15 @@ class Result(Generic[M]):
 def image_counts(config: Any) -> set[int]:
     """Every number of training images in an experiment's sizes.
 
-    >>> sorted(image_counts({"n_train": 5, "nets": [{"n_train": 5}, {"n_train": 9}], "more_n": 7, "n": 3}))
-    [5, 7, 9]
+    >>> sorted(image_counts({"n_train": 5, "cells": [{"n": 6}, {"n": 9}], "more_n": 7, "ns": [20, 30]}))
+    [5, 6, 7, 9, 20, 30]
     """
-    inner = config.values() if isinstance(config, dict) else config if isinstance(config, list | tuple) else ()
-    counts = {config[name] for name in ("n_train", "more_n") if isinstance(config, dict) and name in config}
-    return counts.union(*map(image_counts, inner))
+    if isinstance(config, list | tuple):
+        return set().union(*map(image_counts, config))
+    if not isinstance(config, dict):
+        return set()
+    counts = {config[name] for name in ("n_train", "more_n", "n") if isinstance(config.get(name), int)}
+    return counts.union(config.get("ns", ()), *map(image_counts, config.values()))
 
 
 def save_result(result: Result[Any], folder: Path) -> Path:
