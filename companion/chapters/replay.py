@@ -81,7 +81,8 @@ def replay(name: str, seed: int = 0, seconds: float = SECONDS, data_root: str | 
     with TemporaryDirectory() as folder:
         several = partial(sweep, folder=Path(folder))
         context = Context(pool, torch.device("cpu"), seed, Checkpoints(Path(folder)), several)
-        differences = list(_scores(chosen, stored, context))
+        reconstructions = _reconstructions(chosen, seed)
+        differences = list(_scores(chosen, stored, context, reconstructions))
         trace = Trace()
         outcome = _outcome(chosen, stored, context, trace, seconds)
     known = {key.removeprefix(TRACE): rows for key, rows in stored.arrays.items() if key.startswith(TRACE)}
@@ -93,7 +94,7 @@ def replay(name: str, seed: int = 0, seconds: float = SECONDS, data_root: str | 
         seed=seed,
         kept_at=stored.made.commit,
         start=bool(known.keys() & trace.rows.keys()),
-        scores=chosen.rescored is not None,
+        scores=reconstructions is not None,
         whole=outcome is not None,
         differences=tuple(differences),
         seconds=round(time.monotonic() - began, 1),
@@ -169,18 +170,20 @@ def close(before: float, now: float, band: float) -> bool:
     return math.isclose(before, now, rel_tol=band, abs_tol=TINY)
 
 
-def _scores(chosen: Experiment[Any, Any], stored: Result[Any], context: Context) -> Iterator[str]:
-    """A sentence for each score of the kept reconstructions that is not the kept one."""
-    if chosen.rescored is None:
-        return
+def _reconstructions(chosen: Experiment[Any, Any], seed: int) -> Tensor | None:
+    """Those that are kept of a run, where its experiment can score them."""
     folder = ROOT / "book" / "paper-size" / chosen.name
-    folder = folder / f"seed-{stored.made.seed}" if stored.made.seed else folder
-    if not (folder / RECONSTRUCTIONS).is_file():
-        yield f"there is no {RECONSTRUCTIONS} to score"
-        return
-    x_hat, _ = kept_reconstructions(folder)
-    scores = record(chosen.rescored(sizes_at(stored, chosen), context, x_hat))
-    yield from _differing(record(stored.metrics), scores, "")
+    folder = folder / f"seed-{seed}" if seed else folder
+    if chosen.rescored is None or not (folder / RECONSTRUCTIONS).is_file():
+        return None
+    return kept_reconstructions(folder)[0]
+
+
+def _scores(chosen: Experiment[Any, Any], stored: Result[Any], context: Context, x_hat: Tensor | None) -> Iterator[str]:
+    """A sentence for each score of the kept reconstructions that is not the kept one."""
+    if chosen.rescored is not None and x_hat is not None:
+        scores = record(chosen.rescored(sizes_at(stored, chosen), context, x_hat))
+        yield from _differing(record(stored.metrics), scores, "")
 
 
 def _differing(before: Any, now: Any, place: str) -> Iterator[str]:
