@@ -6,6 +6,7 @@ python tests/references.py [--jobs 2] [CHAPTER …]
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+os.environ["PYTHONPATH"] = str(ROOT)  # kernels draw figures as words, by tests.drawn
 
 from companion.press.edition import execute_smoke, replace_pages  # noqa: E402
 

@@ -128,7 +128,7 @@ def every_kept() -> list[tuple[str, int]]:
 def of_this_week(count: int = 4) -> list[tuple[str, int]]:
     """`count` of them, others each week, all in turn."""
     everything = every_kept()
-    first = count * date.today().toordinal() // 7 % len(everything)
+    first = count * (date.today().toordinal() // 7) % len(everything)
     return (everything + everything)[first : first + count]
 
 
