@@ -6,6 +6,7 @@ how many numbers it has, their mean and their mean weighted by 1 … N.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
@@ -44,8 +45,10 @@ def drawn(figure: Figure) -> Iterator[str]:
 
 
 def words(texts: Iterable[str]) -> list[str]:
-    """What is written, each on one line; tick labels and the like are empty as long as nothing is drawn."""
-    return [" ".join(text.split()) for text in texts if text.strip()]
+    """What is written, each once and in the order of the alphabet: how often and where depends on numbers, which are
+    masked, like the marks of what is true and false."""
+    masked = (re.sub(r"[-−+±]?\d[\d.,]*(e[-+−]?\d+)?%?", "N", " ".join(text.split())) for text in texts if text.strip())
+    return sorted({re.sub("[✓✗]", "M", text) for text in masked})
 
 
 def data(axes: Axes) -> Iterator[tuple[str, np.ndarray]]:

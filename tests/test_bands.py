@@ -37,7 +37,7 @@ def test_a_figure_comes_as_words_and_numbers():
     right.scatter([1, 2], [3, 4])
     lines = list(drawn(figure))
     plt.close(figure)
-    assert lines[1:3] == ["axes 1 | a finding: 3 of 4 | ours", "  line: 3, 3, 3.83"]
+    assert lines[1:3] == ["axes 1 | a finding: N of N | ours", "  line: 3, 3, 3.83"]
     assert lines[4:] == ["  bars: 2, 3.5, 4", "  points: 4, 2.5, 2.9", "  image: 4, 0.5, 0.6"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "recon"
-CHANGES = {("lbfgs.py", "Pairs")}  # ring buffers, filled in place
+CHANGES = {("lbfgs.py", "Pairs"), ("trace.py", "Trace")}  # filled in place
 
 
 def thawed(path: Path) -> list[tuple[str, str]]:
