@@ -75,13 +75,6 @@ def test_links_and_images_lead_somewhere(site, name):
     assert [image["src"][:80] for image in page.images if not (image.get("alt") or "").strip()] == []
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_offers_its_source(site, name):
-    path = site / f"{name}.html"
-    (source,) = read(path).sources
-    assert broken(path, [source]) == [] and Path(source).suffix in (".ipynb", ".md")
-
-
 def test_this_file_sees_broken_links(tmp_path):
     page = tmp_path / "a.html"
     page.write_text('<article><img src="no.png"></article><a id="x" href="#y"></a><a href="a.html#x"></a><img src="b">')
@@ -181,11 +174,6 @@ def test_claims_are_filtered_by_chip_and_by_word(tab):
     assert cards.count() == everything and tab.violations() == []
 
 
-def test_the_title_page_redirects_to_the_book(tab):
-    tab.page.goto(tab.base)
-    tab.page.wait_for_url(f"{tab.base}book/index.html")
-
-
 def results(tab, query: str):
     page = tab.open(f"search.html?q={quote_plus(query)}")
     page.locator("#search-results [role=status]").wait_for()
@@ -198,19 +186,6 @@ def test_search_finds_chapters(tab):
     assert tab.complaints == [] and tab.violations() == []
     found, _ = results(tab, "no such words here")
     assert found.count() == 0 and "No section" in tab.page.locator("#search-results").inner_text()
-
-
-def test_figures_open_and_close_by_mouse(tab):
-    page = tab.open(f"{DECORECO}.html")
-    figure, dialog = page.locator(".zoom").first, page.locator("dialog.zoom-view")
-    for close in (dialog.locator("img"), dialog.get_by_role("button", name="Close")):
-        figure.click()
-        assert dialog.locator("img").get_attribute("src") == figure.locator("img").evaluate("img => img.src")
-        small, large = (image.bounding_box()["width"] for image in (figure.locator("img"), dialog.locator("img")))
-        assert small < large <= WIDE["width"]
-        close.click()
-        assert not dialog.is_visible()
-        assert figure.evaluate("button => button === document.activeElement")
 
 
 # ---------------------------------------------------------------------------------------------- elements by touch

@@ -297,25 +297,6 @@ def test_a_drawing_comes_back_from_its_gradient(opened):
     assert max(pad.evaluate(pixels)) < 50
 
 
-def test_a_fast_stroke_leaves_no_gaps_and_no_noise_is_called_so(opened):
-    """Two events of a pointer, far apart, along a row and along a diagonal."""
-    page = opened(drawing())
-    pad = page.locator(".pad")
-    page.locator(".clear").click()
-    box = pad.bounding_box()
-    cell = box["width"] / 16
-    for to in ((15.5, 0.5), (15.5, 15.5)):
-        page.mouse.move(box["x"] + cell / 2, box["y"] + cell / 2)
-        page.mouse.down()
-        page.mouse.move(box["x"] + cell * to[0], box["y"] + cell * to[1])
-        page.mouse.up()
-    pixels = "canvas => [...canvas.getContext('2d').getImageData(0, 0, 16, 16).data].filter((_, i) => i % 4 === 0)"
-    drawn = pad.evaluate(pixels)
-    # the second stroke begins on a pixel with ink, and takes it away
-    assert drawn[1:16] == [255] * 15 and max(drawn[17 * k] for k in range(16)) < 50
-    assert "no noise" in page.locator(".said").inner_text()
-
-
 def test_a_drawing_is_made_by_keyboard_and_by_touch(opened, browser, tmp_path):
     page = opened(drawing())
     pixels = "canvas => [...canvas.getContext('2d').getImageData(0, 0, 16, 16).data].filter((_, i) => i % 4 === 0)"
@@ -383,67 +364,3 @@ def landed() -> str:
     x = images(54).view(18, 3, 3072)
     errors = (torch.arange(9.0) + 80) / 100, (torch.arange(9.0) + 2) / 1e4
     return landing([0.0, 0.5, 1.0], x[:9], x[9:], (begun, ended), errors, shown=2)
-
-
-ELEMENTS = {
-    "walk": strip,
-    "threshold": lambda: threshold(separated()),
-    "unmixing": unmixed,
-    "guess": game,
-    "drawing": drawing,
-    "landing": landed,
-}
-#: what only a hand on the page can do
-ASKS = re.compile(r"\b(drag|move (?:a|the)|draw (?:an|on)|click|show the answers)\b", re.I)
-CONTROLS = "input:visible, label:visible, details:visible, canvas.pad:visible, [role=slider]:visible, button:visible"
-
-
-@pytest.mark.parametrize("name", ELEMENTS)
-def test_on_paper_an_element_asks_for_nothing_and_says_what_is_online(opened, name):
-    page = opened(ELEMENTS[name]())
-    box = page.locator(".recon-element")
-    assert ASKS.search(box.inner_text()) and page.locator(CONTROLS).count() > 0
-    assert page.locator(".paper:visible").count() == 0 and page.locator(".ask:visible").count() > 0
-    page.emulate_media(media="print")
-    said = box.inner_text()
-    assert ASKS.search(said) is None, said
-    assert page.locator(".ask:visible").count() == 0 and page.locator(".paper:visible").count() > 0
-    assert re.search(r"On the web page|The answers, ", said)
-    controls = [each for each in page.locator(CONTROLS).all() if not each.locator("img").count()]
-    assert [each.evaluate("each => each.className") for each in controls] in ([], ["pad"] * (name == "drawing"))
-
-
-def test_a_printed_walk_has_a_row_a_set(opened):
-    page = opened(strip(), size={"width": 800, "height": 800})
-    page.emulate_media(media="print")
-    shown = page.locator(".stage:visible")
-    assert [each.evaluate("each => each.style.getPropertyValue('--frame')") for each in shown.all()] == list("01234")
-    assert shown.first.locator(".tile").count() == 3
-    assert "url" in shown.first.locator(".tile").first.evaluate("each => getComputedStyle(each).backgroundImage")
-
-
-def test_a_printed_unmixing_shows_both_ends(opened):
-    page = opened(unmixed())
-    page.emulate_media(media="print")
-    red = "canvas => [...canvas.getContext('2d').getImageData(0, 0, 32, 32).data].filter((_, i) => i % 4 === 0)"
-    drawn = page.locator("canvas:visible")
-    assert drawn.count() == 20 and "at the end:" in page.locator(".recon-element").inner_text()
-    page.emulate_media(media="screen")
-    knob = page.get_by_role("slider")
-    for key, first in (("Home", 0), ("End", 10)):
-        knob.press(key)
-        live = page.locator(".now canvas").first.evaluate(red)
-        assert live == page.locator(".paper canvas").nth(first).evaluate(red)
-
-
-def test_a_printed_landing_has_pictures_and_a_table_for_each_corner(opened):
-    page = opened(landed())
-    page.emulate_media(media="print")
-    shown = page.locator("table:visible")
-    assert [table.locator("td:not(:empty)").all_inner_texts() for table in shown.all()] == [
-        ["8.0", "9.0", "10.0", "88%", "18.0", "19.0", "20.0", "0.10%"],
-        ["2.0", "3.0", "4.0", "82%", "12.0", "13.0", "14.0", "0.04%"],
-        ["0.0", "1.0", "2.0", "80%", "10.0", "11.0", "12.0", "0.02%"],
-    ]
-    frames = page.locator(".tiles:visible")
-    assert [each.evaluate("each => each.style.getPropertyValue('--frame')") for each in frames.all()] == list("820")

@@ -23,7 +23,6 @@ import safetensors.torch
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from matplotlib.figure import Figure
 from toys import (  # noqa: F401  (calm, stage and store are fixtures)
     ANY,
     FOLDER,
@@ -45,7 +44,6 @@ from toys import (  # noqa: F401  (calm, stage and store are fixtures)
 )
 
 from companion.chapters.run import begin, run
-from companion.store.results import load_result
 from recon.errors import ReconError
 from recon.store import files
 from recon.store.tensors import load_tensors, save_tensors
@@ -109,14 +107,6 @@ def test_nothing_put_into_a_file_is_taken_for_a_value(store, calm, name, start, 
             assert contents(store) == contents(calm)
     finally:
         path.write_bytes(whole)
-
-
-def test_what_older_versions_stored_without_checksums_is_still_read(store, calm):
-    edit(lambda meta: None)(store / NAME / "result.json")
-    assert contents(store) == contents(calm)
-    arrays = load_result(calm / NAME, Metrics).arrays
-    safetensors.torch.save_file(arrays, store / "old")
-    assert load_tensors(store / "old").keys() == arrays.keys()
 
 
 def test_checksums_take_every_type_and_shape(tmp_path):
@@ -330,40 +320,6 @@ def killed(action) -> None:
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_killed_while_a_figure_is_written_the_next_run_leaves_that_figure_alone(tmp_path, monkeypatch):
-    """Its result is stored by then, so that the next run computes nothing."""
-    out = tmp_path / "out"
-
-    def half_written(self, path, **_) -> None:
-        path.write_bytes(b"half")
-        die()
-
-    play(monkeypatch, matches=lambda result: Figure())
-    with monkeypatch.context() as patch:
-        patch.setattr(Figure, "savefig", half_written)
-        killed(lambda: call(*RUN, "--out", str(out))[0])
-    assert len(left := list((out / NAME).glob(".*"))) == 1 and [p.read_bytes() for p in left[0].iterdir()] == [b"half"]
-    play(monkeypatch, lambda step: pytest.fail("computed"), matches=lambda result: Figure())
-    assert call(*RUN, "--out", str(out))[0] == 0
-    names = sorted(path.name for path in (out / NAME).iterdir())
-    assert names == ["arrays.safetensors", "matches.png", "result.json"]
-
-
-def test_what_a_writer_puts_beside_its_file_goes_too(tmp_path, monkeypatch):
-    """As safetensors does, by a name of its own."""
-
-    def beside(tensors, path, metadata) -> None:
-        path.with_name(".tmpbDEe9Y").write_bytes(b"half")
-        die()
-
-    with monkeypatch.context() as patch:
-        patch.setattr(safetensors.torch, "save_file", beside)
-        killed(lambda: save_tensors({"x": torch.ones(2)}, tmp_path / "t"))
-    assert list(tmp_path.rglob(".tmp*"))
-    save_tensors({"x": torch.ones(2)}, tmp_path / "t")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cwd", "t"]
 
 
 def test_only_what_the_dead_left_is_swept(tmp_path):
