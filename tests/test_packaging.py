@@ -86,7 +86,7 @@ def test_the_table_of_contents_lists_every_chapter():
 
 #: a Python that says that it is another, and starts no module
 PRETENDER = """#!/bin/sh
-exec {python} -c '
+exec "{python}" -c '
 import platform, sys
 sys.version_info = {version}
 platform.system, platform.machine = lambda: "{system}", lambda: "{machine}"

@@ -277,8 +277,8 @@ def test_the_contents_have_a_card_for_every_chapter_and_none_for_appendices():
         assert f":link: executed/{page.stem}\n" in card
         question, answer = (opening(nbformat.read(page, as_version=4), name) for name in ("Question", "Answer"))
         assert card.startswith(f"{int(page.stem[:2])}. ") and "?" in question and f"*{question}*\n\n{answer}\n" in card
-        assert 30 < len(answer) < 220 and " min to read" in card
-        assert not re.search(r"[.?!] [A-Z]", answer), f"one sentence: {answer}"
+        assert 30 < len(answer) < 250 and " min to read" in card
+        assert len(re.findall(r"[.?!] [A-Z]", answer)) <= 1, f"at most two sentences: {answer}"
 
 
 def test_a_card_has_the_figure_that_its_chapter_chose():
