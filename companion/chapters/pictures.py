@@ -26,7 +26,6 @@ from torch import Tensor
 from companion.chapters.tables import MatchTable
 from companion.store.results import LEVELS, Result
 from recon.images.pool import shape_of
-from recon.scoring.matching import rescale
 
 P = ParamSpec("P")
 Colour = str | tuple[float, float, float]
@@ -168,11 +167,6 @@ def end_labels(ax: Axes, curves: Sequence[tuple[float, str, Colour]]) -> None:
             annotation_clip=False,
             arrowprops=line if abs(place - end) > 0.02 else None,
         )
-
-
-def shown(result: Result[Any], x: Tensor) -> Tensor:
-    """Centred images as one shows them: plus the mean, stretched to [0, 1] each, as in the reference code's figures."""
-    return rescale(x + result.array("mean"))
 
 
 def levels(x: Tensor) -> Tensor:

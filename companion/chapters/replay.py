@@ -34,7 +34,7 @@ from recon.store.files import atomic_path
 
 SECONDS = 120.0
 FILE = Path("book") / "replays.json"
-#: relative difference that roundings explain, up to a step of a descent; benchmarks/replay.json has what was measured
+#: relative difference that is put down to rounding, up to a step of a descent; chosen, and not measured yet
 BANDS = {20: 1e-3, 200: 1e-2, 10_000_000: 0.2}
 RESULT_BAND = 0.2  # of what a finished part of a run gives
 #: of a score of reconstructions that are kept in 8 bits: the share by which it may differ, and by how much at least:
@@ -202,9 +202,12 @@ def _differing(before: Any, now: Any, place: str) -> Iterator[str]:
 
 
 def _differing_claims(chosen: Experiment[Any, Any], stored: Result[Any], outcome: Outcome[Any]) -> Iterable[str]:
-    """Of a run that was done again from end to end: claims with another verdict."""
+    """Of a run that was done again from end to end: claims with another verdict, or another number."""
     metrics = chosen.metrics(record(outcome.metrics))
-    again = {claim.id: claim.verdict for claim in chosen.claims(metrics, sizes_at(stored, chosen))}
+    again = {claim.id: claim for claim in chosen.claims(metrics, sizes_at(stored, chosen))}
     for claim in stored.claims:
-        if again[claim.id] != claim.verdict:
-            yield f"{claim.id}: {again[claim.id]} instead of {claim.verdict}"
+        now = again[claim.id]
+        if now.verdict != claim.verdict:
+            yield f"{claim.id}: {now.verdict} instead of {claim.verdict}"
+        if claim.value is not None and now.value is not None and not close(claim.value, now.value, RESULT_BAND):
+            yield f"{claim.id}: {now.value:.6g} instead of {claim.value:.6g}"
