@@ -67,6 +67,13 @@ def test_another_verdict_is_seen(replayed, stored):
     assert not again.agrees and "instead of finding" in again.differences[-1]
 
 
+def test_another_number_is_seen(replayed, stored):
+    first, *others = stored.claims
+    moved = replace(first, value=3 * first.value + 1)
+    again = replayed(replace(stored, made=replace(stored.made, claims=[moved, *others])))
+    assert not again.agrees and again.differences[-1].startswith(f"{first.id}: ")
+
+
 def test_other_images_are_one_sentence(replayed, stored):
     data = replace(stored.made.data, sha256="0" * 64)
     with pytest.raises(ReconError, match="was made with other images"):
