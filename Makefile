@@ -10,7 +10,7 @@ JOBS ?= 2
 BIN := .venv/bin
 STAMP := .venv/.recon-installed
 .DEFAULT_GOAL := help
-.PHONY: help env book test test-all mutants render pdf publish references clean
+.PHONY: help env book test test-all mutants render publish references clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ book: env ## execute the chapters and build the HTML (ALL=1: appendices too; PRO
 test: env ## lint, types, strict build of the published edition, unit tests, smoke references through nbval
 	@$(BIN)/python tests/stages.py --jobs $(JOBS)
 
-test-all: env ## the same with the tests marked slow: browsers, PDF, hostile input, interruptions
+test-all: env ## the same with the tests marked slow: browsers, hostile input, interruptions
 	@$(BIN)/python tests/stages.py --slow --jobs $(JOBS)
 
 mutants: env ## how many of 200 one-line faults in the science its unit tests notice (some minutes)
@@ -47,9 +47,6 @@ mutants: env ## how many of 200 one-line faults in the science its unit tests no
 
 render: env ## HTML of the published edition in book/executed, without executing
 	@$(BIN)/recon render
-
-pdf: env ## one PDF of the published edition, printed by a Chromium on the PATH, into build/published/
-	@$(BIN)/recon pdf
 
 publish: env ## promote an edition on CIFAR-10 into book/executed (EDITION=laptop-cifar10; default the newest)
 	@$(BIN)/recon publish $(EDITION)

@@ -1,15 +1,12 @@
 """How far rounding moves the numbers of every experiment, and whether it turns a verdict.
 
-    python benchmarks/rounding.py [--profile smoke|laptop] [--out DIR] [--jobs 2] [--add] [NAME …]
+    python benchmarks/rounding.py [--out DIR] [--jobs 2] [--add] [NAME …]
 
-Every experiment is computed under each of `ARITHMETICS`: instruction sets of PyTorch, MKL and OpenBLAS, two threads,
-and pixels nudged by 1e-7 of themselves.  Results are kept in DIR/<profile>/<arithmetic>, so that an interrupted
-measurement goes on.  Then:
-
-- smoke writes tests/chapters/bands.json, what tests/chapters/test_smoke.py holds a new result to (see tests/bands.py);
-- every profile writes its part of benchmarks/rounding.json: for each experiment how many columns of numbers there are,
-  which move by more than their size, and for each claim the verdicts that came out, the reference's first; of laptop
-  also which verdicts are the published edition's, made on another processor.  The claims page reads it.
+Every experiment is computed at smoke under each of `ARITHMETICS`: instruction sets of PyTorch, MKL and OpenBLAS, two
+threads, and pixels nudged by 1e-7 of themselves.  Results are kept in DIR/<arithmetic>, so that an interrupted
+measurement goes on.  It writes tests/chapters/bands.json, what tests/chapters/test_smoke.py holds a new result to (see
+tests/bands.py), and benchmarks/rounding.json: for each experiment how many columns of numbers there are, which move by
+more than their size, and for each claim the verdicts that came out, the reference's first.
 """
 
 from __future__ import annotations
@@ -17,8 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
-import re
 import subprocess
 import sys
 import time
@@ -39,7 +34,6 @@ from tests.bands import bands, loose, moving, widened  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
-PUBLISHED, PUBLISHED_ON = ROOT / "book" / "executed" / "results", "Intel"
 PLAIN = {
     "ATEN_CPU_CAPABILITY": "default",
     "MKL_CBWR": "COMPATIBLE",
@@ -63,20 +57,16 @@ ARITHMETICS: dict[str, dict[str, str]] = {
     "plain-nudge": PLAIN | {"RECON_NUDGE": "99"},
 }
 Run = tuple[dict[str, Any], list[Claim]]
-#: at laptop; all but the reference only for experiments that took at most `SHORT_S` there
-SHORT_S = 60
-FEW = ("own", "plain", "nudge-1")
 
 
-def measure(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[str], jobs: int) -> None:
+def measure(names: Sequence[str], out: Path, arithmetics: Sequence[str], jobs: int) -> None:
     """Compute what is not in `out` yet; `jobs` arithmetics at a time, one process each."""
 
     def one(arithmetic: str) -> None:
         paths = os.pathsep.join(map(str, (HERE / "nudge", ROOT)))
         env = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": paths, **ARITHMETICS[arithmetic]}
-        folder = out / profile / arithmetic
-        asked = names if profile == "smoke" or arithmetic == "own" else [name for name in names if is_short(name)]
-        command = [sys.executable, __file__, "--profile", profile, "--here", str(folder), *asked]
+        folder = out / arithmetic
+        command = [sys.executable, __file__, "--here", str(folder), *names]
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / "log", "w") as log:
             subprocess.run(command, env=env, check=True, stdout=log, stderr=log, cwd=ROOT)
@@ -85,17 +75,11 @@ def measure(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence
         list(tqdm(pool.map(one, arithmetics), total=len(arithmetics), disable=None, desc="arithmetics"))
 
 
-def is_short(name: str) -> bool:
-    """Whether the published laptop run took at most a minute."""
-    return read_json(PUBLISHED / name / "result.json")["seconds"] <= SHORT_S
-
-
-def compute(profile: str, names: Sequence[str], folder: Path) -> None:
+def compute(names: Sequence[str], folder: Path) -> None:
     """In a process of its own: every experiment in this process's arithmetic."""
-    data = "photos" if profile == "smoke" else "cifar10"
     for name in names:
         start = time.process_time()
-        run(name, profile=profile, data=data, device="cpu", out=folder)
+        run(name, profile="smoke", data="photos", device="cpu", out=folder)
         print(f"{name}: {time.process_time() - start:.1f} s", flush=True)
 
 
@@ -111,9 +95,9 @@ def summary(runs: Mapping[str, Run]) -> dict[str, Any]:
     return {"columns": len(kept), "moving": sorted(moving(kept)), "loose": moves, "verdicts": verdicts}
 
 
-def results(out: Path, profile: str, name: str, arithmetics: Sequence[str]) -> dict[str, Run]:
+def results(out: Path, name: str, arithmetics: Sequence[str]) -> dict[str, Run]:
     """Arithmetic -> metrics as the file has them, and the claims by today's rules; where it was computed."""
-    folders = {each: out / profile / each / name for each in arithmetics}
+    folders = {each: out / each / name for each in arithmetics}
     there = {each: folder for each, folder in folders.items() if (folder / "result.json").is_file()}
     return {
         each: (read_json(folder / "result.json")["metrics"], load(folder, arrays=False).claims)
@@ -121,49 +105,23 @@ def results(out: Path, profile: str, name: str, arithmetics: Sequence[str]) -> d
     }
 
 
-def processors(found: Mapping[str, Mapping[str, Run]]) -> dict[str, Any]:
-    """Of the verdicts at laptop, which are those of the published edition; the rest as [published, here].  Nothing on
-    a processor of the maker of the published edition's: what another one said is kept."""
-    differ, of = {}, 0
-    for name, runs in found.items():
-        published = {claim.id: claim.verdict for claim in load(PUBLISHED / name, arrays=False).claims}
-        here = {claim.id: claim.verdict for claim in runs["own"][1]}
-        of += len(here)
-        differ |= {each: [published[each], verdict] for each, verdict in here.items() if verdict != published[each]}
-    model = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
-    here = model[1] if model else platform.processor()
-    if PUBLISHED_ON in here:
-        return {}
-    return {"published": PUBLISHED_ON, "here": here, "verdicts": of, "agree": of - len(differ), "differ": differ}
-
-
-def write(profile: str, names: Sequence[str], out: Path, arithmetics: Sequence[str]) -> None:
-    """benchmarks/rounding.json; of smoke also the bands."""
-    found = {name: results(out, profile, name, arithmetics) for name in names}
+def write(names: Sequence[str], out: Path, arithmetics: Sequence[str]) -> None:
+    """benchmarks/rounding.json, and the bands; experiments that there are no more leave both."""
+    found = {name: results(out, name, arithmetics) for name in names}
 
     def put(file: Path, new: dict[str, Any], old: dict[str, Any]) -> None:
-        text = ",\n".join(f" {json.dumps(name)}: {_rows(value)}" for name, value in sorted((old | new).items()))
+        text = ",\n".join(
+            f" {json.dumps(name)}: {_rows(value)}" for name, value in sorted((old | new).items()) if name in registry()
+        )
         with atomic_path(file) as temporary:
             temporary.write_text("{\n" + text + "\n}\n", encoding="utf-8")
 
     def before(file: Path) -> dict[str, Any]:
         return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
-    report = HERE / "rounding.json"
-    old = before(report)
-    kept = {name: each for name, each in old.get(profile, {}).get("experiments", {}).items() if name in registry()}
-    made = kept | {name: summary(runs) for name, runs in found.items()}
-    new: dict[str, Any] = {"arithmetics": list(arithmetics), "experiments": made}
-    if profile == "laptop" and len(found) == len(registry()) and (other := processors(found)):
-        new["processors"] = other
-    put(report, {profile: old.get(profile, {}) | new}, old)
-    if profile == "smoke":
-        file = ROOT / "tests" / "chapters" / "bands.json"
-        put(
-            file,
-            {name: bands([metrics for metrics, _ in runs.values()]) for name, runs in found.items()},
-            before(file),
-        )
+    report, file = HERE / "rounding.json", ROOT / "tests" / "chapters" / "bands.json"
+    put(report, {name: summary(runs) for name, runs in found.items()}, before(report))
+    put(file, {name: bands([metrics for metrics, _ in runs.values()]) for name, runs in found.items()}, before(file))
 
 
 def add(names: Sequence[str], out: Path, arithmetics: Sequence[str]) -> None:
@@ -171,7 +129,7 @@ def add(names: Sequence[str], out: Path, arithmetics: Sequence[str]) -> None:
 
     For a processor of another make than the one of the last full measurement, whose results are not here.
     """
-    folders = [out / "smoke" / each for each in arithmetics]
+    folders = [out / each for each in arithmetics]
     file = ROOT / "tests" / "chapters" / "bands.json"
     kept = json.loads(file.read_text(encoding="utf-8"))
     for name in names:
@@ -197,27 +155,26 @@ def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="experiments; default all")
-    parser.add_argument("--profile", choices=("smoke", "laptop"), default="smoke")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "rounding")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument(
         "--under", nargs="*", choices=ARITHMETICS, help="measure under these only, and write nothing but with --add"
     )
-    parser.add_argument("--add", action="store_true", help="of a new processor: widen what tests compare with (smoke)")
+    parser.add_argument("--add", action="store_true", help="of a new processor: widen what tests compare with")
     parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     names = arguments.names or list(registry())
     if unknown := set(names) - set(registry()):
         parser.error(f"unknown experiment '{min(unknown)}'")
     if arguments.here:
-        compute(arguments.profile, names, arguments.here)
+        compute(names, arguments.here)
         return
-    arithmetics = list(ARITHMETICS) if arguments.profile == "smoke" else list(FEW)
-    measure(arguments.profile, names, arguments.out, arguments.under or arithmetics, arguments.jobs)
+    arithmetics = list(ARITHMETICS)
+    measure(names, arguments.out, arguments.under or arithmetics, arguments.jobs)
     if arguments.add:
         add(names, arguments.out, arguments.under or arithmetics)
     elif not arguments.under:
-        write(arguments.profile, names, arguments.out, arithmetics)
+        write(names, arguments.out, arithmetics)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
-from recon.cli import a_path, a_size, a_text, say
+from recon.cli import a_path, a_size, say
 from recon.errors import ReconError
 
 
@@ -24,13 +24,10 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
     option("--set", type=a_size, action="append", default=[], metavar="FIELD=VALUE", help="a size; repeatable")
     option("--out", type=a_path, metavar="DIR", help="results go to DIR/NAME (default build/results/…)")
     option("--workers", type=int, default=1, metavar="N", help="processes for a sweep of runs")
-    option("--scheduler", type=a_text, metavar="ADDRESS", help="Dask scheduler whose workers a sweep uses instead")
 
     option = command("book", _book, "chapters through papermill, then HTML, as an edition", chapters, images, budget)
     option("--all", action="store_true", dest="everything", help="execute the appendices too")
     command("render", partial(_press, "publish.render"), "HTML of the published edition, without executing")
-
-    command("pdf", partial(_press, "pdf.write_pdf"), "one PDF of the published edition, printed by Chromium")
 
     publish = partial(_press, "publish.publish")
     option = command("publish", publish, "promote an edition on CIFAR-10 into book/executed/")
@@ -49,12 +46,8 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
     option("--data-root", type=a_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
     option("--seed", type=int, help="of the kept run (default: every seed that is kept)")
     option("--note", action="store_true", help="write the outcome to book/replays.json, for the claims page")
-    option("--seconds", type=float, default=120.0, help="for one result (default 120)")
-
-    option = command("twins", _twins, "two folders of 8-bit photographs with one float32 classifier", images)
-    option("--out", type=a_path, required=True, metavar="DIR", help="where the folders and the script go")
-    option("--n", type=int, default=500, metavar="N", help="photographs in each (default 500, or all there are)")
-    option("--seed", type=int, default=0)
+    option("--seconds", type=float, default=0.0, help="for one result (default 120, of all 60)")
+    option("--jobs", type=int, default=2, metavar="N", help="results at a time (default 2)")
 
     option = command("claims", _claims, "every claim: paper value, ours, null, verdict, chapter")
     option("--json", dest="as_json", action="store_true", help="as JSON")
@@ -97,8 +90,10 @@ def _book(chapters: list[str], everything: bool, **settings: Any) -> None:
 
 
 def _replay(
-    names: list[str], seed: int | None, seconds: float, data_root: str | None, note: bool, **which: bool
+    names: list[str], seed: int | None, seconds: float, jobs: int, data_root: str | None, note: bool, **which: bool
 ) -> int:
+    from joblib import Parallel, delayed
+
     from companion.chapters.replay import every_kept, images_are_here, of_this_week, replay, write_replays
 
     if which["everything"] + which["weekly"] + bool(names) != 1:
@@ -110,25 +105,17 @@ def _replay(
     chosen = [(name, at) for name, at in chosen if (not names or name in names) and seed in (None, at)]
     if missing := sorted(set(names) - {name for name, _ in chosen}):
         raise ReconError(f"the book keeps no such run of {missing[0]}")
-    agree = True
-    for name, at in chosen:
-        again = replay(name, at, seconds, data_root)
+    seconds = seconds or (60.0 if which["everything"] else 120.0)
+    engine, agree = Parallel(n_jobs=min(jobs, len(chosen)), return_as="generator"), True
+    for again in engine(delayed(replay)(name, at, seconds, data_root) for name, at in chosen):
         agree = agree and not again.differences
         if note:
             write_replays([again])
         said = "DIFFERS" if again.differences else "agrees" if again.agrees else "nothing to compare"
-        say(f"{name:24} seed {at}  kept at {again.kept_at:9} {again.by:17} {said}")
+        say(f"{again.name:24} seed {again.seed}  kept at {again.kept_at:9} {again.by:17} {said}")
         for difference in again.differences:
             say(f"    {difference}")
     return 0 if agree else 1
-
-
-def _twins(**arguments: Any) -> None:
-    from companion.press.twins import twins
-
-    folder, made = twins(**arguments)
-    say(f"{made.agree} of {len(made.target)} numbers identical; see for yourself:")
-    say(folder / "train_both.py")
 
 
 def _claims(as_json: bool, out: str | None) -> None:

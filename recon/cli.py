@@ -19,7 +19,7 @@ from recon.store.files import atomic_path
 
 PROFILES = ("smoke", "laptop", "paper")
 #: commands of the companion, for where it is not installed
-BOOK = ("list", "run", "book", "render", "pdf", "publish", "readme", "keep", "twins", "claims")
+BOOK = ("list", "run", "book", "render", "publish", "readme", "keep", "claims")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

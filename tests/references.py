@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,7 +17,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 os.environ["PYTHONPATH"] = str(ROOT)  # kernels draw figures as words, by tests.drawn
 
-from companion.press.edition import execute_smoke, replace_pages  # noqa: E402
+from nbformat import NotebookNode  # noqa: E402
+
+from companion.press import stamps  # noqa: E402
+from companion.press.edition import chapters_of, executed, replace_pages  # noqa: E402
+from companion.press.runner import read_notebook  # noqa: E402
+from companion.press.stamps import Edition  # noqa: E402
+from recon.store.files import only_one  # noqa: E402
 
 TEXTS = ("text/plain", "text/markdown")  # what nbval compares of a displayed value
 
@@ -34,6 +40,23 @@ def lightened(outputs: list[Any]) -> Iterator[Any]:
             output.data = {kind: text for kind, text in output.data.items() if kind in TEXTS}
         before = output
         yield output
+
+
+def execute_smoke(
+    work: Path, results: Path, root: Path, chapters: Sequence[str] | None = None, jobs: int = 1
+) -> dict[str, NotebookNode]:
+    """File name -> chapter, all or those named, executed at smoke on the bundled photographs: what nbval compares with.
+
+    work: a folder for what is on its way · results: where the experiments' are, or will be.
+    """
+
+    def stamp(source: Path, _: float) -> dict:
+        return {"notebook_sha256": stamps.notebook_sha256(read_notebook(source))}
+
+    with only_one(work, ".run-*"):
+        settings = Edition("smoke", "photos", "cpu", jobs=jobs)
+        env = {"RECON_OUT": str(results.resolve()), "MPLBACKEND": "module://tests.drawn"}  # figures as words
+        return dict(executed(chapters_of(root, chapters), work, env, settings, stamp))
 
 
 def main() -> None:

@@ -61,9 +61,6 @@ ARGUMENTS = {
     (*RUN, "--out", "a\0b"): "cannot be a path",
     (*RUN, "--out", "~no-such-user/x"): "cannot be a path",
     (*RUN, "--out", "\udcff"): "cannot be written",  # bytes that are not UTF-8
-    (*RUN, "--scheduler", ""): "must not be empty",
-    (*RUN, "--scheduler", "nonsense://x"): "no Dask scheduler answers",
-    (*RUN, "--scheduler", "tcp://127.0.0.1:1"): "no Dask scheduler answers",
     (*RUN, "--set", "stepz=3"): "toy has no size 'stepz': did you mean 'steps'?",
     (*RUN, "--set", "steps"): "must be FIELD=VALUE, not 'steps'",
     (*RUN, "--set", "=3"): "must be FIELD=VALUE",
@@ -93,8 +90,7 @@ ARGUMENTS = {
 
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=lambda a: ascii(" ".join(a))[:60])
-def test_bad_arguments_are_one_line_and_exit_code_2(arguments, monkeypatch, tmp_path):
-    monkeypatch.setattr("companion.store.sweep.CONNECT_TIMEOUT_S", 0.3)
+def test_bad_arguments_are_one_line_and_exit_code_2(arguments, tmp_path):
     refused(arguments, ARGUMENTS[arguments])
     assert not list(tmp_path.glob("*/*/result.json"))
 

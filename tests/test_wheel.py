@@ -110,4 +110,4 @@ def test_the_module_declares_what_it_needs_and_nothing_of_the_book():
         *("torch", "torchvision", "numpy", "scipy", "scikit-image", "scikit-learn"),
         *("safetensors", "tqdm", "pillow", "jinja2", "filelock", "typing-extensions"),
     }
-    assert {"book", "backbones", "private", "cluster"} <= set(project["optional-dependencies"])
+    assert {"book", "backbones", "private"} <= set(project["optional-dependencies"])

@@ -8,11 +8,11 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+from audit_calibration import alarms, plot_calibration
 from claim_parts import Sources
 from scipy.stats import binomtest
 from sphinx.application import Sphinx
 
-from companion.press.calibration import alarms, plot_calibration
 from recon.errors import ReconError
 from recon.scoring.membership import RARE, guessed
 

@@ -15,12 +15,10 @@ from companion.chapters.catalogue import (
     MIXED,
     PAPERS,
     UNDECIDED,
-    Rounding,
     Row,
     best,
     catalogue,
     place,
-    rounding,
     rows,
 )
 from companion.chapters.replay import read_replays
@@ -29,7 +27,7 @@ from recon.errors import ReconError
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+\-.!|$<>~^:@])")
 FAILED, CONTRADICTED, STOPPING = "not reproduced", "contradicted by another attack", "depends on stopping"
-ONE_PROCESSOR, THUMBNAILS = "one processor only", "thumbnails"
+NOT_REPLAYED, THUMBNAILS = "not replayed", "thumbnails"
 #: verdict -> what the summary calls it
 KINDS = {
     "reproduced": "reproduced",
@@ -77,19 +75,19 @@ def checked(sources: Sources) -> dict[str, list[Row]]:
 
 def cards(sources: Sources, paper: str) -> str:
     """One paper's claims, or our own findings, as cards; the run that counts is the first column of each."""
-    of, measured = defaultdict(list), rounding(sources.root)
+    of = defaultdict(list)
     for row in checked(sources)[paper]:
         of[row.claim.id].append(row)
-    return "\n\n".join(card(runs, measured) for runs in of.values())
+    return "\n\n".join(card(runs) for runs in of.values())
 
 
-def card(runs: list[Row], measured: Rounding) -> str:
-    """One claim: verdict and sentence, and a mark where its laptop run has this verdict on one processor only; opened,
+def card(runs: list[Row]) -> str:
+    """One claim: verdict and sentence, and a mark where the run that it rests on is not bound to today's code; opened,
     what the paper has and what each run has."""
     first = best(runs)[runs[0].claim.id]
     runs = sorted(runs, key=lambda row: row is not first)
     claim = first.claim
-    mark = f" {chip(ONE_PROCESSOR)}" if measured.holds(claim.id) is False else ""
+    mark = "" if first.replayed else f" {chip(NOT_REPLAYED)}"
     title = f"{chip(first.verdict)}{mark} {escaped(' '.join(claim.sentence.split()))}"
     head = ["the run that counts", *["a smaller one"] * (len(runs) - 1)]
     lines = {name: [cells(row)[name] for row in runs] for name in cells(first)}
@@ -97,11 +95,9 @@ def card(runs: list[Row], measured: Rounding) -> str:
     table += [f"| {name} | " + " | ".join(cell or "–" for cell in row) + " |" for name, row in lines.items()]
     section = f"{place(claim.section.removeprefix('C&C ')).replace('§', '§ ')}. " if claim.section else ""
     said = f"{escaped(section)}*Paper:* {escaped(claim.paper)}\n\n" if claim.section else ""
-    rounded = f"*Other roundings*, at laptop: {escaped(measured.in_words(claim.id))}."
     links = f"[{chapter_name(first.chapter)}](executed/{first.chapter}) · [link to this claim](#claim-{claim.id})"
-    foot = f"{rounded}\n\n{links}"
     options = f":name: claim-{claim.id}\n:class-container: claim {slug(first.verdict)}"
-    return f"`````{{dropdown}} {title}\n{options}\n\n{said}" + "\n".join(table) + f"\n\n{foot} · `{claim.id}`\n`````"
+    return f"`````{{dropdown}} {title}\n{options}\n\n{said}" + "\n".join(table) + f"\n\n{links} · `{claim.id}`\n`````"
 
 
 def cells(row: Row) -> dict[str, str]:
@@ -114,6 +110,7 @@ def cells(row: Row) -> dict[str, str]:
         "Size": escaped(row.size + (row.papers if claim.section else "")).removeprefix(", "),
         "Seeds": sets,
         "Cost": escaped(row.budget),
+        "Done again": ", ".join(dict.fromkeys(row.replays)) or "by this edition",
         "Verdict": row.verdict_over_sets,
         "From its threshold": distance(row),
     }
@@ -198,16 +195,14 @@ def small(item: dict[str, str]) -> str:
 
 
 def headlines(sources: Sources) -> str:
-    """Our own fifteen: the sentence, what was found, the null, the verdict; ReconError for one that another rounding or
-    another processor turns."""
+    """Our own: the sentence, what was found, the null, the verdict; ReconError for one whose run was not replayed."""
     counted = best(row for rows_ in checked(sources).values() for row in rows_)
-    measured = rounding(sources.root)
     lines = ["| Finding | Where | Verdict |", "|---|---|---|"]
     for name in catalogue(sources.root)["headlines"]:
-        if measured.holds(name) is False:
-            raise ReconError(f"the claim '{name}' holds on one processor only: it is no headline")
         if name in counted:
             row = counted[name]
+            if not row.replayed:
+                raise ReconError(f"the claim '{name}' rests on a run that is not replayed: it is no headline")
             where = f"[{chapter_name(row.chapter)}](executed/{row.chapter})"
             lines.append(f"| {escaped(row.claim.sentence)} {_links([name])} | {where} | {chip(row.verdict)} |")
     return "\n".join(lines)
@@ -271,20 +266,6 @@ def verdicts(sources: Sources) -> str:
         lines.append(f"| [{said}]{{.chip .{slug(kind)}}} | {numbers} |")
     lines.append("| [not attempted](#not-attempted) | " + " | ".join(str(left_out[paper]) for paper in PAPERS) + " |")
     return "\n".join(lines)
-
-
-def on_processors(sources: Sources) -> str:
-    """How many verdicts two processors agree on, and how many hold under other roundings, in two sentences."""
-    found, rows = rounding(sources.root), checked(sources).values()
-    compared = {row.claim.id for each in rows for row in each} & found.verdicts.keys()
-    several = [claim for claim in compared if sum(found.verdicts[claim].values()) > 1]
-    stable = sum(len(found.verdicts[claim]) == 1 for claim in several)
-    agree = len(compared - found.differ.keys())
-    said = f"**{agree} of {len(compared)} verdicts are the same on two processors**, {found.published} and "
-    said += f"{found.here}, at profile laptop."
-    if several:
-        said += f" {len(several)} of them were also judged under another instruction set: {stable} stay."
-    return said
 
 
 def not_attempted(sources: Sources) -> str:

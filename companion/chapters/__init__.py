@@ -117,17 +117,21 @@ def kept(name: str, seed: int = 0) -> Result[Any]:
 
     ReconError, one sentence, for an unknown experiment, or where no run of this seed is kept.
     """
-    folder = ROOT / "book" / "paper-size" / experiment(name).name
-    if seed not in (seeds := kept_seeds(name)):
+    if seed not in (seeds := kept_seeds(experiment(name).name)):
         there = f"only of seed {', '.join(map(str, seeds))}" if seeds else "of no seed"
         raise ReconError(f"the book keeps no run of {name} with seed {seed}, {there}")
-    folder = folder / f"seed-{seed}" if seed else folder
+    folder = kept_folder(name, seed)
     return replace(load(folder, arrays=False), arrays=kept_arrays(folder), kept=True)
+
+
+def kept_folder(name: str, seed: int, root: Path = ROOT) -> Path:
+    """Where the book keeps a run at the paper's size."""
+    return root / "book" / "paper-size" / name / (f"seed-{seed}" if seed else "")
 
 
 def kept_seeds(name: str) -> list[int]:
     """Seeds of the runs of an experiment that the book keeps at the paper's size."""
-    folder = ROOT / "book" / "paper-size" / name
+    folder = kept_folder(name, 0)
     others = sorted(int(path.name.removeprefix("seed-")) for path in folder.glob("seed-*"))
     return [0, *others] if (folder / "result.json").is_file() else others
 

@@ -4,7 +4,6 @@ A claim at the paper's size comes before the same claim at a smaller one, and on
 what was run at a smaller size says so.
 """
 
-import json
 import math
 import os
 import re
@@ -18,6 +17,7 @@ from typing import Any
 import yaml
 
 from companion.chapters import load, registry, sizes_at
+from companion.chapters.replay import ENOUGH, NOTHING, outcome, read_replays
 from companion.store.results import Claim, Result
 from recon.errors import ReconError
 
@@ -40,7 +40,9 @@ CHECKS = (
 class Row:
     """A claim with the run that it comes from.
 
-    seeds: the same claim at other seeds · at_paper_size: whether the run had the paper's size, as far as it states one.
+    seeds: the same claim at other seeds · at_paper_size: whether the run had the paper's size, as far as it states one
+    replays: what `recon replay` did again of it, and of those at other seeds; none of a run of the edition, which
+    computes it.
     """
 
     claim: Claim
@@ -48,6 +50,12 @@ class Row:
     chapter: str
     at_paper_size: bool
     seeds: tuple[Claim, ...] = ()
+    replays: tuple[str, ...] = ()
+
+    @property
+    def replayed(self) -> bool:
+        """Whether all runs that it rests on were done again: as a whole, or from their start, and scored."""
+        return set(self.replays) <= set(ENOUGH)
 
     @property
     def tested(self) -> bool:
@@ -120,38 +128,15 @@ class Row:
 
     @property
     def budget(self) -> str:
-        """What the run took, and on what.
-
-        Of some interrupted runs only the last part was timed, and nothing says of which.  So a run on a CPU that took
-        less than a fifth of what its experiment says it costs has that beside it.
-        """
-        made = self.result.made
-        seconds, device = made.seconds, made.device.replace("NVIDIA ", "")
+        """What the run took, and on what."""
+        seconds, device = self.result.made.seconds, self.result.made.device.replace("NVIDIA ", "")
         took = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(seconds, 1):.0f} s"
-        cost = registry()[made.experiment].cost.get(made.profile, "")
-        if device.startswith("cpu") and not made.overrides and seconds < stated_seconds(cost) / 5:
-            took += f", perhaps for the last part alone; stated: about {cost}"
         return f"{took}, {device}"
-
-
-UNITS = {"s": 1, "min": 60, "minute": 60, "hour": 3600}
-COUNTS = {"half an": 0.5, "a": 1, "an": 1, "": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
-
-
-def stated_seconds(cost: str) -> float:
-    """What an experiment says that it costs, in seconds; 0 where that says nothing.  "hours" alone: at least one.
-
-    >>> stated_seconds("three hours"), stated_seconds("half an hour"), stated_seconds("35 min"), stated_seconds("hours")
-    (10800, 1800.0, 2100.0, 3600)
-    """
-    count, _, unit = cost.rpartition(" ")
-    size = UNITS.get(unit if unit in UNITS else unit.removesuffix("s"), 0)
-    return size * (COUNTS[count] if count in COUNTS else float(count) if count.replace(".", "", 1).isdigit() else 0)
 
 
 def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
     """Every claim of the results in a folder, in the order of the book; before them those kept at profile `paper`."""
-    found = []
+    found, replays = [], {(row["name"], row["seed"]): outcome(row) for row in read_replays(root)}
     for folder in (*([root / "book" / "paper-size"] if kept else []), results):
         for name, experiment in registry().items():
             if not os.path.lexists(folder / name / "result.json"):
@@ -159,57 +144,12 @@ def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
             result = load(folder / name, arrays=False)
             at_paper_size = experiment.at_paper_size(sizes_at(result, experiment))
             others = seeds_of(root, name, result) if kept else []
+            seeds = (result.made.seed, *(other.made.seed for other in others))
+            again = tuple(replays.get((name, seed), NOTHING) for seed in seeds) if folder != results else ()
             for claim in result.claims:
                 same = tuple(c for other in others for c in other.claims if c.id == claim.id)
-                found.append(Row(claim, result, experiment.chapter, at_paper_size, same))
+                found.append(Row(claim, result, experiment.chapter, at_paper_size, same, again))
     return found
-
-
-@dataclass(frozen=True)
-class Rounding:
-    """What other roundings make of the verdicts at laptop, as benchmarks/rounding.py measured it.
-
-    verdicts: claim -> verdict -> under how many arithmetics it came out · published, here: the processors of the
-    published edition and of the measurement · differ: claim -> its verdicts on these two.
-    """
-
-    verdicts: dict[str, dict[str, int]]
-    published: str
-    here: str
-    differ: dict[str, list[str]]
-
-    def holds(self, claim: str) -> bool | None:
-        """Whether a claim's verdict is the same under all of them, and on both processors; None if only one was
-        tried."""
-        found = self.verdicts.get(claim, {})
-        if claim in self.differ or len(found) > 1:
-            return False
-        return True if sum(found.values()) > 1 else None
-
-    def in_words(self, claim: str) -> str:
-        """For a card."""
-        found = self.verdicts.get(claim, {})
-        turned = ", ".join(f"{verdict} under {count}" for verdict, count in found.items())
-        if self.holds(claim) is None:
-            return f"the same on {self.published} and {self.here}" if claim in self.verdicts else "not measured"
-        if self.holds(claim):
-            return f"the same under {sum(found.values())} arithmetics, on {self.published} and {self.here}"
-        if claim in self.differ:
-            there, here = self.differ[claim]
-            return f"on one processor only: {there} on {self.published}, {here} on {self.here}"
-        return f"on one processor only: {turned} arithmetics"
-
-
-def rounding(root: Path) -> Rounding:
-    """As benchmarks/rounding.py keeps it in benchmarks/rounding.json."""
-    found = json.loads((root / "benchmarks" / "rounding.json").read_text(encoding="utf-8"))["laptop"]
-    verdicts = {claim: count for each in found["experiments"].values() for claim, count in each["verdicts"].items()}
-    processors = found["processors"]
-    published, here = (
-        next((maker for maker in ("AMD", "Intel") if maker in processors[which]), processors[which])
-        for which in ("published", "here")
-    )
-    return Rounding(verdicts, published, here, processors["differ"])
 
 
 def best(found: Iterable[Row]) -> dict[str, Row]:
@@ -241,7 +181,7 @@ def catalogue(root: Path) -> dict[str, Any]:
 
 def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
     """What `recon claims --json` prints; published: with the runs kept in the book, and what was not attempted."""
-    found, measured = [], rounding(root)
+    found = []
     for row in rows(results, root, kept=published):
         made = row.result.made
         run: dict[str, Any] = {"chapter": row.chapter, "experiment": made.experiment, "profile": made.profile}
@@ -252,7 +192,7 @@ def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
             "tested": row.tested,
             "image_sets": row.image_sets,
         }
-        run |= {"distance_to_threshold": row.distance, "holds_under_other_roundings": measured.holds(row.claim.id)}
+        run |= {"distance_to_threshold": row.distance, "replayed": row.replayed, "replays": row.replays}
         others = {"other_seeds": [c.ours for c in row.seeds], "other_values": [c.value for c in row.seeds]}
         found.append({**asdict(row.claim), "verdict": row.verdict, "at_this_size": row.claim.verdict, **run, **others})
     if not found:

@@ -1,13 +1,11 @@
 """What the chapters on DecoReco share of the reference recipe: a network trained as the reference did, and the recipe
-run on it with its published step sizes from one of three starts; and products of rounded operands, which are faster."""
+run on it with its published step sizes from one of three starts."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from companion.chapters.base import Context, Tensors
 from companion.chapters.common import FALL, match_table, nulls_of
@@ -183,35 +181,3 @@ def came_text(arm: ReferenceArm) -> str:
     whole = f"all {arm.steps:,} published steps, the full budget"
     whole += "" if arm.precision == "float32" else f", products in {arm.precision} where the processor has them"
     return f"{whole}; layer 1 {how} {abs(fell):.1%} over the last tenth, {left}, {far}"
-
-
-PRODUCTS = (torch.matmul, Tensor.matmul, Tensor.__matmul__)
-
-
-class RoundedProducts(TorchFunctionMode):
-    """Within it, A B of float32 matrices is the float32 product of their entries rounded to bfloat16 (8 significant
-    bits, a relative error of up to 2⁻⁹ each), rounded to bfloat16 once more.
-
-    Unlike `torch.set_float32_matmul_precision`, which is a wish that processors may ignore, it rounds everywhere.
-    Products with a vector, which cost little, keep all their bits.
-    """
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        """`func`, or the rounded product in its place."""
-        if func in PRODUCTS:
-            a, b = args
-            matrices = min(a.dim(), b.dim()) > 1 and min(*a.shape[-2:], *b.shape[-2:]) > 1
-            if matrices and a.dtype == b.dtype == torch.float32:
-                return func(a.bfloat16(), b.bfloat16()).float()
-        return func(*args, **(kwargs or {}))
-
-
-def product_error(size: int = 256) -> float:
-    """Relative error of one float32 product of random matrices here: about 1e-7 where no operand is rounded, and 1e-3
-    where a processor rounds them to bfloat16."""
-    generator = torch.Generator().manual_seed(0)
-    a, b = torch.randn(2, size, size, generator=generator)
-    exact = a.double() @ b.double()
-    return float(((a @ b).double() - exact).norm() / exact.norm())

@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from companion.chapters import ROOT, experiment, kept, kept_seeds, registry, sizes_at
+from companion.chapters import ROOT, experiment, kept, kept_folder, kept_seeds, registry, sizes_at
 from companion.chapters.base import Context, Experiment, Outcome
 from companion.store.record import record
 from companion.store.results import RECONSTRUCTIONS, TRACE, Result, kept_reconstructions
@@ -37,38 +37,35 @@ FILE = Path("book") / "replays.json"
 #: relative difference that is put down to rounding, up to a step of a descent; chosen, and not measured yet
 BANDS = {20: 1e-3, 200: 1e-2, 10_000_000: 0.2}
 RESULT_BAND = 0.2  # of what a finished part of a run gives
+PART = ": result"  # row of a trace: what one of several runs gave
 #: of a score of reconstructions that are kept in 8 bits: the share by which it may differ, and by how much at least:
 #: half a grey level in each of 3,072 numbers is a distance of 0.06, and one image may be at a threshold
 SCORE_BAND, ROUNDED_L2, AT_THRESHOLD = 0.02, 0.06, 1
 TINY = 1e-9  # below which a number is rounding
 
 
+#: what binds a number to today's code; "a part": one of several independent runs, from its start to its scores
+ENOUGH = ("whole", "start and scores", "start and a part")
+NOTHING = "nothing"
+
+
 @dataclass(frozen=True)
 class Replay:
-    """What was done again of a kept result.  kept_at: its commit · start, scores: whether they could be replayed ·
-    whole: whether all of it was · differences: what did not agree, a sentence each · seconds: it took."""
+    """What was done again of a kept result.
+
+    kept_at: its commit · by: "whole", "start and scores", "start and a part", "start", "scores" or "nothing" ·
+    largest: difference of a row of the trace, as a share of the band that it may differ by · differences: what did not
+    agree, a sentence each · seconds: it took.
+    """
 
     name: str
     seed: int
     kept_at: str
-    start: bool
-    scores: bool
-    whole: bool
+    by: str
+    agrees: bool
+    largest: float
     differences: tuple[str, ...]
     seconds: float
-
-    @property
-    def by(self) -> str:
-        """What was replayed, in words."""
-        if self.whole:
-            return "whole"
-        parts = [name for name in ("start", "scores") if getattr(self, name)]
-        return " and ".join(parts) or "nothing"
-
-    @property
-    def agrees(self) -> bool:
-        """Whether something was replayed, and nothing differs."""
-        return not self.differences and self.by != "nothing"
 
 
 def replay(name: str, seed: int = 0, seconds: float = SECONDS, data_root: str | Path | None = None) -> Replay:
@@ -84,18 +81,25 @@ def replay(name: str, seed: int = 0, seconds: float = SECONDS, data_root: str | 
         reconstructions = _reconstructions(chosen, seed)
         differences = list(_scores(chosen, stored, context, reconstructions))
         trace = Trace()
-        outcome = _outcome(chosen, stored, context, trace, seconds)
+        computed = _outcome(chosen, stored, context, trace, seconds)
     known = {key.removeprefix(TRACE): rows for key, rows in stored.arrays.items() if key.startswith(TRACE)}
     differences += differing_traces(known, trace.rows)
-    if outcome is not None:
-        differences += _differing_claims(chosen, stored, outcome)
+    if computed is not None:
+        differences += _differing_claims(chosen, stored, computed)
+    compared = known.keys() & trace.rows.keys()
+    parts = {
+        "start": bool(compared),
+        "scores": reconstructions is not None,
+        "a part": any(name.endswith(PART) for name in compared),
+    }
+    by = "whole" if computed is not None else " and ".join([name for name, done in parts.items() if done][:2])
     return Replay(
         name=name,
         seed=seed,
         kept_at=stored.made.commit,
-        start=bool(known.keys() & trace.rows.keys()),
-        scores=reconstructions is not None,
-        whole=outcome is not None,
+        by=by or NOTHING,
+        agrees=bool(by) and not differences,
+        largest=float(f"{max((share for _, share in shares(known, trace.rows)), default=0.0):.2g}"),
         differences=tuple(differences),
         seconds=round(time.monotonic() - began, 1),
     )
@@ -104,10 +108,7 @@ def replay(name: str, seed: int = 0, seconds: float = SECONDS, data_root: str | 
 def write_replays(replays: Iterable[Replay], root: Path = ROOT) -> None:
     """Put these in the place of what book/replays.json says of the same results."""
     rows = {(row["name"], row["seed"]): row for row in read_replays(root)}
-    for again in replays:
-        row = {"name": again.name, "seed": again.seed, "kept_at": again.kept_at, "by": again.by}
-        row |= {"agrees": again.agrees, "differences": list(again.differences), "seconds": again.seconds}
-        rows[again.name, again.seed] = row
+    rows |= {(again.name, again.seed): asdict(again) for again in replays}
     ordered = [rows[place] for place in every_kept() if place in rows]
     with atomic_path(root / FILE) as temporary:
         temporary.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
@@ -118,6 +119,11 @@ def read_replays(root: Path = ROOT) -> list[dict[str, Any]]:
     path = root / FILE
     rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
     return rows
+
+
+def outcome(row: Mapping[str, Any]) -> str:
+    """What a row of book/replays.json comes to: what was replayed, or that it differs."""
+    return row["by"] if row["agrees"] or row["by"] == NOTHING else "differs"
 
 
 def every_kept() -> list[tuple[str, int]]:
@@ -152,13 +158,23 @@ def _outcome(
 def differing_traces(known: Mapping[str, Tensor], again: Mapping[str, Tensor]) -> Iterator[str]:
     """A sentence for each row of two traces, name -> (k, 2) of step and number, that differs by more than rounding
     explains at its first such step."""
+    seen = set()
+    for (name, step, before, now), share in shares(known, again):
+        if share > 1 and name not in seen:
+            seen.add(name)
+            yield f"{name}, step {step:.0f}: {now:.6g} instead of {before:.6g}"
+
+
+def shares(
+    known: Mapping[str, Tensor], again: Mapping[str, Tensor]
+) -> Iterator[tuple[tuple[str, float, float, float], float]]:
+    """Of what both traces have: (name, step, number before and now), and by which share of its band they differ."""
     for name in sorted(known.keys() & again.keys()):
-        end = name.endswith("result")
         for (step, before), (_, now) in zip(known[name].tolist(), again[name].tolist(), strict=False):
-            allowed = RESULT_BAND if end else next(band for last, band in BANDS.items() if step <= last)
-            if not close(before, now, allowed):
-                yield f"{name}, step {step:.0f}: {now:.6g} instead of {before:.6g}"
-                break
+            band = RESULT_BAND if name.endswith(PART) else next(b for last, b in BANDS.items() if step <= last)
+            apart = abs(now - before)
+            share = 0.0 if apart <= TINY else apart / (band * max(abs(before), abs(now)))
+            yield (name, step, before, now), share
 
 
 def close(before: float, now: float, band: float) -> bool:
@@ -172,8 +188,7 @@ def close(before: float, now: float, band: float) -> bool:
 
 def _reconstructions(chosen: Experiment[Any, Any], seed: int) -> Tensor | None:
     """Those that are kept of a run, where its experiment can score them."""
-    folder = ROOT / "book" / "paper-size" / chosen.name
-    folder = folder / f"seed-{seed}" if seed else folder
+    folder = kept_folder(chosen.name, seed)
     if chosen.rescored is None or not (folder / RECONSTRUCTIONS).is_file():
         return None
     return kept_reconstructions(folder)[0]

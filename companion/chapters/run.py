@@ -48,14 +48,13 @@ def run(
     out: str | Path | None = None,
     data_root: str | Path | None = None,
     workers: int = 1,
-    scheduler: str | None = None,
     **sizes: Any,
 ) -> Result[Any]:
     """Run experiment `name`, or return its result from disk if one with the same key is there.
 
     out: folder for `NAME/result.json`, default `$RECON_OUT`, else `build/results/<profile>-<data>` of the checkout ·
-    workers, scheduler: of a sweep of independent runs, see `companion.store.sweep`; the result does not depend on them
-    · sizes: fields of the experiment's `Sizes` to replace, such as n_train=50; the result then lies in `NAME-KEY/`.
+    workers: of a sweep of independent runs, see `companion.store.sweep`; the result does not depend on them · sizes:
+    fields of the experiment's `Sizes` to replace, such as n_train=50; the result then lies in `NAME-KEY/`.
 
     The key covers the experiment's version, sizes, seed, the kind of device that computes and the images' checksum.
     An interrupted run goes on from its last checkpoint.  Arrays come back on the CPU, with the trace of the run
@@ -85,7 +84,7 @@ def run(
         check_writable(folder, files)
         checkpoints = folder / f"checkpoint-{key}"
         made = partial(Provenance, name, profile, seed=seed, device=device_name(computing), key=key, overrides=sizes)
-        swept = partial(sweep, folder=checkpoints, workers=workers, scheduler=scheduler)
+        swept = partial(sweep, folder=checkpoints, workers=workers)
         context = Context(pool, computing, seed, Checkpoints(checkpoints), swept)
         result = _computed(chosen, config, context, made, begin(checkpoints))
         save_result(result, folder)

@@ -109,23 +109,6 @@ def as_published(pages: Iterable[Path], results: Path) -> Iterator[tuple[str, No
         yield page.name, nb
 
 
-def execute_smoke(
-    work: Path, results: Path, root: Path = ROOT, chapters: Sequence[str] | None = None, jobs: int = 1
-) -> dict[str, NotebookNode]:
-    """File name -> chapter, all or those named, executed at smoke on the bundled photographs: what nbval compares with.
-
-    work: a folder for what is on its way · results: where the experiments' are, or will be.
-    """
-
-    def stamp(source: Path, _: float) -> dict:
-        return {"notebook_sha256": stamps.notebook_sha256(read_notebook(source))}
-
-    with only_one(work, ".run-*"):
-        settings = Edition("smoke", "photos", "cpu", jobs=jobs)
-        env = {"RECON_OUT": str(results.resolve()), "MPLBACKEND": "module://tests.drawn"}  # figures as words
-        return dict(executed(chapters_of(root, chapters), work, env, settings, stamp))
-
-
 def executed(
     sources: Sequence[Path], work: Path, env: Mapping[str, str], settings: Edition, stamp: Callable[[Path, float], dict]
 ) -> Iterator[tuple[str, NotebookNode]]:

@@ -7,7 +7,6 @@ Such a text is a Jinja template.  `run("separation").metrics.matches.ncc_07` is 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,7 +32,7 @@ def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
     """
     results = results or root / "book" / "executed" / "results"
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701  (Markdown)
-    environment.filters |= {"percent": "{:.0%}".format, "number": number, "each": each}
+    environment.filters |= {"percent": "{:.0%}".format, "number": number}
     environment.filters |= {"fixed": fixed, "commas": "{:,}".format}
     environment.globals |= {
         "run": partial(_found, results, root / "book" / "seeds"),
@@ -91,21 +90,12 @@ def fixed(value: float, digits: int = 1) -> str:
     return f"{value:.{digits}f}"
 
 
-def each(values: Iterable[Any], way: str = "") -> str:
-    """The values, or one field of each by its path with dots, with commas between."""
-    return ", ".join(str(_field(value, way)) for value in values)
-
-
-def _field(value: Any, way: str) -> Any:
-    for name in filter(None, way.split(".")):
-        value = getattr(value, name)
-    return value
-
-
 def _found(at_seed_0: Path, at_others: Path, name: str, seed: int = 0) -> Any:
     """What a result says: metrics, made, and its claims by id."""
     result = load(at_others / name / f"seed-{seed}" if seed else at_seed_0 / name, arrays=False)
-    return SimpleNamespace(metrics=result.metrics, made=result.made, claims={each.id: each for each in result.claims})
+    return SimpleNamespace(
+        metrics=result.metrics, made=result.made, claims={claim.id: claim for claim in result.claims}
+    )
 
 
 def _benchmark(root: Path, name: str) -> Any:

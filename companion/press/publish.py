@@ -7,7 +7,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from companion.chapters import ROOT, load, registry, sizes_at
+from companion.chapters import ROOT, kept_folder, load, registry, sizes_at
 from companion.press import stamps
 from companion.press.edition import chapters_of
 from companion.press.html import build_html, check_toc, put_back, swap
@@ -71,9 +71,8 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
     folder, result = Path(folder), load(Path(folder), arrays=False)
     made, own_sizes = result.made, _own_sizes(result)
     found = (made.profile, made.data.name)
-    _check_committed(folder)
     if found == ("paper", "cifar10") and not own_sizes:
-        target = root / "book" / "paper-size" / made.experiment / (f"seed-{made.seed}" if made.seed else "")
+        target = kept_folder(made.experiment, made.seed, root)
     elif found == ("laptop", "cifar10") and made.seed and not own_sizes:
         target = root / "book" / "seeds" / made.experiment / f"seed-{made.seed}"
     else:
@@ -81,17 +80,14 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
             "only results on CIFAR-10 at profile paper, or at profile laptop with a seed other than 0, are kept, "
             f"not {found[0]} on {found[1]} with seed {made.seed}" + (" and sizes of its own" if own_sizes else "")
         )
+    _check_committed(folder)
     with only_one(root / "book"):
         if made.profile == "paper" and (folder / "arrays.safetensors").is_file():
             arrays = load(folder).arrays
             keep_reconstructions(arrays, target)
             keep_arrays(arrays, target)
         _copy_result(folder, target)
-    try:
-        _readme(root)
-    except ReconError as error:
-        where = target.relative_to(root)
-        raise ReconError(f"the result is kept in {where}, but README.md stays as it was: {error}") from error
+    _readme(root)
     return target
 
 

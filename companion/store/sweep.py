@@ -1,10 +1,9 @@
-"""Many independent runs, through joblib: in this process, on its cores, or on a Dask cluster; the results are the same.
+"""Many independent runs, through joblib: in this process or on its cores; the results are the same.
 
 Every finished run is stored at once, so that a killed worker, or a killed sweep, loses what was under way and no more.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -19,7 +18,6 @@ from recon.optim.trace import OutOfTime, Trace, current, note, recorded
 from recon.store.tensors import find_tensors, save_tensors
 
 ATTEMPTS = 3  # at tasks whose worker died
-CONNECT_TIMEOUT_S = 10
 Tensors = dict[str, Tensor]
 
 
@@ -29,14 +27,12 @@ def sweep(
     label: str,
     folder: Path,
     workers: int = 1,
-    scheduler: str | None = None,
 ) -> dict[str, Tensors]:
     """What `unit` makes of every name, for independent runs, read from `folder`/`label`/NAME.safetensors where that is
     there.
 
-    unit: picklable, a function of the name alone · workers: processes; 1 is this one · scheduler: address of a Dask
-    scheduler ("tcp://…"), whose workers are used instead.  Each run computes on one thread, wherever it is, which makes
-    the results independent of `workers`.  Raises ReconError for fewer than one worker, an unreachable scheduler, or
+    unit: picklable, a function of the name alone · workers: processes; 1 is this one.  Each run computes on one thread,
+    wherever it is, which makes the results independent of `workers`.  Raises ReconError for fewer than one worker, or
     workers that die again and again.
     """
     if workers < 1:
@@ -45,12 +41,13 @@ def sweep(
     found = {name: stored for name in names if (stored := find_tensors(folder / f"{name}.safetensors")) is not None}
     trace = current() or Trace()
     shown = {"desc": label, "leave": False, "disable": None}  # None: on terminals only
-    with _engine(workers, scheduler) as deaths, tqdm(total=len(names), initial=len(found), **shown) as bar:
+    backend = "loky" if workers > 1 else "sequential"
+    with parallel_config(backend=backend), tqdm(total=len(names), initial=len(found), **shown) as bar:
         for _ in range(ATTEMPTS):
             todo = [name for name in names if name not in found]
             if not todo:
                 break
-            engine = Parallel(n_jobs=-1 if scheduler else min(workers, len(todo)), return_as="generator_unordered")
+            engine = Parallel(n_jobs=min(workers, len(todo)), return_as="generator_unordered")
             try:
                 runs = (delayed(_on_one_thread)(unit, name) for name in todo)
                 for name, tensors, ended in engine(runs):
@@ -60,7 +57,7 @@ def sweep(
                         raise OutOfTime
                     save_tensors(tensors, folder / f"{name}.safetensors")
                     bar.update()
-            except deaths:  # out of memory, or killed: what it had is done again
+            except TerminatedWorkerError:  # out of memory, or killed: what it had is done again
                 continue
     if len(found) < len(names):
         raise ReconError(
@@ -97,22 +94,3 @@ def _on_one_thread(unit: Callable[[str], Tensors], name: str) -> tuple[str, Tens
     finally:
         torch.set_num_threads(threads)
     return name, {**tensors, **{TRACE + key: rows for key, rows in trace.rows.items()}}, ended
-
-
-@contextmanager
-def _engine(workers: int, scheduler: str | None) -> Iterator[tuple[type[Exception], ...]]:
-    """What `Parallel` runs on inside; gives the errors that say that a worker died."""
-    if scheduler is None:
-        with parallel_config(backend="loky" if workers > 1 else "sequential"):
-            yield (TerminatedWorkerError,)
-        return
-    try:
-        from distributed import Client, KilledWorker
-    except ImportError as error:
-        raise ReconError("a scheduler's address needs Dask: pip install 'recon[cluster]'") from error
-    try:
-        client = Client(scheduler, timeout=CONNECT_TIMEOUT_S)
-    except (OSError, ValueError) as error:
-        raise ReconError(f"no Dask scheduler answers at {scheduler}: {error}") from error
-    with client, parallel_config(backend="dask"):
-        yield TerminatedWorkerError, KilledWorker

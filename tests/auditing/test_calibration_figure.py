@@ -7,9 +7,9 @@ import json
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from audit_calibration import alarms, plot_calibration
 
 from companion.chapters import ROOT
-from companion.press.calibration import alarms, plot_calibration
 from recon.auditing.scoring import LEVEL
 
 

@@ -12,7 +12,6 @@ from companion.chapters.collapse.experiment import (
     logit_grad_norm2,
     per_image,
     repeated,
-    share_of_truth,
     stationarity,
 )
 from companion.chapters.collapse.story import claims
@@ -120,12 +119,6 @@ def test_the_other_objective_is_the_certificates(small):
     every = (network(network.unflatten(theta), x) > 0).double()
     every[pair] = labels
     assert certificate(network, theta, x, every).residual <= alone  # more images, more multipliers
-
-
-def test_share_of_truth_is_of_the_better_pair():
-    assert share_of_truth(EXPLAINED) == pytest.approx(0.1 / 0.8)
-    better = replace(EXPLAINED, train_pair=0.6)
-    assert share_of_truth(better) == pytest.approx(0.5)
 
 
 def test_smoke_run_has_both_objectives(runs):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 import torch
 
 import recon
 from companion.chapters.base import Context
 from companion.chapters.decoreco import experiment_published, story
-from companion.chapters.decoreco.experiment_published import ROUNDED, contribution, gallery, released
+from companion.chapters.decoreco.experiment_published import contribution, gallery, released
 from companion.chapters.pictures import levels
 from recon.attacks.haim_recipe import ALPHA, RUNS
 from recon.errors import ReconError
@@ -71,13 +69,6 @@ def test_a_gallery_is_the_pool_without_these_images():
     torch.testing.assert_close(found[0] + mean, torch.from_numpy(pool.images[1]).flatten() / 255)
 
 
-def test_rounded_products_lead_to_nearly_the_same_place(smoke, tmp_path):
-    rounded = recon.run("decoreco-published", profile="smoke", data="photos", out=tmp_path, rounded=True).metrics.arm
-    plain = smoke.metrics.arm
-    assert (plain.precision, rounded.precision) == ("float32", ROUNDED)
-    assert rounded.energy_share != plain.energy_share == pytest.approx(rounded.energy_share, rel=0.05)
-
-
 def test_run_2_of_the_table_attacks_the_same_network_otherwise(smoke, tmp_path, monkeypatch):
     seen = []  # α, by which what a result explains is told, too
     for name in ("arm_of", "contribution"):
@@ -114,10 +105,3 @@ def test_the_ranked_show_each_training_image_once(smoke):
         assert chosen[f"{name}.rank"].tolist() == ranks
         assert torch.equal(chosen[f"{name}.x_hat"], levels(rescale(similar[torch.tensor(ranks) - 1])))
         assert torch.equal(chosen[f"{name}.train"], levels(rescale(train[images])))
-
-
-def test_a_float32_run_is_refused_where_the_processor_rounds(tmp_path, monkeypatch):
-    module = sys.modules["companion.chapters.decoreco.experiment_published"]  # the package has a function of that name
-    monkeypatch.setattr(module, "product_error", lambda: 1e-3)
-    with pytest.raises(ReconError, match="this processor rounds them: a relative error of 1e-03"):
-        recon.run("decoreco-published", profile="smoke", data="photos", out=tmp_path)

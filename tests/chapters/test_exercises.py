@@ -14,7 +14,7 @@ from recon.errors import ReconError
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 CALL = re.compile(r"recon\.run\((?:[^()]|\([^()]*\))*\)")
 #: arguments of `recon.run` that are not fields of the sizes
-ARGUMENTS = {"profile", "data", "device", "seed", "out", "data_root", "workers", "scheduler"}
+ARGUMENTS = {"profile", "data", "device", "seed", "out", "data_root", "workers"}
 
 
 def parts(path) -> tuple[str, list[dict]]:

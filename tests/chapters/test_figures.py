@@ -8,16 +8,16 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
+from audit_calibration import plot_calibration
 from bars import bars, plot_bars
 
 from companion.chapters import ROOT, kept, kept_seeds, registry
 from companion.chapters.pictures import letters_on
-from companion.press.calibration import plot_calibration
 from companion.store.results import FIGURE
 
 DRAWN = [(name, stem) for name, chosen in registry().items() for stem in chosen.figures]
 #: pages draw none of their figures: the arrays of the kept descents are lost, and the second run shows numbers alone
-UNDRAWN = {"decoreco-second", "decoreco-reference"}
+UNDRAWN = {"decoreco-second"}
 
 
 def words(figure) -> list[str]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 
 from companion.chapters import experiment
 from companion.chapters import replay as replaying
-from companion.chapters.replay import Replay, close, differing_traces, read_replays, write_replays
+from companion.chapters.replay import Replay, close, differing_traces, outcome, read_replays, write_replays
 from companion.chapters.run import run
-from companion.store.results import TO_KEEP
+from companion.store.results import TO_KEEP, TRACE
 from recon.errors import ReconError
 
 NAME = "bilevel-hidden-shared"
@@ -41,12 +41,12 @@ def replayed(stored, monkeypatch):
 
 def test_the_same_run_agrees(replayed):
     again = replayed()
-    assert again.whole and again.by == "whole" and again.agrees and again.differences == ()
+    assert again.by == "whole" and again.agrees and again.differences == ()
 
 
 def test_a_run_that_is_too_long_is_begun(replayed):
     again = replayed(seconds=0.05)
-    assert not again.whole and again.by in ("start", "nothing")
+    assert again.by in ("start", "nothing")
 
 
 @pytest.mark.parametrize("factor", [-1.0, 0.01], ids=["sign", "factor"])
@@ -92,17 +92,28 @@ def test_the_band_grows_with_the_steps():
     assert close(0.0, 1e-12, 1e-3) and not close(1.0, -1.0, 0.2)
 
 
-def test_nothing_replayed_is_no_agreement():
-    again = Replay("x", 0, "abc1234", start=False, scores=False, whole=False, differences=(), seconds=1.0)
-    assert again.by == "nothing" and not again.agrees
-    assert replace(again, start=True, scores=True).by == "start and scores"
+def test_nothing_replayed_is_no_agreement(replayed, stored):
+    again = replayed(replace(stored, arrays={}), seconds=0.05)
+    assert again.by == "nothing" and not again.agrees and outcome(asdict(again)) == "nothing"
+    assert outcome(asdict(replace(again, by="whole"))) == "differs"
+
+
+@pytest.mark.parametrize(("ending", "by"), [(": result", "start and a part"), (": reconstruct", "start")])
+def test_one_run_of_several_that_ended_is_a_part(replayed, stored, monkeypatch, ending, by):
+    rows = {name.removeprefix(TRACE): row for name, row in stored.arrays.items() if name.endswith(ending)}
+
+    def until_the_time_is_up(chosen, stored, context, trace, seconds):
+        trace.rows |= rows
+
+    monkeypatch.setattr(replaying, "_outcome", until_the_time_is_up)
+    assert rows and replayed().by == by
 
 
 def test_the_table_keeps_other_rows(tmp_path):
     (tmp_path / "book").mkdir()
-    one = Replay("linear", 0, "abc1234", start=True, scores=False, whole=True, differences=(), seconds=1.0)
+    one = Replay("linear", 0, "abc1234", by="whole", agrees=True, largest=0.0, differences=(), seconds=1.0)
     write_replays([one, replace(one, name="collapse")], tmp_path)
-    write_replays([replace(one, whole=False)], tmp_path)
+    write_replays([replace(one, by="start")], tmp_path)
     rows = {row["name"]: row for row in read_replays(tmp_path)}
     assert rows["collapse"]["by"] == "whole" and rows["linear"]["by"] == "start"
     assert json.loads((tmp_path / "book" / "replays.json").read_text())[0]["name"] == "linear"

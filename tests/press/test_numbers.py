@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from companion.chapters import ROOT, load
-from companion.chapters.catalogue import CHECKS, PAPERS, Rounding, Row, catalogue
+from companion.chapters.catalogue import CHECKS, PAPERS, Row, catalogue
 from companion.press.numbers import TEMPLATE, rendered, write_readme
 from companion.store.results import Claim
 from recon.errors import ReconError
@@ -126,10 +126,3 @@ def test_an_identity_is_a_check_unless_it_breaks():
     assert row.verdict == "check"
     assert replace(row, seeds=(replace(row.claim, verdict="not reproduced"),)).verdict == "mixed"
     assert set(CHECKS) <= {name for paper in PAPERS for name in catalogue(ROOT)[paper]}
-
-
-def test_what_is_the_same_everywhere_is_said_so():
-    measured = Rounding({"a": {"finding": 3}, "b": {"partly": 1}}, "AMD", "Intel", {"b": ["partly", "finding"]})
-    assert measured.holds("a") and measured.in_words("a") == "the same under 3 arithmetics, on AMD and Intel"
-    assert measured.holds("b") is False and "partly on AMD, finding on Intel" in measured.in_words("b")
-    assert measured.in_words("c") == "not measured"

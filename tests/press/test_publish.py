@@ -21,12 +21,13 @@ from tiny import POOL, chapter, pretend, repo, write  # noqa: F401  (repo is a f
 from companion.chapters import ROOT, load, registry
 from companion.press import edition as editions
 from companion.press import html, publish, runner, stamps
-from companion.press.edition import build_edition, chapters_of, execute_smoke, replace_pages
+from companion.press.edition import build_edition, chapters_of, replace_pages
 from companion.press.runner import ReconRunError, read_notebook
 from companion.press.stamps import Edition
 from companion.store import results
 from companion.store.results import save_result
 from recon.errors import ReconError
+from tests.references import execute_smoke
 
 
 def code_cells(nb):
@@ -149,13 +150,13 @@ def test_the_gate_catches_errors_and_unexecuted_cells():
 
 
 def test_rendering_needs_every_chapter_listed_executed_and_clean(repo):
-    with pytest.raises(ReconError, match="lacks chapter 01-one"):
+    with pytest.raises(ReconError, match="chapter 01-one is listed in _toc.yml or executed, but not both"):
         publish.render(repo)
     write(repo, "01-one", chapter("pass"), "book/executed")
     with pytest.raises(ReconError, match="01-one is not a clean execution: cell 1 was not executed"):
         publish.render(repo)
     write(repo, "02-two", chapter("pass"), "book/executed")
-    with pytest.raises(ReconError, match="02-two is not listed"):
+    with pytest.raises(ReconError, match="chapter 02-two is listed"):
         publish.render(repo)
 
 
@@ -353,7 +354,7 @@ def test_a_result_is_kept_even_where_the_readme_cannot_be_written(repo):
     folder = repo / "some" / "linear"
     save_result(result_at("paper"), folder)
     (repo / "book" / "readme.md.jinja").write_text('{{ run("linear").metrics.no_such_number }}')
-    with pytest.raises(ReconError, match=r"kept in book/paper-size/linear, but README\.md stays"):
+    with pytest.raises(ReconError, match="a text asks for a number"):
         publish.keep(folder, repo)
     assert (repo / "book" / "paper-size" / "linear" / "result.json").is_file()
 

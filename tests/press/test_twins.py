@@ -1,4 +1,4 @@
-"""The pair to download and the pair that the command makes: the script trains both and finds the same bytes."""
+"""The pair to download: its script trains both sets and finds the same bytes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-
-from companion.chapters.linear.eight_bit import EightBitSettings
-from companion.press import train_both
-from companion.press.twins import twins
-from recon import cli
 
 STATIC = Path(__file__).parents[2] / "book" / "_static"
 
@@ -43,7 +38,6 @@ def test_the_download_is_two_sets_with_one_classifier(download):
     assert not {image.tobytes() for image in one} & {image.tobytes() for image in other}
     assert (STATIC / "twins.zip").stat().st_size < 1e6
     assert "CC BY 2.0" in (download / "LICENCES.txt").read_text(encoding="utf-8")
-    assert (download / "train_both.py").read_bytes() == Path(train_both.__file__).read_bytes()
 
 
 def test_one_grey_level_is_seen(download, tmp_path):
@@ -58,32 +52,3 @@ def test_one_grey_level_is_seen(download, tmp_path):
     image[0, 0, 0] += 1
     Image.fromarray(image).save(file)
     assert "identical" not in said(tmp_path) and "differ" in said(tmp_path)
-
-
-def test_the_classifier_does_not_depend_on_the_order_of_summation(download, tmp_path):
-    """Other rounding errors, the same bytes: no number lies on the edge between two of float32."""
-    theta = train_both.train(download / "training")
-    files = sorted((download / "other").glob("*.png"))
-    for number, file in enumerate(reversed(files)):
-        (tmp_path / f"{file.name[0]}-{number:03}.png").write_bytes(file.read_bytes())
-    assert train_both.train(tmp_path).tobytes() == theta.tobytes()
-
-
-@pytest.mark.slow
-def test_the_command_makes_such_a_pair(tmp_path, capsys):
-    assert cli.main(["twins", "--data", "photos", "--n", "80", "--out", str(tmp_path)]) == 0
-    assert "3073 of 3073 numbers identical" in capsys.readouterr().out
-    assert said(tmp_path) == "3073 numbers: identical\n"
-    assert len(pictures(tmp_path / "training")) == len(pictures(tmp_path / "other")) == 80
-
-
-def test_other_images_are_refused_in_one_sentence(tmp_path, capsys):
-    assert cli.main(["twins", "--data", "digits", "--out", str(tmp_path)]) == 2
-    assert "32 × 32" in capsys.readouterr().err
-    assert cli.main(["twins", "--data", "photos", "--n", "7", "--out", str(tmp_path)]) == 2
-    assert "must be even" in capsys.readouterr().err
-
-
-def test_script_and_search_train_alike():
-    assert EightBitSettings().weight_decay == train_both.DECAY
-    assert twins.__defaults__ is not None and 500 in twins.__defaults__

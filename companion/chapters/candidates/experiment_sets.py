@@ -13,15 +13,12 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.candidates.kkt_sets import Points, apart, split, summed
 from companion.chapters.candidates.null_directions import room, seen_rows, toward
-from companion.chapters.common import LAYER_1, kept_arrays, match_table, nulls_of
-from companion.chapters.separation_common import TRUE_NCC, counts, others_of
-from companion.chapters.tables import flat
+from companion.chapters.common import LAYER_1, kept_arrays
+from companion.chapters.separation_common import TRUE_NCC, others_of
 from companion.store.record import Record
-from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, Params, three_layer
 from recon.optim.rng import named
-from recon.scoring.matching import nearest
 from recon.scoring.metrics import ncc
 from recon.scoring.naturalness import Photographs, signs
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
@@ -41,37 +38,30 @@ class Metrics(Record):
     slides: On the straight way from the training images to the pairs: mean NCC with the training image, share that
     looks natural, mean sparsity of the edges.
     freedom: blind: directions of an image that the network does not see.
-    twin: Separation of a network trained on the pairs, held against the images between the pairs, which nobody
-    trained on. members: what of the pairs themselves is found · nearer: of the images found above 0.7, how many
-    results are nearer to the image between than to both members · original: the same of the network trained on the
-    images themselves.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetSizes:
     """Other sets with the same weights: n_train images, width, steps of training · iterations: of the projection that
-    finds pairs · attack: separation of the twin · steps_back: stops on the way from the images between to the pairs."""
+    finds pairs · steps_back: stops on the way from the images between to the pairs."""
 
     n_train: int
     width: int
     train_steps: int
     iterations: int
-    attack: SeparationSettings
     steps_back: int = 10
 
 
 SIZES = {
-    "smoke": SetSizes(
-        n_train=20, width=64, train_steps=100, iterations=100, attack=SeparationSettings(first_rank=8, iterations=40)
-    ),
-    "laptop": SetSizes(n_train=50, width=500, train_steps=300, iterations=300, attack=SeparationSettings()),
-    "paper": SetSizes(n_train=500, width=1000, train_steps=3000, iterations=1000, attack=SeparationSettings()),
+    "smoke": SetSizes(n_train=20, width=64, train_steps=100, iterations=100),
+    "laptop": SetSizes(n_train=50, width=500, train_steps=300, iterations=300),
+    "paper": SetSizes(n_train=500, width=1000, train_steps=3000, iterations=1000),
 }
 
 
 def compute(sizes: SetSizes, context: Context) -> Outcome[Metrics]:
-    """Train; build the pairs; hold them against the conditions; and train on them."""
+    """Train; build the pairs; hold them against the conditions."""
     images = context.images(sizes.n_train)
     x, y = images.train.double(), images.y.double()
     network = three_layer(sizes.width, images.dim)
@@ -81,18 +71,14 @@ def compute(sizes: SetSizes, context: Context) -> Outcome[Metrics]:
     seen = seen_rows(network.unflatten(theta_init)["w1"], x)
     moves = moves_of(images, seen, sizes.iterations, context)
     natural = Photographs.of(others_of(context, images.train_index, images.mean), images.shape)
-    pairs = split(truth, moves[NOISE])
-    twin = train_to_kkt(network, pairs.x, pairs.y, theta_init, KKTSettings(sizes.train_steps)).theta_star
-    separated, x_twin = twin_of(pairs, network, theta_star.float(), twin.float(), sizes, context, images)
     metrics = Metrics(
         n_train=len(images),
         sets={name: row(network, network.unflatten(theta_star), truth, v, natural) for name, v in moves.items()},
         null_natural=natural.look_like(images.init).double().mean().item(),
         slides={name: slide(truth.x, moves[name], natural, sizes.steps_back) for name in (NOISE, PHOTOGRAPH)},
         freedom=Record(blind=network.dim - len(seen)),
-        twin=separated,
     )
-    arrays = {"multipliers": truth.multipliers, "x_twin": x_twin, **kept_arrays(images)}
+    arrays = {"multipliers": truth.multipliers, **kept_arrays(images)}
     return Outcome(metrics, arrays | {f"move_{name}": v.float() for name, v in moves.items() if name != TRUTH})
 
 
@@ -138,34 +124,3 @@ def slide(x: Tensor, v: Tensor, natural: Photographs, steps: int) -> Record:
         natural=[natural.look_like(each).double().mean().item() for each in sets],
         edges=[signs(each, natural.shape)["edges"].mean().item() for each in sets],
     )
-
-
-def twin_of(
-    pairs: Points,
-    network: MLP,
-    released: Tensor,
-    twin: Tensor,
-    sizes: SetSizes,
-    context: Context,
-    images: Bundle,
-) -> tuple[Record, Tensor]:
-    """What separation finds in a network trained on the pairs, `twin` (p,), and in the released one (p,)."""
-    original, found = (
-        separate(
-            FirstLayer(network.unflatten(theta)["w1"]), images.shape, sizes.attack, context.stream("separation.attack")
-        )
-        for theta in (released, twin)
-    )
-    nulls = nulls_of(context, images, network, twin, max(len(found.x_hat), 1), found.basis)
-    table = match_table(found.x_hat, images, nulls)
-    members = pairs.x.float()
-    assigned = nearest(images.train, found.x_hat, "ncc")
-    to_members = ncc(found.x_hat[assigned.index], members)
-    own = torch.stack([part.diagonal() for part in to_members.split(len(images), dim=1)]).amax(0)
-    result = Record(
-        **flat(table),
-        members=counts(found.x_hat, members),
-        nearer=int(((assigned.score > TRUE_NCC) & (assigned.score > own)).sum()),
-        original=counts(original.x_hat, images.train),
-    )
-    return result, found.x_hat

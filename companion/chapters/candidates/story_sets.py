@@ -11,31 +11,26 @@ from matplotlib.figure import Figure
 from companion.chapters.base import Tensors
 from companion.chapters.candidates.experiment_sets import NOISE, NOT_BLIND, PHOTOGRAPH, TRUTH, SetSizes
 from companion.chapters.candidates.experiment_sets import Metrics as SetMetrics
-from companion.chapters.pictures import FREE as FREE_COLOUR
 from companion.chapters.pictures import HELD_OUT as HELD_OUT_COLOUR
 from companion.chapters.pictures import NOISE as NOISE_COLOUR
 from companion.chapters.pictures import (
     PAGE,
     REFERENCE,
-    TRAIN,
     chart,
     image_rows,
     levels,
-    note,
     photographs,
 )
-from companion.chapters.tables import null_text
 from companion.store.results import Claim, Result
 from recon.scoring.metrics import ncc
-from recon.scoring.nulls import clears
 
 NO = "not reproduced"
 ROUNDING = 1e-10  # a relative difference below this is rounding in float64
 
 
 def claims(metrics: SetMetrics, _: SetSizes) -> list[Claim]:
-    """Other sets: exact, no photographs, and what separation makes of them."""
-    return [exact(metrics), natural(metrics), separated(metrics)]
+    """Other sets: exact, and no photographs."""
+    return [exact(metrics), natural(metrics)]
 
 
 def exact(metrics: SetMetrics) -> Claim:
@@ -76,27 +71,6 @@ def natural(metrics: SetMetrics) -> Claim:
         "finding" if strict else "partly" if noise.natural <= 0.5 * truth.natural else NO,
         value=noise.natural,
         null_value=metrics.null_natural,
-    )
-
-
-def separated(metrics: SetMetrics) -> Claim:
-    """Who was never trained on, and is found."""
-    twin, n = metrics.twin, metrics.n_train
-    found, null = twin.matches.ncc_07, twin.best_null.ncc_07
-    above = clears(found, null)
-    return Claim(
-        "counterfactual-separated",
-        "",
-        "From a network that was trained on the pairs, separation returns the images between them, on which nobody "
-        "trained.",
-        "",
-        f"{found} of {n} images between the pairs above NCC 0.7, {twin.nearer} of the results nearer to them than to "
-        f"either image that was trained on; of the {2 * n} that were, {twin.members.ncc_07} above 0.7; from the "
-        f"network trained on the images themselves {twin.original.ncc_07} of {n}",
-        f"above 0.7: {null_text(null, twin.best_null_name.ncc_07)}",
-        ("finding" if twin.nearer > found / 2 else "partly") if above else NO,
-        value=found,
-        null_value=null,
     )
 
 
@@ -143,32 +117,7 @@ def plot_slide(result: Result[SetMetrics]) -> Figure:
     return figure
 
 
-@chart
-def plot_separated(result: Result[SetMetrics]) -> Figure:
-    """Images above NCC 0.7 that separation finds in the network trained on the images, and in that trained on pairs."""
-    twin, n = result.metrics.twin, result.metrics.n_train
-    rows = (
-        (f"trained on the {n} images:\nof these", twin.original.ncc_07, TRAIN),
-        (
-            f"trained on {2 * n} images of pairs:\nof the {n} between, never trained on",
-            twin.matches.ncc_07,
-            HELD_OUT_COLOUR,
-        ),
-        (f"of the {2 * n} trained on", twin.members.ncc_07, TRAIN),
-        ("best null", twin.best_null.ncc_07, FREE_COLOUR),
-    )
-    figure, ax = plt.subplots(figsize=(PAGE, 2.2))
-    for y, (_, count, colour) in enumerate(rows):
-        ax.barh(y, count, color=colour, height=0.6)
-        note(ax, f"{count}", (count, y), (5, 0), colour)
-    ax.set_yticks(range(len(rows)), [words for words, *_ in rows])
-    ax.set(xlabel="images above NCC 0.7", ylim=(len(rows) - 0.5, -0.5))
-    ax.set_xlim(0, 1.12 * max(1, *(count for _, count, _ in rows)))
-    return figure
-
-
 FIGURES: dict[str, Callable[[Result[SetMetrics]], Figure]] = {
     "pairs": plot_pairs,
     "slide": plot_slide,
-    "separated": plot_separated,
 }

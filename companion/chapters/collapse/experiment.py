@@ -15,11 +15,6 @@ from recon.training.inner_problem import INNER, Objective, solve_lbfgs
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 
 
-def share_of_truth(found: Record) -> float:
-    """What the better pair of photographs explains, 1 − objective, over what the training images do."""
-    return (1 - min(found.train_pair, found.held_out_pair)) / (1 - found.truth)
-
-
 class Metrics(Record):
     """Eq. (3), ‖∇_θ E‖² without weight decay, at a trained network. objective_true: of the training images; repeated:
     of the most confident image of each class, repeated n_train/2 times, among training, held-out and noise images ·

@@ -28,20 +28,6 @@ PARTITION = Experiment.of(
     cost="5 s, 1 min, five hours",
     **PAPER,
 )
-REFERENCE = Experiment.of(
-    experiment,
-    story,
-    sizes=experiment.EVERY_START,
-    metrics=experiment.ReferenceMetrics,
-    compute=experiment.compute_every_start,
-    claims=story.reference_claims,
-    figures={"descent": story.plot_descent},
-    selected=story.reference_selected,
-    name="decoreco-reference",
-    summary="the published recipe with its full budget, from every start, at n = 100",
-    cost="2 s, 2 min, three hours",
-    **PAPER | {"paper_size": {}},
-)
 PUBLISHED = Experiment.of(
     experiment_published,
     story,

@@ -8,7 +8,6 @@ training image's only above what blends reach as well.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -19,15 +18,12 @@ from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.common import kept_arrays, match_table, nulls_of, nulls_without_weights
 from companion.chapters.reference_common import (
     ReferenceSizes,
-    RoundedProducts,
     arm_of,
-    product_error,
     train_reference,
 )
 from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.attacks.haim_recipe import ALPHA, RUNS, STEPS, PublishedSettings, recover_as_published
-from recon.errors import ReconError
 from recon.images.bundle import Bundle
 from recon.images.pool import ImagePool
 from recon.nets.gram import gram
@@ -53,20 +49,18 @@ class Metrics(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSizes:
-    """Fig. 8 by the published recipe, on a network trained as the reference did · steps: of the recipe · rounded:
-    whether it multiplies bfloat16 operands, see `companion.chapters.reference_common` · run: of the published table."""
+    """Fig. 8 by the published recipe, on a network trained as the reference did · steps: of the recipe · run:
+    of the published table."""
 
     n_train: int
     width: int
     steps: int
-    rounded: bool = False
     run: Literal[1, 2] = 1
 
 
 SIZES = {
     "smoke": PublishedSizes(n_train=20, width=64, steps=100),
     "laptop": PublishedSizes(n_train=50, width=500, steps=1000),
-    # benchmarks/precision.py has what rounded operands save and change
     "paper": PublishedSizes(n_train=500, width=1000, steps=STEPS),
 }
 SECOND = {profile: replace(sizes, run=2) for profile, sizes in SIZES.items()}
@@ -96,25 +90,21 @@ LISTS = 500  # made with images that nobody trained on
 CHANCE = 0.01  # of the lists, and of the blends
 PHOTOGRAPHS = 500  # that say what looks natural, at most
 START = "tuned"
-EXACT = 1e-5  # a relative error of a product above which its operands were rounded
-ROUNDED = "bfloat16 operands"  # unlike "bfloat16", which is a wish: see `recon.attacks.haim_recipe.products_in`
 
 
 def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     """One network, one run of the recipe; its results in the order of what they explain of the weights."""
     images = context.images(sizes.n_train)
-    said = ReferenceSizes(steps=sizes.steps, precision=ROUNDED if sizes.rounded else "float32")
-    if not sizes.rounded and context.device.type == "cpu" and (error := product_error()) > EXACT:
-        raise ReconError(f"products are to be float32, and this processor rounds them: a relative error of {error:.0e}")
     weights = released(context, images, sizes.width)
     scale, *_, alpha = RUNS[sizes.run]
-    with RoundedProducts() if sizes.rounded else nullcontext():
-        settings = PublishedSettings(2 * sizes.n_train, sizes.steps, scale, run=sizes.run)
-        checkpoint = context.checkpoints.at(f"published-{START}")
-        found = recover_as_published(weights, settings, context.stream("kkt.attack"), checkpoint)
+    settings = PublishedSettings(2 * sizes.n_train, sizes.steps, scale, run=sizes.run)
+    checkpoint = context.checkpoints.at(f"published-{START}")
+    found = recover_as_published(weights, settings, context.stream("kkt.attack"), checkpoint)
     x_hat = found.x_hat[0]
     nulls = nulls_of(context, images, weights.network, weights.theta_star, len(x_hat))
-    arm = arm_of(found, weights, said, START, flat(match_table(x_hat, images, nulls)), alpha)
+    arm = arm_of(
+        found, weights, ReferenceSizes(steps=sizes.steps), START, flat(match_table(x_hat, images, nulls)), alpha
+    )
     share = contribution(weights, x_hat, found.accepted["multipliers"][0], alpha)
     order = share.argsort(descending=True, stable=True)
     blends, stream = torch.cat([nulls["span"], nulls["mixtures"]]), context.stream("separation.others")

@@ -1,5 +1,5 @@
 """Chapter 4's sentences, each with the paper's value, ours, the nulls and a verdict: from noise, from the tuned scale,
-from other photographs, and from each of them with few images.
+and from other photographs.
 
 A verdict on the recipe comes from a run with the paper's full budget, converged or not, and from no other; where the
 three yardsticks of `companion.chapters.yardstick` disagree, it is "partly".
@@ -11,30 +11,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from companion.chapters.base import Tensors
-from companion.chapters.decoreco.experiment import Metrics, PartitionMetrics, ReferenceMetrics, ReferenceTable, Sizes
+from companion.chapters.decoreco.experiment import Metrics, PartitionMetrics, Sizes
 from companion.chapters.decoreco.experiment_published import CHANCE, FIFTY, PublishedSizes
 from companion.chapters.decoreco.experiment_published import Metrics as PublishedMetrics
 from companion.chapters.pictures import (
     FREE_NULLS,
-    PAGE,
-    SERIES,
-    STARTS,
-    Colour,
-    chart,
     count_label,
-    end_labels,
     image_rows,
     levels,
     photographs,
 )
-from companion.chapters.reference_common import UNDECIDED, came_text, if_in_full, in_full
+from companion.chapters.reference_common import came_text, if_in_full
 from companion.chapters.yardstick import LEVEL, Recovery, blend_share, preference, recovery
 from companion.chapters.yardstick import in_words as yardsticks
 from companion.store.record import Record
@@ -156,30 +149,6 @@ def partition_claims(metrics: PartitionMetrics, _: Sizes) -> list[Claim]:
             null_value=arm.moved_to_held_out,
             margin=orders_below(p_value, LEVEL),
         ),
-    ]
-
-
-def reference_claims(metrics: ReferenceMetrics, sizes: ReferenceTable) -> list[Claim]:
-    """Holds if images are recovered from the tuned scale and from N(0, 1) are not; undecided unless all arms ran with
-    the published budget."""
-    random, tuned, partition = (metrics.arm(start) for start in ("random", "tuned", "partition"))
-    arms = {"N(0, 1)": random, "its tuned scale": tuned, "other images": partition}
-    (there, _, _), (here, ours, null) = (_judged(arm, metrics.n_train) for arm in (random, tuned))
-    verdict_of = "finding" if here.shown and not there.shown else "not reproduced" if here.excluded else "partly"
-    return [
-        Claim(
-            "decoreco-reference-start",
-            "",
-            "With few images the published recipe finds training images, and the scale of its start decides how many.",
-            "",
-            "SSIM above 0.4: "
-            + ", ".join(f"{arm.matches.ssim_04} from {name}" for name, arm in arms.items())
-            + f"; from its tuned scale {ours}; from N(0, 1) {came_text(random)}",
-            null,
-            verdict_of if all(map(in_full, arms.values())) else UNDECIDED,
-            value=tuned.matches.ssim_04,
-            null_value=tuned.best_null.ssim_04,
-        )
     ]
 
 
@@ -311,36 +280,6 @@ def plot_partition(result: Result[PartitionMetrics]) -> Figure:
     rows = [(recipe, result.figure("results.x_hat"), "black")]
     rows += [(words, result.figure(f"{name}.nearest"), "grey") for name, words in NEAREST.items()]
     return image_rows(rows, [[], *(_ncc(result, name) for name in NEAREST)])
-
-
-def reference_selected(_: ReferenceMetrics, arrays: Tensors) -> Tensors:
-    """The energies of every run, how far its images moved, and at which steps."""
-    return {name: x.clone() for name, x in arrays.items() if name.startswith("trace_")}
-
-
-START_LABELS = {"random": "N(0, 1)", "tuned": "tuned scale", "partition": "other images"}
-START_COLOURS = {"random": STARTS["random"], "tuned": SERIES[0], "partition": STARTS["partition"]}
-
-
-@chart
-def plot_descent(result: Result[ReferenceMetrics]) -> Figure:
-    """Layer 1's energy, as a share of its norm, and how far the images moved, against the steps of every run."""
-    figure, (above, below) = plt.subplots(2, 1, figsize=(PAGE, 5.2), sharex=True)
-    energies: list[tuple[float, str, Colour]] = []
-    moved: list[tuple[float, str, Colour]] = []
-    for arm in result.metrics.arms:
-        trace, steps = result.figure(f"trace_{arm.start}"), result.figure(f"trace_steps_{arm.start}")
-        energy = trace[:, 0] * (arm.start_share[0] / trace[0, 0])
-        for ax, values, ends in ((above, energy, energies), (below, trace[:, -1], moved)):
-            ax.plot(steps[values > 0], values[values > 0], color=START_COLOURS[arm.start])
-            ends.append((float(values[-1]), START_LABELS[arm.start], START_COLOURS[arm.start]))
-    truth = result.metrics.net.truth_share[0]
-    above.axhline(truth, color=STARTS["truth"], ls="--")
-    above.set(xscale="log", yscale="log", ylabel="layer 1: energy / ‖θ₁‖²")
-    below.set(yscale="log", xlabel="step", ylabel="moved, relative\nto the start")
-    end_labels(above, [*energies, (truth, "the training images", STARTS["truth"])])
-    end_labels(below, moved)
-    return figure
 
 
 FIGURES = {"rows": plot_random}
