@@ -17,7 +17,7 @@ help: ## list the targets
 
 env: $(STAMP) ## set up .venv from requirements.lock (once; 6.4 GiB on Linux)
 
-$(STAMP): requirements.lock pyproject.toml companion/pyproject.toml
+$(STAMP): requirements.lock pyproject.toml companion/pyproject.toml recon-audit/pyproject.toml
 	@if [ ! -x $(BIN)/pip ]; then \
 	    $(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' \
 	        || { echo "recon needs Python 3.11 to 3.14: name one with make PYTHON=python3.11" >&2; exit 2; }; \
@@ -29,7 +29,7 @@ $(STAMP): requirements.lock pyproject.toml companion/pyproject.toml
 	    | awk -v total="$$(wc -l < requirements.lock)" \
 	        '/^Collecting/ && n++ % 20 == 0 {printf "environment: package %d of at most %d\n", n, total; fflush()} \
 	         /^Installing collected/ {print "environment: unpacking"; fflush()}'
-	@$(BIN)/pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e . -e companion
+	@$(BIN)/pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e . -e companion -e recon-audit
 	@touch $@
 
 book: env ## execute the chapters and build the HTML (ALL=1: appendices too; PROFILE=smoke|laptop|paper, DATA=auto|cifar10|photos)

@@ -27,11 +27,11 @@ from verdicts_only import verdicts_only
 
 import recon
 from recon.attacks.multipliers import confidence
-from recon.auditing.anatomy import anatomy, logits_of
-from recon.auditing.shadows import Recipe, trained
 from recon.images.photos import at_side
 from recon.images.registry import load_pool
 from recon.scoring.membership import auc, lira, permutation_p, true_rate
+from recon_audit.anatomy import anatomy, logits_of
+from recon_audit.shadows import Recipe, trained
 
 N, SIDE, SHADOWS, BACKBONE = 100, 8, 4, 1000
 ADAM, SGD = Recipe("adam", 1e-2, None, 120, 1e-2), Recipe("sgd", 1e-1, 50, 240, 1e-2)
@@ -197,7 +197,7 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 300
     pooled = each("audit_pools", [str(k) for k in range(min(count, TARGETS))], of_pools)
     permutations = partial(permutation_p, draws=PERMUTATIONS)
-    with verdicts_only(), patch("recon.auditing.membership.permutation_p", permutations):
+    with verdicts_only(), patch("recon_audit.membership.permutation_p", permutations):
         found = each(__file__, [str(k) for k in range(count)], one)
     pools = {name: gap(list(pooled.values()), name) for name in ("auc", "tpr_0.1")}
     sizes = {"n": N, "side": SIDE, "shadows": SHADOWS}

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from verdicts_only import verdicts_only
 
 import recon
-from recon.auditing.shadows import Recipe, fresh
 from recon.images.partitions import partition
 from recon.images.registry import load_pool
+from recon_audit.shadows import Recipe, fresh
 
 N, WIDTH, NETWORKS, CANARIES, PATIENCE, LONGEST = 50, 100, 50, 10, 30, 2000
 ADAM = Recipe("adam", 1e-3, None, LONGEST)

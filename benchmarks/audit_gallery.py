@@ -20,13 +20,13 @@ import torch
 from torch import Tensor, nn
 
 import recon
-from recon.auditing.shadows import drawing_from
 from recon.errors import ReconError
 from recon.images.partitions import Dataset, partition
 from recon.images.registry import load_pool
 from recon.store.files import atomic_path
 from recon.store.machine import device_name, versions
 from recon.training.recipes import Recipe, Trained, accuracy, build, train
+from recon_audit.shadows import drawing_from
 
 SEED = 0
 FILE = Path(__file__).with_suffix(".json")

@@ -32,12 +32,12 @@ from timing import write
 from torch import Tensor, nn
 
 from recon.attacks.multipliers import confidence
-from recon.auditing.anatomy import anatomy, logits_of
-from recon.auditing.membership import explained, infer
-from recon.auditing.shadows import Recipe, Shadows, train_shadows, trained
 from recon.images.registry import load_pool
 from recon.scoring.membership import intervals, lira, rmia
 from recon.scoring.roc import auc, true_rate
+from recon_audit.anatomy import anatomy, logits_of
+from recon_audit.membership import explained, infer
+from recon_audit.shadows import Recipe, Shadows, train_shadows, trained
 
 IMAGES, POPULATION, SHADOWS, TARGETS, OFFLINE_A = 1000, 1000, 16, 4, 0.3
 RECIPE = Recipe("adam", 1e-3, 64, 400, 2e-2)

@@ -14,6 +14,6 @@ NO_INTERVALS = {name: (0.0, 1.0) for name in ("auc", *(f"tpr_{rate:g}" for rate 
 @contextmanager
 def verdicts_only() -> Iterator[None]:
     """A small network is audited three times as fast."""
-    intervals = patch("recon.auditing.membership.intervals", lambda *_: NO_INTERVALS)
-    with intervals, patch("recon.auditing.audit.page", lambda *_: ""):
+    intervals = patch("recon_audit.membership.intervals", lambda *_: NO_INTERVALS)
+    with intervals, patch("recon_audit.audit.page", lambda *_: ""):
         yield

@@ -89,7 +89,8 @@ def stages(jobs: int, slow: bool) -> list[Stage]:
     """In the order in which they start; those of `BESIDE`, which keep one processor busy, run beside the others."""
     pytest = [*PYTHON, "pytest", "-n", str(jobs), "-rfE", "--tb=short"]  # quiet already, by pyproject.toml
     pages = [page for page in sorted((ROOT / "tests" / "reference").glob("*.ipynb")) if slow or not is_appendix(page)]
-    unit = [*([] if slow else ["-m", "not slow"]), "--doctest-modules", "tests", "recon", "companion", "book/_ext"]
+    folders = ("tests", "recon-audit", "recon", "companion", "book/_ext")
+    unit = [*([] if slow else ["-m", "not slow"]), "--doctest-modules", *folders]
     return [
         Stage("lint", [*PYTHON, "ruff", "check", "--quiet"], "ruff check --fix mends what it can"),
         Stage("format", [*PYTHON, "ruff", "format", "--check", "--quiet"], "ruff format mends it"),

@@ -108,7 +108,8 @@ OTHER = "recon needs Python 3.11 to 3.14: name one with make PYTHON=python3.11"
     ],
 )
 def test_make_refuses_what_has_no_wheels_before_pip(system, machine, version, sentence, tmp_path):
-    for name in ("Makefile", "requirements.lock", "pyproject.toml", "companion/pyproject.toml"):
+    packages = (f"{folder}/pyproject.toml" for folder in (".", "companion", "recon-audit"))
+    for name in ("Makefile", "requirements.lock", *packages):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     python = tmp_path / "python"

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.chapters.pictures import PAGE, REFERENCE, SERIES, chart, ink
-from recon.auditing.scoring import LEVEL
+from recon_audit.scoring import LEVEL
 
 #: label, colour, width of the line: what any test calls lies wide under what one kind calls
 KINDS = {

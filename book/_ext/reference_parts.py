@@ -21,6 +21,7 @@ from sphinx.ext.autodoc import DataDocumenter
 from sphinx.ext.autodoc.preserve_defaults import DefaultValue
 
 import recon
+import recon_audit
 from recon.attacks import from_gradients, from_weights
 from recon.attacks.door import NEEDS
 
@@ -29,11 +30,20 @@ LONGEST_VALUE = 60  # characters of a constant's value that the page shows
 
 
 def modules(parts: Container[str] | None = None) -> list[str]:
-    """Every module of the package with something for a reader: no chapter's parts, no command line.  parts: only those
-    of these folders, or files, of the package."""
-    found = (each for each in walk_packages(recon.__path__, "recon.") if not each.ispkg)
-    kept = [each.name for each in found if each.name != "recon.cli" and each.name.split(".")[1] != "chapters"]
-    return [name for name in kept if parts is None or name.split(".")[1] in parts]
+    """Every module of the package and of the audit with something for a reader: no command line.  parts: only those of
+    these folders, or files, of the package; "audit" for the audit's."""
+    names = [
+        each.name
+        for package in (recon, recon_audit)
+        for each in walk_packages(package.__path__, f"{package.__name__}.")
+        if not each.ispkg and not each.name.endswith(".cli")
+    ]
+
+    def part(name: str) -> str:
+        package, inside = name.split(".")[:2]
+        return "audit" if package == "recon_audit" else inside
+
+    return [name for name in names if parts is None or part(name) in parts]
 
 
 def doors() -> str:

@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 from torch.utils.data import TensorDataset
 
-from recon.auditing.fit import transform_of
-from recon.auditing.images import Expected, Images, classes_of
-from recon.auditing.inputs import checked, from_folder, images_of, load_images
 from recon.errors import ReconError
+from recon_audit.fit import transform_of
+from recon_audit.images import Expected, Images, classes_of
+from recon_audit.inputs import checked, from_folder, images_of, load_images
 
 N = 8
 

@@ -11,12 +11,12 @@ from torchvision import models
 import recon
 from recon.attacks.heads import Public, span_test
 from recon.attacks.separation import FirstLayer
-from recon.auditing.anatomy import anatomy
-from recon.auditing.fine_tunes import OnBackbone, Start, features_of, found_start, head_of, public_start
-from recon.auditing.networks import subject_of
-from recon.auditing.prepare import prepared
-from recon.auditing.shadows import Recipe, fresh, trained
 from recon.errors import ReconError
+from recon_audit.anatomy import anatomy
+from recon_audit.fine_tunes import OnBackbone, Start, features_of, found_start, head_of, public_start
+from recon_audit.networks import subject_of
+from recon_audit.prepare import prepared
+from recon_audit.shadows import Recipe, fresh, trained
 
 N, D = 20, 400
 

@@ -22,12 +22,12 @@ from markupsafe import Markup
 from PIL import Image
 from torch import Tensor
 
-from recon.auditing.attacks import KINDS
-from recon.auditing.fit import Transform
-from recon.auditing.images import Images, printable
-from recon.auditing.verdict import CANNOT_TELL, INFERRED, LEAKS, NOT_APPLIED, RAN, power_words
-from recon.store.browser import print_page
 from recon.store.files import atomic_path
+from recon_audit.attacks import KINDS
+from recon_audit.browser import print_page
+from recon_audit.fit import Transform
+from recon_audit.images import Images, printable
+from recon_audit.verdict import CANNOT_TELL, INFERRED, LEAKS, NOT_APPLIED, RAN, power_words
 
 SCHEMA = "recon-audit/1"
 FILES = ("report.html", "report.json")
@@ -46,7 +46,7 @@ EDPB = (
 class Leaked:
     """A training image that is given away.
 
-    image: its name · index: its row, None where neither may be told (`recon.auditing.aggregates`) · how: "separation",
+    image: its name · index: its row, None where neither may be told (`recon_audit.aggregates`) · how: "separation",
     "rows", "decoreco" or "membership" · score: NCC of its reconstruction, or log-likelihood ratio (or share of images
     dominated, or multiplier) · probability: 1 − the estimated share of chance among training images that score as high.
     """

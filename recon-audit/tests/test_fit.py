@@ -14,15 +14,15 @@ from torch import nn
 from torchvision import models
 
 import recon
-from recon.auditing.anatomy import anatomy
-from recon.auditing.files import load_state
-from recon.auditing.fit import fit_of, inferred_transform, transform_of
-from recon.auditing.images import Expected, classes_of
-from recon.auditing.inputs import images_of, load_images
-from recon.auditing.networks import subject_of
-from recon.auditing.prepare import prepared
-from recon.auditing.shadows import Recipe
 from recon.errors import ReconError
+from recon_audit.anatomy import anatomy
+from recon_audit.files import load_state
+from recon_audit.fit import fit_of, inferred_transform, transform_of
+from recon_audit.images import Expected, classes_of
+from recon_audit.inputs import images_of, load_images
+from recon_audit.networks import subject_of
+from recon_audit.prepare import prepared
+from recon_audit.shadows import Recipe
 
 N = 100
 FAST = dict(profile="smoke", attacks="membership", shadows=2, canaries=0, recipe=Recipe(lr=1e-2, batch=None, steps=150))

@@ -14,19 +14,19 @@ from torch import Tensor, nn
 
 from recon.attacks.heads import Public
 from recon.attacks.separation import FirstLayer
-from recon.auditing import membership as membership_attack
-from recon.auditing.anatomy import anatomy, logits_of, loss_of
-from recon.auditing.attacks import KINDS, RECONSTRUCTIONS, Attempt, Released, Task, attempts
-from recon.auditing.fine_tunes import SPANS, spans
-from recon.auditing.prepare import Case
-from recon.auditing.report import Leaked, Row, rows_of
-from recon.auditing.scoring import DECISIVE, Nulls, drawn, first_layer, matches, score
-from recon.auditing.shadows import Recipe, Shadows, inferred, shadow_start, train_shadows
 from recon.errors import ReconError
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.membership import probability
 from recon.scoring.roc import auc
 from recon.store.tensors import save_tensors
+from recon_audit import membership as membership_attack
+from recon_audit.anatomy import anatomy, logits_of, loss_of
+from recon_audit.attacks import KINDS, RECONSTRUCTIONS, Attempt, Released, Task, attempts
+from recon_audit.fine_tunes import SPANS, spans
+from recon_audit.prepare import Case
+from recon_audit.report import Leaked, Row, rows_of
+from recon_audit.scoring import DECISIVE, Nulls, drawn, first_layer, matches, score
+from recon_audit.shadows import Recipe, Shadows, inferred, shadow_start, train_shadows
 
 SHOWN = 12
 MOST_COMPARED = 1000  # images of each set that candidates are assigned to: the cost is cubic

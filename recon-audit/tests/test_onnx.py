@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from recon import cli
-from recon.auditing.networks import subject_of
 from recon.errors import ReconError
+from recon_audit.networks import subject_of
 
 NAMES = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
 

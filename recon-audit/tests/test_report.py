@@ -21,19 +21,19 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import recon
+import recon_audit
 from recon import cli
-from recon.auditing import attacks as attack_module
-from recon.auditing import audit as audit_module
-from recon.auditing import membership
-from recon.auditing.anatomy import anatomy
-from recon.auditing.shadows import Recipe, trained
-from recon.auditing.verdict import decide
 from recon.errors import ReconError
 from recon.scoring.membership import named
-from recon.store import browser
 from recon.store.files import only_one
+from recon_audit import attacks as attack_module
+from recon_audit import audit as audit_module
+from recon_audit import browser, membership
+from recon_audit.anatomy import anatomy
+from recon_audit.shadows import Recipe, trained
+from recon_audit.verdict import decide
 
-SCHEMA = json.loads(Path(recon.__file__).with_name("auditing").joinpath("report.schema.json").read_text())
+SCHEMA = json.loads(Path(recon_audit.__file__).with_name("report.schema.json").read_text())
 N, SHAPE = 12, (3, 8, 8)
 RECIPE = Recipe("adam", 1e-2, None, 120, 1e-2)
 

@@ -7,16 +7,19 @@ import pytest
 import torch
 from torch import nn
 
-from recon.auditing import membership
-from recon.auditing.anatomy import anatomy, logits_of
-from recon.auditing.membership import (
+from recon.errors import ReconError
+from recon.scoring.membership import permutation_p
+from recon.scoring.roc import auc
+from recon_audit import membership
+from recon_audit.anatomy import anatomy, logits_of
+from recon_audit.membership import (
     confidence,
     explained,
     infer,
     power,
     why_no_multipliers,
 )
-from recon.auditing.shadows import (
+from recon_audit.shadows import (
     PACE,
     Recipe,
     Shadows,
@@ -26,9 +29,6 @@ from recon.auditing.shadows import (
     train_shadows,
     trained,
 )
-from recon.errors import ReconError
-from recon.scoring.membership import permutation_p
-from recon.scoring.roc import auc
 
 
 def test_confidence_is_the_logit_of_the_probability():

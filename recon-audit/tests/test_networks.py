@@ -11,13 +11,13 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision import models
 
-from recon.auditing.anatomy import anatomy, logits_of
-from recon.auditing.files import load_state
-from recon.auditing.fine_tunes import Start, start_of
-from recon.auditing.images import printable
-from recon.auditing.networks import built, subject_of
-from recon.auditing.shadows import Recipe, drawing_from, fresh
 from recon.errors import ReconError
+from recon_audit.anatomy import anatomy, logits_of
+from recon_audit.files import load_state
+from recon_audit.fine_tunes import Start, start_of
+from recon_audit.images import printable
+from recon_audit.networks import built, subject_of
+from recon_audit.shadows import Recipe, drawing_from, fresh
 
 SHAPE = (3, 8, 8)
 DIM = 192

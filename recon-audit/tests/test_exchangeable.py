@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recon.auditing.scoring import compared, features, near_copies, two_sample
+from recon_audit.scoring import compared, features, near_copies, two_sample
 
 
 @pytest.fixture

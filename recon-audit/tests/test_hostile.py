@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 from toys import ANY, FOLDER, TENSORS
 
 from recon import cli
-from recon.auditing import audit as audit_module
 from recon.errors import ReconError
+from recon_audit import audit as audit_module
 
 pytestmark = pytest.mark.slow
 

@@ -1,7 +1,7 @@
 """Was this image trained on?  The question that can be asked of every classifier, answered in three ways.
 
 The audited network's confidence in an image's class is compared with that of k shadow networks, half of which were
-trained on the image (`recon.auditing.shadows`).  Confidence is φ = log p_y / (1 − p_y), which is nearly normal.  Scores
+trained on the image (`recon_audit.shadows`).  Confidence is φ = log p_y / (1 − p_y), which is nearly normal.  Scores
 and statistics are those of `recon.scoring.membership`.
 
 The multipliers of `recon.attacks.multipliers` are a third score: how much of the weights themselves an image accounts
@@ -19,11 +19,11 @@ import numpy as np
 from torch import Tensor, nn
 
 from recon.attacks.multipliers import Multipliers, confidence, from_module, multipliers
-from recon.auditing.anatomy import Anatomy
-from recon.auditing.shadows import Shadows, logits_at
 from recon.errors import one_reason
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
+from recon_audit.anatomy import Anatomy
+from recon_audit.shadows import Shadows, logits_at
 
 MAX_IMAGES, MAX_NUMBERS = 2000, 4_000_000_000  # of multipliers: least squares are cubic, gradients large
 

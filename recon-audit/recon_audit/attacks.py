@@ -19,11 +19,11 @@ from recon.attacks.door import Candidates
 from recon.attacks.heads import Public, SparseSettings, span_of, sparsest
 from recon.attacks.recover import RecoverSettings, recover
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
-from recon.auditing.anatomy import Anatomy, first_layer_of
 from recon.nets.gram import layer_norms
 from recon.nets.mlp import MLP
 from recon.optim.rng import named
 from recon.released import Weights
+from recon_audit.anatomy import Anatomy, first_layer_of
 
 MAX_CANDIDATES = 1000
 PIXEL_STD = 0.25  # of photographs minus their mean, roughly

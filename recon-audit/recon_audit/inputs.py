@@ -15,11 +15,11 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from recon.auditing.images import Expected, Images, from_array, labels_in, printable
 from recon.errors import ReconError, one_reason
+from recon_audit.images import Expected, Images, from_array, labels_in, printable
 
 TWICE = 16  # items that are read twice: a flip leaves an image as it was in half of the cases
-MIN_IMAGES = 6  # with 5 of each even a perfect attack has p = 9/252 in `recon.auditing.scoring.score`
+MIN_IMAGES = 6  # with 5 of each even a perfect attack has p = 9/252 in `recon_audit.scoring.score`
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 DEEP = ("I", "F")  # Pillow's modes of more than 8 bits a channel
 PARTS = {"train": ("train",), "held_out": ("held", "test", "val")}

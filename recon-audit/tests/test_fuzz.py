@@ -21,8 +21,8 @@ from torch.nn.utils import prune
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 from torchvision import models
 
-from recon.auditing.audit import prepared
 from recon.errors import ReconError
+from recon_audit.audit import prepared
 
 N = 24  # training images, and as many held out
 REFUSED = "refused"

@@ -1,9 +1,9 @@
 """How much of its training set does *your* network give away?  Attack its weights, then compare with your images.
 
-Three attacks on images (`recon.auditing.attacks`) are given the weights, the shape and the number of the images, never
-an image.  Only when they are done do images enter (`recon.auditing.scoring`): those the network was trained on, as many
+Three attacks on images (`recon_audit.attacks`) are given the weights, the shape and the number of the images, never
+an image.  Only when they are done do images enter (`recon_audit.scoring`): those the network was trained on, as many
 that it never saw, and mixtures of the former, which nobody recovered.  Membership inference
-(`recon.auditing.membership`) needs images from the start.  Both are tried on networks of which we know the truth, too.
+(`recon_audit.membership`) needs images from the start.  Both are tried on networks of which we know the truth, too.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import Any
 import torch
 from torch import nn
 
-from recon.auditing.aggregates import aggregates, checked
-from recon.auditing.attacks import RECONSTRUCTIONS
-from recon.auditing.comparison import Comparison, Settings
-from recon.auditing.inputs import MIN_IMAGES
-from recon.auditing.prepare import Case, prepared
-from recon.auditing.report import FILES, PDF, SCHEMA, Leaked, Report, page
-from recon.auditing.scoring import Exchangeability, compared
-from recon.auditing.shadows import Recipe
-from recon.auditing.verdict import INFERRED, LEAKS, decide, lines, power_words, tried
 from recon.errors import ReconError
 from recon.store.files import check_writable, only_one
 from recon.store.machine import check_seed, device_name, resolve_device, versions
+from recon_audit.aggregates import aggregates, checked
+from recon_audit.attacks import RECONSTRUCTIONS
+from recon_audit.comparison import Comparison, Settings
+from recon_audit.inputs import MIN_IMAGES
+from recon_audit.prepare import Case, prepared
+from recon_audit.report import FILES, PDF, SCHEMA, Leaked, Report, page
+from recon_audit.scoring import Exchangeability, compared
+from recon_audit.shadows import Recipe
+from recon_audit.verdict import INFERRED, LEAKS, decide, lines, power_words, tried
 
 ATTACKS = (*RECONSTRUCTIONS, "membership")
 SHADOWS = {"smoke": 4, "laptop": 8, "paper": 32}
@@ -65,11 +65,11 @@ def audit(
 
     model: any `nn.Module` that classifies images, or a file of weights (safetensors, .pt, .onnx) · train: the images it
     was trained on, held_out: images from the same source that it never saw; tensors, arrays, data sets, folders, .npz,
-    see `recon.auditing.inputs.load_images` · labels: a pair of sequences, a CSV file, or those of the images ·
+    see `recon_audit.inputs.load_images` · labels: a pair of sequences, a CSV file, or those of the images ·
     theta_init: the network before training, where an adversary may know it · start: of a fine-tune, where training
     began (see `public_start`), by default public weights on this machine that share a matrix with the network ·
     backbone: a frozen module that gives a vector, where `model` is a head on it · transform: what training did to
-    pixels, see `transform_of`; None or "auto" to infer it, see `recon.auditing.fit` · attacks: of ATTACKS · out: where
+    pixels, see `transform_of`; None or "auto" to infer it, see `recon_audit.fit` · attacks: of ATTACKS · out: where
     the report goes, None for nowhere · arch: of a file, see `subject_of` · recipe: how it was trained, None to infer
     that · shadows, canaries: how many networks are trained to compare with, and how many of them are attacked, by
     default as the profile says; 0 canaries leave the power unmeasured · aggregates_only: no image, no name of one and

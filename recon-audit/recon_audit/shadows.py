@@ -20,11 +20,11 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from recon.attacks.multipliers import confidence
-from recon.auditing.anatomy import Anatomy, logits_of, loss_of
-from recon.auditing.fine_tunes import Start
 from recon.errors import ReconError, one_reason
 from recon.nets.module import answers_of
 from recon.optim.rng import named
+from recon_audit.anatomy import Anatomy, logits_of, loss_of
+from recon_audit.fine_tunes import Start
 
 OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,

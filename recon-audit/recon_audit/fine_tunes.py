@@ -24,11 +24,11 @@ from torch import Tensor, nn
 
 from recon.attacks.heads import Public, matched_filter, span_of, span_test
 from recon.attacks.separation import FirstLayer
-from recon.auditing.anatomy import Anatomy
-from recon.auditing.files import load_state
-from recon.auditing.networks import Subject, on_meta, subject_of
 from recon.errors import ReconError, one_reason
 from recon.nets.module import answers_of
+from recon_audit.anatomy import Anatomy
+from recon_audit.files import load_state
+from recon_audit.networks import Subject, on_meta, subject_of
 
 LEAST = 0.5  # share of the network's numbers that its start must have
 

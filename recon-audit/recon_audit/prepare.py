@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from recon.auditing.anatomy import Anatomy, anatomy
-from recon.auditing.attacks import Released
-from recon.auditing.fine_tunes import (
+from recon.errors import ReconError
+from recon_audit.anatomy import Anatomy, anatomy
+from recon_audit.attacks import Released
+from recon_audit.fine_tunes import (
     LEAST_FEATURES,
     MOST_PUBLIC,
     Head,
@@ -23,11 +24,10 @@ from recon.auditing.fine_tunes import (
     public_start,
     start_of,
 )
-from recon.auditing.fit import Fit, Transform, fit_of, inferred_transform, transform_of
-from recon.auditing.images import Images, classes_of
-from recon.auditing.inputs import MIN_IMAGES, load_images
-from recon.auditing.networks import Subject, subject_of
-from recon.errors import ReconError
+from recon_audit.fit import Fit, Transform, fit_of, inferred_transform, transform_of
+from recon_audit.images import Images, classes_of
+from recon_audit.inputs import MIN_IMAGES, load_images
+from recon_audit.networks import Subject, subject_of
 
 
 @dataclass(frozen=True)

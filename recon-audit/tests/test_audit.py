@@ -18,9 +18,17 @@ from safetensors.torch import save_file
 import recon
 from recon import cli
 from recon.attacks.door import Candidates
-from recon.auditing import attacks as module
-from recon.auditing.anatomy import anatomy
-from recon.auditing.attacks import (
+from recon.errors import ReconError
+from recon.images.partitions import partition
+from recon.images.registry import load_pool
+from recon.nets.mlp import MLP, three_layer
+from recon.scoring.matching import target_decoy
+from recon.scoring.nulls import null_candidates
+from recon.store.tensors import load_tensors
+from recon.training.kkt import KKTSettings, train_to_kkt
+from recon_audit import attacks as module
+from recon_audit.anatomy import anatomy
+from recon_audit.attacks import (
     KINDS,
     RECONSTRUCTIONS,
     Kind,
@@ -31,21 +39,13 @@ from recon.auditing.attacks import (
     by_separation,
     of_door,
 )
-from recon.auditing.audit import FOLDER
-from recon.auditing.fit import mean_image
-from recon.auditing.images import Expected
-from recon.auditing.inputs import load_images
-from recon.auditing.networks import parse_arch, subject_of
-from recon.auditing.report import NAMES
-from recon.auditing.scoring import DECISIVE, DRAWS, LEVEL, NULLS, THRESHOLDS, Nulls, blur_p, excess, matches, score
-from recon.errors import ReconError
-from recon.images.partitions import partition
-from recon.images.registry import load_pool
-from recon.nets.mlp import MLP, three_layer
-from recon.scoring.matching import target_decoy
-from recon.scoring.nulls import null_candidates
-from recon.store.tensors import load_tensors
-from recon.training.kkt import KKTSettings, train_to_kkt
+from recon_audit.audit import FOLDER
+from recon_audit.fit import mean_image
+from recon_audit.images import Expected
+from recon_audit.inputs import load_images
+from recon_audit.networks import parse_arch, subject_of
+from recon_audit.report import NAMES
+from recon_audit.scoring import DECISIVE, DRAWS, LEVEL, NULLS, THRESHOLDS, Nulls, blur_p, excess, matches, score
 
 N, SIDE, WIDTH = 10, 8, 200
 LOOKS = len(RECONSTRUCTIONS) * len(DECISIVE)

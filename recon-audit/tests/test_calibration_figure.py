@@ -10,7 +10,7 @@ import pytest
 from audit_calibration import alarms, plot_calibration
 
 from companion.chapters import ROOT
-from recon.auditing.scoring import LEVEL
+from recon_audit.scoring import LEVEL
 
 
 def network(own, null):

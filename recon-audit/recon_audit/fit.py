@@ -20,9 +20,9 @@ from scipy.stats import binom
 from torch import Tensor, nn
 
 from recon.attacks.multipliers import confidence
-from recon.auditing.anatomy import Anatomy, logits_of, loss_of
-from recon.auditing.images import Images
 from recon.errors import ReconError, one_reason
+from recon_audit.anatomy import Anatomy, logits_of, loss_of
+from recon_audit.images import Images
 
 CHANCE = 0.01  # a share of right answers with a larger p is one that chance explains
 MOST_READ = 2000  # of a large set: a share of right answers is known well enough from so many

@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from recon.auditing.attacks import KINDS, RECONSTRUCTIONS
-from recon.auditing.images import printable
-from recon.auditing.scoring import LEVEL
+from recon_audit.attacks import KINDS, RECONSTRUCTIONS
+from recon_audit.images import printable
+from recon_audit.scoring import LEVEL
 
 LEAKS, NOT_BY_THESE, CANNOT_TELL, INFERRED = "leaks", "not by these attacks", "cannot tell", "inferred"
 BLIND_AREA = 0.55  # shadows that are told apart no better than this say that membership inference is blind here

@@ -16,18 +16,19 @@ from PIL import Image
 from torch import nn
 
 import recon
+import recon_audit
 from recon import cli
-from recon.auditing.aggregates import hashed, salt_in
-from recon.auditing.audit import FOLDER
-from recon.auditing.comparison import SHOWN
-from recon.auditing.report import EDPB, LARGEST, Row, card, embedded, page
-from recon.auditing.shadows import Recipe
-from recon.auditing.verdict import Verdict, counted, enumerated, lines, worst
 from recon.errors import ReconError
 from recon.scoring.membership import guessed, named, true_rate
-from recon.store import browser
+from recon_audit import browser
+from recon_audit.aggregates import hashed, salt_in
+from recon_audit.audit import FOLDER
+from recon_audit.comparison import SHOWN
+from recon_audit.report import EDPB, LARGEST, Row, card, embedded, page
+from recon_audit.shadows import Recipe
+from recon_audit.verdict import Verdict, counted, enumerated, lines, worst
 
-SCHEMA = json.loads(Path(recon.__file__).with_name("auditing").joinpath("report.schema.json").read_text())
+SCHEMA = json.loads(Path(recon_audit.__file__).with_name("report.schema.json").read_text())
 N, SHAPE = 12, (3, 8, 8)
 QUICK = {"profile": "smoke", "device": "cpu", "recipe": Recipe("adam", 1e-2, None, 120, 1e-2), "shadows": 2}
 NAMES = [f"Ada Lovelace {k}.png" for k in range(2 * N)]

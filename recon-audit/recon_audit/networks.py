@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from recon.auditing.anatomy import CONVOLUTIONS
-from recon.auditing.files import PASS, from_graph, load_state
-from recon.auditing.images import Expected, printable
 from recon.errors import ReconError, one_reason
+from recon_audit.anatomy import CONVOLUTIONS
+from recon_audit.files import PASS, from_graph, load_state
+from recon_audit.images import Expected, printable
 
 LARGEST = 1e15  # of a weight: squares and their sums must stay within float32
 WRAPPING = ("DataParallel", "DistributedDataParallel", "GradSampleModule", "OptimizedModule", "AveragedModel")

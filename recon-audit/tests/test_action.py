@@ -12,7 +12,7 @@ import yaml
 from companion.chapters import ROOT
 from recon.cli import _parser
 
-ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+ACTION = yaml.safe_load((ROOT / "recon-audit" / "action.yml").read_text(encoding="utf-8"))
 STEP = next(step for step in ACTION["runs"]["steps"] if step.get("id") == "audit")
 
 
