@@ -67,7 +67,7 @@ def test_conda_environment_installs_the_lock_at_a_python_that_is_declared():
     assert SpecifierSet(PROJECT["requires-python"]).contains(python.removeprefix("python=") + ".0")
     (pip,) = (d["pip"] for d in CONDA["dependencies"] if isinstance(d, dict))
     assert CONDA["name"] == PROJECT["name"]
-    assert pip == ["-r requirements.lock", "-e .", "-e companion"]
+    assert pip == ["-r requirements.lock", "-e .", "-e companion", "-e recon-audit"]
     assert [d for d in CONDA["dependencies"] if isinstance(d, str)] == [python, "pip"]  # the rest comes from the lock
 
 
