@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from typing_extensions import TypeVar
 
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet
@@ -22,10 +21,10 @@ from recon.nets.mlp import MLP, Params
 from recon.nets.module import Loss, ModuleNetwork
 
 Device = torch.device | str | None
-#: the network of weights: of the closed forms, unless it is said to be any module
-W = TypeVar("W", bound=MLP | ModuleNetwork, default=MLP)
+#: the network of weights: of the closed forms, or any module
+W = TypeVar("W", bound=MLP | ModuleNetwork)
 #: the network of a gradient: likewise
-G = TypeVar("G", bound=ConvNet | ModuleNetwork, default=ConvNet)
+G = TypeVar("G", bound=ConvNet | ModuleNetwork)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from importlib.resources import as_file
 from importlib.resources import files as package_files
+from importlib.util import find_spec
 
 import numpy as np
 import torch.nn.functional as F
@@ -61,7 +62,12 @@ def at_side(images: Tensor, side: int) -> Tensor:
 
 
 def photographs() -> Iterator[tuple[int, np.ndarray]]:
-    """The class and the pixels (H, W, 3) uint8 of every photograph, averaged over 2 × 2."""
+    """The class and the pixels (H, W, 3) uint8 of every photograph, averaged over 2 × 2.  ReconError without
+    scikit-image."""
+    if find_spec("skimage") is None:
+        raise ReconError(
+            "some of the photographs come with scikit-image, which is not installed: pip install scikit-image"
+        )
     for name, (label, package, folder) in PHOTOGRAPHS.items():
         with as_file(package_files(package) / folder / name) as path, Image.open(path) as file:
             photo = file.convert("RGB")

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from filelock import lock_descriptor
-
 from recon.errors import ReconError
 
 UNFINISHED = ".part"  # ends the names of folders that a kill may leave
@@ -59,14 +57,20 @@ def scratch(parent: Path, prefix: str) -> Iterator[Path]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[bool | None]:
-    """Whether this block has the lock on a folder, and not another; None where that cannot be known: Windows opens no
-    folders, some disks have no locks.  The kernel lets go of it however its holder ends."""
+    """Whether this block has the lock on a folder, and not another; None where that cannot be known: Windows has no
+    locks on folders, nor have some disks.  The kernel lets go of it however its holder ends."""
     with ExitStack() as held:
         free = None
-        with suppress(OSError):
+        with suppress(ImportError, OSError):
+            import fcntl
+
             handle = os.open(folder, os.O_RDONLY)
             held.callback(os.close, handle)
-            free = lock_descriptor(handle, blocking=False)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                free = True
+            except BlockingIOError:
+                free = False
         yield free
 
 

@@ -1,11 +1,11 @@
 """What a result or a report says of the machine that made it."""
 
+import os
 import platform
 from importlib.metadata import version
 
 import numpy as np
 import torch
-from joblib import cpu_count
 
 from recon.errors import ReconError
 
@@ -22,6 +22,12 @@ def resolve_device(device: str) -> torch.device:
     if number and int(number[:9]) >= torch.cuda.device_count():
         raise ReconError(f"there is no GPU number {number} on this machine: it has {torch.cuda.device_count()}")
     return torch.device(device)
+
+
+def cpu_count() -> int:
+    """Cores that this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)  # Linux alone has it
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def device_name(device: torch.device) -> str:

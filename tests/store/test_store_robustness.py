@@ -406,6 +406,6 @@ def test_without_locks_a_run_works_all_the_same(tmp_path, calm, monkeypatch):
     def no_locks(*_, **__):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(files, "lock_descriptor", no_locks)
+    monkeypatch.setattr("fcntl.flock", no_locks)
     assert call(*RUN, "--out", str(tmp_path / "out"))[0] == 0
     assert contents(tmp_path / "out") == contents(calm)
